@@ -11,6 +11,7 @@
 
 #include "kfuncs.h"
 #include "lock_intf.h"
+#include "pages.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -19,7 +20,7 @@ struct {
 	__type(value, struct run_clients);
 } lock_clients SEC(".maps");
 
-/* By number of the thread, or of the process for programs. */
+/* By number of the thread; for programs that of the process, or of the thread that starts it. */
 struct lock_owners {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RUN_SLOTS);
@@ -36,21 +37,11 @@ struct {
 	__type(value, struct run_slot);
 } lock_slots SEC(".maps");
 
-/* A client's page. */
-struct lock_page {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	/* The compiler tells no more than the name of a type that is named inside another map. */
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct sc_page));
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, RUN_SLOTS);
 	__type(key, __u32);
-	__array(values, struct lock_page);
+	__array(values, struct client_page);
 } lock_pages SEC(".maps");
 
 static __always_inline struct run_clients *clients_of(void)
@@ -81,7 +72,8 @@ struct lock_search {
 	__u32 slot;
 };
 
-/* One of them; its parent is next. */
+/* One of them, or the thread that started it: a page may be that of all that a thread starts. Its
+ * parent is next. */
 static long lock_generation(__u32 step, struct lock_search *search)
 {
 	struct task_struct *leader = search->leader;
@@ -90,6 +82,9 @@ static long lock_generation(__u32 step, struct lock_search *search)
 	if (search->slot != 0)
 		return 1;
 	leader = leader->real_parent;
+	search->slot = program_slot(leader->pid, leader->start_boottime);
+	if (search->slot != 0)
+		return 1;
 	search->leader = leader->group_leader;
 	return 0;
 }

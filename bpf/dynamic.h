@@ -90,16 +90,8 @@ static long dynamic_define(__u32 i, struct dynamic_look *look)
 /* The word of a task's page; 0 without a client. */
 static __always_inline __u64 jobs_of(__u64 slot)
 {
-	__u32 zero = 0, at = (__u32)slot - 1;
-	struct sc_page *page;
-	void *map;
+	struct sc_page *page = slot != 0 ? page_at(&lock_pages, (__u32)slot - 1) : 0;
 
-	if (slot == 0)
-		return 0;
-	map = bpf_map_lookup_elem(&lock_pages, &at);
-	if (!map)
-		return 0;
-	page = bpf_map_lookup_elem(map, &zero);
 	return page ? sc_load(&page->jobs) : 0;
 }
 

@@ -43,19 +43,43 @@ static __always_inline struct run_lock *lock_of(__u32 cpu)
 	return bpf_map_lookup_elem(&lock_cores, &cpu);
 }
 
+/*
+ * The overflow of a hardware counter interrupts everything, also `switched` in the middle of what
+ * it changes. So who changes the CPU's state says so. 0: somebody does, and hears of it.
+ */
+static __always_inline __u32 lock_enter(struct run_lock *l)
+{
+	__u32 free = l->inside == 0;
+
+	if (free)
+		l->inside = 1;
+	else
+		l->missed = 1;
+	barrier();
+	return free;
+}
+
+/* 1: somebody was turned away meanwhile. One who comes after `inside` was taken back was not. */
+static __always_inline __u32 lock_leave(struct run_lock *l)
+{
+	__u32 missed;
+
+	barrier();
+	l->inside = 0;
+	barrier();
+	missed = l->missed != 0;
+	l->missed = 0;
+	return missed;
+}
+
 /* Is the owner of this page in a section that still counts? */
 static __noinline __u32 slot_holds(__u32 slot, __u64 now)
 {
 	struct run_slot *s = bpf_map_lookup_elem(&lock_slots, &slot);
-	void *map = bpf_map_lookup_elem(&lock_pages, &slot);
-	struct sc_page *page;
-	__u32 zero = 0;
+	struct sc_page *page = page_at(&lock_pages, slot);
 	__u64 word;
 
-	if (!s || !map)
-		return 0;
-	page = bpf_map_lookup_elem(map, &zero);
-	if (!page)
+	if (!s || !page)
 		return 0;
 	word = sc_load(&page->sections);
 	if ((__u32)word == 0) {
@@ -254,15 +278,34 @@ static __always_inline __u32 lock_tick(struct run_core *c, __u32 cpu, __u64 now,
 /* The counter overflowed at this count. 1 if the CPU must stop. */
 static __always_inline __u32 lock_overflow(struct run_core *c, __u32 cpu, __u64 count)
 {
-	__u32 slot = client_slot(bpf_get_current_task_btf());
+	__u32 slot = client_slot(bpf_get_current_task_btf()), stop;
 	struct run_lock *l = lock_of(cpu);
 	__u64 now = bpf_ktime_get_ns();
 
-	if (!l)
+	if (!l || !lock_enter(l))
 		return 0;
 	if (tick_lost(c, now))
 		lock_look(c, l, cpu, slot, now, count);
-	return lock_account(c, l, cpu, slot, now, count);
+	stop = lock_account(c, l, cpu, slot, now, count);
+	lock_leave(l);
+	return stop;
+}
+
+/* An overflow was turned away: all that was made by now counts. 1 if the CPU must stop. What is
+ * turned away in here waits for the next overflow, which finds it as well. */
+static __always_inline __u32 lock_catch_up(struct run_core *c, struct run_lock *l, __u32 cpu)
+{
+	struct bpf_perf_event_value value = {};
+
+	if (!lock_enter(l))
+		return 0;
+	if (!l->core.realtime &&
+	    !bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		sc_bwlock_account(&l->core,
+				  sc_sub(limited_made(c, l, value.counter), l->core.used));
+	lock_decide(c, l, cpu, bpf_ktime_get_ns());
+	lock_leave(l);
+	return l->core.throttled;
 }
 
 /* The CPU changes to this task. 1 if it must stop now and did not have to before. */
@@ -270,7 +313,7 @@ static __always_inline __u32 lock_switched(struct run_core *c, __u32 cpu, struct
 {
 	struct bpf_perf_event_value value = {};
 	struct run_lock *l = lock_of(cpu);
-	__u32 slot;
+	__u32 slot, stop;
 
 	if (!l)
 		return 0;
@@ -279,10 +322,12 @@ static __always_inline __u32 lock_switched(struct run_core *c, __u32 cpu, struct
 		lock_runs(l, next, slot);
 		return 0;
 	}
-	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)) ||
+	    !lock_enter(l))
 		return 0;
 	lock_switch(c, l, next, slot, value.counter);
-	return lock_decide(c, l, cpu, bpf_ktime_get_ns());
+	stop = lock_decide(c, l, cpu, bpf_ktime_get_ns());
+	return lock_leave(l) ? lock_catch_up(c, l, cpu) : stop;
 }
 
 #endif

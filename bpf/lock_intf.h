@@ -65,8 +65,10 @@ struct run_lock {
 	sc_u64 stops;		    /* how often the lock stopped the CPU */
 	sc_u64 pid;		    /* number of the thread that runs here; 0: idle */
 	sc_u64 turn;		    /* 1: clients came first last time (sched_ext engine) */
-	sc_u64 frees; /* how often the CPU went on before its period ended, as nobody held it any
-			 more */
+	sc_u64 frees;  /* how often the CPU went on before its period ended, as nobody held it any
+			  more */
+	sc_u64 inside; /* 1: a program changes this, and what interrupts it must not */
+	sc_u64 missed; /* 1: an overflow came meanwhile */
 };
 
 /* A hard task of dynamic budgets; its number is its priority. */

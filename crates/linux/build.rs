@@ -5,6 +5,10 @@ use bindgen::callbacks::{DeriveInfo, IntKind, ParseCallbacks};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// How libbpf's headers are told whose registers a probe sees.
+const REGISTERS: &str =
+    if cfg!(target_arch = "aarch64") { "-D__TARGET_ARCH_arm64" } else { "-D__TARGET_ARCH_x86" };
+
 fn main() {
     let bpf = Path::new("../../bpf");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -20,6 +24,8 @@ fn main() {
     let smaller = &["-DSC_MAX_TASKS=1024u"][..];
     for (name, defines) in
         [("sched_ext", &[][..]), ("helper", &[]), ("levels", smaller), ("vcpu", smaller)]
+            .into_iter()
+            .chain([("functions", &[REGISTERS][..])])
     {
         let output = Command::new(&clang)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-ffreestanding"])
@@ -66,7 +72,7 @@ impl ParseCallbacks for Bytes {
 
 /// The structs and numbers of `bpf/*_intf.h`.
 fn contract(out: &Path) {
-    let headers = ["intf", "lock_intf", "sched_intf", "levels_intf", "vcpu_intf"];
+    let headers = ["intf", "lock_intf", "sched_intf", "levels_intf", "vcpu_intf", "functions_intf"];
     let text: String = headers.iter().map(|name| format!("#include \"{name}.h\"\n")).collect();
     let made = bindgen::Builder::default()
         .header_contents("contract.h", &text)

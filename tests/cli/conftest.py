@@ -125,3 +125,14 @@ def interrupt(process, how=signal.SIGINT):
     os.killpg(process.pid, how)
     _, err = process.communicate(timeout=20)
     return process.returncode, err.decode()
+
+
+def board_like_here(solocore):
+    """Writes machine.toml, a board with as many cores as this machine has CPUs; how many."""
+    cpus = os.cpu_count()
+    if os.uname().machine != "x86_64" or not 2 <= cpus <= 8:
+        pytest.skip("the board of this test is an x86-64 with 2 to 8 cores")
+    board = solocore("platforms", "core-i5-2500k").out.decode()
+    assert board.count("\ncores = 4") == 1
+    solocore.write("machine.toml", board.replace("\ncores = 4", f"\ncores = {cpus}"))
+    return cpus

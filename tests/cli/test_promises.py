@@ -7,7 +7,7 @@ import json
 import os
 
 import pytest
-from conftest import ROOT, refused
+from conftest import ROOT, board_like_here, refused
 
 EXAMPLES = ROOT / "examples"
 RUN = ("--no-move-irqs", "--no-confine", "--event", "page-faults", "--command", "video=/bin/true", "--duration", "300 ms")
@@ -63,11 +63,7 @@ def test_a_core_of_best_effort_has_a_budget_and_no_demand(planned):
 
 @pytest.fixture
 def planned(solocore):
-    cpus = os.cpu_count()
-    if os.uname().machine != "x86_64" or not 2 <= cpus <= 8:
-        pytest.skip("the board of this test is an x86-64 with 2 to 8 cores")
-    board = solocore("platforms", "core-i5-2500k").out.decode()
-    solocore.write("machine.toml", board.replace("\ncores = 4", f"\ncores = {cpus}"))
+    cpus = board_like_here(solocore)
     solocore.plan(SYSTEM.format(last=cpus - 1))
     return solocore
 
@@ -144,6 +140,61 @@ def test_the_doctor_knows_a_plan(planned):
         assert answers["place:task-video"]["kept_by"] is None and answers["memory:machine"]["kept_by"] == "platform"
     else:
         assert "machine" in done.err
+
+
+CONDITIONS = {
+    "hybrid cpus", "smt", "virtual machine", "numa", "prefetchers", "suspend", "frequency", "boost", "idle states", "nmi watchdog",
+    "irqbalance", "pid namespace", "cgroup cpu.max", "cgroup cpuset", "cgroup memory.max", "cgroup shares", "fair server",
+    "ext server", "real-time throttling", "preemption",
+}
+
+
+def test_the_doctor_names_conditions_that_weaken_promises(planned):
+    done = planned("doctor", "--format", "json")
+    report = done.json()
+    assert report["format"] == "solocore-doctor/1"
+    # Conditions are notes: the exit code is that of what can be regulated.
+    assert done.code == (0 if report["regulates"] else 1)
+    found = {f["what"]: f for f in report["findings"]}
+    assert found.keys() >= CONDITIONS
+    for name in CONDITIONS:
+        condition = found[name]
+        assert condition.keys() <= {"what", "good", "unknown", "found", "touches", "command"}
+        assert isinstance(condition["good"], bool) and condition["found"]
+        assert condition["good"] or not condition.get("unknown"), "unknown is no failure"
+        assert condition["good"] or condition.get("command") or name == "virtual machine", condition
+        assert condition.get("touches") or name == "cgroup shares"
+    online = len(os.sched_getaffinity(0))
+    if found["hybrid cpus"]["good"] and found["cgroup cpuset"]["good"]:
+        assert f"all {online} CPUs" in found["hybrid cpus"]["found"]
+
+
+def test_the_doctor_prints_what_helps_on_a_line_of_its_own(planned):
+    found = planned("doctor", "--format", "json").json()["findings"]
+    lines = planned("doctor").out.decode().splitlines()
+    for condition in (f for f in found if f["what"] in CONDITIONS):
+        at, = [i for i, line in enumerate(lines) if line[5:].startswith(condition["what"] + ": ")]
+        mark = "?  " if condition.get("unknown") else "yes" if condition["good"] else "no "
+        assert lines[at].startswith(f"{mark}  ")
+        assert ("(promises: " in lines[at]) == (not condition["good"] and "touches" in condition)
+        if "command" in condition:
+            assert lines[at + 1] == "       " + condition["command"]
+
+
+def test_conditions_are_repeated_beside_the_promises_of_a_plan(planned):
+    report = planned("doctor", "--plan", "plan.json", "--format", "json")
+    if report.code == 3:
+        pytest.skip(report.err.strip())
+    report = report.json()
+    subjects = {p["subject"] for p in report["promises"]}
+    expected = {}
+    for f in report["findings"]:
+        for subject in subjects & set(f.get("touches", []) if not f["good"] else []):
+            expected.setdefault(subject, []).append(f["what"])
+    text = planned("doctor", "--plan", "plan.json").out.decode()
+    _, _, repeated = text.partition("this machine weakens (see above):\n")
+    lines = dict(line.strip().split(": ", 1) for line in repeated.splitlines())
+    assert lines == {subject: ", ".join(names) for subject, names in expected.items()}
 
 
 def test_a_refused_run_changes_nothing(planned):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, refused
+from conftest import ROOT, board_like_here, refused
 
 SYSTEM = """
 platform = "machine.toml"
@@ -36,12 +36,7 @@ LEAVE = ("--partial", "--no-move-irqs", "--no-confine", "--event", "page-faults"
 @pytest.fixture
 def planned(solocore):
     """A directory with plan.json for a board with as many CPUs as this machine, and the command."""
-    cpus = os.cpu_count()
-    if os.uname().machine != "x86_64" or not 2 <= cpus <= 8:
-        pytest.skip("the board of this test is an x86-64 with 2 to 8 cores")
-    board = solocore("platforms", "core-i5-2500k").out.decode()
-    assert board.count("\ncores = 4") == 1
-    solocore.write("machine.toml", board.replace("\ncores = 4", f"\ncores = {cpus}"))
+    cpus = board_like_here(solocore)
     solocore.plan(SYSTEM.format(last=cpus - 1))
     return solocore
 
@@ -239,3 +234,13 @@ def test_writes_are_regulated_and_shown_apart(with_writes):
     assert "Write budget" in (with_writes.dir / "run.html").read_text()
     text = with_writes("run", "plan.json", *LEAVE, "--write-event", "minor-faults", "--duration", "100 ms").out.decode()
     assert "write budget" in text and "writes are minor-faults" in text
+
+
+def test_in_a_container_processes_have_other_numbers(planned):
+    """The programs would take whoever has solocore's number outside for solocore, and never throttle it."""
+    inside = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("no namespace of processes may be made here")
+    done = subprocess.run([*inside, planned.program, "run", "plan.json", *LEAVE], cwd=planned.dir, capture_output=True, text=True)
+    assert done.returncode == 3 and not done.stdout
+    assert "other numbers than the kernel's" in done.stderr and "--pid=host" in done.stderr

@@ -2,6 +2,7 @@
 
 use solocore_board::BoardError;
 use solocore_linux::LinuxError;
+use solocore_machine::MachineError;
 use solocore_model::ModelError;
 use solocore_planner::PlanError;
 use solocore_profile::ProfileError;
@@ -100,6 +101,16 @@ impl From<BoardError> for Failure {
             BoardError::Machine(text) => Self::Machine(text),
             BoardError::Model(inner) => inner.into(),
             BoardError::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl From<MachineError> for Failure {
+    fn from(error: MachineError) -> Self {
+        match error {
+            MachineError::Input(text) => Self::Input(text),
+            MachineError::Machine(text) => Self::Machine(text),
+            MachineError::Model(inner) => inner.into(),
         }
     }
 }

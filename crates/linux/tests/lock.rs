@@ -74,6 +74,7 @@ fn main() -> ExitCode {
     a_whole_program_holds_with_its_descendants(&bench);
     who_may_not_is_refused(&bench);
     one_user_has_so_many_slots(&bench);
+    one_user_has_so_many_pages(&bench);
     drop(bench);
     assert!(!socket.exists(), "the socket is gone");
     let bench = Bench::start(&socket, None, Some(jobs()));
@@ -364,6 +365,37 @@ fn one_user_has_so_many_slots(bench: &Bench) {
     let member = bench.client("threads").uid(NOBODY).gid(NOBODY).output().expect("it runs");
     let said = String::from_utf8_lossy(&member.stdout).into_owned();
     assert_eq!(said, "64 granted, 0 denied, 6 full\n");
+    bench.wait_for_clients(0);
+}
+
+/// Who goes and keeps its page gets the same again: 200 times, and no more pages than slots.
+const HOARD: &str = "
+import os, socket, struct, sys
+kept, ids = [], set()
+for _ in range(200):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(sys.argv[1])
+    s.send(struct.pack('<IIII64s', 1, 1, os.getpid(), 0, b''))
+    answer, fds, _, _ = socket.recv_fds(s, 64, 1)
+    verdict = struct.unpack('<IIQ', answer)[0]
+    assert verdict == 0 and fds, verdict
+    page = fds[0]
+    kept.append(page)
+    ids.add([l for l in open(f'/proc/self/fdinfo/{page}') if l.startswith('map_id')][0])
+    s.close()
+print(len(kept), 'kept,', len(ids) <= 64)
+";
+
+fn one_user_has_so_many_pages(bench: &Bench) {
+    let mut python = Command::new("python3");
+    python.args(["-c", HOARD]).arg(&bench.socket).uid(NOBODY).gid(NOBODY);
+    let said = python.output().expect("python3 runs");
+    assert_eq!(
+        String::from_utf8_lossy(&said.stdout),
+        "200 kept, True\n",
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
     bench.wait_for_clients(0);
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// Reads a file as text.
 ///
@@ -30,27 +31,62 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ModelError> {
 /// # Errors
 /// [`ModelError::Write`].
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
-    // Some errors carry the name of the temporary file, which tells the user nothing.
-    let fail = |source: std::io::Error| {
-        let source = if source.raw_os_error().is_some() { source } else { source.kind().into() };
-        ModelError::Write { path: path.to_owned(), source }
-    };
     // A device or a pipe (`-o /dev/stdout`) cannot be renamed over.
     if path.exists() && !path.is_file() && !path.is_dir() {
-        return std::fs::write(path, bytes).map_err(fail);
+        return std::fs::write(path, bytes).map_err(|e| unwritten(path, e));
     }
+    staged(path, bytes)?.persist(path).map_err(|e| unwritten(path, e.error))?;
+    Ok(())
+}
+
+/// Writes several files, each as [`write_atomically`] does, all of them or none. Files that exist
+/// already are replaced only where `replace` says so.
+///
+/// # Errors
+/// [`ModelError::Write`] with the file that failed; the others are then as they were.
+pub fn write_together(all: &[(&Path, &[u8])], replace: bool) -> Result<(), ModelError> {
+    let mut ready = Vec::new();
+    for (path, bytes) in all {
+        ready.push((*path, staged(path, bytes)?, std::fs::read(path).ok()));
+    }
+    let mut done: Vec<(&Path, Option<Vec<u8>>)> = Vec::new();
+    for (path, file, old) in ready {
+        let moved = if replace { file.persist(path) } else { file.persist_noclobber(path) };
+        if let Err(error) = moved {
+            done.into_iter().for_each(|(path, old)| put_back(path, old));
+            return Err(unwritten(path, error.error));
+        }
+        done.push((path, old));
+    }
+    Ok(())
+}
+
+/// What cannot be put back is not said: the first error is.
+fn put_back(path: &Path, old: Option<Vec<u8>>) {
+    match old {
+        Some(bytes) => drop(write_atomically(path, &bytes)),
+        None => drop(std::fs::remove_file(path)),
+    }
+}
+
+/// The bytes in a temporary file beside `path`.
+fn staged(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, ModelError> {
     if path.is_dir() {
-        return Err(fail(std::io::ErrorKind::IsADirectory.into()));
+        return Err(unwritten(path, std::io::ErrorKind::IsADirectory.into()));
     }
-    let dir = parent_dir(path);
     let mut file = tempfile::Builder::new()
         .prefix(".solocore-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(dir)
-        .map_err(fail)?;
-    file.write_all(bytes).and_then(|()| file.flush()).map_err(fail)?;
-    file.persist(path).map_err(|e| fail(e.error))?;
-    Ok(())
+        .tempfile_in(parent_dir(path))
+        .map_err(|e| unwritten(path, e))?;
+    file.write_all(bytes).and_then(|()| file.flush()).map_err(|e| unwritten(path, e))?;
+    Ok(file)
+}
+
+/// Some errors carry the name of the temporary file, which tells the user nothing.
+fn unwritten(path: &Path, source: std::io::Error) -> ModelError {
+    let source = if source.raw_os_error().is_some() { source } else { source.kind().into() };
+    ModelError::Write { path: path.to_owned(), source }
 }
 
 /// Writes a value as indented JSON with a final newline, all or nothing.
@@ -76,5 +112,31 @@ pub fn parent_dir(path: &Path) -> &Path {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_written_together_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| dir.path().join(name));
+        let both = |text: &'static [u8], replace| {
+            write_together(&[(&a, text), (&b, text)], replace).is_ok()
+        };
+        let read = |path: &Path| std::fs::read_to_string(path).ok();
+        std::fs::write(&b, "old").unwrap();
+        assert!(!both(b"new", false), "b exists");
+        assert_eq!((read(&a), read(&b).as_deref()), (None, Some("old")));
+        assert!(both(b"new", true));
+        assert_eq!((read(&a).as_deref(), read(&b).as_deref()), (Some("new"), Some("new")));
+        std::fs::remove_file(&a).unwrap();
+        std::fs::create_dir(dir.path().join("c")).unwrap();
+        let c = dir.path().join("c");
+        assert!(write_together(&[(&a, b"x"), (&c, b"x")], true).is_err(), "c is a directory");
+        assert_eq!(read(&a), None);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing temporary is left");
     }
 }

@@ -113,6 +113,23 @@ wait $program
 sleep 0.1
 is_free "the program has ended"
 
+# A program that says nothing, while it is in this function of its own; and one that is not.
+solocore exec --lock-function spin_until --core 0 -- locker 0 spin 5000 2>/tmp/sections &
+program=$!
+for _ in $(seq 40); do
+	solocore top --every "100 ms" --count 1 2>/dev/null | grep -q " holds *$" && break
+done
+held_down "a function of a program that says nothing"
+wait $program && pass "exec --lock-function ends with the program's code" || fail "exec --lock-function: $(cat /tmp/sections)"
+grep -q "spin_until: 1 sections under the lock" /tmp/sections && pass "$(tail -n 1 /tmp/sections)" || fail "sections: $(cat /tmp/sections)"
+sleep 0.1
+is_free "the function was left"
+locker 0 spin 800 &
+program=$!
+sleep 0.2
+is_free "another process of the same file"
+wait $program
+
 # Who may.
 said=$(su user -c "locker 0 hold 10")
 echo "$said" | grep -q "not attached: the user may not" && pass "user: $said" || fail "a user who is in no group: $said"

@@ -11,6 +11,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Plan a system",
         &[
+            "init",
             "profile",
             "plan",
             "sim",
@@ -18,11 +19,15 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "assess",
             "schedule-io",
             "check-io",
+            "platform",
             "platforms",
             "workloads",
         ],
     ),
-    ("Run it here, or on a virtual board", &["run", "restore", "exec", "vcpu", "recolor", "board"]),
+    (
+        "Run it here, or on a virtual board",
+        &["run", "restore", "exec", "compare", "vcpu", "recolor", "board"],
+    ),
     ("Look", &["doctor", "top", "latency", "space", "bench", "check-trace"]),
     (
         "Laboratory: studies and papers, which plan and run no system",

@@ -1,11 +1,14 @@
 //! The command line.
 
 pub mod board;
+pub mod compare;
 pub mod format;
 mod groups;
+pub mod init;
 pub mod isolation;
 pub mod latency;
 pub mod plan;
+pub mod platform;
 pub mod run;
 pub mod scheduling;
 pub mod space;
@@ -56,6 +59,14 @@ impl Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a first system file: this machine, and a task for each program.
+    #[command(after_help = "Examples:\n  solocore init \"xz -k -c data.bin\" \"sort -o sorted \
+            words\"\n  solocore init --platform raspberry-pi-4 --no-profile \"./tracking \
+            a.pgm\"\n  solocore init -o robot/system.toml\n\nEach program is profiled, as `plan` \
+            does, and `plan` uses these profiles again. The comments in the file say what to set. \
+            Nothing is written where a file exists already, without --force. Exit code 1: a \
+            program could not be profiled; its task stands in comments.")]
+    Init(init::InitArgs),
     /// Learn how a program uses memory.
     #[command(
         after_help = "Examples:\n  solocore profile -- ./tracking a.pgm b.pgm\n  solocore profile \
@@ -150,13 +161,25 @@ pub enum Command {
             is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
+    /// Time a program alone, beside enemies, and protected from them.
+    ///
+    /// Enemies read or write memory on all other cores.
+    #[command(
+        after_help = "Examples:\n  solocore compare -- ./detect a.pgm\n  sudo solocore compare -n \
+            100 --lock-bandwidth \"50 MB/s\" -- ./detect a.pgm\n  solocore compare --enemy read \
+            --core 2 --format json -o compare.json -- ./detect a.pgm\n\nEvery run is a process of \
+            its own; its output is thrown away. The protected runs need root and a counter; \
+            without them the other two cases are shown, and why the third is not. Exit code 2: \
+            the program fails."
+    )]
+    Compare(compare::CompareArgs),
     /// Run a program under the lock, on a core, in a VCPU, or in its colours.
     ///
     /// Under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in cache
     /// colours and banks of its own.
     #[command(
         after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock \
-            --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
+            --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --lock-function only while a thread of it is in that function. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Give threads a share of a core in every period, whatever else runs: VCPUs.
@@ -234,6 +257,9 @@ pub enum Command {
     /// Wait for the end of the input, then put the kernel's settings back that it names.
     #[command(name = solocore_linux::host::keeper::ARGUMENT, hide = true)]
     KeepSettings,
+    /// Describe machines as platform files: this one, others from copies of their files.
+    #[command(subcommand)]
+    Platform(platform::PlatformCommand),
     /// List the boards that come with solocore, or print one.
     Platforms {
         /// Print this board's file.

@@ -43,8 +43,8 @@ pub struct RunArgs {
     /// How tasks are kept off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
-    /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a
-    /// counter; with :u programs' own only.
+    /// What counts as an access: llc-misses (each CPU's own), cache-misses, rHEX, or page-faults to
+    /// try it without a counter; with :u programs' own only.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
     /// What counts as a write, where the plan has budgets of writes, or to count them beside it: an
@@ -103,6 +103,10 @@ pub struct ExecArgs {
     /// Hold the bandwidth lock while it runs.
     #[arg(long)]
     pub lock: bool,
+    /// Hold the bandwidth lock in this function of it, which needs no change; may be repeated
+    /// (root).
+    #[arg(long = "lock-function", value_name = "NAME", conflicts_with_all = ["lock", "budget", "ways", "vcpu"])]
+    pub lock_functions: Vec<String>,
     /// Give it a VCPU: so much time in each period, like 6ms/100ms.
     #[arg(long, value_name = "C/T", conflicts_with_all = ["lock", "budget", "ways"], allow_hyphen_values = true)]
     pub vcpu: Option<vcpu::Reservation>,

@@ -9,7 +9,8 @@ use crate::print::print;
 use serde::Serialize;
 use solocore_linux::{doctor, host::machine};
 use solocore_model::files;
-use solocore_model::plan::Answer;
+use solocore_model::plan::{Answer, Subject};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,10 +47,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         return Ok(code);
     }
     let mut out = String::new();
-    for f in &findings {
-        let mark = if f.good { "yes" } else { "no " };
-        out += &format!("{mark}  {}: {}\n", f.what, f.found);
-    }
+    findings.iter().for_each(|f| out += &line(f));
     out += match (regulates, counts_memory) {
         (false, _) => "\nplans cannot be regulated on this machine\n",
         (true, false) => {
@@ -58,9 +56,40 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         }
         (true, true) => "\nplans can be regulated on this machine\n",
     };
-    out += &promises::answered(promises.as_deref().unwrap_or_default());
+    let answers = promises.as_deref().unwrap_or_default();
+    out += &promises::answered(answers);
+    out += &weakened(&findings, answers);
     print(&out)?;
     Ok(code)
+}
+
+/// A finding, and what helps below it.
+fn line(f: &doctor::Finding) -> String {
+    let mark = match (f.unknown, f.good) {
+        (true, _) => "?  ",
+        (false, true) => "yes",
+        (false, false) => "no ",
+    };
+    let names: Vec<&str> = f.touches.iter().map(|subject| subject.name()).collect();
+    let risk = if f.good || names.is_empty() {
+        String::new()
+    } else {
+        format!(" (promises: {})", names.join(", "))
+    };
+    let command = f.command.as_ref().map(|line| format!("       {line}\n"));
+    format!("{mark}  {}: {}{risk}\n{}", f.what, f.found, command.unwrap_or_default())
+}
+
+/// Conditions that are not as they should be, by the promises of a plan that depend on them.
+fn weakened(findings: &[doctor::Finding], answers: &[Answer]) -> String {
+    let subjects: BTreeSet<Subject> = answers.iter().map(|a| a.promise.subject).collect();
+    let line = |subject: &Subject| {
+        let touching = findings.iter().filter(|f| !f.good && f.touches.contains(subject));
+        let names: Vec<&str> = touching.map(|f| f.what.as_str()).collect();
+        (!names.is_empty()).then(|| format!("  {}: {}\n", subject.name(), names.join(", ")))
+    };
+    let lines: String = subjects.iter().filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("\nthis machine weakens (see above):\n{lines}") }
 }
 
 /// Who would keep a plan's promises here, if all of it were started.

@@ -8,20 +8,18 @@
 //! its plan's.
 
 use crate::args::ExecArgs;
-use crate::commands::daemon;
 use crate::commands::exec_coloured;
+use crate::commands::exec_functions;
+use crate::commands::exec_start::{beside, cannot_run, program};
 use crate::commands::exec_vcpu;
-use crate::commands::run::choice;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_client::{self as client, Status};
-use solocore_linux::clients::{SOCKET, ServiceOptions};
-use solocore_linux::daemon::{Daemon, LockClients, Program, Regulating, wait_for};
+use solocore_linux::Reservation;
+use solocore_linux::daemon::wait_for;
 use solocore_linux::host::machine;
-use solocore_linux::{Event, Options, Regulation, Reservation, Sharing};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Becomes the program, or regulates beside it.
 pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
@@ -34,6 +32,9 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     }
     if args.colours.any() {
         return exec_coloured::run(args);
+    }
+    if !args.lock_functions.is_empty() {
+        return exec_functions::run(args);
     }
     if let Some(reservation) = args.vcpu {
         return exec_vcpu::run(args, reservation);
@@ -63,17 +64,8 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if let Some(core) = args.core {
         machine::keep_on(core)?;
     }
-    let mut command = Command::new(&args.command[0]);
-    command.args(&args.command[1..]);
-    exec_coloured::environment_for(&mut command);
-    let error = command.exec();
+    let error = program(args).exec();
     Err(cannot_run(args, &error))
-}
-
-/// The program does not start.
-pub fn cannot_run(args: &ExecArgs, error: &std::io::Error) -> Failure {
-    let program = Path::new(&args.command[0]).display();
-    Failure::Input(format!("cannot run {program}: {error}; is it there, and in PATH?"))
 }
 
 /// Keeps ways of the cache for the program while it runs.
@@ -84,57 +76,10 @@ fn in_ways(args: &ExecArgs, ways: u32) -> Result<ExitCode, Failure> {
     }
     // What is started by who is in the group is in it as well, from its first instruction on.
     reservation.enter()?;
-    let mut program = Command::new(&args.command[0]);
-    program.args(&args.command[1..]);
-    exec_coloured::environment_for(&mut program);
-    let spawned = program.spawn();
+    let spawned = program(args).spawn();
     reservation.leave()?;
-    let child = spawned.map_err(|error| {
-        let program = Path::new(&args.command[0]);
-        Failure::Input(format!(
-            "cannot run {}: {error}; is it there, and in PATH?",
-            program.display()
-        ))
-    })?;
+    let child = spawned.map_err(|error| cannot_run(args, &error))?;
     // It may have ended already.
     let _ = reservation.add(child.id());
     Ok(ExitCode::from(wait_for(child, &stopped)?))
-}
-
-/// Regulates while the program runs.
-fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
-    let options = Options {
-        event: Event::find(&args.event, &machine::cpuinfo())?,
-        sample: None,
-        reclaim: false,
-        sharing: Sharing::None,
-        max_hold_ns: 0,
-        write_event: None,
-        count_writes: false,
-        write_budgets: true,
-    };
-    let (cpu, bandwidth) =
-        args.budget.map_or((None, args.lock_bandwidth), |budget| (args.core, budget));
-    let online = machine::online_cpus()?;
-    let regulation =
-        Regulation::of_program(cpu, bandwidth.0, machine::cache_line(), &options, &online)?;
-    let mut daemon = Daemon::default();
-    if regulation.event.is_software() {
-        daemon.notes.push(format!("{} stand in for accesses to memory", regulation.event.name()));
-    }
-    let regulating = Regulating::new(regulation, choice(args.engine), false);
-    let engine = regulating.engine();
-    daemon.add(regulating);
-    // Only root regulates, so only root holds: a group that nobody is in.
-    daemon.add(LockClients::new(engine, ServiceOptions::new(Path::new(SOCKET), ""), 0));
-    let mut inner = Command::new("/proc/self/exe");
-    inner.arg("exec");
-    if args.lock {
-        inner.arg("--lock");
-    }
-    if let Some(core) = args.core {
-        inner.args(["--core", &core.to_string()]);
-    }
-    inner.arg("--").args(&args.command);
-    daemon::run_beside(daemon, Program::new(inner))
 }

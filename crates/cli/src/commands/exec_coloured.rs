@@ -1,7 +1,7 @@
 //! `solocore exec --colors`: a program on frames of its own.
 //!
 //! Rule: this process stays beside the program, as the program's library asks it, and looks at its
-//! pages before it ends. With --lock, --core, --budget, --vcpu or --ways, what it starts is `solocore exec` again,
+//! pages before it ends. With --lock, --lock-function, --core, --budget, --vcpu or --ways, what it starts is `solocore exec` again,
 //! which becomes the program when that is arranged.
 //! Does not cover: what a killed process's pages were.
 
@@ -72,7 +72,11 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
 
 /// Is there more to be done for the program than its colours?
 fn starts_again(args: &ExecArgs) -> bool {
-    args.lock || args.core.is_some() || args.vcpu.is_some() || args.ways.is_some()
+    args.lock
+        || !args.lock_functions.is_empty()
+        || args.core.is_some()
+        || args.vcpu.is_some()
+        || args.ways.is_some()
 }
 
 fn inner(args: &ExecArgs) -> Command {
@@ -85,6 +89,9 @@ fn inner(args: &ExecArgs) -> Command {
     command.arg("exec");
     if args.lock {
         command.arg("--lock");
+    }
+    for name in &args.lock_functions {
+        command.args(["--lock-function", name]);
     }
     if let Some(core) = args.core {
         command.args(["--core", &core.to_string()]);

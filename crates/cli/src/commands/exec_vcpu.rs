@@ -11,8 +11,7 @@
 use crate::args::ExecArgs;
 use crate::args::vcpu::Reservation;
 use crate::commands::daemon;
-use crate::commands::exec::cannot_run;
-use crate::commands::exec_coloured;
+use crate::commands::exec_start::{cannot_run, program};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_linux::daemon::{Daemon, Program, Scheduling, wait_for};
@@ -48,10 +47,7 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
     };
     control::ask(&Request::Create { wanted, pid: Some(me) })
         .map_err(|e| Failure::from(e).of("--vcpu"))?;
-    let mut program = Command::new(&args.command[0]);
-    program.args(&args.command[1..]);
-    exec_coloured::environment_for(&mut program);
-    let spawned = program.spawn();
+    let spawned = program(args).spawn();
     let ended = match spawned {
         Ok(child) => wait_for(child, &stopped).map(ExitCode::from).map_err(Failure::from),
         Err(error) => Err(cannot_run(args, &error)),

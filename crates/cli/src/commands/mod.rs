@@ -7,17 +7,23 @@ mod board;
 mod board_list;
 mod check_io;
 mod check_trace;
+mod compare;
 mod daemon;
 mod doctor;
 mod dram;
 mod exec;
 mod exec_coloured;
+mod exec_functions;
+mod exec_start;
 mod exec_vcpu;
+mod init;
 mod isolation;
 mod latency;
 mod levels;
 mod plan;
+mod platform;
 mod profile;
+mod profiles;
 mod promises;
 mod report;
 mod reproduce;
@@ -45,6 +51,7 @@ use std::process::ExitCode;
 /// Runs a command.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        Command::Init(args) => init::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Sim(args) => sim::run(&args),
@@ -57,6 +64,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Recolour(args) => space::recolour(&args),
         Command::Space(command) => space::run(&command),
@@ -71,6 +79,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::KeepSettings => {
             Ok(ExitCode::from(u8::from(solocore_linux::host::keeper::keep() > 0)))
         }
+        Command::Platform(command) => platform::run(&command),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
         Command::Completions { shell } => {

@@ -80,9 +80,10 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
     let serves = locks || regulation.dynamic.is_some() || !layout.slots.slots.is_empty();
     run_options::for_budgets(args, (serves, locks))?;
     let max_hold_ns = regulation.lock.map_or(0, |lock| lock.max_hold_ns);
-    let started = if regulation.dynamic.is_some() { layout.started() } else { Vec::new() };
-    let clients = ServiceOptions::new(Path::new(SOCKET), &args.group).with_slots(&layout.slots);
-    let clients = ServiceOptions { started, ..clients };
+    let silent = layout.silent(regulation.dynamic.is_some(), locks);
+    let clients = ServiceOptions::new(Path::new(SOCKET), &args.group)
+        .with_slots(&layout.slots)
+        .with_silent(silent);
     let regulating =
         Regulating::new(regulation, choice(args.engine), args.isolation.trace.is_some());
     let settings = Settings::default();

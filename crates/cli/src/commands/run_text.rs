@@ -3,9 +3,9 @@
 use crate::commands::promises;
 use crate::table;
 use solocore_model::run::{
-    RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock, RunLocked, RunRegulation,
-    RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus,
-    RunWindow,
+    RunFunctions, RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock, RunLocked,
+    RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu,
+    RunVcpuIntruder, RunVcpus, RunWindow,
 };
 
 /// All of it.
@@ -23,6 +23,7 @@ pub fn text(run: &RunResult) -> String {
     out += &windows(&run.windows);
     out += &transfers(run);
     out += &groups(&run.groups);
+    out += &functions(&run.functions);
     out += &locked(&run.locked_pages);
     out += &run.lock.as_ref().map_or_else(String::new, lock);
     out += &promises(run);
@@ -298,6 +299,28 @@ fn groups(groups: &[RunGroup]) -> String {
         vec![g.group.clone(), g.schemata.join(" "), exclusive, held, moved]
     };
     shown(&["group", "shares", "exclusive", "held KiB", "transferred MB"], groups.iter().map(row))
+}
+
+/// What probes saw; empty without any.
+fn functions(seen: &[RunFunctions]) -> String {
+    if seen.is_empty() {
+        return String::new();
+    }
+    let head = ["task", "of", "is a", "calls", "within", "left", "mean us", "max us"];
+    let row = |f: &RunFunctions| {
+        let of = if f.functions.is_empty() { "wakeups".to_owned() } else { f.functions.join(", ") };
+        vec![
+            f.task.clone(),
+            of,
+            f.what.clone(),
+            f.calls.to_string(),
+            f.nested.to_string(),
+            f.abandoned.to_string(),
+            us(f.sum_ns / f.calls.max(1)),
+            us(f.longest_ns),
+        ]
+    };
+    shown(&head, seen.iter().map(row))
 }
 
 /// Locked pages; empty without any.

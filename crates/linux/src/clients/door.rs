@@ -2,6 +2,7 @@
 
 use super::table::{Refusal, Request};
 use crate::error::LinuxError;
+use crate::sys::accounts;
 use crate::sys::seqpacket::{self, Peer};
 use std::fs::{self, Permissions};
 use std::io;
@@ -21,7 +22,7 @@ impl Door {
     /// Opens it. Only who holds the [`crate::Instance`] may, so what lies in its place is left
     /// over.
     pub fn open(path: &Path, group: &str) -> Result<Self, LinuxError> {
-        let group = seqpacket::group(group);
+        let group = accounts::group(group);
         let fail = |e: io::Error| {
             LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run")
         };
@@ -67,7 +68,7 @@ fn allowed(peer: &Peer, group: Option<u32>) -> bool {
 
 /// When a thread of a process started, in hundredths of a second since the machine did; `None` if
 /// it is no such thread, or is dead.
-pub(super) fn start_of(pid: u32, thread: u32) -> Option<u64> {
+pub(crate) fn start_of(pid: u32, thread: u32) -> Option<u64> {
     started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
 }
 

@@ -13,15 +13,19 @@
 //! member.
 
 mod door;
+pub mod functions;
+mod program;
 mod service;
+mod silent;
 pub mod slots;
-mod started;
 mod table;
 mod yields;
 
-pub use service::{Service, ServiceOptions};
+pub(crate) use door::start_of;
+pub use program::Sections;
+pub use service::{Service, ServiceOptions, SilentTask};
+pub(crate) use silent::{OwnPage, OwnPages};
 pub use slots::{Slot, SlotTable};
-pub(crate) use started::{JobSignal, JobSignals};
 pub use table::LockCounts;
 pub use yields::{Join, Yields};
 

@@ -115,7 +115,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    fn new() -> Result<Self, LinuxError> {
+    pub fn new() -> Result<Self, LinuxError> {
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as u64,
             map_flags: MMAPABLE,
@@ -130,6 +130,12 @@ impl Page {
                 })?;
         let words = Mapped::new(&map, PAGE_BYTES)?;
         Ok(Self { map, words })
+    }
+
+    /// The same page as if it were new.
+    pub fn anew(self) -> Result<Self, LinuxError> {
+        self.fill(&sc_page::new_zeroed())?;
+        Ok(self)
     }
 
     pub fn descriptor(&self) -> BorrowedFd<'_> {
@@ -157,6 +163,25 @@ impl Page {
     pub fn sections(&self) -> (u32, u32) {
         let word = self.at(offset_of!(sc_page, sections));
         ((word >> 32) as u32, word as u32)
+    }
+}
+
+/// Pages that came back, and whose user's they were. Who had one may still hold it, so nobody else
+/// gets it, and its user gets it before a new one: no user holds more pages than slots.
+#[derive(Default)]
+pub(super) struct Returned(Vec<(u32, Page)>);
+
+impl Returned {
+    pub fn put(&mut self, uid: u32, page: Page) {
+        self.0.push((uid, page));
+    }
+
+    /// A page for this user: one that came back, or a new one.
+    pub fn take(&mut self, uid: u32) -> Result<Page, LinuxError> {
+        match self.0.iter().position(|(of, _)| *of == uid) {
+            Some(at) => self.0.swap_remove(at).1.anew(),
+            None => Page::new(),
+        }
     }
 }
 
@@ -241,11 +266,10 @@ impl Table {
     }
 
     /// Gives a slot to an owner.
-    pub fn admit(&mut self, slot: u32, owner: Owner) -> Result<Page, LinuxError> {
+    pub fn admit(&mut self, slot: u32, owner: Owner, page: &Page) -> Result<(), LinuxError> {
         let fail = |e| inside(&format!("a client cannot be admitted: {e}"));
-        let page = Page::new()?;
         if self.unknown(owner) {
-            return Ok(page);
+            return Ok(());
         }
         let state = run_slot { endless: owner.endless.into(), ..run_slot::new_zeroed() };
         contract::put(&self.slots, slot, &state).map_err(fail)?;
@@ -255,8 +279,18 @@ impl Table {
         if let Some(task) = owner.task {
             dynamic::set_page(&self.tasks, task, Some(slot))?;
         }
-        self.count(owner.scope, 1)?;
-        Ok(page)
+        self.count(owner.scope, 1)
+    }
+
+    /// Gives a slot to what a thread will start; that has it once [`own`] has named the thread.
+    pub fn admit_program(&mut self, slot: u32) -> Result<(Page, MapHandle), LinuxError> {
+        let fail = |e| inside(&format!("a program cannot be admitted: {e}"));
+        let page = Page::new()?;
+        contract::put(&self.slots, slot, &run_slot::new_zeroed()).map_err(fail)?;
+        contract::put(&self.pages, slot, &page.map.as_fd().as_raw_fd()).map_err(fail)?;
+        self.count(Scope::Program, 1)?;
+        let programs = MapHandle::try_from(&self.programs).map_err(fail)?;
+        Ok((page, programs))
     }
 
     /// Takes it back.
@@ -326,6 +360,13 @@ impl Table {
         };
         (0..if self.serving.holders { self.serving.cpus } else { 0 }).map(of).collect()
     }
+}
+
+/// What this thread starts has a slot from now on; `programs`: of [`Table::admit_program`].
+pub(super) fn own(programs: &MapHandle, slot: u32, owner: (u32, u64)) -> Result<(), LinuxError> {
+    let (number, started) = owner;
+    contract::put(programs, number, &run_owner { started, slot, reserved: 0 })
+        .map_err(|e| inside(&format!("a program's page cannot be set: {e}")))
 }
 
 #[cfg(test)]

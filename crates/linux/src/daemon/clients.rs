@@ -2,7 +2,7 @@
 //! jobs, drivers of the time table.
 
 use super::part::{Held, Next, Part, Round};
-use crate::clients::{JobSignals, Service, ServiceOptions, Yields};
+use crate::clients::{OwnPages, Service, ServiceOptions, Yields};
 use crate::error::LinuxError;
 use crate::regulate::engine::Engine;
 use crate::schedule::levels::Scheduler;
@@ -18,19 +18,19 @@ pub struct LockClients {
     options: ServiceOptions,
     max_hold_ns: u64,
     service: Option<Service>,
-    signals: Rc<RefCell<JobSignals>>,
+    pages: Rc<RefCell<OwnPages>>,
 }
 
 impl LockClients {
     /// To be served; a section counts for at most `max_hold_ns`.
     #[must_use]
     pub fn new(engine: Held<Box<dyn Engine>>, options: ServiceOptions, max_hold_ns: u64) -> Self {
-        Self { engine, options, max_hold_ns, service: None, signals: Rc::default() }
+        Self { engine, options, max_hold_ns, service: None, pages: Rc::default() }
     }
 
-    /// How the jobs of tasks that solocore starts are signalled, once it serves.
-    pub(super) fn signals(&self) -> Rc<RefCell<JobSignals>> {
-        Rc::clone(&self.signals)
+    /// Pages of tasks in whose place solocore signals, once it serves.
+    pub(super) fn pages(&self) -> Rc<RefCell<OwnPages>> {
+        Rc::clone(&self.pages)
     }
 }
 
@@ -54,7 +54,7 @@ impl Part for LockClients {
         if let Some(engine) = self.engine.borrow().as_ref() {
             self.service = Service::of(engine.as_ref(), self.options.clone())?;
             if let Some(service) = &self.service {
-                self.signals.borrow_mut().clone_from(service.signals());
+                self.pages.borrow_mut().clone_from(service.pages());
             }
         }
         Ok(())

@@ -5,7 +5,7 @@
 use super::decisions::Decisions;
 use super::isolation::Ways;
 use super::part::{Held, LevelPreview, Next, Part, Preview, Round, TablePreview, Traces};
-use crate::clients::JobSignals;
+use crate::clients::OwnPages;
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::host::resctrl::Groups;
@@ -100,7 +100,7 @@ impl Levels {
             self.places.directory(),
             &self.places.slots.epoch,
             &claim,
-            &JobSignals::new(),
+            &OwnPages::new(),
         )
     }
 

@@ -16,6 +16,7 @@ mod levels;
 mod memory;
 mod metrics;
 mod part;
+mod probes;
 mod program;
 mod promises;
 mod regulation;
@@ -107,6 +108,7 @@ impl Daemon {
     fn check(&mut self) -> Result<(), LinuxError> {
         self.check_vouched()?;
         machine::check_privileges()?;
+        machine::check_numbers()?;
         self.parts.iter_mut().try_for_each(|part| part.check())
     }
 
@@ -125,29 +127,28 @@ impl Daemon {
 
     fn answers(&self) -> Vec<Answer> {
         let plan = self.plan.as_ref();
-        plan.map_or_else(Vec::new, |plan| promises::answers(plan, &self.parts, &self.vouched))
+        plan.map_or_else(Vec::new, |plan| {
+            promises::answers(plan, &self.parts, &self.vouched, &self.promised)
+        })
     }
 
     /// Does somebody keep each promise, or does the user want a partial run?
-    fn check_promises(&self) -> Result<(), LinuxError> {
+    fn check_promises(&self, answers: &[Answer]) -> Result<(), LinuxError> {
         let Some(plan) = self.plan.as_ref().filter(|_| !self.partial) else { return Ok(()) };
-        promises::refusal(plan, &self.answers())
-            .map_or(Ok(()), |refused| Err(LinuxError::Machine(refused)))
+        promises::refusal(plan, answers).map_or(Ok(()), |refused| Err(LinuxError::Machine(refused)))
     }
 
     /// What would be done, and why this machine cannot, if so. Changes nothing.
     pub fn preview(&mut self) -> (Preview, Option<LinuxError>) {
-        let refused = self
-            .check()
-            .and_then(|()| Instance::take().map(drop))
-            .and_then(|()| self.check_promises())
-            .err();
+        let checked = self.check().and_then(|()| Instance::take().map(drop));
+        let promises = self.answers();
+        let refused = checked.and_then(|()| self.check_promises(&promises)).err();
         let mut preview = Preview {
             format: part::PREVIEW_FORMAT,
             scheme: self.scheme,
             machine: refused.as_ref().map(ToString::to_string),
             notes: self.all_notes(),
-            promises: self.answers(),
+            promises,
             ..Preview::default()
         };
         self.parts.iter().for_each(|part| part.preview(&mut preview));
@@ -166,14 +167,14 @@ impl Daemon {
         say: &dyn Fn(Word<'_>),
     ) -> Result<Outcome, LinuxError> {
         self.check()?;
-        self.check_promises()?;
+        self.check_promises(&self.answers())?;
         let instance = Instance::take()?;
         self.clean_up()?;
         let status = Status::open(self.metrics)?;
         self.start()?;
         // Some parts know only now.
-        self.check_promises()?;
         self.promised = self.answers();
+        self.check_promises(&self.promised)?;
         self.announce(say);
         let (ended, lost) = self.rounds(&status, stopped, say);
         let mut run = self.seen(&ended)?;

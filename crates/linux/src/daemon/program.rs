@@ -3,7 +3,9 @@
 use super::part::{Next, Part, Round};
 use crate::error::LinuxError;
 use crate::host::machine;
+use crate::sys::seqpacket;
 use std::cell::Cell;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::rc::Rc;
@@ -89,11 +91,16 @@ impl Part for Program {
 /// It cannot be waited for.
 pub fn wait_for(child: Child, stopped: &dyn Fn() -> bool) -> Result<u8, LinuxError> {
     let mut program = Program::running(child);
+    let end = program.child.as_ref().and_then(|child| seqpacket::pidfd(child.id()).ok());
     while program.look(&mut Round::default())? == Next::GoOn {
         if stopped() {
             program.asked_to_end();
         }
-        std::thread::sleep(LOOK);
+        // At once when it ends, where the kernel tells.
+        match &end {
+            Some(end) => drop(seqpacket::wait(&[end.as_fd()], LOOK)),
+            None => std::thread::sleep(LOOK),
+        }
     }
     Ok(program.code.get().unwrap_or(1))
 }

@@ -14,15 +14,32 @@ use solocore_model::plan::{Answer, Promise, Subject, Verdict};
 use solocore_model::system::Model;
 use std::collections::BTreeSet;
 
-/// Answers to all promises of a plan.
-pub(super) fn answers(plan: &Plan, parts: &[Box<dyn Part>], vouched: &[String]) -> Vec<Answer> {
-    plan.promises.iter().map(|promise| answer(plan, promise, parts, vouched)).collect()
+/// Answers to all promises of a plan. What no part speaks of does not change while a run goes on:
+/// of these, `before` has the answers, once there are some.
+pub(super) fn answers(
+    plan: &Plan,
+    parts: &[Box<dyn Part>],
+    vouched: &[String],
+    before: &[Answer],
+) -> Vec<Answer> {
+    let known = |promise: &Promise| before.iter().find(|a| a.promise.id == promise.id);
+    let one = |promise| match of_parts(promise, parts) {
+        None => known(promise)
+            .cloned()
+            .unwrap_or_else(|| or_of_user(of_nobody(plan, promise), promise, vouched)),
+        Some(answer) => or_of_user(answer, promise, vouched),
+    };
+    plan.promises.iter().map(one).collect()
 }
 
-fn answer(plan: &Plan, promise: &Promise, parts: &[Box<dyn Part>], vouched: &[String]) -> Answer {
+/// The part that keeps it, else the first that says why not.
+fn of_parts(promise: &Promise, parts: &[Box<dyn Part>]) -> Option<Answer> {
     let said: Vec<Answer> = parts.iter().filter_map(|part| part.keeps(promise)).collect();
-    let kept = said.iter().find(|a| a.kept_by.is_some()).or(said.first()).cloned();
-    let answer = kept.unwrap_or_else(|| of_nobody(plan, promise));
+    said.iter().find(|a| a.kept_by.is_some()).or(said.first()).cloned()
+}
+
+/// The user answers for what is open.
+fn or_of_user(answer: Answer, promise: &Promise, vouched: &[String]) -> Answer {
     if answer.kept_by.is_none() && vouched.iter().any(|v| names(v, promise)) {
         return Answer::kept(promise, "user", false, format!("--vouch; else {}", answer.why));
     }

@@ -59,6 +59,16 @@ impl Regulating {
         Some(why)
     }
 
+    /// How a budget is kept, and what it does not hold.
+    fn how(&self) -> String {
+        let event = &self.regulation.event;
+        let left_out = match event.leaves_out().as_slice() {
+            [] => String::new(),
+            kinds => format!(" (it leaves out {})", kinds.join(", ")),
+        };
+        format!("counted by {}{left_out}, and the core stopped", event.name())
+    }
+
     /// Why a core's budget is not kept, by what was set up and seen.
     fn broken(&self, promise: &Promise) -> Option<String> {
         let Some(core) = self.regulation.cores.iter().find(|c| Some(c.cpu) == promise.core())
@@ -125,11 +135,7 @@ impl Part for Regulating {
         };
         Some(match why {
             Some(why) => Answer::open(promise, true, why),
-            None => {
-                let how =
-                    format!("counted by {}, and the core stopped", self.regulation.event.name());
-                Answer::kept(promise, "regulation", true, how)
-            }
+            None => Answer::kept(promise, "regulation", true, self.how()),
         })
     }
 
@@ -144,9 +150,10 @@ impl Part for Regulating {
         let engine = self.engine.borrow();
         let Some(engine) = engine.as_ref() else { return Ok(Next::GoOn) };
         engine.check()?;
-        self.liveness.look(&engine.counts()?, self.regulation.period_ns)?;
+        let taken = engine.periods();
+        self.liveness.look(&taken, self.regulation.period_ns)?;
         let new = || Recorder::new(round.begun_ns, self.regulation.period_ns, self.traced);
-        self.recorder.get_or_insert_with(new).add(engine.periods());
+        self.recorder.get_or_insert_with(new).add(taken);
         Ok(Next::GoOn)
     }
 

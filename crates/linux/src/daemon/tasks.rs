@@ -3,7 +3,8 @@
 use super::clients::LockClients;
 use super::isolation::Ways;
 use super::part::{Held, Member, Next, Part, Preview, Round, Settings};
-use crate::clients::JobSignals;
+use super::probes::Probes;
+use crate::clients::OwnPages;
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::resctrl::Groups;
@@ -37,10 +38,11 @@ pub struct Tasks {
     bind: Bind,
     /// A scheduler of solocore gives tasks their time.
     scheduled: bool,
-    /// How jobs are signalled, where somebody must know of them.
-    signals: Rc<RefCell<JobSignals>>,
+    /// Pages of tasks in whose place solocore signals, where somebody reads them.
+    pages: Rc<RefCell<OwnPages>>,
     /// Orders tasks, if it can, so that budgets bind them as well.
     engine: Held<Box<dyn Engine>>,
+    probes: Option<Probes>,
     jobs: Option<Jobs>,
     locker: Option<Locker>,
 }
@@ -58,7 +60,8 @@ impl Tasks {
             bind,
             scheduled: false,
             engine: Held::default(),
-            signals: Rc::default(),
+            pages: Rc::default(),
+            probes: None,
             jobs: None,
             locker: None,
         }
@@ -80,7 +83,7 @@ impl Tasks {
     /// The same; jobs are signalled to these clients' regulator.
     #[must_use]
     pub fn signalled(self, clients: &LockClients) -> Self {
-        Self { signals: clients.signals(), ..self }
+        Self { pages: clients.pages(), ..self }
     }
 
     /// The same, bound by somebody.
@@ -147,9 +150,16 @@ impl Part for Tasks {
                 Ok(())
             })?;
         }
+        self.probes = Probes::set(&placed, &self.pages.borrow())?;
+        let probes = self.probes.as_ref();
+        let me = std::process::id();
+        let belongs = |name: &str, process: u32, thread: u32| {
+            probes.map_or(Ok(()), |probes| probes.belongs(name, process, thread))
+        };
         let rank = |name: &str| placed.iter().find(|p| p.name == name).and_then(|p| p.rank);
         let bind = |name: &str, thread: u32| {
             rank(name).map_or(Ok(()), |rank| self.rank(thread, rank, true))?;
+            belongs(name, me, thread)?;
             (self.bind)(name, Member::Thread(thread))
         };
         let jobs = Jobs::start(
@@ -157,7 +167,7 @@ impl Part for Tasks {
             self.layout.directory(),
             &self.layout.slots.epoch,
             &bind,
-            &self.signals.borrow(),
+            &self.pages.borrow(),
         )?;
         for task in &placed {
             if let How::Attach(pid) = task.how {
@@ -165,6 +175,7 @@ impl Part for Tasks {
                     let all = threads::all(Path::new("/proc"), Some(pid));
                     all.iter().try_for_each(|t| self.rank(t.tid, rank, false))?;
                 }
+                belongs(&task.name, pid, pid)?;
                 (self.bind)(&task.name, Member::Process(pid))?;
             }
         }
@@ -172,8 +183,11 @@ impl Part for Tasks {
         Ok(())
     }
 
-    /// Reads locked pages.
+    /// Reads locked pages, and takes what probes have seen.
     fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+        if let (Some(probes), Some(jobs)) = (&self.probes, &self.jobs) {
+            probes.ended().into_iter().for_each(|(task, job)| jobs.record(task, job));
+        }
         if let (Some(locker), Some(jobs)) = (&mut self.locker, &self.jobs) {
             locker.look(&jobs.running());
         }
@@ -189,12 +203,14 @@ impl Part for Tasks {
         let Some(jobs) = &self.jobs else { return Ok(()) };
         (run.drivers, run.tasks) = jobs.seen().into_iter().partition(|t| t.how == "driver");
         run.windows = jobs.windows();
+        run.functions = self.probes.as_ref().map_or_else(Vec::new, Probes::seen);
         run.locked_pages = self.locker.as_ref().map_or_else(Vec::new, Locker::runs);
         Ok(())
     }
 
     fn end(&mut self) {
         self.jobs = None;
+        self.probes = None;
         self.locker = None;
         self.settings = None;
     }

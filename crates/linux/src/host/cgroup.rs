@@ -11,11 +11,7 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// Groups with a share that is not the usual one, as paths below the mount, with the share.
-pub(crate) fn shares() -> Vec<(String, String)> {
-    shares_below(Path::new(ROOT))
-}
-
-fn shares_below(root: &Path) -> Vec<(String, String)> {
+pub(crate) fn shares_below(root: &Path) -> Vec<(String, String)> {
     let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(group) = open.pop() {
         let mut below: Vec<PathBuf> = fs::read_dir(&group)
@@ -38,17 +34,22 @@ fn shares_below(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// What of it does not hold under a sched_ext scheduler, for the user.
-pub(crate) fn note() -> Option<String> {
-    let found = shares();
+/// The first of them, and how many more there are.
+pub(crate) fn first_of(found: &[(String, String)]) -> Option<String> {
     let (group, share) = found.first()?;
     let more = match found.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
+    Some(format!("{group} ({share}){more}"))
+}
+
+/// What of it does not hold under a sched_ext scheduler, for the user.
+pub(crate) fn note() -> Option<String> {
+    let first = first_of(&shares_below(Path::new(ROOT)))?;
     Some(format!(
-        "shares of control groups do not hold under the sched-ext engine: {group} ({share}){more}; \
-            --engine helper leaves them to the kernel"
+        "shares of control groups do not hold under the sched-ext engine: {first}; --engine helper \
+            leaves them to the kernel"
     ))
 }
 

@@ -6,6 +6,9 @@ use libbpf_rs::btf::{Btf, types};
 use std::fs;
 use std::path::Path;
 
+/// The machine's first namespace of processes: the only one whose numbers BPF programs know.
+pub(crate) const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
 /// Capabilities that regulating needs: name, number, what for.
 const CAPABILITIES: &[(&str, u32, &str)] = &[
     ("CAP_BPF", 39, "to load BPF programs"),
@@ -100,6 +103,25 @@ pub fn check_privileges() -> Result<(), LinuxError> {
         "privileges are missing: {}; run as root: sudo solocore run ...",
         missing.join(", ")
     )))
+}
+
+/// Fails where processes have other numbers than the kernel's: the programs would take somebody
+/// else for solocore, or for its clients.
+///
+/// # Errors
+/// How to get out.
+pub fn check_numbers() -> Result<(), LinuxError> {
+    match std::fs::read_link("/proc/self/ns/pid") {
+        Ok(namespace) if namespace.as_os_str() != FIRST_PID_NAMESPACE => {
+            Err(LinuxError::Machine(format!(
+                "this process is in a container, where processes have other numbers than the \
+                    kernel's ({}); run solocore outside, or give the container the machine's \
+                    numbers (docker run --pid=host)",
+                namespace.display()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Interrupts of an event per second and CPU beyond which the kernel switches it off for a while.

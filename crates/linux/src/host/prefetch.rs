@@ -8,44 +8,73 @@
 
 use crate::host::machine;
 use solocore_model::plan::{Answer, Promise};
+use std::fs;
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// The register, and its bits of prefetchers of the first two levels.
 const CONTROL: u64 = 0x1a4;
 const ALL_OFF: u64 = 0xf;
 
+/// What the register says on all CPUs.
+pub(crate) enum State {
+    /// All prefetchers are off.
+    Off,
+    /// Some are on, on these CPUs.
+    On(Vec<u32>),
+    /// The register cannot be read.
+    Refused(io::Error),
+    /// The CPU has no such register.
+    Other,
+}
+
+/// Looks at a machine's files below `root`.
+pub(crate) fn state(root: &Path) -> State {
+    let intel = fs::read_to_string(root.join("proc/cpuinfo"));
+    if !intel.is_ok_and(|text| text.contains("GenuineIntel")) {
+        return State::Other;
+    }
+    match registers(root) {
+        Ok(all) => {
+            let on = all.into_iter().filter(|(_, bits)| bits & ALL_OFF != ALL_OFF);
+            let on: Vec<u32> = on.map(|(cpu, _)| cpu).collect();
+            if on.is_empty() { State::Off } else { State::On(on) }
+        }
+        Err(e) => State::Refused(e),
+    }
+}
+
 /// Who keeps the promise that no prefetcher adds traffic.
 pub(crate) fn answer(promise: &Promise) -> Answer {
     let vouch = "turn them off in the firmware and give --vouch prefetchers";
-    let intel = machine::cpuinfo().contains("GenuineIntel");
-    if !intel {
-        let why = format!("whether prefetchers are on cannot be read here; {vouch}");
-        return Answer::open(promise, false, why);
-    }
-    match registers() {
-        Ok(all) if all.iter().all(|bits| bits & ALL_OFF == ALL_OFF) => {
-            Answer::kept(promise, "firmware", true, "MSR 0x1a4 says that all are off")
-        }
-        Ok(_) => Answer::open(
+    match state(Path::new("/")) {
+        State::Off => Answer::kept(promise, "firmware", true, "MSR 0x1a4 says that all are off"),
+        State::On(_) => Answer::open(
             promise,
             true,
             "MSR 0x1a4 says that prefetchers are on; turn them off: wrmsr --all 0x1a4 0xf",
         ),
-        Err(e) => {
+        State::Refused(e) => {
             let why =
                 format!("MSR 0x1a4 cannot be read ({e}); load the kernel's msr module, or {vouch}");
+            Answer::open(promise, false, why)
+        }
+        State::Other => {
+            let why = format!("whether prefetchers are on cannot be read here; {vouch}");
             Answer::open(promise, false, why)
         }
     }
 }
 
-fn registers() -> std::io::Result<Vec<u64>> {
-    let cpus = machine::online_cpus().map_err(|e| std::io::Error::other(e.to_string()))?;
+/// The register of each CPU that is online.
+fn registers(root: &Path) -> io::Result<Vec<(u32, u64)>> {
+    let online = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
     let read = |cpu: u32| {
         let mut bytes = [0; 8];
-        let file = std::fs::File::open(format!("/dev/cpu/{cpu}/msr"))?;
+        let file = fs::File::open(root.join(format!("dev/cpu/{cpu}/msr")))?;
         file.read_exact_at(&mut bytes, CONTROL)?;
-        Ok(u64::from_le_bytes(bytes))
+        Ok((cpu, u64::from_le_bytes(bytes)))
     };
-    cpus.into_iter().map(read).collect()
+    machine::parse_cpu_list(&online).into_iter().map(read).collect()
 }

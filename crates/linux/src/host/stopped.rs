@@ -4,21 +4,19 @@
 //! ([`MARK`]); whatever of these is stopped is told to go on. Does not cover: a job that wiped its
 //! environment.
 
+use super::threads::numbers;
 use crate::sys::tasks;
 use rustix::process::Signal;
 use std::path::Path;
 
+const PROC: &str = "/proc";
 /// In the environment of every job: the number of the solocore that started it.
 pub(crate) const MARK: &str = "SOLOCORE_JOB";
 
 /// Lets every stopped process go on that a solocore with this number has started.
 pub(crate) fn let_go_on(starter: u32) {
-    let mark = format!("{MARK}={starter}");
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        if is_stopped(&entry.path()) && carries(&entry.path(), &mark) {
+    for (pid, by) in jobs() {
+        if by == starter && is_stopped(&Path::new(PROC).join(pid.to_string())) {
             tasks::signal_one(pid, Signal::CONT);
         }
     }
@@ -26,36 +24,30 @@ pub(crate) fn let_go_on(starter: u32) {
 
 /// Ends every process that a solocore started as a job and that outlived it; how many.
 pub(crate) fn end_left_over() -> usize {
+    let lives = |pid: u32| Path::new(PROC).join(pid.to_string()).exists();
+    let left: Vec<(u32, u32)> = jobs().filter(|&(_, starter)| !lives(starter)).collect();
+    left.iter().for_each(|&(pid, _)| tasks::signal_one(pid, Signal::KILL));
+    left.len()
+}
+
+/// Processes with a mark, but for this one, each with the solocore that started it.
+fn jobs() -> impl Iterator<Item = (u32, u32)> {
+    let others = numbers(Path::new(PROC)).into_iter().filter(|&pid| pid != std::process::id());
+    others.filter_map(|pid| Some((pid, starter_of(&Path::new(PROC).join(pid.to_string()))?)))
+}
+
+/// Whose mark a process carries.
+fn starter_of(process: &Path) -> Option<u32> {
+    let environment = std::fs::read(process.join("environ")).ok()?;
     let mark = format!("{MARK}=");
-    let dead = |starter: &[u8]| {
-        let starter = str::from_utf8(starter).ok().and_then(|text| text.parse::<u32>().ok());
-        starter.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
-    };
-    let mut ended = 0;
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let mut starters =
-            environment.split(|&b| b == 0).filter_map(|v| v.strip_prefix(mark.as_bytes()));
-        if starters.next().is_some_and(dead) && pid != std::process::id() {
-            tasks::signal_one(pid, Signal::KILL);
-            ended += 1;
-        }
-    }
-    ended
+    let value = environment.split(|&b| b == 0).find_map(|v| v.strip_prefix(mark.as_bytes()))?;
+    str::from_utf8(value).ok()?.parse().ok()
 }
 
 fn is_stopped(process: &Path) -> bool {
     let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
     // The name before it may hold anything.
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()) == Some("T")
-}
-
-fn carries(process: &Path, mark: &str) -> bool {
-    let environment = std::fs::read(process.join("environ")).unwrap_or_default();
-    environment.split(|&b| b == 0).any(|v| v == mark.as_bytes())
 }
 
 #[cfg(test)]

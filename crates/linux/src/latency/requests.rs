@@ -33,10 +33,10 @@ impl CoreRequests {
     /// # Errors
     /// The machine has no such counter, or this process may not.
     pub fn open(event: &Event, cpus: &[u32]) -> Result<Self, LinuxError> {
-        let attributes = event.attributes(0);
-        let attributes = PerfAttr { flags: attributes.flags & !PERF_DISABLED, ..attributes };
         let mut cores = Vec::new();
         for &cpu in cpus {
+            let attributes = event.attributes(cpu, 0);
+            let attributes = PerfAttr { flags: attributes.flags & !PERF_DISABLED, ..attributes };
             let opened = sys::perf_open(&attributes, Whom::Cpu(cpu)).map_err(|e| {
                 let remedy = match e.raw_os_error() {
                     Some(libc::EACCES | libc::EPERM) => "CAP_PERFMON is missing: run as root",

@@ -205,7 +205,7 @@ pub(crate) fn attach(
             object,
             ("overflow", event.name()),
             core.cpu,
-            &event.attributes(core.sample),
+            &event.attributes(core.cpu, core.sample),
             share,
         )?);
     }
@@ -256,7 +256,7 @@ fn attach_writes(object: &Object, regulation: &Regulation) -> Result<Vec<CpuLink
             object,
             ("write_overflow", event.name()),
             cpu,
-            &event.attributes(writes.write_sample),
+            &event.attributes(cpu, writes.write_sample),
             share,
         )?);
     }

@@ -14,6 +14,8 @@ pub(crate) const SCHED_EXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sc
 pub(crate) const VCPU: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.o"));
 /// `bpf/helper.bpf.c`.
 pub(crate) const HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/helper.o"));
+/// `bpf/functions.bpf.c`.
+pub(crate) const FUNCTIONS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/functions.o"));
 /// `bpf/levels.bpf.c`.
 pub(crate) const LEVELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/levels.o"));
 

@@ -48,6 +48,23 @@ pub struct Options {
     pub write_budgets: bool,
 }
 
+impl Options {
+    /// Nothing but an event.
+    #[must_use]
+    pub fn of(event: Event) -> Self {
+        Self {
+            event,
+            sample: None,
+            reclaim: false,
+            sharing: Sharing::None,
+            max_hold_ns: 0,
+            write_event: None,
+            count_writes: false,
+            write_budgets: true,
+        }
+    }
+}
+
 /// A CPU's budget of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct WriteBudget {

@@ -3,12 +3,12 @@
 //! Problem: a CPU's timer and counter go when it is taken offline, also for a moment, when the
 //! machine sleeps, or when the kernel puts a pinned counter in error; nothing says so, and the CPU
 //! would go unregulated for the rest of the run. Rule: periods of each CPU must go on. One whose
-//! count stands still for [`PATIENCE`] (and ten periods, and ten looks in which another CPU went
+//! periods stand still for [`PATIENCE`] (and ten periods, and ten looks in which another CPU went
 //! on, where there is one) is regulated no longer.
 //! Does not cover: starting its events anew.
 
 use crate::error::LinuxError;
-use crate::regulate::shared::Counts;
+use crate::regulate::history::Taken;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -23,29 +23,27 @@ pub(crate) struct Liveness {
 
 #[derive(Debug)]
 struct Seen {
-    periods: u64,
+    /// The last look that found a period which had ended.
     since: Instant,
     /// Looks since then in which another CPU went on.
     looks: u32,
 }
 
 impl Liveness {
-    /// Looks at the counts of all regulated CPUs.
+    /// Looks at the periods that have ended on each regulated CPU since the last look.
     ///
     /// # Errors
     /// One is regulated no longer.
-    pub fn look(&mut self, counts: &[(u32, Counts)], period_ns: u64) -> Result<(), LinuxError> {
+    pub fn look(&mut self, taken: &[Taken], period_ns: u64) -> Result<(), LinuxError> {
         let patience = PATIENCE.max(Duration::from_nanos(period_ns.saturating_mul(10)));
-        let mut went_on = counts.len() == 1;
-        for (cpu, now) in counts {
-            let seen = self.seen.entry(*cpu).or_insert(Seen {
-                periods: u64::MAX,
-                since: Instant::now(),
-                looks: 0,
-            });
-            if seen.periods != now.periods {
-                *seen = Seen { periods: now.periods, since: Instant::now(), looks: 0 };
+        let mut went_on = taken.len() == 1;
+        for (cpu, periods, lost) in taken {
+            let now = Seen { since: Instant::now(), looks: 0 };
+            if !periods.is_empty() || *lost > 0 {
+                self.seen.insert(*cpu, now);
                 went_on = true;
+            } else {
+                self.seen.entry(*cpu).or_insert(now);
             }
         }
         if !went_on {
@@ -68,22 +66,24 @@ impl Liveness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regulate::history::Period;
 
-    fn looked(liveness: &mut Liveness, periods: [u64; 2]) -> Result<(), LinuxError> {
-        let of = |periods| Counts { periods, ..Counts::default() };
-        liveness.look(&[(0, of(periods[0])), (1, of(periods[1]))], 1_000_000)
+    /// A look that finds so many new periods on each CPU.
+    fn looked(liveness: &mut Liveness, ended: [usize; 2]) -> Result<(), LinuxError> {
+        let of = |cpu: u32, ended| (cpu, vec![Period::default(); ended], 0);
+        liveness.look(&[of(0, ended[0]), of(1, ended[1])], 1_000_000)
     }
 
     #[test]
     fn a_cpu_that_stands_still_while_another_goes_on_is_named() {
         let mut liveness = Liveness::default();
-        for i in 0..=u64::from(LOOKS) {
-            looked(&mut liveness, [i, 7]).unwrap();
+        for _ in 0..=LOOKS {
+            looked(&mut liveness, [1, 0]).unwrap();
         }
         // Not before its patience is over, however many looks there were.
-        looked(&mut liveness, [100, 7]).unwrap();
+        looked(&mut liveness, [1, 0]).unwrap();
         std::thread::sleep(PATIENCE + Duration::from_millis(10));
-        let error = looked(&mut liveness, [101, 7]).unwrap_err().to_string();
+        let error = looked(&mut liveness, [1, 0]).unwrap_err().to_string();
         assert!(error.contains("CPU 1 is regulated no longer"), "{error}");
     }
 
@@ -93,9 +93,9 @@ mod tests {
         looked(&mut liveness, [1, 1]).unwrap();
         std::thread::sleep(PATIENCE + Duration::from_millis(10));
         for _ in 0..3 * LOOKS {
-            looked(&mut liveness, [1, 1]).unwrap();
+            looked(&mut liveness, [0, 0]).unwrap();
         }
-        looked(&mut liveness, [2, 1]).unwrap();
-        looked(&mut liveness, [2, 2]).unwrap();
+        looked(&mut liveness, [1, 0]).unwrap();
+        looked(&mut liveness, [0, 1]).unwrap();
     }
 }

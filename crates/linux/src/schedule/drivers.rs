@@ -8,7 +8,7 @@
 //! Source: single-core-equivalence, sections 2.4 and 3.1 (step 4).
 //! Does not cover: a driver in the kernel, or one that runs already: that one attaches by itself.
 
-use super::placed::{How, Placed, Wishes, startable};
+use super::placed::{How, Placed, Probed, Wishes, startable};
 use crate::clients::slots::{LONGEST_NAME, SlotTable};
 use crate::error::LinuxError;
 use solocore_model::Plan;
@@ -44,6 +44,8 @@ pub(super) fn place(
             how: How::Drive(startable(name, command.clone(), &wishes.directory)?),
             group: None,
             free: false,
+            probed: Probed::default(),
+            account: None,
         });
     }
     Ok(placed)

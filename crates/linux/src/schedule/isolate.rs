@@ -17,9 +17,9 @@
 //! itself takes.
 
 use super::drivers;
-use super::placed::{HIGHEST, How, Placed, Wishes, startable};
+use super::placed::{HIGHEST, How, Placed, Probed, ProbedJobs, Wishes, account, startable};
 use super::windows;
-use crate::clients::SlotTable;
+use crate::clients::{SilentTask, SlotTable};
 use crate::error::LinuxError;
 use crate::host::cpuset::Confiner;
 use solocore_model::Plan;
@@ -109,15 +109,24 @@ impl Layout {
                     --no-fifo",
             ),
             (Subject::Place, Some(_)) => kept(false, "bound to its core, above other programs"),
-            (Subject::Releases, Some(Placed { how: How::Start(_), .. })) => {
+            (Subject::Jobs, Some(task)) if task.goes_on() => match &task.probed.jobs {
+                Some(ProbedJobs::Calls(f)) => {
+                    kept(true, &format!("calls of `{}` are its jobs (probes)", f.name))
+                }
+                _ => kept(true, "its wakeups are its jobs (probes)"),
+            },
+            (Subject::Releases, Some(task))
+                if matches!(task.how, How::Start(_)) && !task.goes_on() =>
+            {
                 kept(true, "solocore releases its jobs")
             }
             (Subject::Jobs, Some(Placed { how: How::Start(_), .. })) => {
                 kept(true, "solocore signals its processes' begin and end")
             }
-            (Subject::Releases, Some(_)) => {
-                open("its program keeps its own period; start it instead, or give --vouch releases")
-            }
+            (Subject::Releases, Some(_)) => open(
+                "its program keeps its own period; have solocore start each job (job = \
+                        \"process\"), or give --vouch releases",
+            ),
             (Subject::Window, _) => self.keeps_window(promise),
             (Subject::Transfer, Some(Placed { how: How::Drive(_), .. })) => {
                 kept(true, "solocore starts its driver")
@@ -170,11 +179,17 @@ impl Layout {
         notes
     }
 
-    /// Names of tasks that solocore starts.
+    /// Tasks in whose place solocore signals jobs or sections of the lock, where the plan's policy
+    /// has any.
     #[must_use]
-    pub fn started(&self) -> Vec<String> {
-        let starts = |t: &&Placed| matches!(t.how, How::Start(_));
-        self.tasks.iter().filter(starts).map(|t| t.name.clone()).collect()
+    pub fn silent(&self, jobs: bool, locks: bool) -> Vec<SilentTask> {
+        let locking = |t: &Placed| locks && !t.probed.sections.is_empty();
+        let signalled = |t: &Placed| jobs && (matches!(t.how, How::Start(_)) || t.goes_on());
+        self.tasks
+            .iter()
+            .filter(|t| locking(t) || signalled(t))
+            .map(|t| SilentTask { name: t.name.clone(), locks: locking(t) })
+            .collect()
     }
 
     /// Do analysed tasks run at real-time priorities, above everything that budgets stop by itself?
@@ -245,6 +260,7 @@ fn place(
     };
     let mut placed = Vec::new();
     for t in &plan.tasks {
+        let how = find(t)?;
         placed.push(Placed {
             name: t.name.clone(),
             core: t.core,
@@ -253,9 +269,11 @@ fn place(
             period_ns: t.period_ns,
             deadline_ns: t.deadline_ns,
             window: windows::of(plan, t),
-            how: find(t)?,
             group: None,
             free: false,
+            probed: Probed::of(t, &how)?,
+            account: account(t, &how)?,
+            how,
         });
     }
     placed.extend(drivers::place(plan, slots, wishes, irq_cpu)?);

@@ -203,6 +203,7 @@ fn present(pagemap: &mut fs::File, address: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::placed::Probed;
 
     const MAPS: &str = "\
 400000-401000 r--p 00000000 08:01 5 /opt/job\n\
@@ -263,6 +264,8 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             how: How::Attach(me),
             group: None,
             free: false,
+            probed: Probed::default(),
+            account: None,
         };
         let mut locker = Locker::new(
             &[placed],

@@ -1,7 +1,11 @@
 //! A task of a plan in its place: what the user wants of it, and how it comes to run.
 
 use super::windows::Window;
+use crate::clients::functions::Function;
 use crate::error::LinuxError;
+use crate::sys::accounts::Account;
+use solocore_model::plan::PlanTask;
+use solocore_model::system::Job;
 use std::path::{Path, PathBuf};
 
 /// Priority of the most urgent analysed task; of the helper engine's threads one has 1 or 92, the
@@ -62,6 +66,67 @@ impl How {
     }
 }
 
+/// How it is known when jobs and sections of a program begin that says nothing of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probed {
+    /// What its jobs are; none: runs of its command.
+    pub jobs: Option<ProbedJobs>,
+    /// Functions whose calls hold the bandwidth lock.
+    pub sections: Vec<Function>,
+}
+
+/// Jobs of a program that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbedJobs {
+    /// From waking to going to sleep.
+    Wakeups,
+    /// Calls of a function.
+    Calls(Function),
+}
+
+impl Probed {
+    /// What the plan says of a task that comes to run like this.
+    ///
+    /// # Errors
+    /// Its program has no such function.
+    pub(super) fn of(task: &PlanTask, how: &How) -> Result<Self, LinuxError> {
+        let file = match how {
+            How::Start(command) => PathBuf::from(command.first().cloned().unwrap_or_default()),
+            How::Attach(pid) => PathBuf::from(format!("/proc/{pid}/exe")),
+            How::Drive(_) | How::NotRun => return Ok(Self::default()),
+        };
+        let find = |name: &String| {
+            Function::find(&file, name).map_err(|e| e.of(&format!("task `{}`", task.name)))
+        };
+        let jobs = match &task.program.job {
+            Job::Process => None,
+            Job::Wakeup => Some(ProbedJobs::Wakeups),
+            Job::Function(name) => Some(ProbedJobs::Calls(find(name)?)),
+        };
+        let sections = task.program.lock.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Self { jobs, sections })
+    }
+
+    /// Is there anything to watch?
+    pub fn any(&self) -> bool {
+        self.jobs.is_some() || !self.sections.is_empty()
+    }
+}
+
+/// As whom a task's program is started, if the plan says.
+pub(super) fn account(task: &PlanTask, how: &How) -> Result<Option<Account>, LinuxError> {
+    let Some(name) = task.program.user.as_ref().filter(|_| matches!(how, How::Start(_))) else {
+        return Ok(None);
+    };
+    Account::named(name).map(Some).ok_or_else(|| {
+        LinuxError::Input(format!(
+            "task `{}`: there is no user `{name}`; make one (adduser --system {name}), or remove \
+                user from the system file",
+            task.name
+        ))
+    })
+}
+
 /// A task of the plan in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
@@ -85,9 +150,18 @@ pub struct Placed {
     pub group: Option<PathBuf>,
     /// A scheduler of solocore decides where and when it runs: it is bound to no core.
     pub free: bool,
+    /// How jobs and sections of its program are known.
+    pub probed: Probed,
+    /// As whom it is started; none: as solocore.
+    pub account: Option<Account>,
 }
 
 impl Placed {
+    /// Does its program go on, so that its end is not that of a job?
+    pub(crate) fn goes_on(&self) -> bool {
+        self.probed.jobs.is_some()
+    }
+
     /// Not under `SCHED_FIFO`, which passes by every budget, but in the same order inside the
     /// engine. Drivers stay real-time.
     pub(crate) fn order_by_rank(&mut self) {

@@ -1,6 +1,9 @@
 //! The system calls that the standard library has no words for. All of this crate's `unsafe` is
 //! here and below: for calls that rustix has no words for either.
 
+pub(crate) mod accounts;
+pub(crate) mod stores;
+
 pub(crate) mod tasks;
 
 pub(crate) mod seqpacket;

@@ -2,15 +2,15 @@
 
 use super::tasks::somebody;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::sockopt::Timeout;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use rustix::process::PidfdFlags;
-use std::ffi::CString;
-use std::io::{self, IoSlice};
-use std::mem::{MaybeUninit, size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,6 +35,17 @@ pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)?;
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, 64)?;
+    Ok(socket)
+}
+
+/// Connects to a path; whoever answers has two seconds for each answer.
+pub(crate) fn connect(path: &Path) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    let patience = Some(Duration::from_secs(2));
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Recv, patience)?;
+    rustix::net::connect(&socket, &address)?;
     Ok(socket)
 }
 
@@ -95,9 +106,52 @@ pub(crate) fn send(
     Ok(())
 }
 
+/// Waits for a message, and the descriptor that comes with it.
+pub(crate) fn receive_with(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let got = rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptor = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+        _ => None,
+    });
+    Ok((got.bytes, descriptor))
+}
+
 /// A descriptor that becomes readable when this process ends.
 pub(crate) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(somebody(pid)?, PidfdFlags::empty())?)
+}
+
+/// A descriptor of the process at the other end, as of when it connected. Before Linux 6.5 by its
+/// number, if whoever has that now is of the same user.
+pub(crate) fn peer_process(socket: &OwnedFd, peer: &Peer) -> io::Result<OwnedFd> {
+    const PEERPIDFD: libc::c_int = 77;
+    let mut descriptor: libc::c_int = -1;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into the number, which lives through the
+    // call; a descriptor that it made is nobody's yet.
+    unsafe {
+        let (fd, place) = (socket.as_raw_fd(), (&raw mut descriptor).cast());
+        if libc::getsockopt(fd, libc::SOL_SOCKET, PEERPIDFD, place, &raw mut length) == 0 {
+            return Ok(OwnedFd::from_raw_fd(descriptor));
+        }
+    }
+    match io::Error::last_os_error().raw_os_error() {
+        Some(libc::ENOPROTOOPT) => {
+            let process = pidfd(peer.pid)?;
+            let status = std::fs::read_to_string(format!("/proc/{}/status", peer.pid))?;
+            let line = status.lines().find_map(|l| l.strip_prefix("Uid:"));
+            let effective = line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok());
+            let same = effective == Some(peer.uid);
+            if same { Ok(process) } else { Err(io::ErrorKind::NotFound.into()) }
+        }
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Waits until one of the descriptors can be read; which ones can.
@@ -107,22 +161,6 @@ pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], longest: Duration) -> Vec<boo
     let longest = Timespec::try_from(longest).ok();
     let found = rustix::event::poll(&mut polled, longest.as_ref()).unwrap_or(0);
     polled.iter().map(|p| found > 0 && !p.revents().is_empty()).collect()
-}
-
-/// The number of a group; `None` if there is none of this name.
-pub(crate) fn group(name: &str) -> Option<u32> {
-    let name = CString::new(name).ok()?;
-    let mut buffer = vec![0u8; 65_536];
-    let mut result = std::ptr::null_mut();
-    // SAFETY: a zeroed entry is one without members; the strings go into the buffer, whose length
-    // is told; all live through the call.
-    unsafe {
-        let mut entry: libc::group = zeroed();
-        let space = buffer.as_mut_ptr().cast();
-        let code =
-            libc::getgrnam_r(name.as_ptr(), &raw mut entry, space, buffer.len(), &raw mut result);
-        (code == 0 && !result.is_null()).then_some(entry.gr_gid)
-    }
 }
 
 /// Another length of period for an event.
@@ -160,11 +198,17 @@ mod tests {
         assert_eq!(wait(&[connection.as_fd()], Duration::from_secs(10)), [true]);
         let mut buffer = [0; 16];
         assert_eq!(receive(&connection, &mut buffer).unwrap(), 5);
+        let process = peer_process(&connection, &peer).unwrap();
+        assert_eq!(wait(&[process.as_fd()], Duration::ZERO), [false], "it lives");
         send(&connection, b"answer", Some(file.as_fd())).unwrap();
         let mut said = String::new();
         child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
         assert_eq!(said, "answer passed\n");
         assert!(child.wait().unwrap().success());
+        assert_eq!(wait(&[process.as_fd()], Duration::ZERO), [true], "it has ended");
+        let late = peer_process(&connection, &peer);
+        let ended = |p: &OwnedFd| wait(&[p.as_fd()], Duration::ZERO) == [true];
+        assert!(late.as_ref().map_or(true, ended), "nobody else is taken for it");
         assert_eq!(receive(&connection, &mut buffer).unwrap(), 0, "it has gone");
         let over = pidfd(std::process::id()).unwrap();
         assert_eq!(wait(&[over.as_fd()], Duration::ZERO), [false], "this process lives");
@@ -180,10 +224,7 @@ print(text.decode(), os.pread(fds[0], 64, 0).decode())
 ";
 
     #[test]
-    fn groups_have_numbers() {
-        assert_eq!(group("root"), Some(0));
-        assert_eq!(group("no such group"), None);
-        assert_eq!(group("a\0b"), None);
+    fn a_path_that_is_too_long_is_refused() {
         assert!(listen(Path::new(&"x".repeat(200))).is_err(), "too long a path");
     }
 }

@@ -4,7 +4,7 @@ use super::waterfall;
 use crate::derivation::Derivation;
 use crate::profile::PageName;
 use crate::results::TaskResult;
-use crate::system::Criticality;
+use crate::system::{Criticality, TaskProgram};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -52,6 +52,9 @@ pub struct PlanTask {
     pub profile: Option<PathBuf>,
     /// Program and arguments.
     pub command: Option<Vec<String>>,
+    /// How its program says what it does, and as whom it runs.
+    #[serde(default, skip_serializing_if = "TaskProgram::is_default")]
+    pub program: TaskProgram,
     /// Policy `dynamic`: accesses that all soft cores together may make during one of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_budget: Option<u64>,

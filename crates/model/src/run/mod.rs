@@ -16,7 +16,8 @@ pub use clients::{RunClient, RunClientTransfer, RunLock, RunLockCore};
 pub use levels::{RunIntruder, RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLevels, RunLost};
 pub use regulation::{RunCore, RunRegulation, RunSpan, RunWrites};
 pub use tasks::{
-    RunConfined, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask, RunTransfer, RunWindow,
+    RunConfined, RunFunctions, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask, RunTransfer,
+    RunWindow,
 };
 pub use vcpus::{RunThrottling, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus};
 
@@ -112,6 +113,9 @@ pub struct RunResult {
     /// Drivers that solocore started; a job is a run of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drivers: Vec<RunTask>,
+    /// What probes saw of programs that say nothing themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<RunFunctions>,
     /// Windows of partitions, kept without a scheduler of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<RunWindow>,

@@ -44,6 +44,27 @@ pub struct RunTask {
     pub latest: Vec<RunJob>,
 }
 
+/// What probes saw of a task's program that says nothing itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunFunctions {
+    /// The task.
+    pub task: String,
+    /// What a call is: "section" (of the bandwidth lock) or "job".
+    pub what: String,
+    /// Functions; none: jobs are wakeups.
+    pub functions: Vec<String>,
+    /// Outermost calls that have ended.
+    pub calls: u64,
+    /// Calls within such a call.
+    pub nested: u64,
+    /// Calls that were left without a return: `longjmp()`, or the end of the thread.
+    pub abandoned: u64,
+    /// Time in them.
+    pub sum_ns: u64,
+    /// The longest one.
+    pub longest_ns: u64,
+}
+
 /// What was seen of a partition's windows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunWindow {

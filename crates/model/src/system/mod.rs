@@ -1,9 +1,11 @@
 //! `system.toml`: the board, how it is regulated, and the tasks.
 
+mod program;
 mod regulation;
 mod task;
 mod text;
 
+pub use program::{Job, TaskProgram};
 pub use regulation::{CoreEntry, Model, Objective, Policy, Regulation, Share};
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
 pub use text::SystemText;
@@ -117,17 +119,34 @@ impl System {
     /// # Errors
     /// As [`System::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let file: SystemFile =
-            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
-        let mut platform =
-            Platform::find(&file.platform, files::parent_dir(path)).map_err(|e| match e {
+        Self::read(path, text, |name| {
+            Platform::find(name, files::parent_dir(path)).map_err(|e| match e {
                 ModelError::Invalid { message, line: None, path: p }
                     if p == Path::new("platform") =>
                 {
                     ModelError::Invalid { path: path.to_owned(), line: None, message }
                 }
                 other => other,
-            })?;
+            })
+        })
+    }
+
+    /// The same for a file that names `platform`, which need not be written yet.
+    ///
+    /// # Errors
+    /// As [`System::load`].
+    pub fn parse_for(path: &Path, text: &str, platform: &Platform) -> Result<Self, ModelError> {
+        Self::read(path, text, |_| Ok(platform.clone()))
+    }
+
+    fn read(
+        path: &Path,
+        text: &str,
+        find: impl FnOnce(&str) -> Result<Platform, ModelError>,
+    ) -> Result<Self, ModelError> {
+        let file: SystemFile =
+            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let mut platform = find(&file.platform)?;
         let at =
             |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
         let whole =

@@ -1,5 +1,6 @@
 //! `[[task]]`: who runs how often, how urgently, and what one job asks for.
 
+use super::program::TaskProgram;
 use super::regulation::{Policy, Regulation};
 use crate::instance::Instance;
 use crate::levels::TaskShape;
@@ -57,6 +58,9 @@ pub(super) struct TaskEntry {
     pub(super) misses_by_ways: Vec<u64>,
     pub(super) average: Option<f64>,
     pub(super) reload: Option<Time>,
+    pub(super) job: Option<String>,
+    pub(super) lock: Option<Vec<String>>,
+    pub(super) user: Option<String>,
 }
 
 /// A point of a stated lockdown curve.
@@ -113,6 +117,10 @@ pub struct Task {
     pub partition: Option<usize>,
     /// What `[mc2]` knows of it.
     pub shape: TaskShape,
+    /// How its program says what it does, and as whom it runs.
+    pub program: TaskProgram,
+    /// Program and arguments, where the file has them.
+    pub command: Option<Vec<String>>,
     /// Line of its table in the file.
     pub line: usize,
 }
@@ -226,6 +234,10 @@ pub(super) fn check_task(
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err("a task needs a name without control characters".to_owned());
     }
+    let scheduled = mc2 || t.partition.is_some() || regulation.policy == Policy::Maracas;
+    let keys = (t.job.as_deref(), t.lock.as_deref(), t.user.clone());
+    let program = TaskProgram::checked(keys, regulation.policy, scheduled)
+        .map_err(|what| format!("task `{name}`: {what}"))?;
     let active = regulation.active_cores.unwrap_or(platform.cores);
     if let Some(core) = t.core.filter(|&c| c >= active) {
         return Err(format!(
@@ -288,6 +300,13 @@ pub(super) fn check_task(
     if let Some(points) = &t.curve {
         check_curve(name, points, &t)?;
     }
+    if t.command.as_ref().is_some_and(|c| c.first().is_none_or(String::is_empty)) {
+        return Err(format!(
+            "task `{name}`: command is empty; write command = [\"./program\", \"argument\"]"
+        ));
+    }
+    // Of one whose numbers are stated, too: `solocore run` starts it.
+    let command = t.command.clone();
     let demand = match (t.wcet, t.misses, t.command, t.profile) {
         (None, None, None, None) if t.curve.is_some() => Demand::Curve(t.curve.unwrap_or_default()),
         (Some(wcet), Some(misses), _, None) => Demand::Given { wcet, misses },
@@ -306,14 +325,14 @@ pub(super) fn check_task(
             ));
         }
         (None, None, None, Some(path)) => Demand::Profile(path),
-        (None, None, Some(command), None) => {
-            if command.first().is_none_or(String::is_empty) {
-                return Err(format!(
-                    "task `{name}`: command is empty; write command = [\"./program\", \"argument\"]"
-                ));
-            }
-            Demand::Command(command)
+        (None, None, Some(_), None) if !program.job.is_process() => {
+            return Err(format!(
+                "task `{name}`: profiling measures whole runs of its command, and its jobs are \
+                    parts of one (job = \"{}\"); add wcet and misses of one job",
+                program.job
+            ));
         }
+        (None, None, Some(command), None) => Demand::Command(command),
         (None, None, None, None) => {
             return Err(format!(
                 "task `{name}` has neither command nor wcet and misses; add one of them"
@@ -341,6 +360,8 @@ pub(super) fn check_task(
         soft_budget,
         partition: None,
         shape,
+        program,
+        command,
         name: t.name,
         demand,
         line,

@@ -212,11 +212,11 @@ impl TaskPlan {
         let ns = |ps: u64| ps.div_ceil(1000);
         let (wcet_ns, stall_ns) = (ns(t.wcet_ps), ns(t.stall_ps));
         let (profile, command, private_cycles, locked_pages) = match w.demand {
-            Demand::Given { .. } => (None, None, None, Vec::new()),
+            Demand::Given { .. } => (None, w.task.command.clone(), None, Vec::new()),
             // Stated curves do not name their pages.
             Demand::Curve(_) => (
                 None,
-                None,
+                w.task.command.clone(),
                 None,
                 (0..t.locked as u64)
                     .map(|offset| PageName { region: "stated".to_owned(), offset })
@@ -254,6 +254,7 @@ impl TaskPlan {
             locked_pages,
             profile,
             command,
+            program: w.task.program.clone(),
             soft_budget: None,
             soft_budget_length_ns: None,
             partition: None,

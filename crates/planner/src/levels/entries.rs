@@ -46,7 +46,7 @@ pub fn plan_task(
             (Some(path.clone()), Some(c.clone()))
         }
         (_, Demand::Profiled { path, .. }) => (Some(path.clone()), None),
-        _ => (None, None),
+        _ => (None, task.command.clone()),
     };
     let mut out = PlanTask {
         name: task.name.clone(),
@@ -72,6 +72,7 @@ pub fn plan_task(
         locked_pages: Vec::new(),
         profile,
         command,
+        program: task.program.clone(),
         soft_budget: None,
         soft_budget_length_ns: None,
         partition: None,

@@ -170,6 +170,7 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         locked_pages: (0..row.locked).map(page_name).collect(),
         profile: profile.map(|_| PathBuf::from("task.profile.json")),
         command: None,
+        program: solocore_model::system::TaskProgram::default(),
         soft_budget: None,
         soft_budget_length_ns: None,
         partition: None,

@@ -5,6 +5,7 @@ mod banks;
 mod camera;
 mod colour_start;
 mod colours;
+mod function_lock;
 mod io_load;
 mod ipc;
 mod latency;
@@ -65,6 +66,13 @@ pub enum Bench {
             lists do not know the difference."
     )]
     Pool(pool::Args),
+    /// What it costs that a function of an unmodified program holds the bandwidth lock.
+    #[command(
+        after_help = "Examples:\n  solocore bench function-lock\n  solocore bench function-lock \
+            --calls 10000 --format json\n\nNeeds root. Probes this very program. Exit code 3: the \
+            kernel lost some of the calls."
+    )]
+    FunctionLock(function_lock::Args),
     /// Reading two rows of one DRAM bank in turn, beside rows of two banks.
     #[command(
         after_help = "Examples:\n  solocore bench banks --map map.txt\n  solocore bench banks \
@@ -100,6 +108,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
         Bench::IoLoad(args) => io_load::run(args),
         Bench::Camera(args) => camera::run(args),
         Bench::Pool(args) => pool::run(args),
+        Bench::FunctionLock(args) => function_lock::run(args),
         Bench::Banks(args) => banks::run(args),
         Bench::Colours(args) => colours::run(args),
         Bench::ColourStart(args) => colour_start::run(args),

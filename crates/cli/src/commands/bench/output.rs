@@ -8,6 +8,7 @@ use serde::Serialize;
 use solocore_buffers::BufferError;
 use solocore_model::files;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Below the figures of a bench whose buffers nobody placed.
 pub const UNPLACED: &str =
@@ -115,6 +116,30 @@ impl Place {
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// What one of many pieces of work costs, in nanoseconds.
+#[derive(Serialize)]
+pub struct Cost {
+    pub what: &'static str,
+    /// Median of the runs, and the least: the machine's other work only adds.
+    pub ns: f64,
+    pub least_ns: f64,
+}
+
+impl Cost {
+    /// Of `count` pieces of work a run, done by one call of `work`.
+    pub fn of(what: &'static str, (runs, count): (u32, u32), work: &mut dyn FnMut(u32)) -> Self {
+        let mut times: Vec<f64> = (0..runs)
+            .map(|_| {
+                let begin = Instant::now();
+                work(count);
+                begin.elapsed().as_nanos() as f64 / f64::from(count)
+            })
+            .collect();
+        let ns = median(&mut times);
+        Self { what, ns, least_ns: times.first().copied().unwrap_or(ns) }
+    }
 }
 
 /// The chance that one of `high` is above one of `low`: 0.5 where they do not differ.

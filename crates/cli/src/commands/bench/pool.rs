@@ -1,6 +1,6 @@
 //! `solocore bench pool`: what a page of a coloured pool costs.
 
-use super::output::{Output, median, show};
+use super::output::{Cost, Output, show};
 use crate::fail::Failure;
 use serde::Serialize;
 use solocore_model::Bytes;
@@ -10,7 +10,6 @@ use solocore_space::map::{Choice, Map};
 use solocore_space::objects::Objects;
 use std::hint::black_box;
 use std::process::ExitCode;
-use std::time::Instant;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -30,20 +29,12 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Row {
-    what: &'static str,
-    /// Median of the runs, and the least: the machine's other work only adds.
-    ns: f64,
-    least_ns: f64,
-}
-
-#[derive(Serialize)]
 struct Report {
     format: &'static str,
     /// Frames of this machine, not made-up ones.
     real_frames: bool,
     memory_bytes: u64,
-    rows: Vec<Row>,
+    rows: Vec<Cost>,
 }
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -63,15 +54,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let mut rows = Vec::new();
     let mut measure = |what: &'static str, count: u32, work: &mut dyn FnMut(u32)| {
-        let mut times: Vec<f64> = (0..args.runs)
-            .map(|_| {
-                let begin = Instant::now();
-                work(count);
-                begin.elapsed().as_nanos() as f64 / f64::from(count)
-            })
-            .collect();
-        let ns = median(&mut times);
-        rows.push(Row { what, ns, least_ns: times.first().copied().unwrap_or(ns) });
+        rows.push(Cost::of(what, (args.runs, count), work));
     };
     if let Some(mut pool) = pool {
         measure("page with its address: get and put", args.requests, &mut |n| {

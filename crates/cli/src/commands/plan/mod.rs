@@ -5,6 +5,7 @@ mod levels;
 mod waterfall;
 
 use crate::args::{Format, Method, PlanArgs, Profiling};
+use crate::commands::profiles::Profiles;
 use crate::commands::promises;
 use crate::fail::Failure;
 use crate::print::print;
@@ -14,7 +15,6 @@ use solocore_model::plan::advice::WhatIf;
 use solocore_model::system::{self, Model, SystemText, Task};
 use solocore_model::{Plan, Profile, System, Time, files};
 use solocore_planner::{Demand, Patience};
-use solocore_profile::{Cache, Job};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -110,10 +110,10 @@ fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Pla
 /// What the tasks ask for; profiles what the system names.
 fn demands(system: &System, profiling: &Profiling) -> Result<Vec<Demand>, Failure> {
     let path = &system.path;
-    let mut cache = None;
+    let mut profiles = Profiles::new(profiling);
     let mut demands = Vec::new();
     for task in &system.tasks {
-        let demand = demand(system, task, profiling, &mut cache);
+        let demand = demand(system, task, &mut profiles);
         demands.push(demand.map_err(|f| {
             f.of(&format!("{}:{}: task `{}`", path.display(), task.line, task.name))
         })?);
@@ -140,12 +140,7 @@ fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<P
     if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }
 }
 
-fn demand(
-    system: &System,
-    task: &Task,
-    profiling: &Profiling,
-    cache: &mut Option<Cache>,
-) -> Result<Demand, Failure> {
+fn demand(system: &System, task: &Task, profiles: &mut Profiles) -> Result<Demand, Failure> {
     if let Some(stated) = Demand::stated(&task.demand) {
         return Ok(stated);
     }
@@ -170,19 +165,8 @@ fn demand(
             Ok(Demand::Profiled { path, profile: Box::new(profile) })
         }
         system::Demand::Command(command) => {
-            if cache.is_none() {
-                *cache = Some(Cache::open(profiling.profiles.clone())?);
-            }
-            let Some(cache) = cache else { return Err(Failure::Interrupted) };
-            let job = Job {
-                platform: &system.platform,
-                command,
-                dir: system.dir(),
-                quiet: true,
-                trace_limit: solocore_profile::TRACE_LIMIT,
-            };
-            let _progress = Progress::new(&format!("profiling {}", task.name));
-            let (path, profile, _) = cache.get(&job, profiling.fresh)?;
+            let (path, profile) =
+                profiles.get(&task.name, &system.platform, command, system.dir())?;
             Ok(Demand::Profiled { path, profile: Box::new(profile) })
         }
     }

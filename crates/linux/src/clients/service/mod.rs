@@ -8,13 +8,13 @@
 
 mod options;
 
-pub use options::ServiceOptions;
+pub use options::{ServiceOptions, SilentTask};
 
 use super::door::{Door, start_of};
+use super::silent::{Own, OwnPages, pages};
 use super::slots::Board;
-use super::started::{JobSignals, Own, signals};
 use super::table::{
-    LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer,
+    LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, Returned, SLOTS, Scope, Table, answer,
 };
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
@@ -42,9 +42,6 @@ const SLOTS_PER_USER: usize = 64;
 const CONNECTIONS_PER_USER: usize = SLOTS_PER_USER + 16;
 /// Connections at a time.
 const CONNECTIONS: usize = 2 * SLOTS as usize;
-/// Number of the machine's first namespace of processes: the only one whose numbers the programs
-/// see.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What the thread and the daemon share.
 #[derive(Default)]
@@ -61,7 +58,7 @@ pub struct Service {
     shared: Arc<Mutex<Shared>>,
     thread: Option<JoinHandle<()>>,
     notes: Vec<String>,
-    signals: JobSignals,
+    pages: OwnPages,
 }
 
 impl Service {
@@ -88,15 +85,6 @@ impl Service {
                 options.group, options.group
             ));
         }
-        if fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() != FIRST_PID_NAMESPACE)
-        {
-            notes.push(
-                "this process is in a container, where processes have other numbers than \
-                the kernel's: no client will be known by its number; run solocore \
-                outside"
-                    .to_owned(),
-            );
-        }
         let stop = Arc::new(AtomicBool::new(false));
         let board = Board::new(&options.slots);
         let changes = options
@@ -108,9 +96,17 @@ impl Service {
             .transpose()?;
         let shared = Arc::new(Mutex::new(Shared { board, ..Shared::default() }));
         let seen = Arc::clone(&shared);
-        let (own, signals) = signals(&mut table, &options.started)?;
-        let mut desk =
-            Desk { table, door, connections: Vec::new(), next_slot: 0, shared: seen, changes, own };
+        let (own, pages) = pages(&mut table, &options.silent)?;
+        let mut desk = Desk {
+            table,
+            door,
+            connections: Vec::new(),
+            next_slot: 0,
+            shared: seen,
+            changes,
+            own,
+            returned: Returned::default(),
+        };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("solocore/lock".to_owned())
@@ -130,16 +126,16 @@ impl Service {
                     "raise the limit of threads (ulimit -u)",
                 )
             })?;
-        Ok(Self { stop, shared, thread: Some(thread), notes, signals })
+        Ok(Self { stop, shared, thread: Some(thread), notes, pages })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// How to signal the jobs of tasks that solocore starts.
-    pub(crate) fn signals(&self) -> &JobSignals {
-        &self.signals
+    /// Pages of tasks in whose place solocore signals.
+    pub(crate) fn pages(&self) -> &OwnPages {
+        &self.pages
     }
 
     /// What of it falls short on this machine, for the user.
@@ -209,6 +205,7 @@ struct Desk {
     /// Threads that were bound; they are put back when this is dropped.
     changes: Option<Changes>,
     own: Vec<Own>,
+    returned: Returned,
 }
 
 impl Desk {
@@ -276,14 +273,15 @@ impl Desk {
                 b.detach(number);
             });
         }
-        let own = self.own.iter().find(|o| Some(o.task) == held.owner.task);
-        let back = self
-            .table
-            .dismiss(held.slot, held.owner)
-            .and_then(|()| own.map_or(Ok(()), |own| self.table.signalled_by(own.task, own.slot)));
+        let own = self.own.iter().find(|o| o.task.is_some() && o.task == held.owner.task);
+        let back = self.table.dismiss(held.slot, held.owner).and_then(|()| {
+            own.and_then(|o| o.task.map(|task| (task, o.slot)))
+                .map_or(Ok(()), |(task, slot)| self.table.signalled_by(task, slot))
+        });
         if let Err(e) = back {
             messages.push(e.to_string());
         }
+        self.returned.put(held.uid, held.page);
     }
 
     /// Does this connection stay?
@@ -340,13 +338,20 @@ impl Desk {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let number = if request.scope == Scope::Program { peer.pid } else { request.thread };
+        let Ok(end) = seqpacket::peer_process(&connection.socket, &peer) else {
+            return Ok(Err(Refusal::BadRequest));
+        };
         let Some(started) = start_of(peer.pid, number) else { return Ok(Err(Refusal::BadRequest)) };
-        let Ok(end) = seqpacket::pidfd(peer.pid) else { return Ok(Err(Refusal::BadRequest)) };
+        if seqpacket::wait(&[end.as_fd()], Duration::ZERO) != [false] {
+            // It has ended, and its number may be somebody else's by now.
+            return Ok(Err(Refusal::BadRequest));
+        }
         // Whole programs of root hold the lock for as long as they run: that is what they are for.
         let endless = peer.uid == 0 && request.scope == Scope::Program;
         let owner = Owner { scope: request.scope, number, started, endless, task, slot: transfer };
         let Some(slot) = self.free_slot(&peer, owner) else { return Ok(Err(Refusal::NoRoom)) };
-        let page = self.table.admit(slot, owner)?;
+        let page = self.returned.take(peer.uid)?;
+        self.table.admit(slot, owner, &page)?;
         if let Some(number) = transfer
             && let Some(slots) = self.board(|b| b.attach(number, tasks::monotonic_ns()))
         {

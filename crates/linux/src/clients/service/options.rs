@@ -4,6 +4,15 @@ use crate::clients::SlotTable;
 use crate::regulate::lock::Serving;
 use std::path::{Path, PathBuf};
 
+/// A task in whose place solocore signals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SilentTask {
+    /// Its name.
+    pub name: String,
+    /// Calls of its functions hold the lock; else its jobs are signalled.
+    pub locks: bool,
+}
+
 /// What the user chooses.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
@@ -13,8 +22,8 @@ pub struct ServiceOptions {
     pub group: String,
     /// The transfers of the time table.
     pub slots: SlotTable,
-    /// Tasks that solocore starts, whose jobs it signals where somebody must.
-    pub started: Vec<String>,
+    /// Tasks that say nothing, and in whose place solocore signals.
+    pub silent: Vec<SilentTask>,
 }
 
 impl ServiceOptions {
@@ -24,7 +33,7 @@ impl ServiceOptions {
             socket: socket.to_owned(),
             group: group.to_owned(),
             slots: SlotTable::default(),
-            started: Vec::new(),
+            silent: Vec::new(),
         }
     }
 
@@ -32,6 +41,12 @@ impl ServiceOptions {
     #[must_use]
     pub fn with_slots(self, slots: &SlotTable) -> Self {
         Self { slots: slots.clone(), ..self }
+    }
+
+    /// The same, and tasks in whose place solocore signals.
+    #[must_use]
+    pub fn with_silent(self, silent: Vec<SilentTask>) -> Self {
+        Self { silent, ..self }
     }
 
     /// Whom to serve, if anybody: the policy's clients, the table's transfers.

@@ -1,11 +1,10 @@
 //! Lines of what was changed, and the way back.
 
-use super::journal::Journal;
 use crate::host::stopped;
 use crate::host::threads::{self, ThreadChange};
 use crate::sys;
 use std::fs;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -78,19 +77,6 @@ fn remove(path: &str) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-/// The keeper's whole life. Returns how many settings it could not put back.
-pub fn keep() -> usize {
-    sys::ignore_signals();
-    let journal = Journal::of_keeper();
-    println!("ready");
-    let failed = put_back(entries(io::stdin().lock().lines().map_while(Result::ok)));
-    // What could not be put back is tried again by the next start.
-    if let (Some(journal), 0) = (journal, failed) {
-        journal.end();
-    }
-    failed
 }
 
 /// Puts everything back, last first. Returns how much could not be.

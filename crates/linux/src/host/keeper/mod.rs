@@ -15,15 +15,14 @@
 mod entries;
 mod journal;
 
-pub use entries::keep;
 pub use journal::{Restored, restore};
 
-use self::entries::{DIRECTORY, FORGET, GO_ON, THREAD, read, write};
+use self::entries::{DIRECTORY, FORGET, GO_ON, THREAD, entries, put_back, read, write};
 use self::journal::Journal;
 use super::threads::ThreadChange;
 use crate::error::LinuxError;
 use crate::sys;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -154,4 +153,17 @@ impl Drop for Changes {
             }
         }
     }
+}
+
+/// The keeper's whole life. Returns how many settings it could not put back.
+pub fn keep() -> usize {
+    sys::ignore_signals();
+    let journal = Journal::of_keeper();
+    println!("ready");
+    let failed = put_back(entries(io::stdin().lock().lines().map_while(Result::ok)));
+    // What could not be put back is tried again by the next start.
+    if let (Some(journal), 0) = (journal, failed) {
+        journal.end();
+    }
+    failed
 }

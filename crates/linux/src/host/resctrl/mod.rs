@@ -143,16 +143,15 @@ fn mounts() -> String {
 
 /// What the machine can enforce beside budgets, for `solocore doctor`.
 pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
-    let finding = |what: &str, good, found: String| Finding { what: what.to_owned(), good, found };
     let flags = cpuinfo
         .lines()
         .find(|l| l.starts_with("flags") || l.starts_with("Features"))
         .unwrap_or_default();
     let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
     let hardware = match Info::read(&Mounted(root()), &mounts()) {
-        Ok(info) => finding("resctrl", true, info.text()),
-        Err(e) if has("cat_l3") || has("mba") => finding("resctrl", false, e.to_string()),
-        Err(_) => finding(
+        Ok(info) => Finding::new("resctrl", true, info.text()),
+        Err(e) if has("cat_l3") || has("mba") => Finding::new("resctrl", false, e.to_string()),
+        Err(_) => Finding::new(
             "resctrl",
             false,
             "this CPU has no hardware shares of cache or bandwidth (Intel CAT and MBA, AMD QoS, \
@@ -164,8 +163,8 @@ pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
     let (good, found) = pseudo_lock::finding(cpuinfo);
     vec![
         hardware,
-        finding("pseudo-locking", good, found),
-        finding(
+        Finding::new("pseudo-locking", good, found),
+        Finding::new(
             "locked pages and colours",
             false,
             "no interface of stock Linux locks lines in a shared cache or chooses pages by colour \

@@ -4,16 +4,7 @@ use super::super::budget::choose_sample;
 use super::*;
 
 fn options(name: &str) -> Options {
-    Options {
-        event: Event::find(name, "").unwrap(),
-        sample: None,
-        reclaim: false,
-        sharing: Sharing::None,
-        max_hold_ns: 0,
-        write_event: None,
-        count_writes: false,
-        write_budgets: true,
-    }
+    Options::of(Event::find(name, "").unwrap())
 }
 
 /// A plan whose cores have budgets of 200; of core 1's, so many are for writes.

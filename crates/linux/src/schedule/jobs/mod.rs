@@ -9,24 +9,23 @@
 //! (SIGKILL), with everything in its process group.
 //! Of a task that a scheduler of solocore runs (`Placed::free`), a job is a run of its program as
 //! well, as one that ends: the scheduler keeps releases and places.
-//! Does not cover: what a job leaves in another process group; jobs of a program that runs on
-//! (attach that one). If solocore is killed, the jobs under way go on to their end, and no more are
+//! Of a program that goes on (`Placed::goes_on`), jobs are what probes tell (`Jobs::record`); it is
+//! started at the first release, and again when it ends.
+//! Does not cover: what a job leaves in another process group. If solocore is killed, the jobs under way go on to their end, and no more are
 //! released.
 
+mod spawn;
+
+use self::spawn::spawn;
 use super::placed::{How, Placed};
 use super::windows::{self, Window};
-use crate::clients::{JobSignal, JobSignals};
+use crate::clients::{OwnPage, OwnPages};
 use crate::error::LinuxError;
-use crate::host::stopped::MARK;
 use crate::sys::{Scheduling, tasks};
 use rustix::process::Signal;
 use solocore_model::run::{RunJob, RunTask, RunWindow};
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -62,7 +61,7 @@ struct Task {
     program: PathBuf,
     arguments: Vec<String>,
     /// Tells who limits others during its jobs.
-    signal: Option<Arc<JobSignal>>,
+    signal: Option<Arc<OwnPage>>,
     state: Mutex<State>,
 }
 
@@ -95,7 +94,7 @@ impl Jobs {
         directory: &std::path::Path,
         epoch: &Epoch,
         bind: &Bind<'_>,
-        signals: &JobSignals,
+        signals: &OwnPages,
     ) -> Result<Self, LinuxError> {
         let mut jobs = Self {
             stop: Arc::default(),
@@ -121,7 +120,7 @@ impl Jobs {
                 directory: directory.into(),
                 program: program.into(),
                 arguments,
-                signal: signals.get(&p.name).cloned(),
+                signal: signals.get(&p.name).filter(|_| !p.goes_on()).cloned(),
                 state,
             };
             jobs.tasks.push(Arc::new(task));
@@ -199,6 +198,13 @@ impl Jobs {
         self.tasks.iter().map(|t| seen(t, now)).collect()
     }
 
+    /// A job of a task whose program goes on has ended.
+    pub fn record(&self, task: &str, job: RunJob) {
+        if let Some(task) = self.tasks.iter().find(|t| t.placed.name == task) {
+            task.state().record(job, Some((true, 0)), task.placed.deadline_ns);
+        }
+    }
+
     /// Processes of the jobs that are under way, by task.
     pub fn running(&self) -> Vec<(String, u32)> {
         let one =
@@ -260,6 +266,7 @@ fn seen(task: &Task, now: u64) -> RunTask {
     run.mean_response_ns =
         u64::try_from(state.response_sum / u128::from(run.jobs.max(1))).unwrap_or(u64::MAX);
     if let (Some((_, release)), Some(deadline)) = (state.running, task.placed.deadline_ns)
+        && !task.placed.goes_on()
         && now > release.saturating_add(deadline)
     {
         run.misses_deadline += 1;
@@ -300,8 +307,10 @@ fn follow(
     };
     while sleep_until(release, stop) && task.state().in_a_row < FAILURES {
         one_job(task, release, begun, stop);
-        release =
-            p.period_ns.map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
+        release = p
+            .period_ns
+            .filter(|_| !p.goes_on())
+            .map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
     }
 }
 
@@ -409,7 +418,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
         if let Some(signal) = &task.signal {
             signal.begin();
         }
-        let spawned = spawn(task);
+        let spawned = spawn(&task.placed, &task.program, &task.arguments, &task.directory);
         if let Ok(child) = &spawned {
             state.running = Some((*child, release_ns));
             // Who opens the window waits here, and then lets it go on.
@@ -435,10 +444,14 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
     if stop.load(Ordering::SeqCst) && !matches!(result, Ok((true, _))) {
         // It was ended before its time.
         let late = task.placed.deadline_ns.is_some_and(|d| end_ns - release_ns > d);
-        state.run.misses_deadline += u64::from(late);
+        state.run.misses_deadline += u64::from(late && !task.placed.goes_on());
         return;
     }
-    state.record(RunJob { release_ns, start_ns, end_ns }, result.ok(), task.placed.deadline_ns);
+    let job = RunJob { release_ns, start_ns, end_ns };
+    match result.ok() {
+        Some((true, _)) if task.placed.goes_on() => state.in_a_row = 0,
+        result => state.record(job, result, task.placed.deadline_ns),
+    }
 }
 
 impl State {
@@ -460,32 +473,6 @@ impl State {
         }
         self.latest.push_back(job);
     }
-}
-
-/// Starts a job as this thread runs; what it says goes where solocore's errors go. Returns its
-/// number.
-fn spawn(task: &Task) -> io::Result<u32> {
-    let errors: OwnedFd = io::stderr().as_fd().try_clone_to_owned()?;
-    #[allow(clippy::zombie_processes, reason = "reaped by number, with its CPU time")]
-    let child = {
-        let mut command = Command::new(&task.program);
-        command
-            .args(&task.arguments)
-            .current_dir(&task.directory)
-            .env(MARK, std::process::id().to_string())
-            .stdin(Stdio::null())
-            .stdout(errors);
-        if task.placed.window.is_some() {
-            // One that is stopped as solocore dies would get SIGHUP: not in a session of its own.
-            let session = || Ok(rustix::process::setsid().map(drop)?);
-            // SAFETY: setsid() is safe to call between fork and exec.
-            unsafe { command.pre_exec(session) };
-        } else {
-            command.process_group(0);
-        }
-        command.spawn()?
-    };
-    Ok(child.id())
 }
 
 #[cfg(test)]

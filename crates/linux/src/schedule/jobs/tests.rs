@@ -1,6 +1,7 @@
 //! Jobs come in time, in their windows, and end with their children.
 
 use super::*;
+use crate::schedule::placed::Probed;
 
 fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
     let core = *tasks::affinity_of(0).unwrap().last().unwrap();
@@ -17,6 +18,8 @@ fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
         how,
         group: None,
         free: false,
+        probed: Probed::default(),
+        account: None,
     }
 }
 
@@ -30,7 +33,7 @@ fn run(
         "/".as_ref(),
         &Epoch::default(),
         &|_, _| Ok(()),
-        &JobSignals::new(),
+        &OwnPages::new(),
     )
     .unwrap();
     let since = Instant::now();
@@ -76,7 +79,7 @@ fn what_runs_at_the_end_is_ended_with_its_children() {
         "/".as_ref(),
         &Epoch::default(),
         &|_, _| Ok(()),
-        &JobSignals::new(),
+        &OwnPages::new(),
     )
     .unwrap();
     let child = loop {
@@ -115,18 +118,14 @@ fn partitions_run_in_their_windows_only() {
         Placed { name: name.into(), window, ..p }
     };
     let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
-    let jobs = match Jobs::start(
-        &both,
-        "/".as_ref(),
-        &Epoch::default(),
-        &|_, _| Ok(()),
-        &JobSignals::new(),
-    ) {
-        Ok(jobs) => jobs,
-        // Real-time priorities need a privilege.
-        Err(e) if !root() => return println!("skipped: {e}"),
-        Err(e) => panic!("{e}"),
-    };
+    let jobs =
+        match Jobs::start(&both, "/".as_ref(), &Epoch::default(), &|_, _| Ok(()), &OwnPages::new())
+        {
+            Ok(jobs) => jobs,
+            // Real-time priorities need a privilege.
+            Err(e) if !root() => return println!("skipped: {e}"),
+            Err(e) => panic!("{e}"),
+        };
     let leader = |at: usize| jobs.tasks[at].state().running.map(|(leader, _)| leader);
     let since = Instant::now();
     while jobs.windows().iter().filter(|w| w.windows >= 10).count() < 2 {

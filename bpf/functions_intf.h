@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The contract between bpf/functions.bpf.c and crates/linux. Rule: as in intf.h.
+ */
+#ifndef SOLOCORE_FUNCTIONS_INTF_H
+#define SOLOCORE_FUNCTIONS_INTF_H
+
+#include <solocore/types.h>
+#include "../client/c/solocore_page.h"
+
+/* Programs whose functions are watched at a time. */
+#define RUN_WATCHED 64u
+/* Generations of descendants that belong to a program. */
+#define RUN_FAMILY 8u
+
+/* What a call is: it holds the bandwidth lock, or it is a job. The lowest bit of a probe's cookie;
+ * the rest is the number of the program.
+ */
+#define RUN_CALL_SECTION 0u
+#define RUN_CALL_JOB 1u
+#define RUN_CALLS 2u
+
+/* Whose processes a program's are, by number of a process, or of the thread that starts them. */
+struct run_watched {
+	sc_u64 started; /* when it started, in hundredths of a second since the machine did */
+	sc_u32 program;
+	sc_u32 wakeups; /* 1: a job begins as the process's first thread wakes, and ends as it goes
+			   to sleep */
+};
+
+/* Calls of one kind that a program made. */
+struct run_calls {
+	sc_u64 made;	   /* outermost calls */
+	sc_u64 nested;	   /* calls within such a call */
+	sc_u64 abandoned;  /* that were left without a return: longjmp(), the end of the thread */
+	sc_u64 sum_ns;	   /* time in them */
+	sc_u64 longest_ns; /* the longest one */
+};
+
+/* What was seen of a program. */
+struct run_seen {
+	struct run_calls calls[RUN_CALLS];
+	sc_u64 woken_ns; /* since when a job by wakeup is under way; 0: none is */
+};
+
+/* A job that has ended. Times by CLOCK_MONOTONIC. */
+struct run_ended_job {
+	sc_u64 begun_ns;
+	sc_u64 ended_ns;
+	sc_u32 program;
+	sc_u32 reserved;
+};
+
+#endif

@@ -1,0 +1,31 @@
+//! Options of `solocore init`.
+
+use super::plan::Profiling;
+use solocore_model::Time;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub struct InitArgs {
+    /// Command line of a task, one quoted argument each, like "xz -k -c file". It is split as a
+    /// shell does and runs in the directory of the system file.
+    #[arg(value_name = "PROGRAM")]
+    pub programs: Vec<String>,
+    /// The machine: a preset or a platform file [default: this machine, described in machine.toml
+    /// beside the system file].
+    #[arg(long, value_name = "NAME|FILE")]
+    pub platform: Option<String>,
+    /// The system file to write.
+    #[arg(short, long, value_name = "FILE", default_value = "system.toml")]
+    pub output: PathBuf,
+    /// Period of every task, like "100 ms" [default: 10 times its time alone, rounded up].
+    #[arg(long, value_name = "TIME")]
+    pub period: Option<Time>,
+    /// Run no program: `plan` profiles them, and each period is a guess. They need not be here yet.
+    #[arg(long, conflicts_with_all = ["fresh", "profiles"])]
+    pub no_profile: bool,
+    /// Replace files that exist already.
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub profiling: Profiling,
+}

@@ -1,0 +1,102 @@
+//! Options of `solocore platform`.
+
+use super::format::Format;
+use clap::Subcommand;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum PlatformCommand {
+    /// Describe this machine, or another from copies of its files, as a platform file.
+    ///
+    /// Each number has its source beside it: read, table, or assumed and what would make it known.
+    #[command(
+        after_help = "Examples:\n  sudo solocore platform detect -o machine.toml\n  solocore \
+            platform detect --from board -o board.toml\n  solocore platform detect --cpus 4-5 \
+            --format json\n\nNothing is changed or measured. Root reads the list of memory modules \
+            as well. What a platform file cannot say of the machine goes to stderr, with the \
+            command that changes it (docs/machine.md). Exit code 3: the machine does not tell \
+            enough."
+    )]
+    Detect(DetectArgs),
+    /// Copy the files that `detect` reads, to describe the machine elsewhere.
+    #[command(
+        after_help = "Examples:\n  sudo solocore platform collect -o board\n  solocore platform \
+            collect --script | ssh pi sudo sh -s files && scp -r pi:files board\n\nThe script needs \
+            a POSIX shell and nothing of solocore. A copy made by root holds the serial numbers of \
+            SMBIOS."
+    )]
+    Collect(CollectArgs),
+    /// List the platforms that come with solocore.
+    #[command(
+        after_help = "Examples:\n  solocore platform list\n  solocore platform list --format \
+            json"
+    )]
+    List {
+        /// What to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Print a platform file, checked.
+    #[command(after_help = "Examples:\n  solocore platform show raspberry-pi-4 >mine.toml\n  \
+            solocore platform show ./machine.toml --format json")]
+    Show {
+        /// A preset, or the path of a file.
+        #[arg(value_name = "NAME|FILE")]
+        platform: String,
+        /// What to print; JSON has the numbers that follow as well.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Hold a platform file against this machine: is it of another?
+    #[command(
+        after_help = "Examples:\n  solocore platform check machine.toml\n  solocore platform \
+            check raspberry-pi-4 --from board --format json\n\nOnly what the machine tells is \
+            compared, no times. Exit code 1: some key differs."
+    )]
+    Check(CheckArgs),
+}
+
+/// The machine to look at.
+#[derive(Debug, clap::Args)]
+pub struct MachineArgs {
+    /// Look at the files that `collect` or its script copied here [default: this machine].
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+    /// Describe these CPUs, like 0-3 [default: most of one type behind one last-level cache].
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DetectArgs {
+    /// Where to write the platform file [default: stdout].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// What to print; JSON has each fact with its source.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CollectArgs {
+    /// The directory to write; it must not be there, or be empty.
+    #[arg(short, long, value_name = "DIR", default_value = "solocore-machine")]
+    pub output: PathBuf,
+    /// Print a script that does the same without solocore.
+    #[arg(long, conflicts_with = "output")]
+    pub script: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CheckArgs {
+    /// A preset, or the path of a file.
+    #[arg(value_name = "NAME|FILE")]
+    pub platform: String,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

@@ -1,0 +1,174 @@
+//! `solocore compare`: one program alone, beside enemies on all other cores, and beside them while
+//! solocore protects it.
+//!
+//! Rule: runs alone and beside enemies take turns, so that whatever else the machine does falls on
+//! both. Then this process regulates (as `solocore exec --lock` does) and starts itself to make the
+//! protected runs. A run's time is from the start of its process to its end, and each is started in
+//! the same way, bound to the core.
+//! Source: single-core-equivalence, section 4 (a task beside memory hogs); IsolBench's bandwidth.
+//! Does not cover: a bound. What was not seen may be worse.
+
+mod enemies;
+mod text;
+mod times;
+
+use crate::args::compare::{CompareArgs, Enemy};
+use crate::commands::daemon;
+use crate::commands::exec_start::regulating;
+use crate::fail::Failure;
+use crate::print::print;
+use crate::progress::{Progress, stopped};
+use enemies::Enemies;
+use serde::{Deserialize, Serialize};
+use solocore_client as client;
+use solocore_linux::daemon::Program;
+use solocore_linux::host::machine;
+use solocore_model::files;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use times::{Start, Times};
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    format: &'static str,
+    command: Vec<String>,
+    runs: u32,
+    core: u32,
+    enemies: Vec<u32>,
+    enemy: &'static str,
+    enemy_bytes: u64,
+    alone: Times,
+    beside: Times,
+    /// `null` where it cannot be had here.
+    protected: Option<Times>,
+    /// What the protection counts, or why there is none.
+    protection: String,
+}
+
+/// What the protected runs tell the process that regulates.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    times: Vec<u64>,
+}
+
+pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.protected_into {
+        return protected_runs(args, path);
+    }
+    let online = machine::online_cpus()?;
+    let core = core_of(args, &online)?;
+    let others: Vec<u32> = online.into_iter().filter(|&cpu| cpu != core).collect();
+    let bytes = args.memory.map_or_else(enemies::default_memory, |m| m.0);
+    // A program that fails is refused before enemies disturb anybody.
+    Start { core, command: &args.command }.once()?;
+    let (alone, beside) = unprotected(args, core, &others, bytes)?;
+    let (protected, protection) = match protected(args, core, &others, bytes) {
+        Ok((times, what)) => (Some(times), what),
+        Err(Failure::Machine(why)) if !stopped() => (None, why),
+        Err(other) => return Err(other),
+    };
+    let comparison = Comparison {
+        format: "solocore-compare/1",
+        command: args.command.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
+        runs: args.runs,
+        core,
+        enemies: others,
+        enemy: if args.enemy == Enemy::Read { "read" } else { "write" },
+        enemy_bytes: bytes,
+        alone,
+        beside,
+        protected,
+        protection,
+    };
+    if let Some(path) = &args.output {
+        files::write_json(path, &comparison)?;
+    }
+    match args.format {
+        crate::args::Format::Json => print(&files::to_json(&comparison))?,
+        crate::args::Format::Text => print(&text::of(&comparison))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn core_of(args: &CompareArgs, online: &[u32]) -> Result<u32, Failure> {
+    if online.len() < 2 {
+        return Err(Failure::Machine(
+            "one CPU is online, and enemies need another one; nobody disturbs the program here"
+                .to_owned(),
+        ));
+    }
+    match args.core {
+        Some(core) if !online.contains(&core) => Err(Failure::Input(format!(
+            "--core {core}: there is no such CPU online; `solocore doctor` counts them"
+        ))),
+        Some(core) => Ok(core),
+        None => Ok(online.last().copied().unwrap_or(0)),
+    }
+}
+
+/// Alone and beside enemies, by turns.
+fn unprotected(
+    args: &CompareArgs,
+    core: u32,
+    others: &[u32],
+    bytes: u64,
+) -> Result<(Times, Times), Failure> {
+    let start = Start { core, command: &args.command };
+    let progress = Progress::new("alone, and beside enemies");
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let mut enemies = Enemies::start(others, args.enemy, bytes)?;
+    for n in 0..args.runs {
+        enemies.rest()?;
+        alone.push(start.once()?);
+        enemies.go_on()?;
+        beside.push(start.once()?);
+        progress.share(f64::from(n + 1) / f64::from(args.runs));
+    }
+    Ok((Times::of(alone), Times::of(beside)))
+}
+
+/// Beside enemies while this process regulates the other cores, and what that counts.
+fn protected(
+    args: &CompareArgs,
+    core: u32,
+    others: &[u32],
+    bytes: u64,
+) -> Result<(Times, String), Failure> {
+    let (daemon, event) = regulating((&args.event, args.engine), None, args.lock_bandwidth)?;
+    let stands_in = if event.is_software() {
+        "; it stands in for accesses to memory, so that enemies are hardly held down"
+    } else {
+        ""
+    };
+    let what = format!("{}, {} on each other core{stands_in}", event.name(), args.lock_bandwidth);
+    let into = tempfile::NamedTempFile::new()
+        .map_err(|e| Failure::Machine(format!("a temporary file: {e}; free some space")))?;
+    let mut inner = Command::new("/proc/self/exe");
+    inner.arg("compare").arg("--protected-into").arg(into.path());
+    inner.args(["--core", &core.to_string(), "--runs", &args.runs.to_string(), "--"]);
+    inner.args(&args.command);
+    let _enemies = Enemies::start(others, args.enemy, bytes)?;
+    let code = daemon::run_beside(daemon, Program::new(inner))?;
+    if code != ExitCode::SUCCESS {
+        return Err(Failure::Machine("the protected runs failed; see above".to_owned()));
+    }
+    let told: Told = files::read_json(into.path())?;
+    Ok((Times::of(told.times), what))
+}
+
+/// In the process that the regulating one starts.
+fn protected_runs(args: &CompareArgs, into: &Path) -> Result<ExitCode, Failure> {
+    let core = args.core.unwrap_or(0);
+    // Held by this process, and so by all that it starts.
+    client::hold_program().map_err(|e| Failure::Machine(format!("the lock: {e}")))?;
+    let start = Start { core, command: &args.command };
+    let progress = Progress::new("beside enemies, protected");
+    let mut times = Vec::new();
+    for n in 0..args.runs {
+        times.push(start.once()?);
+        progress.share(f64::from(n + 1) / f64::from(args.runs));
+    }
+    files::write_json(into, &Told { times })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,104 @@
+//! Runs of a program, and how long they took.
+
+use crate::fail::Failure;
+use crate::progress::stopped;
+use serde::Serialize;
+use solocore_linux::daemon::wait_for;
+use std::ffi::OsString;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// How a run is started: by `solocore exec`, alike in all cases.
+pub struct Start<'a> {
+    pub core: u32,
+    pub command: &'a [OsString],
+}
+
+impl Start<'_> {
+    /// One run; how long it took, in nanoseconds.
+    ///
+    /// # Errors
+    /// It does not start, or ends with another code than 0; what it said last.
+    pub fn once(&self) -> Result<u64, Failure> {
+        if stopped() {
+            return Err(interrupted());
+        }
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["exec", "--core", &self.core.to_string()]);
+        command.arg("--").args(self.command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let begin = Instant::now();
+        let spawned = command.spawn();
+        let mut child = spawned.map_err(|e| {
+            Failure::Machine(format!("solocore does not start: {e}; is /proc there?"))
+        })?;
+        let errors = child.stderr.take();
+        // Read meanwhile: a program that says much must not wait for us.
+        let reader = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            errors.map(|mut e| e.read_to_end(&mut said));
+            said
+        });
+        let code = wait_for(child, &stopped)?;
+        let took = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let said = reader.join().unwrap_or_default();
+        if code == 0 {
+            return Ok(took);
+        }
+        if stopped() {
+            return Err(interrupted());
+        }
+        let said = String::from_utf8_lossy(&said);
+        let last =
+            said.lines().last().unwrap_or("it said nothing").trim_start_matches("solocore: ");
+        let program = self.command.first().map(|p| p.to_string_lossy().into_owned());
+        Err(Failure::Input(format!(
+            "{} ended with exit code {code}; runs that fail are not compared ({last})",
+            program.unwrap_or_default()
+        )))
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::Machine("stopped before all runs were made; nothing was written".to_owned())
+}
+
+/// Times of runs, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Times {
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    /// All of them, in the order of the runs.
+    pub times_ns: Vec<u64>,
+}
+
+impl Times {
+    pub fn of(times: Vec<u64>) -> Self {
+        let mut sorted = times.clone();
+        sorted.sort_unstable();
+        // The least that so many in a hundred do not exceed.
+        let share = |percent: usize| {
+            let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+            sorted.get(at).copied().unwrap_or(0)
+        };
+        Self { p50_ns: share(50), p99_ns: share(99), max_ns: share(100), times_ns: times }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_times_that_were_seen() {
+        let of = |n: u64| Times::of((1..=n).rev().collect());
+        let three = |t: &Times| (t.p50_ns, t.p99_ns, t.max_ns);
+        assert_eq!(three(&of(1)), (1, 1, 1));
+        assert_eq!(three(&of(2)), (1, 2, 2));
+        assert_eq!(three(&of(100)), (50, 99, 100));
+        assert_eq!(three(&of(1000)), (500, 990, 1000));
+        assert_eq!(of(3).times_ns, [3, 2, 1]);
+    }
+}

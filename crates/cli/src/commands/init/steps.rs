@@ -1,0 +1,46 @@
+//! What to do after `init`, as command lines.
+
+use super::place::Place;
+use std::path::Path;
+
+/// What the steps depend on.
+pub struct Outcome<'a> {
+    /// Where profiles are kept, if the user says so.
+    pub profiles: Option<&'a Path>,
+    /// Is the plan for this machine?
+    pub here: bool,
+    /// Is the example the only task?
+    pub example: bool,
+}
+
+/// The lines, one command each.
+pub fn next(place: &Place, outcome: &Outcome) -> String {
+    let path = |name: &str| quoted(&place.beside(name));
+    let system = quoted(&place.system);
+    let (plan, sim, run) = (path("plan.json"), path("sim.json"), path("run.json"));
+    let store =
+        outcome.profiles.map_or_else(String::new, |dir| format!(" --profiles {}", quoted(dir)));
+    let machine = if outcome.here { "on this machine" } else { "on the board itself" };
+    let machine = format!("{machine}; refused while a promise is not kept (docs/promises.md)");
+    let report = path("report.html");
+    let lines = [
+        (format!("solocore plan {system} -o {plan}{store}"), "decides, and bounds each task"),
+        (format!("solocore sim {plan} -o {sim}"), "on a simulated board"),
+        (format!("sudo solocore run {plan} --start -o {run}"), machine.as_str()),
+        (format!("solocore report {plan} {sim} {run} -o {report}"), "one page of it all"),
+    ];
+    let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
+    let line = |(line, what): &(String, &str)| format!("  {line:width$}   # {what}\n");
+    let edit = if outcome.example {
+        format!("  put your task in the place of the example in {}\n", place.system.display())
+    } else {
+        String::new()
+    };
+    format!("next:\n{edit}{}", lines.iter().map(line).collect::<String>())
+}
+
+/// As a shell reads one word.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    shlex::try_quote(&text).map_or_else(|_| text.clone(), std::borrow::Cow::into_owned)
+}

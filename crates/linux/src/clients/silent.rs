@@ -1,0 +1,107 @@
+//! Programs that say nothing: their pages are written in their place.
+//!
+//! Problem: dynamic budgets are in force while a job runs, and the bandwidth lock while somebody
+//! holds it; an unmodified program says nothing. Rule: its page is solocore's. Where one run of a
+//! command is a job, the thread that starts it and waits for its end writes the page as a client
+//! would (client/c/solocore_page.h); else probes do (`functions`). A program that attaches as the
+//! task signals in its place, for as long as it is attached.
+//! Source: dynamic-budgeting, section IV; bwlock, section 4.2.
+
+use super::door::start_of;
+use super::service::SilentTask;
+use super::table::{self, Owner, Page, Scope, Table};
+use crate::contract::sc_page;
+use crate::error::LinuxError;
+use libbpf_rs::MapHandle;
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zerocopy::FromZeros;
+
+/// Pages of tasks, by name.
+pub(crate) type OwnPages = BTreeMap<String, Arc<OwnPage>>;
+
+/// A task's page, written here.
+pub(crate) struct OwnPage {
+    page: Page,
+    begun: AtomicU64,
+    /// Where the programs that regulate learn whose it is, and its slot.
+    programs: Option<(MapHandle, u32)>,
+}
+
+impl OwnPage {
+    fn new(page: Page) -> Self {
+        Self { page, begun: AtomicU64::new(0), programs: None }
+    }
+
+    /// A page that nobody who regulates reads: for statistics of jobs.
+    pub fn unread() -> Result<Self, LinuxError> {
+        Page::new().map(Self::new)
+    }
+
+    /// A job begins. The kernel refuses no write to a page that it gave out.
+    pub fn begin(&self) {
+        let jobs = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let _ = self.page.fill(&sc_page { jobs: jobs << 1 | 1, ..sc_page::new_zeroed() });
+    }
+
+    /// It has ended.
+    pub fn end(&self) {
+        let jobs = self.begun.load(Ordering::SeqCst);
+        let _ = self.page.fill(&sc_page { jobs: jobs << 1, ..sc_page::new_zeroed() });
+    }
+
+    /// For probes, which write it.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.page.descriptor()
+    }
+
+    /// It is that of a process and its descendants, or of those that a thread starts: `whose` is a
+    /// number, and when it started.
+    pub fn belongs_to(&self, whose: (u32, u64)) -> Result<(), LinuxError> {
+        match &self.programs {
+            Some((programs, slot)) => table::own(programs, *slot, whose),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A task in whose place solocore signals: its number, if it has jobs, and the slot of its page.
+pub(super) struct Own {
+    pub task: Option<u32>,
+    pub slot: u32,
+}
+
+/// Pages of such tasks, in the first slots.
+pub(super) fn pages(
+    table: &mut Table,
+    silent: &[SilentTask],
+) -> Result<(Vec<Own>, OwnPages), LinuxError> {
+    let (mut own, mut pages) = (Vec::new(), OwnPages::new());
+    for (slot, silent) in (0u32..).zip(silent) {
+        let (task, page) = if silent.locks {
+            let (page, programs) = table.admit_program(slot)?;
+            (None, OwnPage { programs: Some((programs, slot)), ..OwnPage::new(page) })
+        } else {
+            let Some(task) = table.serving.tasks.iter().position(|t| *t == silent.name) else {
+                continue;
+            };
+            let task = u32::try_from(task).unwrap_or(u32::MAX);
+            let page = Page::new()?;
+            table.admit(slot, of_solocore(task), &page)?;
+            (Some(task), OwnPage::new(page))
+        };
+        pages.insert(silent.name.clone(), Arc::new(page));
+        own.push(Own { task, slot });
+    }
+    Ok((own, pages))
+}
+
+/// The page of a task's jobs is found by the task's number; as a client, it is this process's.
+fn of_solocore(task: u32) -> Owner {
+    let number = std::process::id();
+    let started = start_of(number, number).unwrap_or(0);
+    let scope = Scope::Thread;
+    Owner { scope, number, started, endless: false, task: Some(task), slot: None }
+}

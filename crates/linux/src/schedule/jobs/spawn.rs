@@ -1,0 +1,43 @@
+//! A job's process.
+
+use crate::host::stopped::MARK;
+use crate::schedule::placed::Placed;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Starts a job as this thread runs, as its user; what it says goes where solocore's errors go.
+/// Returns its number.
+pub(super) fn spawn(
+    placed: &Placed,
+    program: &Path,
+    arguments: &[String],
+    directory: &Path,
+) -> io::Result<u32> {
+    let errors: OwnedFd = io::stderr().as_fd().try_clone_to_owned()?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .env(MARK, std::process::id().to_string())
+        .stdin(Stdio::null())
+        .stdout(errors);
+    if placed.window.is_some() {
+        // One that is stopped as solocore dies would get SIGHUP: not in a session of its own.
+        let session = || Ok(rustix::process::setsid().map(drop)?);
+        // SAFETY: setsid() is safe to call between fork and exec.
+        unsafe { command.pre_exec(session) };
+    } else {
+        command.process_group(0);
+    }
+    if let Some(account) = placed.account.clone() {
+        command.envs(account.environment());
+        // SAFETY: it makes system calls only, and allocates nothing.
+        unsafe { command.pre_exec(move || account.become_it()) };
+    }
+    #[allow(clippy::zombie_processes, reason = "reaped by number, with its CPU time")]
+    let child = command.spawn()?;
+    Ok(child.id())
+}

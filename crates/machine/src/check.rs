@@ -1,0 +1,85 @@
+//! A platform file held against a machine.
+//!
+//! Problem: a platform file of another machine plans as well as the right one, and its bounds mean
+//! nothing here.
+//! Rule: each key that the machine tells, or a document tells of it, is compared; assumed values
+//! are not. A clock agrees with the lowest or the highest that the machine has, within 1 %.
+//! Does not cover: times, which have to be measured.
+
+use crate::describe::Description;
+use crate::known::{Fact, Source};
+use serde::Serialize;
+use solocore_model::Platform;
+
+/// A key on which file and machine differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Of the platform file.
+    pub key: String,
+    /// What the file says.
+    pub file: String,
+    /// What the machine says.
+    pub machine: String,
+    /// Where the machine says it.
+    pub from: String,
+}
+
+/// What a comparison gave.
+#[derive(Debug, Default, Serialize)]
+pub struct Comparison {
+    /// Keys that differ.
+    pub differences: Vec<Difference>,
+    /// Keys that agree.
+    pub agree: Vec<String>,
+}
+
+/// A key, and its value in a platform.
+type Key = (&'static str, fn(&Platform) -> String);
+
+fn of<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "none".to_owned(), |v| v.to_string())
+}
+
+/// Keys that a machine can contradict.
+const KEYS: &[Key] = &[
+    ("isa", |p| p.isa.to_string()),
+    ("cores", |p| p.cores.to_string()),
+    ("frequency", |p| p.frequency.to_string()),
+    ("page", |p| p.page.to_string()),
+    ("l1i.size", |p| p.l1i.size.to_string()),
+    ("l1i.ways", |p| p.l1i.ways.to_string()),
+    ("l1d.size", |p| p.l1d.size.to_string()),
+    ("l1d.ways", |p| p.l1d.ways.to_string()),
+    ("l2.size", |p| of(p.l2.as_ref().map(|l2| l2.size))),
+    ("l2.ways", |p| of(p.l2.as_ref().map(|l2| l2.ways))),
+    ("llc.size", |p| p.llc.size.to_string()),
+    ("llc.ways", |p| p.llc.ways.to_string()),
+    ("llc.line", |p| p.llc.line.to_string()),
+    ("dram.channels", |p| p.dram.channels.to_string()),
+    ("dram.ranks", |p| p.dram.ranks.to_string()),
+];
+
+/// Compares a platform file with a description of a machine.
+pub fn compare(file: &Platform, machine: &Description) -> Comparison {
+    let mut comparison = Comparison::default();
+    for (key, value) in KEYS {
+        let fact = machine.facts.iter().find(|fact| fact.key == *key);
+        if fact.is_some_and(|fact| fact.source == Source::Assumed) {
+            continue;
+        }
+        let (ours, theirs) = (value(file), value(&machine.platform));
+        if ours == theirs || *key == "frequency" && is_a_clock(file, machine) {
+            comparison.agree.push((*key).to_owned());
+            continue;
+        }
+        let from = fact.map_or_else(|| "not found".to_owned(), Fact::comment);
+        let difference = Difference { key: (*key).to_owned(), file: ours, machine: theirs, from };
+        comparison.differences.push(difference);
+    }
+    comparison
+}
+
+fn is_a_clock(file: &Platform, machine: &Description) -> bool {
+    let near = |hz: u64| file.frequency.0.abs_diff(hz) <= hz / 100;
+    near(machine.platform.frequency.0) || machine.highest.is_some_and(near)
+}

@@ -1,0 +1,269 @@
+//! The facts of a platform file.
+//!
+//! Problem: the planner needs every key of a platform file; a machine tells half of them.
+//! Rule: what is told is taken. What is not, and would be harmless if it were slower, is assumed
+//! slow; sizes and ways of caches are never assumed, as no side of them is safe.
+//! Source: crates/model/src/platform/mod.rs for the keys; the head of platforms/*.toml for what
+//! their times mean.
+//! Does not cover: what a platform file cannot say; crate::remarks says that.
+
+use crate::cache::{Cache, Holds};
+use crate::domain::{self, Domain};
+use crate::dram;
+use crate::error::MachineError;
+use crate::known::{Fact, Known, Note};
+use crate::lists;
+use crate::machine::Machine;
+use crate::remarks;
+use crate::root::Root;
+use crate::shape::{self, Shape};
+use crate::text;
+use solocore_model::platform::{Partition, Platform};
+use solocore_model::units::{Bytes, Frequency};
+use std::path::Path;
+
+/// Sets of a slice of Intel's shared caches.
+const INTEL_SLICE_SETS: u64 = 2048;
+
+const DATA_SHEET: &str = "the manual of the CPU";
+const BENCH: &str =
+    "`solocore bench latency -m KIB` with a buffer that fits, less the same for the first level";
+const IPC: &str = "`perf stat` of a program whose data lie in the first level";
+
+/// A machine as a platform file.
+#[derive(Debug)]
+pub struct Description {
+    /// What the file says.
+    pub platform: Platform,
+    /// Its keys, in the order of the file.
+    pub facts: Vec<Fact>,
+    /// What was found beside them.
+    pub found: Vec<Fact>,
+    /// What the user must know.
+    pub notes: Vec<Note>,
+    /// Highest clock of the CPUs described, in Hz.
+    pub highest: Option<u64>,
+}
+
+/// Describes the machine below a root; `asked`: these CPUs of it.
+///
+/// # Errors
+/// The key that nothing tells or that is impossible; CPUs that cannot be described together.
+pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, MachineError> {
+    let machine = Machine::read(root)?;
+    let domain = domain::choose(&machine.cpus, asked)?;
+    let mut writer =
+        Writer { root, machine: &machine, domain, facts: Vec::new(), notes: machine.notes.clone() };
+    let llc = writer.facts()?;
+    let Writer { facts, notes, domain, .. } = writer;
+    let text = text::keys(&facts);
+    let platform = Platform::parse(Path::new("platform file"), &text).map_err(|e| {
+        root.lack(format!("what was found makes no platform file: {e}; copy the nearest preset (`solocore platform list`) and correct it"))
+    })?;
+    let (found, more) = remarks::of(&machine, &domain, &llc, &facts, &platform);
+    let mut notes: Vec<Note> = notes.into_iter().chain(more).collect();
+    notes.sort();
+    notes.dedup();
+    let highest = domain.cpus.iter().filter_map(|cpu| cpu.highest).max();
+    Ok(Description { platform, facts, found, notes, highest })
+}
+
+struct Writer<'a> {
+    root: &'a Root,
+    machine: &'a Machine,
+    domain: Domain<'a>,
+    facts: Vec<Fact>,
+    notes: Vec<Note>,
+}
+
+impl Writer<'_> {
+    fn lack(&self, key: &str, why: &str) -> MachineError {
+        self.root.lack(format!(
+            "{key}: {why}; a container or a guest may hide it: run `solocore platform collect` on \
+                the host and use --from, or copy the nearest preset (`solocore platform list`)"
+        ))
+    }
+
+    /// All keys; returns the shared cache.
+    fn facts(&mut self) -> Result<Shape, MachineError> {
+        let llc = self.domain.first.last().cloned();
+        let llc = llc.ok_or_else(|| {
+            self.lack(
+                "llc.size",
+                "neither sysfs nor a device tree describes a shared cache of its CPUs",
+            )
+        })?;
+        let clock = self.clock();
+        self.whole(&clock)?;
+        let line = self.line(&llc)?;
+        self.first("l1i", Holds::Instructions, line.value)?;
+        self.first("l1d", Holds::Data, line.value)?;
+        self.second(&llc, line.value)?;
+        let shape = self.shared(&llc, &line)?;
+        let clock = Frequency(clock.value);
+        let dram = dram::facts(self.machine, &self.domain, clock, &mut self.notes);
+        let dram = dram.ok_or_else(|| {
+            self.lack("dram.capacity", "/proc/meminfo has no MemTotal, and SMBIOS lists no module")
+        })?;
+        self.facts.extend(dram);
+        Ok(shape)
+    }
+
+    fn put<T>(&mut self, key: &str, known: &Known<T>, value: impl std::fmt::Display) {
+        self.facts.push(known.fact(key, value.to_string()));
+    }
+
+    fn quote<T>(&mut self, key: &str, known: &Known<T>, value: impl std::fmt::Display) {
+        self.put(key, known, text::quoted(&value.to_string()));
+    }
+
+    /// The lowest of the clocks that its CPUs promise.
+    fn clock(&self) -> Known<u64> {
+        let clocks = self.domain.cpus.iter().filter_map(|cpu| cpu.clock.clone());
+        clocks
+            .min_by_key(|clock| clock.value)
+            .unwrap_or_else(|| Known::assumed(1_000_000_000, "no file tells a clock", DATA_SHEET))
+    }
+
+    /// Cores of the CPUs described.
+    fn cores(&self) -> Known<usize> {
+        let (online, ids) = (&self.machine.online, self.domain.ids());
+        let cores = online.with(self.domain.cores());
+        if cores.value == online.value.len() {
+            return cores;
+        }
+        cores.remark(&format!("of which CPUs {} are described", lists::show(&ids)))
+    }
+
+    /// Keys before the first table, and what a core hides.
+    fn whole(&mut self, clock: &Known<u64>) -> Result<(), MachineError> {
+        let title = self.machine.title.clone();
+        self.quote("name", &title, text::slug(&title.value));
+        self.quote("title", &title, &title.value);
+        let isa = self.machine.isa.clone();
+        let isa = isa.ok_or_else(|| {
+            self.lack("isa", "neither /proc/sys/kernel/arch nor /proc/cpuinfo tells an instruction set that solocore knows")
+        })?;
+        self.quote("isa", &isa, isa.value);
+        let cores = self.cores();
+        self.put("cores", &cores, cores.value);
+        self.quote("frequency", clock, Frequency(clock.value));
+        let cpi = Known::assumed((), "twice that of the boards that come with solocore", IPC);
+        self.put("cpi", &cpi, "2.0");
+        let page = self.machine.page.clone();
+        let page = page
+            .unwrap_or_else(|| Known::assumed(4096, "what most kernels use", "`getconf PAGESIZE`"));
+        self.quote("page", &page, Bytes(page.value));
+        let mshrs = Known::assumed(
+            (),
+            "as many as large cores have, and more make larger bounds",
+            DATA_SHEET,
+        );
+        self.put("pipeline.mshrs", &mshrs, 16);
+        let window = Known::assumed((), "a core that hides nothing of its memory time", DATA_SHEET);
+        self.quote("pipeline.window", &window, "0 cycles");
+        Ok(())
+    }
+
+    /// The line of the shared cache; a platform file has one for all levels.
+    fn line(&mut self, llc: &Cache) -> Result<Known<u64>, MachineError> {
+        let caches = &self.domain.first.caches;
+        let line = llc.line.clone().or_else(|| caches.iter().find_map(|c| c.line.clone()));
+        let line = line.ok_or_else(|| self.lack("llc.line", "nothing tells the size of a line"))?;
+        let other = |c: &&Cache| c.line.as_ref().is_some_and(|l| l.value != line.value);
+        if let Some(Cache { line: Some(theirs), .. }) = caches.iter().find(other) {
+            let text = format!(
+                "{} says {}, and {} says {}; a platform file has one line for all levels, the last",
+                theirs.from, theirs.value, line.from, line.value
+            );
+            self.notes.push(Note::new("llc.line", text));
+        }
+        Ok(line)
+    }
+
+    fn shape(&mut self, cache: &Cache, key: &str, line: u64) -> Result<Shape, MachineError> {
+        let shape = shape::of(cache, key, line, &mut self.notes)
+            .map_err(|(part, why)| self.lack(&format!("{key}.{part}"), &why))?;
+        self.quote(&format!("{key}.size"), &shape.size, Bytes(shape.size.value));
+        self.put(&format!("{key}.ways"), &shape.ways, shape.ways.value);
+        Ok(shape)
+    }
+
+    /// A first-level cache. One for instructions and data counts as both.
+    fn first(&mut self, key: &str, holds: Holds, line: u64) -> Result<(), MachineError> {
+        let first = self.domain.first;
+        let cache = first.cache(1, holds).or_else(|| first.cache(1, Holds::Both)).cloned();
+        let cache = cache.ok_or_else(|| {
+            self.lack(
+                &format!("{key}.size"),
+                "neither sysfs nor a device tree describes this cache",
+            )
+        })?;
+        self.shape(&cache, key, line).map(drop)
+    }
+
+    /// A second level, if it is private to a core.
+    fn second(&mut self, llc: &Cache, line: u64) -> Result<(), MachineError> {
+        let second = self.domain.first.cache(2, Holds::Both).filter(|_| llc.level > 2).cloned();
+        let Some(second) = second else { return Ok(()) };
+        let siblings = &self.domain.first.siblings;
+        if second.shared.value.iter().any(|cpu| !siblings.contains(cpu)) {
+            self.notes.push(remarks::shared_second(&second));
+            return Ok(());
+        }
+        self.shape(&second, "l2", line)?;
+        let latency =
+            Known::assumed((), "more than twice that of the boards that come with solocore", BENCH);
+        self.quote("l2.latency", &latency, "20 cycles");
+        Ok(())
+    }
+
+    fn shared(&mut self, llc: &Cache, line: &Known<u64>) -> Result<Shape, MachineError> {
+        let shape = self.shape(llc, "llc", line.value)?;
+        let cycles = if llc.level > 2 { 150 } else { 40 };
+        let why = "more than any board that comes with solocore has at this level";
+        let latency = Known::assumed((), why, BENCH);
+        self.quote("llc.latency", &latency, format!("{cycles} cycles"));
+        let partition = self.partition(llc.level);
+        let name = match partition.value {
+            Partition::Lock => "lock",
+            Partition::Way => "way",
+            Partition::Colour => "colour",
+        };
+        self.quote("llc.partition", &partition, name);
+        let slices = self.slices(llc.level, &shape);
+        self.put("llc.slices", &slices, slices.value);
+        self.quote("llc.line", line, Bytes(line.value));
+        Ok(shape)
+    }
+
+    fn partition(&self, level: u32) -> Known<Partition> {
+        let name = format!("L{level}");
+        let machine = self.machine;
+        if let Some(r) = machine.resctrl.iter().find(|r| r.resource.starts_with(&name)) {
+            let from = format!("/sys/fs/resctrl/info/{}/cbm_mask", r.resource);
+            return Known::read(Partition::Way, from);
+        }
+        if let Some((_, why)) = machine.divisible.iter().find(|(l, _)| *l == level) {
+            return Known::read(Partition::Way, *why);
+        }
+        if machine.lockable {
+            return Known::read(Partition::Lock, "the device tree's arm,pl310-cache");
+        }
+        Known::assumed(Partition::Colour, "no file tells of masks or locks", DATA_SHEET)
+    }
+
+    /// As crates/space/src/geometry.rs takes them.
+    fn slices(&self, level: u32, shape: &Shape) -> Known<u64> {
+        if self.machine.intel && level >= 3 && shape.all_sets.is_multiple_of(INTEL_SLICE_SETS) {
+            let why =
+                "slices of 2048 sets, measured of Intel's CPUs since 2008 (MARACAS section VI)";
+            let all = shape.all_sets / INTEL_SLICE_SETS;
+            let known = Known::table((shape.sets / INTEL_SLICE_SETS).max(1), why);
+            return if all == known.value { known } else { known.remark(&format!("here {all}")) };
+        }
+        let why =
+            "no interface tells whether a hash chooses slices, which would leave fewer colours";
+        Known::assumed(1, why, DATA_SHEET)
+    }
+}

@@ -1,0 +1,92 @@
+//! Which CPUs a platform file describes.
+//!
+//! Problem: a platform file has equal cores, private caches and one shared cache. Machines have
+//! several shared caches, types of cores, and threads of a core.
+//! Rule: a domain is the CPUs of one type behind one last-level cache. The one with most CPUs is
+//! described, the first of several; `--cpus` names others. A core counts once, however many of its
+//! threads run.
+//! Does not cover: a description of several domains; each can be written to a file of its own.
+
+use crate::cpus::Cpu;
+use crate::error::MachineError;
+use crate::lists;
+use std::collections::BTreeSet;
+
+/// Equal CPUs behind one last-level cache.
+#[derive(Clone, Debug)]
+pub struct Domain<'a> {
+    /// At least one.
+    pub first: &'a Cpu,
+    /// All of them, in order.
+    pub cpus: Vec<&'a Cpu>,
+}
+
+impl Domain<'_> {
+    /// Their numbers.
+    pub fn ids(&self) -> Vec<u32> {
+        self.cpus.iter().map(|cpu| cpu.id).collect()
+    }
+
+    /// Cores that they are threads of.
+    pub fn cores(&self) -> usize {
+        self.cpus.iter().map(|cpu| &cpu.siblings).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Does another CPU belong to it?
+    fn takes(&self, cpu: &Cpu) -> bool {
+        let shared = |cpu: &Cpu| cpu.last().map(|c| (c.level, c.shared.value.clone()));
+        shared(self.first) == shared(cpu) && same_type(self.first, cpu)
+    }
+}
+
+/// Are they of one type, with caches of the same shape?
+fn same_type(a: &Cpu, b: &Cpu) -> bool {
+    let shapes = |cpu: &Cpu| cpu.caches.iter().map(|c| c.shape()).collect::<Vec<_>>();
+    a.kind == b.kind && shapes(a) == shapes(b)
+}
+
+/// All domains, in the order of their first CPUs.
+pub fn domains(cpus: &[Cpu]) -> Vec<Domain<'_>> {
+    let mut all: Vec<Domain> = Vec::new();
+    for cpu in cpus {
+        match all.iter_mut().find(|domain| domain.takes(cpu)) {
+            Some(domain) => domain.cpus.push(cpu),
+            None => all.push(Domain { first: cpu, cpus: vec![cpu] }),
+        }
+    }
+    all
+}
+
+/// The domain to describe, cut to the CPUs that are asked for.
+///
+/// # Errors
+/// Of the CPUs asked for, some are offline or in different domains.
+pub fn choose<'a>(cpus: &'a [Cpu], asked: Option<&[u32]>) -> Result<Domain<'a>, MachineError> {
+    let all = domains(cpus);
+    let Some(asked) = asked else {
+        let most = all.into_iter().reduce(|a, b| if b.cpus.len() > a.cpus.len() { b } else { a });
+        return most.ok_or_else(|| MachineError::Machine("cores: no CPU is online".to_owned()));
+    };
+    let shown = lists::show(asked);
+    let online: Vec<u32> = cpus.iter().map(|cpu| cpu.id).collect();
+    if let Some(missing) = asked.iter().find(|id| !online.contains(id)) {
+        return Err(MachineError::Input(format!(
+            "--cpus {shown}: there is no CPU {missing} online; choose among {}",
+            lists::show(&online)
+        )));
+    }
+    let inside = |domain: &Domain| asked.iter().all(|id| domain.ids().contains(id));
+    let Some(mut domain) = all.iter().find(|domain| inside(domain)).cloned() else {
+        let choices: Vec<String> = all.iter().map(|domain| lists::show(&domain.ids())).collect();
+        return Err(MachineError::Input(format!(
+            "--cpus {shown}: they are of different types or share no last-level cache; choose \
+                within one of {}",
+            choices.join(" or ")
+        )));
+    };
+    domain.cpus.retain(|cpu| asked.contains(&cpu.id));
+    match domain.cpus.first() {
+        Some(first) => Ok(Domain { first, ..domain }),
+        None => Err(MachineError::Input("--cpus: the list is empty; give one like 0-3".to_owned())),
+    }
+}

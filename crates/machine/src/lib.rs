@@ -1,0 +1,35 @@
+//! A machine as a platform file, from files that every Linux shows.
+//!
+//! Problem: a plan needs a platform file of the machine that it is for, and no document has all of
+//! its numbers.
+//! Rule: a [`Root`] is `/` or a copy of its files; [`describe`] makes keys of it, each with its
+//! source; [`collect`] makes the copy. Nothing is measured, nothing is changed.
+//! Does not cover: times of caches and of the memory's controller: `solocore latency --calibrate`
+//! and `solocore bench` measure them.
+
+mod cache;
+pub mod check;
+pub mod collect;
+mod cpuinfo;
+mod cpus;
+mod describe;
+mod dmi;
+mod domain;
+mod dram;
+mod error;
+mod known;
+pub mod lists;
+mod machine;
+mod paths;
+mod remarks;
+mod root;
+mod shape;
+mod tables;
+mod text;
+mod tree;
+
+pub use describe::{Description, describe};
+pub use error::MachineError;
+pub use known::{Fact, Note, Source};
+pub use root::Root;
+pub use text::file;

@@ -1,0 +1,4 @@
+//! What documents say of parts that name themselves.
+
+pub mod cores;
+pub mod memories;

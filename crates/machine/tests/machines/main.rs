@@ -1,0 +1,306 @@
+//! Descriptions of made-up machines, copies of them, and what is said of garbage.
+
+mod copies;
+mod fixtures;
+mod garbage;
+mod sides;
+
+use fixtures::{Machine, all};
+use solocore_machine::check::compare;
+use solocore_machine::{Description, MachineError, Source, file};
+use solocore_model::Platform;
+use std::path::Path;
+
+fn preset(name: &str) -> Platform {
+    Platform::find(name, Path::new(".")).unwrap()
+}
+
+/// The notes as lines.
+fn notes(found: &Description) -> String {
+    found.notes.iter().map(|note| note.line() + "\n").collect()
+}
+
+fn refused(machine: &Machine, cpus: Option<&[u32]>) -> String {
+    match machine.describe(cpus) {
+        Err(MachineError::Input(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn fact<'a>(found: &'a Description, key: &str) -> &'a solocore_machine::Fact {
+    let mut facts = found.facts.iter().chain(&found.found);
+    facts.find(|fact| fact.key == key).unwrap_or_else(|| panic!("no {key}"))
+}
+
+#[test]
+fn files_are_read_back_as_they_are_meant() {
+    for (name, machine) in all() {
+        let found = machine.described();
+        let text = file(&found);
+        let read =
+            Platform::parse(Path::new("m.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(read, found.platform, "{name}");
+        assert_eq!(file(&machine.described()), text, "{name}: not the same twice");
+        assert!(compare(&read, &found).differences.is_empty(), "{name}");
+        for line in text.lines().filter(|l| l.contains(" = ") && !l.starts_with('#')) {
+            let source = ["# read: /", "# read: the", "# table: ", "# assumed: "];
+            assert!(source.iter().any(|s| line.contains(s)), "{name}: {line}");
+        }
+        for fact in &found.facts {
+            assert_eq!(fact.known_by.is_some(), fact.source == Source::Assumed, "{name}: {fact:?}");
+        }
+    }
+}
+
+/// What a file says of its memory is what the planner makes of it, rounded up to 0.1 ns.
+#[test]
+fn the_planner_has_a_memory_for_every_file() {
+    for (name, machine) in all() {
+        let p = machine.described().platform;
+        let memory = solocore_planner::memory::of(&p).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (derived, stated) = (memory.latency_ps().unwrap(), p.dram.latency_max.ps());
+        assert!((derived..derived + 101).contains(&stated), "{name}: {stated}, {derived} derived");
+    }
+}
+
+/// `L_max` of every row of the table, whatever machine it is for.
+#[test]
+fn each_memory_of_the_table_has_the_latency_of_its_timing() {
+    for (kind, speed, name) in [
+        (0x18, 1066, "ddr3-1066"),
+        (0x18, 1600, "ddr3-1333"),
+        (0x1a, 3200, "ddr4-2400"),
+        (0x22, 5600, "ddr5-4800"),
+        (0x1e, 4266, "lpddr4-3200"),
+    ] {
+        let machine = fixtures::desktop();
+        let table = fixtures::dmi(&[("ChannelA-DIMM0", kind, 8192, speed, 1)]);
+        let p = machine.put("sys/firmware/dmi/tables/DMI", table).described().platform;
+        assert_eq!(p.dram.memory.as_deref(), Some(name));
+        let derived = solocore_planner::memory::of(&p).unwrap().latency_ps().unwrap();
+        let stated = p.dram.latency_max.ps();
+        assert!((derived..derived + 101).contains(&stated), "{name}: {stated}, {derived} derived");
+    }
+}
+
+#[test]
+fn presets_come_back_with_exact_sizes() {
+    for (name, machine) in [
+        ("core-i5-2500k", fixtures::desktop()),
+        ("raspberry-pi-4", fixtures::raspberry()),
+        ("raspberry-pi-4", fixtures::raspberry_with_tree()),
+    ] {
+        let (found, preset) = (machine.described(), preset(name));
+        let p = &found.platform;
+        let comparison = compare(&preset, &found);
+        assert!(comparison.differences.is_empty(), "{name}: {comparison:?}");
+        for key in ["cores", "frequency", "l1i.ways", "l1d.size", "llc.size", "llc.ways"] {
+            assert!(comparison.agree.iter().any(|k| k == key), "{name}: {key}");
+        }
+        assert_eq!((p.colours(), p.llc.slices), (preset.colours(), preset.llc.slices), "{name}");
+        assert_eq!((&p.l1i, &p.l1d, p.page), (&preset.l1i, &preset.l1d, preset.page), "{name}");
+        assert_eq!((p.llc.line, p.llc.partition), (preset.llc.line, preset.llc.partition));
+        let (d, e) = (&p.dram, &preset.dram);
+        assert_eq!(
+            (&d.memory, d.capacity, d.banks, d.row),
+            (&e.memory, e.capacity, e.banks, e.row)
+        );
+        assert!(d.latency_max >= e.latency_max && p.llc.latency >= preset.llc.latency, "{name}");
+    }
+    let d = fixtures::desktop().described().platform.dram;
+    let e = preset("core-i5-2500k").dram;
+    assert_eq!((d.channels, d.ranks, d.t_cl, d.t_ras), (e.channels, e.ranks, e.t_cl, e.t_ras));
+}
+
+#[test]
+fn a_device_tree_comes_before_the_tables() {
+    let found = fixtures::raspberry_with_tree().described();
+    let from = |key| fact(&found, key).comment();
+    assert_eq!(from("llc.size"), "read: /proc/device-tree/cpus/l2-cache0/cache-size");
+    assert!(
+        from("llc.ways").starts_with("read: /proc/device-tree/cpus/l2-cache0/cache-sets, size")
+    );
+    assert_eq!(fact(&found, "cache.l2.shared_by").value, "0-3");
+    let found = fixtures::raspberry().described();
+    assert!(fact(&found, "llc.size").comment().starts_with("table: BCM2711"));
+    assert!(fact(&found, "l1i.ways").comment().starts_with("table: Cortex-A72 TRM"));
+    assert_eq!(found.notes, []);
+}
+
+#[test]
+fn a_governor_that_slows_is_said_with_its_command() {
+    let said = notes(&fixtures::desktop().described());
+    assert!(said.contains("frequency: the governor powersave"), "{said}");
+    assert!(said.contains("echo performance | sudo tee"), "{said}");
+}
+
+#[test]
+fn types_of_cores_are_described_one_at_a_time() {
+    let machine = fixtures::hybrid();
+    let found = machine.described();
+    // Eight threads of the large type, eight small cores: the first of both.
+    assert_eq!(found.platform.cores, 4);
+    assert_eq!(found.platform.l1d.size.0, 48 << 10);
+    assert_eq!(found.platform.frequency.0, 2_700_000_000);
+    assert_eq!(fact(&found, "cpus.types").value, "core: 0-7; atom: 8-15");
+    assert_eq!(found.platform.dram.channels, 4, "two modules of two subchannels");
+    let said = notes(&found);
+    for expected in [
+        "CPUs 0-7 (core) and 8-15 (atom) are of different types",
+        "CPUs 8-15 share the last-level cache and are not described",
+        "cpu{8,9,10,11,12,13,14,15}/online",
+        "echo off | sudo tee /sys/devices/system/cpu/smt/control",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let small = machine.describe(Some(&[8, 9, 10, 11])).unwrap();
+    assert_eq!((small.platform.cores, &small.platform.l2), (4, &None));
+    assert!(notes(&small).contains("l2: CPUs 8-11 share this cache"), "{}", notes(&small));
+    let error = refused(&machine, Some(&[0, 8]));
+    assert!(error.contains("choose within one of 0-7 or 8-15"), "{error}");
+}
+
+#[test]
+fn clusters_with_caches_of_their_own_are_described_one_at_a_time() {
+    let machine = fixtures::big_little();
+    let found = machine.described();
+    assert_eq!((found.platform.cores, found.platform.llc.size.0), (4, 512 << 10));
+    assert!(notes(&found).contains("CPUs 0-3 (Cortex-A53, capacity 485) and 4-5 (Cortex-A72"));
+    let large = machine.describe(Some(&[4, 5])).unwrap();
+    assert!(notes(&large).contains("cores: the cores are CPUs 4-5, but"), "{}", notes(&large));
+    assert!(!notes(&found).contains("cores: "), "{}", notes(&found));
+    let large = large.platform;
+    assert_eq!((large.cores, large.llc.size.0, large.frequency.0), (2, 1 << 20, 1_800_000_000));
+}
+
+#[test]
+fn sockets_are_described_one_at_a_time() {
+    let machine = fixtures::server();
+    let found = machine.described();
+    let p = &found.platform;
+    assert_eq!((p.cores, p.llc.ways, p.colours()), (8, 11, 32));
+    assert_eq!(p.llc.partition, solocore_model::platform::Partition::Way);
+    assert_eq!((p.dram.channels, p.dram.ranks, p.dram.capacity.0), (2, 2, 64 << 30));
+    assert_eq!(
+        fact(&found, "resctrl.L3").value,
+        "mask 7ff, least bits 1, groups 16, bits of devices 600"
+    );
+    let said = notes(&found);
+    assert!(said.contains("there are 2 NUMA nodes") && said.contains("0-7 and 8-15"), "{said}");
+    assert!(said.contains("No bound counts what the others do in memory"), "{said}");
+    let second = machine.describe(Some(&[8, 9])).unwrap();
+    assert_eq!(second.platform.cores, 2);
+    assert!(notes(&second).contains("CPUs 10-15 share the last-level cache"));
+    machine.remove("sys/fs");
+    let said = notes(&machine.described());
+    assert!(said.contains("llc.partition: ") && said.contains("mount -t resctrl"), "{said}");
+}
+
+#[test]
+fn cpus_that_are_offline_are_not_described() {
+    let machine = fixtures::desktop();
+    machine.put("sys/devices/system/cpu/online", "0,2\n");
+    let found = machine.described();
+    assert_eq!(found.platform.cores, 2);
+    let said = notes(&found);
+    assert!(said.contains("cores: CPUs 1,3 are offline"), "{said}");
+    assert!(said.contains("cpu{1,3}/online"), "{said}");
+    let error = refused(&machine, Some(&[0, 1]));
+    assert!(error.contains("there is no CPU 1 online; choose among 0,2"), "{error}");
+    machine.put("sys/devices/system/cpu/online", "2\n");
+    let found = machine.described();
+    assert_eq!(found.platform.cores, 1);
+    assert!(notes(&found).contains("only CPU 2 is online"), "{}", notes(&found));
+}
+
+#[test]
+fn what_nothing_tells_is_an_error_with_its_key() {
+    let error = refused(&fixtures::container(), None);
+    assert!(error.contains("llc.size: ") && error.contains("--from"), "{error}");
+    let machine = fixtures::desktop();
+    machine.remove("proc/meminfo").remove("sys/firmware");
+    let error = refused(&machine, None);
+    assert!(error.contains("dram.capacity: /proc/meminfo has no MemTotal"), "{error}");
+    let machine = fixtures::desktop();
+    machine.remove("sys/devices/system/cpu/online").remove("proc/cpuinfo");
+    let error = refused(&machine, None);
+    assert!(error.contains("cores: neither"), "{error}");
+    let machine = fixtures::desktop();
+    for file in ["ways_of_associativity", "number_of_sets"] {
+        machine.remove(&format!("sys/devices/system/cpu/cpu0/cache/index3/{file}"));
+    }
+    let error = machine.describe(Some(&[0])).unwrap_err().to_string();
+    assert!(error.contains("llc.ways: nothing tells its ways"), "{error}");
+}
+
+#[test]
+fn numbers_that_contradict_each_other_are_said() {
+    let machine = fixtures::desktop();
+    for cpu in 0..4 {
+        machine.put(&format!("sys/devices/system/cpu/cpu{cpu}/cache/index3/size"), "8192K\n");
+    }
+    let found = machine.described();
+    assert_eq!(found.platform.llc.size.0, 6 << 20);
+    assert!(notes(&found).contains("llc.size: "), "{}", notes(&found));
+
+    let machine = fixtures::desktop();
+    machine.put("sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "1\n");
+    let found = machine.described();
+    assert_eq!(found.platform.cores, 3);
+    assert!(notes(&found).contains("lists CPU 1, whose own list is another"), "{}", notes(&found));
+
+    let machine = fixtures::desktop();
+    machine.put("proc/meminfo", "MemTotal: 16777216 kB\n");
+    let said = notes(&machine.described());
+    assert!(said.contains("dram.capacity: the modules of SMBIOS have 8 GiB"), "{said}");
+
+    let machine = fixtures::desktop();
+    machine.put("sys/devices/system/cpu/online", "0-2\n");
+    let said = notes(&machine.described());
+    assert!(said.contains("says 0-2, and /proc/cpuinfo lists 0-3"), "{said}");
+
+    let machine = fixtures::server();
+    machine.put("sys/fs/resctrl/info/L3/cbm_mask", "fffff\n");
+    let said = notes(&machine.described());
+    assert!(said.contains("llc.ways: the mask of L3 has 20 bits"), "{said}");
+}
+
+#[test]
+fn sets_that_are_no_power_of_two_are_rounded_down() {
+    let machine = fixtures::desktop();
+    for cpu in 0..4 {
+        let dir = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
+        machine.put(&format!("{dir}/number_of_sets"), "212992\n");
+        machine.put(&format!("{dir}/ways_of_associativity"), "20\n");
+        machine.put(&format!("{dir}/size"), "266240K\n");
+    }
+    let found = machine.described();
+    let p = &found.platform;
+    assert_eq!((p.llc.size.0, p.llc.slices, p.colours()), (160 << 20, 64, 32));
+    assert!(notes(&found).contains("llc.size: 260 MiB are no power-of-two number of sets"));
+}
+
+/// On others than Intel's, no interface tells of slices.
+#[test]
+fn colours_that_a_hash_would_reduce_are_said() {
+    let machine = fixtures::desktop();
+    let text = std::fs::read_to_string(machine.path().join("proc/cpuinfo")).unwrap();
+    machine.put("proc/cpuinfo", text.replace("GenuineIntel", "AuthenticAMD"));
+    let found = machine.described();
+    assert_eq!((found.platform.llc.slices, found.platform.colours()), (1, 128));
+    assert!(notes(&found).contains("llc.slices: one slice is assumed, and 128 colours"));
+    assert!(!notes(&fixtures::desktop().described()).contains("llc.slices"));
+}
+
+#[test]
+fn a_file_of_another_machine_is_told_by_its_keys() {
+    let found = fixtures::desktop().described();
+    let comparison = compare(&preset("raspberry-pi-4"), &found);
+    let keys: Vec<&str> = comparison.differences.iter().map(|d| d.key.as_str()).collect();
+    for key in ["isa", "cores", "frequency", "l1i.size", "l1d.ways", "l2.size", "llc.size"] {
+        assert_eq!(keys.contains(&key), key != "cores", "{key}: {keys:?}");
+    }
+    let mut turbo = found.platform.clone();
+    turbo.frequency.0 = 3_700_000_000;
+    assert!(compare(&turbo, &found).differences.is_empty(), "its highest clock is a clock of it");
+}

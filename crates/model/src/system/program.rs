@@ -1,0 +1,182 @@
+//! How a task's program says what it does, and as whom it runs: keys of `[[task]]` that only a run
+//! on Linux reads.
+//!
+//! Problem: dynamic budgets, the bandwidth lock and statistics must know when a job or a section
+//! begins; a program that was written for neither says nothing. Rule: one run of the command is a
+//! job, unless the file says that the program goes on and its jobs are its wakeups or calls of a
+//! function; calls of functions may hold the bandwidth lock.
+//! Source: bwlock, section 4.2; dynamic-budgeting, section IV (the signals).
+//! Does not cover: functions of libraries.
+
+use super::regulation::Policy;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// What stands before the name of a function.
+const FUNCTION: &str = "function:";
+
+/// What a job of a task is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Job {
+    /// One run of its command.
+    #[default]
+    Process,
+    /// From when its process wakes until it goes to sleep.
+    Wakeup,
+    /// A call of this function.
+    Function(String),
+}
+
+impl Job {
+    /// Of a word of the file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of(word: &str) -> Result<Self, String> {
+        match word {
+            "process" => Ok(Self::Process),
+            "wakeup" => Ok(Self::Wakeup),
+            word => function(word).map(|name| Self::Function(name.to_owned())).map_err(|()| {
+                format!("\"{word}\" is no job; give \"process\", \"wakeup\" or \"function:NAME\"")
+            }),
+        }
+    }
+
+    /// Is it one run of the command?
+    pub fn is_process(&self) -> bool {
+        *self == Self::Process
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process => f.write_str("process"),
+            Self::Wakeup => f.write_str("wakeup"),
+            Self::Function(name) => write!(f, "{FUNCTION}{name}"),
+        }
+    }
+}
+
+impl Serialize for Job {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Job {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::of(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The name after `function:`.
+fn function(word: &str) -> Result<&str, ()> {
+    let name = word.strip_prefix(FUNCTION).ok_or(())?;
+    if name.is_empty() || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(());
+    }
+    Ok(name)
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskProgram {
+    /// What a job is.
+    #[serde(default, skip_serializing_if = "Job::is_process")]
+    pub job: Job,
+    /// Functions whose calls hold the bandwidth lock, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lock: Vec<String>,
+    /// As whom it runs; `None`: as who started solocore.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+impl TaskProgram {
+    /// As nothing is said of it.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Of the keys of a task; `scheduled`: a scheduler of solocore gives tasks their time.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do.
+    pub(super) fn checked(
+        (job, lock, user): (Option<&str>, Option<&[String]>, Option<String>),
+        policy: Policy,
+        scheduled: bool,
+    ) -> Result<Self, String> {
+        let job = job.map_or(Ok(Job::Process), Job::of).map_err(|e| format!("job = {e}"))?;
+        if scheduled && !job.is_process() {
+            return Err(format!(
+                "job = \"{job}\": under windows, [mc2] and [[vcpu]] a job is one run of the command \
+                    (or ends with sc_job_end()); leave it out"
+            ));
+        }
+        let lock = lock.unwrap_or_default();
+        if !lock.is_empty() && policy != Policy::Bwlock {
+            return Err(
+                "lock: only [regulation] policy = \"bwlock\" has a bandwidth lock; set that, or \
+                    remove it"
+                    .to_owned(),
+            );
+        }
+        let named = |word: &String| {
+            function(word).map(str::to_owned).map_err(|()| {
+                format!("lock = [\"{word}\"] names no function; give [\"function:NAME\"]")
+            })
+        };
+        let lock = lock.iter().map(named).collect::<Result<Vec<String>, String>>()?;
+        if user.as_deref().is_some_and(|u| u.is_empty() || u.contains([':', '\n', '\0'])) {
+            return Err("user is no name of a user; give user = \"camera\"".to_owned());
+        }
+        Ok(Self { job, lock, user })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_read_and_written_alike() {
+        for (word, job) in [
+            ("process", Job::Process),
+            ("wakeup", Job::Wakeup),
+            ("function:filter_image", Job::Function("filter_image".to_owned())),
+        ] {
+            assert_eq!(Job::of(word), Ok(job.clone()));
+            assert_eq!(job.to_string(), word);
+        }
+        for word in ["", "thread", "function:", "function:a b", "Function:a", "function:a\n"] {
+            assert!(Job::of(word).is_err(), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_checked() {
+        let of = |job, lock: &[&str], user: Option<&str>, policy, scheduled| {
+            let lock: Vec<String> = lock.iter().map(|&l| l.to_owned()).collect();
+            TaskProgram::checked((job, Some(&lock), user.map(str::to_owned)), policy, scheduled)
+        };
+        assert_eq!(of(None, &[], None, Policy::Memguard, true), Ok(TaskProgram::default()));
+        let program = of(Some("wakeup"), &["function:f"], Some("camera"), Policy::Bwlock, false);
+        let text = serde_json::to_string(&program.clone().unwrap()).unwrap();
+        assert_eq!(text, r#"{"job":"wakeup","lock":["f"],"user":"camera"}"#);
+        assert_eq!(serde_json::from_str::<TaskProgram>(&text).unwrap(), program.unwrap());
+        for (job, lock, user, policy, scheduled, said) in [
+            (Some("wakeup"), &[][..], None, Policy::Memguard, true, "windows"),
+            (Some("sleep"), &[], None, Policy::Memguard, false, "\"function:NAME\""),
+            (None, &["function:f"], None, Policy::Memguard, false, "bwlock"),
+            (None, &["f"], None, Policy::Bwlock, false, "[\"function:NAME\"]"),
+            (None, &[], Some(""), Policy::Bwlock, false, "user"),
+            (None, &[], Some("a:b"), Policy::Bwlock, false, "user"),
+        ] {
+            let error = of(job, lock, user, policy, scheduled).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

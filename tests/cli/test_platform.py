@@ -1,0 +1,212 @@
+"""Machines as platform files: this one, one that is made up, copies of both, and what is refused.
+
+Nothing here depends on the machine: where its files do not tell enough (a container), what needs it is skipped, and the refusal is
+tested in its place. The crate's own tests have more machines (crates/machine/tests).
+"""
+
+import json
+import subprocess
+
+import pytest
+from conftest import ROOT, refused
+
+SYSTEM = """
+platform = "./machine.toml"
+[regulation]
+policy = "memguard"
+period = "1 ms"
+[[task]]
+name = "a"
+core = 0
+period = "100 ms"
+wcet = "10 ms"
+misses = 1000
+"""
+CACHES = [("1", "Data", "32K", 8, 64), ("1", "Instruction", "32K", 8, 64), ("2", "Unified", "256K", 8, 512),
+          ("3", "Unified", "6144K", 12, 8192)]
+
+
+@pytest.fixture
+def machine(solocore):
+    """This machine, described in machine.toml."""
+    done = solocore("platform", "detect", "-o", "machine.toml")
+    if done.code == 3:
+        refused(done, "--from", codes=(3,))
+        pytest.skip(done.err)
+    assert done.code == 0, done.err
+    return solocore
+
+
+@pytest.fixture
+def desktop(solocore):
+    """The desktop of the MARACAS paper in `board`, without SMBIOS."""
+    root = solocore.dir / "board"
+
+    def put(path, text):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(f"{text}\n")
+
+    cpu = "processor\t: {}\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Core(TM) i5-2500K CPU @ 3.30GHz\nflags\t\t: fpu lm\n"
+    put("proc/cpuinfo", "\n".join(cpu.format(n) for n in range(4)))
+    put("proc/meminfo", "MemTotal:        8130000 kB")
+    put("sys/devices/system/cpu/online", "0-3")
+    for n in range(4):
+        for index, (level, kind, size, ways, sets) in enumerate(CACHES):
+            at = f"sys/devices/system/cpu/cpu{n}/cache/index{index}"
+            shared = "0-3" if level == "3" else str(n)
+            for name, value in {"level": level, "type": kind, "size": size, "ways_of_associativity": ways, "number_of_sets": sets,
+                                "coherency_line_size": 64, "shared_cpu_list": shared}.items():
+                put(f"{at}/{name}", value)
+    return solocore
+
+
+def tree(directory):
+    return {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()}
+
+
+# This machine.
+
+def test_a_plan_takes_the_file(machine):
+    machine.write("system.toml", SYSTEM)
+    done = machine("plan", "system.toml", "--format", "json")
+    assert done.code in (0, 1), done.err
+    assert done.json()["tasks"][0]["name"] == "a"
+
+
+def test_two_runs_are_equal_and_stdout_is_the_file(machine):
+    text = (machine.dir / "machine.toml").read_bytes()
+    for _ in range(2):
+        done = machine("platform", "detect")
+        assert (done.code, done.out) == (0, text)
+
+
+def test_json_is_alone_on_stdout_and_has_each_source(machine):
+    done = machine("platform", "detect", "--format", "json", "-o", "again.toml")
+    found = done.json()
+    assert found["format"] == "solocore-machine/1"
+    for fact in found["facts"]:
+        assert fact["source"] in ("read", "table", "assumed") and fact["from"], fact
+        assert ("known_by" in fact) == (fact["source"] == "assumed"), fact
+    keys = {fact["key"]: fact["value"] for fact in found["facts"]}
+    assert int(keys["cores"]) == found["platform"]["cores"]
+    assert {"llc.size", "llc.ways", "dram.latency_max", "frequency"} <= keys.keys()
+    assert len(done.err.splitlines()) == len(found["notes"])
+    assert (machine.dir / "again.toml").read_bytes() == (machine.dir / "machine.toml").read_bytes()
+    assert machine("platform", "show", "./again.toml", "--format", "json").json()["platform"] == found["platform"]
+
+
+def test_every_key_has_its_source(machine):
+    lines = (machine.dir / "machine.toml").read_text().splitlines()
+    for line in lines:
+        if " = " in line and not line.startswith("#"):
+            assert any(f"# {source}: " in line for source in ("read", "table", "assumed")), line
+
+
+def test_the_file_agrees_with_this_machine(machine):
+    done = machine("platform", "check", "machine.toml")
+    assert done.code == 0 and b"agrees" in done.out, done.err
+    text = (machine.dir / "machine.toml").read_text()
+    machine.write("other.toml", text.replace("\nfrequency = \"", "\nfrequency = \"9"))
+    done = machine("platform", "check", "other.toml", "--format", "json")
+    differences = {d["key"] for d in done.json()["differences"]}
+    assert done.code == 1 and "frequency" in differences
+
+
+def test_a_copy_describes_the_same_machine(machine):
+    done = machine("platform", "collect", "-o", "copy")
+    assert done.code == 0 and b"files" in done.out, done.err
+    done = machine("platform", "detect", "--from", "copy")
+    assert done.out == (machine.dir / "machine.toml").read_bytes()
+    refused(machine("platform", "collect", "-o", "copy"), "copy", "not empty", codes=(2,))
+    assert not [f for f in machine.files() if ".solocore-" in f]
+
+
+@pytest.mark.parametrize("shell", [["sh"], ["dash"], ["busybox", "sh"]])
+def test_the_script_copies_what_collect_copies(solocore, shell):
+    try:
+        subprocess.run([*shell, "-c", "exit"], check=True)
+    except OSError as error:
+        pytest.skip(str(error))
+    script = solocore("platform", "collect", "--script").out
+    done = subprocess.run([*shell, "-s", "by script"], cwd=solocore.dir, input=script, capture_output=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert solocore("platform", "collect", "-o", "by solocore").code == 0
+    assert tree(solocore.dir / "by script") == tree(solocore.dir / "by solocore")
+    done = subprocess.run([*shell, "-s", "by script"], cwd=solocore.dir, input=script, capture_output=True)
+    assert done.returncode == 2 and b"not empty" in done.stderr
+
+
+# Another machine, from files.
+
+def test_a_made_up_machine_is_described_and_planned_for(desktop):
+    done = desktop("platform", "detect", "--from", "board", "-o", "machine.toml")
+    assert done.code == 0 and b"machine.toml: " in done.out, done.err
+    found = desktop("platform", "show", "./machine.toml", "--format", "json").json()
+    assert found["colours"] == 32
+    assert found["platform"]["llc"]["size"] == "6 MiB" and found["platform"]["frequency"] == "3.3 GHz"
+    assert desktop.plan(SYSTEM)["schedulable"]
+
+
+def test_a_file_of_another_machine_is_told(desktop):
+    done = desktop("platform", "check", "core-i5-2500k", "--from", "board")
+    assert done.code == 0, done.out
+    done = desktop("platform", "check", "raspberry-pi-4", "--from", "board")
+    assert done.code == 1
+    for key in (b"isa", b"frequency", b"llc.size", b"of another machine"):
+        assert key in done.out
+    done = desktop("platform", "check", "xeon-w3530", "--from", "board", "--format", "json").json()
+    assert not done["same"] and {d["key"] for d in done["differences"]} == {"frequency", "l1i.ways", "llc.size", "llc.ways"}
+
+
+def test_cpus_are_chosen(desktop):
+    done = desktop("platform", "detect", "--from", "board", "--cpus", "1-2", "--format", "json")
+    assert done.json()["platform"]["cores"] == 2
+    assert "CPUs 0,3 share the last-level cache and are not described" in done.err
+    refused(desktop("platform", "detect", "--from", "board", "--cpus", "3-9"), "--cpus 3-9", "CPU 4", codes=(2,))
+    refused(desktop("platform", "detect", "--cpus", "x"), "--cpus x", codes=(2,))
+    refused(desktop("platform", "detect", "--cpus", ""), "--cpus", codes=(2,))
+
+
+# What is refused.
+
+def test_a_container_is_said_with_its_key(desktop):
+    subprocess.run(["rm", "-r", desktop.dir / "board" / "sys"], check=True)
+    refused(desktop("platform", "detect", "--from", "board", "-o", "machine.toml"), "llc.size", "--from board", codes=(2,))
+    assert not (desktop.dir / "machine.toml").exists()
+
+
+def test_what_is_no_copy_is_refused(solocore):
+    refused(solocore("platform", "detect", "--from", "nowhere"), "nowhere", "collect", codes=(2,))
+    (solocore.dir / "empty").mkdir()
+    refused(solocore("platform", "check", "p4080", "--from", "empty"), "empty", "proc/cpuinfo", codes=(2,))
+
+
+def test_places_that_cannot_be_written(desktop):
+    done = desktop("platform", "detect", "--from", "board", "-o", "no/machine.toml")
+    refused(done, "no/machine.toml", codes=(3,))
+    refused(desktop("platform", "collect", "-o", "no/copy"), "no/copy", codes=(3,))
+    desktop.write("file", "")
+    refused(desktop("platform", "collect", "-o", "file"), "file", "no directory", codes=(2,))
+
+
+# Presets.
+
+def test_presets_are_listed_and_shown(solocore):
+    names = {p.stem for p in (ROOT / "platforms").glob("*.toml")}
+    lines = solocore("platform", "list").out.decode().splitlines()
+    assert {line.split()[0] for line in lines[1:]} == names
+    listed = solocore("platform", "list", "--format", "json").json()
+    assert {preset["name"] for preset in listed} == names
+    for name in names:
+        assert solocore("platform", "show", name).out == (ROOT / "platforms" / f"{name}.toml").read_bytes()
+    shown = solocore("platform", "show", "xeon-gold-6338", "--format", "json").json()
+    assert shown["colours"] == 32 and shown["platform"]["llc"]["ways"] == 12
+
+
+def test_a_file_is_checked_before_it_is_shown(solocore):
+    refused(solocore("platform", "show", "none-such"), "none-such", codes=(2,))
+    refused(solocore("platform", "show", "./none.toml"), "none.toml", codes=(2,))
+    text = (ROOT / "platforms" / "p4080.toml").read_text()
+    solocore.write("mine.toml", text.replace("cores = 8", "cores = 0"))
+    refused(solocore("platform", "show", "mine.toml"), "mine.toml", "cores = 0", codes=(2,))
+    json.loads(solocore("platform", "show", "p4080", "--format", "json").out)
