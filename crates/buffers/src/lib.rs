@@ -8,13 +8,14 @@
 //! coloured pool's lists. What is done with them here does not depend on where they come from:
 //! reading files into them ([`io`]), V4L2 frames ([`v4l2`]), prefetching them into the cache and
 //! timing each line ([`lockdown`], [`residency`]), and walking them to measure or to disturb
-//! ([`walk`]).
+//! ([`walk`], [`order`]).
 //! Does not cover: which pages have which colour.
 
 pub mod caches;
 mod error;
 pub mod io;
 pub mod lockdown;
+pub mod order;
 mod pages;
 pub mod residency;
 pub mod sysv;

@@ -18,8 +18,10 @@ pub mod run;
 pub mod sched_trace;
 pub mod system;
 pub mod time_table;
+pub mod times;
 pub mod units;
 pub mod vcpus;
+pub mod verification;
 
 pub use derivation::Derivation;
 pub use error::ModelError;
@@ -29,4 +31,5 @@ pub use platform::Platform;
 pub use profile::Profile;
 pub use results::SimResult;
 pub use system::System;
+pub use times::Times;
 pub use units::{Bandwidth, Bytes, Cycles, Frequency, Time};

@@ -19,14 +19,18 @@ const REACH: u64 = 5;
 /// Height of the line above the bars, where the deadline is labelled.
 const TOP: usize = 22;
 
-struct Bar {
-    series: &'static str,
+/// A bar of a task's chart.
+pub struct Bar {
+    /// Of what it is one.
+    pub series: &'static str,
     /// Label at the left.
-    label: &'static str,
-    fill: &'static str,
-    value_ns: u64,
+    pub label: &'static str,
+    /// How it is filled.
+    pub fill: &'static str,
+    /// Its length.
+    pub value_ns: u64,
     /// Says what the value alone does not.
-    note: &'static str,
+    pub note: &'static str,
 }
 
 pub fn section(inputs: &Inputs) -> Markup {
@@ -109,7 +113,8 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     }
 }
 
-fn mark(task: &str, bar: &Bar, y: usize, scale: u64) -> Markup {
+/// One bar with its label and number.
+pub fn mark(task: &str, bar: &Bar, y: usize, scale: u64) -> Markup {
     let exact = format!(
         "{task}, {}: {} ({} ns){}",
         bar.label,

@@ -5,6 +5,7 @@
 
 use solocore_model::results::TaskResult;
 use solocore_model::run::RunResult;
+use solocore_model::verification::Verification;
 use solocore_model::{Plan, Profile, SimResult};
 
 /// What the page is made from.
@@ -22,8 +23,27 @@ pub struct Inputs<'a> {
     pub managed: Option<&'a SimResult>,
     /// A run on a real machine.
     pub run: Option<&'a RunResult>,
+    /// The plan held against a real machine.
+    pub verification: Option<&'a Verification>,
     /// Profiles by the name of their task.
     pub profiles: &'a [(String, Profile)],
+}
+
+impl<'a> Inputs<'a> {
+    /// A plan by itself.
+    #[must_use]
+    pub const fn of(title: &'a str, plan: &'a Plan) -> Self {
+        Self {
+            title,
+            plan,
+            solo: None,
+            unmanaged: None,
+            managed: None,
+            run: None,
+            verification: None,
+            profiles: &[],
+        }
+    }
 }
 
 /// The measurements of the task called `name`.

@@ -32,6 +32,7 @@ mod svg;
 mod time_table;
 mod timeline;
 mod verdict;
+mod verification;
 mod waterfall;
 
 pub use inputs::Inputs;
@@ -49,7 +50,7 @@ use solocore_model::{Plan, SimResult};
 /// Draws the page: one HTML document that needs nothing else.
 ///
 /// `<script type="application/json" id="solocore-data">` holds
-/// `{"plan", "solo", "unmanaged", "managed", "run"}` as given (`null` where absent),
+/// `{"plan", "solo", "unmanaged", "managed", "run", "verification"}` as given (`null` where absent),
 /// `id="solocore-curves"` holds the whole lockdown curve of each profiled task by name. Text of the
 /// inputs is escaped throughout. A part that cannot be written as JSON (a path that is not UTF-8)
 /// is embedded as `null`.
@@ -64,6 +65,7 @@ pub fn html(inputs: &Inputs) -> String {
                 header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents(inputs)) }
                 main {
                     (verdict::section(inputs))
+                    (verification::section(inputs))
                     (bars::section(inputs))
                     (waterfall::section(inputs.plan))
                     (curves::section(inputs))
@@ -146,8 +148,9 @@ fn subtitle(plan: &Plan) -> String {
 }
 
 fn contents(inputs: &Inputs) -> Markup {
-    const SECTIONS: [(&str, &str); 11] = [
+    const SECTIONS: [(&str, &str); 12] = [
         ("verdict", "Verdict"),
+        ("verified", "Verified"),
         ("times", "Times"),
         ("gap", "The gap"),
         ("curves", "Lockdown curves"),
@@ -161,6 +164,7 @@ fn contents(inputs: &Inputs) -> Markup {
     ];
     let there = |(id, _): &&(&str, &str)| match *id {
         "machine" => inputs.run.is_some(),
+        "verified" => inputs.verification.is_some(),
         "gap" => waterfall::there(inputs.plan),
         "promises" => !inputs.plan.promises.is_empty(),
         "time-table" => inputs.plan.windows().is_some(),
@@ -193,6 +197,7 @@ fn data(inputs: &Inputs) -> Value {
         "unmanaged": result(inputs.unmanaged),
         "managed": result(inputs.managed),
         "run": run_data(inputs.run),
+        "verification": serde_json::to_value(inputs.verification).unwrap_or(Value::Null),
     })
 }
 

@@ -4,6 +4,7 @@ use crate::distributions;
 use crate::elements::{caption, task_name, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
+use crate::verification;
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::system::Criticality;
@@ -113,6 +114,7 @@ fn slowdown(inputs: &Inputs, name: &str) -> Option<f64> {
 /// know.
 fn contradictions(inputs: &Inputs) -> Vec<String> {
     let mut lines = Vec::new();
+    inputs.verification.iter().for_each(|v| verification::contradictions(v, &mut lines));
     for task in inputs.plan.tasks.iter().filter(analysed) {
         let Some(seen) = result_of(inputs.managed, &task.name) else { continue };
         let name = &task.name;

@@ -11,26 +11,16 @@ use solocore_report::{Inputs, html};
 fn full(sample: &Sample) -> String {
     let [solo, unmanaged, managed] = &sample.results;
     html(&Inputs {
-        title: "Sample & test",
-        plan: &sample.plan,
         solo: Some(solo),
         unmanaged: Some(unmanaged),
         managed: Some(managed),
-        run: None,
         profiles: &sample.profiles,
+        ..Inputs::of("Sample & test", &sample.plan)
     })
 }
 
 fn bare(sample: &Sample) -> String {
-    html(&Inputs {
-        title: "Bare",
-        plan: &sample.plan,
-        solo: None,
-        unmanaged: None,
-        managed: None,
-        run: None,
-        profiles: &[],
-    })
+    html(&Inputs::of("Bare", &sample.plan))
 }
 
 fn embedded(page: &str, id: &str) -> Value {
@@ -298,15 +288,7 @@ fn run_of(plan: &solocore_model::Plan) -> solocore_model::run::RunResult {
 fn a_real_run_is_drawn_and_compared() {
     let sample = sample();
     let run = run_of(&sample.plan);
-    let inputs = |run| Inputs {
-        title: "Run",
-        plan: &sample.plan,
-        solo: None,
-        unmanaged: None,
-        managed: None,
-        run,
-        profiles: &[],
-    };
+    let inputs = |run| Inputs { run, ..Inputs::of("Run", &sample.plan) };
     let page = html(&inputs(Some(&run)));
     for wanted in [
         "href=\"#machine\"",
@@ -352,18 +334,8 @@ fn runs_of_levels_and_of_vcpus_are_drawn() {
         vcpus: vec![RunVcpu { name: "video <1>".to_owned(), moves: 7, ..RunVcpu::default() }],
         ..RunVcpus::default()
     };
-    let page_of = |run: &RunResult| {
-        let inputs = Inputs {
-            title: "Run",
-            plan: &sample.plan,
-            solo: None,
-            unmanaged: None,
-            managed: None,
-            run: Some(run),
-            profiles: &[],
-        };
-        html(&inputs)
-    };
+    let page_of =
+        |run: &RunResult| html(&Inputs { run: Some(run), ..Inputs::of("Run", &sample.plan) });
     let page = page_of(&run);
     for wanted in ["Scheduled for", "by levels", "data-level-task=", "above its bound"] {
         assert!(page.contains(wanted), "{wanted}");

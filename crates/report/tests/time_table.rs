@@ -65,15 +65,7 @@ fn every_slot_and_arrow_is_drawn() {
 
 fn page(plan: &Plan, sample: &Sample) -> String {
     let managed = sample.results.last();
-    html(&Inputs {
-        title: "t",
-        plan,
-        solo: None,
-        unmanaged: None,
-        managed,
-        run: None,
-        profiles: &sample.profiles,
-    })
+    html(&Inputs { managed, profiles: &sample.profiles, ..Inputs::of("t", plan) })
 }
 
 #[test]

@@ -1,18 +1,10 @@
 //! `solocore compare`.
 
+use super::enemy::Enemy;
 use super::{DEFAULT_EVENT, Format, RunEngine};
-use clap::ValueEnum;
 use solocore_model::{Bandwidth, Bytes};
 use std::ffi::OsString;
 use std::path::PathBuf;
-
-/// What enemies do to memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Enemy {
-    Read,
-    #[default]
-    Write,
-}
 
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
@@ -25,6 +17,9 @@ pub struct CompareArgs {
     /// What the enemies do.
     #[arg(long, value_enum, default_value_t)]
     pub enemy: Enemy,
+    /// Bank functions, as `solocore space map` writes them, for --enemy bank.
+    #[arg(long, value_name = "FILE", required_if_eq("enemy", "bank"))]
+    pub map: Option<PathBuf>,
     /// Memory of each enemy [default: twice the last-level cache].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,

@@ -1,5 +1,6 @@
 //! Options of `solocore run` beside budgets: who runs where, and what is written down.
 
+use solocore_linux::schedule::placed::Trial;
 use std::path::PathBuf;
 
 /// Who runs where.
@@ -40,6 +41,9 @@ pub struct IsolationArgs {
     /// periods of each CPU).
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Of `solocore verify`: one task is measured.
+    #[arg(skip)]
+    pub trial: Option<Trial>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -2,6 +2,7 @@
 
 pub mod board;
 pub mod compare;
+pub mod enemy;
 pub mod format;
 mod groups;
 pub mod init;
@@ -14,6 +15,7 @@ pub mod scheduling;
 pub mod space;
 pub mod studies;
 pub mod vcpu;
+pub mod verify;
 
 pub use format::Format;
 pub use plan::{AssessArgs, Engine, Method, PlanArgs, ProfileArgs, Profiling, ReportArgs, SimArgs};
@@ -161,6 +163,19 @@ pub enum Command {
             is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
+    /// Hold a plan against this machine: each task measured under attack, beside its promise.
+    ///
+    /// Alone, beside enemies, and beside enemies while the plan is enforced.
+    #[command(
+        after_help = "Examples:\n  sudo solocore verify plan.json\n  sudo solocore verify plan.json \
+            --jobs 1000 --map map.txt -o verify.json && solocore report plan.json verify.json -o \
+            report.html\n  sudo solocore verify plan.json --task video --enemy write --vouch devices \
+            --vouch prefetchers\n\nNeeds root. Each task is measured by itself on its core, with the \
+            enemies that hurt it most. Promises that nobody keeps are refused as by `solocore run`. \
+            Exit code 1: a task took longer than is promised of it, or a promise was broken; 2: a \
+            program fails."
+    )]
+    Verify(verify::VerifyArgs),
     /// Time a program alone, beside enemies, and protected from them.
     ///
     /// Enemies read or write memory on all other cores.

@@ -40,6 +40,7 @@ pub fn layout_with(
         confine,
         irq_cpu: args.irq_cpu,
         resctrl: args.resctrl,
+        trial: args.trial.clone(),
     };
     if !wishes.directory.is_dir() {
         return Err(Failure::Input(format!(

@@ -11,6 +11,7 @@ mod compare;
 mod daemon;
 mod doctor;
 mod dram;
+mod enemies;
 mod exec;
 mod exec_coloured;
 mod exec_functions;
@@ -41,6 +42,7 @@ mod study;
 mod top;
 mod vcpu;
 mod vcpu_drill;
+mod verify;
 
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
@@ -65,6 +67,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Recolour(args) => space::recolour(&args),
         Command::Space(command) => space::run(&command),

@@ -5,6 +5,7 @@ use crate::fail::Failure;
 use solocore_model::results::Mode;
 use solocore_model::run::{self, RunResult};
 use solocore_model::time_table::{Row, TableFile};
+use solocore_model::verification::{self, Verification};
 use solocore_model::{Plan, Profile, SimResult, files};
 use solocore_report::Inputs;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub struct Material {
     /// A table of `solocore schedule-io`, by itself.
     pub table: Option<TableFile>,
     pub run: Option<RunResult>,
+    /// The plan held against a machine.
+    pub verification: Option<Verification>,
     /// The plan that the run enforced.
     pub run_plan: Option<Plan>,
 }
@@ -55,7 +58,14 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut out = Vec::new();
     for path in paths {
         if path.is_dir() {
-            let names = ["plan.json", "solo.json", "unmanaged.json", "managed.json", "run.json"];
+            let names = [
+                "plan.json",
+                "solo.json",
+                "unmanaged.json",
+                "managed.json",
+                "run.json",
+                "verify.json",
+            ];
             let found: Vec<PathBuf> =
                 names.iter().map(|n| path.join(n)).filter(|p| p.exists()).collect();
             if found.is_empty() {
@@ -118,6 +128,13 @@ impl Material {
             }
             self.run_plan = result.plan.take();
             self.run = Some(result);
+        } else if format == verification::FORMAT {
+            if self.verification.replace(files::read_json(path)?).is_some() {
+                return Err(Failure::Input(format!(
+                    "{}: a second verification; give one",
+                    path.display()
+                )));
+            }
         } else if run::is_older(format) {
             return Err(Failure::Input(format!(
                 "{}: its format is {format}, that of an older solocore; run the plan again with \
@@ -126,7 +143,7 @@ impl Material {
             )));
         } else {
             return Err(Failure::Input(format!(
-                "{}: neither a plan, a result of `solocore sim` or `solocore run`, nor a table of \
+                "{}: neither a plan, a result of `solocore sim`, `run` or `verify`, nor a table of \
                     `solocore schedule-io`; give files that solocore wrote",
                 path.display()
             )));
@@ -157,6 +174,15 @@ impl Material {
                     .to_owned(),
             ));
         }
+        if let Some(v) = &self.verification
+            && let Some(other) =
+                v.tasks.iter().find(|v| !plan.tasks.iter().any(|t| t.name == v.name))
+        {
+            return Err(Failure::Input(format!(
+                "task `{}` of the verification is not in the plan; give the plan that was verified",
+                other.name
+            )));
+        }
         let mut profiles: Vec<(String, Profile)> = Vec::new();
         for task in &plan.tasks {
             if let Some(path) = &task.profile {
@@ -170,6 +196,7 @@ impl Material {
             unmanaged: self.unmanaged.as_ref(),
             managed: self.managed.as_ref(),
             run: self.run.as_ref(),
+            verification: self.verification.as_ref(),
             profiles: &profiles,
         };
         Ok(files::write_atomically(output, solocore_report::html(&inputs).as_bytes())?)

@@ -13,7 +13,7 @@ use crate::regulate::engine::Engine;
 use crate::schedule::isolate::Layout;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::locker::Locker;
-use crate::schedule::placed::{How, Placed};
+use crate::schedule::placed::{How, Placed, Trial};
 use crate::sys::{Scheduling, tasks};
 use solocore_model::plan::{Answer, Promise};
 use solocore_model::profile::PageName;
@@ -190,6 +190,10 @@ impl Part for Tasks {
         }
         if let (Some(locker), Some(jobs)) = (&mut self.locker, &self.jobs) {
             locker.look(&jobs.running());
+        }
+        let made = |t: &&Trial| self.jobs.as_ref().is_some_and(|j| j.has_made(&t.task, t.jobs));
+        if self.layout.trial.as_ref().filter(made).is_some() {
+            return Ok(Next::Done("tasks".to_owned()));
         }
         Ok(Next::GoOn)
     }

@@ -63,7 +63,8 @@ mod tests {
             command.arg("100").env(MARK, starter.to_string()).spawn().unwrap()
         };
         let (mut orphan, mut child) = (sleeper(u32::MAX - 9), sleeper(std::process::id()));
-        assert!(end_left_over() >= 1);
+        // Another solocore that starts just now may have been quicker.
+        end_left_over();
         let since = Instant::now();
         while orphan.try_wait().unwrap().is_none() {
             assert!(since.elapsed() < Duration::from_secs(5), "it goes on");

@@ -39,6 +39,8 @@ pub(super) fn place(
             fifo: io_core.filter(|_| wishes.fifo).map(|_| priority),
             rank: None,
             period_ns: None,
+            rest_ns: None,
+            quiet: false,
             deadline_ns: None,
             window: None,
             how: How::Drive(startable(name, command.clone(), &wishes.directory)?),

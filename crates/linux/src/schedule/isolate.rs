@@ -17,7 +17,7 @@
 //! itself takes.
 
 use super::drivers;
-use super::placed::{HIGHEST, How, Placed, Probed, ProbedJobs, Wishes, account, startable};
+use super::placed::{HIGHEST, How, Placed, Probed, ProbedJobs, Trial, Wishes, account, startable};
 use super::windows;
 use crate::clients::{SilentTask, SlotTable};
 use crate::error::LinuxError;
@@ -45,6 +45,8 @@ pub struct Layout {
     pub slots: SlotTable,
     /// For the user.
     pub notes: Vec<String>,
+    /// Only one task is measured.
+    pub(crate) trial: Option<Trial>,
     directory: PathBuf,
     confine: bool,
     /// Does the hardware give shares?
@@ -83,6 +85,7 @@ impl Layout {
             tasks,
             slots,
             notes: Vec::new(),
+            trial: wishes.trial.clone(),
             directory: wishes.directory.clone(),
             confine: wishes.confine,
             by_hardware: wishes.resctrl,
@@ -102,6 +105,13 @@ impl Layout {
         let kept = |checked, why: &str| Some(Answer::kept(promise, "tasks", checked, why));
         let open = |why: &str| Some(Answer::open(promise, false, why));
         let runs = |t: &&Placed| t.how != How::NotRun;
+        let left_out =
+            |name: &str| self.trial.iter().flat_map(|t| &t.left_out).any(|left| left == name);
+        if matches!(promise.subject, Subject::Place | Subject::Releases | Subject::Jobs)
+            && left_out(promise.name())
+        {
+            return kept(true, "the task does not run in this trial");
+        }
         let task = self.tasks.iter().filter(runs).find(|t| t.name == promise.name());
         match (promise.subject, task) {
             (Subject::Place, Some(task)) if task.fifo.is_none() && !scheduled => open(
@@ -254,6 +264,10 @@ fn place(
             return Ok(How::Attach(*pid));
         }
         let own = wishes.commands.iter().find(|(n, _)| *n == t.name).map(|(_, c)| c.clone());
+        let left_out = wishes.trial.iter().any(|trial| trial.left_out.contains(&t.name));
+        if left_out {
+            return Ok(How::NotRun);
+        }
         let planned = t.command.clone().filter(|_| wishes.start);
         own.or(planned)
             .map_or(Ok(How::NotRun), |c| startable(&t.name, c, &wishes.directory).map(How::Start))
@@ -267,10 +281,12 @@ fn place(
             fifo: if wishes.fifo && !t.best_effort() { Some(priority(plan, t)?) } else { None },
             rank: None,
             period_ns: t.period_ns,
+            rest_ns: wishes.trial.as_ref().filter(|r| r.task == t.name).map(|r| r.rest_ns),
             deadline_ns: t.deadline_ns,
             window: windows::of(plan, t),
             group: None,
             free: false,
+            quiet: wishes.trial.is_some(),
             probed: Probed::of(t, &how)?,
             account: account(t, &how)?,
             how,

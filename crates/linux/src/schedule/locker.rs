@@ -259,6 +259,8 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             fifo: None,
             rank: None,
             period_ns: None,
+            rest_ns: None,
+            quiet: false,
             deadline_ns: None,
             window: None,
             how: How::Attach(me),

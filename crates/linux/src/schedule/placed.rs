@@ -31,6 +31,22 @@ pub struct Wishes {
     pub irq_cpu: Option<u32>,
     /// Give shares of cache and bandwidth by the hardware?
     pub resctrl: bool,
+    /// Only this task is measured.
+    pub trial: Option<Trial>,
+}
+
+/// A measurement of one task's jobs, one by one (`solocore verify`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trial {
+    /// The task.
+    pub task: String,
+    /// It ends after so many jobs.
+    pub jobs: u64,
+    /// From the end of a job to the release of the next at least, at most twice that: releases come
+    /// at all phases of a regulation period.
+    pub rest_ns: u64,
+    /// Tasks that do not run meanwhile.
+    pub left_out: Vec<String>,
 }
 
 /// How a task of the plan comes to run.
@@ -140,6 +156,8 @@ pub struct Placed {
     pub rank: Option<u32>,
     /// Time between releases; none: back to back.
     pub period_ns: Option<u64>,
+    /// In place of a period: `Trial::rest_ns`.
+    pub rest_ns: Option<u64>,
     /// Relative deadline.
     pub deadline_ns: Option<u64>,
     /// The windows of its partition.
@@ -152,6 +170,8 @@ pub struct Placed {
     pub free: bool,
     /// How jobs and sections of its program are known.
     pub probed: Probed,
+    /// Is what it prints thrown away?
+    pub quiet: bool,
     /// As whom it is started; none: as solocore.
     pub account: Option<Account>,
 }

@@ -13,13 +13,11 @@ fn main() -> std::io::Result<()> {
     let [solo, unmanaged, managed] =
         sample.results.each_ref().map(|result| (!bare).then_some(result));
     let page = html(&Inputs {
-        title: "Vision tasks on a P4080",
-        plan: &sample.plan,
         solo,
         unmanaged,
         managed,
-        run: None,
         profiles: if bare { &[] } else { &sample.profiles },
+        ..Inputs::of("Vision tasks on a P4080", &sample.plan)
     });
     std::fs::write(out, page)
 }

@@ -1,13 +1,21 @@
-//! `solocore bench bandwidth`: reads or writes each line of a piece of memory in order, again and
-//! again.
+//! `solocore bench bandwidth`: reads or writes each line of a piece of memory, again and again.
+//!
+//! Rule: lines come in the order of their addresses, as IsolBench has it, or in one that hurts
+//! elsewhere (`solocore_buffers::order`).
 
 use super::output::{Output, Place, memory_size, show};
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::stopped;
 use clap::ValueEnum;
 use serde::Serialize;
+use solocore_buffers::order::{Order, Walk};
 use solocore_buffers::walk::{self, Access};
 use solocore_buffers::{LINE, Mapping};
+use solocore_space::backing::Pool;
+use solocore_space::gf2::values;
+use solocore_space::map::{Map, PAGE};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -16,6 +24,19 @@ pub enum Kind {
     #[default]
     Read,
     Write,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Sequence {
+    /// By address; prefetchers help.
+    #[default]
+    Lines,
+    /// At random, none waiting for the one before: a row of some bank for each.
+    Random,
+    /// One of each page, at random: the TLB misses as well.
+    Pages,
+    /// Those of one DRAM bank (root, and --map).
+    Bank,
 }
 
 #[derive(Debug, clap::Args)]
@@ -35,6 +56,15 @@ pub struct Args {
     /// Huge pages of 2 MiB.
     #[arg(short = 'x', long)]
     huge_pages: bool,
+    /// In which order lines come.
+    #[arg(long, value_enum, default_value_t)]
+    order: Sequence,
+    /// Bank functions, as `solocore space map` writes them, for --order bank.
+    #[arg(long, value_name = "FILE", required_if_eq("order", "bank"))]
+    map: Option<PathBuf>,
+    /// Say on stdout when all memory has been touched.
+    #[arg(long, hide = true)]
+    announce: bool,
     #[command(flatten)]
     place: Place,
     /// What to print.
@@ -57,7 +87,7 @@ struct Outcome {
 }
 
 /// Lines between two looks at the clock.
-const PIECE: usize = 4096 * LINE;
+const PIECE: usize = 4096;
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     args.place.take()?;
@@ -65,12 +95,26 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         if args.huge_pages { Mapping::huge(args.memory)? } else { Mapping::new(args.memory)? };
     let access = if args.access == Kind::Read { Access::Read } else { Access::Write };
     walk::pass(&mut memory, Access::Write);
+    let order = match (args.order, &args.map) {
+        (Sequence::Lines, _) => Order::Lines,
+        (Sequence::Random, _) => Order::Random,
+        (Sequence::Pages, _) => Order::Pages,
+        (Sequence::Bank, map) => {
+            lines_of_a_bank(&memory, map.as_deref().unwrap_or(Path::new("map.txt")))?
+        }
+    };
+    let mut walk = Walk::new(memory, order);
+    if args.announce {
+        print("ready\n")?;
+    }
     let limit = (args.time > 0).then(|| Duration::from_secs(args.time));
-    let (begun, mut bytes, mut passes) = (Instant::now(), 0u64, 0u64);
+    let (begun, mut touched, mut passes) = (Instant::now(), 0usize, 0u64);
     'all: loop {
-        for piece in memory.chunks_mut(PIECE) {
-            std::hint::black_box(walk::pass(piece, access));
-            bytes += piece.len() as u64;
+        let mut left = walk.lines();
+        while left > 0 {
+            let lines = walk.go(PIECE, access);
+            left -= lines;
+            touched += lines;
             if stopped() || limit.is_some_and(|l| begun.elapsed() >= l) {
                 break 'all;
             }
@@ -80,14 +124,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             break;
         }
     }
+    let bytes = (touched * LINE) as u64;
     let seconds = begun.elapsed().as_secs_f64();
     let outcome = Outcome {
         format: "solocore-bench-bandwidth/1",
         cpu: args.place.cpu,
         access: if access == Access::Read { "read" } else { "write" },
-        memory_bytes: memory.len(),
+        memory_bytes: walk.bytes(),
         huge_pages: args.huge_pages,
-        passes: bytes as f64 / memory.len() as f64,
+        passes: touched as f64 / walk.lines() as f64,
         bytes,
         seconds,
         bandwidth_bytes_per_s: bytes as f64 / seconds,
@@ -105,4 +150,26 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         format!("{:.3}", outcome.ns_per_line),
     ];
     show(args.format, &outcome, &[head.map(str::to_owned).to_vec(), row], "")
+}
+
+/// Lines of the bank that most of the memory's lines lie in.
+fn lines_of_a_bank(memory: &Mapping, path: &Path) -> Result<Order, Failure> {
+    let map = Map::read(path)?;
+    let of_page = PAGE as usize / LINE;
+    let frames = Pool::frames(memory.as_ptr().addr(), memory.len())?;
+    let mut banks: Vec<Vec<u32>> = vec![Vec::new(); 1 << map.banks.len()];
+    for (page, frame) in frames.iter().enumerate() {
+        for line in 0..of_page {
+            let bank = values(&map.banks, frame * PAGE + (line * LINE) as u64);
+            let number = u32::try_from(page * of_page + line).unwrap_or(u32::MAX);
+            banks[bank as usize].push(number);
+        }
+    }
+    let most = banks.into_iter().max_by_key(Vec::len).filter(|_| !map.banks.is_empty());
+    most.map(Order::Only).ok_or_else(|| {
+        Failure::Input(format!(
+            "{}: there is no bank function; make a map with `solocore space map`",
+            path.display()
+        ))
+    })
 }

@@ -8,25 +8,24 @@
 //! Source: single-core-equivalence, section 4 (a task beside memory hogs); IsolBench's bandwidth.
 //! Does not cover: a bound. What was not seen may be worse.
 
-mod enemies;
 mod text;
 mod times;
 
-use crate::args::compare::{CompareArgs, Enemy};
+use crate::args::compare::CompareArgs;
 use crate::commands::daemon;
+use crate::commands::enemies::{self, Enemies, Weapon};
 use crate::commands::exec_start::regulating;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
-use enemies::Enemies;
 use serde::{Deserialize, Serialize};
 use solocore_client as client;
 use solocore_linux::daemon::Program;
 use solocore_linux::host::machine;
-use solocore_model::files;
+use solocore_model::{Times, files};
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use times::{Start, Times};
+use times::Start;
 
 /// What came of it.
 #[derive(Debug, Serialize)]
@@ -60,10 +59,11 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let core = core_of(args, &online)?;
     let others: Vec<u32> = online.into_iter().filter(|&cpu| cpu != core).collect();
     let bytes = args.memory.map_or_else(enemies::default_memory, |m| m.0);
+    let weapon = Weapon { enemy: args.enemy, bytes, map: args.map.as_deref() };
     // A program that fails is refused before enemies disturb anybody.
     Start { core, command: &args.command }.once()?;
-    let (alone, beside) = unprotected(args, core, &others, bytes)?;
-    let (protected, protection) = match protected(args, core, &others, bytes) {
+    let (alone, beside) = unprotected(args, core, &others, weapon)?;
+    let (protected, protection) = match protected(args, core, &others, weapon) {
         Ok((times, what)) => (Some(times), what),
         Err(Failure::Machine(why)) if !stopped() => (None, why),
         Err(other) => return Err(other),
@@ -74,8 +74,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         runs: args.runs,
         core,
         enemies: others,
-        enemy: if args.enemy == Enemy::Read { "read" } else { "write" },
-        enemy_bytes: bytes,
+        enemy: args.enemy.name(),
+        enemy_bytes: args.enemy.bytes(bytes),
         alone,
         beside,
         protected,
@@ -112,12 +112,12 @@ fn unprotected(
     args: &CompareArgs,
     core: u32,
     others: &[u32],
-    bytes: u64,
+    weapon: Weapon<'_>,
 ) -> Result<(Times, Times), Failure> {
     let start = Start { core, command: &args.command };
     let progress = Progress::new("alone, and beside enemies");
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
-    let mut enemies = Enemies::start(others, args.enemy, bytes)?;
+    let mut enemies = Enemies::start(others, weapon)?;
     for n in 0..args.runs {
         enemies.rest()?;
         alone.push(start.once()?);
@@ -133,9 +133,9 @@ fn protected(
     args: &CompareArgs,
     core: u32,
     others: &[u32],
-    bytes: u64,
+    weapon: Weapon<'_>,
 ) -> Result<(Times, String), Failure> {
-    let (daemon, event) = regulating((&args.event, args.engine), None, args.lock_bandwidth)?;
+    let (mut daemon, event) = regulating((&args.event, args.engine), None, args.lock_bandwidth)?;
     let stands_in = if event.is_software() {
         "; it stands in for accesses to memory, so that enemies are hardly held down"
     } else {
@@ -148,7 +148,9 @@ fn protected(
     inner.arg("compare").arg("--protected-into").arg(into.path());
     inner.args(["--core", &core.to_string(), "--runs", &args.runs.to_string(), "--"]);
     inner.args(&args.command);
-    let _enemies = Enemies::start(others, args.enemy, bytes)?;
+    let mut enemies = Enemies::start(others, weapon)?;
+    enemies.rest()?;
+    daemon.add(enemies);
     let code = daemon::run_beside(daemon, Program::new(inner))?;
     if code != ExitCode::SUCCESS {
         return Err(Failure::Machine("the protected runs failed; see above".to_owned()));

@@ -1,8 +1,8 @@
 //! A comparison for people: a table, and how the times lie.
 
 use super::Comparison;
-use super::times::Times;
 use crate::table::{ms, render};
+use solocore_model::Times;
 
 /// Rows of a histogram.
 const BINS: usize = 12;

@@ -2,7 +2,6 @@
 
 use crate::fail::Failure;
 use crate::progress::stopped;
-use serde::Serialize;
 use solocore_linux::daemon::wait_for;
 use std::ffi::OsString;
 use std::io::Read;
@@ -62,43 +61,4 @@ impl Start<'_> {
 
 fn interrupted() -> Failure {
     Failure::Machine("stopped before all runs were made; nothing was written".to_owned())
-}
-
-/// Times of runs, in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Times {
-    pub p50_ns: u64,
-    pub p99_ns: u64,
-    pub max_ns: u64,
-    /// All of them, in the order of the runs.
-    pub times_ns: Vec<u64>,
-}
-
-impl Times {
-    pub fn of(times: Vec<u64>) -> Self {
-        let mut sorted = times.clone();
-        sorted.sort_unstable();
-        // The least that so many in a hundred do not exceed.
-        let share = |percent: usize| {
-            let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
-            sorted.get(at).copied().unwrap_or(0)
-        };
-        Self { p50_ns: share(50), p99_ns: share(99), max_ns: share(100), times_ns: times }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_times_that_were_seen() {
-        let of = |n: u64| Times::of((1..=n).rev().collect());
-        let three = |t: &Times| (t.p50_ns, t.p99_ns, t.max_ns);
-        assert_eq!(three(&of(1)), (1, 1, 1));
-        assert_eq!(three(&of(2)), (1, 2, 2));
-        assert_eq!(three(&of(100)), (50, 99, 100));
-        assert_eq!(three(&of(1000)), (500, 990, 1000));
-        assert_eq!(of(3).times_ns, [3, 2, 1]);
-    }
 }

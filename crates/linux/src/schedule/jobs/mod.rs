@@ -4,7 +4,8 @@
 //! each release and waits for its end; the job inherits where and how the thread runs. Releases lie
 //! a period apart by `CLOCK_MONOTONIC`. A job that is released while the last one runs begins when
 //! that ends; its response time counts from its release. A task without a period is started again
-//! as soon as it ends; a driver likewise, from shortly before the first release. Three failures in
+//! as soon as it ends; a driver likewise, from shortly before the first release. A task that is
+//! measured rests between its jobs (`Trial`). Three failures in
 //! a row end a task. At the end, what runs is asked to end (SIGTERM) and half a second later ended
 //! (SIGKILL), with everything in its process group.
 //! Of a task that a scheduler of solocore runs (`Placed::free`), a job is a run of its program as
@@ -212,6 +213,14 @@ impl Jobs {
         self.tasks.iter().filter_map(one).collect()
     }
 
+    /// Has a task made so many jobs, or was it given up?
+    pub fn has_made(&self, task: &str, jobs: u64) -> bool {
+        self.tasks.iter().filter(|t| t.placed.name == task).any(|t| {
+            let state = t.state();
+            state.run.jobs >= jobs || state.in_a_row >= FAILURES
+        })
+    }
+
     /// Tasks that were given up.
     pub fn notes(&self) -> Vec<String> {
         let given_up = |t: &&Arc<Task>| t.state().in_a_row >= FAILURES;
@@ -305,13 +314,24 @@ fn follow(
         How::Drive(_) => tasks::monotonic_ns(),
         _ => begun.saturating_add(p.window.as_ref().map_or(0, |w| w.offset_ns)),
     };
+    let mut released = 0;
     while sleep_until(release, stop) && task.state().in_a_row < FAILURES {
         one_job(task, release, begun, stop);
-        release = p
-            .period_ns
-            .filter(|_| !p.goes_on())
-            .map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
+        released += 1;
+        release = match (p.rest_ns, p.period_ns.filter(|_| !p.goes_on())) {
+            (Some(rest), _) => tasks::monotonic_ns().saturating_add(rested(rest, released)),
+            (None, Some(period)) => release.saturating_add(period),
+            (None, None) => tasks::monotonic_ns(),
+        };
     }
+}
+
+/// A rest of once to twice the given one; the parts of so many in a row lie evenly (multiples of
+/// the golden ratio).
+fn rested(rest_ns: u64, number: u32) -> u64 {
+    const GOLDEN: u32 = 0x9e37_79b9;
+    let part = (u128::from(rest_ns) * u128::from(number.wrapping_mul(GOLDEN))) >> 32;
+    rest_ns.saturating_add(u64::try_from(part).unwrap_or(rest_ns))
 }
 
 /// Says whether the thread is in its place; then when all begin, if they do.

@@ -8,7 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Starts a job as this thread runs, as its user; what it says goes where solocore's errors go.
+/// Starts a job as this thread runs, as its user; what it prints goes where solocore's errors
+/// go, unless it is to be quiet.
 /// Returns its number.
 pub(super) fn spawn(
     placed: &Placed,
@@ -17,13 +18,14 @@ pub(super) fn spawn(
     directory: &Path,
 ) -> io::Result<u32> {
     let errors: OwnedFd = io::stderr().as_fd().try_clone_to_owned()?;
+    let output = if placed.quiet { Stdio::null() } else { errors.into() };
     let mut command = Command::new(program);
     command
         .args(arguments)
         .current_dir(directory)
         .env(MARK, std::process::id().to_string())
         .stdin(Stdio::null())
-        .stdout(errors);
+        .stdout(output);
     if placed.window.is_some() {
         // One that is stopped as solocore dies would get SIGHUP: not in a session of its own.
         let session = || Ok(rustix::process::setsid().map(drop)?);

@@ -13,6 +13,8 @@ fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
         fifo: None,
         rank: None,
         period_ns,
+        rest_ns: None,
+        quiet: false,
         deadline_ns: period_ns,
         window: None,
         how,
@@ -23,19 +25,17 @@ fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
     }
 }
 
+fn start(placed: Placed) -> Jobs {
+    let (epoch, signals) = (Epoch::default(), OwnPages::new());
+    Jobs::start(&[placed], "/".as_ref(), &epoch, &|_, _| Ok(()), &signals).unwrap()
+}
+
 fn run(
     command: &[&str],
     period_ns: Option<u64>,
     done: impl Fn(&RunTask) -> bool,
 ) -> (RunTask, Vec<String>) {
-    let jobs = Jobs::start(
-        &[placed(command, period_ns)],
-        "/".as_ref(),
-        &Epoch::default(),
-        &|_, _| Ok(()),
-        &OwnPages::new(),
-    )
-    .unwrap();
+    let jobs = start(placed(command, period_ns));
     let since = Instant::now();
     while !done(&jobs.seen()[0]) {
         assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
@@ -159,4 +159,28 @@ fn late_jobs_are_counted() {
     let run = &state.run;
     assert_eq!((run.jobs, run.failed, run.misses_deadline), (2, 1, 1));
     assert_eq!((run.max_response_ns, run.max_cpu_ns, state.response_sum), (11, 9, 21));
+}
+
+#[test]
+fn rests_come_at_all_phases() {
+    let rest = 1_000_000;
+    let mut phases: Vec<u64> = (1..=64).map(|n| rested(rest, n) - rest).collect();
+    assert!(phases.iter().all(|&p| p < rest));
+    phases.sort_unstable();
+    let gaps = phases.windows(2).map(|w| w[1] - w[0]);
+    assert!(gaps.max().unwrap() < 2 * rest / 40, "no part of the period is left out");
+    assert_eq!(rested(0, 5), 0);
+}
+
+#[test]
+fn a_task_in_a_trial_rests_between_its_jobs() {
+    let p = Placed { rest_ns: Some(5_000_000), ..placed(&["/bin/true"], Some(1_000_000_000)) };
+    let jobs = start(p);
+    while !jobs.has_made("t", 4) {
+        std::thread::sleep(LOOK);
+    }
+    assert!(!jobs.has_made("another", 0));
+    let latest = &jobs.seen()[0].latest;
+    let rest = |w: &[RunJob]| w[1].release_ns - w[0].end_ns;
+    assert!(latest.windows(2).all(|w| rest(w) >= 5_000_000), "{latest:?}");
 }

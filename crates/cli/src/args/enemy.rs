@@ -1,0 +1,53 @@
+//! What enemies do to memory.
+
+use clap::ValueEnum;
+use solocore_buffers::caches;
+
+/// See the module. Each hurts at another place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Enemy {
+    /// Read in order: the bandwidth of the memory.
+    Read,
+    /// Write in order: reads and write-backs.
+    #[default]
+    Write,
+    /// Read as much as the shared cache holds: it loses other programs' lines.
+    Cache,
+    /// Write at random: rows of all banks.
+    Rows,
+    /// Write a line of each page at random: TLBs and their tables.
+    Tlb,
+    /// Write lines of one bank (root, and --map).
+    Bank,
+}
+
+impl Enemy {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Cache => "cache",
+            Self::Rows => "rows",
+            Self::Tlb => "tlb",
+            Self::Bank => "bank",
+        }
+    }
+
+    /// Access and order, as options of `solocore bench bandwidth`.
+    pub const fn way(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Read | Self::Cache => ("read", "lines"),
+            Self::Write => ("write", "lines"),
+            Self::Rows => ("write", "random"),
+            Self::Tlb => ("write", "pages"),
+            Self::Bank => ("write", "bank"),
+        }
+    }
+
+    /// Memory of one that would have so much.
+    pub fn bytes(self, bytes: u64) -> u64 {
+        let shared = caches::here().shared_bytes;
+        if self == Self::Cache && shared > 0 { shared.min(bytes) } else { bytes }
+    }
+}

@@ -1,0 +1,63 @@
+//! `solocore verify`.
+
+use super::enemy::Enemy;
+use super::{DEFAULT_EVENT, Format, RunEngine};
+use solocore_model::Bytes;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub struct VerifyArgs {
+    /// Plan (JSON).
+    pub plan: PathBuf,
+    /// Jobs of each task in each of the three cases.
+    #[arg(short = 'n', long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    pub jobs: u64,
+    /// Jobs beside each kind of enemy, to find the one that hurts most.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    pub search_jobs: u64,
+    /// Only this task; may be repeated [default: all analysed tasks that have a command].
+    #[arg(long = "task", value_name = "NAME")]
+    pub tasks: Vec<String>,
+    /// Only this kind of enemy; may be repeated [default: all that this machine can have].
+    #[arg(long = "enemy", value_enum)]
+    pub enemies: Vec<Enemy>,
+    /// Memory of each enemy [default: twice the last-level cache].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
+    /// Bank functions, as `solocore space map` writes them: one kind of enemy keeps to a bank.
+    #[arg(long, value_name = "FILE", required_if_eq("enemies", "bank"))]
+    pub map: Option<PathBuf>,
+    /// Enemies also on cores whose tasks' demand the bounds count on: there they may exceed it.
+    #[arg(long)]
+    pub everywhere: bool,
+    /// What counts as an access, as for `solocore run`.
+    #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
+    pub event: String,
+    /// How tasks are kept off a throttled CPU.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: RunEngine,
+    /// Accesses per interrupt [default: about an eighth of each budget].
+    #[arg(long, value_name = "N")]
+    pub sample: Option<u64>,
+    /// Have the hardware give each core its ways of the shared cache (resctrl).
+    #[arg(long)]
+    pub resctrl: bool,
+    /// Measure although nobody keeps some of the promises that the plan's bounds rest on.
+    #[arg(long)]
+    pub partial: bool,
+    /// Answer for a promise yourself, by its id or subject, like prefetchers or banks:core-2.
+    #[arg(long = "vouch", value_name = "PROMISE")]
+    pub vouched: Vec<String>,
+    /// Start this in place of the plan's command (split at spaces).
+    #[arg(long = "command", value_name = "TASK=COMMAND")]
+    pub commands: Vec<String>,
+    /// Where commands are run [default: the plan's directory].
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Write the result here as well (JSON); `solocore report` draws it.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

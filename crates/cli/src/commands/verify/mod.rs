@@ -1,0 +1,295 @@
+//! `solocore verify`: a plan held against this machine, task by task.
+//!
+//! Problem: a bound is believed when what it bounds was measured under the worst that the plan
+//! allows. Rule: each task is measured by itself on its core: alone; beside enemies on all other
+//! CPUs with nothing enforced; and with the plan enforced by the same daemon as `solocore run`,
+//! beside enemies wherever a budget is all that is promised of a core. Of several kinds of enemies
+//! a short search finds the worst, in both cases apart. Times are from release to end; what they
+//! are held against is `C_sce`.
+//! Source: single-core-equivalence, section 4.
+//! Does not cover: preemption among tasks of one core (`solocore run` measures responses); loads
+//! that nobody thought of. What was not tried is said.
+
+mod opponents;
+mod text;
+mod trials;
+
+use crate::args::Format;
+use crate::args::enemy::Enemy;
+use crate::args::verify::VerifyArgs;
+use crate::commands::enemies::{self, Weapon};
+use crate::commands::run::read_plan;
+use crate::fail::Failure;
+use crate::print::print;
+use crate::progress::Progress;
+use opponents::{Opponents, has_command};
+use solocore_linux::host::machine;
+use solocore_model::plan::{PlanTask, Scheme};
+use solocore_model::verification::{Channel, FORMAT, Verification, Verified};
+use solocore_model::{Plan, Times, files};
+use std::process::ExitCode;
+use std::time::Instant;
+use trials::{Case, Trials};
+
+/// Kinds of enemies, where nobody names some.
+const ALL: [Enemy; 6] =
+    [Enemy::Read, Enemy::Write, Enemy::Cache, Enemy::Rows, Enemy::Tlb, Enemy::Bank];
+
+pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let plan = read_plan(&args.plan)?;
+    let tasks = chosen(args, &plan)?;
+    let online = machine::online_cpus()?;
+    let kinds = kinds(args);
+    let mut found = Verification {
+        format: FORMAT.to_owned(),
+        jobs: args.jobs,
+        search_jobs: args.search_jobs,
+        enemy_bytes: args.memory.map_or_else(enemies::default_memory, |m| m.0),
+        untested: untested(args, &plan, &tasks, &online),
+        ..Verification::default()
+    };
+    let mut trials = Trials::new(args, &plan)?;
+    let all: Vec<(&PlanTask, Opponents)> =
+        tasks.iter().map(|&t| (t, Opponents::of(&plan, t, args, &online))).collect();
+    let mut pace = Pace::new(args, &all, kinds.len());
+    for (task, opponents) in &all {
+        found.untested.extend(opponents.untested.iter().cloned());
+        let of = Measured { args, task, opponents, kinds: &kinds, bytes: found.enemy_bytes };
+        let verified = of.measure(&mut trials, &mut pace, &online)?;
+        found.tasks.push(verified);
+    }
+    (found.open, found.broken) = trials.promises();
+    if trials.stands_in() {
+        found.untested.push(format!(
+            "budgets in accesses to memory: the event {} stands in for them",
+            args.event
+        ));
+    }
+    found.exceeded = found.tasks.iter().any(|t| !t.exceeded.is_empty());
+    if let Some(path) = &args.output {
+        files::write_json(path, &found)?;
+    }
+    match args.format {
+        Format::Json => print(&files::to_json(&found))?,
+        Format::Text => print(&text::of(&found))?,
+    }
+    // As `solocore run`: who wants no promises hears of broken ones, and no more.
+    let broken = !found.broken.is_empty() && !args.partial;
+    Ok(ExitCode::from(u8::from(found.exceeded || broken)))
+}
+
+/// The tasks that are measured.
+fn chosen<'a>(args: &VerifyArgs, plan: &'a Plan) -> Result<Vec<&'a PlanTask>, Failure> {
+    let wrong = |what: String| Failure::Input(format!("{}: {what}", args.plan.display()));
+    if !matches!(plan.scheme, Scheme::Budgets) {
+        return Err(wrong(
+            "its scheme is not that of budgets, and verify measures no other yet; `solocore run` \
+                measures responses and holds them against deadlines"
+                .to_owned(),
+        ));
+    }
+    if let Some(name) = args.tasks.iter().find(|n| !plan.tasks.iter().any(|t| t.name == **n)) {
+        let all: Vec<&str> = plan.tasks.iter().map(|t| t.name.as_str()).collect();
+        return Err(wrong(format!("there is no task `{name}`; it has {}", all.join(", "))));
+    }
+    let named = |t: &PlanTask| args.tasks.is_empty() || args.tasks.contains(&t.name);
+    let tasks: Vec<&PlanTask> = plan
+        .tasks
+        .iter()
+        .filter(|t| named(t) && !t.best_effort() && has_command(args, t))
+        .collect();
+    if tasks.is_empty() {
+        return Err(wrong(
+            "no analysed task has a command, so there is nothing to measure; give --command \
+                TASK=COMMAND"
+                .to_owned(),
+        ));
+    }
+    Ok(tasks)
+}
+
+fn kinds(args: &VerifyArgs) -> Vec<Enemy> {
+    let can = |e: &Enemy| *e != Enemy::Bank || args.map.is_some();
+    if args.enemies.is_empty() {
+        ALL.into_iter().filter(can).collect()
+    } else {
+        args.enemies.clone()
+    }
+}
+
+/// What is left out from the beginning.
+fn untested(args: &VerifyArgs, plan: &Plan, tasks: &[&PlanTask], online: &[u32]) -> Vec<String> {
+    let mut out = Vec::new();
+    for t in plan.tasks.iter().filter(|t| !t.best_effort()) {
+        if !tasks.iter().any(|m| m.name == t.name) {
+            let why = if has_command(args, t) { "not among --task" } else { "it has no command" };
+            out.push(format!("task {}: {why}", t.name));
+        }
+    }
+    let kinds = kinds(args);
+    for enemy in ALL.into_iter().filter(|e| !kinds.contains(e)) {
+        let why = if enemy == Enemy::Bank && args.map.is_none() {
+            "it needs a map of this machine's banks (`solocore space map`, then --map)"
+        } else {
+            "not among --enemy"
+        };
+        out.push(format!("enemies of kind {}: {why}", enemy.name()));
+    }
+    let beyond: Vec<String> = online
+        .iter()
+        .filter(|cpu| !plan.cores.iter().any(|c| c.id == **cpu))
+        .map(u32::to_string)
+        .collect();
+    if !beyond.is_empty() {
+        out.push(format!(
+            "CPUs {}: the plan knows nothing of them, so no enemies ran there while it was enforced",
+            beyond.join(", ")
+        ));
+    }
+    out.push("preemption among tasks of one core: each task had its core to itself".to_owned());
+    out
+}
+
+/// How far the work is.
+struct Pace {
+    begun: Instant,
+    jobs: u64,
+    all: u64,
+}
+
+impl Pace {
+    fn new(args: &VerifyArgs, tasks: &[(&PlanTask, Opponents)], kinds: usize) -> Self {
+        let searched = |of: &Opponents| {
+            let both = u64::from(!of.everybody.is_empty()) + u64::from(!of.enemies.is_empty());
+            both * if kinds > 1 { kinds as u64 * args.search_jobs } else { 0 }
+        };
+        let all = tasks.iter().map(|(_, of)| 3 * args.jobs + searched(of)).sum();
+        Self { begun: Instant::now(), jobs: 0, all }
+    }
+
+    /// Says what begins, and how long all may take by what was done so far.
+    fn begin(&self, what: &str) -> Progress {
+        let done = self.jobs as f64 / self.all.max(1) as f64;
+        let left = self.begun.elapsed().as_secs_f64() * (1.0 - done) / done.max(1e-9);
+        let left =
+            if self.jobs == 0 { String::new() } else { format!(" (about {left:.0} s left)") };
+        let progress = Progress::new(&format!("{what}{left}"));
+        progress.share(done);
+        progress
+    }
+}
+
+/// A task in its trials.
+struct Measured<'a> {
+    args: &'a VerifyArgs,
+    task: &'a PlanTask,
+    opponents: &'a Opponents,
+    kinds: &'a [Enemy],
+    bytes: u64,
+}
+
+impl Measured<'_> {
+    fn measure(
+        &self,
+        trials: &mut Trials<'_>,
+        pace: &mut Pace,
+        online: &[u32],
+    ) -> Result<Verified, Failure> {
+        let (task, jobs) = (self.task, self.args.jobs);
+        if !online.contains(&task.core) {
+            return Err(Failure::Machine(format!(
+                "task `{}` runs on CPU {}, which is not online; `solocore doctor` counts them",
+                task.name, task.core
+            )));
+        }
+        let mut found = Verified {
+            name: task.name.clone(),
+            core: task.core,
+            wcet_ns: task.wcet_ns,
+            promise_ns: task.wcrt_ns.map(|_| task.c_sce_ns),
+            enemies: self.opponents.enemies.clone(),
+            beside: self.opponents.beside.clone(),
+            ..Verified::default()
+        };
+        found.alone = self.times(trials, pace, (Case::Alone, None), jobs)?;
+        for &enemy in self.searched() {
+            let few = self.args.search_jobs;
+            let mut longest = |case: Case, trials: &mut Trials<'_>| {
+                let any = !self.cpus(case).is_empty();
+                any.then(|| self.times(trials, pace, (case, Some(enemy)), few)).transpose()
+            };
+            let unmanaged = longest(Case::Unmanaged, trials)?;
+            let attacked = longest(Case::Enforced, trials)?;
+            let most = |times: Option<Times>| times.map_or(0, |t| t.max_ns);
+            if unmanaged.is_some() {
+                found.channels.push(Channel {
+                    channel: enemy.name().to_owned(),
+                    unmanaged_ns: most(unmanaged),
+                    attacked_ns: most(attacked),
+                });
+            }
+        }
+        let unmanaged = worst(&found.channels, |c| c.unmanaged_ns);
+        let attacked = worst(&found.channels, |c| c.attacked_ns);
+        let kind = |case, worst| self.kind(worst).filter(|_| !self.cpus(case).is_empty());
+        let unmanaged = kind(Case::Unmanaged, unmanaged);
+        let attacked = kind(Case::Enforced, attacked);
+        found.unmanaged = self.times(trials, pace, (Case::Unmanaged, unmanaged), jobs)?;
+        found.attacked = self.times(trials, pace, (Case::Enforced, attacked), jobs)?;
+        found.worst_unmanaged_channel = unmanaged.map(|k| k.name().to_owned());
+        found.worst_channel = attacked.map(|k| k.name().to_owned());
+        found.judge();
+        Ok(found)
+    }
+
+    /// The one that was found, or the only one.
+    fn kind(&self, found: Option<&String>) -> Option<Enemy> {
+        match self.kinds {
+            [only] => Some(*only),
+            kinds => kinds.iter().copied().find(|k| found.is_some_and(|name| name == k.name())),
+        }
+    }
+
+    /// Of one kind there is none to be found.
+    fn searched(&self) -> &[Enemy] {
+        if self.kinds.len() > 1 { self.kinds } else { &[] }
+    }
+
+    /// Where enemies run.
+    fn cpus(&self, case: Case) -> &[u32] {
+        match case {
+            Case::Alone => &[],
+            Case::Unmanaged => &self.opponents.everybody,
+            Case::Enforced => &self.opponents.enemies,
+        }
+    }
+
+    fn times(
+        &self,
+        trials: &mut Trials<'_>,
+        pace: &mut Pace,
+        (case, enemy): (Case, Option<Enemy>),
+        jobs: u64,
+    ) -> Result<Times, Failure> {
+        let weapon = enemy.map(|enemy| Weapon {
+            enemy,
+            bytes: self.bytes,
+            map: self.args.map.as_deref().filter(|_| enemy == Enemy::Bank),
+        });
+        let beside = enemy.map_or(String::new(), |e| format!(" beside {}", e.name()));
+        let _progress = pace.begin(&format!(
+            "{}: {} {}{beside}",
+            self.task.name,
+            text::some(jobs),
+            case.words()
+        ));
+        let times = trials.run(self.task, self.opponents, (case, weapon, self.cpus(case)), jobs)?;
+        pace.jobs += jobs;
+        Ok(times)
+    }
+}
+
+/// The channel with the longest job; none where none was tried.
+fn worst(channels: &[Channel], of: fn(&Channel) -> u64) -> Option<&String> {
+    channels.iter().filter(|c| of(c) > 0).max_by_key(|c| of(c)).map(|c| &c.channel)
+}

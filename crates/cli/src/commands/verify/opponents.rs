@@ -1,0 +1,74 @@
+//! Who disturbs a task that is measured: whatever its bound allows.
+//!
+//! Rule: a bound that counts on what the tasks of another core demand holds beside these tasks, and
+//! they run there as planned. Where it counts on nothing but the core's budget, or on nothing at
+//! all, an enemy takes the place of all that runs there. Other tasks of the task's own core do not
+//! run: `C_sce` is of a job that has its core to itself.
+
+use crate::args::verify::VerifyArgs;
+use solocore_model::Plan;
+use solocore_model::plan::{PlanTask, Subject};
+
+/// See the module.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Opponents {
+    /// All other CPUs: where enemies run while nothing is enforced.
+    pub everybody: Vec<u32>,
+    /// Where they run while the plan is enforced.
+    pub enemies: Vec<u32>,
+    /// Tasks that run as planned beside it.
+    pub beside: Vec<String>,
+    /// Tasks that do not run.
+    pub left_out: Vec<String>,
+    /// What is not tried because of that.
+    pub untested: Vec<String>,
+}
+
+impl Opponents {
+    /// Of a task.
+    pub fn of(plan: &Plan, task: &PlanTask, args: &VerifyArgs, online: &[u32]) -> Self {
+        let mut all = Self {
+            everybody: online.iter().copied().filter(|&cpu| cpu != task.core).collect(),
+            enemies: Vec::new(),
+            beside: Vec::new(),
+            left_out: Vec::new(),
+            untested: Vec::new(),
+        };
+        for core in plan.cores.iter().map(|c| c.id).filter(|&c| c != task.core) {
+            let there = || plan.tasks.iter().filter(move |t| t.core == core);
+            if args.everywhere || !there().any(|t| counts_on(plan, task, t)) {
+                all.enemies.extend(online.contains(&core).then_some(core));
+                continue;
+            }
+            let (run, silent): (Vec<_>, Vec<_>) = there().partition(|t| has_command(args, t));
+            all.untested.push(format!(
+                "enemies on core {core} beside {}: its bound counts on the demand of the tasks \
+                    there, which ran as planned (--everywhere tries it)",
+                task.name
+            ));
+            all.untested.extend(silent.iter().map(|t| {
+                format!(
+                    "task {} beside {}: it has no command, so it did not run",
+                    t.name, task.name
+                )
+            }));
+            all.beside.extend(run.iter().map(|t| t.name.clone()));
+        }
+        let runs = |t: &&PlanTask| t.name == task.name || all.beside.contains(&t.name);
+        all.left_out = plan.tasks.iter().filter(|t| !runs(t)).map(|t| t.name.clone()).collect();
+        all
+    }
+}
+
+/// Is there anything to start?
+pub fn has_command(args: &VerifyArgs, task: &PlanTask) -> bool {
+    let own = |c: &String| c.split_once('=').is_some_and(|(name, _)| name == task.name);
+    task.command.is_some() || args.commands.iter().any(own)
+}
+
+/// Does the bound of a task rest on what another one demands?
+fn counts_on(plan: &Plan, task: &PlanTask, other: &PlanTask) -> bool {
+    plan.promises.iter().any(|p| {
+        p.subject == Subject::Demand && p.name() == other.name && p.bound_of.contains(&task.name)
+    })
+}

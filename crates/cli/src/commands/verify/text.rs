@@ -1,0 +1,89 @@
+//! A verification for people.
+
+use crate::table::{ms, render};
+use solocore_model::verification::{Verification, Verified};
+use std::fmt::Write as _;
+
+pub fn of(v: &Verification) -> String {
+    let head = [
+        "task",
+        "core",
+        "C ms",
+        "alone",
+        "unmanaged",
+        "by",
+        "attacked",
+        "by",
+        "promise",
+        "margin",
+        "verdict",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(v.tasks.iter().map(row));
+    let mut out = render(&rows);
+    let _ = writeln!(
+        out,
+        "\nlongest of {}, ms from release to end; {} beside each kind of enemy before",
+        some(v.jobs),
+        some(v.search_jobs)
+    );
+    for task in v.tasks.iter().filter(|t| !t.beside.is_empty()) {
+        let _ = writeln!(out, "beside {} ran as planned: {}", task.name, task.beside.join(", "));
+    }
+    list(
+        &mut out,
+        "promises that nobody kept meanwhile:",
+        v.open
+            .iter()
+            .map(|a| format!("{} of {}: {}", a.promise.subject.name(), a.promise.resource, a.why)),
+    );
+    list(&mut out, "promises that were broken meanwhile:", v.broken.iter().cloned());
+    list(&mut out, "not tested:", v.untested.iter().cloned());
+    let verdict = match (v.exceeded, v.broken.is_empty()) {
+        (true, _) => "\nexceeded: a task took longer than is promised of it\n",
+        (false, false) => {
+            "\nbroken: no task took longer than is promised, but a promise was broken\n"
+        }
+        (false, true) => {
+            "\nheld: no task took longer than is promised; a measurement is no proof\n"
+        }
+    };
+    out + verdict
+}
+
+/// So many jobs.
+pub fn some(jobs: u64) -> String {
+    format!("{jobs} job{}", if jobs == 1 { "" } else { "s" })
+}
+
+fn list(out: &mut String, head: &str, lines: impl Iterator<Item = String>) {
+    let lines: Vec<String> = lines.map(|l| format!("  {l}\n")).collect();
+    if !lines.is_empty() {
+        let _ = write!(out, "\n{head}\n{}", lines.concat());
+    }
+}
+
+fn row(t: &Verified) -> Vec<String> {
+    let kind = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+    let verdict = match (t.exceeded.as_slice(), t.promise_ns) {
+        ([], None) => "no bound".to_owned(),
+        ([], Some(_)) => "held".to_owned(),
+        (exceeded, _) => {
+            let what = |e: &String| if e == "demand" { "C" } else { "C_sce" };
+            format!("exceeds {}", exceeded.iter().map(what).collect::<Vec<_>>().join(", "))
+        }
+    };
+    vec![
+        t.name.clone(),
+        t.core.to_string(),
+        ms(Some(t.wcet_ns)),
+        ms(Some(t.alone_ns)),
+        ms(Some(t.unmanaged_ns)),
+        kind(&t.worst_unmanaged_channel),
+        ms(Some(t.attacked_ns)),
+        kind(&t.worst_channel),
+        ms(t.promise_ns),
+        t.margin.map_or_else(|| "-".to_owned(), |m| format!("{:.1} %", m * 100.0)),
+        verdict,
+    ]
+}

@@ -1,0 +1,193 @@
+//! Trials: so many jobs of one task, by the daemon that runs plans.
+
+use super::opponents::Opponents;
+use crate::args::RunArgs;
+use crate::args::verify::VerifyArgs;
+use crate::commands::enemies::{Enemies, Weapon};
+use crate::commands::{isolation, run};
+use crate::fail::Failure;
+use crate::progress::stopped;
+use solocore_linux::daemon::{Daemon, Settings, Tasks, Word};
+use solocore_linux::schedule::placed::Trial;
+use solocore_model::plan::{Answer, PlanTask};
+use solocore_model::run::{RunResult, RunTask};
+use solocore_model::{Plan, Times};
+use std::ffi::OsString;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What is enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// Nothing, and nobody disturbs.
+    Alone,
+    /// Nothing.
+    Unmanaged,
+    /// The plan.
+    Enforced,
+}
+
+impl Case {
+    /// For people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Unmanaged => "unmanaged",
+            Self::Enforced => "with the plan enforced",
+        }
+    }
+}
+
+/// A job that takes so many times what is expected of it ends its trial.
+const PATIENCE: u64 = 50;
+/// Beside the jobs: starts of programs, and of what enforces.
+const START: Duration = Duration::from_secs(20);
+
+/// See the module.
+pub struct Trials<'a> {
+    plan: &'a Plan,
+    args: RunArgs,
+    open: Vec<Answer>,
+    broken: Vec<String>,
+    stands_in: bool,
+}
+
+impl<'a> Trials<'a> {
+    /// Of a plan; the options are those of `solocore run`.
+    pub fn new(args: &VerifyArgs, plan: &'a Plan) -> Result<Self, Failure> {
+        let mut words: Vec<OsString> = vec!["run".into(), args.plan.clone().into()];
+        let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+        option("--event", args.event.clone().into());
+        args.sample.iter().for_each(|n| option("--sample", n.to_string().into()));
+        args.vouched.iter().for_each(|v| option("--vouch", v.into()));
+        args.commands.iter().for_each(|c| option("--command", c.into()));
+        args.directory.iter().for_each(|d| option("--directory", d.into()));
+        let flags = [("--partial", args.partial), ("--resctrl", args.resctrl)];
+        words.extend(flags.iter().filter(|f| f.1).map(|f| f.0.into()));
+        let mut of_run = RunArgs::of(&words)?;
+        of_run.engine = args.engine;
+        of_run.isolation.start = true;
+        Ok(Self { plan, args: of_run, open: Vec::new(), broken: Vec::new(), stands_in: false })
+    }
+
+    /// Promises that nobody kept, and those that were broken, in all trials so far.
+    pub fn promises(&self) -> (Vec<Answer>, Vec<String>) {
+        (self.open.clone(), self.broken.clone())
+    }
+
+    /// Does another event stand in for accesses?
+    pub const fn stands_in(&self) -> bool {
+        self.stands_in
+    }
+
+    /// Times of so many jobs of a task, from release to end.
+    ///
+    /// # Errors
+    /// The machine cannot do it; the program fails, or takes far too long; somebody stopped it.
+    pub fn run(
+        &mut self,
+        task: &PlanTask,
+        opponents: &Opponents,
+        (case, weapon, cpus): (Case, Option<Weapon<'_>>, &[u32]),
+        jobs: u64,
+    ) -> Result<Times, Failure> {
+        let enforced = case == Case::Enforced;
+        let mut left_out = opponents.left_out.clone();
+        if !enforced {
+            left_out.extend(opponents.beside.iter().cloned());
+        }
+        let rest_ns = self.plan.regulation.period_ns;
+        // Enemies begin together with the first job, which counts for nothing then.
+        let first = u64::from(weapon.is_some());
+        let trial = Trial { task: task.name.clone(), jobs: jobs + first, rest_ns, left_out };
+        self.args.isolation.trial = Some(trial);
+        let mut daemon = if enforced { run::prepared(&self.args)? } else { self.bare()? };
+        let expected = task.c_sce_ns.max(task.wcet_ns).saturating_mul(PATIENCE);
+        let each = Duration::from_nanos(expected.saturating_add(2 * rest_ns));
+        let jobs_limit = u32::try_from(jobs).unwrap_or(u32::MAX);
+        daemon.duration = Some(START.saturating_add(each.saturating_mul(jobs_limit)));
+        if let Some(weapon) = weapon {
+            let mut enemies = Enemies::start(cpus, weapon)?;
+            enemies.rest()?;
+            daemon.add(enemies);
+        }
+        let outcome = daemon.run(&stopped, &|word| {
+            if let Word::Message(message) = word {
+                eprintln!("solocore: {message}");
+            }
+        })?;
+        if stopped() {
+            return Err(Failure::Interrupted);
+        }
+        if let Some(lost) = outcome.lost {
+            return Err(lost.into());
+        }
+        if enforced {
+            self.note(&outcome.run);
+        }
+        times(&outcome.run.tasks, &task.name, case, (first, jobs))
+    }
+
+    /// The task alone is started, as an ordinary program.
+    fn bare(&self) -> Result<Daemon, Failure> {
+        let layout = isolation::layout_with(
+            &self.args.isolation,
+            self.plan,
+            &self.args.plan,
+            (false, false),
+        )?;
+        let mut daemon = Daemon::default();
+        daemon.add(Tasks::new(&Rc::new(layout), &Settings::default()));
+        Ok(daemon)
+    }
+
+    fn note(&mut self, run: &RunResult) {
+        for answer in run.promises.iter().filter(|a| a.kept_by.is_none()) {
+            if !self.open.iter().any(|a| a.promise.id == answer.promise.id) {
+                self.open.push(answer.clone());
+            }
+        }
+        for id in &run.broken {
+            if !self.broken.contains(id) {
+                self.broken.push(id.clone());
+            }
+        }
+        self.stands_in |= run.regulation.as_ref().is_some_and(|r| r.stands_in);
+    }
+}
+
+/// Those after the first so many.
+fn times(
+    tasks: &[RunTask],
+    name: &str,
+    case: Case,
+    (first, jobs): (u64, u64),
+) -> Result<Times, Failure> {
+    let seen = tasks.iter().find(|t| t.name == name);
+    let times: Vec<u64> = seen.map_or_else(Vec::new, |t| {
+        t.latest.iter().map(|j| j.end_ns.saturating_sub(j.release_ns)).collect()
+    });
+    let failed = seen.map_or(0, |t| t.failed);
+    if failed > 0 {
+        return Err(Failure::Input(format!(
+            "task `{name}`: {failed} of its jobs failed ({}); what they said is above, and a job \
+                must succeed to be measured",
+            case.words()
+        )));
+    }
+    let counted: Vec<u64> = times
+        .iter()
+        .copied()
+        .skip(usize::try_from(first).unwrap_or(0))
+        .take(usize::try_from(jobs).unwrap_or(usize::MAX))
+        .collect();
+    if (counted.len() as u64) < jobs {
+        return Err(Failure::Machine(format!(
+            "task `{name}`, {}: {} of {jobs} jobs ended, and the next took more than {PATIENCE} \
+                times its promise; see `solocore run` with the same plan",
+            case.words(),
+            counted.len()
+        )));
+    }
+    Ok(Times::of(counted))
+}

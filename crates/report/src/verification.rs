@@ -1,0 +1,128 @@
+//! The plan held against a machine (`solocore verify`): what each task took, beside its promise.
+//!
+//! Rule: a chart for each task, with a scale of its own, and all numbers in a table below. What
+//! nobody tried stands beside it: a measurement is no proof.
+
+use crate::bars::{Bar, mark};
+use crate::elements::{caption, task_name, wide_table};
+use crate::format;
+use crate::inputs::Inputs;
+use crate::svg::STEP;
+use maud::{Markup, html};
+use solocore_model::verification::{Verification, Verified};
+
+/// The section; nothing without a verification.
+pub fn section(inputs: &Inputs) -> Markup {
+    html! {
+        @if let Some(v) = inputs.verification {
+            section #verified aria-labelledby="verified-h" {
+                h2 #verified-h { "Verified on the machine" }
+                p { (verdict(v)) }
+                div.charts { @for (index, task) in v.tasks.iter().enumerate() { (chart(index, task)) } }
+                (wide_table("Each task beside its promise", &table(v)))
+                (list("Promises that nobody kept meanwhile", v.open.iter().map(|a| {
+                    format!("{} of {}: {}", a.promise.subject.name(), a.promise.resource, a.why)
+                })))
+                (list("Promises that were broken meanwhile", v.broken.iter().cloned()))
+                (list("Not tested", v.untested.iter().cloned()))
+            }
+        }
+    }
+}
+
+fn verdict(v: &Verification) -> String {
+    let exceeded = v.tasks.iter().filter(|t| !t.exceeded.is_empty()).count();
+    let how = format!(
+        "Each task was measured by itself on its core, {} in each of three cases: alone, beside \
+            enemies on all other CPUs, and beside enemies while the plan was enforced.",
+        format::plural(v.jobs, "job")
+    );
+    match exceeded {
+        0 => format!("{how} No task took longer than is promised of it."),
+        n => format!("{how} {} of {} took longer than is promised.", n, v.tasks.len()),
+    }
+}
+
+/// Tasks that took longer than is promised of them.
+pub fn contradictions(v: &Verification, lines: &mut Vec<String>) {
+    for task in &v.tasks {
+        let demand = ("alone", task.alone_ns, Some(task.wcet_ns), "C");
+        let stalled = ("under attack", task.attacked_ns, task.promise_ns, "C_sce");
+        for (how, seen, promise, what) in [demand, stalled] {
+            if let Some(promise) = promise.filter(|&promise| seen > promise) {
+                lines.push(format!(
+                    "{}: a job took {} ({} ns) {how} on the machine, more than its {what} of {} ({} ns)",
+                    task.name,
+                    format::time(seen),
+                    format::count(seen),
+                    format::time(promise),
+                    format::count(promise)
+                ));
+            }
+        }
+    }
+}
+
+fn chart(index: usize, task: &Verified) -> Markup {
+    let bar = |series, fill, value_ns| Bar { series, label: series, fill, value_ns, note: "" };
+    let mut bars = vec![
+        bar("alone", "#009e73", task.alone_ns),
+        bar("unmanaged", "url(#fill-unmanaged)", task.unmanaged_ns),
+        bar("attacked", "#0072b2", task.attacked_ns),
+    ];
+    bars.extend(task.promise_ns.map(|ns| bar("promise", "url(#fill-bound)", ns)));
+    let scale = bars.iter().map(|b| b.value_ns).max().unwrap_or(0);
+    let id = format!("verified-{index}");
+    html! {
+        figure.chart {
+            figcaption id=(id) { (task_name(&task.name)) " " span.muted { "core " (task.core) } }
+            svg.bars width="100%" height=(STEP * bars.len() + 4) role="img" aria-labelledby=(id) {
+                line.axis x1="0" x2="0" y1="0" y2=(STEP * bars.len()) {}
+                @for (row, bar) in bars.iter().enumerate() { (mark(&task.name, bar, STEP * row, scale)) }
+            }
+        }
+    }
+}
+
+fn table(v: &Verification) -> Markup {
+    let kind = |name: &Option<String>| name.clone().unwrap_or_else(|| "none".to_owned());
+    html! {
+        table {
+            (caption(&html! { "Longest job, from release to end, and the enemy that hurt most." }))
+            thead { tr {
+                th scope="col" { "Task" } th.num scope="col" { "C" } th.num scope="col" { "Alone" }
+                th.num scope="col" { "Unmanaged" } th scope="col" { "Enemy" }
+                th.num scope="col" { "Attacked" } th scope="col" { "Enemy" }
+                th.num scope="col" { "Median" } th.num scope="col" { "99 %" }
+                th.num scope="col" { "Promise" } th.num scope="col" { "Margin" }
+                th scope="col" { "Verdict" }
+            } }
+            tbody {
+                @for t in &v.tasks {
+                    tr data-verified=(t.name) data-attacked-ns=(t.attacked_ns) data-promise-ns=[t.promise_ns] {
+                        th scope="row" { (task_name(&t.name)) }
+                        td.num { (format::time(t.wcet_ns)) } td.num { (format::time(t.alone_ns)) }
+                        td.num { (format::time(t.unmanaged_ns)) } td { (kind(&t.worst_unmanaged_channel)) }
+                        td.num { (format::time(t.attacked_ns)) } td { (kind(&t.worst_channel)) }
+                        td.num { (format::time(t.attacked.p50_ns)) } td.num { (format::time(t.attacked.p99_ns)) }
+                        td.num { @if let Some(ns) = t.promise_ns { (format::time(ns)) } @else { "none" } }
+                        td.num { @if let Some(m) = t.margin { (std::format!("{:.1} %", m * 100.0)) } @else { "–" } }
+                        td { (judged(t)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn judged(task: &Verified) -> Markup {
+    html! {
+        @if task.exceeded.is_empty() { @if task.promise_ns.is_some() { "held" } @else { "no bound" } }
+        @else { strong { "exceeds " (task.exceeded.join(", ")) } }
+    }
+}
+
+fn list(head: &str, lines: impl Iterator<Item = String>) -> Markup {
+    let lines: Vec<String> = lines.collect();
+    html! { @if !lines.is_empty() { h3 { (head) } ul { @for line in lines { li { (line) } } } } }
+}

@@ -1,0 +1,241 @@
+"""`solocore verify`: a plan held against a machine.
+
+On the machine that runs the tests page faults stand in for misses, so that no budget holds enemies: what is tested is the measuring, the judging
+and the cleaning up. On the virtual board, whose counters count, the plan is enforced, and a plan with its budgets left out is found out.
+"""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import ROOT, board_like_here, interrupt, refused
+from test_board import BOARD, CACHE, LIMIT, fetched, often  # noqa: F401
+
+SYSTEM = """
+platform = "machine.toml"
+[regulation]
+policy = "memguard"
+[[task]]
+name = "video"
+core = 0
+period = "500 ms"
+wcet = "{wcet}"
+misses = 100
+command = {command}
+[[task]]
+name = "control"
+core = 0
+period = "600 ms"
+wcet = "2 ms"
+misses = 10
+[[task]]
+name = "batch"
+core = 1
+criticality = "D"
+wcet = "1 ms"
+misses = 1
+"""
+QUICK = ("--event", "page-faults", "--memory", "8 MiB")
+
+
+@pytest.fixture
+def planned(solocore):
+    """Plans a system whose first task runs this command."""
+    cpus = board_like_here(solocore)
+
+    def plan(command=("sleep", "0.01"), wcet="100 ms"):
+        solocore.cpus = cpus
+        solocore.made = solocore.plan(SYSTEM.format(command=json.dumps(list(command)), wcet=wcet))
+        return solocore
+
+    return plan
+
+
+def verify(solocore, *options, code=0):
+    """The result of a partial verification; skips where nothing can be regulated, or something else regulates just now."""
+    begin = time.monotonic()
+    while True:
+        done = solocore("verify", "plan.json", *QUICK, "--partial", "--format", "json", *options)
+        if "another solocore" not in done.err or time.monotonic() - begin > 60:
+            break
+        time.sleep(1)
+    if done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    assert done.code == code, done.err
+    return done.json()
+
+
+def enemies_left():
+    # Another file's tests have enemies of another size.
+    return subprocess.run(["pgrep", "-f", "bench bandwidth -t 0 .* -m 8192 KiB"], capture_output=True).stdout.split()
+
+
+def test_a_task_is_measured_three_times(planned):
+    solocore = planned()
+    result = verify(solocore, "-n", "4", "--search-jobs", "2", "-o", "verify.json")
+    assert json.loads((solocore.dir / "verify.json").read_text()) == result
+    [task] = result["tasks"]
+    made = solocore.made["tasks"][0]
+    assert (task["name"], task["core"], task["promise_ns"], task["wcet_ns"]) == ("video", 0, made["c_sce_ns"], made["wcet_ns"])
+    for case in ("alone", "unmanaged", "attacked"):
+        assert len(task[case]["times_ns"]) == 4 and min(task[case]["times_ns"]) >= 10_000_000, "each job sleeps 10 ms"
+        assert task[f"{case}_ns"] >= task[case]["max_ns"]
+    kinds = ["read", "write", "cache", "rows", "tlb"]
+    assert [c["channel"] for c in task["channels"]] == kinds
+    for case, worst in (("unmanaged", "worst_unmanaged_channel"), ("attacked", "worst_channel")):
+        longest = max(task["channels"], key=lambda c: c[f"{case}_ns"])
+        assert task[worst] == longest["channel"] and task[f"{case}_ns"] == max(longest[f"{case}_ns"], task[case]["max_ns"])
+    assert task["margin"] == pytest.approx(1 - task["attacked_ns"] / task["promise_ns"])
+    # Another core has best effort only, whose demand no bound counts on.
+    assert 1 in task["enemies"] and 0 not in task["enemies"] and task["beside"] == []
+    untested = " | ".join(result["untested"])
+    for words in ("task control: it has no command", "kind bank", "preemption among tasks", "page-faults stands in"):
+        assert words in untested, untested
+    assert any(a["subject"] == "budget" for a in result["open"]), "page faults bound no accesses"
+    assert not result["exceeded"] and enemies_left() == []
+
+
+@pytest.mark.parametrize("wcet, sleep, exceeded", [("5 ms", "0.02", ["demand", "c_sce"]), ("100 ms", "0.02", [])])
+def test_what_takes_longer_than_promised_is_found(planned, wcet, sleep, exceeded):
+    solocore = planned(("sleep", sleep), wcet)
+    result = verify(solocore, "-n", "2", "--enemy", "write", code=1 if exceeded else 0)
+    [task] = result["tasks"]
+    assert task["exceeded"] == exceeded and result["exceeded"] == bool(exceeded)
+    assert (task["margin"] < 0) == bool(exceeded)
+    assert task["channels"] == [] and task["worst_channel"] == "write", "of one kind none is to be found"
+
+
+def test_a_report_shows_it(planned):
+    solocore = planned(wcet="5 ms")
+    verify(solocore, "-n", "2", "--enemy", "rows", "-o", "verify.json", code=1)
+    done = solocore("report", "plan.json", "verify.json", "-o", "report.html")
+    assert done.code == 0, done.err
+    page = (solocore.dir / "report.html").read_text()
+    assert 'data-verified="video"' in page and "exceeds demand, c_sce" in page and "Not tested" in page
+    assert "more than its C_sce" in page, "the verdict at the head says it as well"
+    other = solocore.plan('platform = "p4080"\n[[task]]\nname = "x"\ncore = 0\nperiod = "1 s"\nwcet = "1 ms"\nmisses = 1\n')
+    assert other["tasks"][0]["name"] == "x"
+    refused(solocore("report", "plan.json", "verify.json", "-o", "no.html"), "task `video`", codes=(2,))
+
+
+def test_people_see_a_table(planned):
+    solocore = planned()
+    verify(solocore, "-n", "1", "--enemy", "write")
+    done = solocore("verify", "plan.json", *QUICK, "--partial", "-n", "1", "--enemy", "write")
+    if done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    text = done.out.decode()
+    assert done.code == 0 and "margin" in text and "not tested:" in text and "a measurement is no proof" in text, text
+    assert "video: 1 job alone" in done.err and "with the plan enforced beside write" in done.err
+
+
+def test_open_promises_are_refused(planned):
+    solocore = planned()
+    done = solocore("verify", "plan.json", *QUICK, "-n", "1", "--enemy", "write")
+    assert done.code == 3 and "--partial" in done.err + "another solocore: --partial", done.err
+    assert not done.out and enemies_left() == []
+
+
+@pytest.mark.parametrize("options, words", [
+    (("--task", "nobody"), ("no task `nobody`", "video, control, batch")),
+    (("--task", "control"), ("no analysed task has a command", "--command")),
+    (("--directory", "nowhere"), ("--directory nowhere",)),
+    (("--vouch", "everything"), ("--vouch everything", "no such promise")),
+])
+def test_wishes_that_cannot_be(planned, options, words):
+    done = planned()("verify", "plan.json", *QUICK, "-n", "1", *options)
+    assert done.code in (2, 3) and not done.out
+    assert all(word in done.err for word in words) or "another solocore" in done.err, done.err
+
+
+def test_bad_usage(planned):
+    solocore = planned()
+    assert solocore("verify", "plan.json", "--enemy", "bank").code == 2, "it needs a map"
+    assert solocore("verify", "plan.json", "--jobs", "0").code == 2
+    assert solocore("verify").code == 2
+    refused(solocore("verify", "system.toml"), "is no plan", codes=(2,))
+    levels = ROOT / "examples/mc2/system.toml"
+    assert solocore("plan", levels, "-o", "levels.json").code in (0, 1)
+    refused(solocore("verify", "levels.json"), "its scheme is not that of budgets", codes=(2,))
+
+
+def test_a_task_that_fails_is_said(planned):
+    solocore = planned(("false",))
+    done = solocore("verify", "plan.json", *QUICK, "--partial", "-n", "1", "--enemy", "write")
+    assert done.code in (2, 3) and not done.out
+    assert "task `video`" in done.err and "failed" in done.err or done.code == 3, done.err
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_and_its_enemies(planned, how):
+    solocore = planned(("sleep", "0.2"), "300 ms")
+    process = solocore.start("verify", "plan.json", *QUICK, "--partial", "-n", "1000", "-o", "verify.json", "--enemy", "write")
+    time.sleep(1.5)
+    begin = time.monotonic()
+    code, err = interrupt(process, how)
+    if code == 3:
+        pytest.skip(err.strip().splitlines()[-1])
+    assert code == 130 and "interrupted" in err
+    assert time.monotonic() - begin < 5, "half a second is needed here"
+    assert enemies_left() == [] and not (solocore.dir / "verify.json").exists()
+
+
+def test_beside_tasks_whose_demand_counts(solocore):
+    cpus = board_like_here(solocore)
+    text = SYSTEM.format(command='["sleep", "0.01"]', wcet="100 ms").replace('criticality = "D"\n', 'period = "1 s"\n')
+    plan = solocore.plan(text)
+    demand = next(p for p in plan["promises"] if p["id"] == "demand:task-batch")
+    assert "video" in demand["bound_of"], "without best effort the bounds count on what the others demand"
+    one = ("-n", "1", "--enemy", "write", "--task", "video")
+    result = verify(solocore, *one)
+    [task] = result["tasks"]
+    assert 1 not in task["enemies"] and task["beside"] == []
+    assert any("task batch beside video: it has no command" in u for u in result["untested"])
+    if cpus == 2:
+        assert task["enemies"] == [] and task["worst_channel"] is None
+    assert verify(solocore, *one, "--command", "batch=true")["tasks"][0]["beside"] == ["batch"]
+    [task] = verify(solocore, *one, "--everywhere")["tasks"]
+    assert task["enemies"] == list(range(1, cpus)) and task["beside"] == []
+
+
+# A chase of 8 MiB, 5.6 times slower beside three writers; 64 MB/s for each of these.
+BOARD_SYSTEM = f"""
+platform = "{BOARD}"
+[regulation]
+policy = "memguard"
+period = "1 ms"
+share = "explicit"
+""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{rate} kB/s"\n' for i, rate in enumerate([896000, 64000, 64000, 64000])) + """
+[[task]]
+name = "chase"
+core = 0
+period = "1 s"
+command = ["./chase", "8192", "400000", "0"]
+"""
+BOTH = """
+for plan in plan without; do
+	solocore verify $plan.json -n 1 --enemy write --partial --directory . -o /out/$plan.json
+	echo "exit $?"
+done
+"""
+
+
+def test_the_board_exposes_a_plan_without_its_budgets(solocore, compile_c, fetched):  # noqa: F811
+    (solocore.dir / "chase").symlink_to(compile_c((ROOT / "tests/board/chase.c").read_text(), "-O2", name="chase"))
+    plan = solocore.plan(BOARD_SYSTEM)
+    for core in plan["cores"][1:]:
+        core["budget_accesses"], core["bandwidth_bytes_per_s"] = 1_000_000, 64_000_000_000
+    solocore.write("without.json", json.dumps(plan))
+    solocore.write("both", BOTH)
+    shares = [word for name in ("chase", "plan.json", "without.json") for word in ("--share", name)]
+    done = solocore("board", "run", BOARD, "--cpus", "4", *shares, "--out", "out", "--", "sh", "both",
+                    timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+    assert done.code == 0, done.err
+    print(done.out.decode())
+    [kept], [without] = (json.loads((solocore.dir / f"out/{name}.json").read_text())["tasks"] for name in ("plan", "without"))
+    assert [line for line in done.out.decode().splitlines() if line.startswith("exit")] == ["exit 0", "exit 1"]
+    assert kept["exceeded"] == [] and kept["alone_ns"] <= kept["wcet_ns"], "the profile holds on the board"
+    assert without["exceeded"] == ["c_sce"] and without["attacked_ns"] > 1.5 * kept["attacked_ns"]
+    assert kept["unmanaged_ns"] > 2 * kept["alone_ns"], "otherwise there was nothing to hold off"
