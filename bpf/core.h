@@ -74,7 +74,7 @@ static __always_inline void core_tally(struct run_core *c, __u32 cpu, __u64 now,
 	c->accesses += made;
 	if (made > c->most)
 		c->most = made;
-	if (!c->guard.spare && limit != SC_UNLIMITED && made > limit + c->sample)
+	if (!c->guard.spare && limit != SC_UNLIMITED && made > limit + c->tolerance)
 		c->over++;
 	if (c->stopped_ns != 0)
 		c->throttled++;

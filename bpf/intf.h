@@ -33,6 +33,7 @@ struct run_settings {
 struct run_core {
 	sc_u64 reservation; /* accesses per period; SC_UNLIMITED: not regulated */
 	sc_u64 sample;	    /* accesses per overflow of the counter */
+	sc_u64 tolerance;   /* a period with more than reservation + tolerance is `over` */
 	sc_u32 flags;	    /* SC_HARD, SC_PREDICT, SC_RECLAIM */
 	sc_u32 started;	    /* 1: `guard` is valid */
 	struct sc_memguard_core guard;
@@ -46,7 +47,7 @@ struct run_core {
 	sc_u64 throttled_ns; /* for how long, in all */
 	sc_u64 accesses;     /* in all, by the counter itself */
 	sc_u64 most;	     /* most accesses in one period */
-	sc_u64 over;	     /* periods with more accesses than budget + sample */
+	sc_u64 over;	     /* periods with more accesses than budget + tolerance */
 	sc_u64 skipped;	     /* periods whose start was never seen: the tick came too late */
 	sc_u64 unseen;	   /* accesses whose overflow was not reported and that were found later */
 	sc_u64 longest_ns; /* longest time between two ticks */

@@ -213,3 +213,65 @@ def test_exec_drops_no_option_beside_colours(solocore, option):
     if alone.code == 0:
         pytest.skip("this machine can do it")
     assert done.code != 0 and done.err.strip(), done
+
+
+ALONE = """
+platform = "core-i5-2500k"
+[regulation]
+policy = "{policy}"
+{more}
+[[task]]
+name = "a"
+core = 0
+period = "1 s"
+wcet = "100 ms"
+misses = 400000
+"""
+
+
+def explicit(rate, more=""):
+    """Core 0 has 12,000 accesses a period of 1 ms, the others `rate` each."""
+    cores = "".join(f'[[core]]\nid = {i}\nbandwidth = "{n * 64} kB/s"\n' for i, n in enumerate([12_000, rate, rate, rate]))
+    return ALONE.format(policy="memguard", more=f'share = "explicit"\n{more}\n{cores}')
+
+
+def test_cores_without_tasks_count_with_their_budgets(solocore):
+    """Other programs run there: nobody promises that they do not."""
+    bounds = [solocore.plan(explicit(rate))["tasks"][0]["c_sce_ns"] for rate in (500, 1000, 1100)]
+    assert bounds == sorted(set(bounds)), bounds
+    best_effort = '[[task]]\nname = "be"\ncore = 1\ncriticality = "D"\nwcet = "1 ms"\nmisses = 1\n'
+    assert solocore.plan(explicit(1000) + best_effort)["tasks"][0]["c_sce_ns"] >= bounds[1]
+
+
+def test_bounds_that_count_on_jobs_rest_on_nobody_else_being_there(solocore):
+    def others(text):
+        return {p["resource"]: p["bound_of"] for p in of(solocore.plan(text)["promises"], "others")}
+
+    assert others(explicit(1000)) == {}, "budgets of idle cores are charged"
+    second = '[[task]]\nname = "b"\ncore = 2\nperiod = "1 s"\nwcet = "1 ms"\nmisses = 10\n'
+    assert others(explicit(1000) + second) == {"core 0": ["b"], "core 2": ["a"]}
+    free = ALONE.format(policy="none", more="")
+    assert set(others(free)) == {"core 1", "core 2", "core 3"}, "nothing limits idle cores"
+    best_effort = '[[task]]\nname = "be"\ncore = 1\ncriticality = "D"\nwcet = "1 ms"\nmisses = 1\n'
+    assert others(explicit(1000) + second + best_effort) == {}
+
+
+def test_a_skid_is_charged_to_the_others(solocore):
+    def bound(text):
+        return solocore.plan(text)["tasks"][0]["c_sce_ns"]
+
+    assert bound(explicit(600, "skid = 500")) == bound(explicit(1100)) > bound(explicit(600))
+    plan = solocore.plan(explicit(600, "skid = 500"))
+    budget = next(p for p in plan["promises"] if p["id"] == "budget:core-1")
+    assert "at most 600 accesses" in budget["what"] and "500 beyond" in budget["what"]
+    assert plan["regulation"]["skid"] == 500
+
+
+@pytest.mark.parametrize("text, words", [
+    (ALONE.format(policy="none", more="skid = 5"), 'skid is for budgets of policy = "memguard"'),
+    (ALONE.format(policy="memguard", more='skid = 5\nmodel = "sce"'), 'skid needs model = "sound"'),
+    (ALONE.format(policy="memguard", more="skid = 10000000"), "skid = 10000000 is more than"),
+])
+def test_a_skid_that_cannot_be(solocore, text, words):
+    solocore.write("system.toml", text)
+    refused(solocore("plan", "system.toml"), words, codes=(2,), one_line=False)

@@ -200,14 +200,14 @@ def test_beside_tasks_whose_demand_counts(solocore):
     assert task["enemies"] == list(range(1, cpus)) and task["beside"] == []
 
 
-# A chase of 8 MiB, 5.6 times slower beside three writers; 64 MB/s for each of these.
+# A chase of 8 MiB, four times slower beside three writers; 32 MB/s for each of these.
 BOARD_SYSTEM = f"""
 platform = "{BOARD}"
 [regulation]
 policy = "memguard"
 period = "1 ms"
 share = "explicit"
-""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{rate} kB/s"\n' for i, rate in enumerate([896000, 64000, 64000, 64000])) + """
+""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{rate} kB/s"\n' for i, rate in enumerate([896000, 32000, 32000, 32000])) + """
 [[task]]
 name = "chase"
 core = 0

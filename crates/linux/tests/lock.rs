@@ -136,6 +136,7 @@ impl Bench {
                 planned: BUDGET,
                 budget: BUDGET,
                 sample: SAMPLE,
+                tolerance: SAMPLE,
                 writes: None,
             }],
             cpus: u32::try_from(cpus().len()).expect("few CPUs"),

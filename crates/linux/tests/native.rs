@@ -52,7 +52,14 @@ fn the_cpu() -> u32 {
 fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
     Regulation {
         period_ns: PERIOD_NS,
-        cores: vec![CoreBudget { cpu: the_cpu(), planned: budget, budget, sample, writes: None }],
+        cores: vec![CoreBudget {
+            cpu: the_cpu(),
+            planned: budget,
+            budget,
+            sample,
+            tolerance: sample,
+            writes: None,
+        }],
         cpus: u32::try_from(machine::online_cpus().expect("sysfs").len()).expect("few CPUs"),
         event: Event::find("page-faults", "").expect("it is known"),
         binds_fifo: false,

@@ -76,6 +76,7 @@ impl Bench {
                 planned: 1 << 20,
                 budget: 1 << 20,
                 sample: 1 << 17,
+                tolerance: 0,
                 writes: None,
             }],
             cpus: u32::try_from(cpus().len()).expect("few CPUs"),

@@ -90,8 +90,8 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
         ));
         if stall.jobs.is_some() {
             out.push(format!(
-                "jobs: there is no best effort, so the others make no more accesses than their \
-                    jobs, {} each, where that is less",
+                "jobs: there is no best effort, so cores with tasks make no more accesses than \
+                    their jobs, {} each, where that is less",
                 ns(c.any_ps)
             ));
         }

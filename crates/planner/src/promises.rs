@@ -8,7 +8,9 @@
 //! Does not cover: what hardware is (prices of its memory are one promise, `memory`); preemption
 //! and context switches, which no bound charges (plan.assumptions).
 
-use solocore_model::plan::{LevelsPlan, Plan, PlanTask, Promise, Subject, VcpusPlan, WindowsPlan};
+use solocore_model::plan::{
+    LevelsPlan, Plan, PlanTask, Promise, Scheme, Subject, VcpusPlan, WindowsPlan,
+};
 use solocore_model::system::{Criticality, Model, Policy, Scheme as SystemScheme};
 use solocore_model::time_table::Stage;
 use solocore_model::{System, Time};
@@ -19,7 +21,7 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Promise> {
     if plan.tasks.iter().all(|t| !bounded(t)) {
         return Vec::new();
     }
-    list.tasks(system).shares().scheme().budgets().machine().made
+    list.tasks(system).shares().scheme().budgets().others().machine().made
 }
 
 /// Has it a bound that can be broken?
@@ -223,12 +225,35 @@ impl List<'_> {
         for core in &plan.cores {
             let resource = format!("core {}", core.id);
             if let Some(budget) = core.budget_accesses {
-                let what = format!("it makes at most {budget} accesses in each {period}");
+                let beyond = match plan.regulation.skid {
+                    0 => String::new(),
+                    skid => format!(", and {skid} beyond it until it is stopped"),
+                };
+                let what = format!("it makes at most {budget} accesses in each {period}{beyond}");
                 self.add(Subject::Budget, &resource, self.all(), what);
             }
             if let Some(writes) = core.write_budget_accesses {
                 let what = format!("at most {writes} of its accesses in each {period} are writes");
                 self.add(Subject::WriteBudget, &resource, self.all(), what);
+            }
+        }
+        self
+    }
+
+    /// Without best effort, bounds count on the accesses of the other cores' jobs, and on nobody
+    /// else's there (`budgets::with_known_rivals`).
+    fn others(mut self) -> Self {
+        let plan = self.plan;
+        let best_effort = plan.tasks.iter().any(PlanTask::best_effort);
+        if !matches!(plan.scheme, Scheme::Budgets) || plan.model == Model::Sce || best_effort {
+            return self;
+        }
+        for core in &plan.cores {
+            let has_tasks = plan.tasks.iter().any(|t| t.core == core.id);
+            if has_tasks || core.budget_accesses.is_none() {
+                let elsewhere = self.names(|t| t.core != core.id);
+                let what = "nothing but the plan's tasks makes accesses there".to_owned();
+                self.add(Subject::Others, &format!("core {}", core.id), elsewhere, what);
             }
         }
         self

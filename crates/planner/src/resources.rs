@@ -22,6 +22,8 @@ pub struct Resources {
     pub budgets: Option<Vec<u64>>,
     /// Of these, by core, so many are for writes; `None`: one budget for both kinds.
     pub write_budgets: Vec<Option<u64>>,
+    /// A core makes at most so many accesses beyond its budget, until it is stopped.
+    pub skid: u64,
     /// Budgets differ between cores.
     pub explicit: bool,
     /// The papers' bound with carry-in.
@@ -77,6 +79,7 @@ impl Resources {
             regulation,
             budgets: None,
             write_budgets: vec![None; cores as usize],
+            skid: system.regulation.skid,
             explicit: system.regulation.share() == Share::Explicit,
             carry_in: system.regulation.carries_in(),
             model,
@@ -179,13 +182,19 @@ impl Resources {
         self.stalls = (0..).zip(&self.costs).map(stall).collect();
     }
 
-    /// The budgets of the cores that share a channel with this one; the I/O core's is what its
-    /// devices are paced to.
+    /// What a core makes in a period at most: its budget, and what comes until it is stopped;
+    /// `None` without budgets.
+    pub fn most_in_period(&self, core: u32) -> Option<Budget> {
+        self.budgets.as_ref().map(|_| with_skid(self.budget(core), self.skid))
+    }
+
+    /// What the cores that share a channel with this one make in a period: their budgets, and what
+    /// comes until they are stopped; the I/O core's is what its devices are paced to.
     fn rival_budgets(&self, core: u32) -> Vec<Budget> {
         let rivals = self.rivals(core);
         let of = |other: &u32| match &self.io {
             Some((io, _)) if io == other => Budget::Together(self.paced()),
-            _ => self.budget(*other),
+            _ => with_skid(self.budget(*other), self.skid),
         };
         let everywhere = self.io.iter().filter(|(io, _)| *io != core && !rivals.contains(io));
         rivals.iter().chain(everywhere.map(|(io, _)| io)).map(of).collect()
@@ -368,6 +377,16 @@ fn explicit_budgets(system: &System, resources: &Resources) -> Result<Vec<u64>, 
             budget => Ok(budget.unwrap_or(each)),
         })
         .collect()
+}
+
+/// A budget, and so many accesses of each kind more.
+const fn with_skid(budget: Budget, skid: u64) -> Budget {
+    match budget {
+        Budget::Together(all) => Budget::Together(all.saturating_add(skid)),
+        Budget::Apart { reads, writes } => {
+            Budget::Apart { reads: reads.saturating_add(skid), writes: writes.saturating_add(skid) }
+        }
+    }
 }
 
 /// Pages that a part of the shared cache, `part.0` of `part.1`, can hold for certain. Where the

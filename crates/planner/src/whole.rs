@@ -51,6 +51,7 @@ pub fn whole(
             carry_in: resources.carry_in,
             active_cores: resources.cores,
             lock_budget_accesses: None,
+            skid: system.regulation.skid,
         },
         platform: resources.platform.clone(),
         certificate: None,

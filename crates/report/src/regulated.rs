@@ -32,12 +32,12 @@ pub fn part(r: &RunRegulation, duration_ns: u64) -> Markup {
 pub fn contradictions(r: &RunRegulation, lines: &mut Vec<String>) {
     for core in r.cores.iter().filter(|c| c.periods_over_budget > 0) {
         lines.push(format!(
-            "CPU {}: {} of {} had more than the budget of {} and one sample of {} (at most {})",
+            "CPU {}: {} of {} had more than the budget of {} and {} (at most {})",
             core.cpu,
             format::count(core.periods_over_budget),
             format::plural(core.periods, "period"),
             format::count(core.budget),
-            format::count(core.sample),
+            format::count(core.tolerance),
             format::count(core.max_accesses_per_period)
         ));
     }

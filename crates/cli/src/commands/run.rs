@@ -124,6 +124,7 @@ fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
             RunSharing::Proportional => Sharing::Proportional,
         },
         max_hold_ns: args.max_hold.ns_ceil(),
+        skid: plan.regulation.skid,
     };
     let online = machine::online_cpus()?;
     Regulation::new(plan, &options, &online)

@@ -177,6 +177,27 @@ impl Confinement {
 }
 
 impl Part for Confinement {
+    /// Others are kept off cores of analysed tasks, where there is another core for them.
+    fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        let mine = promise.subject == Subject::Others
+            && promise.core().is_some_and(|core| self.layout.hard.contains(&core))
+            && self.layout.confiner().is_some();
+        let bound = self.confiner.as_ref().map_or(0, |c| c.confined.bound.len());
+        mine.then(|| match bound {
+            0 => Answer::kept(
+                promise,
+                "confinement",
+                true,
+                "other programs are kept off it; kernel threads of the CPU stay",
+            ),
+            n => Answer::open(
+                promise,
+                true,
+                format!("{n} threads are bound to cores of analysed tasks; bind them elsewhere"),
+            ),
+        })
+    }
+
     fn preview(&self, preview: &mut Preview) {
         preview.isolation().confine = self.layout.confiner().map(|mut confiner| {
             confiner.preview();

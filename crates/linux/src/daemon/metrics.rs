@@ -30,7 +30,7 @@ const OF_CORES: &[Metric<RunCore>] = &[
     (
         "periods_over_budget_total",
         "counter",
-        "Periods with more accesses than budget and one sample.",
+        "Periods with more accesses than budget and tolerance.",
         |c| c.periods_over_budget as f64,
     ),
     ("periods_skipped_total", "counter", "Periods whose start was never seen.", |c| {

@@ -172,6 +172,7 @@ impl Daemon {
         self.clean_up()?;
         let status = Status::open(self.metrics)?;
         self.start()?;
+        self.parts.iter_mut().for_each(|part| part.begun());
         // Some parts know only now.
         self.promised = self.answers();
         self.check_promises(&self.promised)?;

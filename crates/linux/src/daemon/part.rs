@@ -37,6 +37,10 @@ pub trait Part {
     /// What the machine refuses; then nothing of it is left behind.
     fn start(&mut self) -> Result<(), LinuxError>;
 
+    /// All parts have started, and the plan's tasks are about to be released: what they are promised
+    /// counts from now on.
+    fn begun(&mut self) {}
+
     /// Called each round: does it still work, and has anything happened?
     ///
     /// # Errors

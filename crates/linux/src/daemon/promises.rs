@@ -65,6 +65,11 @@ fn of_nobody(plan: &Plan, promise: &Promise) -> Answer {
             open("this run regulates no accesses")
         }
         Subject::Jobs => open("nobody signals its jobs; start it with --start"),
+        Subject::Others => open(
+            "other programs may run there; leave a core without analysed tasks and drop \
+                --no-confine, or plan with a best-effort task (criticality = \"D\"): then bounds \
+                count on budgets alone",
+        ),
         Subject::Ways => open("nobody divides the shared cache; --resctrl does, where the CPU can"),
         Subject::Banks => open(
             "nobody places pages in banks; start its programs with `solocore exec --colors` and \

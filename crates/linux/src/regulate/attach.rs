@@ -85,8 +85,7 @@ pub(crate) fn fill_cores(object: &Object, regulation: &Regulation) -> Result<(),
     let cores = map(object, "cores")?;
     for core in &regulation.cores {
         let value = shared::core(
-            core.budget,
-            core.sample,
+            (core.budget, core.sample, core.tolerance),
             regulation.flags(),
             core.writes.map(|w| (w.write_budget, w.write_sample)),
         );

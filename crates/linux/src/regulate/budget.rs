@@ -46,6 +46,9 @@ pub struct Options {
     pub count_writes: bool,
     /// Enforce the plan's write budgets?
     pub write_budgets: bool,
+    /// The plan's skid: a core is stopped at its budget or so many accesses later; 0: at its budget
+    /// or up to a sample before.
+    pub skid: u64,
 }
 
 impl Options {
@@ -61,6 +64,7 @@ impl Options {
             write_event: None,
             count_writes: false,
             write_budgets: true,
+            skid: 0,
         }
     }
 }
@@ -83,10 +87,13 @@ pub struct CoreBudget {
     pub cpu: u32,
     /// Accesses per period of the plan.
     pub planned: u64,
-    /// The same, rounded down to whole samples: what is enforced.
+    /// What is enforced, in whole samples: rounded down, or with a skid rounded up and one more, as
+    /// a core is stopped up to a sample before.
     pub budget: u64,
     /// Accesses per interrupt.
     pub sample: u64,
+    /// A period with so many beyond the budget is not counted as one over it.
+    pub tolerance: u64,
     /// Writes, where they are counted apart; the fields above are for reads then.
     #[serde(flatten)]
     pub writes: Option<WriteBudget>,
@@ -111,6 +118,7 @@ impl CoreBudget {
             planned: self.planned,
             budget: self.budget,
             sample: self.sample,
+            tolerance: self.tolerance,
             periods: counts.periods,
             throttled_periods: counts.throttled_periods,
             throttled_ns: counts.throttled_ns,
@@ -136,9 +144,13 @@ pub(super) fn core_budget(
 ) -> Result<CoreBudget, LinuxError> {
     let least = options.event.least_sample();
     if planned > MOST_ACCESSES {
-        return Ok(CoreBudget { cpu, planned, budget: UNLIMITED, sample: 1 << 20, writes: None });
+        let (budget, sample) = (UNLIMITED, 1 << 20);
+        return Ok(CoreBudget { cpu, planned, budget, sample, tolerance: sample, writes: None });
     }
-    let sample = options.sample.unwrap_or_else(|| choose_sample(planned).max(least));
+    // With a skid, half of it is for the two samples that an overflow may come late.
+    let most = if options.skid > 0 { (options.skid / 4).max(1) } else { u64::MAX };
+    let chosen = || choose_sample(planned).min(most).max(least);
+    let sample = options.sample.unwrap_or_else(chosen);
     if sample < least {
         return Err(LinuxError::Input(format!(
             "--sample {sample} is below the {least} that the event {} allows; give more",
@@ -151,7 +163,22 @@ pub(super) fn core_budget(
                 ({sample}); lengthen the period or give the core more bandwidth"
         )));
     }
-    Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample, writes: None })
+    let of =
+        |budget, tolerance| CoreBudget { cpu, planned, budget, sample, tolerance, writes: None };
+    if options.skid == 0 {
+        return Ok(of(planned / sample * sample, sample));
+    }
+    let budget = planned.next_multiple_of(sample).saturating_add(sample);
+    let most = planned.saturating_add(options.skid);
+    if budget > most {
+        return Err(LinuxError::Input(format!(
+            "core {cpu}: two samples of {sample} accesses are more than the plan's skid of {}; give \
+                a lower --sample, or plan with [regulation] skid = {} or more",
+            options.skid,
+            4 * sample
+        )));
+    }
+    Ok(of(budget, most - budget))
 }
 
 /// The event for writes, where they are to be counted.

@@ -6,10 +6,10 @@ use zerocopy::FromZeros;
 pub(crate) use crate::contract::run_settings as Settings;
 pub use crate::contract::{SC_MAX_CPUS as MAX_CPUS, SC_UNLIMITED as UNLIMITED};
 
-/// The loader's part of a CPU; the rest is zero. `writes`: their reservation and sample.
+/// The loader's part of a CPU; the rest is zero. `accesses`: reservation, sample and tolerance;
+/// `writes`: their reservation and sample.
 pub(crate) fn core(
-    reservation: u64,
-    sample: u64,
+    (reservation, sample, tolerance): (u64, u64, u64),
     flags: u32,
     writes: Option<(u64, u64)>,
 ) -> run_core {
@@ -17,6 +17,7 @@ pub(crate) fn core(
     run_core {
         reservation,
         sample,
+        tolerance,
         flags,
         write_reservation,
         write_sample,
@@ -37,7 +38,7 @@ pub struct Counts {
     pub accesses: u64,
     /// Most accesses in one period.
     pub max_accesses_per_period: u64,
-    /// Periods with more accesses than the budget and one sample.
+    /// Periods with more accesses than budget and tolerance.
     pub periods_over_budget: u64,
     /// Periods whose start was never seen because the timer came too late; their budgets were lost,
     /// not saved.
@@ -100,12 +101,12 @@ mod tests {
 
     #[test]
     fn counts_are_where_they_are_read() {
-        assert_eq!(Counts::of(&core(100, 12, 4, None)).writes, None);
+        assert_eq!(Counts::of(&core((100, 12, 12), 4, None)).writes, None);
         assert_eq!(
-            Counts::of(&core(100, 12, 4, Some((50, 7)))).writes,
+            Counts::of(&core((100, 12, 12), 4, Some((50, 7)))).writes,
             Some(WriteCounts::default())
         );
-        let counts = Counts::of(&run_core { most: 7, started: 1, ..core(100, 12, 4, None) });
+        let counts = Counts::of(&run_core { most: 7, started: 1, ..core((100, 12, 12), 4, None) });
         assert_eq!(counts.max_accesses_per_period, 7);
         assert!(counts.started);
         assert_eq!(Counts::of(&contract::read(&[])), Counts::default());

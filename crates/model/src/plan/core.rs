@@ -67,4 +67,13 @@ pub struct PlanRegulation {
     /// real-time while somebody holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_budget_accesses: Option<u64>,
+    /// Policy `memguard`: accesses that a core makes at most beyond its budget until it is stopped,
+    /// and before which it is not stopped earlier than at its budget; 0: not bounded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skid: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }

@@ -25,6 +25,8 @@ pub enum Subject {
     SoftBudget,
     /// Begin and end of each job are signalled.
     Jobs,
+    /// Nothing but the plan's tasks makes accesses on a core.
+    Others,
     /// Nobody else uses these ways of the shared cache.
     Ways,
     /// Nobody else uses these DRAM banks.
@@ -106,6 +108,7 @@ impl Subject {
             Self::WriteBudget => "write-budget",
             Self::SoftBudget => "soft-budget",
             Self::Jobs => "jobs",
+            Self::Others => "others",
             Self::Ways => "ways",
             Self::Banks => "banks",
             Self::LockedPages => "locked-pages",

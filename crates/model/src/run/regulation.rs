@@ -58,6 +58,10 @@ pub struct RunCore {
     pub budget: u64,
     /// Accesses per interrupt.
     pub sample: u64,
+    /// A period with so many accesses beyond the budget is not counted as one over it: the plan's
+    /// skid, where it has one.
+    #[serde(default)]
+    pub tolerance: u64,
     /// Periods that ended.
     pub periods: u64,
     /// Periods in which it was throttled.
@@ -70,7 +74,7 @@ pub struct RunCore {
     pub accesses: u64,
     /// Most accesses in one period.
     pub max_accesses_per_period: u64,
-    /// Periods with more than budget and one sample.
+    /// Periods with more than budget and tolerance.
     pub periods_over_budget: u64,
     /// Periods whose start was never seen because the timer came too late.
     pub periods_skipped: u64,

@@ -82,6 +82,9 @@ impl Model {
     }
 }
 
+/// More than any core makes in the time that stopping takes.
+const MOST_SKID: u64 = 1_000_000;
+
 /// `[regulation]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -111,6 +114,10 @@ pub struct Regulation {
     /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while
     /// somebody holds the lock.
     pub lock_bandwidth: Option<Bandwidth>,
+    /// Policy `memguard`: a core is stopped when it has used its budget up, or at most so many
+    /// accesses later: samples of the counter, accesses under way, and what the kernel does on a
+    /// stopped core. Others are charged for them.
+    pub skid: u64,
 }
 
 impl Regulation {
@@ -151,6 +158,7 @@ impl Default for Regulation {
             objective: None,
             slowdown_permille: None,
             lock_bandwidth: None,
+            skid: 0,
         }
     }
 }
@@ -185,6 +193,25 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
             "[regulation] lock_bandwidth needs policy = \"bwlock\"; set that, or remove it"
                 .to_owned(),
         );
+    }
+    if regulation.skid > 0 && regulation.policy != Policy::Memguard {
+        return Err(
+            "[regulation] skid is for budgets of policy = \"memguard\"; set that, or remove \
+            it"
+            .to_owned(),
+        );
+    }
+    if regulation.skid > 0 && regulation.model() == Model::Sce {
+        return Err("[regulation] skid needs model = \"sound\", as eq. (1) has no place for it; \
+            remove model and carry_in, or skid"
+            .to_owned());
+    }
+    if regulation.skid > MOST_SKID {
+        return Err(format!(
+            "[regulation] skid = {} is more than a core can make before it is stopped; a few \
+                hundred are usual",
+            regulation.skid
+        ));
     }
     if regulation.policy == Policy::Dynamic && regulation.share() == Share::Explicit {
         return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \
@@ -322,6 +349,13 @@ pub(super) fn check_core(
         return Err(format!(
             "core {} states a bandwidth, which needs [regulation] share = \"explicit\"; set that, \
                 or remove the bandwidth",
+            core.id
+        ));
+    }
+    if core.write_bandwidth.is_some() && regulation.skid > 0 {
+        return Err(format!(
+            "core {} states a write_bandwidth, beside which [regulation] skid has no meaning yet; \
+                remove one of the two",
             core.id
         ));
     }

@@ -126,8 +126,10 @@ fn with_optimal_shares(
     plan
 }
 
-/// Where there is no best effort, the other cores make no more accesses than their jobs do. That
-/// holds if all of them end by their deadlines; if one may not, everything stays as it was.
+/// Where there is no best effort, the other cores make no more accesses than their jobs do (a
+/// promise, `Subject::Others`). That holds if all of them end by their deadlines; if one may not,
+/// everything stays as it was. A core without tasks is where other programs run: it counts with its
+/// budget in each period, as if that were a job.
 fn with_known_rivals(
     cores: Vec<CorePlan>,
     placement: &[u32],
@@ -153,7 +155,14 @@ fn with_known_rivals(
                     .saturating_mul(costs.any_ps),
             })
         };
-        (0..work.len()).collect::<Vec<_>>().iter().filter_map(of).collect()
+        let period_ps = resources.regulation.period_ps;
+        let idle = rivals.iter().filter(|rival| !placement.contains(rival));
+        let of_idle = |&rival: &u32| {
+            let cost_ps = resources.most_in_period(rival)?.cost_ps(costs);
+            Some(Job { period_ps, reach_ps: period_ps, cost_ps })
+        };
+        let of_tasks = (0..work.len()).collect::<Vec<_>>();
+        of_tasks.iter().filter_map(of).chain(idle.filter_map(of_idle)).collect()
     });
     let again: Vec<CorePlan> = cores.iter().map(|core| core.again(work, &known)).collect();
     if again.iter().all(CorePlan::schedulable) { (again, known) } else { (cores, resources) }

@@ -67,6 +67,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
             carry_in: system.regulation.carries_in(),
             active_cores: system.active_cores(),
             lock_budget_accesses: None,
+            skid: system.regulation.skid,
         },
         platform: system.platform.clone(),
         certificate: None,

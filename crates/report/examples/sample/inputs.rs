@@ -121,6 +121,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             carry_in: true,
             active_cores: 8,
             lock_budget_accesses: None,
+            skid: 0,
         },
         platform,
         certificate: None,

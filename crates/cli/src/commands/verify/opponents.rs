@@ -36,14 +36,16 @@ impl Opponents {
         };
         for core in plan.cores.iter().map(|c| c.id).filter(|&c| c != task.core) {
             let there = || plan.tasks.iter().filter(move |t| t.core == core);
-            if args.everywhere || !there().any(|t| counts_on(plan, task, t)) {
+            let counted =
+                there().any(|t| counts_on(plan, task, t)) || is_kept_free(plan, task, core);
+            if args.everywhere || !counted {
                 all.enemies.extend(online.contains(&core).then_some(core));
                 continue;
             }
             let (run, silent): (Vec<_>, Vec<_>) = there().partition(|t| has_command(args, t));
             all.untested.push(format!(
-                "enemies on core {core} beside {}: its bound counts on the demand of the tasks \
-                    there, which ran as planned (--everywhere tries it)",
+                "enemies on core {core} beside {}: its bound counts on what the plan's tasks there \
+                    demand, which ran as planned (--everywhere tries it)",
                 task.name
             ));
             all.untested.extend(silent.iter().map(|t| {
@@ -58,6 +60,13 @@ impl Opponents {
         all.left_out = plan.tasks.iter().filter(|t| !runs(t)).map(|t| t.name.clone()).collect();
         all
     }
+}
+
+/// Does the bound of a task rest on nobody but the plan's tasks running on a core?
+fn is_kept_free(plan: &Plan, task: &PlanTask, core: u32) -> bool {
+    plan.promises.iter().any(|p| {
+        p.subject == Subject::Others && p.core() == Some(core) && p.bound_of.contains(&task.name)
+    })
 }
 
 /// Is there anything to start?

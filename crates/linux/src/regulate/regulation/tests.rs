@@ -141,4 +141,12 @@ fn a_budget_below_one_sample_is_refused() {
 #[test]
 fn a_budget_beyond_what_is_countable_is_no_limit() {
     assert_eq!(core_budget(0, 1 << 40, &options("page-faults")).unwrap().budget, UNLIMITED);
+    // With a skid no core is stopped before its budget, nor later than the plan bears.
+    for (planned, skid) in [(1000, 500), (1000, 400), (14_000, 500), (437, 600), (100_000, 9000)] {
+        let b = core_budget(0, planned, &Options { skid, ..options("r412e") }).unwrap();
+        assert!(b.budget - b.sample >= planned, "{b:?}");
+        assert_eq!(b.budget + b.tolerance, planned + skid, "{b:?}");
+    }
+    let error = core_budget(0, 1000, &Options { skid: 150, ..options("r412e") }).unwrap_err();
+    assert!(matches!(&error, LinuxError::Input(t) if t.contains("skid = 400")), "{error:?}");
 }
