@@ -353,7 +353,9 @@ def test_impossible_plan(solocore, case):
 def planned_profile(solocore, compile_c):
     """p.json with its trace, and plan.json that refers to it."""
     assert solocore(*PROFILE, compile_c(COLD)).code == 0
-    solocore.plan('platform = "p4080"\n[[task]]\nname = "a"\nperiod = "1 s"\nprofile = "p.json"\n')
+    plan = solocore.plan('platform = "p4080"\n[[task]]\nname = "a"\nperiod = "1 s"\nprofile = "p.json"\n')
+    # What is printed refers to the files; what -o writes carries them.
+    solocore.write("plan.json", json.dumps(plan))
     return {"p.json", "p.json.trace", "system.toml", "plan.json"}
 
 

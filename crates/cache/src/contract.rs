@@ -4,23 +4,87 @@
 use crate::hierarchy::Summary;
 use serde::{Deserialize, Serialize};
 use solocore_model::Platform;
+use solocore_model::profile::InputFile;
 use std::path::PathBuf;
 
 /// Stack size to give QEMU (`-s`): an odd size by which the plugin finds the stack among the
 /// mappings.
 pub const STACK_BYTES: u64 = 8 * 1024 * 1024 + 17 * 4096;
 
+/// Instructions between two reports of a process's progress.
+pub const PROGRESS_INSTRUCTIONS: u64 = 1 << 24;
+
 /// Read by the plugin at start.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Config {
     /// Whose caches to model.
     pub platform: Platform,
-    /// Where to write [`Raw`].
-    pub output: PathBuf,
-    /// Where to write the trace; `None` records none.
-    pub trace: Option<PathBuf>,
-    /// Most accesses to record.
+    /// Directory of all files of the run.
+    pub dir: PathBuf,
+    /// Most accesses that a process records.
     pub trace_limit: u64,
+    /// The plugin itself, for programs that replace the first.
+    pub plugin: PathBuf,
+    /// The program: what it is replaced by must be for the same instruction set.
+    pub program: PathBuf,
+    /// Where the emulator finds the libraries of a foreign program.
+    pub sysroot: Option<PathBuf>,
+}
+
+impl Config {
+    /// The file of a part by its kind. A part is a process's program from its start to its end, or
+    /// to where another replaces it; parts count from 0 in the order in which they start.
+    #[must_use]
+    pub fn file(&self, kind: PartFile, part: u32) -> PathBuf {
+        let name = match kind {
+            PartFile::Started => "started",
+            PartFile::Raw => "raw",
+            PartFile::Trace => "trace",
+            PartFile::Progress => "progress",
+        };
+        self.dir.join(format!("{name}-{part}"))
+    }
+
+    /// Where the plugin writes why it could not write.
+    #[must_use]
+    pub fn error(&self) -> PathBuf {
+        self.dir.join("error")
+    }
+}
+
+/// A file of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartFile {
+    /// [`Started`]; there from the start on.
+    Started,
+    /// [`Raw`]; there when the part ended.
+    Raw,
+    /// The accesses.
+    Trace,
+    /// Instructions and references so far, two little-endian numbers of 64 bits.
+    Progress,
+}
+
+/// Written when a part starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Process.
+    pub pid: u32,
+    /// The part that this one was forked from, or replaced; `None` for the first.
+    pub from: Option<u32>,
+    /// It was forked, and did not replace the other.
+    pub forked: bool,
+    /// Monotonic clock, ns.
+    pub at_ns: u64,
+}
+
+/// A file that the program looked at.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Looked {
+    /// What was there.
+    pub file: InputFile,
+    /// Monotonic clock, ns.
+    pub at_ns: u64,
 }
 
 /// A memory region of the program.
@@ -77,7 +141,7 @@ pub struct Raw {
     pub threads: u32,
     /// Child processes.
     pub children: u32,
-    /// Program that replaced this one.
+    /// Program that replaced this one and could not be followed.
     pub exec: Option<String>,
     /// Accesses recorded.
     pub trace_records: u64,
@@ -87,4 +151,20 @@ pub struct Raw {
     pub trace_truncated: bool,
     /// Why the trace could not be written whole.
     pub trace_error: Option<String>,
+    /// Its start.
+    pub started: Started,
+    /// Monotonic clock at its end, ns.
+    pub ended_ns: u64,
+    /// Instructions that it executed while a child of it lived.
+    pub beside_children: u64,
+    /// System calls that it made while a child of it lived: at each another may run.
+    pub calls_beside_children: u64,
+    /// Files that it looked at.
+    pub looked: Vec<Looked>,
+    /// Paths that it wrote itself before it looked, and when.
+    pub owned: Vec<(PathBuf, u64)>,
+    /// What it asked that no file tells.
+    pub not_covered: Vec<String>,
+    /// Why the list of files is not whole.
+    pub not_whole: Option<String>,
 }

@@ -15,6 +15,7 @@
 pub mod contract;
 mod hierarchy;
 mod l1;
+pub mod look;
 mod lru;
 pub mod private;
 mod sets;

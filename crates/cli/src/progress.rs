@@ -1,9 +1,12 @@
 //! Progress on stderr and Ctrl-C.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use solocore_profile::Seen;
+use std::cell::Cell;
 use std::io::IsTerminal;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -19,6 +22,31 @@ pub fn handle_signals() {
 /// Was the user's patience at an end?
 pub fn stopped() -> bool {
     STOP.load(SeqCst)
+}
+
+/// Says how far a profiled program is: a plain line after 1, 2, 4, ... seconds, then each minute.
+#[derive(Default)]
+pub struct Steps {
+    next: Cell<Duration>,
+}
+
+impl Steps {
+    /// Says it, if it is time to.
+    pub fn say(&self, seen: Seen) {
+        const FIRST: Duration = Duration::from_secs(1);
+        const LONGEST: Duration = Duration::from_secs(60);
+        let next = self.next.get().max(FIRST);
+        if seen.time < next || stopped() {
+            return;
+        }
+        self.next.set(next + next.min(LONGEST));
+        eprintln!(
+            "  {} s, {} million instructions, {} million references",
+            seen.time.as_secs(),
+            seen.instructions / 1_000_000,
+            seen.references / 1_000_000
+        );
+    }
 }
 
 /// Says what is being done: one line, or a bar on a terminal.

@@ -56,10 +56,7 @@ impl Demand {
         let all = self.misses(k);
         match self {
             Self::Given { .. } | Self::Curve(_) => (all, all),
-            Self::Profiled { profile, .. } => {
-                let left = profile.pages.get(k..).unwrap_or(&[]);
-                (left.iter().map(|p| p.llc_reads).sum(), left.iter().map(|p| p.llc_writes).sum())
-            }
+            Self::Profiled { profile, .. } => profile.kinds(k),
         }
     }
 

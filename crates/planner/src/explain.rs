@@ -318,12 +318,9 @@ pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
     }
     if profile.children > 0 {
         warn(format!(
-            "{} child processes, whose memory use is not in the profile",
-            profile.children
+            "{} child processes, which are taken to share core {} and to run one after the other",
+            profile.children, t.core
         ));
-    }
-    if let Some(other) = &profile.exec {
-        warn(format!("replaced itself by {other}, where the profile ends"));
     }
     if profile.trace.as_ref().is_some_and(|trace| trace.truncated) {
         warn(

@@ -57,6 +57,7 @@ pub fn whole(
         certificate: None,
         repair: Vec::new(),
         what_if: None,
+        carried: std::collections::BTreeMap::new(),
         scheme: Scheme::Budgets,
     }
 }

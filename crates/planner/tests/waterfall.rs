@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use solocore_model::plan::waterfall::{Cause, whole_ns};
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::profile::{
-    BandwidthSeries, FORMAT, PageName, PageProfile, Profile, WorkingSet,
+    BandwidthSeries, FORMAT, Origin, PageName, PageProfile, Profile, WorkingSet,
 };
 use solocore_model::system::{Demand as Stated, System};
 use solocore_planner::Demand;
@@ -46,6 +46,7 @@ fn profile(pages: u64, each: u64, system: &System) -> Profile {
         functions: Vec::new(),
         bandwidth: BandwidthSeries::default(),
         trace: None,
+        origin: Origin::default(),
     }
 }
 

@@ -32,6 +32,13 @@ impl FrameTable {
         }
     }
 
+    /// No page has been touched yet; regions stay.
+    pub fn start_over(&mut self) {
+        self.front.fill((u64::MAX, 0));
+        self.map.clear();
+        self.names.clear();
+    }
+
     /// Pages `first` to `last` are unmapped: their next touch is a first one.
     pub fn forget(&mut self, first: u64, last: u64) {
         if last - first < self.map.len() as u64 {

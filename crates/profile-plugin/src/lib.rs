@@ -2,90 +2,47 @@
 //! cache model of `solocore-cache`; at exit the counts are written for `solocore-profile` to read.
 //!
 //! Rule: a first-level hit is handled by the thread alone (a compare and an add). Everything else
-//! takes one lock. The guest's system calls tell which memory region an address belongs to.
+//! takes one lock. The guest's system calls tell which memory region an address belongs to, and which
+//! files it looks at. A forked child, and a program that replaces the first, go on in a part of their
+//! own (`processes`).
 //! Not covered: memory that the kernel writes for the guest (`read` into a buffer), and page-table
 //! walks.
 
+mod calls;
+mod clock;
+mod files;
 mod frames;
+mod guest;
+mod part;
+mod processes;
+mod program;
 mod qemu;
 mod recorder;
 mod regions;
 mod results;
+mod state;
 mod syscalls;
 
+use files::{Files, How};
 use frames::FrameTable;
+use guest::Target;
+use part::Part;
 use qemu::{CB_NO_REGS, Id, Info, Insn, MEM_RW, Tb};
 use recorder::Recorder;
 use rustc_hash::FxHashMap;
-use solocore_cache::contract::Config;
-use solocore_cache::{Geometry, Private, Shared};
+use solocore_cache::contract::{Config, PROGRESS_INSTRUCTIONS, PartFile};
+use solocore_cache::{Geometry, Shared};
+use state::{Code, GLOBAL, Gate, Global, MANY, THREADS, Thread, global, thread};
 use std::cell::UnsafeCell;
+use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock};
-use syscalls::Call;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// QEMU refuses a plugin that does not say which interface it was made for.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 1;
-
-const MAX_THREADS: usize = 4096;
-static THREADS: [AtomicPtr<Thread>; MAX_THREADS] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_THREADS];
-static GLOBAL: OnceLock<Gate> = OnceLock::new();
-/// Set before the second thread starts: from then on the gate is locked.
-static MANY: AtomicBool = AtomicBool::new(false);
-/// Cleared in forked children: their memory is a copy and their counts would be lies.
-static ACTIVE: AtomicBool = AtomicBool::new(true);
-
-/// The shared state. While the program has one thread, the lock (a third of the cost of a miss) is
-/// left alone.
-struct Gate {
-    lock: Mutex<()>,
-    global: UnsafeCell<Global>,
-}
-
-// SAFETY: the cell is reached only through `global`, by the only thread or with the lock held.
-unsafe impl Sync for Gate {}
-
-/// Access to the shared state.
-struct Guard {
-    global: &'static mut Global,
-    _lock: Option<MutexGuard<'static, ()>>,
-}
-
-impl std::ops::Deref for Guard {
-    type Target = Global;
-
-    fn deref(&self) -> &Global {
-        self.global
-    }
-}
-
-impl std::ops::DerefMut for Guard {
-    fn deref_mut(&mut self) -> &mut Global {
-        self.global
-    }
-}
-
-#[repr(C)]
-struct Thread {
-    line_shift: u32,
-    /// Bit of the access information that marks a store; 0: ask QEMU.
-    store_bit: u32,
-    last_fetch: u64,
-    private: Private,
-    unmaps_seen: usize,
-    pending: Option<Pending>,
-}
-
-/// A system call that was entered and has not returned.
-struct Pending {
-    call: Call,
-    args: [u64; 6],
-    file: Option<PathBuf>,
-}
 
 /// A translated block: its lines, and the instruction to blame for fetch misses.
 struct Block {
@@ -93,49 +50,6 @@ struct Block {
     last_line: u64,
     instructions: u64,
     code: *const Code,
-}
-
-/// An instruction.
-struct Code {
-    region: u32,
-    offset: u64,
-    accesses: AtomicU64,
-    misses: AtomicU64,
-}
-
-struct Global {
-    config: Config,
-    geometry: Geometry,
-    table: Option<[i64; 10]>,
-    shared: Shared,
-    frames: FrameTable,
-    recorder: Recorder,
-    code: FxHashMap<(u32, u64), &'static Code>,
-    guest_base: Option<u64>,
-    unmaps: Vec<(u64, u64)>,
-    threads: u32,
-    children: u32,
-}
-
-fn global() -> Option<Guard> {
-    if !ACTIVE.load(Relaxed) {
-        return None;
-    }
-    let gate = GLOBAL.get()?;
-    let lock = if MANY.load(Relaxed) { Some(gate.lock.lock().ok()?) } else { None };
-    // SAFETY: with one thread nobody else runs a callback, and no callback calls another while it
-    // holds a guard; with several the lock is held. `on_thread` sets MANY in the thread that
-    // creates the second one, before that one starts.
-    let global = unsafe { &mut *gate.global.get() };
-    Some(Guard { global, _lock: lock })
-}
-
-#[inline(always)]
-fn thread(vcpu: c_uint) -> Option<&'static mut Thread> {
-    let slot = THREADS.get(vcpu as usize)?;
-    // SAFETY: the pointer is null or a leaked box; QEMU runs the callbacks of one vCPU in one
-    // thread, and `finish` runs when QEMU has stopped all of them, so the reference is unique.
-    unsafe { slot.load(Relaxed).as_mut() }
 }
 
 /// A reference that is not a plain hit at the front of its set.
@@ -199,23 +113,14 @@ fn crosses_line(t: &mut Thread, info: u32, vaddr: u64, write: bool, code: *const
     }
 }
 
-/// Finds the bit of the access information that marks stores, so that the hot path need not call
-/// QEMU for it; 0 if it is not one bit.
-fn find_store_bit() -> u32 {
-    // SAFETY: a pure function of its argument.
-    let is_store = |info| unsafe { qemu::qemu_plugin_mem_is_store(info) };
-    let mut bits = (0..32).map(|b| 1u32 << b).filter(|&bit| is_store(bit));
-    match (is_store(0), bits.next(), bits.next()) {
-        (false, Some(bit), None) => bit,
-        _ => 0,
-    }
-}
-
 extern "C" fn on_block(vcpu: c_uint, user: *mut c_void) {
     let Some(t) = thread(vcpu) else { return };
     // SAFETY: `user` is the leaked `Block` that `on_translate` registered with this callback.
     let block = unsafe { &*user.cast::<Block>() };
     t.private.instructions += block.instructions;
+    if t.private.instructions >= t.next_report {
+        report(t);
+    }
     // Fetching on in the line at hand is not a new access.
     if block.first_line == t.last_fetch && block.last_line == t.last_fetch {
         return;
@@ -231,6 +136,20 @@ extern "C" fn on_block(vcpu: c_uint, user: *mut c_void) {
         }
         line += 1;
     }
+}
+
+/// Writes how far the process is.
+#[cold]
+fn report(t: &mut Thread) {
+    t.next_report = t.private.instructions + PROGRESS_INSTRUCTIONS;
+    if let Some(mut g) = global() {
+        g.report(PROGRESS_INSTRUCTIONS);
+    }
+}
+
+/// The files in the text of `/proc/self/maps`.
+fn mapped(maps: &str) -> HashSet<PathBuf> {
+    maps.lines().filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..]))).collect()
 }
 
 extern "C" fn on_translate(_: Id, tb: *mut Tb) {
@@ -257,6 +176,9 @@ extern "C" fn on_translate(_: Id, tb: *mut Tb) {
         g.guest_base = Some(base);
         if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
             g.frames.regions.load_maps(&maps, base, if base == 0 { 1 << 48 } else { 1 << 32 });
+            for path in mapped(&maps).difference(&g.emulators_own) {
+                g.files.look(path, How::Content);
+            }
         }
     }
     let mut first_code: *const Code = std::ptr::null();
@@ -300,123 +222,18 @@ extern "C" fn on_thread(_: Id, vcpu: c_uint) {
     g.threads += 1;
     let Some(slot) = THREADS.get(vcpu as usize) else { return };
     if slot.load(Relaxed).is_null() {
-        let thread = Thread {
-            line_shift: g.geometry.line_shift,
-            store_bit: find_store_bit(),
-            last_fetch: u64::MAX,
-            private: Private::new(&g.geometry),
-            unmaps_seen: g.unmaps.len(),
-            pending: None,
-        };
+        let thread = Thread::new(&g);
         slot.store(Box::into_raw(Box::new(thread)), Relaxed);
-    }
-}
-
-extern "C" fn on_syscall(
-    _: Id,
-    vcpu: c_uint,
-    number: i64,
-    a: u64,
-    b: u64,
-    c: u64,
-    d: u64,
-    e: u64,
-    f: u64,
-    _: u64,
-    _: u64,
-) {
-    let Some(t) = thread(vcpu) else { return };
-    let Some(mut guard) = global() else { return };
-    let g = &mut *guard;
-    let Some(call) = g.table.as_ref().and_then(|table| syscalls::identify(table, number)) else {
-        return;
-    };
-    let args = [a, b, c, d, e, f];
-    let mut file = None;
-    match call {
-        // MAP_ANONYMOUS is 0x20 on every target in the table.
-        Call::Mmap(_) if d & 0x20 == 0 => {
-            #[allow(clippy::cast_possible_truncation, reason = "descriptors are 32-bit")]
-            let fd = (e as u32).cast_signed();
-            file = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
-        }
-        Call::Execve | Call::Execveat => {
-            let path = if call == Call::Execve { a } else { b };
-            let name = g.guest_base.and_then(|base| read_string(base.wrapping_add(path)));
-            g.finish(t, Some(name.unwrap_or_else(|| "another program".to_owned())));
-        }
-        _ => {}
-    }
-    t.pending = Some(Pending { call, args, file });
-}
-
-extern "C" fn on_syscall_return(_: Id, vcpu: c_uint, _number: i64, ret: i64) {
-    let Some(t) = thread(vcpu) else { return };
-    let Some(pending) = t.pending.take() else { return };
-    let Some(mut guard) = global() else { return };
-    let g = &mut *guard;
-    let [a, b, c, d, _, f] = pending.args;
-    if (-4095..0).contains(&ret) {
-        return;
-    }
-    let ret = ret.cast_unsigned();
-    match pending.call {
-        Call::Mmap(unit) => {
-            g.retire(t, ret, b);
-            let writable = c & 2 != 0;
-            let anonymous = d & 0x20 != 0;
-            let file = pending.file.filter(|_| !anonymous).map(|path| (path, f.wrapping_mul(unit)));
-            g.frames.regions.map(ret, b.next_multiple_of(4096), writable, file);
-        }
-        Call::Munmap => {
-            g.retire(t, a, b);
-            g.frames.regions.unmap(a, a.saturating_add(b.next_multiple_of(4096)));
-        }
-        Call::Mremap => {
-            g.retire(t, a, b);
-            g.frames.regions.unmap(a, a.saturating_add(b.next_multiple_of(4096)));
-            g.frames.regions.map(ret, c.next_multiple_of(4096), true, None);
-        }
-        Call::Brk => g.frames.regions.set_break(ret),
-        Call::Fork if ret > 0 => g.children += 1,
-        // CLONE_VM without CLONE_VFORK makes a thread; QEMU treats every vfork as a fork.
-        Call::Clone if ret > 0 && (a & 0x100 == 0 || a & 0x4000 != 0) => g.children += 1,
-        _ => {}
     }
 }
 
 extern "C" fn on_exit(_: Id, _: *mut c_void) {
     let Some(mut g) = global() else { return };
-    let Some(t) = thread(0) else { return };
+    // In a forked child the first thread need not be number 0.
+    let some = THREADS.iter().map(|slot| slot.load(Relaxed)).find(|at| !at.is_null());
+    // SAFETY: a leaked box; QEMU has stopped every vCPU.
+    let Some(t) = some.and_then(|at| unsafe { at.as_mut() }) else { return };
     g.finish(t, None);
-}
-
-extern "C" fn in_forked_child() {
-    ACTIVE.store(false, Relaxed);
-}
-
-/// Reads a NUL-terminated string of this process without trusting the address.
-fn read_string(address: u64) -> Option<String> {
-    let mut bytes = Vec::new();
-    while bytes.len() < 4096 {
-        let at = address + bytes.len() as u64;
-        let mut chunk = [0u8; 256];
-        let want = 256 - (at % 256) as usize;
-        let local = libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: want };
-        let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: want };
-        // SAFETY: `local` is a valid buffer of `want` bytes; a bad remote address is an error
-        // return.
-        let got = unsafe {
-            libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
-        };
-        let got = usize::try_from(got).ok().filter(|&n| n > 0)?;
-        if let Some(end) = chunk[..got].iter().position(|&b| b == 0) {
-            bytes.extend_from_slice(&chunk[..end]);
-            break;
-        }
-        bytes.extend_from_slice(&chunk[..got]);
-    }
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// QEMU calls this when it has loaded the plugin. `argv` holds `config=PATH`.
@@ -444,13 +261,18 @@ pub unsafe extern "C" fn qemu_plugin_install(
             return 1;
         }
     }
-    // SAFETY: the callbacks match the declared types; `in_forked_child` only stores a flag.
+    // SAFETY: the callbacks match the declared types; those around a fork only lock, unlock and
+    // store a flag.
     unsafe {
-        libc::pthread_atfork(None, None, Some(in_forked_child));
+        libc::pthread_atfork(
+            Some(processes::before_fork),
+            Some(processes::in_parent),
+            Some(processes::in_child),
+        );
         qemu::qemu_plugin_register_vcpu_init_cb(id, on_thread);
         qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
-        qemu::qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
-        qemu::qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);
+        qemu::qemu_plugin_register_vcpu_syscall_cb(id, calls::on_syscall);
+        qemu::qemu_plugin_register_vcpu_syscall_ret_cb(id, calls::on_syscall_return);
         qemu::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
     }
     0
@@ -461,10 +283,15 @@ fn set_up(target: &str, args: &[String]) -> Result<(), String> {
         args.iter().find_map(|a| a.strip_prefix("config=")).ok_or("no config=PATH was given")?;
     let config: Config =
         solocore_model::files::read_json(path.as_ref()).map_err(|e| e.to_string())?;
+    let from = args.iter().find_map(|a| a.strip_prefix("from=")).and_then(|n| n.parse().ok());
+    let part = Part::start(&config, from, false).map_err(|e| e.to_string())?;
     let geometry = Geometry::of(&config.platform);
     let global = Global {
-        recorder: Recorder::new(config.trace.clone(), config.trace_limit),
-        table: syscalls::numbers(target),
+        recorder: Recorder::new(config.file(PartFile::Trace, part.number), config.trace_limit),
+        target: Target::of(target),
+        part,
+        files: Files::default(),
+        emulators_own: mapped(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default()),
         shared: Shared::new(&geometry),
         frames: FrameTable::new(geometry.page_shift),
         code: FxHashMap::default(),

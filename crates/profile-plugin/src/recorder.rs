@@ -23,17 +23,15 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct Sink {
-    path: Option<PathBuf>,
+    path: PathBuf,
     length: u64,
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if let Some(path) = &self.path {
-            let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-            file.write_all_at(bytes, self.length)?;
-            self.length += bytes.len() as u64;
-        }
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
+        file.write_all_at(bytes, self.length)?;
+        self.length += bytes.len() as u64;
         Ok(bytes.len())
     }
 
@@ -43,15 +41,15 @@ impl Write for Sink {
 }
 
 impl Recorder {
-    /// Records to `path`, at most `limit` accesses; to nowhere without a path.
-    pub fn new(path: Option<PathBuf>, limit: u64) -> Self {
+    /// Records to `path`, at most `limit` accesses.
+    pub fn new(path: PathBuf, limit: u64) -> Self {
         let sink = Sink { path, length: 0 };
         Self { sink, encoder: Encoder::default(), limit, cycles: 0, truncated: false, error: None }
     }
 
     /// Adds an access.
     pub fn push(&mut self, access: Access) {
-        if self.sink.path.is_none() || self.error.is_some() {
+        if self.error.is_some() {
             return;
         }
         if self.encoder.records() >= self.limit {

@@ -1,8 +1,9 @@
 //! What the threads counted, gathered, and written at the end.
 
-use crate::{Code, Global, THREADS, Thread};
+use crate::clock::clock_ns;
+use crate::state::{Code, Global, THREADS, Thread};
 use solocore_cache::Private;
-use solocore_cache::contract::{Raw, RawCode, RawPage};
+use solocore_cache::contract::{PartFile, Raw, RawCode, RawPage};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -77,6 +78,7 @@ impl Global {
         // SAFETY: pointers into the leaked boxes above; nothing changes them while the lock is
         // held.
         let counts = self.shared.finish(privates.iter().map(|p| unsafe { &**p }));
+        let instructions = counts.instructions;
         let trace_records = recorder.end();
         let raw = Raw {
             regions: self.frames.regions.regions.clone(),
@@ -90,17 +92,24 @@ impl Global {
             trace_cycles: self.recorder.cycles,
             trace_truncated: self.recorder.truncated,
             trace_error: self.recorder.error.as_ref().map(ToString::to_string),
+            started: self.part.started,
+            ended_ns: clock_ns(),
+            beside_children: self.part.beside_children(instructions),
+            calls_beside_children: self.part.calls_beside_children,
+            looked: self.files.looked(),
+            owned: self.files.owned(),
+            not_covered: self.files.names_not_covered(),
+            not_whole: self.files.not_whole(),
         };
-        if let Err(error) = solocore_model::files::write_json(&self.config.output, &raw) {
+        let output = self.config.file(PartFile::Raw, self.part.number);
+        if let Err(error) = solocore_model::files::write_json(&output, &raw) {
             // The profiler reports it; the trace is of no use now, and its room is.
-            if let Some(trace) = &self.config.trace {
-                let _ = std::fs::remove_file(trace);
-            }
+            let _ = std::fs::remove_file(self.config.file(PartFile::Trace, self.part.number));
             let reason = match error {
                 solocore_model::ModelError::Write { source, .. } => source.to_string(),
                 other => other.to_string(),
             };
-            let _ = std::fs::write(self.config.output.with_extension("error"), reason);
+            let _ = std::fs::write(self.config.error(), reason);
         }
     }
 

@@ -1,6 +1,10 @@
-//! The system calls that change a program's address space or make new ones, by target.
+//! The system calls that the profiler follows, by target: those that change a program's address
+//! space, make processes, or look at files.
 //!
-//! Numbers: Linux `arch/*/kernel/syscalls/*.tbl` and `include/uapi/asm-generic/unistd.h`.
+//! Numbers are those of the crate `syscalls`, made of the kernel's tables.
+
+use crate::files::How;
+use crate::guest::Target;
 
 /// A call the profiler has to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,36 +18,109 @@ pub enum Call {
     Clone,
     Execve,
     Execveat,
+    /// Waits for a child; returns its number.
+    Wait,
+    /// Waits for a child; the last argument but one has the options.
+    WaitId,
+    /// `open`: places of the directory (`None`: the working directory), the path and the flags.
+    Open(Option<usize>, usize, usize),
+    /// `openat2`: the flags lie in a structure.
+    Openat2,
+    /// Looks at a path: places of its directory and of the path.
+    Look(How, Option<usize>, usize),
+    /// Status of a path, of a link itself if the flags at the last place say so.
+    StatAt(usize),
+    /// Moves or links a file: places of both directories and paths.
+    Move([Option<usize>; 2], [usize; 2]),
+    /// Lists the directory of the descriptor.
+    List,
+    /// Asks what no file tells.
+    Asks(&'static str),
+    /// Of no interest by itself.
+    Other,
 }
 
-/// Numbers of mmap, mmap2, munmap, mremap, brk, fork, vfork, clone, execve, execveat; -1 for none.
-type Numbers = [i64; 10];
-
-/// The table of a QEMU target name.
-pub fn numbers(target: &str) -> Option<Numbers> {
-    Some(match target {
-        "x86_64" => [9, -1, 11, 25, 12, 57, 58, 56, 59, 322],
-        "i386" => [-1, 192, 91, 163, 45, 2, 190, 120, 11, 358],
-        "arm" => [-1, 192, 91, 163, 45, 2, 190, 120, 11, 387],
-        "aarch64" | "riscv64" => [222, -1, 215, 216, 214, -1, -1, 220, 221, 281],
-        "ppc" => [90, 192, 91, 163, 45, 2, 189, 120, 11, 362],
-        "ppc64" | "ppc64le" => [90, -1, 91, 163, 45, 2, 189, 120, 11, 362],
-        _ => return None,
-    })
-}
+const NO_FOLLOW: u64 = 0x100;
+const CLOCK: &str = "time";
+const RANDOM: &str = "random numbers";
+const SOCKETS: &str = "sockets";
+const SHARED: &str = "System V messages, semaphores and shared memory";
+const MACHINE: &str = "CPUs, memory and name of this machine";
 
 /// Which call a number is.
-pub fn identify(table: &Numbers, number: i64) -> Option<Call> {
-    let at = table.iter().position(|&n| n == number && n >= 0)?;
-    Some(match at {
-        0 => Call::Mmap(1),
-        1 => Call::Mmap(4096),
-        2 => Call::Munmap,
-        3 => Call::Mremap,
-        4 => Call::Brk,
-        5 | 6 => Call::Fork,
-        7 => Call::Clone,
-        8 => Call::Execve,
-        _ => Call::Execveat,
-    })
+pub fn identify(target: Target, number: i64) -> Call {
+    use How::{Content, Create, Link, Remove, Replace, Status, Write};
+    let Some(name) = usize::try_from(number).ok().and_then(|n| target.syscall(n)) else {
+        return Call::Other;
+    };
+    match name {
+        "mmap" => Call::Mmap(1),
+        "mmap2" => Call::Mmap(4096),
+        "munmap" => Call::Munmap,
+        "mremap" => Call::Mremap,
+        "brk" => Call::Brk,
+        "fork" | "vfork" => Call::Fork,
+        "clone" => Call::Clone,
+        "execve" => Call::Execve,
+        "execveat" => Call::Execveat,
+        "wait4" | "waitpid" => Call::Wait,
+        "waitid" => Call::WaitId,
+        "open" => Call::Open(None, 0, 1),
+        "openat" => Call::Open(Some(0), 1, 2),
+        "creat" => Call::Look(Replace, None, 0),
+        "openat2" => Call::Openat2,
+        "stat" | "stat64" | "oldstat" | "access" | "chdir" | "chmod" | "chown" | "utime"
+        | "utimes" | "statfs" | "statfs64" => Call::Look(Status, None, 0),
+        "mkdir" | "mknod" => Call::Look(Create, None, 0),
+        "mkdirat" | "mknodat" => Call::Look(Create, Some(0), 1),
+        "rmdir" | "unlink" => Call::Look(Remove, None, 0),
+        "unlinkat" => Call::Look(Remove, Some(0), 1),
+        "truncate" | "truncate64" => Call::Look(Write, None, 0),
+        "lstat" | "lstat64" | "oldlstat" | "readlink" | "lchown" => Call::Look(Link, None, 0),
+        "faccessat" | "faccessat2" | "fchmodat" | "fchownat" | "futimesat" | "utimensat"
+        | "utimensat_time64" => Call::Look(Status, Some(0), 1),
+        "readlinkat" => Call::Look(Link, Some(0), 1),
+        "newfstatat" | "fstatat" | "fstatat64" => Call::StatAt(3),
+        "statx" => Call::StatAt(2),
+        "uselib" => Call::Look(Content, None, 0),
+        "rename" | "link" => Call::Move([None, None], [0, 1]),
+        "renameat" | "renameat2" | "linkat" => Call::Move([Some(0), Some(2)], [1, 3]),
+        "symlink" => Call::Look(Replace, None, 1),
+        "symlinkat" => Call::Look(Replace, Some(1), 2),
+        "getdents" | "getdents64" | "readdir" => Call::List,
+        "time" | "gettimeofday" | "clock_gettime" | "clock_gettime64" | "times" => {
+            Call::Asks(CLOCK)
+        }
+        "getrandom" => Call::Asks(RANDOM),
+        "socket" | "socketcall" | "connect" => Call::Asks(SOCKETS),
+        "shmget" | "msgget" | "semget" | "ipc" | "mq_open" => Call::Asks(SHARED),
+        "uname" | "sysinfo" | "sched_getaffinity" | "getcpu" => Call::Asks(MACHINE),
+        _ => Call::Other,
+    }
+}
+
+/// How `open` with these flags looks at a path. The flags used here are the same on all targets.
+pub fn how_opened(flags: u64) -> How {
+    const WRITE_ONLY: u64 = 1;
+    const MODES: u64 = 3;
+    const CREATE: u64 = 0o100;
+    const EXCLUSIVE: u64 = 0o200;
+    const TRUNCATE: u64 = 0o1000;
+    const PATH_ONLY: u64 = 0o10_000_000;
+    if flags & PATH_ONLY != 0 {
+        How::Status
+    } else if flags & (CREATE | EXCLUSIVE) == CREATE | EXCLUSIVE {
+        How::Create
+    } else if flags & TRUNCATE != 0 && flags & MODES != 0 && flags & CREATE != 0 {
+        How::Replace
+    } else if flags & MODES == WRITE_ONLY {
+        How::Write
+    } else {
+        How::Content
+    }
+}
+
+/// How the status with these flags looks at a path.
+pub fn how_seen(flags: u64) -> How {
+    if flags & NO_FOLLOW != 0 { How::Link } else { How::Status }
 }

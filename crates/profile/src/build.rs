@@ -5,7 +5,8 @@ use crate::job::Job;
 use crate::symbols::Functions;
 use solocore_cache::contract::{Raw, RawCode, Region};
 use solocore_model::profile::{
-    BandwidthSeries, FORMAT, FunctionProfile, PageName, PageProfile, Profile, TraceRef, WorkingSet,
+    BandwidthSeries, FORMAT, FunctionProfile, Origin, PageName, PageProfile, Profile, TraceRef,
+    WorkingSet,
 };
 use std::collections::BTreeMap;
 
@@ -24,12 +25,7 @@ pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: Tr
             frame: u32::try_from(frame).unwrap_or(u32::MAX),
         })
         .collect();
-    // Ties are broken by name, so that two runs rank alike.
-    pages.sort_by(|a, b| {
-        (b.llc_accesses(), b.references)
-            .cmp(&(a.llc_accesses(), a.references))
-            .then_with(|| a.name.cmp(&b.name))
-    });
+    solocore_model::profile::by_heat(&mut pages);
     let lines: u64 = pages.iter().map(|p| u64::from(p.lines)).sum();
     let line = job.platform.llc.line.0;
     let touched = pages.iter().filter(|p| p.lines > 0).count() as u64;
@@ -65,11 +61,12 @@ pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: Tr
         levels: raw.counts.levels,
         pages,
         trace: Some(trace),
+        origin: Origin::default(),
     }
 }
 
 /// Residual DRAM transactions with the 0, 1, 2, ... hottest pages locked.
-fn lockdown_curve(pages: &[PageProfile]) -> Vec<u64> {
+pub(crate) fn lockdown_curve(pages: &[PageProfile]) -> Vec<u64> {
     let mut left: u64 = pages.iter().map(PageProfile::llc_accesses).sum();
     let mut curve = vec![left];
     for page in pages.iter().take_while(|p| p.llc_accesses() > 0) {

@@ -15,7 +15,7 @@ pub struct Program {
     /// What it is made for.
     pub isa: Isa,
     /// Its dynamic loader, if it asks for one.
-    interpreter: Option<PathBuf>,
+    pub(crate) interpreter: Option<PathBuf>,
 }
 
 impl Program {

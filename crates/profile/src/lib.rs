@@ -2,19 +2,22 @@
 //! what it counted into a [`Profile`](solocore_model::Profile).
 //!
 //! Needs no hardware counters and no privileges, and takes any ELF program whose instruction set
-//! has an emulator installed. One run of the program is one job. Not covered: memory use of child
-//! processes (counted and said), and what the kernel writes on the program's behalf.
+//! has an emulator installed. One run of the program, with all processes that it starts, is one job.
+//! Not covered: what the kernel writes on the program's behalf.
 
 mod build;
-mod cache;
 mod elf;
 mod emulation;
 mod error;
+mod inputs;
 mod job;
+mod parts;
+mod store;
 mod symbols;
 
-pub use cache::{Cache, key};
 pub use elf::Program;
 pub use emulation::{TRACE_LIMIT, profile, stop_child, trace_path};
 pub use error::ProfileError;
-pub use job::Job;
+pub use inputs::profile_inputs;
+pub use job::{Job, Seen};
+pub use store::{Cache, Kept, Known, key};

@@ -61,12 +61,18 @@ fn notes(profile: &Profile) -> Vec<String> {
     if profile.children > 0 {
         let children = format::plural(u64::from(profile.children), "child process");
         notes.push(format!(
-            "Its memory use is not whole: {} not counted.",
+            "It is the sum of the program and {}, one after the other.",
             children.replace("processs", "processes")
         ));
     }
-    if let Some(program) = &profile.exec {
-        notes.push(format!("The program replaced itself by {program}; the profile ends there."));
+    for (number, run) in (1..).zip(&profile.origin.inputs) {
+        let worst = profile.origin.worst.iter().filter(|w| w.input + 1 == number);
+        let quantities: Vec<&str> = worst.map(|w| w.quantity.as_str()).collect();
+        if !quantities.is_empty() {
+            let arguments = run.arguments.join(" ");
+            let what = quantities.join(", ");
+            notes.push(format!("Input {number} ({arguments}) gave the worst {what}."));
+        }
     }
     if profile.trace.as_ref().is_some_and(|t| t.truncated) {
         notes.push("The recorded trace reached its limit before the program ended.".to_owned());

@@ -21,7 +21,7 @@ pub struct InitArgs {
     #[arg(long, value_name = "TIME")]
     pub period: Option<Time>,
     /// Run no program: `plan` profiles them, and each period is a guess. They need not be here yet.
-    #[arg(long, conflicts_with_all = ["fresh", "profiles"])]
+    #[arg(long, conflicts_with_all = ["fresh", "profiles", "timeout"])]
     pub no_profile: bool,
     /// Replace files that exist already.
     #[arg(long)]

@@ -72,14 +72,16 @@ pub enum Command {
     /// Learn how a program uses memory.
     #[command(
         after_help = "Examples:\n  solocore profile -- ./tracking a.pgm b.pgm\n  solocore profile \
-            --platform imx6q -o t.json -- ./tracking-arm a.pgm b.pgm\n\nThe program's input, \
-            output and exit code pass through; the summary goes to stderr."
+            --platform imx6q -o t.json -- ./tracking-arm a.pgm b.pgm\n  solocore profile --input \
+            a.pgm --input \"-x b.pgm\" --timeout \"60 s\" -- ./tracking\n\nThe program's input, \
+            output and exit code pass through; the summary goes to stderr. The profile is the sum \
+            of all processes of the program. It is refused where they run at the same time."
     )]
     Profile(ProfileArgs),
     /// Decide cores, cache and budgets, and prove that they suffice.
     #[command(
         after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o \
-            plan.json --format json\n  solocore plan examples/ima-sce/system.toml --method sce \
+            plan.json --format json\n  solocore plan system.toml --fresh --timeout \"60 s\"\n  solocore plan examples/ima-sce/system.toml --method sce \
             --explain"
     )]
     Plan(PlanArgs),

@@ -36,6 +36,13 @@ pub struct ProfileArgs {
     /// Most shared-cache accesses to record for the simulator.
     #[arg(long, default_value_t = solocore_profile::TRACE_LIMIT)]
     pub trace_limit: u64,
+    /// Arguments to add to the command, one quoted text for each input, like "a.pgm"; split as a shell
+    /// does. Each input is a run, and the profile has the worst per quantity. Repeatable.
+    #[arg(long, value_name = "ARGUMENTS")]
+    pub input: Vec<String>,
+    /// End the program after this time, like "60 s", and write nothing.
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<Time>,
     /// Program and arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<String>,
@@ -43,12 +50,16 @@ pub struct ProfileArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct Profiling {
-    /// Directory where profiles made on the way are kept [default: the user's cache directory].
+    /// Directory where profiles made on the way are kept; nobody else may write to it [default: the
+    /// user's cache directory].
     #[arg(long, value_name = "DIR")]
     pub profiles: Option<PathBuf>,
     /// Profile again, even if nothing known has changed.
     #[arg(long)]
     pub fresh: bool,
+    /// End a program that is profiled after this time, like "60 s", and with it the command.
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<Time>,
 }
 
 #[derive(Debug, clap::Args)]

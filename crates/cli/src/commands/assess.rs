@@ -2,7 +2,7 @@
 
 use crate::args::AssessArgs;
 use crate::commands::report::Material;
-use crate::commands::{plan, sim};
+use crate::commands::{carried, plan, sim};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::table;
@@ -20,7 +20,7 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let plan = plan::make(&args.system, &args.profiling)?;
     std::fs::create_dir_all(&args.output)
         .map_err(|source| ModelError::Write { path: args.output.clone(), source })?;
-    files::write_json(&args.output.join("plan.json"), &plan)?;
+    carried::write(&args.output.join("plan.json"), &plan)?;
     let run = |mode: Mode| -> Result<SimResult, Failure> {
         let options = sim::options(mode, args.duration, args.seed, Some(TIMELINE))?;
         sim::simulate(&plan, &options)

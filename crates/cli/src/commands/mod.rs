@@ -5,6 +5,7 @@ mod assess;
 pub(crate) mod bench;
 mod board;
 mod board_list;
+mod carried;
 mod check_io;
 mod check_trace;
 mod compare;

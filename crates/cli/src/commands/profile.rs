@@ -1,7 +1,9 @@
 //! `solocore profile`.
 
 use crate::args::{Engine, ProfileArgs};
+use crate::commands::profiles::duration;
 use crate::fail::Failure;
+use crate::progress::Steps;
 use solocore_model::{Platform, Profile};
 use solocore_profile::Job;
 use std::path::{Path, PathBuf};
@@ -21,16 +23,37 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     let name =
         Path::new(&args.command[0]).file_name().map_or("program".into(), |n| n.to_string_lossy());
     let out = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.profile.json")));
+    let steps = Steps::default();
     let job = Job {
         platform: &platform,
         command: &args.command,
         dir: here,
         quiet: false,
         trace_limit: args.trace_limit,
+        timeout: duration(args.timeout),
+        watch: &|seen| steps.say(seen),
     };
-    let (profile, _) = solocore_profile::profile(&job, &out)?;
+    let inputs = inputs(&args.input)?;
+    let profile = if inputs.is_empty() {
+        solocore_profile::profile(&job, &out)?.0
+    } else {
+        solocore_profile::profile_inputs(&job, &inputs, &out)?
+    };
     summarise(&profile, &out);
     Ok(ExitCode::from(u8::try_from(profile.exit_code).unwrap_or(1)))
+}
+
+/// The words of each input.
+fn inputs(texts: &[String]) -> Result<Vec<Vec<String>>, Failure> {
+    let split = |text: &String| {
+        shlex::split(text).ok_or_else(|| {
+            Failure::Input(format!(
+                "--input \"{}\": a quote has no end; close it",
+                text.escape_debug()
+            ))
+        })
+    };
+    texts.iter().map(split).collect()
 }
 
 fn summarise(p: &Profile, out: &Path) {
@@ -62,17 +85,24 @@ fn summarise(p: &Profile, out: &Path) {
         "  {} thread(s), {} child process(es){}",
         p.threads,
         p.children,
-        if p.children > 0 { ", whose memory use is not included" } else { "" }
+        if p.children > 0 { ", included, one after the other" } else { "" }
     );
-    if p.exec.is_some() || p.trace.as_ref().is_some_and(|t| t.truncated) {
-        let exec =
-            p.exec.as_ref().map(|e| format!("replaced itself by {e}, where the profile ends; "));
+    for worst in &p.origin.worst {
+        if let Some(input) = p.origin.inputs.get(worst.input) {
+            let (number, arguments) = (worst.input + 1, input.arguments.join(" "));
+            eprintln!("  worst {}: input {number} ({arguments})", worst.quantity);
+        }
+    }
+    if !p.origin.rests_on.not_covered.is_empty() {
+        eprintln!("  not covered by its files: {}", p.origin.rests_on.not_covered.join(", "));
+    }
+    if p.trace.as_ref().is_some_and(|t| t.truncated) {
         let cut = p
             .trace
             .as_ref()
             .filter(|t| t.truncated)
             .map(|t| format!("the trace was cut after {} accesses; ", t.records));
-        eprintln!("  note: {}{}", exec.unwrap_or_default(), cut.unwrap_or_default());
+        eprintln!("  note: {}", cut.unwrap_or_default());
     }
     eprintln!("  written to {}", out.display());
 }

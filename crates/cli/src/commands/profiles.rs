@@ -1,48 +1,127 @@
 //! Profiles that commands make on the way.
 //!
 //! Problem: `plan` and `init` need profiles of the same commands, and one takes seconds.
-//! Rule: both ask the same store, which is opened when the first profile is needed.
+//! Rule: both ask the same store, which is opened when the first profile is needed. A profile from
+//! the store is said with its date, and a new one with what changed since the kept one.
 //! Does not cover: profiles with a file of their own; `solocore profile` makes them.
 
 use crate::args::Profiling;
 use crate::fail::Failure;
-use crate::progress::{Progress, stopped};
-use solocore_model::{Platform, Profile};
-use solocore_profile::{Cache, Job};
-use std::path::{Path, PathBuf};
+use crate::progress::{Progress, Steps, stopped};
+use solocore_model::plan::Profiled;
+use solocore_model::{Plan, Platform, Time};
+use solocore_profile::{Cache, Job, Kept, Known};
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// The store, and how to use it.
 pub struct Profiles<'a> {
     options: &'a Profiling,
     store: Option<Cache>,
+    /// Of each task, for the plan.
+    found: HashMap<String, Profiled>,
+}
+
+/// A command, and what to run it with.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Name of the task.
+    pub task: &'a str,
+    pub platform: &'a Platform,
+    pub command: &'a [String],
+    /// Arguments that each input adds; empty for the command alone.
+    pub inputs: &'a [Vec<String>],
+    pub dir: &'a Path,
 }
 
 impl<'a> Profiles<'a> {
     /// Opens nothing yet.
     pub fn new(options: &'a Profiling) -> Self {
-        Self { options, store: None }
+        Self { options, store: None, found: HashMap::new() }
     }
 
-    /// Finds or makes the profile of a task's command, run in `dir`; it and where it lies.
-    pub fn get(
-        &mut self,
-        task: &str,
-        platform: &Platform,
-        command: &[String],
-        dir: &Path,
-    ) -> Result<(PathBuf, Profile), Failure> {
-        let job =
-            Job { platform, command, dir, quiet: true, trace_limit: solocore_profile::TRACE_LIMIT };
-        let store = match self.store.take() {
-            Some(store) => store,
-            None => Cache::open(self.options.profiles.clone())?,
-        };
-        let _progress = Progress::new(&format!("profiling {task}"));
-        let found = self.store.insert(store).get(&job, self.options.fresh);
-        if stopped() {
-            return Err(Failure::Interrupted);
+    /// Finds or makes the profile of a task's command: of several inputs the worst per quantity.
+    pub fn get(&mut self, wanted: Wanted) -> Result<Kept, Failure> {
+        if self.store.is_none() {
+            self.store = Some(Cache::open(self.options.profiles.as_deref())?);
         }
-        let (path, profile, _) = found?;
-        Ok((path, profile))
+        let Some(store) = &self.store else { return Err(Failure::Interrupted) };
+        let kept = if wanted.inputs.is_empty() {
+            one(store, self.options, wanted, wanted.command, wanted.task)?
+        } else {
+            let mut all = Vec::new();
+            for (at, input) in (1..).zip(wanted.inputs) {
+                let name = format!("{}, input {at} of {}", wanted.task, wanted.inputs.len());
+                let command = [wanted.command, input].concat();
+                all.push(one(store, self.options, wanted, &command, &name)?);
+            }
+            store.worst(wanted.platform, all, wanted.inputs)?
+        };
+        let profiled = Profiled {
+            from_cache: kept.made.map(date),
+            inputs: kept.profile.origin.inputs.clone(),
+            worst: kept.profile.origin.worst.clone(),
+        };
+        self.found.insert(wanted.task.to_owned(), profiled);
+        Ok(kept)
     }
+
+    /// Says in a plan where its profiles come from.
+    pub fn mark(&self, plan: &mut Plan) {
+        for task in &mut plan.tasks {
+            task.profiled = self.found.get(&task.name).cloned();
+        }
+    }
+}
+
+/// The profile of one command.
+fn one(
+    store: &Cache,
+    options: &Profiling,
+    wanted: Wanted,
+    command: &[String],
+    name: &str,
+) -> Result<Kept, Failure> {
+    let steps = Steps::default();
+    let watch = |seen| steps.say(seen);
+    let job = Job {
+        platform: wanted.platform,
+        command,
+        dir: wanted.dir,
+        quiet: true,
+        trace_limit: solocore_profile::TRACE_LIMIT,
+        timeout: duration(options.timeout),
+        watch: &watch,
+    };
+    let mut why = String::new();
+    if !options.fresh {
+        match store.find(&job)? {
+            Known::Holds(kept) => {
+                eprintln!(
+                    "{name}: profile from cache, {}",
+                    kept.made.map_or_else(String::new, date)
+                );
+                return Ok(*kept);
+            }
+            Known::Stale(reason) => why = format!(" again: {reason}"),
+            Known::Nothing => {}
+        }
+    }
+    let _progress = Progress::new(&format!("profiling {name}{why}"));
+    let made = store.make(&job);
+    if stopped() {
+        return Err(Failure::Interrupted);
+    }
+    Ok(made?)
+}
+
+/// A time of an option.
+pub fn duration(time: Option<Time>) -> Option<Duration> {
+    time.map(|t| Duration::from_nanos(t.ns_ceil()))
+}
+
+/// UTC, to the second.
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }

@@ -1,6 +1,7 @@
 //! `solocore report`.
 
 use crate::args::ReportArgs;
+use crate::commands::carried;
 use crate::fail::Failure;
 use solocore_model::results::Mode;
 use solocore_model::run::{self, RunResult};
@@ -153,11 +154,14 @@ impl Material {
 
     /// Writes the page.
     pub fn write(&self, title: &str, output: &Path) -> Result<(), Failure> {
-        let Some(plan) = self.plan.as_ref().or(self.run_plan.as_ref()) else {
+        let plan = self.plan.clone().or_else(|| self.run_plan.clone());
+        let Some(mut plan) = plan else {
             return Err(Failure::Input(
                 "no plan among the results; add the file of `solocore plan -o`".to_owned(),
             ));
         };
+        let _carried = carried::unpack(Path::new("the plan"), &mut plan)?;
+        let plan = &plan;
         for result in [&self.solo, &self.unmanaged, &self.managed].into_iter().flatten() {
             let same = result.tasks.iter().map(|t| &t.name).eq(plan.tasks.iter().map(|t| &t.name));
             if !same {

@@ -1,7 +1,7 @@
 //! `solocore sim`.
 
 use crate::args::{Format, Profiling, SimArgs};
-use crate::commands::{plan, sched_trace};
+use crate::commands::{carried, plan, sched_trace};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
@@ -19,7 +19,8 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     if let Some(scenario) = scenario_of(&args.input)? {
         return run_scenario(args, scenario);
     }
-    let plan = plan_of(&args.input, &args.profiling)?;
+    let mut plan = plan_of(&args.input, &args.profiling)?;
+    let _carried = carried::unpack(&args.input, &mut plan)?;
     let mode = match (args.solo, args.unmanaged) {
         (true, _) => Mode::Solo,
         (_, true) => Mode::Unmanaged,

@@ -4,7 +4,7 @@
 use solocore_cache::trace::{Access, Encoder, Kind};
 use solocore_model::Platform;
 use solocore_model::profile::{
-    BandwidthSeries, FORMAT, PageName, PageProfile, Profile, TraceRef, WorkingSet,
+    BandwidthSeries, FORMAT, Origin, PageName, PageProfile, Profile, TraceRef, WorkingSet,
 };
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,7 @@ pub fn write(
             cycles,
             truncated: false,
         }),
+        origin: Origin::default(),
     };
     solocore_model::files::write_json(&path, &profile).unwrap();
     (path, profile)

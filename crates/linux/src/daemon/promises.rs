@@ -98,7 +98,7 @@ fn of_nobody(plan: &Plan, promise: &Promise) -> Answer {
 fn of_demand(plan: &Plan, promise: &Promise) -> Answer {
     let profiled = plan.tasks.iter().any(|t| t.name == promise.name() && t.profile.is_some());
     let (by, why) = if profiled {
-        ("profile", "as profiled, with the input that was profiled")
+        ("profile", "as profiled, with the inputs that were profiled")
     } else {
         ("system file", "as stated there")
     };

@@ -16,13 +16,14 @@ pub mod windows;
 pub use self::core::{CoreMargin, PlanCore, PlanRegulation};
 pub use levels::LevelsPlan;
 pub use promise::{Answer, Promise, Subject};
-pub use task::{PlanTask, TaskMargin, Unlocked, Verdict};
+pub use task::{PlanTask, Profiled, TaskMargin, Unlocked, Verdict};
 pub use vcpus::{PlanVcpu, VcpuScheduling, VcpusPlan};
 pub use windows::WindowsPlan;
 
 use crate::platform::Platform;
 use crate::system::Model;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Written at the head of every plan file.
 pub const FORMAT: &str = "solocore-plan/1";
@@ -87,6 +88,10 @@ pub struct Plan {
     /// The plan is of a changed system: the changes, and what they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what_if: Option<advice::WhatIf>,
+    /// Profiles and traces of the tasks by name, as zstd in base64: in a plan that was written to a
+    /// file, so that it needs no other. A task's `profile` is then such a name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub carried: BTreeMap<String, String>,
     /// Who runs when.
     #[serde(flatten)]
     pub scheme: Scheme,

@@ -2,7 +2,7 @@
 
 use super::waterfall;
 use crate::derivation::Derivation;
-use crate::profile::PageName;
+use crate::profile::{InputRun, PageName, Worst};
 use crate::results::TaskResult;
 use crate::system::{Criticality, TaskProgram};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,9 @@ pub struct PlanTask {
     pub locked_pages: Vec<PageName>,
     /// Profile the numbers come from; `null` where the system file states them.
     pub profile: Option<PathBuf>,
+    /// How that profile came about, where `solocore plan` made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiled: Option<Profiled>,
     /// Program and arguments.
     pub command: Option<Vec<String>>,
     /// How its program says what it does, and as whom it runs.
@@ -80,6 +83,21 @@ pub struct PlanTask {
     /// From the time alone to `wcrt_ns`; empty where there is no bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waterfall: Vec<waterfall::Term>,
+}
+
+/// A profile that was made for a plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profiled {
+    /// When it was made (UTC), if it was kept from an earlier command; of several inputs the oldest.
+    #[serde(default)]
+    pub from_cache: Option<String>,
+    /// What each of several inputs gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputRun>,
+    /// Which of them gave the worst of each quantity.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worst: Vec<Worst>,
 }
 
 /// What a plan says of an analysed task.

@@ -44,6 +44,7 @@ pub(super) struct TaskEntry {
     #[serde(default)]
     pub(super) criticality: Criticality,
     pub(super) command: Option<Vec<String>>,
+    pub(super) inputs: Option<Vec<Vec<String>>>,
     pub(super) profile: Option<PathBuf>,
     #[serde(default, deserialize_with = "positive_time_option")]
     pub(super) wcet: Option<Time>,
@@ -121,6 +122,8 @@ pub struct Task {
     pub program: TaskProgram,
     /// Program and arguments, where the file has them.
     pub command: Option<Vec<String>>,
+    /// Arguments that each input adds to the command that is profiled; empty: it runs as it stands.
+    pub inputs: Vec<Vec<String>>,
     /// Line of its table in the file.
     pub line: usize,
 }
@@ -305,6 +308,7 @@ pub(super) fn check_task(
             "task `{name}`: command is empty; write command = [\"./program\", \"argument\"]"
         ));
     }
+    check_inputs(&t)?;
     // Of one whose numbers are stated, too: `solocore run` starts it.
     let command = t.command.clone();
     let demand = match (t.wcet, t.misses, t.command, t.profile) {
@@ -362,10 +366,30 @@ pub(super) fn check_task(
         shape,
         program,
         command,
+        inputs: t.inputs.unwrap_or_default(),
         name: t.name,
         demand,
         line,
     })
+}
+
+/// Inputs are for a command that is profiled.
+fn check_inputs(t: &TaskEntry) -> Result<(), String> {
+    let (name, Some(inputs)) = (&t.name, &t.inputs) else { return Ok(()) };
+    if t.command.is_none() || t.wcet.is_some() || t.misses.is_some() {
+        return Err(format!(
+            "task `{name}`: inputs are for a command that is profiled; give command without wcet \
+                and misses, or remove them"
+        ));
+    }
+    if inputs.is_empty() || inputs.len() > 1000 {
+        return Err(format!(
+            "task `{name}`: inputs has {} entries; give 1 to 1000, like inputs = [[\"a.pgm\"], \
+                [\"b.pgm\"]]",
+            inputs.len()
+        ));
+    }
+    Ok(())
 }
 
 /// A curve never rises.

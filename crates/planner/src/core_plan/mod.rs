@@ -253,6 +253,7 @@ impl TaskPlan {
             private_cycles,
             locked_pages,
             profile,
+            profiled: None,
             command,
             program: w.task.program.clone(),
             soft_budget: None,

@@ -42,8 +42,8 @@ pub fn plan_task(
     let task = &found.system.tasks[index];
     let period_ns = task.period.map(solocore_model::Time::ns_ceil);
     let (profile, command) = match (&task.demand, &demands[index]) {
-        (solocore_model::system::Demand::Command(c), Demand::Profiled { path, .. }) => {
-            (Some(path.clone()), Some(c.clone()))
+        (solocore_model::system::Demand::Command(_), Demand::Profiled { path, profile }) => {
+            (Some(path.clone()), Some(profile.command.clone()))
         }
         (_, Demand::Profiled { path, .. }) => (Some(path.clone()), None),
         _ => (None, task.command.clone()),
@@ -71,6 +71,7 @@ pub fn plan_task(
         },
         locked_pages: Vec::new(),
         profile,
+        profiled: None,
         command,
         program: task.program.clone(),
         soft_budget: None,

@@ -73,6 +73,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         certificate: None,
         repair: Vec::new(),
         what_if: None,
+        carried: std::collections::BTreeMap::new(),
         scheme: WhoRuns::Levels(Box::new(mc2)),
     };
     plan.reasons = reasons::reasons(&found, &plan, &faults)?;

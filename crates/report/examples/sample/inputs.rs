@@ -127,6 +127,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         certificate: None,
         repair: Vec::new(),
         what_if: None,
+        carried: std::collections::BTreeMap::new(),
         scheme: Scheme::Budgets,
     }
 }
@@ -170,6 +171,7 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         private_cycles: profile.map(|p| p.private_cycles),
         locked_pages: (0..row.locked).map(page_name).collect(),
         profile: profile.map(|_| PathBuf::from("task.profile.json")),
+        profiled: None,
         command: None,
         program: solocore_model::system::TaskProgram::default(),
         soft_budget: None,
@@ -347,5 +349,6 @@ fn short_profile() -> Profile {
             cycles: 1,
             truncated: true,
         }),
+        origin: profile::Origin::default(),
     }
 }

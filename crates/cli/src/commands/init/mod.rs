@@ -14,7 +14,7 @@ mod words;
 
 use crate::args::init::InitArgs;
 use crate::commands::platform;
-use crate::commands::profiles::Profiles;
+use crate::commands::profiles::{Profiles, Wanted};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
@@ -150,8 +150,9 @@ fn proposals(
         let found = if args.no_profile {
             Found::Nothing
         } else {
-            match profiles.get(&name, platform, &command, dir) {
-                Ok((_, profile)) => Found::of(profile, platform, args.period),
+            let wanted = Wanted { task: &name, platform, command: &command, inputs: &[], dir };
+            match profiles.get(wanted) {
+                Ok(kept) => Found::of(kept.profile, platform, args.period),
                 Err(failure) => Found::failed(failure)?,
             }
         };

@@ -69,10 +69,7 @@ fn notes(profile: &Profile, platform: &Platform) -> Vec<String> {
     }
     if profile.children > 0 {
         let n = profile.children;
-        notes.push(format!("{n} child process(es) of it are not counted; profile what they run"));
-    }
-    if let Some(exec) = &profile.exec {
-        notes.push(format!("it replaces itself by {exec}, which is not counted; name that"));
+        notes.push(format!("it is {n} child process(es) as well, one after the other on its core"));
     }
     notes
 }

@@ -5,13 +5,15 @@ mod levels;
 mod waterfall;
 
 use crate::args::{Format, Method, PlanArgs, Profiling};
-use crate::commands::profiles::Profiles;
+use crate::commands::carried;
+use crate::commands::profiles::{Profiles, Wanted};
 use crate::commands::promises;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::plan::advice::WhatIf;
+use solocore_model::profile::Worst;
 use solocore_model::system::{self, Model, SystemText, Task};
 use solocore_model::{Plan, Profile, System, Time, files};
 use solocore_planner::{Demand, Patience};
@@ -25,13 +27,15 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let own = text.system()?;
     let (text, system) = changed(text, &own, &args.what_if)?;
     check_method(args, &system)?;
-    let demands = demands(&system, &args.profiling).map_err(|f| of_changes(&args.what_if, f))?;
+    let mut profiles = Profiles::new(&args.profiling);
+    let demands = demands(&system, &mut profiles).map_err(|f| of_changes(&args.what_if, f))?;
     let mut plan =
         planned(&system, &demands, args.time_limit).map_err(|f| of_changes(&args.what_if, f))?;
     let advice = solocore_planner::repair(&text, &system, &demands, &plan, &stopped);
     if stopped() {
         return Err(Failure::Interrupted);
     }
+    profiles.mark(&mut plan);
     plan.repair = advice.repairs;
     // The last reason is the verdict's.
     let before_verdict = plan.reasons.len().saturating_sub(1);
@@ -40,7 +44,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
         plan.what_if = Some(compare(&own, &plan, args)?);
     }
     if let Some(path) = &args.output {
-        files::write_json(path, &plan)?;
+        carried::write(path, &plan)?;
     }
     match args.format {
         Format::Json => print(&files::to_json(&plan))?,
@@ -104,16 +108,18 @@ pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 }
 
 fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
-    planned(system, &demands(system, profiling)?, limit)
+    let mut profiles = Profiles::new(profiling);
+    let mut plan = planned(system, &demands(system, &mut profiles)?, limit)?;
+    profiles.mark(&mut plan);
+    Ok(plan)
 }
 
 /// What the tasks ask for; profiles what the system names.
-fn demands(system: &System, profiling: &Profiling) -> Result<Vec<Demand>, Failure> {
+fn demands(system: &System, profiles: &mut Profiles) -> Result<Vec<Demand>, Failure> {
     let path = &system.path;
-    let mut profiles = Profiles::new(profiling);
     let mut demands = Vec::new();
     for task in &system.tasks {
-        let demand = demand(system, task, &mut profiles);
+        let demand = demand(system, task, profiles);
         demands.push(demand.map_err(|f| {
             f.of(&format!("{}:{}: task `{}`", path.display(), task.line, task.name))
         })?);
@@ -161,13 +167,26 @@ fn demand(system: &System, task: &Task, profiles: &mut Profiles) -> Result<Deman
                     system.platform.name
                 )));
             }
+            let before = profile.children > 0 && profile.origin.processes.is_one();
+            if profile.exec.is_some() || before {
+                return Err(Failure::Input(format!(
+                    "{}: an older solocore made it, and left out the memory use of other processes \
+                        of the program; profile again",
+                    path.display()
+                )));
+            }
             let path = path.canonicalize().unwrap_or(path);
             Ok(Demand::Profiled { path, profile: Box::new(profile) })
         }
         system::Demand::Command(command) => {
-            let (path, profile) =
-                profiles.get(&task.name, &system.platform, command, system.dir())?;
-            Ok(Demand::Profiled { path, profile: Box::new(profile) })
+            let kept = profiles.get(Wanted {
+                task: &task.name,
+                platform: &system.platform,
+                command,
+                inputs: &task.inputs,
+                dir: system.dir(),
+            })?;
+            Ok(Demand::Profiled { path: kept.path, profile: Box::new(kept.profile) })
         }
     }
 }
@@ -177,8 +196,28 @@ fn text_of(plan: &Plan, explain: bool) -> String {
         Some(mc2) => levels::text(plan, mc2, explain),
         None => text(plan, explain),
     };
+    out += &worst_inputs(plan);
     out += &advice::repairs(&plan.repair);
     out += &plan.what_if.as_ref().map_or_else(String::new, advice::compared);
+    out
+}
+
+/// Which of several inputs gave the worst of each quantity.
+fn worst_inputs(plan: &Plan) -> String {
+    let mut out = String::new();
+    for task in &plan.tasks {
+        let Some(profiled) = task.profiled.as_ref().filter(|p| !p.inputs.is_empty()) else {
+            continue;
+        };
+        let of = |w: &Worst| {
+            let input = profiled.inputs.get(w.input)?;
+            let (number, words) = (w.input + 1, input.arguments.join(" "));
+            Some(format!("{} of input {number} ({words})", w.quantity))
+        };
+        let worst: Vec<String> = profiled.worst.iter().filter_map(of).collect();
+        let (name, count) = (&task.name, profiled.inputs.len());
+        out += &format!("- {name}: the worst of {count} inputs: {}\n", worst.join(", "));
+    }
     out
 }
 

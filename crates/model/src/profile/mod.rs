@@ -1,5 +1,11 @@
 //! What one run of a program did to the memory system, as `solocore profile` writes it.
 
+mod merge;
+mod origin;
+
+pub use merge::worst;
+pub use origin::{FileState, InputFile, InputRun, Origin, Processes, RestsOn, Worst};
+
 use crate::platform::Isa;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -130,9 +136,9 @@ pub struct Profile {
     pub references: u64,
     /// Threads seen, the first included.
     pub threads: u32,
-    /// Child processes created; their memory use is not part of the profile.
+    /// Child processes; the profile is the sum of all processes.
     pub children: u32,
-    /// Set when the program replaced itself by another: the profile ends there.
+    /// Set in profiles of before where the program replaced itself by another: they end there.
     pub exec: Option<String>,
     /// Per-level counts, first level first.
     pub levels: Vec<Level>,
@@ -154,12 +160,34 @@ pub struct Profile {
     pub bandwidth: BandwidthSeries,
     /// The recorded accesses.
     pub trace: Option<TraceRef>,
+    /// Files that the run looked at, and what each of several inputs gave.
+    #[serde(default, skip_serializing_if = "Origin::is_empty")]
+    pub origin: Origin,
+}
+
+/// Sorts pages as profiles have them: most accesses first. Ties are broken by references and by
+/// name, so that two runs rank alike.
+pub fn by_heat(pages: &mut [PageProfile]) {
+    pages.sort_by(|a, b| {
+        (b.llc_accesses(), b.references)
+            .cmp(&(a.llc_accesses(), a.references))
+            .then_with(|| a.name.cmp(&b.name))
+    });
 }
 
 impl Profile {
     /// Reads that reach the shared cache.
     pub fn llc_reads(&self) -> u64 {
-        self.pages.iter().map(|p| p.llc_reads).sum()
+        self.kinds(0).0
+    }
+
+    /// Reads and writes that reach DRAM with the `k` first pages locked, each at most.
+    pub fn kinds(&self, k: usize) -> (u64, u64) {
+        let left = self.pages.get(k..).unwrap_or(&[]);
+        let processes = &self.origin.processes;
+        let reads: u64 = left.iter().map(|p| p.llc_reads).sum();
+        let writes: u64 = left.iter().map(|p| p.llc_writes).sum();
+        (reads + processes.reads, writes + processes.writes)
     }
 
     /// Accesses to the shared cache; all of them reach DRAM when nothing is locked.

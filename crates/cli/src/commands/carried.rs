@@ -1,0 +1,98 @@
+//! Plans that carry their profiles.
+//!
+//! Problem: a plan names profiles and traces in the cache of one user on one machine, and `sim` and
+//! `report` need them. Rule: a plan that is written to a file carries both, compressed, under plain
+//! names; who reads it unpacks them into a directory that goes away with the command. Plans without
+//! them are read as before. Not covered: programs and their data, which `run --start` needs here.
+
+use crate::fail::Failure;
+use solocore_model::profile::Profile;
+use solocore_model::{ModelError, Plan, files};
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Of what a plan carries, unpacked: no trace of the profiler is longer.
+const LONGEST: u64 = 1 << 34;
+
+/// Writes a plan with its profiles.
+pub fn write(path: &Path, plan: &Plan) -> Result<(), Failure> {
+    Ok(files::write_json(path, &packed(plan)?)?)
+}
+
+/// The plan with all that it refers to.
+fn packed(plan: &Plan) -> Result<Plan, Failure> {
+    let mut plan = plan.clone();
+    let mut known: HashMap<PathBuf, PathBuf> = HashMap::new();
+    for task in &mut plan.tasks {
+        let Some(path) = task.profile.take() else { continue };
+        if let Some(name) = known.get(&path) {
+            task.profile = Some(name.clone());
+            continue;
+        }
+        let name = format!("profile-{}.json", known.len());
+        let mut profile: Profile = files::read_json(&path)?;
+        if let Some(trace) = &mut profile.trace {
+            let file = files::parent_dir(&path).join(&trace.file);
+            let bytes = std::fs::read(&file)
+                .map_err(|source| ModelError::Read { path: file.clone(), source })?;
+            trace.file = PathBuf::from(format!("{name}.trace"));
+            plan.carried.insert(format!("{name}.trace"), text(&bytes)?);
+        }
+        plan.carried.insert(name.clone(), text(files::to_json(&profile).as_bytes())?);
+        let name = PathBuf::from(name);
+        known.insert(path, name.clone());
+        task.profile = Some(name);
+    }
+    Ok(plan)
+}
+
+/// Makes the profiles that a plan carries files again, and names them in the plan. They are there
+/// as long as what this returns.
+pub fn unpack(path: &Path, plan: &mut Plan) -> Result<Option<TempDir>, Failure> {
+    if plan.carried.is_empty() {
+        return Ok(None);
+    }
+    let wrong = |name: &str, what: &str| {
+        Failure::Input(format!(
+            "{}: carried.\"{}\" {what}; make the plan again with `solocore plan -o`",
+            path.display(),
+            name.escape_debug()
+        ))
+    };
+    let dir = tempfile::Builder::new()
+        .prefix(".solocore-")
+        .tempdir()
+        .map_err(|source| ModelError::Write { path: std::env::temp_dir(), source })?;
+    for (name, text) in std::mem::take(&mut plan.carried) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        if !name.starts_with("profile-") || !name.chars().all(plain) {
+            return Err(wrong(&name, "is no name of a profile"));
+        }
+        let bytes = bytes(&text).ok_or_else(|| wrong(&name, "is damaged"))?;
+        let file = dir.path().join(&name);
+        std::fs::write(&file, bytes).map_err(|source| ModelError::Write { path: file, source })?;
+    }
+    for task in &mut plan.tasks {
+        if let Some(name) = &task.profile
+            && name.components().count() == 1
+        {
+            task.profile = Some(dir.path().join(name));
+        }
+    }
+    Ok(Some(dir))
+}
+
+/// Compressed, in letters.
+fn text(bytes: &[u8]) -> Result<String, Failure> {
+    let packed = zstd::encode_all(bytes, 0).map_err(|e| Failure::Machine(e.to_string()))?;
+    Ok(base64::Engine::encode(&base64::prelude::BASE64_STANDARD, packed))
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let packed = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, text).ok()?;
+    let mut out = Vec::new();
+    zstd::Decoder::new(&packed[..]).ok()?.take(LONGEST).read_to_end(&mut out).ok()?;
+    Some(out)
+}

@@ -1,0 +1,155 @@
+//! What a profile rests on, so that somebody can see whether it still holds.
+//!
+//! Problem: which files a program opens is known only after it ran. Rule: the profile names each
+//! file that the run looked at, with its state before the program changed it. A profile of several
+//! inputs says what each of them gave. Not covered: time, random numbers, devices, `/proc`, `/sys`
+//! and sockets; [`RestsOn::not_covered`] names those that the run asked.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Where a profile comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Files that the run looked at; empty in profiles of before.
+    #[serde(default, skip_serializing_if = "RestsOn::is_empty")]
+    pub rests_on: RestsOn,
+    /// What more than one process costs; zero for one.
+    #[serde(default, skip_serializing_if = "Processes::is_one")]
+    pub processes: Processes,
+    /// What each input gave, in the order of the inputs; empty for a single run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputRun>,
+    /// Which input (its place in `inputs`) gave the worst of each quantity.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worst: Vec<Worst>,
+}
+
+impl Origin {
+    /// Is nothing known?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What is charged where a job has several processes: a switch between two of them brings lines back
+/// that the other displaced. No locked page saves these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processes {
+    /// Switches at most.
+    pub switches: u64,
+    /// Reads that leave the private caches for them, all together.
+    pub reads: u64,
+    /// Lines written back for them, all together.
+    pub writes: u64,
+}
+
+impl Processes {
+    /// Is nothing charged?
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Files, and what cannot be compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestsOn {
+    /// Files and directories by path.
+    #[serde(default)]
+    pub files: Vec<InputFile>,
+    /// What else the run asked, which no later look can compare.
+    #[serde(default)]
+    pub not_covered: Vec<String>,
+    /// Why the list is not whole, so that the profile must not be used again; `null` if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_whole: Option<String>,
+}
+
+impl RestsOn {
+    /// Is nothing known?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A path, and what a run found there before it changed anything.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct InputFile {
+    /// Absolute.
+    pub path: PathBuf,
+    /// What was there.
+    #[serde(flatten)]
+    pub state: FileState,
+}
+
+/// What lies at a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum FileState {
+    /// Nothing: a file that appears later changes the run.
+    Absent,
+    /// A regular file, by its content.
+    File {
+        /// Bytes.
+        size: u64,
+        /// SHA-256 of the content, in hexadecimal digits.
+        sha256: String,
+    },
+    /// A directory, by its list of names and their kinds.
+    Directory {
+        /// SHA-256 of the sorted list.
+        sha256: String,
+    },
+    /// The run asked only for the status.
+    Status {
+        /// `file`, `directory` or `other`.
+        kind: String,
+        /// Bytes, of a regular file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A symbolic link that the run read.
+    Link {
+        /// Where it points.
+        target: PathBuf,
+    },
+    /// This user may not read it.
+    Refused,
+}
+
+/// What one input gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputRun {
+    /// Arguments that the input added to the command.
+    pub arguments: Vec<String>,
+    /// Cycles with every shared-cache access free.
+    pub private_cycles: u64,
+    /// Reads that left the private caches.
+    pub llc_reads: u64,
+    /// Dirty lines written to the shared cache.
+    pub llc_writes: u64,
+    /// DRAM transactions with the whole shared cache.
+    pub misses: u64,
+    /// Distinct lines touched.
+    pub lines: u64,
+}
+
+/// The worst of a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worst {
+    /// `private_cycles`, `llc_reads`, `llc_writes`, `misses`, `lines`, or `time` (the trace is of this
+    /// input).
+    pub quantity: String,
+    /// Place in `inputs`.
+    pub input: usize,
+}

@@ -1,0 +1,208 @@
+//! Profiles made while planning are kept, and used again while they hold.
+//!
+//! Problem: a profile takes seconds, and its program and the files that it reads change. Rule: what
+//! is known before a run is the key: the command, where it runs, its environment, the numbers of the
+//! platform that shape a profile, and emulator and plugin by content. What only a run tells lies in
+//! the profile: every file that it looked at ([`RestsOn`]), which is looked at again before the
+//! profile is used again. Not covered: what [`RestsOn::not_covered`] names.
+
+mod place;
+
+use crate::elf::Program;
+use crate::emulation::{find_plugin, lock, profile, trace_path};
+use crate::error::ProfileError;
+use crate::job::{Job, of_session};
+use rustix::fs::FlockOperation;
+use sha2::{Digest, Sha256};
+use solocore_cache::look;
+use solocore_model::profile::{RestsOn, worst};
+use solocore_model::{Platform, Profile, files};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A directory of profiles.
+#[derive(Debug)]
+pub struct Cache {
+    dir: PathBuf,
+}
+
+/// A profile of the store.
+#[derive(Debug)]
+pub struct Kept {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The profile.
+    pub profile: Profile,
+    /// When it was made, if that was before now.
+    pub made: Option<SystemTime>,
+}
+
+/// What the store knows of a job.
+#[derive(Debug)]
+pub enum Known {
+    /// A profile that holds.
+    Holds(Box<Kept>),
+    /// Why one that was kept does not hold.
+    Stale(String),
+    /// Nothing.
+    Nothing,
+}
+
+impl Cache {
+    /// The cache at `dir`, or in a directory of the user's own.
+    ///
+    /// # Errors
+    /// When the directory cannot be made, or others may write to it.
+    pub fn open(dir: Option<&Path>) -> Result<Self, ProfileError> {
+        Ok(Self { dir: place::find(dir)? })
+    }
+
+    /// Looks for the profile of a command.
+    ///
+    /// # Errors
+    /// As [`key`].
+    pub fn find(&self, job: &Job) -> Result<Known, ProfileError> {
+        let path = self.path(&key(job)?);
+        let _lock = lock(&self.dir, FlockOperation::LockShared);
+        let Ok(meta) = std::fs::symlink_metadata(&path) else { return Ok(Known::Nothing) };
+        if meta.uid() != place::user() || !meta.is_file() {
+            return Ok(Known::Stale(format!("{} is not this user's file", path.display())));
+        }
+        let Ok(profile) = files::read_json::<Profile>(&path) else {
+            return Ok(Known::Stale("the kept profile is damaged".to_owned()));
+        };
+        if !trace_is_whole(&path, &profile) {
+            return Ok(Known::Stale("the kept trace is damaged".to_owned()));
+        }
+        if let Some(why) = changed(&profile.origin.rests_on) {
+            return Ok(Known::Stale(why));
+        }
+        Ok(Known::Holds(Box::new(Kept { path, profile, made: meta.modified().ok() })))
+    }
+
+    /// Makes the profile of a command, and keeps it.
+    ///
+    /// # Errors
+    /// As [`profile`]; also when the program fails, for a job that fails tells nothing of one that
+    /// works.
+    pub fn make(&self, job: &Job) -> Result<Kept, ProfileError> {
+        let path = self.path(&key(job)?);
+        let (made, status) = profile(job, &path)?;
+        if !status.success() {
+            let (code, name) = (made.exit_code, job.command.join(" "));
+            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_file(trace_path(&path));
+            return Err(ProfileError::Input(format!(
+                "`{name}` failed with exit code {code}; a job must succeed to be planned for, so \
+                    run it by hand first"
+            )));
+        }
+        Ok(Kept { path, profile: made, made: None })
+    }
+
+    /// One profile of several inputs: the worst per quantity, kept beside theirs; its trace is that
+    /// of the slowest.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn worst(
+        &self,
+        platform: &Platform,
+        kept: Vec<Kept>,
+        arguments: &[Vec<String>],
+    ) -> Result<Kept, ProfileError> {
+        let mut hash = Hash::default();
+        kept.iter().for_each(|k| hash.add(k.path.as_os_str().as_bytes()));
+        let path = self.path(&format!("{}-worst", hash.name()));
+        let made = kept.iter().map(|k| k.made).min().flatten();
+        let profiles = kept.into_iter().map(|k| k.profile).collect();
+        let merged = worst(profiles, arguments, |p| time(p, platform));
+        let Some((profile, _)) = merged else {
+            return Err(ProfileError::Input("there is no input; give one".to_owned()));
+        };
+        files::write_json(&path, &profile)?;
+        Ok(Kept { path, profile, made })
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.dir.join(format!("{key}.json"))
+    }
+}
+
+/// How long a job takes with nothing locked, ps: what the slowest of several inputs is chosen by.
+pub(crate) fn time(profile: &Profile, p: &Platform) -> u64 {
+    let cycles = p.cycles_to_ps(profile.private_cycles);
+    let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
+    let memory = profile.llc_accesses().saturating_mul(p.dram.latency_max.ps());
+    cycles.saturating_add(look_ups).saturating_add(memory)
+}
+
+/// The first file that is not as the run found it.
+fn changed(rests_on: &RestsOn) -> Option<String> {
+    if rests_on.files.is_empty() {
+        return Some("the kept profile does not name its files".to_owned());
+    }
+    if let Some(why) = &rests_on.not_whole {
+        return Some(why.clone());
+    }
+    let other = rests_on.files.iter().find(|f| look::again(&f.path, &f.state) != f.state);
+    other.map(|f| format!("{} has changed", f.path.display()))
+}
+
+/// A damaged trace is made again rather than handed on.
+fn trace_is_whole(path: &Path, profile: &Profile) -> bool {
+    let Ok(file) = std::fs::File::open(trace_path(path)) else { return false };
+    let records = solocore_cache::trace::read(std::io::BufReader::new(file), |_| ());
+    records.is_ok_and(|n| profile.trace.as_ref().is_some_and(|t| t.records == n))
+}
+
+/// Takes texts, each with its length, so that two lists differ.
+#[derive(Default)]
+struct Hash(Sha256);
+
+impl Hash {
+    fn add(&mut self, bytes: &[u8]) {
+        self.0.update((bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    fn name(self) -> String {
+        look::hex(&self.0.finalize()[..12])
+    }
+}
+
+/// A name for the profile of `job`: hash of all that is known before it runs.
+///
+/// # Errors
+/// When the program, the emulator or the plugin cannot be found.
+pub fn key(job: &Job) -> Result<String, ProfileError> {
+    let program = Program::find(&job.command[0], job.dir).map_err(ProfileError::Input)?;
+    let mut hash = Hash::default();
+    hash.add(env!("CARGO_PKG_VERSION").as_bytes());
+    hash.add(solocore_model::profile::FORMAT.as_bytes());
+    for tool in [program.emulator()?, find_plugin()?] {
+        let digest = look::digest(&tool).map_or_else(|e| e.to_string(), |(_, digest)| digest);
+        hash.add(digest.as_bytes());
+    }
+    hash.add(job.platform.name.as_bytes());
+    hash.add(job.platform.geometry().as_bytes());
+    // Of the traffic over time.
+    hash.add(&job.platform.row_conflict().ps().to_le_bytes());
+    hash.add(&job.trace_limit.to_le_bytes());
+    hash.add(&place::user().to_le_bytes());
+    let dir = job.dir.canonicalize().unwrap_or_else(|_| job.dir.to_owned());
+    hash.add(dir.as_os_str().as_bytes());
+    hash.add(program.path.as_os_str().as_bytes());
+    job.command.iter().for_each(|word| hash.add(word.as_bytes()));
+    let mut variables: Vec<_> = std::env::vars_os().collect();
+    variables.sort();
+    for (name, value) in variables {
+        if !of_session(&name.to_string_lossy()) {
+            hash.add(name.as_bytes());
+            hash.add(value.as_bytes());
+        }
+    }
+    Ok(hash.name())
+}
