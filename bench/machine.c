@@ -60,7 +60,8 @@ static double chase(char *memory, size_t bytes)
 		order[j] = swap;
 	}
 	for (i = 0; i < lines; i++)
-		*(void **)(memory + (size_t)LINE * order[i]) = memory + (size_t)LINE * order[(i + 1) % lines];
+		*(void **)(memory + (size_t)LINE * order[i]) =
+			memory + (size_t)LINE * order[(i + 1) % lines];
 	at = (void **)(memory + (size_t)LINE * order[0]);
 	/* A small cycle comes to rest where it belongs; of a large one a part is enough. */
 	for (i = 0; i < 3 * lines && i < 4000000; i++)
@@ -94,7 +95,8 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++)
 		if (strtoull(argv[i], NULL, 10) > most)
 			most = strtoull(argv[i], NULL, 10);
-	memory = mmap(NULL, most + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memory =
+		mmap(NULL, most + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		return 3;
 	memory = (char *)(((uintptr_t)memory + HUGE - 1) & ~(uintptr_t)(HUGE - 1));

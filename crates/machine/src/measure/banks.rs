@@ -86,12 +86,7 @@ pub fn find<P: Probe + ?Sized>(
         )));
     }
     let sampled = |times: Vec<f64>, out: LeftOut| {
-        let worst = times.iter().copied().fold(0.0, f64::max);
-        Median::of(times).filter(|m| m.samples >= FEWEST).map(|median| Sampled {
-            median,
-            worst,
-            left_out: left_out.and(out),
-        })
+        Sampled::of(times, left_out.and(out)).filter(|s| s.median.samples >= FEWEST)
     };
     match (sampled(fast_times, out_fast), sampled(slow_times, out_slow)) {
         (Some(hit), Some(conflict)) => Ok(Ok(Banks { same, hit, conflict })),

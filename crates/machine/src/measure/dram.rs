@@ -61,7 +61,8 @@ pub fn overhead(
     platform: &Platform,
 ) -> Result<Finding, Ended> {
     let d = &platform.dram;
-    let service = |whole: &Sampled| beyond(beyond(*whole, levels.first), levels.shared);
+    let service = |whole: &Sampled| levels.service(whole);
+    let whole = beyond(*idle, levels.first);
     let idle = service(idle);
     let commands = [("t_rcd", d.t_rcd), ("t_cl", d.t_cl), ("t_burst", d.t_burst)];
     check_timing("dram.overhead", idle.median.high, &commands)?;
@@ -69,7 +70,10 @@ pub fn overhead(
         let least: f64 = parts.iter().map(|&time| ns(time)).sum();
         s.map(|time| time - least)
     };
-    let mut rows = vec![Row::new("a load anywhere, beyond the shared cache", &idle)];
+    let mut rows = vec![
+        Row::new("a load anywhere, beyond the first level", &whole),
+        Row::new("a load anywhere, beyond the shared cache", &idle),
+    ];
     let (found, method, mut notes) = match banks {
         Ok(banks) => {
             let (hit, conflict) = (service(&banks.hit), service(&banks.conflict));
@@ -219,7 +223,7 @@ pub fn latency_max<P: Probe + ?Sized>(
         left_out = left_out.and(found.left_out);
         samples += found.median.samples;
     }
-    let service = |found: &Sampled| beyond(beyond(*found, levels.first), levels.shared);
+    let service = |found: &Sampled| levels.service(found);
     let rows: Vec<Row> = candidates
         .iter()
         .map(|(of, found)| Row {
@@ -243,7 +247,7 @@ pub fn latency_max<P: Probe + ?Sized>(
             "the longest single access was {:.0} ns beyond the shared cache; what a case takes \
                 longer than its median is a refresh, a device or another guest, and no counter \
                 tells which",
-            worst - levels.first.median.value - levels.shared.median.value
+            worst - levels.first.median.value - levels.shared.least
         ));
     }
     if let Err(why) = banks {

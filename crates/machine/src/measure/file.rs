@@ -110,7 +110,8 @@ pub fn with(
         .parse()
         .map_err(|e| MachineError::Input(format!("{shown}: {}", one_line(&format!("{e}")))))?;
     // In the order of dependence: the overhead decides on the least latency_max.
-    let mut order: Vec<&mut Finding> = findings.iter_mut().filter(|f| f.key.is_written()).collect();
+    let mut order: Vec<&mut Finding> =
+        findings.iter_mut().filter(|f| f.key.is_written() && !f.keep).collect();
     order.sort_by_key(|f| f.key == Key::LatencyMax);
     let overhead = order.iter().any(|f| f.key == Key::Overhead);
     let measured = order.iter().find(|f| f.key == Key::LatencyMax).map(|f| f.value);

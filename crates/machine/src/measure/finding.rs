@@ -147,6 +147,9 @@ pub struct Finding {
     pub before: Option<String>,
     /// What the file says now, where it has such a key.
     pub after: Option<String>,
+    /// The file keeps its own value, which is on the safe side of this one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
     /// What the user must know.
     pub notes: Vec<String>,
     /// Parts.
@@ -170,6 +173,7 @@ impl Finding {
             method: method.into(),
             before: None,
             after: None,
+            keep: false,
             notes: Vec::new(),
             rows: Vec::new(),
         }

@@ -5,12 +5,12 @@
 //! most half of the level's own.
 //! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996).
 //! Does not cover: a level that is shared and full of others' lines: then a walk's loads go further,
-//! and the number is larger.
+//! and the number is larger. What is taken off loads from memory is then the quickest walk.
 
 use super::effort::Effort;
 use super::finding::{Finding, Key, Side};
 use super::probe::Probe;
-use super::sampling::{Ended, Sampled, sample};
+use super::sampling::{Ended, LeftOut, Sampled, sample};
 use crate::error::MachineError;
 use solocore_model::Platform;
 
@@ -30,6 +30,7 @@ pub fn beyond(whole: Sampled, part: Sampled) -> Sampled {
     let mut less = whole.map(|ns| ns - part.median.value);
     less.median.low = whole.median.low - part.median.high;
     less.median.high = whole.median.high - part.median.low;
+    less.least = whole.least - part.median.high;
     Sampled { left_out: whole.left_out.and(part.left_out), ..less }
 }
 
@@ -110,6 +111,14 @@ pub fn levels<P: Probe + ?Sized>(
 }
 
 impl Levels {
+    /// What memory takes of a load from it. Of the shared cache its quickest walk is taken off:
+    /// lines of others that push ours out of it make it slower, and would make memory quicker.
+    pub fn service(&self, whole: &Sampled) -> Sampled {
+        let alone = |s: &Sampled| Sampled { left_out: LeftOut::default(), ..*s };
+        let quickest = alone(&self.shared).map(|_| self.shared.least);
+        beyond(beyond(*whole, alone(&self.first)), quickest)
+    }
+
     /// The findings of the keys that are asked for.
     pub fn findings(&self, platform: &Platform, wanted: impl Fn(Key) -> bool) -> Vec<Finding> {
         let method = "dependent loads in random order, less those of the first level";

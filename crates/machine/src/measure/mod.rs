@@ -85,7 +85,7 @@ fn all<P: Probe + ?Sized>(
     }
     if wants(Key::Mshrs) {
         said("misses side by side", 0.25);
-        found.push(parallel::mshrs(probe, effort)?);
+        found.push(parallel::mshrs(probe, platform.pipeline.mshrs, effort)?);
     }
     let mut banks = Err("they were not looked for".to_owned());
     if any(&memory) || wants(Key::Writes) {

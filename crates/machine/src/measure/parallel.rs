@@ -3,15 +3,15 @@
 //! Rule for `pipeline.mshrs`: the throughput of k dependent chains grows with k until the miss
 //! registers are used up. The number is the first k that no larger one is clearly faster than, or,
 //! by Little's law, the most loads under way at any k, whichever is more: more registers make
-//! larger bounds.
+//! larger bounds. Where loads get longer before the end of the growth, the memory may be full before
+//! the registers are; the number is then a lower bound, and a file that has more keeps it.
 //! Rule for bandwidth: for each number of active cores the pattern with the least throughput, the
 //! lower end of its interval.
-//! Does not cover: a memory that is full before the registers are; the number is then too small,
-//! and a note says what to compare it with.
+//! Does not cover: registers that a full memory hides; the CPU's manual states them.
 
 use super::effort::Effort;
 use super::finding::{Finding, Key, Row, Side};
-use super::levels::{Levels, beyond};
+use super::levels::Levels;
 use super::probe::{Access, Case, Order, Pattern, Probe};
 use super::sampling::{Ended, LeftOut, Sampled, sample};
 use solocore_buffers::LINE;
@@ -24,11 +24,19 @@ const CHAINS: [u32; 23] =
 /// many comparisons a small one.
 const GAIN: f64 = 1.02;
 
-/// `pipeline.mshrs`.
+/// Loads under way, by Little's law, as a share of the chains, below which the memory is taken to be
+/// full: registers alone leave the latency as it is.
+const UNCROWDED: f64 = 0.9;
+
+/// `pipeline.mshrs`; `stated`: what the file says.
 ///
 /// # Errors
 /// See [`Ended`].
-pub fn mshrs<P: Probe + ?Sized>(probe: &mut P, effort: &Effort) -> Result<Finding, Ended> {
+pub fn mshrs<P: Probe + ?Sized>(
+    probe: &mut P,
+    stated: u32,
+    effort: &Effort,
+) -> Result<Finding, Ended> {
     let (mut rows, mut times) = (Vec::new(), Vec::new());
     let (mut left_out, mut samples) = (LeftOut::default(), 0);
     let share = effort.share(0.12 / CHAINS.len() as f64);
@@ -48,7 +56,7 @@ pub fn mshrs<P: Probe + ?Sized>(probe: &mut P, effort: &Effort) -> Result<Findin
     let value = f64::from(CHAINS[knee]).max((little - 0.05).ceil()).min(64.0);
     let mut finding = Finding::new(
         Key::Mshrs,
-        &Sampled { median: alone.map(|_| value), worst: value, left_out },
+        &Sampled { median: alone.map(|_| value), least: value, worst: value, left_out },
         Side::High,
         "chains of dependent loads from memory side by side, until no more of them gain",
     );
@@ -56,11 +64,15 @@ pub fn mshrs<P: Probe + ?Sized>(probe: &mut P, effort: &Effort) -> Result<Findin
     finding.ci_low = f64::from(CHAINS[knee.saturating_sub(1)]).min(value);
     finding.ci_high = f64::from(CHAINS[(knee + 1).min(CHAINS.len() - 1)]).max(value);
     (finding.samples, finding.rows) = (samples, rows);
-    finding.notes.push(format!(
-        "{:.1} loads are under way at most, by Little's law; the CPU's manual may state more \
-            registers, which a memory that is full hides",
-        little
-    ));
+    finding.notes.push(format!("{little:.1} loads are under way at most, by Little's law"));
+    if little < UNCROWDED * value {
+        finding.keep = value <= f64::from(stated);
+        let kept = if finding.keep { ": the file keeps its own" } else { "" };
+        finding.notes.push(format!(
+            "loads get longer before all registers are used, so that it is a lower bound{kept}; \
+                the CPU's manual may state more"
+        ));
+    }
     Ok(finding)
 }
 
@@ -156,7 +168,7 @@ pub fn attack<P: Probe + ?Sized>(
         });
         probe.attack(None)?;
         let (mean, single) = (mean?, single.transpose()?);
-        let service = |s: Sampled| beyond(beyond(s, levels.first), levels.shared);
+        let service = |s: Sampled| levels.service(&s);
         for found in [Some(&mean), single.as_ref()].into_iter().flatten() {
             left_out = left_out.and(found.left_out);
             samples += found.median.samples;

@@ -52,6 +52,8 @@ impl LeftOut {
 pub struct Sampled {
     /// Of those that count, in ns.
     pub median: Median,
+    /// The shortest of those that count, in ns.
+    pub least: f64,
     /// The longest of those that count, in ns.
     pub worst: f64,
     /// Those that do not.
@@ -59,10 +61,18 @@ pub struct Sampled {
 }
 
 impl Sampled {
+    /// Of these pieces; none of no pieces.
+    pub fn of(kept: Vec<f64>, left_out: LeftOut) -> Option<Self> {
+        let least = kept.iter().copied().fold(f64::INFINITY, f64::min);
+        let worst = kept.iter().copied().fold(0.0, f64::max);
+        Some(Self { median: Median::of(kept)?, least, worst, left_out })
+    }
+
     /// In another unit: each number times a factor, and less a constant.
     #[must_use]
     pub fn map(self, number: impl Fn(f64) -> f64) -> Self {
-        Self { median: self.median.map(&number), worst: number(self.worst), ..self }
+        let (least, worst) = (number(self.least), number(self.worst));
+        Self { median: self.median.map(&number), least, worst, ..self }
     }
 }
 
@@ -120,9 +130,8 @@ pub fn sample<P: Probe + ?Sized>(
             ))));
         }
     }
-    let worst = kept.iter().copied().fold(0.0, f64::max);
-    match Median::of(kept) {
-        Some(median) => Ok(Sampled { median, worst, left_out }),
+    match Sampled::of(kept, left_out) {
+        Some(sampled) => Ok(sampled),
         None => Err(Ended::Failed(MachineError::Machine(format!(
             "{key}: nothing was measured; give more --time"
         )))),

@@ -100,6 +100,9 @@ fn a_file_without_the_key_is_refused() {
         .collect();
     let error = written(&without, &mut found).unwrap_err();
     assert!(error.starts_with("machine.toml: pipeline.mshrs") && error.contains("; "), "{error}");
+    found[0].keep = true;
+    assert_eq!(written(&without, &mut found).unwrap(), without, "nothing is to be written");
+    found[0].keep = false;
     let error = written("= 1", &mut found).unwrap_err();
     assert!(error.starts_with("machine.toml: ") && !error.contains('\n'), "{error}");
     found[0].value = 65.0;

@@ -31,6 +31,8 @@ pub struct Truth {
     pub open: bool,
     /// Misses that a core can have under way.
     pub mshrs: u32,
+    /// What each further load under way makes all of them longer by, relatively.
+    pub crowding: f64,
     /// ns between two lines when the memory is full.
     pub full: f64,
     /// Relative noise of a piece.
@@ -47,6 +49,8 @@ pub struct Truth {
     pub huge: bool,
     /// Lines can be put out.
     pub flushes: bool,
+    /// Share of walks through the shared cache whose lines others have pushed out.
+    pub pushed_out: f64,
     /// Cores.
     pub cores: u32,
 }
@@ -65,6 +69,7 @@ impl Truth {
             row: 0b111 << 17,
             open: true,
             mshrs: 10,
+            crowding: 0.0,
             full: 3.0,
             noise: 0.01,
             interrupts: 0.0,
@@ -73,6 +78,7 @@ impl Truth {
             refreshes: 0.05,
             huge: true,
             flushes: true,
+            pushed_out: 0.0,
             cores: 4,
         }
     }
@@ -151,6 +157,8 @@ impl Probe for MadeUp {
     fn level(&mut self, bytes: u64) -> Piece {
         let all = [(32 << 10, 0.0)].into_iter().chain(self.truth.levels.iter().copied());
         let level = all.clone().find(|l| bytes <= l.0).map(|l| l.1);
+        let shared = bytes > 256 << 10 && self.uniform() < self.truth.pushed_out;
+        let level = level.filter(|_| !shared);
         let ns = self.truth.first + level.unwrap_or_else(|| self.truth.load(true));
         self.piece(ns, 1000.0)
     }
@@ -159,7 +167,8 @@ impl Probe for MadeUp {
         let under_way = f64::from(chains.min(self.truth.mshrs));
         // Loads anywhere meet another row.
         let alone = self.truth.first + self.truth.load(true);
-        let ns = self.slowed((alone / under_way).max(self.truth.full));
+        let crowded = alone * (1.0 + self.truth.crowding * (under_way - 1.0));
+        let ns = self.slowed((crowded / under_way).max(self.truth.full));
         self.piece(ns, 1000.0)
     }
 

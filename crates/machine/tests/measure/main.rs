@@ -92,6 +92,18 @@ fn a_machine_that_is_always_interrupted_is_refused() {
     assert!(error.starts_with("cpi: of ") && error.contains("--cpu"), "{error}");
 }
 
+/// A slow shared cache must not make the memory quick.
+#[test]
+fn others_in_the_shared_cache_make_no_memory_quicker() {
+    for share in [0.3, 0.8] {
+        let truth = Truth { pushed_out: share, ..Truth::desktop() };
+        for seed in SEEDS {
+            near(&one(&truth, seed, Key::Overhead), truth.overhead, 0.02, 0.1);
+            near(&one(&truth, seed, Key::LatencyMax), truth.latency_max(), 0.01, 0.06);
+        }
+    }
+}
+
 #[test]
 fn miss_registers_are_counted() {
     for mshrs in [1, 4, 10, 16] {
@@ -103,7 +115,21 @@ fn miss_registers_are_counted() {
             let off = found.value - f64::from(mshrs);
             assert!((0.0..=1.0).contains(&off), "{} for {mshrs}, seed {seed}", found.value);
             assert!(found.ci_low <= found.value && found.value <= found.ci_high);
+            assert!(!found.keep, "{found:?}");
         }
+    }
+}
+
+/// Loads that make each other longer: Little's law with the latency alone says 8 of 10.
+#[test]
+fn miss_registers_are_counted_where_loads_crowd() {
+    let truth = Truth { crowding: 0.03, full: 0.1, ..Truth::desktop() };
+    for seed in SEEDS {
+        assert_eq!(one(&truth, seed, Key::Mshrs).value, 10.0, "seed {seed}");
+        // A memory that is full with six: what the file says stays, as it is more.
+        let full = Truth { full: truth.load(true) / 6.0, ..truth.clone() };
+        let found = one(&full, seed, Key::Mshrs);
+        assert!(found.value < 10.0 && found.keep, "{found:?}");
     }
 }
 
