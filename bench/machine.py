@@ -49,7 +49,9 @@ def main():
         ratios = {key: [] for key in walks if key != "l1d"}
         for number in range(rounds):
             lines = run(chase, cpu, *walks.values()).splitlines()
-            theirs = dict(zip(walks, (float(line.split()[1]) for line in lines)))
+            # Others push lines out of a shared cache while a long walk goes round: its quickest piece has met fewest.
+            pick = {"llc.latency": 2}
+            theirs = {key: float(line.split()[pick.get(key, 1)]) for key, line in zip(walks, lines)}
             try:
                 ours = measured(run(solocore, "platform", "measure", file, "--dry-run", "--format", "json", "--cpu", cpu, "--only", KEYS),
                                 platform)
@@ -78,7 +80,7 @@ def measured(text, platform):
     cycle = 1 / (float(number) * {"GHz": 1, "MHz": 1e-3}[unit])
     found = {f["key"]: f for f in json.loads(text)["findings"]}
     ours = {key: found[key]["median"] * cycle for key in ("l2.latency", "llc.latency") if key in found}
-    ours["memory"] = ours["llc.latency"] + found["dram.overhead"]["rows"][0]["median"]
+    ours["memory"] = found["dram.overhead"]["rows"][0]["median"]
     return ours
 
 

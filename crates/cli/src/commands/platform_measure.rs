@@ -137,7 +137,9 @@ fn keys(only: &[String]) -> Result<Vec<Key>, Failure> {
 fn time(time: Time) -> Result<Duration, Failure> {
     let time = Duration::from_nanos(time.ns_ceil());
     if !(Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) {
-        return Err(Failure::Input(format!("--time {time:?}: give 1 s to 3600 s")));
+        return Err(Failure::Input(format!(
+            "--time {time:?} is too short or too long; give 1 s to 3600 s"
+        )));
     }
     Ok(time)
 }
