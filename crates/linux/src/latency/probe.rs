@@ -9,8 +9,7 @@
 //! since the last one, so that it is what occupancy / requests is: ns are the clocks, loads are the
 //! requests. The time between batches is random, from half to one and a half of the mean: nothing
 //! that happens at a fixed rate is always or never met.
-//! Source: maracas, section IV, for what the latency is used for; the probe in place of counters is
-//! ours.
+//! Source: maracas, section IV, for what the latency is used for; the probe itself is ours.
 //! What it costs: [`LatencySource::cost`] says it: the thread's own run time, and 64 bytes for each
 //! load (up to twice as much where the hardware fetches lines in pairs). Requests of devices are
 //! not counted, but felt: they make the loads wait.
