@@ -5,7 +5,8 @@
 //! Source: what IsolBench's `bandwidth` does beside a victim.
 //! Does not cover: patterns that are the worst for one bank.
 
-use crate::walk::{Pattern, Random, keep_on, touch};
+use crate::order::{Pattern, Walk};
+use crate::walk::keep_on;
 use crate::{BufferError, LINE, Mapping, huge};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -117,18 +118,17 @@ impl Hog {
 }
 
 /// Passes until it is told to stop.
-fn work(mut memory: Mapping, how: Pattern, told: &Told) {
+fn work(memory: Mapping, how: Pattern, told: &Told) {
     let going = || !told.stop.load(Ordering::Relaxed);
-    let (mut random, mut from, lines) = (Random::new(1), 0, memory.len() / LINE);
+    let mut walk = Walk::new(memory, how.order);
     while going() {
         while told.pause.load(Ordering::Acquire) && going() {
             told.quiet.store(true, Ordering::Release);
             std::hint::spin_loop();
         }
         told.quiet.store(false, Ordering::Release);
-        touch(&mut memory, from, PIECE, how, &mut random);
-        from = (from + PIECE) % lines.max(1);
-        told.bytes.fetch_add((PIECE * LINE) as u64, Ordering::Relaxed);
+        let lines = walk.go(PIECE, how.access);
+        told.bytes.fetch_add((lines * LINE) as u64, Ordering::Relaxed);
     }
 }
 

@@ -51,51 +51,6 @@ pub enum Access {
     Write,
 }
 
-/// In which order lines are touched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// That of the addresses.
-    Addresses,
-    /// Any; a line may be touched again before another.
-    Random,
-}
-
-/// How a core uses memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pattern {
-    /// What is done to a line.
-    pub access: Access,
-    /// Which line is next.
-    pub order: Order,
-}
-
-impl From<Access> for Pattern {
-    fn from(access: Access) -> Self {
-        Self { access, order: Order::Addresses }
-    }
-}
-
-/// Touches so many lines of the memory, from this line on, in a pattern.
-pub fn touch(memory: &mut [u8], from: usize, lines: usize, how: Pattern, random: &mut Random) {
-    let all = memory.len() / LINE;
-    if all == 0 {
-        return;
-    }
-    if how.order == Order::Addresses {
-        let (mut at, mut left) = (from % all, lines);
-        while left > 0 {
-            let now = left.min(all - at);
-            std::hint::black_box(pass(&mut memory[at * LINE..(at + now) * LINE], how.access));
-            (at, left) = (0, left - now);
-        }
-        return;
-    }
-    for _ in 0..lines {
-        let line = random.below(all);
-        std::hint::black_box(pass(&mut memory[line * LINE..(line + 1) * LINE], how.access));
-    }
-}
-
 /// Touches each line of the memory once, in order; what was read, so that it is read.
 pub fn pass(memory: &mut [u8], access: Access) -> u64 {
     let mut sum = 0u64;

@@ -84,8 +84,8 @@ fn knee(times: &[Median]) -> usize {
 
 /// All patterns.
 const PATTERNS: [(&str, Pattern); 4] = [
-    ("reads in order", Pattern { access: Access::Read, order: Order::Addresses }),
-    ("writes in order", Pattern { access: Access::Write, order: Order::Addresses }),
+    ("reads in order", Pattern { access: Access::Read, order: Order::Lines }),
+    ("writes in order", Pattern { access: Access::Write, order: Order::Lines }),
     ("reads anywhere", Pattern { access: Access::Read, order: Order::Random }),
     ("writes anywhere", Pattern { access: Access::Write, order: Order::Random }),
 ];
@@ -108,7 +108,7 @@ pub fn bandwidth<P: Probe + ?Sized>(probe: &mut P, effort: &Effort) -> Result<Fi
         let mut least: Option<(&str, Sampled)> = None;
         for (name, pattern) in PATTERNS {
             let found = sample(probe, "bandwidth", effort.pieces.min(41), share, |p| {
-                Ok(vec![p.stream(active, pattern)?])
+                Ok(vec![p.stream(active, &pattern)?])
             })?;
             left_out = left_out.and(found.left_out);
             samples += found.median.samples;
@@ -158,7 +158,7 @@ pub fn attack<P: Probe + ?Sized>(
     let mut most: Option<Sampled> = None;
     let share = effort.share(0.03);
     for (name, pattern) in PATTERNS {
-        probe.attack(Some(pattern))?;
+        probe.attack(Some(&pattern))?;
         let mean = sample(probe, "attack", effort.pieces, share, |p| Ok(vec![p.memory(1)]));
         let case = Case { offset, writes: 0, gap_ns: 0, access: Access::Read };
         let single = probe.flushes().then(|| {

@@ -25,8 +25,8 @@ pub struct Piece {
     pub cause: Option<Cause>,
 }
 
-/// Reads or writes.
-pub use solocore_buffers::walk::{Access, Order, Pattern};
+pub use solocore_buffers::order::{Order, Pattern};
+pub use solocore_buffers::walk::Access;
 
 /// One access after others of the same bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,13 +66,13 @@ pub trait Probe {
     ///
     /// # Errors
     /// There is no memory for the others, or their CPUs cannot be used.
-    fn stream(&mut self, active: u32, pattern: Pattern) -> Result<Piece, MachineError>;
+    fn stream(&mut self, active: u32, pattern: &Pattern) -> Result<Piece, MachineError>;
 
     /// Sets all other cores to work in this way, or lets them rest.
     ///
     /// # Errors
     /// As [`Probe::stream`].
-    fn attack(&mut self, pattern: Option<Pattern>) -> Result<(), MachineError>;
+    fn attack(&mut self, pattern: Option<&Pattern>) -> Result<(), MachineError>;
 
     /// Cores that can be active, this one included.
     fn cores(&self) -> u32;

@@ -201,14 +201,14 @@ impl Probe for MadeUp {
     fn stream(
         &mut self,
         active: u32,
-        pattern: Pattern,
+        pattern: &Pattern,
     ) -> Result<Piece, solocore_machine::MachineError> {
         let write = if pattern.access == Access::Write { 2.0 } else { 1.0 };
         let ns = (20.0 / f64::from(active)).max(self.truth.full) * write;
         Ok(self.piece(ns, 1000.0))
     }
 
-    fn attack(&mut self, pattern: Option<Pattern>) -> Result<(), solocore_machine::MachineError> {
+    fn attack(&mut self, pattern: Option<&Pattern>) -> Result<(), solocore_machine::MachineError> {
         self.attacked = pattern.is_some();
         Ok(())
     }

@@ -80,11 +80,6 @@ impl Lines {
         std::hint::black_box(pass(memory, solocore_buffers::walk::Access::Read));
     }
 
-    /// All of it, for whoever writes over the chains.
-    pub fn bytes(&mut self) -> &mut [u8] {
-        &mut self.memory
-    }
-
     /// Follows chains side by side for so many rounds. The addresses are those of linked lines of
     /// this memory.
     pub fn follow(&self, at: &mut [usize], rounds: usize) {
@@ -143,6 +138,6 @@ mod tests {
         lines.follow(&mut two, 37);
         assert_eq!(two, [lines.address(order[37]), lines.address(order[137])]);
         lines.write(3);
-        assert_eq!(lines.bytes()[4 * LINE - 1], 1);
+        assert_eq!(lines.memory[4 * LINE - 1], 1);
     }
 }

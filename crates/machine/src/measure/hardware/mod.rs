@@ -20,8 +20,9 @@ use crate::error::MachineError;
 use solocore_buffers::disturbance::{Counters, Counts};
 use solocore_buffers::hog::Hog;
 use solocore_buffers::huge::{self, Backing};
+use solocore_buffers::order::Walk;
 use solocore_buffers::timing::{Clock, ticks};
-use solocore_buffers::walk::{Random, keep_on, touch};
+use solocore_buffers::walk::{Random, keep_on};
 use solocore_buffers::{BufferError, HUGE, LINE, thread};
 use solocore_model::Platform;
 use std::ops::Range;
@@ -84,6 +85,8 @@ pub struct Machine {
     random: Random,
     data: Box<Data>,
     hogs: Vec<Hog>,
+    /// This core's part of a pattern.
+    own: Option<Walk>,
     pattern: Option<Pattern>,
     hog_bytes: usize,
     /// Pairs of pages of a chain.
@@ -156,6 +159,7 @@ impl Machine {
             random: Random::new(1),
             data: Data::new(),
             hogs: Vec::new(),
+            own: None,
             pattern: None,
             hog_bytes: bytes((2 * llc).min(MOST)) / if setup.emulated { 2 } else { 1 },
             turns: if flushes { 1 } else { 12 },
@@ -229,16 +233,17 @@ impl Machine {
     }
 
     /// Sets so many of the others to work.
-    fn hogs(&mut self, wanted: usize, pattern: Pattern) -> Result<(), MachineError> {
-        if self.pattern != Some(pattern) {
+    fn hogs(&mut self, wanted: usize, pattern: &Pattern) -> Result<(), MachineError> {
+        if self.pattern.as_ref() != Some(pattern) {
             self.hogs.clear();
+            self.own = None;
         }
-        self.pattern = Some(pattern);
+        self.pattern = Some(pattern.clone());
         self.hogs.truncate(wanted);
         while let Some(&cpu) =
             self.setup_cpus.get(self.hogs.len()).filter(|_| self.hogs.len() < wanted)
         {
-            let hog = Hog::begin_unless(cpu, self.hog_bytes, pattern, &self.stopped);
+            let hog = Hog::begin_unless(cpu, self.hog_bytes, pattern.clone(), &self.stopped);
             self.hogs.push(hog.map_err(failed)?);
         }
         Ok(())
@@ -347,25 +352,31 @@ impl Probe for Machine {
         self.time_single(case, times)
     }
 
-    fn stream(&mut self, active: u32, pattern: Pattern) -> Result<Piece, MachineError> {
+    fn stream(&mut self, active: u32, pattern: &Pattern) -> Result<Piece, MachineError> {
         const STEP: usize = 2048;
         self.hogs(active.saturating_sub(1) as usize, pattern)?;
-        self.linked = Linked::Nothing;
-        let from = self.random.below(self.ring.len());
-        Ok(self.piece(|m| {
+        let mut walk = match self.own.take() {
+            Some(walk) => walk,
+            None => {
+                let (memory, _) = huge::memory(self.hog_bytes).map_err(failed)?;
+                Walk::new(memory, pattern.order.clone())
+            }
+        };
+        let piece = self.piece(|m| {
             let done = |m: &Self| m.hogs.iter().map(Hog::bytes).sum::<u64>();
             let (before, begin, mut own) = (done(m), Instant::now(), 0);
             while begin.elapsed() < m.window {
-                touch(m.lines.bytes(), from + own, STEP, pattern, &mut m.random);
-                own += STEP;
+                own += walk.go(STEP, pattern.access);
             }
             let ns = begin.elapsed().as_nanos() as f64;
             let lines = own as f64 + (done(m) - before) as f64 / LINE as f64;
             ns / lines
-        }))
+        });
+        self.own = Some(walk);
+        Ok(piece)
     }
 
-    fn attack(&mut self, pattern: Option<Pattern>) -> Result<(), MachineError> {
+    fn attack(&mut self, pattern: Option<&Pattern>) -> Result<(), MachineError> {
         match pattern {
             Some(pattern) => self.hogs(self.setup_cpus.len(), pattern),
             None => {
