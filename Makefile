@@ -112,6 +112,7 @@ bench: setup-test build vision
 	cargo run --release --locked --quiet -p solocore-sim --example fluid_speed
 	cargo bench --locked --quiet -p solocore-analysis
 	python3 bench/lock.py
+	python3 bench/machine.py
 	$(SOLOCORE) bench ipc --rounds 20
 	$(SOLOCORE) bench lockdown || test $$? = 3
 

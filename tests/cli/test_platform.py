@@ -5,7 +5,10 @@ tested in its place. The crate's own tests have more machines (crates/machine/te
 """
 
 import json
+import os
+import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import ROOT, refused
@@ -210,3 +213,113 @@ def test_a_file_is_checked_before_it_is_shown(solocore):
     solocore.write("mine.toml", text.replace("cores = 8", "cores = 0"))
     refused(solocore("platform", "show", "mine.toml"), "mine.toml", "cores = 0", codes=(2,))
     json.loads(solocore("platform", "show", "p4080", "--format", "json").out)
+
+
+# Measuring. What a busy machine does not let be measured is refused with exit code 3; then the file must be as it was. The
+# estimators are tested on memories that are made up (crates/machine/tests/measure), figures are bench/machine.py's.
+
+QUICK = "cpi,l2.latency"
+
+
+def measured(machine, *args, timeout=110):
+    """A run of measure; what it refuses has the file as it was."""
+    before = (machine.dir / "machine.toml").read_text()
+    done = machine("platform", "measure", "machine.toml", *args, timeout=timeout)
+    if done.code == 3:
+        assert "; " in done.err and (machine.dir / "machine.toml").read_text() == before
+        pytest.skip(done.err)
+    assert done.code == 0, done.err
+    return done
+
+
+def test_measured_keys_are_written_and_all_else_stays(machine):
+    before = (machine.dir / "machine.toml").read_text()
+    done = measured(machine, "--only", QUICK, "--format", "json", "-o", "new.toml")
+    assert (machine.dir / "machine.toml").read_text() == before
+    found = done.json()
+    assert found["written"] == "new.toml" and found["format"] == "solocore-measure/1"
+    after = (machine.dir / "new.toml").read_text()
+    changed = [(a, b) for a, b in zip(before.splitlines(), after.splitlines(), strict=True) if a != b]
+    keys = [f["key"] for f in found["findings"]]
+    assert [a.split(" ")[0] for a, _ in changed] == [key.split(".")[-1] for key in keys]
+    for (_, line), finding in zip(changed, found["findings"]):
+        assert f"# measured: {found['date']}, 95 % [" in line
+        assert line.split(" = ")[1].startswith(finding["after"]), line
+        assert finding["ci_low"] <= finding["median"] <= finding["ci_high"] == finding["value"]
+        assert finding["samples"] >= 8 and set(finding["left_out"]) == {"interrupts", "switches", "steal"}
+        assert finding["before"].endswith(", assumed") and finding["method"]
+    assert machine("platform", "check", "new.toml").code == 0
+    machine.write("system.toml", SYSTEM.replace("machine.toml", "new.toml"))
+    assert machine("plan", "system.toml").code in (0, 1)
+
+
+def test_a_dry_run_writes_nothing(machine):
+    files = machine.files()
+    before = (machine.dir / "machine.toml").read_bytes()
+    done = measured(machine, "--only", "cpi", "--dry-run")
+    assert (machine.files(), (machine.dir / "machine.toml").read_bytes()) == (files, before)
+    lines = done.out.decode().splitlines()
+    assert lines[0].split() == ["key", "was", "is", "95", "%", "unit", "samples", "left", "out"]
+    assert lines[1].startswith("cpi ") and lines[-1].endswith("machine.toml stays as it is (--dry-run)")
+
+
+def test_ctrl_c_leaves_the_file_as_it_was(machine):
+    files = machine.files()
+    before = (machine.dir / "machine.toml").read_bytes()
+    process = machine.start("platform", "measure", "machine.toml", "--time", "3600 s")
+    for line in process.stderr:
+        if b"misses side by side" in line or line.startswith(b"solocore: "):
+            break
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode in (3, 130), (line, rest)
+    assert (machine.files(), (machine.dir / "machine.toml").read_bytes()) == (files, before)
+
+
+def test_the_file_of_another_machine_is_not_measured(machine):
+    for name in ("raspberry-pi-4", "p4080"):
+        text = machine("platform", "show", name).out
+        (machine.dir / "other.toml").write_bytes(text)
+        done = machine("platform", "measure", "other.toml")
+        refused(done, "other.toml: it is of another machine", "isa is ", "cores is ", codes=(2,))
+        assert (machine.dir / "other.toml").read_bytes() == text
+
+
+@pytest.mark.parametrize("args, words", [
+    (("--only", "cpi,ghosts"), ("--only ghosts", "dram.latency_max")),
+    (("--cpu", "9999"), ("--cpu 9999", "offline")),
+    (("--time", "1 ms"), ("--time", "1 s to 3600 s")),
+])
+def test_senseless_measurements_are_refused(machine, args, words):
+    refused(machine("platform", "measure", "machine.toml", *args), *words, codes=(2,))
+
+
+def test_one_cpu_has_nobody_beside_it(machine):
+    before = (machine.dir / "machine.toml").read_text()
+    cpu = max(os.sched_getaffinity(0))
+    argv = ["taskset", "-c", str(cpu), machine.program, "platform", "measure", "machine.toml", "--only", "bandwidth,attack",
+            "--format", "json", "--time", "5 s"]
+    done = subprocess.run(argv, cwd=machine.dir, capture_output=True, timeout=110)
+    if done.returncode == 3:
+        pytest.skip(done.stderr.decode())
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [f["key"] for f in found["findings"]] == ["bandwidth"] and len(found["findings"][0]["rows"]) == 1
+    if "cores = 1 " not in before:
+        assert any("nothing was measured beside the others" in note for note in found["notes"])
+
+
+def test_a_machine_without_huge_pages_or_memory(machine):
+    without = "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    argv = [machine.program, "platform", "measure", "machine.toml", "--only", "cpi", "--dry-run", "--format", "json"]
+    done = subprocess.run(["python3", "-c", without, *argv], cwd=machine.dir, capture_output=True, timeout=110)
+    reserved = "HugePages_Free:        0" not in Path("/proc/meminfo").read_text()
+    if done.returncode == 0 and not reserved:
+        assert any("there are no huge pages" in note for note in json.loads(done.stdout)["notes"])
+    else:
+        assert done.returncode in (0, 3), done.stderr
+    limited = f"ulimit -v 60000; exec {' '.join(argv)}"
+    done = subprocess.run(["sh", "-c", limited], cwd=machine.dir, capture_output=True, timeout=110)
+    if done.returncode:
+        error = done.stderr.decode().splitlines()[-1]
+        assert done.returncode == 3 and "MiB" in error and "; " in error, error

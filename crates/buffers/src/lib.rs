@@ -8,17 +8,23 @@
 //! coloured pool's lists. What is done with them here does not depend on where they come from:
 //! reading files into them ([`io`]), V4L2 frames ([`v4l2`]), prefetching them into the cache and
 //! timing each line ([`lockdown`], [`residency`]), and walking them to measure or to disturb
-//! ([`walk`], [`order`]).
+//! ([`walk`], [`chase`], [`order`]), with what came between ([`disturbance`]).
 //! Does not cover: which pages have which colour.
 
 pub mod caches;
+pub mod chase;
+pub mod disturbance;
 mod error;
+pub mod hog;
+pub mod huge;
 pub mod io;
 pub mod lockdown;
+pub mod median;
 pub mod order;
 mod pages;
 pub mod residency;
 pub mod sysv;
+pub mod thread;
 pub mod timing;
 pub mod v4l2;
 pub mod walk;
@@ -30,3 +36,5 @@ pub use pages::{AnyFrames, Frames, List, Mapping};
 pub const LINE: usize = 64;
 /// A page.
 pub const PAGE: usize = 4096;
+/// A huge page.
+pub const HUGE: usize = 2 << 20;

@@ -26,6 +26,21 @@ pub enum Order {
     Only(Vec<u32>),
 }
 
+/// How a core uses memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// What is done to a line.
+    pub access: Access,
+    /// Which line is next.
+    pub order: Order,
+}
+
+impl From<Access> for Pattern {
+    fn from(access: Access) -> Self {
+        Self { access, order: Order::Lines }
+    }
+}
+
 /// A walk through memory that it owns.
 #[derive(Debug)]
 pub struct Walk {

@@ -1,6 +1,6 @@
 //! Where pages come from.
 
-use crate::{BufferError, PAGE};
+use crate::{BufferError, HUGE, PAGE};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::any::Any;
 use std::ffi::c_void;
@@ -80,7 +80,6 @@ impl Mapping {
     /// # Errors
     /// There are not enough.
     pub fn huge(bytes: usize) -> Result<Self, BufferError> {
-        const HUGE: usize = 2 << 20;
         Self::map(bytes.next_multiple_of(HUGE), MapFlags::HUGETLB).map_err(|_| {
             BufferError::Machine(format!(
                 "there are no {} free huge pages of 2 MiB; set some aside: sysctl \
@@ -90,7 +89,42 @@ impl Mapping {
         })
     }
 
+    /// Ordinary memory that the kernel is asked to put into huge pages of 2 MiB; it begins where one
+    /// may. Whether it does is for smaps to say.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn advised(bytes: usize) -> Result<Self, BufferError> {
+        let bytes = bytes.max(1).next_multiple_of(HUGE);
+        let raw = Self::map_with(bytes + HUGE, MapFlags::PRIVATE)?;
+        let (first, end) = (raw.at.as_ptr(), raw.bytes);
+        let skip = first.addr().next_multiple_of(HUGE) - first.addr();
+        std::mem::forget(raw);
+        // SAFETY: both ends belong to the mapping above, whose only owner was forgotten.
+        unsafe {
+            let _ = rustix::mm::munmap(first.cast(), skip);
+            let rest = first.add(skip + bytes);
+            let _ = rustix::mm::munmap(rest.cast(), end - skip - bytes);
+        }
+        // SAFETY: it lies within the mapping, so it is not zero.
+        let at = unsafe { NonNull::new_unchecked(first.add(skip)) };
+        let mut mapping = Self { at, bytes, owner: None };
+        // SAFETY: the range is this mapping's. A kernel without huge pages refuses, which smaps
+        // shows.
+        let _ = unsafe {
+            rustix::mm::madvise(at.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
+        };
+        for page in mapping.chunks_mut(PAGE) {
+            page[0] = 0;
+        }
+        Ok(mapping)
+    }
+
     fn map(bytes: usize, flags: MapFlags) -> Result<Self, BufferError> {
+        Self::map_with(bytes, MapFlags::PRIVATE | MapFlags::POPULATE | flags)
+    }
+
+    fn map_with(bytes: usize, flags: MapFlags) -> Result<Self, BufferError> {
         let bytes = bytes.checked_next_multiple_of(PAGE).filter(|&b| b > 0).ok_or_else(|| {
             BufferError::Input(format!(
                 "a buffer of {bytes} bytes is impossible; give at least one"
@@ -103,7 +137,6 @@ impl Mapping {
                     less, or free some"
             )));
         }
-        let flags = MapFlags::PRIVATE | MapFlags::POPULATE | flags;
         // SAFETY: a new mapping touches no memory that anybody has.
         let at = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, RIGHTS, flags) };
         let what = format!("{bytes} bytes of memory");

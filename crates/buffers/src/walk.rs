@@ -1,4 +1,4 @@
-//! Walks through memory: to measure latency and bandwidth, and to disturb others that are measured.
+//! Walks through memory: to measure latency and bandwidth.
 //!
 //! Rule: reading and writing touch each line once a pass, in order. The chase follows a random
 //! cycle through all lines, each access waiting for the one before, so that nothing is fetched
@@ -9,9 +9,6 @@
 
 use crate::{BufferError, LINE, Mapping};
 use rustix::thread::CpuSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 /// Random numbers that are the same everywhere (xorshift64*).
 #[derive(Clone, Debug)]
@@ -145,68 +142,6 @@ pub fn cpus() -> Vec<u32> {
     (0u32..).zip(0..CpuSet::MAX_CPU).filter(|c| set.is_set(c.1)).map(|c| c.0).collect()
 }
 
-/// A thread that walks through memory of its own for as long as this lives.
-#[derive(Debug)]
-pub struct Hog {
-    stop: Arc<AtomicBool>,
-    passes: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Hog {
-    /// On a CPU, reading or writing so many bytes again and again; returns when the first pass is
-    /// over.
-    ///
-    /// # Errors
-    /// No such CPU, no memory, or no thread.
-    pub fn begin(cpu: u32, bytes: usize, access: Access) -> Result<Self, BufferError> {
-        let mut memory = Mapping::new(bytes)?;
-        let (stop, passes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stopped, passed) = (Arc::clone(&stop), Arc::clone(&passes));
-        let (say, told) = std::sync::mpsc::channel();
-        let walk = move || {
-            let placed = keep_on(cpu);
-            let go_on = placed.is_ok();
-            pass(&mut memory, access);
-            let _ = say.send(placed);
-            while go_on && !stopped.load(Ordering::Relaxed) {
-                // In pieces, so that it ends soon.
-                for piece in memory.chunks_mut(1 << 20) {
-                    pass(piece, access);
-                    if stopped.load(Ordering::Relaxed) {
-                        break;
-                    }
-                }
-                passed.fetch_add(1, Ordering::Relaxed);
-            }
-        };
-        let thread = std::thread::Builder::new().name("solocore:hog".to_owned()).spawn(walk);
-        let thread = thread.map_err(|e| {
-            BufferError::io("a thread is refused", &e, "raise the limit (ulimit -u)")
-        })?;
-        let hog = Self { stop, passes, thread: Some(thread) };
-        told.recv().unwrap_or_else(|_| {
-            Err(BufferError::Machine("the hog has ended; try again".to_owned()))
-        })?;
-        Ok(hog)
-    }
-
-    /// Passes through all its memory so far.
-    #[must_use]
-    pub fn passes(&self) -> u64 {
-        self.passes.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,22 +168,6 @@ mod tests {
         assert!((0..10).all(|l| memory[l * LINE] == 0xff && memory[l * LINE + 1] == 0));
         assert_eq!(pass(&mut memory, Access::Read), 10 * 255);
     }
-
-    #[test]
-    fn a_hog_works_until_it_is_dropped() {
-        let cpu = cpus()[0];
-        let hog = Hog::begin(cpu, 1 << 20, Access::Write).unwrap();
-        while hog.passes() == 0 {
-            std::thread::yield_now();
-        }
-        drop(hog);
-        assert!(
-            Hog::begin(1023, PAGE_OF_TEST, Access::Read).unwrap_err().to_string().contains("1023")
-        );
-        assert!(keep_on(u32::MAX).is_err());
-    }
-
-    const PAGE_OF_TEST: usize = crate::PAGE;
 
     #[test]
     fn shuffles_repeat() {

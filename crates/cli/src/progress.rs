@@ -95,6 +95,15 @@ impl Progress {
         }
     }
 
+    /// Says what of the work comes next: a line, or the bar's text on a terminal.
+    pub fn say_now(&self, what: &str) {
+        if self.line.is_some() {
+            eprintln!("{what}");
+        } else {
+            self.bar.set_message(what.to_owned());
+        }
+    }
+
     /// Share done, 0 to 1.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
     pub fn share(&self, done: f64) {

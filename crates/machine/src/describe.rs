@@ -26,9 +26,7 @@ use std::path::Path;
 const INTEL_SLICE_SETS: u64 = 2048;
 
 const DATA_SHEET: &str = "the manual of the CPU";
-const BENCH: &str =
-    "`solocore bench latency -m KIB` with a buffer that fits, less the same for the first level";
-const IPC: &str = "`perf stat` of a program whose data lie in the first level";
+const MEASURE: &str = "`solocore platform measure`";
 
 /// A machine as a platform file.
 #[derive(Debug)]
@@ -148,7 +146,7 @@ impl Writer<'_> {
         let cores = self.cores();
         self.put("cores", &cores, cores.value);
         self.quote("frequency", clock, Frequency(clock.value));
-        let cpi = Known::assumed((), "twice that of the boards that come with solocore", IPC);
+        let cpi = Known::assumed((), "twice that of the boards that come with solocore", MEASURE);
         self.put("cpi", &cpi, "2.0");
         let page = self.machine.page.clone();
         let page = page
@@ -157,7 +155,7 @@ impl Writer<'_> {
         let mshrs = Known::assumed(
             (),
             "as many as large cores have, and more make larger bounds",
-            DATA_SHEET,
+            "`solocore platform measure`, or the manual of the CPU",
         );
         self.put("pipeline.mshrs", &mshrs, 16);
         let window = Known::assumed((), "a core that hides nothing of its memory time", DATA_SHEET);
@@ -212,8 +210,11 @@ impl Writer<'_> {
             return Ok(());
         }
         self.shape(&second, "l2", line)?;
-        let latency =
-            Known::assumed((), "more than twice that of the boards that come with solocore", BENCH);
+        let latency = Known::assumed(
+            (),
+            "more than twice that of the boards that come with solocore",
+            MEASURE,
+        );
         self.quote("l2.latency", &latency, "20 cycles");
         Ok(())
     }
@@ -222,7 +223,7 @@ impl Writer<'_> {
         let shape = self.shape(llc, "llc", line.value)?;
         let cycles = if llc.level > 2 { 150 } else { 40 };
         let why = "more than any board that comes with solocore has at this level";
-        let latency = Known::assumed((), why, BENCH);
+        let latency = Known::assumed((), why, MEASURE);
         self.quote("llc.latency", &latency, format!("{cycles} cycles"));
         let partition = self.partition(llc.level);
         let name = match partition.value {

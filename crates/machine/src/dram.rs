@@ -31,8 +31,7 @@ const MOST_CHANNELS: u64 = 16;
 const MOST_BYTES: u64 = 1 << 60;
 
 const READ_SMBIOS: &str = "SMBIOS, read as root, or the board's manual";
-const CALIBRATE: &str = "`solocore latency --calibrate` measures the latency alone: overhead = that - llc.latency - t_rcd \
-    - t_cl - t_burst";
+const MEASURE: &str = "`solocore platform measure`";
 
 /// What the modules are.
 struct Modules {
@@ -303,8 +302,7 @@ fn latency(memory: &Memory, clock: Frequency) -> Vec<Fact> {
     let most = Time::from_ps(most.next_multiple_of(100));
     let row = memory.clocks(2 * memory.rcd + memory.cl + memory.burst);
     let conflict = Time::from_ps(OVERHEAD.ps() + row.ps());
-    let overhead =
-        Known::assumed((), "more than any board that comes with solocore has", CALIBRATE);
+    let overhead = Known::assumed((), "more than any board that comes with solocore has", MEASURE);
     let derived = |how: String| Known::assumed((), how, "as overhead");
     vec![
         overhead.fact("dram.overhead", quoted(OVERHEAD)),

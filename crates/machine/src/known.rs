@@ -4,7 +4,7 @@
 //! the two apart.
 //! Rule: a value carries where it is from, from the file that told it to the line that states it.
 //! Does not cover: measured values. `solocore platform detect` measures nothing; an assumed value
-//! names the command that does.
+//! names the command that does (`measure`, which puts its own comments behind them).
 
 use serde::Serialize;
 

@@ -3,9 +3,8 @@
 //! Problem: a plan needs a platform file of the machine that it is for, and no document has all of
 //! its numbers.
 //! Rule: a [`Root`] is `/` or a copy of its files; [`describe`] makes keys of it, each with its
-//! source; [`collect`] makes the copy. Nothing is measured, nothing is changed.
-//! Does not cover: times of caches and of the memory's controller: `solocore latency --calibrate`
-//! and `solocore bench` measure them.
+//! source; [`collect`] makes the copy. What no file tells is measured ([`measure`]).
+//! Does not cover: parts that a platform file has no key for.
 
 mod cache;
 pub mod check;
@@ -20,6 +19,7 @@ mod error;
 mod known;
 pub mod lists;
 mod machine;
+pub mod measure;
 mod paths;
 mod remarks;
 mod root;

@@ -6,7 +6,7 @@
 //! way. Who shares it is said in `resources`. Not covered: controllers that differ from that of
 //! docs/dram.md.
 
-use solocore_analysis::interference::{Memory, Queue, Requester};
+use solocore_analysis::interference::{Memory, Queue, Requester, Sharing};
 use solocore_analysis::memory::latency::{Controller, Dram};
 use solocore_dram::{Limits, Spec};
 use solocore_model::Platform;
@@ -79,10 +79,33 @@ pub fn core(p: &Platform) -> Requester {
     }
 }
 
+/// Longest time of one access beside that many other cores which use memory as they like, refreshes
+/// included, beyond the shared cache, in picoseconds. `None`: there is no bound, or no memory at
+/// command level.
+pub fn access_beside(p: &Platform, others: u32) -> Option<u64> {
+    let own = core(p);
+    let costs = of(p).ok()?.costs(&Sharing {
+        own,
+        others: vec![own; others as usize],
+        private: false,
+        cache_mshrs: p.llc.mshrs.map(u64::from),
+    })?;
+    let time = costs.refresh.lengthen(costs.latency_ps.checked_add(costs.request_ps?)?);
+    (time < u64::MAX).then_some(time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn an_access_takes_longer_beside_more_cores() {
+        let p = Platform::find("core-i5-2500k", Path::new(".")).unwrap();
+        let times: Vec<u64> = (0..4).map(|others| access_beside(&p, others).unwrap()).collect();
+        assert!(times[0] >= of(&p).unwrap().latency_ps().unwrap());
+        assert!(times.is_sorted() && times[0] < times[1] && times[1] < times[3], "{times:?}");
+    }
 
     /// A preset's `latency_max` is that of its memory's timing, rounded up to a nanosecond at most.
     #[test]

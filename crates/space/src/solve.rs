@@ -90,10 +90,15 @@ pub fn solve(timing: &mut dyn Timing, seed: u64) -> Result<Found, Unclear> {
     })
 }
 
-struct Groups {
-    fast: f64,
-    slow: f64,
-    limit: f64,
+/// Two groups of times, and what divides them; in the unit of the times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Groups {
+    /// Median of the fast group.
+    pub fast: f64,
+    /// Median of the slow group.
+    pub slow: f64,
+    /// Times above it are slow.
+    pub limit: f64,
 }
 
 /// So many different numbers below `count`.
@@ -152,7 +157,13 @@ fn pick(
 
 /// The limit between two groups that keeps each closest together (Otsu's), if there is a gap
 /// between them.
-fn split(times: &[f64]) -> Result<Groups, Unclear> {
+///
+/// # Errors
+/// There is no gap, or the slow group is no share that banks would give.
+pub fn split(times: &[f64]) -> Result<Groups, Unclear> {
+    if times.is_empty() {
+        return Err(Unclear("there are no times".into()));
+    }
     let mut sorted = times.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     // Single interrupts must not make a group of their own.

@@ -2,6 +2,7 @@
 
 use super::format::Format;
 use clap::Subcommand;
+use solocore_model::Time;
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -18,6 +19,18 @@ pub enum PlatformCommand {
             enough."
     )]
     Detect(DetectArgs),
+    /// Measure what no file of this machine tells, into a platform file.
+    #[command(
+        after_help = "Examples:\n  sudo solocore platform measure machine.toml\n  solocore platform \
+            measure machine.toml -o measured.toml --only cpi,llc.latency\n  solocore platform \
+            measure machine.toml --dry-run --format json --cpu 1\n\nThe file gets the end of each \
+            interval that makes bounds larger, with the source \"measured\" behind it; other keys \
+            and comments stay. Ctrl-C, and a number that the memory's timing does not allow, leave \
+            the file as it was. Root switches prefetchers off meanwhile, where it can. Let nothing \
+            else run (docs/machine.md). Exit code 2: the file is of another machine; 3: this \
+            machine cannot be measured."
+    )]
+    Measure(MeasureArgs),
     /// Copy the files that `detect` reads, to describe the machine elsewhere.
     #[command(
         after_help = "Examples:\n  sudo solocore platform collect -o board\n  solocore platform \
@@ -75,6 +88,32 @@ pub struct DetectArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
     /// What to print; JSON has each fact with its source.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct MeasureArgs {
+    /// The platform file, as `solocore platform detect -o FILE` wrote it.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Where to write the file with what was measured [default: in its place].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Measure these alone: cpi, l2.latency, llc.latency, pipeline.mshrs, dram.overhead,
+    /// dram.latency_max, writes, attack, bandwidth.
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// The CPU that measures [default: the last that this process may use].
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// Time for all of it, about, 1 s to 3600 s.
+    #[arg(long, value_name = "TIME", default_value = "60 s")]
+    pub time: Time,
+    /// Measure and print, and write no file.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// What to print; JSON has each key with its interval, samples and what was left out.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -24,6 +24,7 @@ mod latency;
 mod levels;
 mod plan;
 mod platform;
+mod platform_measure;
 mod profile;
 mod profiles;
 mod promises;

@@ -2,6 +2,7 @@
 
 use crate::args::Format;
 use crate::args::platform::{CheckArgs, CollectArgs, DetectArgs, MachineArgs, PlatformCommand};
+use crate::commands::platform_measure;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::table;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 pub fn run(command: &PlatformCommand) -> Result<ExitCode, Failure> {
     match command {
         PlatformCommand::Detect(args) => detect(args),
+        PlatformCommand::Measure(args) => platform_measure::run(args),
         PlatformCommand::Collect(args) => copy(args),
         PlatformCommand::List { format } => list(*format),
         PlatformCommand::Show { platform, format } => show(platform, *format),

@@ -9,7 +9,7 @@ pub mod irq;
 pub mod keeper;
 pub mod machine;
 pub mod notify;
-pub(crate) mod prefetch;
+pub mod prefetch;
 pub(crate) mod resctrl;
 pub mod status;
 pub(crate) mod stopped;

@@ -1,17 +1,18 @@
-//! Are the prefetchers of this machine's cores off?
+//! Are the prefetchers of this machine's cores off, and can they be switched off for a while?
 //!
 //! Rule: Intel's cores say so in MSR 0x1a4, whose four low bits each turn one off; it is read of
 //! every CPU through the kernel's `msr` device. Source: Intel, "Disclosure of Hardware Prefetcher
 //! Control on Some Intel Processors".
 //! Does not cover: other vendors, whose switches differ by model, and prefetchers of the shared
-//! cache. Nothing is changed here.
+//! cache. [`switch_off`] alone changes something, and puts it back when its value is dropped; a
+//! process that is killed (SIGKILL) leaves them off.
 
 use crate::host::machine;
 use solocore_model::plan::{Answer, Promise};
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The register, and its bits of prefetchers of the first two levels.
 const CONTROL: u64 = 0x1a4;
@@ -67,6 +68,54 @@ pub(crate) fn answer(promise: &Promise) -> Answer {
     }
 }
 
+/// Prefetchers that are off as long as this lives.
+#[derive(Debug)]
+pub struct SwitchedOff {
+    root: PathBuf,
+    before: Vec<(u32, u64)>,
+}
+
+/// Switches the prefetchers of all CPUs off; none: they were off already.
+///
+/// # Errors
+/// Why they stay as they are, in words that fit behind "prefetchers are on:".
+pub fn switch_off(root: &Path) -> Result<Option<SwitchedOff>, String> {
+    match state(root) {
+        State::Off => return Ok(None),
+        State::Other => return Err("this CPU has no known switch for them".to_owned()),
+        State::Refused(e) => {
+            return Err(format!("MSR 0x1a4 cannot be read ({e}); load the kernel's msr module"));
+        }
+        State::On(_) => {}
+    }
+    let before = registers(root).map_err(|e| format!("MSR 0x1a4 cannot be read ({e})"))?;
+    // From here on a failure puts back what was changed.
+    let off = SwitchedOff { root: root.to_owned(), before };
+    for &(cpu, bits) in &off.before {
+        write(&off.root, cpu, bits | ALL_OFF)
+            .map_err(|e| format!("MSR 0x1a4 of CPU {cpu} cannot be written ({e})"))?;
+    }
+    // A hypervisor may take the write and do nothing.
+    match state(root) {
+        State::Off => Ok(Some(off)),
+        _ => Err("MSR 0x1a4 does not keep what is written".to_owned()),
+    }
+}
+
+fn write(root: &Path, cpu: u32, bits: u64) -> io::Result<()> {
+    let path = root.join(format!("dev/cpu/{cpu}/msr"));
+    fs::OpenOptions::new().write(true).open(path)?.write_all_at(&bits.to_le_bytes(), CONTROL)
+}
+
+impl Drop for SwitchedOff {
+    fn drop(&mut self) {
+        for &(cpu, bits) in &self.before {
+            // A CPU that went offline has nothing to be put back.
+            let _ = write(&self.root, cpu, bits);
+        }
+    }
+}
+
 /// The register of each CPU that is online.
 fn registers(root: &Path) -> io::Result<Vec<(u32, u64)>> {
     let online = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
@@ -77,4 +126,57 @@ fn registers(root: &Path) -> io::Result<Vec<(u32, u64)>> {
         Ok((cpu, u64::from_le_bytes(bytes)))
     };
     machine::parse_cpu_list(&online).into_iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two CPUs with these registers, as files.
+    fn machine(vendor: &str, values: [u64; 2]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, bytes: &[u8]| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        };
+        put("proc/cpuinfo", format!("vendor_id : {vendor}\n").as_bytes());
+        put("sys/devices/system/cpu/online", b"0-1\n");
+        for (cpu, value) in values.iter().enumerate() {
+            let mut bytes = vec![0; 0x1a4];
+            bytes.extend(value.to_le_bytes());
+            put(&format!("dev/cpu/{cpu}/msr"), &bytes);
+        }
+        root
+    }
+
+    fn values(root: &Path) -> Vec<u64> {
+        registers(root).unwrap().into_iter().map(|(_, bits)| bits).collect()
+    }
+
+    #[test]
+    fn prefetchers_are_off_as_long_as_asked_and_come_back() {
+        let root = machine("GenuineIntel", [0x10, 0x22]);
+        let off = switch_off(root.path()).unwrap().unwrap();
+        assert_eq!(values(root.path()), [0x1f, 0x2f]);
+        drop(off);
+        assert_eq!(values(root.path()), [0x10, 0x22]);
+        let root = machine("GenuineIntel", [0xf, 0xf]);
+        assert!(switch_off(root.path()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_failure_halfway_puts_back() {
+        let root = machine("GenuineIntel", [0, 0]);
+        let second = root.path().join("dev/cpu/1/msr");
+        let bytes = fs::read(&second).unwrap();
+        // Rights do not bind root, and a register that keeps nothing is no file: one that vanishes.
+        fs::remove_file(&second).unwrap();
+        assert!(switch_off(root.path()).unwrap_err().contains("0x1a4"));
+        fs::write(&second, bytes).unwrap();
+        assert_eq!(values(root.path()), [0, 0]);
+        assert!(
+            switch_off(machine("AuthenticAMD", [0, 0]).path()).unwrap_err().contains("no known")
+        );
+    }
 }

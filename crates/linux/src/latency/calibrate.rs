@@ -20,9 +20,10 @@ use super::source::{Cost, LatencySource};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::sys;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use solocore_buffers::BufferError;
+use solocore_buffers::hog::Hog;
+use solocore_buffers::median::Median;
+use solocore_buffers::walk::Access;
 use std::time::{Duration, Instant};
 
 /// Windows of a level; pieces of its time.
@@ -108,101 +109,25 @@ pub struct Calibration {
     pub losses: Vec<Loss>,
 }
 
-/// A thread that reads and writes a buffer no cache holds, from end to end.
-struct Hog {
-    stop: Arc<AtomicBool>,
-    pause: Arc<AtomicBool>,
-    /// It makes no accesses, and will make none before it is told to.
-    quiet: Arc<AtomicBool>,
-    bytes: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+/// A hog that writes, so that each line is read and written back.
+fn hog(cpu: u32, size: u64, stop: &dyn Fn() -> bool) -> Result<Hog, LinuxError> {
+    let bytes = usize::try_from(size).unwrap_or(usize::MAX / 2);
+    Hog::begin_unless(cpu, bytes, Access::Write.into(), stop).map_err(|e| match e {
+        BufferError::Input(text) => LinuxError::Input(text),
+        BufferError::Machine(text) => LinuxError::Machine(text),
+    })
 }
 
-impl Hog {
-    fn start(cpu: u32, size: u64, stop_waiting: &dyn Fn() -> bool) -> Result<Self, LinuxError> {
-        const PIECE: usize = 1 << 14;
-        let words = usize::try_from(size / 8).unwrap_or(usize::MAX / 16).max(PIECE);
-        let (stop, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let [pause, quiet] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let (stop_, pause_, bytes_) = (Arc::clone(&stop), Arc::clone(&pause), Arc::clone(&bytes));
-        let quiet_ = Arc::clone(&quiet);
-        let work = move || {
-            // It was this process's to use when the plan was made.
-            let _ = sys::pin_to(cpu);
-            let mut memory = vec![1u64; words];
-            while !stop_.load(Ordering::Relaxed) {
-                for piece in memory.chunks_mut(PIECE) {
-                    while pause_.load(Ordering::Acquire) && !stop_.load(Ordering::Relaxed) {
-                        quiet_.store(true, Ordering::Release);
-                        std::hint::spin_loop();
-                    }
-                    quiet_.store(false, Ordering::Release);
-                    for word in piece.iter_mut().step_by(8) {
-                        *word = word.wrapping_add(1);
-                    }
-                    bytes_.fetch_add(2 * 8 * piece.len() as u64, Ordering::Relaxed);
-                    if stop_.load(Ordering::Relaxed) {
-                        return;
-                    }
-                }
-                std::hint::black_box(&memory);
-            }
-        };
-        let thread = std::thread::Builder::new().name("hog".to_owned()).spawn(work);
-        let thread = thread
-            .map_err(|e| LinuxError::of_io("a hog's thread", &e, "raise the limit (ulimit -u)"))?;
-        let hog = Self { stop, pause, quiet, bytes, thread: Some(thread) };
-        // Its buffer is there once it has begun to count.
-        if !hog.wait(Duration::from_secs(60), |hog| hog.done() > 0 || stop_waiting()) {
-            return Err(LinuxError::Machine(format!(
-                "a memory hog got no time on CPU {cpu} for a minute; free that CPU of real-time \
-                    tasks"
-            )));
-        }
-        Ok(hog)
-    }
-
-    /// A paused hog keeps its CPU busy without memory: nothing but the accesses differs. Waits
-    /// until it is so.
-    fn pause(&self, pause: bool) {
-        self.pause.store(pause, Ordering::Release);
-        // One that gets no time makes no accesses either.
-        self.wait(Duration::from_secs(1), |hog| hog.quiet.load(Ordering::Acquire) == pause);
-    }
-
-    /// Waits until something is so; false if it was not for so long, or the hog has ended.
-    fn wait(&self, at_most: Duration, so: impl Fn(&Self) -> bool) -> bool {
-        let begin = Instant::now();
-        while !so(self) {
-            if begin.elapsed() > at_most || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-            {
-                return false;
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        true
-    }
-
-    fn done(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes a second over some time.
-    fn speed(&self, time: Duration) -> f64 {
-        let (before, begin) = (self.done(), Instant::now());
-        std::thread::sleep(time);
-        (self.done() - before) as f64 / begin.elapsed().as_secs_f64()
-    }
+/// Bytes that a hog read and wrote.
+fn moved(hog: &Hog) -> u64 {
+    2 * hog.bytes()
 }
 
-impl Drop for Hog {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A hog that panicked has stopped, too.
-            let _ = thread.join();
-        }
-    }
+/// Bytes a second over some time.
+fn speed(hog: &Hog, time: Duration) -> f64 {
+    let (before, begin) = (moved(hog), Instant::now());
+    std::thread::sleep(time);
+    (moved(hog) - before) as f64 / begin.elapsed().as_secs_f64()
 }
 
 /// Bytes of a hog's buffer, if the machine has room for so many hogs.
@@ -261,8 +186,7 @@ pub fn calibrate(
     }
     let mut probe = Probe::start(&config)?;
     said(&format!("latency on CPU {own} beside 0 to {} hog(s)", others.len()));
-    let hogs =
-        others.iter().map(|&cpu| Hog::start(cpu, size, stop)).collect::<Result<Vec<_>, _>>()?;
+    let hogs = others.iter().map(|&cpu| hog(cpu, size, stop)).collect::<Result<Vec<_>, _>>()?;
     let Some(mut levels) = measure(&mut probe, &hogs, plan.span / WINDOWS, stop)? else {
         return Ok(None);
     };
@@ -277,7 +201,7 @@ pub fn calibrate(
     let mut losses = Vec::new();
     for cpu in [Some(own), others.first().copied()].into_iter().flatten() {
         said(&format!("what a hog on CPU {cpu} loses by the probe on CPU {own}"));
-        let hog = Hog::start(cpu, size, stop)?;
+        let hog = hog(cpu, size, stop)?;
         let Some(speed) = loss(&probe, &hog, plan.span / PAIRS, stop) else { return Ok(None) };
         losses.push(Loss { same_cpu: cpu == own, speed });
     }
@@ -312,7 +236,7 @@ fn measure(
             hogs.iter().enumerate().for_each(|(i, hog)| hog.pause(i >= level.hogs));
             // What was measured before is another level's.
             let _ = probe.read()?;
-            let done = || hogs.iter().map(Hog::done).sum::<u64>();
+            let done = || hogs.iter().map(moved).sum::<u64>();
             let (before, begin) = (done(), Instant::now());
             std::thread::sleep(window);
             let reading = probe.read()?;
@@ -352,17 +276,17 @@ fn loss(probe: &Probe, hog: &Hog, moment: Duration, stop: &dyn Fn() -> bool) -> 
         if stop() {
             return None;
         }
-        let mut speed = [0.0; 2];
+        let mut speeds = [0.0; 2];
         // In either order, so that what only gets faster or slower favours neither.
         for turn in 0..2 {
             let at_work = (turn + pair) % 2;
             probe.pause(at_work == 0);
-            speed[at_work as usize] = hog.speed(moment);
+            speeds[at_work as usize] = speed(hog, moment);
         }
         // In a short moment on a busy machine the hog may not run at all; such a pair says nothing,
         // whichever half it is.
-        if speed[0] > 0.0 && speed[1] > 0.0 {
-            ratios.push(speed[1] / speed[0]);
+        if speeds[0] > 0.0 && speeds[1] > 0.0 {
+            ratios.push(speeds[1] / speeds[0]);
         }
     }
     probe.pause(false);
@@ -370,26 +294,11 @@ fn loss(probe: &Probe, hog: &Hog, moment: Duration, stop: &dyn Fn() -> bool) -> 
 }
 
 impl Ratio {
-    fn of(mut ratios: Vec<f64>) -> Self {
-        ratios.sort_by(f64::total_cmp);
-        let (low, high) = ranks(ratios.len());
-        let at = |rank: usize| ratios.get(rank).copied().unwrap_or(1.0);
-        Self { ratio: at(ratios.len() / 2), low: at(low), high: at(high), pairs: ratios.len() }
+    fn of(ratios: Vec<f64>) -> Self {
+        let none = Median { value: 1.0, low: 1.0, high: 1.0, samples: 0 };
+        let median = Median::of(ratios).unwrap_or(none);
+        Self { ratio: median.value, low: median.low, high: median.high, pairs: median.samples }
     }
-}
-
-/// Ranks, from 0, of the values that the median lies between with 95 % confidence: half the number
-/// less and more 1.96 standard deviations of a fair coin's heads.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative, below the number"
-)]
-fn ranks(values: usize) -> (usize, usize) {
-    let (half, spread) = (values as f64 / 2.0, 0.98 * (values as f64).sqrt());
-    let low = (half - spread).floor().max(0.0) as usize;
-    let high = (half + spread).ceil() as usize;
-    (low, high.min(values.saturating_sub(1)))
 }
 
 /// CPUs for a plan: those of this process.
@@ -450,15 +359,6 @@ mod tests {
     #[test]
     fn it_stops_when_asked() {
         assert_eq!(calibrate(&plan(), &|| true, &|_| {}).unwrap(), None);
-    }
-
-    #[test]
-    fn a_median_lies_between_its_ranks() {
-        // Tables of the binomial distribution: of 100 values the 40th and the 61st enclose it with
-        // 96 %.
-        assert_eq!(ranks(100), (40, 60));
-        assert_eq!(ranks(20), (5, 15));
-        assert_eq!([ranks(0), ranks(1), ranks(3)], [(0, 0), (0, 0), (0, 2)]);
     }
 
     #[test]

@@ -14,7 +14,6 @@
 //! and writes, a device's and a core's).
 
 pub mod calibrate;
-mod chase;
 pub mod events;
 pub mod pmu;
 pub mod probe;

@@ -2,15 +2,14 @@
 //!
 //! Problem: a virtual machine and many boards have no counter outside the cores that can be read.
 //! Latency can still be measured: by loads that miss.
-//! Rule: a thread makes a batch of loads ([`super::chase`]) now and then: some pieces of a cycle,
+//! Rule: a thread makes a batch of loads ([`solocore_buffers::chase`]) now and then: some pieces of a cycle,
 //! each timed by itself. A batch counts with the median of its pieces (an interrupt spoils one of
 //! them), and does not count at all if the thread lost its CPU meanwhile, seen by its context
 //! switches and by time that passed without it running. A reading is the average over the batches
 //! since the last one, so that it is what occupancy / requests is: ns are the clocks, loads are the
 //! requests. The time between batches is random, from half to one and a half of the mean: nothing
 //! that happens at a fixed rate is always or never met.
-//! Source: maracas, section IV, for what the latency is used for; the probe in place of counters is
-//! ours.
+//! Source: maracas, section IV, for what the latency is used for; the probe itself is ours.
 //! What it costs: [`LatencySource::cost`] says it: the thread's own run time, and 64 bytes for each
 //! load (up to twice as much where the hardware fetches lines in pairs). Requests of devices are
 //! not counted, but felt: they make the loads wait.
@@ -18,11 +17,13 @@
 //! their place (let it rotate); a probe that never runs (a real-time task that never ends) tells
 //! nothing; the figure is one of reads, from this CPU's place on the chip.
 
-use super::chase::{self, CYCLE, Chase, LINE_BYTES, Random};
 use super::source::{Cost, LatencySource, Reading, Unit};
 use crate::error::LinuxError;
 use crate::host::machine;
-use crate::sys::{self, Scheduling, tasks, thread as own};
+use crate::sys::{self, Scheduling, tasks};
+use solocore_buffers::chase::{self, CYCLE, Chase, LINE_BYTES};
+use solocore_buffers::thread as own;
+use solocore_buffers::walk::Random;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -330,7 +331,7 @@ fn batch(time_pieces: impl FnOnce() -> Vec<Duration>) -> Option<u64> {
 
 /// Measures until it is told to stop.
 fn work(mut chase: Chase, config: &Config, shared: &Shared) {
-    let mut random = Random(config.seed ^ 0x70_726f_6265);
+    let mut random = Random::new(config.seed ^ 0x70_726f_6265);
     let (loads, pieces) = (config.loads as usize, config.pieces as usize);
     let of_batch = u64::from(config.loads) * u64::from(config.pieces);
     let mean = 1_000_000_000 / u64::from(config.rate);
@@ -359,7 +360,8 @@ fn work(mut chase: Chase, config: &Config, shared: &Shared) {
         tally.cpu_ns = ns(own::run_time().saturating_sub(ran));
         drop(tally);
         // After a long wait for the CPU, what was missed is not made up for.
-        next = (next + Duration::from_nanos(mean / 2 + random.next() % mean)).max(Instant::now());
+        next =
+            (next + Duration::from_nanos(mean / 2 + random.next_u64() % mean)).max(Instant::now());
         loop {
             if shared.stop.load(Ordering::Acquire) {
                 return;

@@ -8,8 +8,6 @@ pub(crate) mod tasks;
 
 pub(crate) mod seqpacket;
 
-pub(crate) mod thread;
-
 use crate::error::LinuxError;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};

@@ -14,19 +14,20 @@
 //! Does not cover: replacement that keeps old lines (then, without flushing, some loads hit);
 //! memory-side caches; translation of a guest's addresses by its host beyond what the TLB holds.
 
-use crate::sys::thread::{CAN_FLUSH, flush};
+use crate::thread::{CAN_FLUSH, flush};
+use crate::walk::Random;
 use std::time::{Duration, Instant};
 
 /// Bytes that a load brings in.
-pub(crate) const LINE_BYTES: u64 = 64;
+pub const LINE_BYTES: u64 = 64;
 const LINES_PER_PAGE: usize = 64;
 const BLOCK_PAGES: usize = 32;
 const BLOCK_LINES: usize = BLOCK_PAGES * LINES_PER_PAGE;
 /// Lines of a block's cycle: one of each pair (the neighbour is prefetched with it), but for each
 /// page's first pair, which is read for the translation.
-pub(crate) const CYCLE: usize = BLOCK_PAGES * (LINES_PER_PAGE / 2 - 1);
+pub const CYCLE: usize = BLOCK_PAGES * (LINES_PER_PAGE / 2 - 1);
 /// Bytes of a block.
-pub(crate) const BLOCK_BYTES: u64 = (BLOCK_LINES as u64) * LINE_BYTES;
+pub const BLOCK_BYTES: u64 = (BLOCK_LINES as u64) * LINE_BYTES;
 
 #[repr(align(64))]
 #[derive(Clone, Default)]
@@ -35,27 +36,8 @@ struct Line {
     _rest: [u32; 15],
 }
 
-/// A random number after another (splitmix64): the same ones on every run.
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn shuffle(&mut self, of: &mut [u32]) {
-        for i in (1..of.len()).rev() {
-            let j = self.next() % (i as u64 + 1);
-            of.swap(i, usize::try_from(j).unwrap_or(0));
-        }
-    }
-}
-
 /// The buffer and where the next piece begins.
-pub(crate) struct Chase {
+pub struct Chase {
     lines: Vec<Line>,
     /// First line of the first page.
     start: usize,
@@ -70,7 +52,7 @@ pub(crate) struct Chase {
 }
 
 /// Bytes of a buffer that serves here.
-pub(crate) fn default_bytes(last_level: u64) -> u64 {
+pub fn default_bytes(last_level: u64) -> u64 {
     const FLUSHED: u64 = 16 << 20;
     if CAN_FLUSH { FLUSHED } else { last_level.saturating_mul(4).max(FLUSHED) }
 }
@@ -82,7 +64,7 @@ impl Chase {
         let mut lines = vec![Line::default(); blocks * BLOCK_LINES + LINES_PER_PAGE];
         let before = lines.as_ptr().addr() / LINE_BYTES as usize % LINES_PER_PAGE;
         let start = (LINES_PER_PAGE - before) % LINES_PER_PAGE;
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut order = Vec::with_capacity(blocks * CYCLE);
         for block in 0..blocks {
             let first = start + block * BLOCK_LINES;

@@ -1,0 +1,289 @@
+//! `solocore platform measure`: what no file of this machine tells, measured into a platform file.
+
+use crate::args::Format;
+use crate::args::platform::MeasureArgs;
+use crate::fail::Failure;
+use crate::print::print;
+use crate::progress::{Progress, stopped};
+use crate::table;
+use serde::Serialize;
+use solocore_linux::host::{machine, prefetch};
+use solocore_linux::latency::calibrate::usable_cpus;
+use solocore_machine::measure::hardware::{Machine, Setup};
+use solocore_machine::measure::{self, Effort, Finding, Key, Plan, Row};
+use solocore_machine::{Description, Root, check, describe};
+use solocore_model::platform::Platform;
+use solocore_model::{Time, files};
+use solocore_planner::memory;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Set in the guest of a virtual board, whose time is emulated.
+const BOARD: &str = "SOLOCORE_BOARD";
+/// Keys of notes on the machine that matter to a measurement.
+const TELLING: [&str; 3] = ["frequency", "guest", "cores"];
+
+#[derive(Serialize)]
+struct Outcome<'a> {
+    format: &'static str,
+    date: String,
+    file: &'a Path,
+    /// None: nothing was written.
+    written: Option<PathBuf>,
+    cpu: u32,
+    seconds: f64,
+    findings: &'a [Finding],
+    notes: &'a [String],
+}
+
+/// Measures and writes.
+pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
+    let keys = keys(&args.only)?;
+    let text = files::read_text(&args.file)?;
+    let platform = Platform::parse(&args.file, &text)?;
+    let time = time(args.time)?;
+    let here = describe(&Root::machine(), None)?;
+    same_machine(&args.file, &platform, &here)?;
+    let (cpu, others) = cpus(args.cpu, &platform)?;
+    let mut notes = notes(&here);
+    let progress = Progress::new("measuring this machine");
+    let begun = Instant::now();
+    let off = match prefetch::switch_off(Path::new("/")) {
+        Ok(Some(off)) => {
+            notes.push("prefetchers were switched off meanwhile (MSR 0x1a4)".to_owned());
+            Some(off)
+        }
+        Ok(None) => None,
+        Err(why) => {
+            notes.push(format!(
+                "prefetchers may be on: {why}; latencies are of random lines in every second \
+                    place, which no prefetcher guesses, bandwidths are with them"
+            ));
+            None
+        }
+    };
+    let emulated = std::env::var_os(BOARD).is_some();
+    let effort = if emulated { Effort::emulated(time) } else { Effort::full(time) };
+    let mut probe = Machine::new(Setup {
+        cpu,
+        others: others.clone(),
+        platform: &platform,
+        emulated,
+        stopped,
+    })?;
+    notes.extend(of_probe(&probe, &platform, others.len()));
+    let bound = memory::access_beside(&platform, u32::try_from(others.len()).unwrap_or(u32::MAX));
+    let plan = Plan {
+        platform: &platform,
+        keys: &keys,
+        effort,
+        bound_ns: bound.map(|ps| ps as f64 / 1e3),
+    };
+    let said = |what: &str, share: f64| {
+        progress.share(share);
+        progress.say_now(what);
+    };
+    let found = measure::measure(&mut probe, &plan, &said)?;
+    drop((probe, off, progress));
+    let Some(mut found) = found.filter(|_| !stopped()) else { return Err(Failure::Interrupted) };
+    let date = measure::file::date(SystemTime::now());
+    let derive = |p: &Platform| memory::of(p).ok()?.latency_ps().map(Time::from_ps);
+    let new = measure::file::with(&args.file, &text, &mut found, &date, &derive)?;
+    let target = args.output.as_ref().unwrap_or(&args.file);
+    let written = (!args.dry_run).then(|| target.clone());
+    if let Some(path) = &written {
+        if path == &args.file && files::read_text(path)? != text {
+            return Err(Failure::Input(format!(
+                "{}: somebody has changed it meanwhile; measure again, or give -o",
+                path.display()
+            )));
+        }
+        files::write_atomically(path, new.as_bytes())?;
+    }
+    let outcome = Outcome {
+        format: "solocore-measure/1",
+        date,
+        file: &args.file,
+        written,
+        cpu,
+        seconds: begun.elapsed().as_secs_f64(),
+        findings: &found,
+        notes: &notes,
+    };
+    match args.format {
+        Format::Json => print(&files::to_json(&outcome))?,
+        Format::Text => print(&shown(&outcome))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn keys(only: &[String]) -> Result<Vec<Key>, Failure> {
+    if only.is_empty() {
+        return Ok(Key::ALL.to_vec());
+    }
+    let of = |name: &String| {
+        Key::of(name).ok_or_else(|| {
+            let all: Vec<&str> = Key::ALL.into_iter().map(Key::name).collect();
+            Failure::Input(format!(
+                "--only {name}: it is nothing that is measured; choose among {}",
+                all.join(", ")
+            ))
+        })
+    };
+    only.iter().map(of).collect()
+}
+
+fn time(time: Time) -> Result<Duration, Failure> {
+    let time = Duration::from_nanos(time.ns_ceil());
+    if !(Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) {
+        return Err(Failure::Input(format!(
+            "--time {time:?} is too short or too long; give 1 s to 3600 s"
+        )));
+    }
+    Ok(time)
+}
+
+/// Refuses the file of another machine.
+fn same_machine(file: &Path, platform: &Platform, here: &Description) -> Result<(), Failure> {
+    let differences = check::compare(platform, here).differences;
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> = differences
+        .iter()
+        .map(|d| format!("{} is {} in the file and {} here", d.key, d.file, d.machine))
+        .collect();
+    Err(Failure::Input(format!(
+        "{}: it is of another machine: {}; write one of this machine: solocore platform detect -o \
+            machine.toml",
+        file.display(),
+        all.join(", ")
+    )))
+}
+
+/// Who measures, and who else there is.
+fn cpus(asked: Option<u32>, platform: &Platform) -> Result<(u32, Vec<u32>), Failure> {
+    let usable = usable_cpus()?;
+    let cpu = match asked {
+        None => *usable.last().ok_or_else(|| {
+            Failure::Machine("this process may use no CPU; see its cpuset".to_owned())
+        })?,
+        Some(cpu) if usable.contains(&cpu) => cpu,
+        Some(cpu) => {
+            return Err(Failure::Input(format!(
+                "--cpu {cpu}: it is offline, or this process may not use it; choose among {}",
+                machine::cpu_list(&usable)
+            )));
+        }
+    };
+    let most = platform.cores.saturating_sub(1) as usize;
+    Ok((cpu, usable.into_iter().filter(|&other| other != cpu).take(most).collect()))
+}
+
+/// What there is to say of the machine.
+fn notes(here: &Description) -> Vec<String> {
+    here.notes.iter().filter(|n| TELLING.contains(&n.key.as_str())).map(|n| n.line()).collect()
+}
+
+/// What there is to say of the memory that is walked.
+fn of_probe(probe: &Machine, platform: &Platform, others: usize) -> Vec<String> {
+    use solocore_buffers::huge::Backing;
+    let mut notes = Vec::new();
+    if probe.backing() == Backing::Small {
+        notes.push(
+            "there are no huge pages: walks stay within 128 KiB for a while, and banks are not \
+                told apart; set some aside: sysctl vm.nr_hugepages=256"
+                .to_owned(),
+        );
+    }
+    if !probe.sees_interrupts() {
+        notes.push(
+            "/proc/interrupts has no column for this CPU: pieces with an interrupt are not left \
+                out"
+            .to_owned(),
+        );
+    }
+    let llc = platform.llc.size.0;
+    if probe.region() < 2 * llc {
+        notes.push(format!(
+            "bandwidth: each core walks {} MiB, and the shared cache has {} MiB: parts of it may \
+                come from there",
+            probe.region() >> 20,
+            llc >> 20
+        ));
+    }
+    if others + 1 < platform.cores as usize {
+        notes.push(format!(
+            "{} of {} cores can be used: nothing was measured beside the others",
+            others + 1,
+            platform.cores
+        ));
+    }
+    notes
+}
+
+/// For people.
+fn shown(outcome: &Outcome) -> String {
+    let head = ["key", "was", "is", "95 %", "unit", "samples", "left out"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let row = |f: &Finding| {
+        vec![
+            f.key.name().to_owned(),
+            f.before.clone().unwrap_or_else(|| "-".to_owned()),
+            f.after.clone().unwrap_or_else(|| format!("{:.1}", f.value)),
+            format!("{:.2} to {:.2}", f.ci_low, f.ci_high),
+            f.unit.to_owned(),
+            f.samples.to_string(),
+            f.left_out.sum().to_string(),
+        ]
+    };
+    rows.extend(outcome.findings.iter().map(row));
+    let mut out = table::render(&rows);
+    for finding in outcome.findings {
+        for row in &finding.rows {
+            out += &format!("{}: {}\n", finding.key.name(), part(row, finding.unit));
+        }
+        for note in &finding.notes {
+            out += &format!("{}: note: {note}\n", finding.key.name());
+        }
+        if let Some(larger) = larger(finding) {
+            out += &larger;
+        }
+    }
+    for note in outcome.notes {
+        out += &format!("note: {note}\n");
+    }
+    let place = outcome.written.as_ref().map_or_else(
+        || format!("{} stays as it is (--dry-run)", outcome.file.display()),
+        |path| format!("{} is written", path.display()),
+    );
+    out + &format!("{:.1} s on CPU {}; {place}\n", outcome.seconds, outcome.cpu)
+}
+
+fn part(row: &Row, unit: &str) -> String {
+    let worst = row.worst.map_or_else(String::new, |w| format!(", longest {w:.1}"));
+    let of = if unit == "registers" { "ns" } else { unit };
+    format!("{}: {:.1} {of}, {:.1} to {:.1}{worst}", row.of, row.median, row.ci_low, row.ci_high)
+}
+
+/// Says that an assumed value was on the unsafe side.
+fn larger(finding: &Finding) -> Option<String> {
+    let number = |text: &str| {
+        let digits: String = text
+            .trim_matches('"')
+            .chars()
+            .take_while(|c| c.is_ascii_digit() || *c == '.')
+            .collect();
+        digits.parse::<f64>().ok()
+    };
+    let (before, after) = (finding.before.as_ref()?, finding.after.as_ref()?);
+    let assumed = before.ends_with(", assumed");
+    (assumed && number(after)? > number(before)?).then(|| {
+        format!(
+            "{}: note: it is more than was assumed: plans with the assumed value had too small \
+                bounds\n",
+            finding.key.name()
+        )
+    })
+}

@@ -1,0 +1,310 @@
+//! What the controller adds, one access's own worst, and what a burst of writes costs a read.
+//!
+//! Rule for `dram.overhead`: a load from memory, less first level, shared cache and the commands of
+//! the file's timing. Where banks are told apart, the larger of what an open row and a row conflict
+//! say; else of a load anywhere, which is taken not to contain a precharge.
+//! Rule for `dram.latency_max`: an access after reads or writes of another row of its bank, over
+//! lines, numbers of writes, and pauses between them and the access. A case is repeated, and its
+//! time is the upper end of its median: what differs between repetitions of one case is not the
+//! access's own (a refresh, devices, other guests), and refreshes are a term of the bounds. The
+//! longest case is measured anew with more repetitions, so that chance does not choose it.
+//! Source: the head of platforms/*.toml for what the keys mean.
+//! Does not cover: cases that were not tried. So the file gets no less than what the memory's timing
+//! says for the overhead that was found ([`super::file`]).
+
+use super::banks::Banks;
+use super::effort::Effort;
+use super::finding::{Finding, Key, Row, Side};
+use super::levels::{Levels, beyond};
+use super::probe::{Access, Case, Probe};
+use super::sampling::{Ended, LeftOut, Sampled, sample};
+use crate::error::MachineError;
+use solocore_buffers::walk::Random;
+use solocore_model::Platform;
+use solocore_model::units::Time;
+
+/// Cases that are measured anew.
+const FINALISTS: usize = 4;
+/// Lines written before a read.
+const BURSTS: [u32; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
+
+fn ns(time: Time) -> f64 {
+    time.ps() as f64 / 1000.0
+}
+
+/// The two numbers must be more than the commands of the file's memory take.
+///
+/// # Errors
+/// The key, the number, and the timing that it contradicts.
+pub fn check_timing(key: &str, found: f64, parts: &[(&str, Time)]) -> Result<(), MachineError> {
+    let least: f64 = parts.iter().map(|&(_, time)| ns(time)).sum();
+    if found >= least {
+        return Ok(());
+    }
+    let names: Vec<&str> = parts.iter().map(|&(name, _)| name).collect();
+    Err(MachineError::Machine(format!(
+        "{key}: {found:.1} ns beyond the shared cache are less than the {least:.1} ns of {} in the \
+            file; the file's timing is of another memory, or others fill the shared cache: correct \
+            dram, or measure while nothing else runs",
+        names.join(" + ")
+    )))
+}
+
+/// `dram.overhead`.
+///
+/// # Errors
+/// See [`Ended`]; a time that the file's timing does not allow.
+pub fn overhead(
+    idle: &Sampled,
+    levels: &Levels,
+    banks: &Result<Banks, String>,
+    platform: &Platform,
+) -> Result<Finding, Ended> {
+    let d = &platform.dram;
+    let service = |whole: &Sampled| levels.service(whole);
+    let whole = beyond(*idle, levels.first);
+    let idle = service(idle);
+    let commands = [("t_rcd", d.t_rcd), ("t_cl", d.t_cl), ("t_burst", d.t_burst)];
+    check_timing("dram.overhead", idle.median.high, &commands)?;
+    let less = |s: &Sampled, parts: &[Time]| {
+        let least: f64 = parts.iter().map(|&time| ns(time)).sum();
+        s.map(|time| time - least)
+    };
+    let mut rows = vec![
+        Row::new("a load anywhere, beyond the first level", &whole),
+        Row::new("a load anywhere, beyond the shared cache", &idle),
+    ];
+    let (found, method, mut notes) = match banks {
+        Ok(banks) => {
+            let (hit, conflict) = (service(&banks.hit), service(&banks.conflict));
+            let all = [("t_rp", d.t_rp), commands[0], commands[1], commands[2]];
+            check_timing("dram.overhead", conflict.median.high, &all)?;
+            check_timing("dram.overhead", hit.median.high, &commands[1..])?;
+            rows.push(Row::new("a load whose row is open, beyond the shared cache", &hit));
+            rows.push(Row::new("a row conflict, beyond the shared cache", &conflict));
+            let by_hit = less(&hit, &[d.t_cl, d.t_burst]);
+            let by_conflict = less(&conflict, &[d.t_rp, d.t_rcd, d.t_cl, d.t_burst]);
+            let apart = (by_hit.median.value - by_conflict.median.value).abs();
+            let notes = if apart > 0.1 * by_hit.median.value.max(by_conflict.median.value) {
+                vec![format!(
+                    "an open row says {:.1} ns and a row conflict {:.1} ns: the timing of the file \
+                        is not the memory's; the larger one is taken",
+                    by_hit.median.value, by_conflict.median.value
+                )]
+            } else {
+                Vec::new()
+            };
+            let larger =
+                if by_hit.median.high >= by_conflict.median.high { by_hit } else { by_conflict };
+            (
+                larger,
+                "pages read by turns: the larger of what open rows and row conflicts say",
+                notes,
+            )
+        }
+        Err(why) => {
+            let found = less(&idle, &commands.map(|(_, time)| time));
+            let note = format!("banks are not told apart: {why}");
+            (
+                found,
+                "dependent loads from memory in random order, taken to contain no precharge",
+                vec![note],
+            )
+        }
+    };
+    let mut finding = Finding::new(Key::Overhead, &found, Side::High, method);
+    if found.median.low < 0.0 {
+        notes.push("its lower end is below zero: the file's timing takes all of the time".into());
+    }
+    finding.value = finding.value.max(0.0);
+    finding.rows = rows;
+    finding.notes = notes;
+    Ok(finding)
+}
+
+/// What is done before an access, and to it.
+fn cases() -> Vec<Case> {
+    let read = Case { offset: 0, writes: 0, gap_ns: 0, access: Access::Read };
+    let mut cases = vec![read, Case { access: Access::Write, ..read }];
+    for writes in [1, 8, 32] {
+        for gap_ns in [0, 30, 100, 300] {
+            for access in [Access::Read, Access::Write] {
+                cases.push(Case { writes, gap_ns, access, ..read });
+            }
+        }
+    }
+    cases
+}
+
+/// Offsets of the other lines: those of the bank, else any.
+fn neighbours<P: Probe + ?Sized>(
+    probe: &P,
+    banks: &Result<Banks, String>,
+    count: usize,
+) -> Vec<u64> {
+    let mut random = Random::new(11);
+    if let Ok(banks) = banks {
+        let mut same = banks.same.clone();
+        random.shuffle(&mut same);
+        same.truncate(count);
+        return same;
+    }
+    let step = probe.offset_step();
+    let pages = usize::try_from(probe.offsets().max(64 * step) / step).unwrap_or(64);
+    (0..count).map(|_| (1 + random.below(pages - 1)) as u64 * step).collect()
+}
+
+/// `dram.latency_max`.
+///
+/// # Errors
+/// See [`Ended`]; a time that the file's timing does not allow.
+pub fn latency_max<P: Probe + ?Sized>(
+    probe: &mut P,
+    idle: &Sampled,
+    levels: &Levels,
+    banks: &Result<Banks, String>,
+    platform: &Platform,
+    effort: &Effort,
+) -> Result<Finding, Ended> {
+    const KEY: &str = "dram.latency_max";
+    // Without flushing, chains alone tell.
+    let count = if probe.flushes() { effort.neighbours } else { 0 };
+    let offsets = neighbours(probe, banks, count);
+    let all: Vec<Case> = offsets
+        .iter()
+        .flat_map(|&offset| cases().into_iter().map(move |c| Case { offset, ..c }))
+        .collect();
+    let share = effort.share(0.15) / u32::try_from(all.len().max(1)).unwrap_or(u32::MAX);
+    let (mut left_out, mut samples, mut worst) = (LeftOut::default(), 0, 0.0_f64);
+    let mut tried = Vec::new();
+    let mut add = |s: &Sampled| {
+        left_out = left_out.and(s.left_out);
+        samples += s.median.samples;
+        worst = worst.max(s.worst);
+    };
+    for case in all {
+        let found = sample(
+            probe,
+            KEY,
+            effort.singles,
+            share.max(std::time::Duration::from_millis(20)),
+            |p| Ok(p.single(case, effort.singles)),
+        )?;
+        add(&found);
+        tried.push((case, found.median.value));
+    }
+    tried.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut best: Option<(Case, Sampled)> = None;
+    for &(case, _) in tried.iter().take(FINALISTS) {
+        let found = sample(probe, KEY, 8 * effort.singles, effort.share(0.02), |p| {
+            Ok(p.single(case, effort.singles))
+        })?;
+        add(&found);
+        if best.as_ref().is_none_or(|(_, b)| found.median.high > b.median.high) {
+            best = Some((case, found));
+        }
+    }
+    let mut candidates = Vec::new();
+    if let Some((case, found)) = best {
+        let kind = if case.access == Access::Read { "read" } else { "write" };
+        let before = match case.writes {
+            0 => "a read".to_owned(),
+            n => format!("{n} writes and {} ns", case.gap_ns),
+        };
+        candidates.push((format!("a {kind} after {before}"), found));
+    }
+    let alone = candidates.len();
+    // These push other lines out of the caches, which a single access need not.
+    candidates.push(("loads in random order".to_owned(), *idle));
+    if let Ok(banks) = banks {
+        candidates.push(("pages of one bank by turns".to_owned(), banks.conflict));
+    }
+    for (_, found) in &candidates[alone..] {
+        left_out = left_out.and(found.left_out);
+        samples += found.median.samples;
+    }
+    let service = |found: &Sampled| levels.service(found);
+    let rows: Vec<Row> = candidates
+        .iter()
+        .map(|(of, found)| Row {
+            worst: Some(service(found).worst),
+            ..Row::new(of, &service(found))
+        })
+        .collect();
+    let most = candidates.iter().map(|(_, found)| service(found));
+    let Some(service) = most.max_by(|a, b| a.median.high.total_cmp(&b.median.high)) else {
+        return Err(Ended::Failed(MachineError::Machine(format!("{KEY}: no case was tried"))));
+    };
+    let d = &platform.dram;
+    let commands = [("t_rp", d.t_rp), ("t_rcd", d.t_rcd), ("t_cl", d.t_cl), ("t_burst", d.t_burst)];
+    check_timing(KEY, service.median.high, &commands)?;
+    let mut finding = Finding::new(Key::LatencyMax, &service, Side::High, method(banks.is_ok()));
+    finding.samples = samples;
+    finding.left_out = left_out;
+    finding.rows = rows;
+    if alone > 0 {
+        finding.notes.push(format!(
+            "the longest single access was {:.0} ns beyond the shared cache; what a case takes \
+                longer than its median is a refresh, a device or another guest, and no counter \
+                tells which",
+            worst - levels.first.median.value - levels.shared.least
+        ));
+    }
+    if let Err(why) = banks {
+        finding.notes.push(format!("lines of one bank are not known: {why}"));
+    }
+    if !probe.flushes() {
+        finding.notes.push(
+            "lines cannot be put out of the caches one by one here: no access was timed after \
+                writes"
+                .to_owned(),
+        );
+    }
+    Ok(finding)
+}
+
+fn method(banks: bool) -> &'static str {
+    if banks {
+        "single accesses after reads and writes of other rows of their bank: the longest case's \
+            median"
+    } else {
+        "single accesses after reads and writes of other pages: the longest case's median"
+    }
+}
+
+/// A read after a burst of writes to another row.
+///
+/// # Errors
+/// See [`Ended`].
+pub fn writes<P: Probe + ?Sized>(
+    probe: &mut P,
+    banks: &Result<Banks, String>,
+    effort: &Effort,
+) -> Result<Finding, Ended> {
+    let offset = neighbours(probe, banks, 1).first().copied().unwrap_or(4096);
+    let mut rows = Vec::new();
+    let (mut left_out, mut samples) = (LeftOut::default(), 0);
+    let mut alone: Option<Sampled> = None;
+    let mut most: Option<Sampled> = None;
+    for writes in BURSTS {
+        let case = Case { offset, writes, gap_ns: 0, access: Access::Read };
+        let found = sample(probe, "writes", 8 * effort.singles, effort.share(0.01), |p| {
+            Ok(p.single(case, effort.singles))
+        })?;
+        left_out = left_out.and(found.left_out);
+        samples += found.median.samples;
+        let base = *alone.get_or_insert(found);
+        let added = beyond(found, base);
+        rows.push(Row::new(format!("after {writes} writes"), &found));
+        if most.is_none_or(|m| added.median.high > m.median.high) {
+            most = Some(added);
+        }
+    }
+    let most = most.or(alone).ok_or_else(|| {
+        MachineError::Machine("writes: nothing was measured; give more --time".to_owned())
+    })?;
+    let method = "what a burst of writes to another row adds to the read behind it, at most";
+    let mut finding = Finding::new(Key::Writes, &most, Side::High, method);
+    (finding.samples, finding.left_out, finding.rows) = (samples, left_out, rows);
+    Ok(finding)
+}

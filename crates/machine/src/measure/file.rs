@@ -1,0 +1,219 @@
+//! Findings into a platform file.
+//!
+//! Rule: a key's value is replaced, and the comment behind it says `measured`, the date, the
+//! interval and the method. All else stays as it is, comments included. `dram.latency_max` is the
+//! larger of what was measured and what the memory's timing says for the measured overhead: a
+//! measurement need not have met the worst case. `dram.latency_max_paper` follows the overhead.
+//! Source: <https://docs.rs/toml_edit> for edits that keep a file's text.
+//! Does not cover: a key that stands in an inline table.
+
+use super::finding::{Finding, Key};
+use crate::error::MachineError;
+use solocore_model::Platform;
+use solocore_model::units::Time;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use toml_edit::{DocumentMut, Item, Value};
+
+/// `L_max` of a platform's memory, by its timing.
+pub type Derive<'a> = &'a dyn Fn(&Platform) -> Option<Time>;
+
+/// A day of the Gregorian calendar, like 2026-11-23, in UTC.
+#[must_use]
+pub fn date(now: SystemTime) -> String {
+    let mut days = now.duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs() / 86_400);
+    let leap = |y: u64| y.is_multiple_of(4) && !y.is_multiple_of(100) || y.is_multiple_of(400);
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", days + 1)
+}
+
+/// A number of ns as a file has it, rounded up to a tenth.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+fn time(ns: f64) -> Time {
+    Time::from_ps(((ns * 10.0 - 1e-6).ceil().max(0.0) as u64) * 100)
+}
+
+/// The value of a key, as TOML.
+fn value(finding: &Finding) -> Value {
+    match finding.key {
+        Key::Cpi => Value::from((finding.value * 1000.0).ceil() / 1000.0),
+        #[allow(clippy::cast_possible_truncation, reason = "1 to 64")]
+        Key::Mshrs => Value::from(finding.value.ceil() as i64),
+        Key::L2 | Key::Llc => Value::from(format!("{:.0} cycles", finding.value.ceil())),
+        _ => Value::from(time(finding.value).to_string()),
+    }
+}
+
+/// Where a key stands.
+fn place<'a>(file: &'a mut DocumentMut, key: &str) -> Option<&'a mut Item> {
+    match key.split_once('.') {
+        Some((table, key)) => file.get_mut(table)?.as_table_mut()?.get_mut(key),
+        None => file.get_mut(key),
+    }
+}
+
+/// Puts a value in a key's place, with a comment behind it; what stood there before.
+fn put(file: &mut DocumentMut, key: &str, new: Value, comment: &str) -> Option<String> {
+    let item = place(file, key)?;
+    let old = item.as_value()?.clone();
+    let before = old.clone().decorated("", "").to_string();
+    let mut text = new.to_string();
+    let pad = 24usize.saturating_sub(text.len()).max(1);
+    text = format!("{}# {comment}", " ".repeat(pad));
+    *item = Item::Value(new.decorated(" ", text));
+    let source = old.decor().suffix().and_then(|s| s.as_str()).unwrap_or_default();
+    let source =
+        source.trim().trim_start_matches("# ").split([':', ';']).next().unwrap_or_default();
+    let known = ["read", "table", "assumed", "measured"].contains(&source);
+    Some(if known { format!("{before}, {source}") } else { before })
+}
+
+/// Comment of a finding.
+fn comment(finding: &Finding, date: &str) -> String {
+    format!(
+        "measured: {date}, 95 % [{:.3}, {:.3}] {} by order statistics of {} samples, {} left out; {}",
+        finding.ci_low,
+        finding.ci_high,
+        finding.unit,
+        finding.samples,
+        finding.left_out.sum(),
+        finding.method
+    )
+}
+
+/// The text of the file with the findings in it. Fills in `before` and `after` of these.
+///
+/// # Errors
+/// The text is no TOML, a key has no place, or the whole is no platform any more.
+pub fn with(
+    path: &Path,
+    text: &str,
+    findings: &mut [Finding],
+    date: &str,
+    derive: Derive,
+) -> Result<String, MachineError> {
+    let shown = path.display();
+    let mut file: DocumentMut = text
+        .parse()
+        .map_err(|e| MachineError::Input(format!("{shown}: {}", one_line(&format!("{e}")))))?;
+    // In the order of dependence: the overhead decides on the least latency_max.
+    let mut order: Vec<&mut Finding> =
+        findings.iter_mut().filter(|f| f.key.is_written() && !f.keep).collect();
+    order.sort_by_key(|f| f.key == Key::LatencyMax);
+    let overhead = order.iter().any(|f| f.key == Key::Overhead);
+    let measured = order.iter().find(|f| f.key == Key::LatencyMax).map(|f| f.value);
+    for finding in order.iter_mut().filter(|f| f.key != Key::LatencyMax) {
+        set(&mut file, finding, value(finding), &comment(finding, date), path)?;
+    }
+    if !overhead && measured.is_none() {
+        return checked(path, &file);
+    }
+    // What the timing says, of a file that is a platform in any case.
+    let old = Platform::parse(path, text)?;
+    let mut draft = old.clone();
+    if let Some(finding) = order.iter().find(|f| f.key == Key::Overhead) {
+        draft.dram.overhead = time(finding.value);
+    }
+    let paper = draft.row_conflict();
+    let derived = derive(&draft).unwrap_or(paper).max(paper);
+    let derived = Time::from_ps(derived.ps().next_multiple_of(100));
+    let reason =
+        format!("{} ns of the memory's timing for this overhead", derived.ps() as f64 / 1000.0);
+    if let Some(finding) = order.iter_mut().find(|f| f.key == Key::LatencyMax) {
+        let own = time(finding.value);
+        let mut text = comment(finding, date);
+        if own < derived {
+            text += &format!("; raised to the {reason}");
+            finding.notes.push(format!(
+                "the file gets the {reason}: a measurement need not have met the worst case"
+            ));
+        } else if own > derived {
+            finding.notes.push(format!(
+                "it is more than the {reason}: the file's timing is faster than this memory"
+            ));
+        }
+        set(&mut file, finding, Value::from(own.max(derived).to_string()), &text, path)?;
+    } else if overhead {
+        let text = format!("derived: the {reason}; measure dram.latency_max as well");
+        let least = Value::from(derived.to_string());
+        put(&mut file, "dram.latency_max", least, &text);
+    }
+    if overhead && place(&mut file, "dram.latency_max_paper").is_some() {
+        let text = "derived: overhead + t_rp + t_rcd + t_cl + t_burst, a row conflict after a read";
+        put(&mut file, "dram.latency_max_paper", Value::from(paper.to_string()), text);
+    }
+    checked(path, &file)
+}
+
+fn set(
+    file: &mut DocumentMut,
+    finding: &mut Finding,
+    new: Value,
+    comment: &str,
+    path: &Path,
+) -> Result<(), MachineError> {
+    let key = finding.key.name();
+    finding.after = Some(new.clone().decorated("", "").to_string());
+    finding.before = Some(put(file, key, new, comment).ok_or_else(|| {
+        MachineError::Input(format!(
+            "{}: {key} has no line of its own; write the file with `solocore platform detect -o`, \
+                or add the key",
+            path.display()
+        ))
+    })?);
+    Ok(())
+}
+
+fn checked(path: &Path, file: &DocumentMut) -> Result<String, MachineError> {
+    let text = file.to_string();
+    Platform::parse(path, &text).map_err(|e| {
+        MachineError::Machine(format!("what was measured contradicts the file: {e}"))
+    })?;
+    Ok(text)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        // `date -u -d @SECONDS +%F`
+        for (seconds, day) in [
+            (0, "1970-01-01"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_735_689_599, "2024-12-31"),
+            (1_795_392_000, "2026-11-23"),
+            (4_107_542_400, "2100-03-01"),
+        ] {
+            assert_eq!(date(UNIX_EPOCH + Duration::from_secs(seconds)), day);
+        }
+    }
+
+    #[test]
+    fn times_are_rounded_up() {
+        assert_eq!(time(14.576).to_string(), "14.6 ns");
+        assert_eq!(time(14.6).to_string(), "14.6 ns");
+        assert_eq!(time(-1.0).ps(), 0);
+    }
+}

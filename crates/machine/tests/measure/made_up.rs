@@ -1,0 +1,236 @@
+//! A memory with known truths, and the disturbances of a busy machine.
+//!
+//! Rule: each answer is the truth with noise of its own; some pieces have an interrupt, which is
+//! told, and some a stall that nothing tells, as in a guest.
+
+use solocore_buffers::walk::Random;
+use solocore_machine::measure::{Access, Case, Cause, Pattern, Piece, Probe};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// What is true of it. Times in ns.
+#[derive(Clone, Debug)]
+pub struct Truth {
+    /// An instruction.
+    pub instruction: f64,
+    /// Bytes of a level, and a load from it beyond the first.
+    pub levels: Vec<(u64, f64)>,
+    /// A first-level load.
+    pub first: f64,
+    /// Controller.
+    pub overhead: f64,
+    /// Precharge, activate, column, burst.
+    pub timing: [f64; 4],
+    /// What a read waits for at most behind a write to its bank.
+    pub recovery: f64,
+    /// Masks of address bits; two addresses share a bank if all parities agree.
+    pub banks: Vec<u64>,
+    /// Address bits of a row.
+    pub row: u64,
+    /// Is a row left open?
+    pub open: bool,
+    /// Misses that a core can have under way.
+    pub mshrs: u32,
+    /// What each further load under way makes all of them longer by, relatively.
+    pub crowding: f64,
+    /// ns between two lines when the memory is full.
+    pub full: f64,
+    /// Relative noise of a piece.
+    pub noise: f64,
+    /// Share of pieces with an interrupt.
+    pub interrupts: f64,
+    /// What it takes.
+    pub interrupt: f64,
+    /// Share of pieces with a stall that nothing tells.
+    pub stalls: f64,
+    /// Share of single accesses that meet a refresh.
+    pub refreshes: f64,
+    /// Huge pages.
+    pub huge: bool,
+    /// Lines can be put out.
+    pub flushes: bool,
+    /// Share of walks through the shared cache whose lines others have pushed out.
+    pub pushed_out: f64,
+    /// Cores.
+    pub cores: u32,
+}
+
+impl Truth {
+    /// A desktop's, quiet.
+    pub fn desktop() -> Self {
+        Self {
+            instruction: 0.3,
+            levels: vec![(256 << 10, 2.42), (6 << 20, 8.18)],
+            first: 1.2,
+            overhead: 14.576,
+            timing: [13.5, 13.5, 13.5, 6.0],
+            recovery: 36.0,
+            banks: vec![1 << 13 | 1 << 17, 1 << 14 | 1 << 18, 1 << 15 | 1 << 19],
+            row: 0b111 << 17,
+            open: true,
+            mshrs: 10,
+            crowding: 0.0,
+            full: 3.0,
+            noise: 0.01,
+            interrupts: 0.0,
+            interrupt: 5000.0,
+            stalls: 0.0,
+            refreshes: 0.05,
+            huge: true,
+            flushes: true,
+            pushed_out: 0.0,
+            cores: 4,
+        }
+    }
+
+    /// A load from memory beyond the first level, its row open or another one.
+    pub fn load(&self, conflict: bool) -> f64 {
+        let [rp, rcd, cl, burst] = self.timing;
+        let llc = self.levels.last().map_or(0.0, |l| l.1);
+        llc + self.overhead + cl + burst + if conflict { rp + rcd } else { 0.0 }
+    }
+
+    /// One access's own worst, beyond the shared cache.
+    pub fn latency_max(&self) -> f64 {
+        self.load(true) - self.levels.last().map_or(0.0, |l| l.1) + self.recovery
+    }
+}
+
+/// The memory.
+pub struct MadeUp {
+    pub truth: Truth,
+    random: Random,
+    attacked: bool,
+    /// Time that has passed, ns; so that no test waits.
+    pub now: Cell<f64>,
+    /// Ends the user's patience after so many pieces.
+    pub patience: Cell<u64>,
+}
+
+impl MadeUp {
+    pub fn new(truth: Truth, seed: u64) -> Self {
+        Self {
+            truth,
+            random: Random::new(seed),
+            attacked: false,
+            now: Cell::new(0.0),
+            patience: Cell::new(u64::MAX),
+        }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// The truth as a piece, of so many loads; noise is the sum of several, nearly normal.
+    fn piece(&mut self, ns: f64, loads: f64) -> Piece {
+        let noise: f64 = (0..6).map(|_| self.uniform() - 0.5).sum::<f64>() * self.truth.noise;
+        let mut piece = Piece { ns: ns * (1.0 + noise), cause: None };
+        if self.uniform() < self.truth.interrupts {
+            piece.ns += self.truth.interrupt / loads;
+            piece.cause = Some(Cause::Interrupt);
+        }
+        if self.uniform() < self.truth.stalls {
+            piece.ns += 30_000.0 / loads;
+        }
+        self.now.set(self.now.get() + 50_000.0 + ns * loads);
+        self.patience.set(self.patience.get().saturating_sub(1));
+        piece
+    }
+
+    /// Do two lines with these differing bits share a bank, in different rows?
+    fn conflicts(&self, offset: u64) -> bool {
+        let same = self.truth.banks.iter().all(|m| (m & offset).count_ones().is_multiple_of(2));
+        same && offset & self.truth.row != 0
+    }
+
+    fn slowed(&self, ns: f64) -> f64 {
+        if self.attacked { ns * 1.5 } else { ns }
+    }
+}
+
+impl Probe for MadeUp {
+    fn compute(&mut self) -> Piece {
+        self.piece(self.truth.instruction, 40_000.0)
+    }
+
+    fn level(&mut self, bytes: u64) -> Piece {
+        let all = [(32 << 10, 0.0)].into_iter().chain(self.truth.levels.iter().copied());
+        let level = all.clone().find(|l| bytes <= l.0).map(|l| l.1);
+        let shared = bytes > 256 << 10 && self.uniform() < self.truth.pushed_out;
+        let level = level.filter(|_| !shared);
+        let ns = self.truth.first + level.unwrap_or_else(|| self.truth.load(true));
+        self.piece(ns, 1000.0)
+    }
+
+    fn memory(&mut self, chains: u32) -> Piece {
+        let under_way = f64::from(chains.min(self.truth.mshrs));
+        // Loads anywhere meet another row.
+        let alone = self.truth.first + self.truth.load(true);
+        let crowded = alone * (1.0 + self.truth.crowding * (under_way - 1.0));
+        let ns = self.slowed((crowded / under_way).max(self.truth.full));
+        self.piece(ns, 1000.0)
+    }
+
+    fn pairs(&mut self, offsets: &[u64]) -> Vec<Piece> {
+        let time = |m: &Self, offset: u64| {
+            m.truth.first + m.truth.load(!m.truth.open || m.conflicts(offset))
+        };
+        offsets.iter().map(|&o| self.piece(time(self, o), 64.0)).collect()
+    }
+
+    fn single(&mut self, case: Case, times: usize) -> Vec<Piece> {
+        let conflict = self.conflicts(case.offset) || !self.truth.open;
+        let mut ns = self.truth.first + self.truth.load(conflict);
+        // The recovery passes while the access waits for its turn.
+        if conflict && case.writes > 0 {
+            ns += (self.truth.recovery - f64::from(case.gap_ns)).max(0.0);
+        }
+        let _ = case.access == Access::Write;
+        let ns = self.slowed(ns);
+        let of = |m: &mut Self| {
+            let mut piece = m.piece(ns, 1.0);
+            if m.uniform() < m.truth.refreshes {
+                piece.ns += 200.0;
+            }
+            piece
+        };
+        (0..times).map(|_| of(self)).collect()
+    }
+
+    fn stream(
+        &mut self,
+        active: u32,
+        pattern: &Pattern,
+    ) -> Result<Piece, solocore_machine::MachineError> {
+        let write = if pattern.access == Access::Write { 2.0 } else { 1.0 };
+        let ns = (20.0 / f64::from(active)).max(self.truth.full) * write;
+        Ok(self.piece(ns, 1000.0))
+    }
+
+    fn attack(&mut self, pattern: Option<&Pattern>) -> Result<(), solocore_machine::MachineError> {
+        self.attacked = pattern.is_some();
+        Ok(())
+    }
+
+    fn cores(&self) -> u32 {
+        self.truth.cores
+    }
+
+    fn offsets(&self) -> u64 {
+        if self.truth.huge { 2 << 20 } else { 0 }
+    }
+
+    fn flushes(&self) -> bool {
+        self.truth.flushes
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.now.get() as u64)
+    }
+
+    fn stopped(&self) -> bool {
+        self.patience.get() == 0
+    }
+}
