@@ -12,6 +12,10 @@ use solocore_model::plan::Plan;
 use solocore_model::system::{Criticality, Model, Policy, Scheme, Task};
 use solocore_model::{System, Time};
 
+/// Tasks up to which a plan has what each costs as much as all of them together: margins,
+/// derivations, and for each promise the names of all tasks that it is made for.
+pub(crate) const DETAILED: usize = 512;
+
 /// Plans a system. `demands` are its tasks' demands, in order.
 ///
 /// # Errors
@@ -21,7 +25,7 @@ use solocore_model::{System, Time};
 /// # Panics
 /// If `demands` is not as long as the system's list of tasks.
 pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
-    plan_until(system, demands, Patience { stop: &|| false, endless: false })
+    plan_until(system, demands, Patience { stop: &|| false, share: &|_| {}, endless: false })
 }
 
 /// How long a search for shares or for a time table goes on.
@@ -29,6 +33,8 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
 pub struct Patience<'a> {
     /// Ends it early, with the best so far, or with a plan that says so.
     pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Is told how much of a placement without a search is done, 0 to 1.
+    pub share: &'a dyn Fn(f64),
     /// It goes on until nothing near is better, however many shares that takes.
     pub endless: bool,
 }
