@@ -19,7 +19,7 @@ from pathlib import Path
 
 BOARDS = {"p4080": 8, "core-i5-2500k": 4, "imx6q": 4}
 PROGRAMS = ["true", "ls /", "sort /etc/passwd", "wc /etc/services"]
-SECONDS = 120
+SECONDS = 60
 
 
 def profiles(solocore, folder):
@@ -76,7 +76,7 @@ def budgets(rng, board, cores, seen, of_board):
             if rng.random() < 0.7:
                 text += f'[[core]]\nid = {core}\nbandwidth = "{rng.randint(20, 150)} MB/s"\n'
     few = share in ("optimal", None) or policy == "dynamic"
-    number = rng.randint(1, 8) if few else rng.choice([rng.randint(1, 12), rng.randint(12, 60), rng.randint(60, 120)])
+    number = rng.randint(1, 5) if few else rng.choice([rng.randint(1, 12), rng.randint(12, 60), rng.randint(60, 120)])
     load = rng.choice([0.1, 0.3, 0.6, 0.9, 1.3]) * active
     same = rng.random() < 0.2
     ranked = rng.random() < 0.15

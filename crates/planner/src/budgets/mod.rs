@@ -152,8 +152,12 @@ fn with_known_rivals(cores: Vec<CorePlan>, work: &[Work], resources: Resources) 
         };
         accesses.iter().filter_map(of).collect()
     });
-    let again: Vec<CorePlan> = cores.iter().map(|core| core.again(work, &known)).collect();
-    if again.iter().all(CorePlan::schedulable) { (again, known) } else { (cores, resources) }
+    // Response times beyond deadlines take long, and would be of no use.
+    if cores.iter().all(|core| core.keeps(work, &known)) {
+        (cores.iter().map(|core| core.again(work, &known)).collect(), known)
+    } else {
+        (cores, resources)
+    }
 }
 
 fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Resources) -> Plan {

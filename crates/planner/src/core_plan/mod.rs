@@ -140,6 +140,11 @@ impl CorePlan {
         Self::with_pages(self.core, &on_core, &locked, work, resources)
     }
 
+    /// Would each task of this core meet its deadline with the same pages, under other resources?
+    pub fn keeps(&self, work: &[Work], resources: &Resources) -> bool {
+        self.hard(work, resources).late(&CoreBounds { core: self.core, resources }).is_none()
+    }
+
     /// With so many pages of each task locked.
     pub fn with_pages(
         core: u32,
