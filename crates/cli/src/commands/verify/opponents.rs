@@ -69,6 +69,7 @@ pub fn has_command(args: &VerifyArgs, task: &PlanTask) -> bool {
 /// Does the bound of a task rest on what another one demands?
 fn counts_on(plan: &Plan, task: &PlanTask, other: &PlanTask) -> bool {
     plan.promises.iter().any(|p| {
-        p.subject == Subject::Demand && p.name() == other.name && p.bound_of.contains(&task.name)
+        let rests = p.bound_of.contains(&task.name) || p.bound_of_cores.contains(&task.core);
+        p.subject == Subject::Demand && p.name() == other.name && rests
     })
 }
