@@ -2,9 +2,8 @@
 
 use crate::budgets::Dynamic;
 use crate::demand::Demand;
-use crate::planning::DETAILED;
 use crate::resources::Resources;
-use crate::work::Work;
+use crate::work::{DETAILED, Work};
 use solocore_model::plan::{Plan, PlanCore, PlanTask};
 use solocore_model::platform::Partition;
 use solocore_model::system::Model;

@@ -12,10 +12,6 @@ use solocore_model::plan::Plan;
 use solocore_model::system::{Criticality, Model, Policy, Scheme, Task};
 use solocore_model::{System, Time};
 
-/// Tasks up to which a plan has what each costs as much as all of them together: margins,
-/// derivations, and for each promise the names of all tasks that it is made for.
-pub(crate) const DETAILED: usize = 512;
-
 /// Plans a system. `demands` are its tasks' demands, in order.
 ///
 /// # Errors

@@ -8,7 +8,7 @@
 //! Does not cover: what hardware is (prices of its memory are one promise, `memory`); preemption
 //! and context switches, which no bound charges (plan.assumptions).
 
-use crate::planning::DETAILED;
+use crate::work::DETAILED;
 use solocore_model::plan::{LevelsPlan, Plan, PlanTask, Promise, Subject, VcpusPlan, WindowsPlan};
 use solocore_model::system::{Criticality, Model, Policy, Scheme as SystemScheme};
 use solocore_model::time_table::Stage;

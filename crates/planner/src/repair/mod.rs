@@ -18,7 +18,7 @@ mod search;
 mod trials;
 
 use crate::demand::Demand;
-use crate::planning::DETAILED;
+use crate::work::DETAILED;
 use kinds::{Kind, Values};
 use search::{Answer, Cut};
 use solocore_model::plan::advice::Repair;
