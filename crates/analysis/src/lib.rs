@@ -9,6 +9,7 @@
 //!
 //! Nothing wraps: a bound that does not fit in 64 bits is reported as [`u64::MAX`] or as `None`.
 
+pub mod busy_window;
 pub mod interference;
 pub mod mc2;
 pub mod memory;
@@ -22,6 +23,7 @@ pub mod window;
 
 pub use solocore_model::derivation::{self, Derivation};
 
+pub use busy_window::BusyWindow;
 pub use response::{Demand, Task, Window, response_time, response_times};
 pub use stall::{
     Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper,

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 
 /// Steps of the recurrence, over all jobs of a window, after which the window counts as endless. A
 /// step adds at least one job; realistic task sets need some tens.
-const MAX_STEPS: u32 = 1 << 20;
+pub(crate) const MAX_STEPS: u32 = 1 << 20;
 
 /// A sporadic task, as seen by the analysis of its core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -118,6 +118,17 @@ impl Demand {
             misses: self.misses.checked_add(task.misses.checked_mul(jobs)?)?,
             writes: self.writes.checked_add(task.writes.checked_mul(jobs)?)?,
             reads: self.reads.checked_add(task.reads.checked_mul(jobs)?)?,
+        })
+    }
+
+    /// Without `jobs` jobs of `task` that are part of it and preempt. `None` if they are not.
+    pub(crate) fn less(self, task: &Task, jobs: u64) -> Option<Self> {
+        let job_ps = task.wcet_ps.checked_add(task.preemption_ps)?;
+        Some(Self {
+            work_ps: self.work_ps.checked_sub(job_ps.checked_mul(jobs)?)?,
+            misses: self.misses.checked_sub(task.misses.checked_mul(jobs)?)?,
+            writes: self.writes.checked_sub(task.writes.checked_mul(jobs)?)?,
+            reads: self.reads.checked_sub(task.reads.checked_mul(jobs)?)?,
         })
     }
 

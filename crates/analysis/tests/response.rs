@@ -1,7 +1,7 @@
 //! Response times against textbook figures and a discrete-event simulation.
 
 use proptest::prelude::*;
-use solocore_analysis::{Task, Window, response_time, response_times};
+use solocore_analysis::{BusyWindow, Task, Window, response_time, response_times};
 
 const NO_STALL: Window<'static> = Window { once_ps: 0, stall: &|_| 0 };
 
@@ -149,6 +149,37 @@ proptest! {
         let limit_ps = set.iter().map(|task| task.period_ps).max().unwrap() * 1000;
         let cold: Vec<_> = (0..set.len()).map(|i| response_time(&set, i, &window, limit_ps)).collect();
         prop_assert_eq!(response_times(&set, &window), cold);
+    }
+
+    /// Level by level as each by itself: limits that cut, overload, reloads that grow downwards, and
+    /// numbers that do not fit.
+    #[test]
+    fn a_growing_window_changes_nothing(
+        set in prop::collection::vec((1u64..60, 0u64..6, 20u64..400, 0u64..5, 0u32..40), 1..12),
+        once_ps in 0u64..30,
+        limit in 1u64..3000,
+        company_ps in 0u64..20,
+    ) {
+        let of = |index: usize, reload: u64| {
+            let (wcet_ps, misses, period_ps, _, huge) = set[index];
+            let wcet_ps = if huge == 0 { u64::MAX / 3 } else { wcet_ps };
+            let misses = misses + reload;
+            Task { preemption_ps: 3 * reload, ..Task::new(wcet_ps, misses, period_ps, period_ps) }
+        };
+        let stall = |all: solocore_analysis::Demand| all.misses * 2 + all.misses / 4 * 10;
+        let mut growing = BusyWindow::default();
+        for level in 0..set.len() {
+            let tasks: Vec<Task> = (0..=level)
+                .map(|i| of(i, set[i + 1..=level].iter().map(|t| t.3).max().unwrap_or(0)))
+                .collect();
+            // What is charged once may grow downwards, but not fall.
+            let last = level + 1 == set.len();
+            let once_ps = once_ps + if last { company_ps } else { 0 };
+            let window = Window { once_ps, stall: &stall };
+            let limit_ps = limit + 10 * level as u64;
+            let found = growing.next(set[level].3, &|i, r| Some(of(i, r)), &window, limit_ps);
+            prop_assert_eq!(found, response_time(&tasks, level, &window, limit_ps), "{}", level);
+        }
     }
 
     #[test]

@@ -1,22 +1,60 @@
 //! Progress on stderr and Ctrl-C.
 
+use crate::fail::Failure;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use solocore_model::files;
 use solocore_profile::Seen;
 use std::cell::Cell;
 use std::io::IsTerminal;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Pieces of work under way that can be left at any time.
+static COMPUTING: AtomicUsize = AtomicUsize::new(0);
+static ENDING: Once = Once::new();
+/// How long work under way has to stop by itself.
+const GRACE: Duration = Duration::from_millis(400);
 
-/// Ctrl-C and SIGTERM ask the work under way to stop; what it began is then cleaned up.
+/// Ctrl-C and SIGTERM ask the work under way to stop; what it began is then cleaned up. Work that
+/// only computes is left where it does not stop by itself ([`computing`]).
 pub fn handle_signals() {
     // Failing only means that the default action stays: the process ends at once.
     let _ = ctrlc::set_handler(|| {
         STOP.store(true, SeqCst);
         solocore_profile::stop_child();
+        // Where no thread can be had, the work still stops by itself.
+        ENDING.call_once(|| drop(std::thread::Builder::new().spawn(leave)));
     });
+}
+
+/// Ends the process while it computes. No file is being written then, and none is begun.
+fn leave() {
+    loop {
+        std::thread::sleep(GRACE);
+        if let Some(_no_writes) = files::without_writes()
+            && COMPUTING.load(SeqCst) > 0
+        {
+            let failure = Failure::Interrupted;
+            eprintln!("solocore: {}", failure.message().unwrap_or_default());
+            std::process::exit(failure.exit_code().into());
+        }
+    }
+}
+
+/// Does work that holds nothing but memory and files that others wrote: no child, no setting, no
+/// directory. A signal that it does not notice ends the process.
+pub fn computing<T>(work: impl FnOnce() -> T) -> T {
+    struct Done;
+    impl Drop for Done {
+        fn drop(&mut self) {
+            COMPUTING.fetch_sub(1, SeqCst);
+        }
+    }
+    COMPUTING.fetch_add(1, SeqCst);
+    let _done = Done;
+    work()
 }
 
 /// Was the user's patience at an end?

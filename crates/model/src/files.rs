@@ -5,7 +5,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
+
+/// Held while a file takes its place.
+static WRITES: Mutex<()> = Mutex::new(());
+
+/// Keeps files from being written while it is held; `None`: one is being written. For whoever ends
+/// the process from another thread.
+pub fn without_writes() -> Option<MutexGuard<'static, ()>> {
+    WRITES.try_lock().ok()
+}
+
+/// Held by a writer; a panic of another does not matter.
+fn writing() -> MutexGuard<'static, ()> {
+    WRITES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Reads a file as text.
 ///
@@ -35,23 +50,29 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
     if path.exists() && !path.is_file() && !path.is_dir() {
         return std::fs::write(path, bytes).map_err(|e| unwritten(path, e));
     }
+    let _writing = writing();
+    replace(path, bytes)
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
     staged(path, bytes)?.persist(path).map_err(|e| unwritten(path, e.error))?;
     Ok(())
 }
 
 /// Writes several files, each as [`write_atomically`] does, all of them or none. Files that exist
-/// already are replaced only where `replace` says so.
+/// already are replaced only where `overwrite` says so.
 ///
 /// # Errors
 /// [`ModelError::Write`] with the file that failed; the others are then as they were.
-pub fn write_together(all: &[(&Path, &[u8])], replace: bool) -> Result<(), ModelError> {
+pub fn write_together(all: &[(&Path, &[u8])], overwrite: bool) -> Result<(), ModelError> {
+    let _writing = writing();
     let mut ready = Vec::new();
     for (path, bytes) in all {
         ready.push((*path, staged(path, bytes)?, std::fs::read(path).ok()));
     }
     let mut done: Vec<(&Path, Option<Vec<u8>>)> = Vec::new();
     for (path, file, old) in ready {
-        let moved = if replace { file.persist(path) } else { file.persist_noclobber(path) };
+        let moved = if overwrite { file.persist(path) } else { file.persist_noclobber(path) };
         if let Err(error) = moved {
             done.into_iter().for_each(|(path, old)| put_back(path, old));
             return Err(unwritten(path, error.error));
@@ -64,7 +85,7 @@ pub fn write_together(all: &[(&Path, &[u8])], replace: bool) -> Result<(), Model
 /// What cannot be put back is not said: the first error is.
 fn put_back(path: &Path, old: Option<Vec<u8>>) {
     match old {
-        Some(bytes) => drop(write_atomically(path, &bytes)),
+        Some(bytes) => drop(replace(path, &bytes)),
         None => drop(std::fs::remove_file(path)),
     }
 }

@@ -3,7 +3,7 @@
 use crate::budgets::Dynamic;
 use crate::demand::Demand;
 use crate::resources::Resources;
-use crate::work::Work;
+use crate::work::{DETAILED, Work};
 use solocore_model::plan::{Plan, PlanCore, PlanTask};
 use solocore_model::platform::Partition;
 use solocore_model::system::Model;
@@ -28,6 +28,14 @@ pub fn reasons(
     out.extend(plan.cores.iter().filter_map(margin_reason));
     out.push(dynamic.map_or_else(|| verdict(plan), |d| dynamic_verdict(plan, d)));
     out
+}
+
+/// What the plan of so many tasks leaves out.
+pub fn without_details(tasks: usize) -> String {
+    format!(
+        "details: margins and derivations are for up to {DETAILED} tasks, and the system has \
+            {tasks}; a promise names the cores of the tasks that it is made for, not the tasks"
+    )
 }
 
 /// Bandwidth and stall under the interference model.

@@ -5,14 +5,16 @@
 //! binary search finds the edge (`solocore_analysis::sensitivity`). Not covered: growth on several
 //! cores at once, and placements that would have been chosen for larger tasks.
 
-use crate::core_plan::{CoreBounds, CorePlan, Level};
+use crate::core_plan::{Change, CoreBounds, CorePlan, HardTasks};
 use crate::resources::Resources;
 use crate::work::Work;
-use solocore_analysis::response::{Demand as Asked, Task, explain, response_time};
-use solocore_analysis::sensitivity::{Found, largest_passing, least_passing};
-use solocore_analysis::{Derivation, Window};
+use solocore_analysis::response::Task;
+use solocore_analysis::sensitivity::{largest_passing, least_passing};
+use solocore_analysis::{BusyWindow, Derivation};
 use solocore_model::plan::{CoreMargin, TaskMargin};
 use solocore_model::system::Model;
+use std::cell::OnceCell;
+use std::collections::HashMap;
 
 /// Factors are in thousandths, and looked for up to a thousandfold.
 const UNITY: u64 = 1000;
@@ -23,53 +25,66 @@ const MOST_MISSES: u64 = 1 << 48;
 /// The margins of a core's tasks.
 pub struct Margins<'a> {
     core: &'a CorePlan,
-    levels: Vec<Level>,
+    hard: HardTasks,
+    /// Where a task is among them, by its number in the system.
+    places: HashMap<usize, usize>,
+    /// The busy window of each level as it begins, where every deadline is met.
+    before: Vec<BusyWindow>,
+    /// The largest execution time of each task, once it has been looked for.
+    wcets: Vec<OnceCell<Option<u64>>>,
     resources: &'a Resources,
 }
 
 impl<'a> Margins<'a> {
     /// Of this core.
-    pub fn of(core: &'a CorePlan, work: &'a [Work<'a>], resources: &'a Resources) -> Self {
-        Self { core, levels: core.levels(work, resources), resources }
+    pub fn of(core: &'a CorePlan, work: &[Work], resources: &'a Resources) -> Self {
+        let hard = core.hard(work, resources);
+        let places = (0..hard.len()).map(|at| (hard.index(at), at)).collect();
+        let bounds = CoreBounds { core: core.core, resources };
+        let (mut busy, mut before) = (hard.busy(), Vec::new());
+        for at in (0..hard.len()).filter(|_| core.schedulable()) {
+            before.push(busy.clone());
+            hard.response(at, &mut busy, &bounds, &|_, t| Some(*t), hard.deadline_ps(at));
+        }
+        let wcets = vec![OnceCell::new(); hard.len()];
+        Self { core, hard, places, before, wcets, resources }
     }
 
-    fn bounds<'b>(&self, resources: &'b Resources) -> CoreBounds<'b> {
-        CoreBounds { core: self.core.core, resources }
-    }
-
-    /// Do all tasks meet their deadlines after `change`?
-    fn passes(&self, resources: &Resources, change: impl Fn(usize, &Task) -> Option<Task>) -> bool {
-        let bounds = self.bounds(resources);
-        self.levels.iter().all(|level| {
-            let tasks: Option<Vec<Task>> =
-                level.tasks.iter().map(|(index, t)| change(*index, t)).collect();
-            let Some(tasks) = tasks else { return false };
-            let Some((last, _)) = tasks.split_last() else { return true };
-            let stall = |asked: Asked| bounds.stall(asked);
-            let window = Window { once_ps: bounds.once(level.company), stall: &stall };
-            response_time(&tasks, tasks.len() - 1, &window, last.deadline_ps).is_some()
+    /// Do the tasks from this place on meet their deadlines after `change`, which does not touch
+    /// those before?
+    fn passes(&self, from: usize, resources: &Resources, change: Change<'_>) -> bool {
+        let bounds = CoreBounds { core: self.core.core, resources };
+        let mut busy = if from == 0 { self.hard.busy() } else { self.before[from].clone() };
+        (from..self.hard.len()).all(|at| {
+            let limit_ps = self.hard.deadline_ps(at);
+            self.hard.response(at, &mut busy, &bounds, change, limit_ps).is_some()
         })
     }
 
-    fn wcet(&self, index: usize, wcet_ps: u64, deadline_ps: u64) -> Found {
-        largest_passing(0, deadline_ps, wcet_ps, |wcet_ps| {
-            self.passes(self.resources, |i, t| {
-                Some(Task { wcet_ps: if i == index { wcet_ps } else { t.wcet_ps }, ..*t })
-            })
+    /// The largest execution time of the task at a place, ps.
+    fn wcet(&self, at: usize) -> Option<u64> {
+        *self.wcets[at].get_or_init(|| {
+            let (index, given) = (self.hard.index(at), self.hard.asked(at).work_ps);
+            let found = largest_passing(0, self.hard.deadline_ps(at), given, |wcet_ps| {
+                self.passes(at, self.resources, &|i, t| {
+                    Some(Task { wcet_ps: if i == index { wcet_ps } else { t.wcet_ps }, ..*t })
+                })
+            });
+            found.passes
         })
     }
 
     /// Of one task; `None` if a deadline of its core is missed as it is.
     pub fn task(&self, index: usize) -> Option<TaskMargin> {
-        let (_, task) = self.levels.iter().find(|l| l.index == index)?.tasks.last()?;
+        let at = *self.places.get(&index)?;
         if !self.core.schedulable() {
             return None;
         }
-        let wcet = self.wcet(index, task.wcet_ps, task.deadline_ps);
+        let wcet = self.wcet(at);
         // What it reloads after preemptions of others stays as it is.
-        let (_, own) = self.core.demand_of(index)?;
+        let own = self.hard.asked(at).misses;
         let misses = largest_passing(0, MOST_MISSES, own, |misses| {
-            self.passes(self.resources, |i, t| {
+            self.passes(at, self.resources, &|i, t| {
                 if i == index {
                     t.with_misses(t.misses, (t.misses - own).checked_add(misses)?)
                 } else {
@@ -78,39 +93,40 @@ impl<'a> Margins<'a> {
             })
         });
         Some(TaskMargin {
-            wcet_ns: wcet.passes.map(|ps| ps / 1000),
+            wcet_ns: wcet.map(|ps| ps / 1000),
             misses: misses.fails.and(misses.passes),
         })
     }
 
     /// Of the whole core.
     pub fn core(&self, name: impl Fn(usize) -> String) -> Option<CoreMargin> {
-        if self.levels.is_empty() || !self.core.schedulable() {
+        if self.hard.len() == 0 || !self.core.schedulable() {
             return None;
         }
         let grow = |value: u64, k: u64| {
             u64::try_from((u128::from(value) * u128::from(k)).div_ceil(u128::from(UNITY))).ok()
         };
         let wcets = largest_passing(1, MOST, UNITY, |k| {
-            self.passes(self.resources, |_, t| Some(Task { wcet_ps: grow(t.wcet_ps, k)?, ..*t }))
+            self.passes(0, self.resources, &|_, t| {
+                Some(Task { wcet_ps: grow(t.wcet_ps, k)?, ..*t })
+            })
         });
         let misses = largest_passing(1, MOST, UNITY, |k| {
-            self.passes(self.resources, |_, t| t.with_misses(t.misses, grow(t.misses, k)?))
+            self.passes(0, self.resources, &|_, t| t.with_misses(t.misses, grow(t.misses, k)?))
         });
-        let relative = |level: &&Level| {
-            let Some((index, t)) = level.tasks.last().copied() else { return u128::MAX };
-            let most = self.wcet(index, t.wcet_ps, t.deadline_ps).passes.unwrap_or(0);
+        let relative = |&at: &usize| {
+            let most = self.wcet(at).unwrap_or(0);
             // Thousandths do: the name is for people.
             (u128::from(most) * u128::from(MOST))
-                .checked_div(u128::from(t.wcet_ps))
+                .checked_div(u128::from(self.hard.asked(at).work_ps))
                 .unwrap_or(u128::MAX)
         };
-        let critical = self.levels.iter().min_by_key(relative)?;
+        let critical = (0..self.hard.len()).min_by_key(relative)?;
         Some(CoreMargin {
             wcets_permille: wcets.passes?,
             misses_permille: misses.fails.and(misses.passes),
             least_budget_accesses: self.least_budget(),
-            critical_task: name(critical.index),
+            critical_task: name(self.hard.index(critical)),
         })
     }
 
@@ -131,23 +147,21 @@ impl<'a> Margins<'a> {
         let found = least_passing(least, budget, budget, |budget| {
             let mut varied = budgets.clone();
             varied[own] = budget;
-            self.passes(&self.resources.with_budgets(varied, writes.clone()), |_, t| Some(*t))
+            self.passes(0, &self.resources.with_budgets(varied, writes.clone()), &|_, t| Some(*t))
         });
         found.passes
     }
 
-    /// How the response time of a task came about.
-    pub fn derivation(&self, index: usize, demand: Derivation) -> Option<Derivation> {
-        let level = self.levels.iter().find(|l| l.index == index)?;
-        let bounds = self.bounds(self.resources);
-        let stall = |asked: Asked| bounds.stall(asked);
-        let window = Window { once_ps: bounds.once(level.company), stall: &stall };
-        let tasks: Vec<Task> = level.tasks.iter().map(|(_, t)| *t).collect();
-        let response = self.core.response_ps(index);
-        Some(
-            explain(&tasks, tasks.len().checked_sub(1)?, &window, response)
-                .because(demand)
-                .because(bounds.explain()),
-        )
+    /// How the `response` of a task came about.
+    pub fn derivation(
+        &self,
+        index: usize,
+        response: Option<u64>,
+        demand: Derivation,
+    ) -> Option<Derivation> {
+        let at = *self.places.get(&index)?;
+        let bounds = CoreBounds { core: self.core.core, resources: self.resources };
+        let response = self.hard.explain(at, &bounds, response);
+        Some(response.because(demand).because(bounds.explain()))
     }
 }

@@ -21,7 +21,7 @@ use solocore_model::{System, Time};
 /// # Panics
 /// If `demands` is not as long as the system's list of tasks.
 pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
-    plan_until(system, demands, Patience { stop: &|| false, endless: false })
+    plan_until(system, demands, Patience { stop: &|| false, share: &|_| {}, endless: false })
 }
 
 /// How long a search for shares or for a time table goes on.
@@ -29,6 +29,8 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
 pub struct Patience<'a> {
     /// Ends it early, with the best so far, or with a plan that says so.
     pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Is told how much of a placement without a search is done, 0 to 1.
+    pub share: &'a dyn Fn(f64),
     /// It goes on until nothing near is better, however many shares that takes.
     pub endless: bool,
 }

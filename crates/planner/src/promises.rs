@@ -8,19 +8,30 @@
 //! Does not cover: what hardware is (prices of its memory are one promise, `memory`); preemption
 //! and context switches, which no bound charges (plan.assumptions).
 
+use crate::work::DETAILED;
 use solocore_model::plan::{
     LevelsPlan, Plan, PlanTask, Promise, Scheme, Subject, VcpusPlan, WindowsPlan,
 };
 use solocore_model::system::{Criticality, Model, Policy, Scheme as SystemScheme};
 use solocore_model::time_table::Stage;
 use solocore_model::{System, Time};
+use std::collections::BTreeSet;
 
 /// Promises of a plan, in the order of tasks and cores, those of the machine last.
 pub fn of(system: &System, plan: &Plan) -> Vec<Promise> {
-    let list = List { plan, made: Vec::new() };
-    if plan.tasks.iter().all(|t| !bounded(t)) {
+    let cores: BTreeSet<u32> = plan.tasks.iter().filter(|t| bounded(t)).map(|t| t.core).collect();
+    if cores.is_empty() {
         return Vec::new();
     }
+    let list = List {
+        plan,
+        // Level C has no core.
+        named: plan.tasks.len() <= DETAILED || plan.levels().is_some(),
+        held: plan.cores.iter().all(|c| c.budget_accesses.is_some())
+            && plan.tasks.iter().any(PlanTask::best_effort),
+        cores: cores.into_iter().collect(),
+        made: Vec::new(),
+    };
     list.tasks(system).shares().scheme().budgets().others().machine().made
 }
 
@@ -29,8 +40,22 @@ fn bounded(task: &PlanTask) -> bool {
     !task.best_effort() && (task.wcrt_ns.is_some() || task.tardiness_ns.is_some())
 }
 
+/// Whose bounds rest on a promise.
+#[derive(Clone)]
+enum Whose {
+    Tasks(Vec<String>),
+    /// All of these cores': names would be a square of the number of tasks.
+    Cores(Vec<u32>),
+}
+
 struct List<'a> {
     plan: &'a Plan,
+    /// Few enough tasks to name them with each promise.
+    named: bool,
+    /// Budgets hold best effort, so that a task delays its own core only.
+    held: bool,
+    /// Cores with tasks that have bounds.
+    cores: Vec<u32>,
     made: Vec<Promise>,
 }
 
@@ -39,24 +64,35 @@ fn time(ns: u64) -> Time {
 }
 
 impl List<'_> {
-    fn add(&mut self, subject: Subject, resource: &str, bound_of: Vec<String>, what: String) {
-        if !bound_of.is_empty() {
-            self.made.push(Promise::new(subject, resource, bound_of, what));
+    fn add(&mut self, subject: Subject, resource: &str, bound_of: Whose, what: String) {
+        match bound_of {
+            Whose::Tasks(names) if !names.is_empty() => {
+                self.made.push(Promise::new(subject, resource, names, what));
+            }
+            Whose::Cores(cores) if !cores.is_empty() => {
+                let promise = Promise::new(subject, resource, Vec::new(), what);
+                self.made.push(promise.of_cores(cores));
+            }
+            Whose::Tasks(_) | Whose::Cores(_) => {}
         }
     }
 
-    fn names(&self, which: impl Fn(&PlanTask) -> bool) -> Vec<String> {
+    fn names(&self, which: impl Fn(&PlanTask) -> bool) -> Whose {
         let all = self.plan.tasks.iter().filter(|t| bounded(t) && which(t));
-        all.map(|t| t.name.clone()).collect()
+        Whose::Tasks(all.map(|t| t.name.clone()).collect())
     }
 
-    fn all(&self) -> Vec<String> {
-        self.names(|_| true)
+    fn all(&self) -> Whose {
+        if self.named { self.names(|_| true) } else { Whose::Cores(self.cores.clone()) }
     }
 
-    fn of_core(&self, core: u32) -> Vec<String> {
-        // Level C of MC2 runs on every core.
-        self.names(|t| t.core == core || self.everywhere(t))
+    fn of_core(&self, core: u32) -> Whose {
+        if self.named {
+            // Level C of MC2 runs on every core.
+            self.names(|t| t.core == core || self.everywhere(t))
+        } else {
+            Whose::Cores(self.cores.iter().copied().filter(|&c| c == core).collect())
+        }
     }
 
     fn everywhere(&self, task: &PlanTask) -> bool {
@@ -65,14 +101,8 @@ impl List<'_> {
 
     /// Whom a task delays: its core, or everybody where nothing limits what cores do but their
     /// jobs.
-    fn delayed_by(&self, task: &PlanTask) -> Vec<String> {
-        let budgets = self.plan.cores.iter().all(|c| c.budget_accesses.is_some());
-        let others = self.plan.tasks.iter().any(PlanTask::best_effort);
-        if budgets && others && !self.everywhere(task) {
-            self.of_core(task.core)
-        } else {
-            self.all()
-        }
+    fn delayed_by(&self, task: &PlanTask) -> Whose {
+        if self.held && !self.everywhere(task) { self.of_core(task.core) } else { self.all() }
     }
 
     fn tasks(mut self, system: &System) -> Self {
@@ -248,10 +278,16 @@ impl List<'_> {
         if !matches!(plan.scheme, Scheme::Budgets) || plan.model == Model::Sce || best_effort {
             return self;
         }
+        let with_tasks: BTreeSet<u32> = plan.tasks.iter().map(|t| t.core).collect();
         for core in &plan.cores {
-            let has_tasks = plan.tasks.iter().any(|t| t.core == core.id);
-            if has_tasks || core.budget_accesses.is_none() {
-                let elsewhere = self.names(|t| t.core != core.id);
+            if with_tasks.contains(&core.id) || core.budget_accesses.is_none() {
+                let elsewhere = match self.named {
+                    true => self.names(|t| t.core != core.id),
+                    false => {
+                        let cores = self.cores.iter().copied();
+                        Whose::Cores(cores.filter(|&c| c != core.id).collect())
+                    }
+                };
                 let what = "nothing but the plan's tasks makes accesses there".to_owned();
                 self.add(Subject::Others, &format!("core {}", core.id), elsewhere, what);
             }

@@ -3,13 +3,14 @@
 use crate::error::PlanError;
 use crate::{memory, writes};
 use solocore_analysis::interference::{
-    Budget, Costs, Job, Memory, Others, Requester, Sharing, Stall,
+    Budget, Costs, Job, Memory, Others, Requester, Rivals, Sharing, Stall,
 };
 use solocore_analysis::stall::Regulation;
 use solocore_model::platform::Partition;
 use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{Bandwidth, Platform, System};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// What every core gets.
 #[derive(Clone, Debug)]
@@ -138,7 +139,7 @@ impl Resources {
     pub fn with_jobs(&self, jobs: &dyn Fn(u32, &Costs) -> Vec<Job>) -> Self {
         let mut out = self.clone();
         for (core, stall) in (0..).zip(&mut out.stalls) {
-            stall.jobs = Some(together(jobs(core, &stall.costs)));
+            stall.jobs = Some(Arc::new(Rivals::new(together(jobs(core, &stall.costs)))));
         }
         out
     }

@@ -8,7 +8,7 @@
 //! Does not cover: which task of the core adds how much (`--explain` lists the terms of the busy
 //! window).
 
-use crate::core_plan::{CoreBounds, CorePlan, TaskPlan};
+use crate::core_plan::TaskPlan;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::plan::waterfall::{Cause, Term, whole_ns};
@@ -24,13 +24,6 @@ pub struct Bound {
     pub once_ps: u64,
     /// The response time.
     pub response_ps: u64,
-}
-
-/// The terms of the bound on a task of a core.
-pub fn on(core: &CorePlan, index: usize, w: &Work, resources: &Resources) -> Vec<Term> {
-    let once_ps = CoreBounds { core: core.core, resources }.once(false);
-    let plan = core.tasks().iter().find(|t| t.index == index);
-    plan.map_or_else(Vec::new, |plan| of(w, plan, once_ps, resources))
 }
 
 /// The terms of the bound on an analysed task; `plan` has its numbers, and `once_ps` is what its

@@ -5,6 +5,10 @@ use crate::resources::Resources;
 use solocore_analysis::response::Demand as Asked;
 use solocore_model::system::{Criticality, Model, Task};
 
+/// Tasks up to which a plan has what each costs as much as all of them together: margins,
+/// derivations, and for each promise the names of all tasks that it is made for.
+pub const DETAILED: usize = 512;
+
 /// A task together with what is known of its jobs.
 #[derive(Debug)]
 pub struct Work<'a> {

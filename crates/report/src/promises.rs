@@ -75,7 +75,9 @@ fn table(promises: &[Promise], answers: &[&Answer], all: usize) -> Markup {
 fn rests(promise: &Promise, all: usize) -> Markup {
     html! {
         @if promise.bound_of.len() == all { "all" }
-        @else {
+        @else if let [first, others @ ..] = &promise.bound_of_cores[..] {
+            "tasks of core " (first) @for core in others { ", " (core) }
+        } @else {
             @for (i, name) in promise.bound_of.iter().enumerate() {
                 @if i > 0 { ", " } (task_name(name))
             }

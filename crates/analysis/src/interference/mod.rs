@@ -72,10 +72,14 @@
 //! different instants (add one period's budgets), DRAM controllers that differ from the one of
 //! docs/dram.md.
 
+mod rivals;
+
 use crate::Derivation;
 pub use crate::memory::costs::{Costs, Memory, Queue, Refresh, Requester, Sharing};
 use crate::memory::costs::{OVERSHOOT, STEPS, beyond};
 use crate::response::Demand;
+pub use rivals::{Job, Rivals};
+use std::sync::Arc;
 
 /// A budget of a core per regulation period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,18 +115,6 @@ impl Budget {
     }
 }
 
-/// A task of another core: its jobs cost `cost_ps` each, are released at least `period_ps` apart,
-/// and end within `reach_ps`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Job {
-    /// Least time between releases.
-    pub period_ps: u64,
-    /// A job ends so long after its release at most.
-    pub reach_ps: u64,
-    /// Cost of its accesses.
-    pub cost_ps: u64,
-}
-
 /// What the others may issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Others {
@@ -147,7 +139,7 @@ pub struct Stall {
     /// What others may issue.
     pub others: Others,
     /// All tasks of the other cores, where they make all of these cores' accesses.
-    pub jobs: Option<Vec<Job>>,
+    pub jobs: Option<Arc<Rivals>>,
     /// Time alone that the execution times count for each DRAM transaction, in picoseconds.
     pub counted_ps: u64,
 }
@@ -220,17 +212,13 @@ impl Stall {
 
     /// As many accesses as the others' jobs make while the window lasts, the periods that the
     /// core's own budget is used up in, and the refreshes.
-    fn by_jobs(&self, jobs: &[Job], demand: Demand) -> u64 {
+    fn by_jobs(&self, jobs: &Rivals, demand: Demand) -> u64 {
         let mut total = demand.work_ps;
         let once = self.once();
         let fixed = self.costs.left_ps.saturating_add(self.all_stops(demand));
         for _ in 0..STEPS {
             let window = total.saturating_add(once);
-            let cost = |j: &Job| {
-                let number = window.saturating_add(j.reach_ps).div_ceil(j.period_ps.max(1));
-                number.saturating_mul(j.cost_ps)
-            };
-            let delay = jobs.iter().map(cost).fold(fixed, u64::saturating_add);
+            let delay = fixed.saturating_add(jobs.cost_ps(window));
             let next = demand
                 .work_ps
                 .saturating_add(delay)
@@ -321,7 +309,10 @@ impl Stall {
         };
         let mut d = Derivation::new(rule, "crates/analysis/src/interference/mod.rs");
         if let Some(jobs) = &self.jobs {
-            d = d.input("kinds of tasks of other cores, by period and deadline", jobs.len() as u64);
+            d = d.input(
+                "kinds of tasks of other cores, by period and deadline",
+                jobs.jobs().len() as u64,
+            );
         }
         d = d
             .input("a: counted for an own access ps", self.counted_ps)

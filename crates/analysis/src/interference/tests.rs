@@ -123,11 +123,11 @@ fn jobs_of_others_bound_what_they_add() {
         Stall { costs: c, others: Others::Unlimited, jobs: None, counted_ps: c.latency_ps };
     let work = Demand { work_ps: 5_000_000_000, ..Demand::accesses(50_000) };
     let beside_anything = stall.of(work);
-    stall.jobs = Some(vec![Job {
+    stall.jobs = Some(Arc::new(Rivals::new(vec![Job {
         period_ps: 100_000_000_000,
         reach_ps: 100_000_000_000,
         cost_ps: 40_000_000,
-    }]);
+    }])));
     let beside_a_job = stall.of(work);
     // Two jobs in reach, what is left, and the refreshes.
     let least = 2 * 40_000_000 + c.left_ps + c.refresh.within(5_000_000_000);

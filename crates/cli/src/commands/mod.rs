@@ -49,6 +49,7 @@ mod verify;
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
 use crate::print::print;
+use crate::progress::computing;
 use solocore_model::platform::PRESETS;
 use std::process::ExitCode;
 
@@ -59,11 +60,11 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Profile(args) => profile::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Sim(args) => sim::run(&args),
-        Command::Report(args) => report::run(&args),
+        Command::Report(args) => computing(|| report::run(&args)),
         Command::Assess(args) => assess::run(&args),
-        Command::Analyze(args) => analyze::run(&args),
-        Command::ScheduleIo(args) => schedule_io::run(&args),
-        Command::CheckIo(args) => check_io::run(&args),
+        Command::Analyze(args) => computing(|| analyze::run(&args)),
+        Command::ScheduleIo(args) => computing(|| schedule_io::run(&args)),
+        Command::CheckIo(args) => computing(|| check_io::run(&args)),
         Command::Dram(args) => dram::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Study(args) => study::run(&args),
@@ -76,7 +77,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Restore { format } => restore::run(format),
         Command::Top(args) => top::run(&args),
-        Command::CheckTrace(args) => check_trace::run(&args),
+        Command::CheckTrace(args) => computing(|| check_trace::run(&args)),
         Command::Vcpu(args) => vcpu::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Board(command) => board::run(&command),

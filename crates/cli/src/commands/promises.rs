@@ -5,6 +5,7 @@
 
 use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject};
+use std::collections::HashMap;
 
 /// What a plan's bounds rest on; empty for a plan without bounds.
 pub fn of_plan(plan: &Plan) -> String {
@@ -41,12 +42,14 @@ fn grouped<T>(
     line: impl Fn(&T) -> String,
 ) -> Vec<(String, String)> {
     let mut out: Vec<(Subject, String, Vec<&Promise>)> = Vec::new();
+    let mut places: HashMap<(Subject, String), usize> = HashMap::new();
     for one in all {
         let (line, promise) = (line(one), promise(one));
-        match out.iter_mut().find(|(s, l, _)| *s == promise.subject && *l == line) {
-            Some((_, _, of)) => of.push(promise),
-            None => out.push((promise.subject, line, vec![promise])),
-        }
+        let place = *places.entry((promise.subject, line.clone())).or_insert_with(|| {
+            out.push((promise.subject, line, Vec::new()));
+            out.len() - 1
+        });
+        out[place].2.push(promise);
     }
     out.sort_by_key(|(subject, _, _)| *subject);
     let head =

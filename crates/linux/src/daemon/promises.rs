@@ -12,7 +12,7 @@ use crate::host::prefetch;
 use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject, Verdict};
 use solocore_model::system::Model;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Answers to all promises of a plan. What no part speaks of does not change while a run goes on:
 /// of these, `before` has the answers, once there are some.
@@ -22,11 +22,15 @@ pub(super) fn answers(
     vouched: &[String],
     before: &[Answer],
 ) -> Vec<Answer> {
-    let known = |promise: &Promise| before.iter().find(|a| a.promise.id == promise.id);
-    let one = |promise| match of_parts(promise, parts) {
-        None => known(promise)
-            .cloned()
-            .unwrap_or_else(|| or_of_user(of_nobody(plan, promise), promise, vouched)),
+    let known: BTreeMap<&str, &Answer> =
+        before.iter().map(|a| (a.promise.id.as_str(), a)).collect();
+    let profiled: BTreeSet<&str> =
+        plan.tasks.iter().filter(|t| t.profile.is_some()).map(|t| t.name.as_str()).collect();
+    let one = |promise: &Promise| match of_parts(promise, parts) {
+        None => match known.get(promise.id.as_str()) {
+            Some(&answer) => answer.clone(),
+            None => or_of_user(of_nobody(plan, &profiled, promise), promise, vouched),
+        },
         Some(answer) => or_of_user(answer, promise, vouched),
     };
     plan.promises.iter().map(one).collect()
@@ -52,10 +56,10 @@ pub(super) fn names(vouched: &str, promise: &Promise) -> bool {
 }
 
 /// What no part of this run speaks of.
-fn of_nobody(plan: &Plan, promise: &Promise) -> Answer {
+fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answer {
     let open = |why: &str| Answer::open(promise, false, why);
     match promise.subject {
-        Subject::Demand => of_demand(plan, promise),
+        Subject::Demand => of_demand(profiled.contains(promise.name()), promise),
         Subject::Memory => of_memory(plan, promise),
         Subject::Prefetchers => prefetch::answer(promise),
         Subject::Place | Subject::Releases => {
@@ -95,8 +99,7 @@ fn of_nobody(plan: &Plan, promise: &Promise) -> Answer {
     }
 }
 
-fn of_demand(plan: &Plan, promise: &Promise) -> Answer {
-    let profiled = plan.tasks.iter().any(|t| t.name == promise.name() && t.profile.is_some());
+fn of_demand(profiled: bool, promise: &Promise) -> Answer {
     let (by, why) = if profiled {
         ("profile", "as profiled, with the inputs that were profiled")
     } else {
@@ -122,19 +125,20 @@ fn of_memory(plan: &Plan, promise: &Promise) -> Answer {
 
 /// Promises that were kept as the run began and are no longer.
 pub(super) fn broken(before: &[Answer], now: &[Answer]) -> Vec<Answer> {
-    let kept = |a: &Answer| a.kept_by.is_some();
-    let was = |id: &str| before.iter().any(|b| b.promise.id == id && kept(b));
-    now.iter().filter(|a| !kept(a) && was(&a.promise.id)).cloned().collect()
+    let kept = |a: &&Answer| a.kept_by.is_some();
+    let was: BTreeSet<&str> = before.iter().filter(kept).map(|b| b.promise.id.as_str()).collect();
+    now.iter().filter(|a| !kept(a) && was.contains(a.promise.id.as_str())).cloned().collect()
 }
 
 /// Takes the verdict from tasks whose bounds rest on a promise that nobody keeps.
 pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
-    let open = answers.iter().filter(|a| a.kept_by.is_none());
-    let without: BTreeSet<&str> =
-        open.flat_map(|a| &a.promise.bound_of).map(String::as_str).collect();
+    let open = || answers.iter().filter(|a| a.kept_by.is_none()).map(|a| &a.promise);
+    let without: BTreeSet<&str> = open().flat_map(|p| &p.bound_of).map(String::as_str).collect();
+    let cores: BTreeSet<u32> = open().flat_map(|p| &p.bound_of_cores).copied().collect();
     let unknown = plan.promises.is_empty();
     for task in &mut plan.tasks {
-        if task.verdict.is_some() && (unknown || without.contains(task.name.as_str())) {
+        let open = without.contains(task.name.as_str()) || cores.contains(&task.core);
+        if task.verdict.is_some() && (unknown || open) {
             task.verdict = Some(Verdict::NoBound);
         }
     }

@@ -69,6 +69,10 @@ pub struct Promise {
     pub subject: Subject,
     /// Tasks whose bounds rest on it.
     pub bound_of: Vec<String>,
+    /// Of a plan with more tasks than can be named each time: cores all of whose tasks have bounds
+    /// that rest on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bound_of_cores: Vec<u32>,
     /// The promise in words.
     pub what: String,
     /// What it is made of: a core, a task, a partition, or the whole machine.
@@ -80,7 +84,14 @@ impl Promise {
     #[must_use]
     pub fn new(subject: Subject, resource: &str, bound_of: Vec<String>, what: String) -> Self {
         let id = format!("{}:{}", subject.name(), resource.replace(' ', "-"));
-        Self { id, subject, bound_of, what, resource: resource.to_owned() }
+        let resource = resource.to_owned();
+        Self { id, subject, bound_of, bound_of_cores: Vec::new(), what, resource }
+    }
+
+    /// The same for all tasks of these cores.
+    #[must_use]
+    pub fn of_cores(self, cores: Vec<u32>) -> Self {
+        Self { bound_of_cores: cores, ..self }
     }
 
     /// The core that it is made of, if it is one.

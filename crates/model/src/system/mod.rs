@@ -20,6 +20,7 @@ use crate::units::{Bandwidth, Time};
 use crate::vcpus::{Settings, VcpuEntry, Vcpus};
 use regulation::{check_core, check_regulation};
 use serde::{Deserialize, Deserializer};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use task::{TaskEntry, check_task, partition_of};
 use toml::Spanned;
@@ -144,21 +145,25 @@ impl System {
         text: &str,
         find: impl FnOnce(&str) -> Result<Platform, ModelError>,
     ) -> Result<Self, ModelError> {
+        let whole =
+            |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        // Before the file is parsed: that alone takes a while then.
+        let heads = text.lines().filter(|line| line.trim_start().starts_with("[[task]]")).count();
+        check_number(heads).map_err(whole)?;
         let file: SystemFile =
             toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
         let mut platform = find(&file.platform)?;
         let at =
             |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
-        let whole =
-            |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        check_number(file.task.len()).map_err(whole)?;
         let on = |line: usize, message: String| ModelError::Invalid {
             path: path.to_owned(),
             line: Some(line),
             message,
         };
-        let line_of = |start: usize| {
-            text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1
-        };
+        // Counted once: a file may have as many tasks as lines.
+        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+        let line_of = |start: usize| ends.partition_point(|&end| end < start) + 1;
         let (mut regulation, isolation) =
             isolation(file.regulation, file.mc2, file.ipc, file.io, line_of)
                 .map_err(|(line, m)| on(line, m))?;
@@ -197,6 +202,7 @@ impl System {
         let ima = partitions(path, text, sections, (sce, stated), shares)
             .map_err(|(start, m)| at(start, m))?;
         let mut tasks: Vec<Task> = Vec::new();
+        let mut lines: HashMap<String, usize> = HashMap::new();
         for entry in file.task {
             let start = entry.span().start;
             let entry = entry.into_inner();
@@ -205,12 +211,12 @@ impl System {
                 check_task(entry, line_of(start), &regulation, &platform, isolation.is_some())
                     .map_err(|m| at(start, m))?;
             let task = Task { partition, ..task };
-            if let Some(twin) = tasks.iter().find(|t| t.name == task.name) {
+            if let Some(first) = lines.insert(task.name.clone(), task.line) {
                 return Err(at(
                     start,
                     format!(
-                        "task `{}` is defined twice (first on line {}); rename one",
-                        task.name, twin.line
+                        "task `{}` is defined twice (first on line {first}); rename one",
+                        task.name
                     ),
                 ));
             }
@@ -308,6 +314,19 @@ impl System {
     pub fn active_cores(&self) -> u32 {
         self.regulation.active_cores.unwrap_or(self.platform.cores)
     }
+}
+
+/// Tasks that a system may have: a plan takes some 3 kB for each, and is made in memory.
+pub const LARGEST: usize = 100_000;
+
+fn check_number(tasks: usize) -> Result<(), String> {
+    if tasks <= LARGEST {
+        return Ok(());
+    }
+    Err(format!(
+        "{tasks} [[task]]s are more than the {LARGEST} that one plan holds; make one task of those \
+            that come equally often, or plan parts of the machine apart"
+    ))
 }
 
 /// Tasks up to which shares are chosen where the file does not say how.

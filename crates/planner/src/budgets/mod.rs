@@ -8,11 +8,12 @@
 mod choose;
 mod dynamic;
 mod optimal;
+mod placement;
 
 pub use choose::choose;
 pub use dynamic::Dynamic;
 
-use crate::core_plan::CorePlan;
+use crate::core_plan::{CoreBounds, CorePlan};
 use crate::error::PlanError;
 use crate::explain;
 use crate::lock;
@@ -21,7 +22,8 @@ use crate::planning::Patience;
 use crate::resources::Resources;
 use crate::waterfall;
 use crate::whole::{plan_core, whole};
-use crate::work::Work;
+use crate::work::{DETAILED, Work};
+use placement::place;
 use solocore_analysis::interference::Job;
 use solocore_model::System;
 use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask};
@@ -43,8 +45,8 @@ pub fn plan(
     if system.regulation.share() == Share::Optimal {
         return Ok(with_optimal_shares(system, work, resources, patience));
     }
-    let (placement, cores, resources) = worst_fit(work, resources);
-    let mut plan = assemble(system, work, &placement, &cores, &resources);
+    let (cores, resources) = worst_fit(work, resources, patience.share);
+    let mut plan = assemble(system, work, &cores, &resources);
     lock::note(&mut plan, lock_budget);
     Ok(plan)
 }
@@ -55,34 +57,34 @@ pub fn plan(
 pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> bool {
     resources.verdict_only = true;
     if system.regulation.share() == Share::Optimal {
-        let (_, (_, cores, _)) =
-            optimal_shares(system, work, &resources, false, &|best| best.meets());
+        let (_, (cores, _)) = optimal_shares(system, work, &resources, false, &|best| best.meets());
         if fits(&cores) {
             return true;
         }
     }
-    let (_, cores, _) = worst_fit(work, resources);
+    let (cores, _) = worst_fit(work, resources, &|_| {});
     fits(&cores)
 }
 
-/// Core of each task, and the cores with what they have.
-type Placed = (Vec<u32>, Vec<CorePlan>, Resources);
+/// The cores with their tasks, and what they have.
+type Placed = (Vec<CorePlan>, Resources);
 
 fn fits(cores: &[CorePlan]) -> bool {
     cores.iter().all(CorePlan::schedulable)
 }
 
-/// Tasks by worst fit, with shares as they are.
-fn worst_fit(work: &[Work], resources: Resources) -> Placed {
-    let placement = place(work, &resources);
-    let cores: Vec<CorePlan> = (0..resources.cores)
-        .map(|core| {
-            let on_core = (0..work.len()).filter(|&t| placement[t] == core).collect();
-            CorePlan::best(core, on_core, work, &resources)
-        })
+/// Tasks by worst fit, with shares as they are; `share` is told how much is done.
+fn worst_fit(work: &[Work], resources: Resources, share: &dyn Fn(f64)) -> Placed {
+    let placement = place(work, &resources, share);
+    let mut on_cores: Vec<Vec<usize>> = vec![Vec::new(); resources.cores as usize];
+    for (task, &core) in placement.iter().enumerate() {
+        on_cores[core as usize].push(task);
+    }
+    let cores: Vec<CorePlan> = (0..)
+        .zip(on_cores)
+        .map(|(core, on_core)| CorePlan::best(core, on_core, work, &resources))
         .collect();
-    let (cores, resources) = with_known_rivals(cores, &placement, work, resources);
-    (placement, cores, resources)
+    with_known_rivals(cores, work, resources)
 }
 
 /// With cores, cache and budgets chosen together, and why. See [`optimal::choose`].
@@ -94,10 +96,8 @@ fn optimal_shares(
     stop: &dyn Fn(&optimal::Value) -> bool,
 ) -> (optimal::Why, Placed) {
     let optimal::Found { best, why } =
-        optimal::choose(system, work, even, &place(work, even), endless, stop);
-    let placement = best.candidate.placement;
-    let (cores, resources) = with_known_rivals(best.cores, &placement, work, best.resources);
-    (why, (placement, cores, resources))
+        optimal::choose(system, work, even, &place(work, even, &|_| {}), endless, stop);
+    (why, with_known_rivals(best.cores, work, best.resources))
 }
 
 /// The plan with these shares; with even ones where only they meet all deadlines.
@@ -107,12 +107,12 @@ fn with_optimal_shares(
     even: Resources,
     patience: Patience<'_>,
 ) -> Plan {
-    let (why, (placement, cores, resources)) =
+    let (why, (cores, resources)) =
         optimal_shares(system, work, &even, patience.endless, &|_| (patience.stop)());
     if !fits(&cores) {
-        let (placement, cores, resources) = worst_fit(work, even);
+        let (cores, resources) = worst_fit(work, even, &|_| {});
         if fits(&cores) {
-            let mut plan = assemble(system, work, &placement, &cores, &resources);
+            let mut plan = assemble(system, work, &cores, &resources);
             let reason =
                 "shares: even ones, as no others were found with which every deadline is met";
             plan.reasons.insert(0, reason.to_owned());
@@ -120,7 +120,7 @@ fn with_optimal_shares(
             return plan;
         }
     }
-    let mut plan = assemble(system, work, &placement, &cores, &resources);
+    let mut plan = assemble(system, work, &cores, &resources);
     plan.reasons.splice(0..0, why.reasons);
     plan.certificate = Some(Certificate { optimal: why.gap == 0.0, gap: why.gap });
     plan
@@ -130,119 +130,82 @@ fn with_optimal_shares(
 /// promise, `Subject::Others`). That holds if all of them end by their deadlines; if one may not,
 /// everything stays as it was. A core without tasks is where other programs run: it counts with its
 /// budget in each period, as if that were a job.
-fn with_known_rivals(
-    cores: Vec<CorePlan>,
-    placement: &[u32],
-    work: &[Work],
-    resources: Resources,
-) -> (Vec<CorePlan>, Resources) {
+fn with_known_rivals(cores: Vec<CorePlan>, work: &[Work], resources: Resources) -> Placed {
     let best_effort = work.iter().any(|w| !w.hard());
     if resources.model == Model::Sce || resources.stalls.is_empty() || best_effort {
         return (cores, resources);
     }
+    let accesses: Vec<(u32, usize, u64)> = cores
+        .iter()
+        .flat_map(|core| {
+            let of = |(index, accesses)| (core.core, index, accesses);
+            core.accesses_with_reloads(work, &resources).map(of)
+        })
+        .collect();
     let known = resources.with_jobs(&|core, costs| {
         let rivals = resources.rivals(core);
-        let of = |&index: &usize| -> Option<Job> {
-            let other = rivals
-                .contains(&placement[index])
-                .then(|| cores.get(placement[index] as usize))??;
-            let task = work[index].task;
+        let of = |&(other, index, accesses): &(u32, usize, u64)| -> Option<Job> {
+            let task = rivals.contains(&other).then(|| work[index].task)?;
             Some(Job {
                 period_ps: task.period?.ps(),
                 reach_ps: task.deadline?.ps(),
-                cost_ps: other
-                    .accesses_with_reloads(index, work, &resources)?
-                    .saturating_mul(costs.any_ps),
+                cost_ps: accesses.saturating_mul(costs.any_ps),
             })
         };
         let period_ps = resources.regulation.period_ps;
-        let idle = rivals.iter().filter(|rival| !placement.contains(rival));
+        let idle = rivals
+            .iter()
+            .filter(|r| cores.get(**r as usize).is_none_or(|other| other.tasks().is_empty()));
         let of_idle = |&rival: &u32| {
             let cost_ps = resources.most_in_period(rival)?.cost_ps(costs);
             Some(Job { period_ps, reach_ps: period_ps, cost_ps })
         };
-        let of_tasks = (0..work.len()).collect::<Vec<_>>();
-        of_tasks.iter().filter_map(of).chain(idle.filter_map(of_idle)).collect()
+        accesses.iter().filter_map(of).chain(idle.filter_map(of_idle)).collect()
     });
-    let again: Vec<CorePlan> = cores.iter().map(|core| core.again(work, &known)).collect();
-    if again.iter().all(CorePlan::schedulable) { (again, known) } else { (cores, resources) }
+    // Response times beyond deadlines take long, and would be of no use.
+    if cores.iter().all(|core| core.keeps(work, &known)) {
+        (cores.iter().map(|core| core.again(work, &known)).collect(), known)
+    } else {
+        (cores, resources)
+    }
 }
 
-/// Core of every task: as stated, else worst fit by decreasing utilisation on the cores that stay
-/// schedulable; best effort goes where the fewest analysed tasks are.
-fn place(work: &[Work], resources: &Resources) -> Vec<u32> {
-    let mut placed: Vec<Option<u32>> = work.iter().map(|w| w.task.core).collect();
-    let on = |placed: &[Option<u32>], core: u32| -> Vec<usize> {
-        (0..work.len()).filter(|&t| placed[t] == Some(core) && work[t].hard()).collect()
-    };
-    let mut loads: Vec<f64> = (0..resources.cores)
-        .map(|c| CorePlan::best(c, on(&placed, c), work, resources).utilization)
-        .collect();
-    let mut open: Vec<(usize, f64)> = (0..work.len())
-        .filter(|&t| placed[t].is_none() && work[t].hard())
-        .map(|t| (t, CorePlan::best(0, vec![t], work, resources).utilization))
-        .collect();
-    open.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    for (task, _) in open {
-        let mut order: Vec<u32> = (0..resources.cores).collect();
-        order.sort_by(|&a, &b| loads[a as usize].total_cmp(&loads[b as usize]).then(a.cmp(&b)));
-        let with_task = |core: u32| {
-            let mut tasks = on(&placed, core);
-            tasks.push(task);
-            tasks.sort_unstable();
-            CorePlan::best(core, tasks, work, resources)
-        };
-        let fitting = order.iter().map(|&c| with_task(c)).find(CorePlan::schedulable);
-        let chosen = fitting.unwrap_or_else(|| with_task(order[0]));
-        placed[task] = Some(chosen.core);
-        loads[chosen.core as usize] = chosen.utilization;
-    }
-    for task in 0..work.len() {
-        if placed[task].is_none() {
-            let count = |core: u32, hard: bool| {
-                (0..work.len())
-                    .filter(|&t| placed[t] == Some(core) && work[t].hard() == hard)
-                    .count()
-            };
-            let core = (0..resources.cores)
-                .min_by_key(|&c| (count(c, true) + count(c, false), count(c, true), c));
-            placed[task] = core;
+fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Resources) -> Plan {
+    let detailed = work.len() <= DETAILED;
+    let margins: Vec<Margins> =
+        cores.iter().filter(|_| detailed).map(|core| Margins::of(core, work, resources)).collect();
+    let mut entries: Vec<Option<PlanTask>> = work.iter().map(|_| None).collect();
+    for core in cores {
+        let once_ps = CoreBounds { core: core.core, resources }.once(false);
+        let margins = margins.get(core.core as usize);
+        for task in core.tasks() {
+            let (index, w) = (task.index, &work[task.index]);
+            let demand = || w.demand.explain(task.locked, &resources.platform);
+            entries[index] = Some(PlanTask {
+                margin: margins.and_then(|m| m.task(index)),
+                derivation: margins.and_then(|m| m.derivation(index, task.response_ps, demand())),
+                waterfall: waterfall::of(w, task, once_ps, resources),
+                ..task.entry(core.core, w)
+            });
         }
     }
-    placed.into_iter().map(|core| core.unwrap_or(0)).collect()
-}
-
-fn assemble(
-    system: &System,
-    work: &[Work],
-    placement: &[u32],
-    cores: &[CorePlan],
-    resources: &Resources,
-) -> Plan {
-    let margins: Vec<Margins> =
-        cores.iter().map(|core| Margins::of(core, work, resources)).collect();
-    let tasks: Vec<PlanTask> = work
-        .iter()
-        .enumerate()
-        .map(|(index, w)| {
-            let (core, margins) =
-                (&cores[placement[index] as usize], &margins[placement[index] as usize]);
-            let derivation = margins.derivation(index, core.demand(index, w, resources));
-            let waterfall = waterfall::on(core, index, w, resources);
-            PlanTask { margin: margins.task(index), derivation, waterfall, ..core.task(index, w) }
-        })
-        .collect();
+    let tasks: Vec<PlanTask> = entries.into_iter().flatten().collect();
+    assert_eq!(tasks.len(), work.len(), "each task is on one core");
     let plan_cores: Vec<PlanCore> = cores
         .iter()
-        .zip(&margins)
-        .map(|(c, margins)| PlanCore {
-            margin: margins.core(|index| work[index].task.name.clone()),
-            ..plan_core(c, &tasks, resources)
+        .map(|core| PlanCore {
+            margin: margins
+                .get(core.core as usize)
+                .and_then(|m| m.core(|index| work[index].task.name.clone())),
+            ..plan_core(core, &tasks, resources)
         })
         .collect();
     let schedulable = tasks.iter().all(|t| t.schedulable);
     let mut plan = whole(system, tasks, plan_cores, resources, schedulable);
     plan.reasons = explain::reasons(&plan, work, resources, None);
+    if !detailed {
+        plan.reasons.insert(0, explain::without_details(work.len()));
+    }
     plan.assumptions = crate::assumptions::assumptions(&plan, work);
     plan
 }

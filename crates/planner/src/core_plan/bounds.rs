@@ -8,7 +8,7 @@
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::interference::Stall;
-use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
+use solocore_analysis::response::{Demand as Asked, Task as RtaTask};
 use solocore_analysis::{Derivation, stall};
 use solocore_model::system::Model;
 use std::collections::HashMap;
@@ -90,6 +90,13 @@ impl CoreBounds<'_> {
         self.once(true).saturating_add(sound.map_or(0, Stall::in_period))
     }
 
+    /// Utilisation by jobs that ask for so much, with their stall; 0 without a period.
+    pub fn utilization(&self, w: &Work, asked: Asked) -> f64 {
+        let stall_ps = self.stall(asked).saturating_add(self.once(false));
+        let period = w.task.period.map(|period| period.ps() as f64);
+        period.map_or(0.0, |period| (asked.work_ps as f64 + stall_ps as f64) / period)
+    }
+
     /// Which stall and carry-in these are.
     pub fn explain(&self) -> Derivation {
         if let (Model::Sound, Some(sound)) = (self.resources.model, self.sound()) {
@@ -122,27 +129,6 @@ impl CoreBounds<'_> {
             .step("drained by an earlier task, once ps", self.once(false))
             .step("the same beside an access of lower priority in flight ps", self.once(true))
             .result("as above")
-    }
-
-    /// Response time of `hard[..]`'s task `index`.
-    pub fn response(
-        &self,
-        index: usize,
-        hard: &[usize],
-        best_effort: bool,
-        locked: &HashMap<usize, usize>,
-        work: &[Work],
-    ) -> Option<u64> {
-        let level = self.level(index, hard, best_effort, locked, work)?;
-        let tasks: Vec<RtaTask> = level.tasks.iter().map(|(_, t)| *t).collect();
-        let deadline_ps = tasks
-            .last()
-            .filter(|_| self.resources.verdict_only)
-            .map_or(u64::MAX, |t| t.deadline_ps);
-        let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100).min(deadline_ps);
-        let stall = |asked: Asked| self.stall(asked);
-        let window = Window { once_ps: self.once(level.company), stall: &stall };
-        response_time(&tasks, tasks.len() - 1, &window, limit)
     }
 
     /// What decides the response time of `hard[..]`'s task `index`. Every job of higher priority
@@ -183,9 +169,7 @@ impl CoreBounds<'_> {
 }
 
 /// DRAM transactions that a job of `preempting` can cost the tasks of lower priority among `order`:
-/// a read, and the write-back of a dirty line, for at most what the private caches hold and what
-/// the largest of those tasks uses. Under LRU a few new lines can make whole sets miss, so the
-/// preempting job's own size does not help.
+/// the most that one of them reloads ([`reload_of`]).
 pub fn preemption_accesses(
     preempting: usize,
     order: &[usize],
@@ -194,6 +178,26 @@ pub fn preemption_accesses(
 ) -> u64 {
     let below =
         order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
-    let largest = below.map(|&t| work[t].demand.lines()).max().unwrap_or(0);
-    2 * largest.min(resources.platform.private_lines())
+    below.map(|&t| reload_of(&work[t], resources)).max().unwrap_or(0)
+}
+
+/// The same of all tasks of `order`, which has the highest priority first and best effort last.
+pub fn all_preemption_accesses(order: &[usize], work: &[Work], resources: &Resources) -> Vec<u64> {
+    let mut most = 0;
+    let mut out: Vec<u64> = Vec::with_capacity(order.len());
+    for &t in order.iter().rev() {
+        out.push(most);
+        if work[t].hard() {
+            most = most.max(reload_of(&work[t], resources));
+        }
+    }
+    out.reverse();
+    out
+}
+
+/// DRAM transactions that a preemption costs a task at most: a read, and the write-back of a dirty
+/// line, for at most what the private caches hold and what it uses. Under LRU a few new lines can
+/// make whole sets miss, so the preempting job's own size does not help.
+pub fn reload_of(w: &Work, resources: &Resources) -> u64 {
+    2 * w.demand.lines().min(resources.platform.private_lines())
 }

@@ -1,14 +1,17 @@
 //! One core: which pages its tasks lock, and their response times.
 
 mod bounds;
+mod hard;
 mod pages;
 
 pub use bounds::{CoreBounds, Level, preemption_accesses};
-pub use pages::hand_out;
+pub use hard::{Change, HardTasks};
+pub use pages::{hand_out, lockable};
 
 use crate::demand::Demand;
 use crate::resources::Resources;
 use crate::work::Work;
+use bounds::all_preemption_accesses;
 use pages::share_pages;
 use solocore_analysis::Derivation;
 use solocore_model::plan::{PlanTask, Unlocked};
@@ -65,8 +68,41 @@ impl CorePlan {
                 *weights.entry(failing.index).or_insert(1) *= 4;
             }
             first.get_or_insert(plan);
+            if !lockable(&on_core, work, resources.lock_capacity_of(core)) {
+                break;
+            }
         }
         first.unwrap_or(Self { core, utilization: 0.0, tasks: Vec::new() })
+    }
+
+    /// [`CorePlan::utilization`] with the pages that save most.
+    pub fn load(core: u32, on_core: &[usize], work: &[Work], resources: &Resources) -> f64 {
+        let capacity = resources.lock_capacity_of(core);
+        let locked = share_pages(on_core, &HashMap::new(), work, capacity);
+        let mut order: Vec<usize> = on_core.to_vec();
+        order.sort_by_key(|&t| work[t].priority);
+        let own = CoreBounds { core, resources };
+        let share = |&t: &usize| {
+            let k = locked.get(&t).copied().unwrap_or(0);
+            own.utilization(&work[t], work[t].asked(k, resources))
+        };
+        order.iter().filter(|&&t| work[t].hard()).map(share).fold(0.0, |sum, u| sum + u)
+    }
+
+    /// The first task that may miss its deadline with the pages that save most. Where there is none,
+    /// [`CorePlan::best`] finds that in its first round.
+    pub fn late(
+        core: u32,
+        on_core: &[usize],
+        work: &[Work],
+        resources: &Resources,
+    ) -> Option<usize> {
+        let capacity = resources.lock_capacity_of(core);
+        let locked = share_pages(on_core, &HashMap::new(), work, capacity);
+        let mut order: Vec<usize> = on_core.to_vec();
+        order.sort_by_key(|&t| work[t].priority);
+        let own = CoreBounds { core, resources };
+        HardTasks::of(&order, &locked, work, resources).late(&own)
     }
 
     /// With the pages that save most, whether or not every deadline is met.
@@ -104,6 +140,11 @@ impl CorePlan {
         Self::with_pages(self.core, &on_core, &locked, work, resources)
     }
 
+    /// Would each task of this core meet its deadline with the same pages, under other resources?
+    pub fn keeps(&self, work: &[Work], resources: &Resources) -> bool {
+        self.hard(work, resources).late(&CoreBounds { core: self.core, resources }).is_none()
+    }
+
     /// With so many pages of each task locked.
     pub fn with_pages(
         core: u32,
@@ -114,22 +155,23 @@ impl CorePlan {
     ) -> Self {
         let mut order: Vec<usize> = on_core.to_vec();
         order.sort_by_key(|&t| work[t].priority);
-        let hard: Vec<usize> = order.iter().copied().filter(|&t| work[t].hard()).collect();
-        let best_effort = order.len() > hard.len();
         let own = CoreBounds { core, resources };
+        let reloads = all_preemption_accesses(&order, work, resources);
+        let responses = HardTasks::of(&order, locked, work, resources).responses(&own);
         let mut utilization = 0.0;
-        let mut tasks = Vec::new();
-        for &index in &order {
+        let mut tasks = Vec::with_capacity(order.len());
+        // Best effort comes last, so that the analysed tasks and their responses are in step.
+        for ((&index, reload), response) in
+            order.iter().zip(reloads).zip(responses.into_iter().chain(std::iter::repeat(None)))
+        {
             let w = &work[index];
             let k = locked.get(&index).copied().unwrap_or(0);
-            let (wcet_ps, misses) = (w.wcet_ps(k, resources), w.demand.misses(k));
-            let stall_ps = own.stall(w.asked(k, resources)).saturating_add(own.once(false));
-            let crpd_ps = resources.access_ps(preemption_accesses(index, &order, work, resources));
+            let asked = w.asked(k, resources);
+            let (wcet_ps, misses) = (asked.work_ps, asked.misses);
+            let stall_ps = own.stall(asked).saturating_add(own.once(false));
+            let crpd_ps = resources.access_ps(reload);
             let (response_ps, meets) = if w.hard() {
-                if let Some(period) = w.task.period {
-                    utilization += (wcet_ps as f64 + stall_ps as f64) / period.ps() as f64;
-                }
-                let response = own.response(index, &hard, best_effort, locked, work);
+                utilization += own.utilization(w, asked);
                 let meets =
                     matches!((response, w.task.deadline), (Some(r), Some(d)) if r <= d.ps());
                 (response, meets)
@@ -150,40 +192,35 @@ impl CorePlan {
         Self { core, utilization, tasks }
     }
 
-    /// The analysed tasks of this core, highest priority first.
-    pub fn levels(&self, work: &[Work], resources: &Resources) -> Vec<Level> {
-        let own = CoreBounds { core: self.core, resources };
-        let hard: Vec<usize> =
-            self.tasks.iter().map(|t| t.index).filter(|&t| work[t].hard()).collect();
-        let best_effort = self.tasks.len() > hard.len();
+    /// The analysed tasks of this core.
+    pub fn hard(&self, work: &[Work], resources: &Resources) -> HardTasks {
         let locked: HashMap<usize, usize> =
             self.tasks.iter().map(|t| (t.index, t.locked)).collect();
-        hard.iter()
-            .filter_map(|&index| own.level(index, &hard, best_effort, &locked, work))
-            .collect()
+        let order: Vec<usize> = self.tasks.iter().map(|t| t.index).collect();
+        HardTasks::of(&order, &locked, work, resources)
     }
 
-    /// DRAM transactions of a job, with what its preemptions make others read again. A job of lower
-    /// priority pushes nothing out of other cores' banks.
-    pub fn accesses_with_reloads(
-        &self,
-        index: usize,
+    /// The same, level by level.
+    pub fn levels(&self, work: &[Work], resources: &Resources) -> Vec<Level> {
+        let hard = self.hard(work, resources);
+        (0..hard.len()).map(|at| hard.level(at, resources)).collect()
+    }
+
+    /// DRAM transactions of a job of each task, with what its preemptions make others read again. A
+    /// job of lower priority pushes nothing out of other cores' banks.
+    pub fn accesses_with_reloads<'a>(
+        &'a self,
         work: &[Work],
         resources: &Resources,
-    ) -> Option<u64> {
+    ) -> impl Iterator<Item = (usize, u64)> + 'a {
         let order: Vec<usize> = self.tasks.iter().map(|t| t.index).collect();
-        let extra = preemption_accesses(index, &order, work, resources);
-        self.demand_of(index).map(|(_, misses)| misses.saturating_add(extra))
+        let extra = all_preemption_accesses(&order, work, resources);
+        self.tasks.iter().zip(extra).map(|(t, extra)| (t.index, t.misses.saturating_add(extra)))
     }
 
     /// Execution time alone of a job, in picoseconds, and its DRAM transactions.
     pub fn demand_of(&self, index: usize) -> Option<(u64, u64)> {
         self.tasks.iter().find(|t| t.index == index).map(|t| (t.wcet_ps, t.misses))
-    }
-
-    /// Response time, where it is bounded.
-    pub fn response_ps(&self, index: usize) -> Option<u64> {
-        self.tasks.iter().find(|t| t.index == index)?.response_ps
     }
 
     /// How execution time and misses of a task came about.

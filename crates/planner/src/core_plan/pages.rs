@@ -37,6 +37,12 @@ pub fn share_pages(
     hand_out(on_core, capacity, gain)
 }
 
+/// Is there a page that one of the analysed tasks of a core could lock?
+pub fn lockable(on_core: &[usize], work: &[Work], capacity: u64) -> bool {
+    let has_pages = |&t: &usize| work[t].hard() && work[t].demand.page_accesses().next().is_some();
+    capacity > 0 && on_core.iter().any(has_pages)
+}
+
 /// Pages per task: one after the other to the task for which `worth` of a task and the pages that
 /// it has already is largest; `None`: it has no use for more.
 pub fn hand_out(

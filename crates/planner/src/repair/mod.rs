@@ -18,6 +18,7 @@ mod search;
 mod trials;
 
 use crate::demand::Demand;
+use crate::work::DETAILED;
 use kinds::{Kind, Values};
 use search::{Answer, Cut};
 use solocore_model::plan::advice::Repair;
@@ -45,6 +46,10 @@ pub fn repair(
 ) -> Advice {
     if plan.schedulable || !trials::covers(system) {
         return Advice { repairs: Vec::new(), note: None };
+    }
+    if system.tasks.len() > DETAILED {
+        // The first planning would be too much work, and each kind reads the file again before.
+        return Advice { repairs: Vec::new(), note: note(&[], true, 0) };
     }
     let mut trials = Trials::new(text, demands, stop);
     let mut cut = false;

@@ -7,10 +7,17 @@
 
 use super::output::{Output, median, show};
 use crate::fail::Failure;
+use crate::progress::stopped;
 use serde::Serialize;
+use solocore_linux::host::machine;
 use std::ffi::OsString;
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::io::Read;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How often it is asked whether the user wants an end; the end of a program is noticed at once.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -106,24 +113,39 @@ fn arguments(args: &Args, colours: &str, program: &[OsString]) -> Vec<OsString> 
 }
 
 fn time(program: &std::ffi::OsStr, arguments: &[OsString]) -> Result<f64, Failure> {
+    let cannot = |e: std::io::Error| {
+        Failure::Input(format!("cannot run {}: {e}; is it there, and in PATH?", program.display()))
+    };
     let begin = Instant::now();
-    let done = Command::new(program)
+    let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .output()
-        .map_err(|e| {
-            Failure::Input(format!(
-                "cannot run {}: {e}; is it there, and in PATH?",
-                program.display()
-            ))
-        })?;
+        .spawn()
+        .map_err(cannot)?;
+    let stderr = all_that_is_said(&mut child);
+    let mut told = false;
+    let said = loop {
+        match stderr.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) if stopped() && !told => {
+                told = true;
+                machine::ask_to_end(child.id());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(said) => break said,
+            Err(RecvTimeoutError::Disconnected) => break Vec::new(),
+        }
+    };
+    let status = child.wait().map_err(cannot)?;
     let took = begin.elapsed().as_secs_f64() * 1e3;
-    if done.status.success() {
+    if stopped() {
+        return Err(Failure::Interrupted);
+    }
+    if status.success() {
         return Ok(took);
     }
-    let said = String::from_utf8_lossy(&done.stderr);
+    let said = String::from_utf8_lossy(&said);
     let last = said
         .lines()
         .last()
@@ -131,5 +153,20 @@ fn time(program: &std::ffi::OsStr, arguments: &[OsString]) -> Result<f64, Failur
         .trim_start_matches("solocore: ")
         .to_owned();
     // What solocore exec finds wrong is wrong here, too.
-    Err(if done.status.code() == Some(2) { Failure::Input(last) } else { Failure::Machine(last) })
+    Err(if status.code() == Some(2) { Failure::Input(last) } else { Failure::Machine(last) })
+}
+
+/// What a child says on stderr, once it has closed it.
+fn all_that_is_said(child: &mut Child) -> Receiver<Vec<u8>> {
+    let (send, said) = channel();
+    if let Some(mut stderr) = child.stderr.take() {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            // What cannot be read was not said.
+            let _ = stderr.read_to_end(&mut text);
+            // Nobody waits for it any more, if it cannot be sent.
+            let _ = send.send(text);
+        });
+    }
+    said
 }

@@ -10,7 +10,7 @@ use crate::commands::profiles::{Profiles, Wanted};
 use crate::commands::promises;
 use crate::fail::Failure;
 use crate::print::print;
-use crate::progress::{Progress, stopped};
+use crate::progress::{Progress, computing, stopped};
 use crate::table;
 use solocore_model::plan::advice::WhatIf;
 use solocore_model::profile::Worst;
@@ -21,17 +21,23 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+/// Tasks beyond which planning says that it has begun.
+const MANY: usize = 1000;
+
 /// Plans and prints; exit code 1 if unschedulable.
 pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
-    let text = SystemText::load(&args.system)?;
-    let own = text.system()?;
-    let (text, system) = changed(text, &own, &args.what_if)?;
+    let (text, own, system) = computing(|| {
+        let text = SystemText::load(&args.system)?;
+        let own = text.system()?;
+        let (text, system) = changed(text, &own, &args.what_if)?;
+        Ok::<_, Failure>((text, own, system))
+    })?;
     check_method(args, &system)?;
     let mut profiles = Profiles::new(&args.profiling);
     let demands = demands(&system, &mut profiles).map_err(|f| of_changes(&args.what_if, f))?;
     let mut plan =
         planned(&system, &demands, args.time_limit).map_err(|f| of_changes(&args.what_if, f))?;
-    let advice = solocore_planner::repair(&text, &system, &demands, &plan, &stopped);
+    let advice = computing(|| solocore_planner::repair(&text, &system, &demands, &plan, &stopped));
     if stopped() {
         return Err(Failure::Interrupted);
     }
@@ -44,12 +50,14 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
         plan.what_if = Some(compare(&own, &plan, args)?);
     }
     if let Some(path) = &args.output {
-        carried::write(path, &plan)?;
+        computing(|| carried::write(path, &plan))?;
     }
-    match args.format {
-        Format::Json => print(&files::to_json(&plan))?,
-        Format::Text => print(&text_of(&plan, args.explain))?,
-    }
+    computing(|| {
+        print(&match args.format {
+            Format::Json => files::to_json(&plan),
+            Format::Text => text_of(&plan, args.explain),
+        })
+    })?;
     Ok(ExitCode::from(u8::from(!plan.schedulable)))
 }
 
@@ -104,7 +112,7 @@ fn check_method(args: &PlanArgs, system: &System) -> Result<(), Failure> {
 
 /// Reads a system, profiles what it names, and plans it.
 pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
-    of(&System::load(path)?, profiling, None)
+    of(&computing(|| System::load(path))?, profiling, None)
 }
 
 fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
@@ -132,16 +140,19 @@ fn demands(system: &System, profiles: &mut Profiles) -> Result<Vec<Demand>, Fail
 
 /// With a limit a search goes on for so long, or until nothing near is better.
 fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<Plan, Failure> {
-    let _progress = match (system.windows(), limit) {
+    let many = system.tasks.len();
+    let progress = match (system.windows(), limit) {
         (Some(_), _) => Some(Progress::new("looking for a time table")),
         (None, Some(_)) => Some(Progress::new("looking for better shares")),
+        (None, None) if many > MANY => Some(Progress::new(&format!("planning {many} tasks"))),
         (None, None) => None,
     };
+    let share = |done: f64| progress.iter().for_each(|progress| progress.share(done));
     let began = Instant::now();
     let over = |limit: Time| began.elapsed() >= Duration::from_nanos(limit.ps() / Time::PS_PER_NS);
     let stop = || stopped() || limit.is_some_and(over);
-    let patience = Patience { stop: &stop, endless: limit.is_some() };
-    let plan = solocore_planner::plan_until(system, demands, patience)
+    let patience = Patience { stop: &stop, share: &share, endless: limit.is_some() };
+    let plan = computing(|| solocore_planner::plan_until(system, demands, patience))
         .map_err(|e| Failure::from(e).of(&system.path.display().to_string()))?;
     if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }
 }

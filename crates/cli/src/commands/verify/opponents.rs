@@ -7,7 +7,7 @@
 
 use crate::args::verify::VerifyArgs;
 use solocore_model::Plan;
-use solocore_model::plan::{PlanTask, Subject};
+use solocore_model::plan::{PlanTask, Promise, Subject};
 
 /// See the module.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,9 +64,8 @@ impl Opponents {
 
 /// Does the bound of a task rest on nobody but the plan's tasks running on a core?
 fn is_kept_free(plan: &Plan, task: &PlanTask, core: u32) -> bool {
-    plan.promises.iter().any(|p| {
-        p.subject == Subject::Others && p.core() == Some(core) && p.bound_of.contains(&task.name)
-    })
+    let here = |p: &&Promise| p.subject == Subject::Others && p.core() == Some(core);
+    plan.promises.iter().filter(here).any(|p| rests_on(p, task))
 }
 
 /// Is there anything to start?
@@ -77,7 +76,10 @@ pub fn has_command(args: &VerifyArgs, task: &PlanTask) -> bool {
 
 /// Does the bound of a task rest on what another one demands?
 fn counts_on(plan: &Plan, task: &PlanTask, other: &PlanTask) -> bool {
-    plan.promises.iter().any(|p| {
-        p.subject == Subject::Demand && p.name() == other.name && p.bound_of.contains(&task.name)
-    })
+    let its = |p: &&Promise| p.subject == Subject::Demand && p.name() == other.name;
+    plan.promises.iter().filter(its).any(|p| rests_on(p, task))
+}
+
+fn rests_on(promise: &Promise, task: &PlanTask) -> bool {
+    promise.bound_of.contains(&task.name) || promise.bound_of_cores.contains(&task.core)
 }

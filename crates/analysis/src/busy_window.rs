@@ -1,0 +1,193 @@
+//! Response times of all tasks of a core from one busy window that grows level by level.
+//!
+//! # Problem
+//! [`response_time`] begins each level's busy window anew. With `n` tasks on a core that counts the
+//! jobs of all tasks above `n` times, and each step of a recurrence looks at all of them.
+//!
+//! # Rule
+//! A job one level down ends only when the window of the level above has ended
+//! ([`crate::response`]). So what a level counted is in the windows of all levels below, and they
+//! begin with it. The tasks above wait in a queue by the instant up to which their jobs are counted:
+//! a step looks only at those that release a job before the window's end. All levels together then
+//! cost what their jobs cost, each the logarithm of the number of tasks.
+//!
+//! What a task costs by preempting may grow from level to level (`reload`): it reloads what the
+//! largest of the tasks between it and the level uses. A level that reloads more than all before it
+//! raises that of the tasks directly above, and nobody else's.
+//!
+//! # Why the results are those of [`response_time`]
+//! Both find the least solution of the same recurrence, from below. The limit on steps is on steps
+//! from the beginning: a level that has counted more jobs than that is computed by
+//! [`response_time`] itself, unless the core has more than [`MANY`] tasks. With more, the limit is
+//! on the steps that the level makes here: fewer, so that a response may be found that
+//! [`response_time`] gives up, and is as good.
+//!
+//! # Not covered
+//! Windows of partitions ([`crate::window`]).
+
+use crate::response::{Demand, MAX_STEPS, Task, Window, response_time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Tasks of a core up to which a limit on steps is a limit on steps from the beginning.
+pub const MANY: usize = 512;
+
+/// A task of the core by its place, 0 the highest priority, as it is when a job of it makes others
+/// reload so many accesses. `None`: its numbers do not fit in 64 bits.
+pub type TaskAt<'a> = &'a dyn Fn(usize, u64) -> Option<Task>;
+
+/// A task above the level.
+#[derive(Clone, Debug)]
+struct Above {
+    task: Task,
+    reload: u64,
+    /// Jobs counted so far.
+    jobs: u64,
+}
+
+/// The busy window of a level, with all tasks above it.
+#[derive(Clone, Debug, Default)]
+pub struct BusyWindow {
+    above: Vec<Above>,
+    /// Tasks by the instant up to which all their jobs are counted.
+    covered: BinaryHeap<Reverse<(u64, usize)>>,
+    demand: Demand,
+    /// Jobs counted of all tasks above.
+    jobs: u64,
+    /// Something did not fit in 64 bits, and does not further down either.
+    ended: bool,
+    /// More tasks than [`MANY`] have a limit on steps of their own.
+    many: bool,
+}
+
+impl BusyWindow {
+    /// Of a core with so many tasks, before the first level.
+    #[must_use]
+    pub fn of(tasks: usize) -> Self {
+        Self { many: tasks > MANY, ..Self::default() }
+    }
+
+    /// Worst-case response time of the next task in picoseconds, of which a job makes tasks above
+    /// reload `reload` accesses; then the task is one of those above. From level to level `window`
+    /// must charge no less.
+    ///
+    /// `None` as [`response_time`] gives it: no end of the window, a response above `limit_ps`, a
+    /// period of zero, or a number that does not fit in 64 bits.
+    pub fn next(
+        &mut self,
+        reload: u64,
+        task_at: TaskAt<'_>,
+        window: &Window<'_>,
+        limit_ps: u64,
+    ) -> Option<u64> {
+        let index = self.above.len();
+        let task = task_at(index, 0).filter(|task| task.period_ps > 0);
+        let (Some(task), false) = (task, self.ended) else {
+            self.ended = true;
+            return None;
+        };
+        if self.reload(reload, task_at).is_none() {
+            self.ended = true;
+            return None;
+        }
+        let (found, own_jobs) = self.response(&task, window, limit_ps);
+        let cut = self.jobs.saturating_add(own_jobs) > u64::from(MAX_STEPS) && !self.many;
+        let found = if cut { self.anew(&task, window, limit_ps) } else { found };
+        if self.admit(task).is_none() {
+            self.ended = true;
+        }
+        found
+    }
+
+    /// The level from the beginning.
+    fn anew(&self, task: &Task, window: &Window<'_>, limit_ps: u64) -> Option<u64> {
+        let tasks: Vec<Task> = self.above.iter().map(|a| a.task).chain([*task]).collect();
+        response_time(&tasks, tasks.len() - 1, window, limit_ps)
+    }
+
+    /// The tasks above reload at least so much.
+    fn reload(&mut self, reload: u64, task_at: TaskAt<'_>) -> Option<()> {
+        // The further up, the more.
+        for index in (0..self.above.len()).rev() {
+            let above = &mut self.above[index];
+            if above.reload >= reload {
+                break;
+            }
+            let task = task_at(index, reload)?;
+            self.demand =
+                self.demand.less(&above.task, above.jobs)?.plus(&task, above.jobs, true)?;
+            (above.task, above.reload) = (task, reload);
+        }
+        Some(())
+    }
+
+    /// Counts one job of a task, released as the window opens.
+    fn admit(&mut self, task: Task) -> Option<()> {
+        self.demand = self.demand.plus(&task, 1, true)?;
+        self.jobs = self.jobs.checked_add(1)?;
+        self.covered.push(Reverse((task.period_ps, self.above.len())));
+        self.above.push(Above { task, reload: 0, jobs: 1 });
+        Some(())
+    }
+
+    /// Counts every job released before `window_ps`; tells whether there was one not counted
+    /// before.
+    fn cover(&mut self, window_ps: u64) -> Option<bool> {
+        let mut grew = false;
+        while let Some(mut first) = self.covered.peek_mut() {
+            let Reverse((covered_ps, index)) = *first;
+            if covered_ps >= window_ps {
+                break;
+            }
+            let above = &mut self.above[index];
+            let jobs = (window_ps - covered_ps).div_ceil(above.task.period_ps);
+            let to_ps = covered_ps.checked_add(jobs.checked_mul(above.task.period_ps)?)?;
+            self.demand = self.demand.plus(&above.task, jobs, true)?;
+            above.jobs += jobs;
+            self.jobs = self.jobs.checked_add(jobs)?;
+            *first = Reverse((to_ps, index));
+            grew = true;
+        }
+        Some(grew)
+    }
+
+    /// The response time of `task`, and how many of its jobs were looked at.
+    fn response(&mut self, task: &Task, window: &Window<'_>, limit_ps: u64) -> (Option<u64>, u64) {
+        let (mut worst_ps, mut release_ps, mut own_jobs) = (0, 0u64, 0);
+        let mut own = Demand::default();
+        let mut steps = 0;
+        loop {
+            let Some(more) = own.plus(task, 1, false) else { return (None, own_jobs) };
+            own = more;
+            own_jobs += 1;
+            let window_ps = loop {
+                steps += 1;
+                let end = self.demand.and(own).and_then(|all| {
+                    all.work_ps.checked_add(window.once_ps)?.checked_add((window.stall)(all))
+                });
+                let end = end.filter(|&end_ps| {
+                    end_ps < u64::MAX
+                        && steps <= MAX_STEPS
+                        && end_ps.saturating_sub(release_ps) <= limit_ps
+                });
+                let Some(end_ps) = end else { return (None, own_jobs) };
+                match self.cover(end_ps) {
+                    Some(true) => {}
+                    Some(false) => break end_ps,
+                    None => {
+                        self.ended = true;
+                        return (None, own_jobs);
+                    }
+                }
+            };
+            worst_ps = worst_ps.max(window_ps.saturating_sub(release_ps));
+            let Some(next_ps) = release_ps.checked_add(task.period_ps) else {
+                return (None, own_jobs);
+            };
+            release_ps = next_ps;
+            if window_ps <= release_ps {
+                return (Some(worst_ps), own_jobs);
+            }
+        }
+    }
+}

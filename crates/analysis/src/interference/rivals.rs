@@ -1,0 +1,173 @@
+//! What the tasks of other cores cost in a window, for many tasks and many windows.
+//!
+//! # Problem
+//! The stall of one window asks for the sum over all tasks of the other cores, again and again: a
+//! step of every recurrence, for every level of every core. With `n` tasks a plan makes `n` times
+//! `n` terms of it.
+//!
+//! # Rule
+//! The sum only changes where a job of somebody is released, so it is a staircase. The releases up
+//! to a horizon are sorted once, with the sum after each; a window is then looked up. Horizons are
+//! powers of two. The staircase is exact: it gives what the sum gives, for every window.
+//!
+//! # Not covered
+//! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.
+
+use std::sync::OnceLock;
+
+/// Releases of a staircase at most, for each task.
+const MOST: u64 = 64;
+/// So few tasks are summed at once.
+const FEW: usize = 8;
+/// Powers of two that a horizon may be, ps.
+const HORIZONS: usize = 62;
+
+/// A task of another core: its jobs cost `cost_ps` each, are released at least `period_ps` apart,
+/// and end within `reach_ps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Least time between releases.
+    pub period_ps: u64,
+    /// A job ends so long after its release at most.
+    pub reach_ps: u64,
+    /// Cost of its accesses.
+    pub cost_ps: u64,
+}
+
+/// Instants, ascending, with the cost of what is released up to each, ps.
+type Staircase = Vec<(u64, u64)>;
+
+/// All tasks of the other cores.
+pub struct Rivals {
+    jobs: Vec<Job>,
+    /// By the power of two of the horizon; `None`: too many releases.
+    stairs: [OnceLock<Option<Staircase>>; HORIZONS],
+}
+
+impl Rivals {
+    /// These tasks.
+    #[must_use]
+    pub fn new(jobs: Vec<Job>) -> Self {
+        Self { jobs, stairs: [const { OnceLock::new() }; HORIZONS] }
+    }
+
+    /// The tasks.
+    #[must_use]
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// The longest that their jobs can hold a core up in a window of `window_ps`, in picoseconds:
+    /// the sum of `ceil((window + reach)/period)*cost`. [`u64::MAX`] if that is more.
+    #[must_use]
+    pub fn cost_ps(&self, window_ps: u64) -> u64 {
+        let horizon = (u64::BITS - window_ps.saturating_sub(1).leading_zeros()) as usize;
+        let stairs = (self.jobs.len() > FEW)
+            .then(|| self.stairs.get(horizon))
+            .flatten()
+            .and_then(|stairs| stairs.get_or_init(|| self.staircase(1 << horizon)).as_ref());
+        match stairs {
+            // The first step lies at 0 and holds what is released before the window.
+            Some(stairs) => {
+                let after = stairs.partition_point(|&(at, _)| at < window_ps);
+                stairs[after.max(1) - 1].1
+            }
+            None => self.sum(window_ps),
+        }
+    }
+
+    fn sum(&self, window_ps: u64) -> u64 {
+        let cost = |j: &Job| {
+            let number = window_ps.saturating_add(j.reach_ps).div_ceil(j.period_ps.max(1));
+            number.saturating_mul(j.cost_ps)
+        };
+        self.jobs.iter().map(cost).fold(0, u64::saturating_add)
+    }
+
+    /// The staircase of windows up to `horizon_ps`; `None` if it has too many steps, or if a time
+    /// does not fit.
+    fn staircase(&self, horizon_ps: u64) -> Option<Staircase> {
+        let count = |j: &Job| horizon_ps / j.period_ps.max(1);
+        let count = self.jobs.iter().map(count).fold(0, u64::saturating_add);
+        let far = self.jobs.iter().any(|j| j.reach_ps.max(j.period_ps) >= 1 << HORIZONS);
+        if far || count > MOST * self.jobs.len() as u64 {
+            return None;
+        }
+        let mut stairs: Staircase = vec![(0, self.sum(0))];
+        for j in &self.jobs {
+            let period_ps = j.period_ps.max(1);
+            // A window that ends after this instant meets one job more.
+            let mut at_ps = j.reach_ps.div_ceil(period_ps) * period_ps - j.reach_ps;
+            while at_ps < horizon_ps {
+                stairs.push((at_ps, j.cost_ps));
+                at_ps += period_ps;
+            }
+        }
+        stairs[1..].sort_unstable();
+        let mut sum_ps = 0u64;
+        for (_, cost_ps) in &mut stairs {
+            sum_ps = sum_ps.saturating_add(*cost_ps);
+            *cost_ps = sum_ps;
+        }
+        Some(stairs)
+    }
+}
+
+impl Clone for Rivals {
+    fn clone(&self) -> Self {
+        Self::new(self.jobs.clone())
+    }
+}
+
+impl PartialEq for Rivals {
+    fn eq(&self, other: &Self) -> bool {
+        self.jobs == other.jobs
+    }
+}
+
+impl Eq for Rivals {}
+
+impl std::fmt::Debug for Rivals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.jobs).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn jobs() -> impl Strategy<Value = Vec<Job>> {
+        let small = (1u64..60, 0u64..200, 0u64..9);
+        let any = (any::<u64>(), any::<u64>(), any::<u64>());
+        let near = (1u64 << 58..1 << 62, 1u64 << 58..1 << 62, 0u64..1 << 60);
+        let job = prop_oneof![20 => small, 1 => near, 1 => any];
+        let job =
+            job.prop_map(|(period_ps, reach_ps, cost_ps)| Job { period_ps, reach_ps, cost_ps });
+        prop::collection::vec(job, 0..30)
+    }
+
+    proptest! {
+        /// Also at the instants of the steps themselves, where one more or one less would show.
+        #[test]
+        fn the_staircase_is_the_sum(
+            jobs in jobs(), windows in prop::collection::vec(0u64..300, 1..40), shift in 0u32..63,
+        ) {
+            let rivals = Rivals::new(jobs);
+            for window in windows.into_iter().flat_map(|w| [w, w << (shift / 8), w << shift, u64::MAX - w]) {
+                prop_assert_eq!(rivals.cost_ps(window), rivals.sum(window), "{}", window);
+            }
+        }
+    }
+
+    #[test]
+    fn many_windows_use_a_staircase_and_endless_ones_the_sum() {
+        let job = |n: u64| Job { period_ps: 10 + n, reach_ps: n, cost_ps: 1 };
+        let rivals = Rivals::new((0..20).map(job).collect());
+        assert_eq!(rivals.cost_ps(100), rivals.sum(100));
+        assert!(rivals.stairs[7].get().is_some_and(Option::is_some));
+        assert_eq!(rivals.cost_ps(1 << 40), rivals.sum(1 << 40));
+        assert!(rivals.stairs[40].get().is_some_and(Option::is_none));
+    }
+}

@@ -1,0 +1,277 @@
+//! Which core each task goes to.
+//!
+//! Problem: worst fit asks, for each task, whether a core stays schedulable with it, and each answer
+//! costs what the response times of all of the core's tasks cost: a square in the number of tasks.
+//! Rule: tasks as stated, else worst fit by decreasing utilisation on the cores that stay
+//! schedulable; best effort goes where the fewest analysed tasks are. The response times are asked
+//! for seldom: a core that is schedulable with all its tasks is so with fewer, as nothing that one
+//! task adds to a bound shortens another's (`solocore_analysis::response`, test `monotone`; locked
+//! pages only go to others). So many tasks are put on the least loaded cores at once, then the cores
+//! are looked at. Where one has too much, half as many are tried, and the task that was late is
+//! remembered: a core on which it would be late again is passed over, for the price of one response
+//! time. The outcome is that of asking each time.
+//! Does not cover: tasks with deadlines beyond a hundred periods, and pages that can be locked where
+//! cores are nearly full: these tasks are asked for one by one.
+
+use crate::core_plan::{CoreBounds, CorePlan, HardTasks, lockable};
+use crate::resources::Resources;
+use crate::work::Work;
+use solocore_analysis::response::{Demand, Task, Window, response_time};
+
+/// Tasks up to which a core's utilisation is summed in the order of priorities, each time anew: a
+/// sum of floating point numbers depends on their order, and the sum decides between cores. Above,
+/// in the order of placement.
+const SUMMED: usize = 512;
+/// Late tasks of a core that are remembered.
+const REMEMBERED: usize = 4;
+
+/// Core of every task. `share` is told how many are placed, 0 to 1.
+pub fn place(work: &[Work], resources: &Resources, share: &dyn Fn(f64)) -> Vec<u32> {
+    let together = work.iter().filter(|w| w.hard()).all(HardTasks::within_reach);
+    let mut cores = Cores::new(work, resources, together);
+    let mut open: Vec<(usize, f64)> = (0..work.len())
+        .filter(|&t| work[t].task.core.is_none() && work[t].hard())
+        .map(|t| (t, cores.load_of(0, &[t])))
+        .collect();
+    open.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let open: Vec<usize> = open.into_iter().map(|(task, _)| task).collect();
+    let (mut at, mut stride) = (0, if together { open.len() } else { 1 });
+    while at < open.len() {
+        stride = stride.min(open.len() - at);
+        let put = cores.put_all(&open[at..at + stride]);
+        if put > 0 {
+            at += put;
+            stride *= if together { 2 } else { 1 };
+        } else if stride > 1 {
+            stride /= 2;
+        } else {
+            cores.put_where_it_fits(open[at]);
+            at += 1;
+        }
+        share(at as f64 / open.len() as f64);
+    }
+    cores.with_best_effort()
+}
+
+/// Analysed tasks on their cores so far.
+struct Cores<'a> {
+    work: &'a [Work<'a>],
+    resources: &'a Resources,
+    placed: Vec<Option<u32>>,
+    on: Vec<Vec<usize>>,
+    loads: Vec<f64>,
+    /// Some deadline is missed, and is with more tasks.
+    full: Vec<bool>,
+    together: bool,
+    /// Tasks that have been late on a core with one task more.
+    late: Vec<Vec<usize>>,
+    /// Pages could be locked: what a task takes depends on the others of its core.
+    lockable: bool,
+    /// Neither that, nor lines that are read again after a preemption.
+    plain: bool,
+}
+
+impl<'a> Cores<'a> {
+    /// With stated tasks. `together`: what is schedulable is so with fewer tasks.
+    fn new(work: &'a [Work<'a>], resources: &'a Resources, together: bool) -> Self {
+        let cores = resources.cores as usize;
+        let all: Vec<usize> = (0..work.len()).collect();
+        let lockable =
+            (0..resources.cores).any(|c| lockable(&all, work, resources.lock_capacity_of(c)));
+        let mut out = Self {
+            work,
+            resources,
+            placed: work.iter().map(|w| w.task.core).collect(),
+            on: vec![Vec::new(); cores],
+            loads: Vec::new(),
+            full: vec![false; cores],
+            late: vec![Vec::new(); cores],
+            lockable,
+            plain: !lockable && work.iter().all(|w| w.demand.lines() == 0),
+            together,
+        };
+        for (task, w) in work.iter().enumerate().filter(|(_, w)| w.hard()) {
+            if let Some(on) = w.task.core.and_then(|core| out.on.get_mut(core as usize)) {
+                on.push(task);
+            }
+        }
+        out.loads = (0..resources.cores)
+            .map(|c| CorePlan::best(c, out.on[c as usize].clone(), work, resources).utilization)
+            .collect();
+        if together && !out.lockable {
+            out.full = (0..resources.cores).map(|core| !out.fits(core)).collect();
+        }
+        out
+    }
+
+    /// Utilisation of a core with these tasks and the pages that save most.
+    fn load_of(&self, core: u32, tasks: &[usize]) -> f64 {
+        CorePlan::load(core, tasks, self.work, self.resources)
+    }
+
+    /// Utilisation of a core with the last of its tasks, which was not there before.
+    fn load_with(&self, core: u32, task: usize) -> f64 {
+        let own = core as usize;
+        if self.work.len() <= SUMMED || self.lockable {
+            return self.load_of(core, &self.on[own]);
+        }
+        let (w, bounds) = (&self.work[task], CoreBounds { core, resources: self.resources });
+        self.loads[own] + bounds.utilization(w, w.asked(0, self.resources))
+    }
+
+    /// The least loaded core that is not sure to be too small for a task more. All cores: where
+    /// deadlines are missed anyway, the least loaded.
+    fn next(&self, task: usize) -> Option<u32> {
+        let by_load = |a: &u32, b: &u32| {
+            self.loads[*a as usize].total_cmp(&self.loads[*b as usize]).then(a.cmp(b))
+        };
+        let all = 0..self.resources.cores;
+        let first = all.clone().min_by(by_load)?;
+        if self.full.iter().all(|&full| full) || !self.refuses(first, task) {
+            return Some(first);
+        }
+        let mut others: Vec<u32> = all.filter(|&core| core != first).collect();
+        others.sort_by(by_load);
+        others.into_iter().find(|&core| !self.refuses(core, task))
+    }
+
+    /// Is a deadline sure to be missed with this task besides?
+    fn refuses(&self, core: u32, task: usize) -> bool {
+        self.full[core as usize]
+            || self.late[core as usize].iter().any(|&late| self.late_with(core, late, task))
+    }
+
+    /// Would a task of the core be late beside this one, which preempts it?
+    fn late_with(&self, core: u32, late: usize, task: usize) -> bool {
+        let rank = |t: usize| self.work[t].priority;
+        if rank(task) > rank(late) {
+            return false;
+        }
+        let of = |t: usize| {
+            let (w, asked) = (&self.work[t], self.work[t].asked(0, self.resources));
+            Task {
+                reads: asked.reads,
+                writes: asked.writes,
+                ..Task::new(
+                    asked.work_ps,
+                    asked.misses,
+                    w.task.period.map_or(u64::MAX, |p| p.ps()),
+                    w.task.deadline.map_or(u64::MAX, |d| d.ps()),
+                )
+            }
+        };
+        let on = &self.on[core as usize];
+        // The order of those above does not matter.
+        let above = on.iter().copied().filter(|&t| rank(t) < rank(late)).chain([task, late]);
+        let tasks: Vec<Task> = above.map(of).collect();
+        let company = on.iter().any(|&t| rank(t) > rank(late));
+        let bounds = CoreBounds { core, resources: self.resources };
+        let stall = |asked: Demand| bounds.stall(asked);
+        let window = Window { once_ps: bounds.once(company), stall: &stall };
+        let at = tasks.len() - 1;
+        response_time(&tasks, at, &window, tasks[at].deadline_ps).is_none()
+    }
+
+    /// Puts each task on the core that is then the least loaded, up to the first that fits nowhere;
+    /// if a core that kept its deadlines does not with them, none of them. How many have been put.
+    fn put_all(&mut self, tasks: &[usize]) -> usize {
+        let mut before: Vec<(u32, f64)> = Vec::with_capacity(tasks.len());
+        let mut touched = vec![false; self.on.len()];
+        for &task in tasks {
+            let Some(core) = self.next(task) else { break };
+            let own = core as usize;
+            before.push((core, self.loads[own]));
+            touched[own] = !self.full[own];
+            self.on[own].push(task);
+            self.loads[own] = self.load_with(core, task);
+        }
+        let fits = (0..self.resources.cores).all(|c| !touched[c as usize] || self.fits(c));
+        if !fits {
+            for &(core, load) in before.iter().rev() {
+                self.on[core as usize].pop();
+                self.loads[core as usize] = load;
+            }
+            return 0;
+        }
+        for (&(core, _), &task) in before.iter().zip(tasks) {
+            self.placed[task] = Some(core);
+        }
+        before.len()
+    }
+
+    /// Does the core keep its deadlines? Who does not is remembered.
+    fn fits(&mut self, core: u32) -> bool {
+        let own = core as usize;
+        let late = CorePlan::late(core, &self.on[own], self.work, self.resources);
+        // With reloads, and with other pages locked, fewer tasks above may cost more or less.
+        if let Some(late) = late.filter(|_| self.together && self.plain)
+            && !self.late[own].contains(&late)
+        {
+            self.late[own].truncate(REMEMBERED - 1);
+            self.late[own].insert(0, late);
+        }
+        late.is_none()
+    }
+
+    /// Puts a task on the first core, least loaded first, that keeps its deadlines with it, or on
+    /// the least loaded.
+    fn put_where_it_fits(&mut self, task: usize) {
+        let mut order: Vec<u32> = (0..self.resources.cores).collect();
+        order.sort_by(|&a, &b| {
+            self.loads[a as usize].total_cmp(&self.loads[b as usize]).then(a.cmp(&b))
+        });
+        let mut first = None;
+        for core in order {
+            let (load, fits) = self.with_one_more(core, task);
+            first.get_or_insert((core, load));
+            if fits {
+                return self.put(task, core, load);
+            }
+        }
+        let (core, load) = first.unwrap_or_default();
+        self.put(task, core, load);
+        self.full[core as usize] = self.together && !self.lockable;
+    }
+
+    /// Utilisation of a core with one task more, and whether all deadlines are met.
+    fn with_one_more(&mut self, core: u32, task: usize) -> (f64, bool) {
+        let own = core as usize;
+        let refused = !self.lockable && self.refuses(core, task);
+        self.on[own].push(task);
+        let found = if self.lockable {
+            let plan = CorePlan::best(core, self.on[own].clone(), self.work, self.resources);
+            (plan.utilization, plan.schedulable())
+        } else {
+            let fits = !refused && self.fits(core);
+            (self.load_with(core, task), fits)
+        };
+        self.on[own].pop();
+        found
+    }
+
+    fn put(&mut self, task: usize, core: u32, load: f64) {
+        self.placed[task] = Some(core);
+        self.on[core as usize].push(task);
+        self.loads[core as usize] = load;
+    }
+
+    /// With best effort where the fewest tasks are.
+    fn with_best_effort(mut self) -> Vec<u32> {
+        let analysed: Vec<usize> = self.on.iter().map(Vec::len).collect();
+        let mut all = vec![0; analysed.len()];
+        for core in self.placed.iter().flatten() {
+            if let Some(count) = all.get_mut(*core as usize) {
+                *count += 1;
+            }
+        }
+        for place in self.placed.iter_mut().filter(|place| place.is_none()) {
+            let core = (0..self.resources.cores)
+                .min_by_key(|&c| (all[c as usize], analysed[c as usize], c));
+            if let Some(count) = core.and_then(|core| all.get_mut(core as usize)) {
+                *count += 1;
+            }
+            *place = core;
+        }
+        self.placed.into_iter().map(|core| core.unwrap_or(0)).collect()
+    }
+}
