@@ -147,6 +147,6 @@ fn a_budget_beyond_what_is_countable_is_no_limit() {
         assert!(b.budget - b.sample >= planned, "{b:?}");
         assert_eq!(b.budget + b.tolerance, planned + skid, "{b:?}");
     }
-    let error = core_budget(0, 1000, &Options { skid: 150, ..options("r412e") }).unwrap_err();
+    let error = core_budget(0, 1000, &Options { skid: 80, ..options("r412e") }).unwrap_err();
     assert!(matches!(&error, LinuxError::Input(t) if t.contains("skid = 400")), "{error:?}");
 }
