@@ -67,6 +67,12 @@ pub fn flush<'a, T: 'a>(objects: impl Iterator<Item = &'a T>) {
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let _ = start;
     }
+    fence();
+}
+
+/// Waits until all accesses so far are done, stores and flushes as well. On other processors than
+/// x86-64 and aarch64 nothing happens.
+pub fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: only orders accesses. Every x86-64 has the instruction.
     unsafe {

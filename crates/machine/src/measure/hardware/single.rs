@@ -7,6 +7,7 @@
 
 use super::Machine;
 use crate::measure::probe::{Access, Case, Piece};
+use solocore_buffers::thread::fence;
 use solocore_buffers::timing::ticks;
 use solocore_buffers::{HUGE, LINE, PAGE};
 use std::collections::BTreeSet;
@@ -17,20 +18,6 @@ const GROUP: usize = 8;
 const OF_PAGE: usize = 32;
 const PAGE_LINES: usize = PAGE / LINE;
 
-/// Waits until all stores are done.
-fn store_fence() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: only orders accesses. Every x86-64 has the instruction.
-    unsafe {
-        std::arch::x86_64::_mm_mfence();
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: only orders accesses.
-    unsafe {
-        std::arch::asm!("dsb sy", options(nostack, preserves_flags));
-    }
-}
-
 impl Machine {
     /// Ticks of a write to a line of the first level, the fence included: the least of many.
     pub(super) fn least_write(&mut self) -> u64 {
@@ -38,7 +25,7 @@ impl Machine {
         let mut time = || {
             let begin = ticks();
             self.lines.write(line);
-            store_fence();
+            fence();
             ticks() - begin
         };
         (0..1000).map(|_| time()).min().unwrap_or(0)
@@ -90,7 +77,7 @@ impl Machine {
             }
             self.lines.flush((0..writes).map(burst));
         }
-        store_fence();
+        fence();
         let ready = ticks();
         while self.clock.ns(ticks() - ready) < f64::from(case.gap_ns) {}
         let begin = ticks();
@@ -99,7 +86,7 @@ impl Machine {
             return self.clock.net_ns(ticks() - begin);
         }
         self.lines.write(base);
-        store_fence();
+        fence();
         self.clock.ns((ticks() - begin).saturating_sub(self.write_ticks))
     }
 
