@@ -10,6 +10,7 @@
 //! Nothing wraps: a bound that does not fit in 64 bits is reported as [`u64::MAX`] or as `None`.
 
 pub mod busy_window;
+pub mod extreme;
 pub mod interference;
 pub mod mc2;
 pub mod memory;

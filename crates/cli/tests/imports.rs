@@ -20,8 +20,8 @@ const EXCEPTIONS: &[(&str, &[usize])] = &[];
 const LAYERS: &[(&str, &[&str])] = &[(
     "crates/linux",
     &[
-        "contract", "error", "sys", "host", "regulate", "latency", "clients", "schedule", "daemon",
-        "doctor", "lib",
+        "contract", "error", "sys", "host", "regulate", "latency", "count", "clients", "schedule",
+        "daemon", "doctor", "lib",
     ],
 )];
 

@@ -6,13 +6,14 @@
 //! Rule: `bpf/` carries the decisions of `policy/` into the kernel; this crate checks the machine
 //! and the plan, loads the programs, binds them to counters, and takes everything away again.
 //! Folders stand in layers, each above those before it: `contract` (structs shared with the C),
-//! `sys`, [`host`], [`regulate`], [`clients`], [`schedule`], [`daemon`]; [`latency`] stands beside
-//! regulation, [`doctor`] asks all.
+//! `sys`, [`host`], [`regulate`], [`clients`], [`schedule`], [`daemon`]; [`latency`] and
+//! [`count`] stand beside regulation, [`doctor`] asks all.
 //! Does not cover: cache colours and banks (crates/space). Locked pages are approached only, where
 //! the CPU shares ways out (schedule/locker.rs).
 
 pub mod clients;
 mod contract;
+pub mod count;
 pub mod daemon;
 pub mod doctor;
 mod error;

@@ -21,13 +21,16 @@ impl Times {
     pub fn of(times: Vec<u64>) -> Self {
         let mut sorted = times.clone();
         sorted.sort_unstable();
-        // The least that so many in a hundred do not exceed.
-        let share = |percent: usize| {
-            let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
-            sorted.get(at).copied().unwrap_or(0)
-        };
+        let share = |percent| quantile(&sorted, percent);
         Self { p50_ns: share(50), p99_ns: share(99), max_ns: share(100), times_ns: times }
     }
+}
+
+/// The least of rising values that `percent` in a hundred do not exceed; 0 without values.
+#[must_use]
+pub fn quantile(sorted: &[u64], percent: usize) -> u64 {
+    let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+    sorted.get(at).copied().unwrap_or(0)
 }
 
 #[cfg(test)]

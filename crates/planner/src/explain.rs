@@ -321,6 +321,13 @@ pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
             profile.isa, plan.platform.name, plan.platform.isa
         ));
     }
+    let raised = &profile.origin.raised;
+    if !raised.is_nothing() {
+        warn(format!(
+            "measured jobs raised the emulator's profile by {} cycles, {} reads and {} writes",
+            raised.private_cycles, raised.reads, raised.writes
+        ));
+    }
     if profile.threads > 1 {
         warn(format!("{} threads, planned as if they shared core {}", profile.threads, t.core));
     }

@@ -10,6 +10,7 @@ pub mod isolation;
 pub mod latency;
 pub mod plan;
 pub mod platform;
+mod profile;
 pub mod run;
 pub mod scheduling;
 pub mod space;
@@ -18,7 +19,8 @@ pub mod vcpu;
 pub mod verify;
 
 pub use format::Format;
-pub use plan::{AssessArgs, Engine, Method, PlanArgs, ProfileArgs, Profiling, ReportArgs, SimArgs};
+pub use plan::{AssessArgs, Method, PlanArgs, Profiling, ReportArgs, SimArgs};
+pub use profile::{Engine, ProfileArgs};
 pub use run::{DEFAULT_EVENT, DoctorArgs, ExecArgs, RunArgs, RunEngine, RunSharing, TopArgs};
 pub use studies::{
     AnalyzeArgs, AnalyzeTest, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs,
@@ -73,7 +75,9 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  solocore profile -- ./tracking a.pgm b.pgm\n  solocore profile \
             --platform imx6q -o t.json -- ./tracking-arm a.pgm b.pgm\n  solocore profile --input \
-            a.pgm --input \"-x b.pgm\" --timeout \"60 s\" -- ./tracking\n\nThe program's input, \
+            a.pgm --input \"-x b.pgm\" --timeout \"60 s\" -- ./tracking\n  solocore profile --engine perf \
+            --jobs 100 -o t.json -- ./tracking a.pgm\n  solocore profile --from run.json --plan plan.json \
+            --task tracking -o t.json\n\nThe program's input, \
             output and exit code pass through; the summary goes to stderr. The profile is the sum \
             of all processes of the program. It is refused where they run at the same time."
     )]

@@ -13,41 +13,6 @@ pub enum Method {
     Sce,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// QEMU user-mode emulation; needs no counters and no privileges.
-    #[default]
-    Qemu,
-    /// Hardware counters.
-    Perf,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct ProfileArgs {
-    /// Board whose caches are modelled: a preset or a platform file.
-    #[arg(long, default_value = "p4080")]
-    pub platform: String,
-    /// What counts.
-    #[arg(long, value_enum, default_value_t)]
-    pub engine: Engine,
-    /// Where to write the profile [default: PROGRAM.profile.json]; the trace lies beside it.
-    #[arg(short, long)]
-    pub output: Option<PathBuf>,
-    /// Most shared-cache accesses to record for the simulator.
-    #[arg(long, default_value_t = solocore_profile::TRACE_LIMIT)]
-    pub trace_limit: u64,
-    /// Arguments to add to the command, one quoted text for each input, like "a.pgm"; split as a shell
-    /// does. Each input is a run, and the profile has the worst per quantity. Repeatable.
-    #[arg(long, value_name = "ARGUMENTS")]
-    pub input: Vec<String>,
-    /// End the program after this time, like "60 s", and write nothing.
-    #[arg(long, value_name = "TIME")]
-    pub timeout: Option<Time>,
-    /// Program and arguments.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub command: Vec<String>,
-}
-
 #[derive(Debug, clap::Args)]
 pub struct Profiling {
     /// Directory where profiles made on the way are kept; nobody else may write to it [default: the

@@ -145,7 +145,7 @@ fn time(time: Time) -> Result<Duration, Failure> {
 }
 
 /// Refuses the file of another machine.
-fn same_machine(file: &Path, platform: &Platform, here: &Description) -> Result<(), Failure> {
+pub fn same_machine(file: &Path, platform: &Platform, here: &Description) -> Result<(), Failure> {
     let differences = check::compare(platform, here).differences;
     if differences.is_empty() {
         return Ok(());
@@ -163,7 +163,7 @@ fn same_machine(file: &Path, platform: &Platform, here: &Description) -> Result<
 }
 
 /// Who measures, and who else there is.
-fn cpus(asked: Option<u32>, platform: &Platform) -> Result<(u32, Vec<u32>), Failure> {
+pub fn cpus(asked: Option<u32>, platform: &Platform) -> Result<(u32, Vec<u32>), Failure> {
     let usable = usable_cpus()?;
     let cpu = match asked {
         None => *usable.last().ok_or_else(|| {
@@ -182,7 +182,7 @@ fn cpus(asked: Option<u32>, platform: &Platform) -> Result<(u32, Vec<u32>), Fail
 }
 
 /// What there is to say of the machine.
-fn notes(here: &Description) -> Vec<String> {
+pub fn notes(here: &Description) -> Vec<String> {
     here.notes.iter().filter(|n| TELLING.contains(&n.key.as_str())).map(|n| n.line()).collect()
 }
 

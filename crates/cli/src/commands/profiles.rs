@@ -122,6 +122,6 @@ pub fn duration(time: Option<Time>) -> Option<Duration> {
 }
 
 /// UTC, to the second.
-fn date(time: SystemTime) -> String {
+pub fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }

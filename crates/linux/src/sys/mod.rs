@@ -38,6 +38,10 @@ pub(crate) struct PerfAttr {
 
 /// Flag of an event that starts switched off.
 pub(crate) const PERF_DISABLED: u64 = 1;
+/// Flag of an event that the children of whom it counts inherit.
+pub(crate) const PERF_INHERIT: u64 = 1 << 1;
+/// Flag of an event that is switched on as the program begins.
+pub(crate) const PERF_ON_EXEC: u64 = 1 << 12;
 /// Flag of an event that is always on the counter, or in error.
 pub(crate) const PERF_PINNED: u64 = 1 << 2;
 /// Nothing that happens in the kernel.
@@ -50,6 +54,8 @@ pub(crate) enum Whom {
     Cpu(u32),
     /// The calling thread.
     Me,
+    /// A process that has one thread yet, on whatever CPU.
+    Process(u32),
 }
 
 /// `perf_event_open`.
@@ -70,6 +76,9 @@ pub(crate) fn perf_open_beside(
             (-1, i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?)
         }
         Whom::Me => (0, -1),
+        Whom::Process(pid) => {
+            (i32::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?, -1)
+        }
     };
     let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
@@ -86,6 +95,18 @@ pub(crate) fn perf_read(event: &OwnedFd) -> io::Result<u64> {
     let mut file = File::from(event.try_clone()?);
     io::Read::read_exact(&mut file, &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// What [`perf_read_timed`] needs to be opened with.
+pub(crate) const PERF_READ_TIMED: u64 = 1 | 2;
+
+/// The count of an event, and whether it counted all the time that it was to.
+pub(crate) fn perf_read_timed(event: &OwnedFd) -> io::Result<(u64, bool)> {
+    let mut bytes = [0; 24];
+    let mut file = File::from(event.try_clone()?);
+    io::Read::read_exact(&mut file, &mut bytes)?;
+    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+    Ok((word(0), word(8) == word(16)))
 }
 
 /// What [`perf_read_group`] needs to be opened with, for the leader.

@@ -201,7 +201,7 @@ fn join(all: &mut Origin, one: &Origin) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::platform::Platform;
     use crate::profile::{BandwidthSeries, FORMAT, Processes, WorkingSet};
@@ -209,7 +209,7 @@ mod tests {
     use std::collections::HashSet;
 
     /// Few names, so that inputs share some of them and a name has several frames.
-    fn made_up(random: &mut Random) -> Profile {
+    pub fn made_up(random: &mut Random) -> Profile {
         let platform = Platform::find("p4080", std::path::Path::new(".")).unwrap();
         let count = u32::try_from(random.below(8)).unwrap();
         let mut pages: Vec<PageProfile> = (0..count)

@@ -1,8 +1,10 @@
 //! What one run of a program did to the memory system, as `solocore profile` writes it.
 
+mod measured;
 mod merge;
 mod origin;
 
+pub use measured::{Extreme, Measured, MeasuredInput, Quantity, Raised, quantity};
 pub use merge::worst;
 pub use origin::{FileState, InputFile, InputRun, Origin, Processes, RestsOn, Worst};
 
@@ -118,7 +120,7 @@ pub struct Profile {
     pub command: Vec<String>,
     /// The program's instruction set.
     pub isa: Isa,
-    /// What counted: `qemu`.
+    /// What counted: `qemu`; `perf` where counters of a machine raised what the emulator counted.
     pub engine: String,
     /// Platform whose caches were modelled.
     pub platform: String,
@@ -184,10 +186,10 @@ impl Profile {
     /// Reads and writes that reach DRAM with the `k` first pages locked, each at most.
     pub fn kinds(&self, k: usize) -> (u64, u64) {
         let left = self.pages.get(k..).unwrap_or(&[]);
-        let processes = &self.origin.processes;
+        let (processes, raised) = (&self.origin.processes, &self.origin.raised);
         let reads: u64 = left.iter().map(|p| p.llc_reads).sum();
         let writes: u64 = left.iter().map(|p| p.llc_writes).sum();
-        (reads + processes.reads, writes + processes.writes)
+        (reads + processes.reads + raised.reads, writes + processes.writes + raised.writes)
     }
 
     /// Accesses to the shared cache; all of them reach DRAM when nothing is locked.

@@ -5,11 +5,12 @@
 //! inputs says what each of them gave. Not covered: time, random numbers, devices, `/proc`, `/sys`
 //! and sockets; [`RestsOn::not_covered`] names those that the run asked.
 
+use super::measured::{Measured, Raised};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Where a profile comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
     /// Files that the run looked at; empty in profiles of before.
@@ -24,6 +25,12 @@ pub struct Origin {
     /// Which input (its place in `inputs`) gave the worst of each quantity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<Worst>,
+    /// By how much counters of a machine raised the emulator's numbers.
+    #[serde(default, skip_serializing_if = "Raised::is_nothing")]
+    pub raised: Raised,
+    /// What those counters saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
 }
 
 impl Origin {

@@ -50,6 +50,9 @@ const SOFTWARE: &[(&str, u64)] = &[("page-faults", 2), ("minor-faults", 5), ("ma
 /// Generic hardware events of the kernel.
 const HARDWARE: &[(&str, u64)] = &[("cache-misses", 3)];
 
+/// The kernel's generic events of a core's own work, by name.
+const CORE: &[(&str, u64)] = &[("cycles", 0), ("instructions", 1)];
+
 /// CPUs of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuType {
@@ -180,6 +183,18 @@ impl Event {
             "no event is called `{name}`; there are {all}, and rHEX for a raw event (with \
                 ,offcore_rsp=HEX where it needs that register), each also with :u (programs only)"
         )))
+    }
+
+    /// `cycles` or `instructions`; `None` for another name.
+    pub(crate) fn of_core(name: &str, cpuinfo: &str) -> Option<Self> {
+        let (_, config) = CORE.iter().find(|(n, _)| *n == name)?;
+        let cpus = cpus::read(cpuinfo, Path::new(DEVICES));
+        Some(Self::same(name, Code::new(PERF_HARDWARE, *config), &cpus))
+    }
+
+    /// Only what programs do themselves.
+    pub(crate) fn of_programs(self) -> Self {
+        Self { name: format!("{}:u", self.name), programs_only: true, ..self }
     }
 
     /// The same event on all CPUs, each on its own unit.

@@ -1,0 +1,79 @@
+//! Arguments of `solocore profile`.
+
+use clap::ValueEnum;
+use solocore_model::Time;
+use std::path::PathBuf;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// QEMU user-mode emulation; needs no counters and no privileges.
+    #[default]
+    Qemu,
+    /// Counters of this machine, which raise what the emulator counted.
+    Perf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ProfileArgs {
+    /// Board whose caches are modelled: a preset or a platform file [default: p4080; with --engine
+    /// perf this machine, as `solocore platform detect` sees it].
+    #[arg(long)]
+    pub platform: Option<String>,
+    /// Who counts.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: Engine,
+    /// Where to write the profile [default: PROGRAM.profile.json]; the trace lies beside it.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Most shared-cache accesses to record for the simulator.
+    #[arg(long, default_value_t = solocore_profile::TRACE_LIMIT)]
+    pub trace_limit: u64,
+    /// Arguments to add to the command, one quoted text for each input, like "a.pgm"; split as a shell
+    /// does. Each input is a run, and the profile has the worst per quantity. Repeatable.
+    #[arg(long, value_name = "ARGUMENTS")]
+    pub input: Vec<String>,
+    /// End the program after this time, like "60 s", and write nothing.
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<Time>,
+    #[command(flatten)]
+    pub counting: Counting,
+    /// Raise the profile of a task to what a run of its plan saw: a file of `solocore run -o` or
+    /// `solocore sim -o`. Needs --plan and --task.
+    #[arg(long, value_name = "FILE", requires_all = ["plan", "task"], conflicts_with_all = ["command", "engine"])]
+    pub from: Option<PathBuf>,
+    /// The plan that ran, with its profiles.
+    #[arg(long, value_name = "PLAN", requires = "from")]
+    pub plan: Option<PathBuf>,
+    /// The task in it.
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub task: Option<String>,
+    /// Program and arguments.
+    #[arg(last = true, required_unless_present = "from", value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// Options of `--engine perf`.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "With --engine perf")]
+pub struct Counting {
+    /// Jobs that are measured, for each input.
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub jobs: u32,
+    /// The CPU that the jobs run on [default: the last one].
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// The event that counts accesses to memory: llc-misses, or rHEX as perf writes it [default:
+    /// llc-misses; page-faults, which only stand in, where this CPU has no such counter].
+    #[arg(long, value_name = "EVENT")]
+    pub event: Option<String>,
+    /// The event that counts lines written back to memory, as rHEX [default: the table's].
+    #[arg(long, value_name = "EVENT")]
+    pub write_event: Option<String>,
+    /// A profile that the emulator has made of the same command for the same caches; without it the
+    /// emulator runs first.
+    #[arg(long, value_name = "PROFILE")]
+    pub base: Option<PathBuf>,
+    /// Leave in the caches what the job before left there, in place of sweeping them before each job.
+    #[arg(long)]
+    pub warm: bool,
+}

@@ -1,0 +1,119 @@
+//! What people read of a profile.
+
+use crate::table;
+use solocore_model::Profile;
+use solocore_model::profile::{Measured, Quantity, Raised};
+use std::path::Path;
+
+/// The summary on stderr.
+pub fn summarise(p: &Profile, out: &Path) {
+    eprintln!("solocore: {} instructions, {} loads, {} stores", p.instructions, p.loads, p.stores);
+    for level in &p.levels {
+        let rate = 100.0 * level.misses as f64 / level.accesses.max(1) as f64;
+        eprintln!(
+            "  {:4} {:>14} accesses {:>12} misses ({rate:.2} %) {:>12} write-backs",
+            level.name, level.accesses, level.misses, level.writebacks
+        );
+    }
+    eprintln!(
+        "  working set {} pages, {} bytes in touched lines",
+        p.working_set.pages, p.working_set.bytes
+    );
+    let useful = p.lockdown.len().saturating_sub(1);
+    let points: Vec<String> = [0, useful / 8, useful / 4, useful / 2, useful]
+        .iter()
+        .map(|&k| format!("{k}: {}", p.residual_misses(k)))
+        .collect();
+    eprintln!("  misses left with pages locked: {}", points.join(", "));
+    let hot: Vec<String> =
+        p.pages.iter().take(5).map(|h| format!("{}+{}", h.name.region, h.name.offset)).collect();
+    eprintln!("  hottest pages: {}", hot.join(", "));
+    for f in p.functions.iter().take(5).filter(|f| f.llc_misses > 0) {
+        eprintln!("  {:>5.1} % of misses in {} ({})", 100.0 * f.share, f.name, f.file);
+    }
+    eprintln!(
+        "  {} thread(s), {} child process(es){}",
+        p.threads,
+        p.children,
+        if p.children > 0 { ", included, one after the other" } else { "" }
+    );
+    for worst in &p.origin.worst {
+        if let Some(input) = p.origin.inputs.get(worst.input) {
+            let (number, arguments) = (worst.input + 1, input.arguments.join(" "));
+            eprintln!("  worst {}: input {number} ({arguments})", worst.quantity);
+        }
+    }
+    if !p.origin.rests_on.not_covered.is_empty() {
+        eprintln!("  not covered by its files: {}", p.origin.rests_on.not_covered.join(", "));
+    }
+    if p.trace.as_ref().is_some_and(|t| t.truncated) {
+        let cut = p
+            .trace
+            .as_ref()
+            .filter(|t| t.truncated)
+            .map(|t| format!("the trace was cut after {} accesses; ", t.records));
+        eprintln!("  note: {}", cut.unwrap_or_default());
+    }
+    if let Some(measured) = &p.origin.measured {
+        say(measured, &p.origin.raised);
+    }
+    eprintln!("  written to {}", out.display());
+}
+
+/// What counters saw.
+fn say(measured: &Measured, raised: &Raised) {
+    let what = match measured.jobs_are.as_str() {
+        "process" if measured.cold => "caches swept before each job",
+        "process" => "caches as the job before left them",
+        "run" => "jobs of a run of the plan",
+        _ => "jobs of a simulation",
+    };
+    eprintln!(
+        "measured on CPU {} of {}, {}, {what}",
+        measured.cpu, measured.machine, measured.date
+    );
+    for input in &measured.inputs {
+        if measured.inputs.len() > 1 || !input.arguments.is_empty() {
+            eprintln!("  with {}", input.arguments.join(" "));
+        }
+        let head = ["", "event", "jobs", "min", "p50", "p90", "p99", "max", "1e-6 *"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(input.quantities.iter().map(row));
+        for line in table::render(&rows).lines() {
+            eprintln!("  {line}");
+        }
+        for q in &input.quantities {
+            if let Some(other) = &q.stands_in {
+                eprintln!("  note: {other} stand in for {}; they raise nothing", q.name);
+            }
+        }
+        if let Some(why) = input.quantities.iter().find_map(|q| q.no_extreme.as_ref()) {
+            eprintln!("  * {why}");
+        } else {
+            eprintln!(
+                "  * exceeded by one job in a million, as an extreme-value distribution has it; \
+                    \"?\": a test contradicts it. No bound rests on it."
+            );
+        }
+    }
+    eprintln!(
+        "  raised over the emulator: {} cycles, {} reads, {} writes",
+        raised.private_cycles, raised.reads, raised.writes
+    );
+    for note in &measured.notes {
+        eprintln!("  note: {note}");
+    }
+}
+
+fn row(q: &Quantity) -> Vec<String> {
+    let rare = q.extreme.as_ref().map_or_else(String::new, |e| {
+        let value = e.exceeded.iter().find(|(chance, _)| *chance <= 1e-6).map(|(_, v)| *v);
+        let doubt = if e.plausible { "" } else { "?" };
+        value.map_or_else(String::new, |v| format!("{v}{doubt}"))
+    });
+    let numbers = [q.jobs, q.min, q.p50, q.p90, q.p99, q.max].map(|n| n.to_string());
+    let mut row = vec![q.name.clone(), q.event.clone()];
+    row.extend(numbers);
+    row.push(rare);
+    row
+}

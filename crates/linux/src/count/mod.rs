@@ -1,0 +1,214 @@
+//! What counters see of the jobs of one program.
+//!
+//! Problem: a job is a run of a program with all its children. Counters must begin with its first
+//! instruction and see nothing else, and a CPU has few of them.
+//! Rule: the child process waits before it becomes the program until its counters are there; they
+//! begin as it does (`enable_on_exec`), and children inherit them. Where the CPU cannot hold all of
+//! them at once, the job is run again for the rest: nothing is scaled up.
+//! Source: perf_event_open(2).
+//! Does not cover: what other programs, interrupts and the kernel's threads do on the CPU meanwhile.
+
+mod child;
+
+use crate::error::LinuxError;
+use crate::host::machine;
+use crate::regulate::event::Event;
+use crate::sys::{
+    self, PERF_DISABLED, PERF_INHERIT, PERF_ON_EXEC, PERF_PINNED, PERF_READ_TIMED, PerfAttr, Whom,
+};
+pub use child::{Refused, Start};
+use solocore_model::profile::quantity;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+const PERF_SOFTWARE: u32 = 1;
+/// Numbers in `linux/perf_event.h`.
+const TASK_CLOCK: u64 = 1;
+const PAGE_FAULTS: u64 = 2;
+
+/// Something that is counted of every job.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    /// See [`quantity`].
+    pub quantity: &'static str,
+    /// The event that counts it.
+    pub event: String,
+    /// What that event really counts, where it only stands in.
+    pub stands_in: Option<String>,
+    attributes: PerfAttr,
+}
+
+impl Counter {
+    fn of(quantity: &'static str, event: &Event, cpu: u32) -> Self {
+        let attributes = event.attributes(cpu, 0);
+        let stands_in = event.is_software().then(|| format!("{} of the kernel", event.name()));
+        Self { quantity, event: event.name().to_owned(), stands_in, attributes }
+    }
+
+    fn of_kernel(quantity: &'static str, event: &str, config: u64) -> Self {
+        let attributes = PerfAttr { kind: PERF_SOFTWARE, config, ..PerfAttr::default() };
+        Self { quantity, event: event.to_owned(), stands_in: None, attributes }
+    }
+
+    fn open(&self, whom: Whom) -> std::io::Result<OwnedFd> {
+        // A pinned event of a program would be in error where it has no counter; this one says that
+        // it did not count all the time.
+        let flags = self.attributes.flags & !PERF_PINNED;
+        let flags = flags | PERF_DISABLED | PERF_INHERIT | PERF_ON_EXEC;
+        sys::perf_open(&PerfAttr { flags, read_format: PERF_READ_TIMED, ..self.attributes }, whom)
+    }
+}
+
+/// What one job had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// From the start of its process to its end, ns; the longest of its passes.
+    pub time_ns: u64,
+    /// The count of each counter, in their order.
+    pub counts: Vec<u64>,
+}
+
+/// The counters of a program's jobs on one CPU.
+pub struct Counters {
+    /// In the order of the counts.
+    pub counters: Vec<Counter>,
+    /// Which of them are there in each run of a job.
+    passes: Vec<Vec<usize>>,
+    /// What there is not, and why.
+    pub missing: Vec<String>,
+    cpu: u32,
+}
+
+impl Counters {
+    /// All that this CPU can count: time on it, cycles, instructions, `misses` (those of the kernel
+    /// as well, and the program's own), `write_backs`, page faults.
+    ///
+    /// # Errors
+    /// This process may not count, or `misses` cannot be counted here.
+    pub fn new(
+        cpu: u32,
+        misses: &Event,
+        write_backs: Option<&Event>,
+        cpuinfo: &str,
+    ) -> Result<Self, LinuxError> {
+        let mut counters = vec![
+            Counter::of_kernel(quantity::CPU_TIME, "task-clock", TASK_CLOCK),
+            Counter::of_kernel(quantity::FAULTS, "page-faults", PAGE_FAULTS),
+            Counter::of(quantity::MISSES, misses, cpu),
+        ];
+        if !misses.is_of_programs_only() {
+            let own = misses.clone().of_programs();
+            counters.push(Counter::of(quantity::USER_MISSES, &own, cpu));
+        }
+        for counter in &counters {
+            counter.open(Whom::Me).map_err(|e| refused(counter, &e))?;
+        }
+        let mut missing = Vec::new();
+        let more = [
+            (quantity::CYCLES, Event::of_core("cycles", cpuinfo)),
+            (
+                quantity::INSTRUCTIONS,
+                Event::of_core("instructions", cpuinfo).map(Event::of_programs),
+            ),
+            (quantity::WRITE_BACKS, write_backs.cloned()),
+        ];
+        for (quantity, event) in more {
+            let Some(event) = event else {
+                missing.push(format!("{quantity}: the table of events has none for this CPU"));
+                continue;
+            };
+            let counter = Counter::of(quantity, &event, cpu);
+            match counter.open(Whom::Me) {
+                Ok(_) => counters.push(counter),
+                Err(e) => missing.push(format!("{quantity}: {}", refused(&counter, &e))),
+            }
+        }
+        let all = (0..counters.len()).collect();
+        Ok(Self { counters, passes: vec![all], missing, cpu })
+    }
+
+    /// Runs of the program for each job.
+    #[must_use]
+    pub fn passes(&self) -> usize {
+        self.passes.len()
+    }
+
+    /// Counts a job.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn job(&mut self, start: &Start<'_>) -> Result<Job, Refused> {
+        let mut job = Job { time_ns: 0, counts: vec![0; self.counters.len()] };
+        let mut at = 0;
+        while let Some(pass) = self.passes.get(at).cloned() {
+            let open = |pid| {
+                pass.iter()
+                    .map(|&n| {
+                        let counter = &self.counters[n];
+                        counter.open(Whom::Process(pid)).map_err(|e| refused(counter, &e))
+                    })
+                    .collect::<Result<Vec<OwnedFd>, LinuxError>>()
+            };
+            let (ran, events) = child::run(start, self.cpu, open)?;
+            let read: Vec<(u64, bool)> = events
+                .iter()
+                .zip(&pass)
+                .map(|(event, &n)| {
+                    sys::perf_read_timed(event).map_err(|e| refused(&self.counters[n], &e))
+                })
+                .collect::<Result<_, _>>()?;
+            if read.iter().all(|(_, whole)| *whole) {
+                for (&n, (count, _)) in pass.iter().zip(&read) {
+                    job.counts[n] = *count;
+                }
+                let ns = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
+                job.time_ns = job.time_ns.max(ns);
+                at += 1;
+            } else if let [only] = pass.as_slice() {
+                let counter = &self.counters[*only];
+                return Err(LinuxError::Machine(format!(
+                    "event {}: its counter was taken away meanwhile; end what else counts (perf, the \
+                        NMI watchdog: `sysctl kernel.nmi_watchdog=0`)",
+                    counter.event
+                ))
+                .into());
+            } else {
+                let (first, second) = pass.split_at(pass.len() / 2);
+                self.passes.splice(at..=at, [first.to_vec(), second.to_vec()]);
+            }
+        }
+        Ok(job)
+    }
+}
+
+fn refused(counter: &Counter, error: &std::io::Error) -> LinuxError {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => "CAP_PERFMON is missing: run as root",
+        _ => "this CPU has no such counter; choose another --event (`solocore doctor`)",
+    };
+    LinuxError::of_io(&format!("event {}", counter.event), error, remedy)
+}
+
+/// Last-level misses where this CPU counts them, page faults to stand in where it does not; beside
+/// them, why.
+///
+/// # Errors
+/// A name that means nothing.
+pub fn misses_event(name: Option<&str>) -> Result<(Event, Option<String>), LinuxError> {
+    let cpuinfo = machine::cpuinfo();
+    let first = Event::find(name.unwrap_or("llc-misses"), &cpuinfo);
+    let tried = first.and_then(|event| match event.is_software() {
+        true => Ok(event),
+        false => event.self_test().map(|_| event),
+    });
+    match tried {
+        Ok(event) => Ok((event, None)),
+        Err(LinuxError::Machine(why)) if name.is_none() => {
+            Ok((Event::find("page-faults", &cpuinfo)?, Some(why)))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// How long a program may run on after it was asked to end.
+const GRACE: Duration = Duration::from_secs(2);
