@@ -1,6 +1,6 @@
-# Targets: demo, test, vm-quick, vm-test, build, client, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, docs, vm-quick, vm-test, build, client, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: docs preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -40,6 +40,11 @@ client:
 # The library that `solocore exec --colors` preloads, alone; the command carries its own copy.
 preload:
 	@$(MAKE) --no-print-directory -s -C crates/space/preload OUT=$(CURDIR)/build/preload
+
+# The book, in build/docs.
+docs: setup-test
+	NO_MKDOCS_2_WARNING=1 build/venv/bin/mkdocs build --strict --quiet
+	@echo "the book: build/docs/index.html"
 
 vision:
 	@$(MAKE) --no-print-directory -s -C examples/vision

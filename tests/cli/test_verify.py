@@ -239,3 +239,67 @@ def test_the_board_exposes_a_plan_without_its_budgets(solocore, compile_c, fetch
     assert kept["exceeded"] == [] and kept["alone_ns"] <= kept["wcet_ns"], "the profile holds on the board"
     assert without["exceeded"] == ["c_sce"] and without["attacked_ns"] > 1.5 * kept["attacked_ns"]
     assert kept["unmanaged_ns"] > 2 * kept["alone_ns"], "otherwise there was nothing to hold off"
+
+
+# Walks 512 KiB, computes for 14 ms, and so on: beside others the next round finds nothing in the shared cache.
+PHASES = r"""
+#include <stdio.h>
+#define LINES 8192
+static struct line { struct line *next; long rest[7]; } m[LINES];
+int main(int c, char **v) {
+    struct line *at = m;
+    for (long i = 0; i < LINES; i++) m[i].next = &m[(i * 1021 + 1) % LINES];
+    for (int r = 0; r < 6; r++) {
+        for (int i = 0; i < LINES; i++) at = at->next;
+        for (volatile long i = 0; i < 8000000; i++);
+    }
+    printf("%p\n", (void *)at);
+    return 0;
+}
+"""
+# All pages of the program are locked in ways of the shared cache. The neighbours' budgets replace the cache's content in 14 ms.
+LOCKED = """
+platform = "ways.toml"
+[regulation]
+policy = "memguard"
+period = "2 ms"
+share = "explicit"
+""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{rate} kB/s"\n' for i, rate in enumerate([300000, 230000, 230000, 230000])) + """
+[[task]]
+name = "phases"
+core = 0
+period = "1 s"
+command = ["./phases"]
+"""
+WITHOUT_AND_WITH = """
+mount -t resctrl resctrl /sys/fs/resctrl || exit 9
+for how in "" --resctrl; do
+	solocore verify plan.json -n 1 --enemy read --partial $how --directory . -o /out/v$how.json
+	echo "exit $?"
+done
+"""
+
+
+@often
+def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, fetched):  # noqa: F811
+    (solocore.dir / "phases").symlink_to(compile_c(PHASES, "-O2", "-static", name="phases"))
+    # The board's cache has ways. The plan's instructions take 1 % longer than the board's: its profile lacks what the kernel does as a job starts.
+    changed = {"board": {"partition": '"way"'}, "ways": {"partition": '"way"', "cpi": "1.01"}}
+    for name, values in changed.items():
+        lines = (ROOT / f"platforms/{BOARD}.toml").read_text().splitlines()
+        keys = [line.split(" = ")[0] for line in lines]
+        assert all(key in keys for key in values)
+        text = [f"{key} = {values[key]}" if key in values else line for key, line in zip(keys, lines)]
+        solocore.write(f"{name}.toml", "\n".join(text))
+    plan = solocore.plan(LOCKED)
+    [task] = plan["tasks"]
+    assert len(task["locked_pages"]) > 128 and task["misses"] == 0, "the whole program is locked"
+    solocore.write("both", WITHOUT_AND_WITH)
+    done = solocore("board", "run", "board.toml", "--cpus", "4", "--allocation", "--share", "phases", "--share", "plan.json", "--out", "out", "--", "sh", "both",
+                    timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+    assert done.code == 0, done.err
+    print(done.out.decode())
+    assert [line for line in done.out.decode().splitlines() if line.startswith("exit")] == ["exit 1", "exit 0"]
+    [without], [kept] = (json.loads((solocore.dir / f"out/v{how}.json").read_text())["tasks"] for how in ("", "--resctrl"))
+    assert without["exceeded"] == ["c_sce"] and kept["exceeded"] == []
+    assert without["alone_ns"] <= without["wcet_ns"]

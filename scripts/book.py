@@ -1,0 +1,43 @@
+"""Hooks of mkdocs for the book: pages of the root join it, and names of pages in the text become links."""
+
+import re
+from pathlib import Path
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[1]
+# Pages that lie at the root of the repository.
+AT_ROOT = ("ARCHITECTURE.md", "CAVEATS.md", "CHANGES.md", "CONTRIBUTING.md")
+# A page's name as plain text: docs/linux.md, or [docs/linux.md](linux.md), which is a link already.
+NAMED = re.compile(r"\[[^\]]*\]\([^)]*\)|`[^`]*`|(?<![\w/.])docs/([\w-]+\.md)")
+
+
+def on_files(files, config):
+    """Adds the root's pages."""
+    for name in AT_ROOT:
+        files.append(File.generated(config, name, content=(ROOT / name).read_text()))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Makes links: names of pages outside of code; links to the root's pages and to files of the repository."""
+    lines, fenced = [], False
+    for line in markdown.splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        lines.append(line if fenced else linked(line, files))
+    return "\n".join(lines)
+
+
+def linked(line, files):
+    """One line outside of code."""
+    def link(match):
+        name = match[1]
+        return match[0] if name is None or files.get_file_from_path(name) is None else f"[{name}]({name})"
+
+    line = NAMED.sub(link, line)
+    # From docs/ one level up, or from the root into docs/.
+    line = re.sub(r"\]\((?:\.\./|docs/)((?:%s)|[\w-]+\.md)(#[\w-]+)?\)" % "|".join(map(re.escape, AT_ROOT)),
+                  lambda m: f"]({m[1]}{m[2] or ''})", line)
+    # What else lies in the repository is no page: its name stays.
+    return re.sub(r"\[([^\]]+)\]\((?!https?://|#)(?![\w-]+\.(?:md|png|svg)|img/)[^)]*\)", r"`\1`", line)
