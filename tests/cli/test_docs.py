@@ -80,7 +80,7 @@ def test_helps_sentences_are_short(every_help):
     for command, text in every_help.items():
         # Options and their texts are paragraphs; examples are none.
         text = re.sub(r"^Examples:\n.*?(?:\n\n|\Z)", "", text, flags=re.M | re.S)
-        text = re.sub(r"^ +(?=-{1,2}\w|\[?<?[A-Z]{2})", "\n\n", text, flags=re.M)
+        text = re.sub(r"^ +(?=-{1,2}\w|\[?<?[A-Z]{2})|^  (?=[a-z])", "\n\n", text, flags=re.M)
         wrong += [f"{' '.join(command)}: {s}" for s in too_long(text)]
     assert wrong == []
 

@@ -283,8 +283,8 @@ done
 @often
 def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, fetched):  # noqa: F811
     (solocore.dir / "phases").symlink_to(compile_c(PHASES, "-O2", "-static", name="phases"))
-    # The board's cache has ways. The plan's instructions take 1 % longer than the board's: its profile lacks what the kernel does as a job starts.
-    changed = {"board": {"partition": '"way"'}, "ways": {"partition": '"way"', "cpi": "1.01"}}
+    # The board's cache has ways. The plan's instructions take 1.2 % longer than the board's: its profile lacks what the kernel does as a job starts.
+    changed = {"board": {"partition": '"way"'}, "ways": {"partition": '"way"', "cpi": "1.012"}}
     for name, values in changed.items():
         lines = (ROOT / f"platforms/{BOARD}.toml").read_text().splitlines()
         keys = [line.split(" = ")[0] for line in lines]
