@@ -15,6 +15,7 @@ pub mod interference;
 pub mod mc2;
 pub mod memory;
 pub mod multiprocessor;
+pub mod named;
 pub mod response;
 pub mod sensitivity;
 pub mod stall;

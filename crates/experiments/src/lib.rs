@@ -40,3 +40,28 @@ pub fn all() -> Vec<Experiment> {
 pub fn find(id: &str) -> Option<Experiment> {
     all().into_iter().find(|e| e.id == id)
 }
+
+/// The experiments of some names, each once; a paper's name stands for all of its figures.
+///
+/// # Errors
+/// When a name is of no experiment.
+pub fn named<S: AsRef<str>>(names: &[S]) -> Result<Vec<Experiment>, ExperimentError> {
+    let mut out: Vec<Experiment> = Vec::new();
+    for name in names {
+        let name = name.as_ref().to_lowercase();
+        let family = format!("{name}-");
+        let mut found: Vec<Experiment> = match find(&name) {
+            Some(experiment) => vec![experiment],
+            None => all().into_iter().filter(|e| e.id.starts_with(&family)).collect(),
+        };
+        if found.is_empty() {
+            return Err(ExperimentError::Setup(format!(
+                "no experiment is called `{}`; `solocore reproduce --list` names them all",
+                name.escape_debug()
+            )));
+        }
+        found.retain(|e| out.iter().all(|o| o.id != e.id));
+        out.extend(found);
+    }
+    Ok(out)
+}

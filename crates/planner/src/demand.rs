@@ -1,8 +1,8 @@
 //! Execution time and DRAM transactions of one job, as functions of its locked pages.
 
 use solocore_model::system;
-use solocore_model::{Derivation, Platform, Profile};
-use std::path::PathBuf;
+use solocore_model::{Derivation, ModelError, Platform, Profile, files};
+use std::path::{Path, PathBuf};
 
 /// What is known of a task's jobs.
 #[derive(Clone, Debug)]
@@ -38,6 +38,34 @@ impl Demand {
             }
             system::Demand::Profile(_) | system::Demand::Command(_) => None,
         }
+    }
+
+    /// Reads a profile for the caches of a platform.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or its profile is of other caches or of an older solocore.
+    pub fn of_file(path: &Path, platform: &Platform) -> Result<Self, ModelError> {
+        let profile: Profile = files::read_json(path)?;
+        let refuse = |message: String| {
+            Err(ModelError::Invalid { path: path.to_owned(), line: None, message })
+        };
+        if profile.geometry != platform.geometry() {
+            let (of, wanted) = (&profile.platform, &platform.name);
+            return refuse(format!(
+                "it was made for the caches of {of}, not those of {wanted}; profile again with \
+                    --platform {wanted}"
+            ));
+        }
+        let before = profile.children > 0 && profile.origin.processes.is_one();
+        if profile.exec.is_some() || before {
+            return refuse(
+                "an older solocore made it, and left out the memory use of other processes of the \
+                    program; profile again"
+                    .to_owned(),
+            );
+        }
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        Ok(Self::Profiled { path, profile: Box::new(profile) })
     }
 
     /// DRAM transactions of a job with its `k` hottest pages locked (all that is not locked

@@ -6,6 +6,7 @@
 //! Not covered: what the kernel writes on the program's behalf.
 
 mod build;
+pub mod carried;
 mod elf;
 mod emulation;
 mod error;

@@ -13,6 +13,7 @@
 //! [`generator::generate`] draws a system, the planner's optimiser
 //! (`solocore_planner::levels::optimiser`) decides on it, [`Study`] does so millions of times.
 
+pub mod asked;
 pub mod chart;
 mod error;
 pub mod generator;

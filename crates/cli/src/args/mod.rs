@@ -23,8 +23,7 @@ pub use plan::{AssessArgs, Method, PlanArgs, Profiling, ReportArgs, SimArgs};
 pub use profile::{Engine, ProfileArgs};
 pub use run::{DEFAULT_EVENT, DoctorArgs, ExecArgs, RunArgs, RunEngine, RunSharing, TopArgs};
 pub use studies::{
-    AnalyzeArgs, AnalyzeTest, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs,
-    StudyArgs,
+    AnalyzeArgs, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs, StudyArgs,
 };
 
 use clap::parser::ValueSource;

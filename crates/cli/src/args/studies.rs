@@ -2,6 +2,7 @@
 
 use super::format::Format;
 use clap::ValueEnum;
+use solocore_analysis::named::Test;
 use solocore_model::{Bandwidth, Time};
 use std::path::PathBuf;
 
@@ -39,35 +40,11 @@ pub struct ReproduceArgs {
     pub format: Format,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AnalyzeTest {
-    /// One core, preemptive fixed priorities: exact response times.
-    FpRta,
-    /// One core, earliest deadline first: exact.
-    Edf,
-    /// Global EDF: Goossens, Funk, Baruah (density).
-    GedfGfb,
-    /// Global EDF: Bertogna, Cirinei, Lipari.
-    GedfBcl,
-    /// Global EDF: the same, iterated with slacks.
-    GedfBclIterative,
-    /// Global EDF: Baruah.
-    GedfBar,
-    /// Global EDF: forced-forward demand.
-    GedfFfdbf,
-    /// Global EDF: response times of Bertogna and Cirinei.
-    GedfRta,
-    /// Global EDF: all of them, best answer.
-    Gedf,
-    /// Global EDF: bounds of tardiness.
-    Tardiness,
-}
-
 #[derive(Debug, clap::Args)]
 pub struct AnalyzeArgs {
     /// Which test.
     #[arg(long, value_enum, value_name = "NAME")]
-    pub test: AnalyzeTest,
+    pub test: Test,
     /// Task sets, one JSON object a line; - reads standard input.
     pub corpus: PathBuf,
     /// Test each set N times more, and print task sets per second (one thread, without parsing) on

@@ -2,13 +2,14 @@
 
 use crate::args::AssessArgs;
 use crate::commands::report::Material;
-use crate::commands::{carried, plan, sim};
+use crate::commands::{plan, sim};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::table;
 use rayon::prelude::*;
 use solocore_model::results::{Mode, TaskResult};
 use solocore_model::{ModelError, Plan, SimResult, Time, files};
+use solocore_profile::carried;
 use std::process::ExitCode;
 
 /// Stretch of the schedule that the report draws.

@@ -5,7 +5,6 @@ mod assess;
 pub(crate) mod bench;
 mod board;
 mod board_list;
-mod carried;
 mod check_io;
 mod check_trace;
 mod compare;

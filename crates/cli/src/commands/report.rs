@@ -1,13 +1,13 @@
 //! `solocore report`.
 
 use crate::args::ReportArgs;
-use crate::commands::carried;
 use crate::fail::Failure;
 use solocore_model::results::Mode;
 use solocore_model::run::{self, RunResult};
 use solocore_model::time_table::{Row, TableFile};
 use solocore_model::verification::{self, Verification};
 use solocore_model::{Plan, Profile, SimResult, files};
+use solocore_profile::carried;
 use solocore_report::Inputs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use serde_json::json;
-use solocore_experiments::{Context, Experiment, ExperimentError, Record, Scale, all, find, page};
+use solocore_experiments::{Context, Experiment, ExperimentError, Record, Scale, all, named, page};
 use solocore_model::files;
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,27 +53,12 @@ fn list(format: Format) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The experiments that the arguments name; a paper's name stands for all of its figures.
+/// The experiments that the arguments name.
 fn chosen(args: &ReproduceArgs) -> Result<Vec<Experiment>, Failure> {
     if args.all {
         return Ok(all());
     }
-    let mut out: Vec<Experiment> = Vec::new();
-    for name in &args.figures {
-        let name = name.to_lowercase();
-        let family = format!("{name}-");
-        let mut found: Vec<Experiment> = match find(&name) {
-            Some(experiment) => vec![experiment],
-            None => all().into_iter().filter(|e| e.id.starts_with(&family)).collect(),
-        };
-        if found.is_empty() {
-            return Err(Failure::Input(format!(
-                "no experiment is called `{name}`; `solocore reproduce --list` names them all"
-            )));
-        }
-        found.retain(|e| out.iter().all(|o| o.id != e.id));
-        out.extend(found);
-    }
+    let out = named(&args.figures)?;
     if out.is_empty() {
         return Err(Failure::Input(
             "name an experiment, or give --all; `solocore reproduce --list` names them".to_owned(),

@@ -1,7 +1,7 @@
 //! `solocore sim`.
 
 use crate::args::{Format, Profiling, SimArgs};
-use crate::commands::{carried, plan, sched_trace};
+use crate::commands::{plan, sched_trace};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
@@ -9,18 +9,19 @@ use crate::table;
 use solocore_model::results::{CoreResult, Mode, TaskResult};
 use solocore_model::sched_trace::SchedTrace;
 use solocore_model::{Plan, SimResult, Time, files};
+use solocore_profile::carried;
 use solocore_sim::scenario::{self, Scenario, ScenarioResult, SchedulerEntry};
 use solocore_sim::{Options, simulate_traced};
 use std::path::Path;
 use std::process::ExitCode;
+use tempfile::TempDir;
 
 /// Simulates and prints; exit code 1 if an analysed task missed a deadline.
 pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     if let Some(scenario) = scenario_of(&args.input)? {
         return run_scenario(args, scenario);
     }
-    let mut plan = plan_of(&args.input, &args.profiling)?;
-    let _carried = carried::unpack(&args.input, &mut plan)?;
+    let (plan, _carried) = plan_of(&args.input, &args.profiling)?;
     let mode = match (args.solo, args.unmanaged) {
         (true, _) => Mode::Solo,
         (_, true) => Mode::Unmanaged,
@@ -229,26 +230,12 @@ pub fn options(
     })
 }
 
-/// Reads a plan, or plans a system.
-fn plan_of(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
+/// Reads a plan and what it carries, or plans a system.
+fn plan_of(path: &Path, profiling: &Profiling) -> Result<(Plan, Option<TempDir>), Failure> {
     if path.extension().is_some_and(|e| e == "toml") {
-        return plan::make(path, profiling);
+        return Ok((plan::make(path, profiling)?, None));
     }
-    let plan: Plan = files::read_json(path)?;
-    if plan.format != solocore_model::plan::FORMAT {
-        let found = &plan.format;
-        return Err(Failure::Input(format!(
-            "{}: its format is `{found}`, not a plan of this version; plan again",
-            path.display()
-        )));
-    }
-    plan.check().map_err(|what| {
-        Failure::Input(format!(
-            "{}: {what}; make the plan again with `solocore plan`",
-            path.display()
-        ))
-    })?;
-    Ok(plan)
+    Ok(carried::load(path)?)
 }
 
 /// Runs one simulation with progress.

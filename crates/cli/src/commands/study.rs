@@ -10,7 +10,7 @@ use solocore_planner::levels::optimiser::Scheme;
 use solocore_study::journal::{self, Journal, Manifest, Points};
 use solocore_study::output::{self, Summary};
 use solocore_study::parameters::DEFAULT_PARAMETERS;
-use solocore_study::{Parameters, Scenario, Study, StudyError, sensitivity};
+use solocore_study::{Parameters, Scenario, Study, StudyError, asked, sensitivity};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -314,39 +314,22 @@ fn parameter_text(args: &StudyArgs) -> Result<String, Failure> {
     }
 }
 
-/// The scenarios asked for, each once, in the order of Table 3; `None` if none were.
+/// The scenarios asked for; `None` if none were.
 fn scenarios(args: &StudyArgs) -> Result<Option<Vec<Scenario>>, Failure> {
     if args.all {
         return Ok(Some(Scenario::all().collect()));
     }
-    let mut out = Vec::new();
-    for name in &args.scenario {
-        out.extend(Scenario::parse(name)?);
-    }
-    out.sort_unstable();
-    out.dedup();
-    Ok((!out.is_empty()).then_some(out))
+    let found = asked::scenarios(&args.scenario)?;
+    Ok((!found.is_empty()).then_some(found))
 }
 
-/// The schemes asked for, each once, in the order given.
+/// The schemes asked for.
 fn schemes(args: &StudyArgs) -> Result<Option<Vec<Scheme>>, Failure> {
-    let Some(list) = &args.schemes else { return Ok(None) };
-    let mut out: Vec<Scheme> = Vec::new();
-    for name in list.split(',') {
-        if name.trim().eq_ignore_ascii_case("all") {
-            out.extend(Scheme::all());
-        } else {
-            out.push(Scheme::parse(name).map_err(StudyError::from)?);
-        }
-    }
-    let mut seen = Vec::new();
-    out.retain(|s| {
-        !seen.contains(s) && {
-            seen.push(*s);
-            true
-        }
-    });
-    Ok(Some(out))
+    Ok(args.schemes.as_deref().map(asked::schemes).transpose()?)
+}
+
+fn utilizations(text: &str) -> Result<Vec<u32>, Failure> {
+    asked::utilizations(text).map_err(|e| Failure::from(e).of("--utilization"))
 }
 
 fn shard(args: &StudyArgs) -> Result<Option<[u32; 2]>, Failure> {
@@ -360,40 +343,6 @@ fn shard(args: &StudyArgs) -> Result<Option<[u32; 2]>, Failure> {
             "--shard `{text}` is no part of a study; give k/n with k from 1 to n, like 1/4"
         ))),
     }
-}
-
-/// `FROM:TO:STEP` or one utilization, in thousandths.
-fn utilizations(text: &str) -> Result<Vec<u32>, Failure> {
-    let wrong = || {
-        Failure::Input(format!(
-            "--utilization `{text}` is no range; give FROM:TO:STEP like 0.2:8:0.2, each above 0 \
-                and at most 64, in whole thousandths"
-        ))
-    };
-    let parts: Vec<u32> = text.split(':').map(milli).collect::<Option<_>>().ok_or_else(wrong)?;
-    match parts[..] {
-        [one] => Ok(vec![one]),
-        [from, to, step] if from <= to => {
-            Ok((from..=to).step_by(usize::try_from(step).map_err(|_| wrong())?).collect())
-        }
-        _ => Err(wrong()),
-    }
-}
-
-/// A decimal number in thousandths, exactly; above 0 and at most 64.
-fn milli(text: &str) -> Option<u32> {
-    let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
-    let digits = part.trim_end_matches('0');
-    if digits.len() > 3
-        || !part.bytes().all(|b| b.is_ascii_digit())
-        || !whole.bytes().all(|b| b.is_ascii_digit())
-    {
-        return None;
-    }
-    let whole: u32 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let part: u32 = format!("{digits:0<3}").parse().ok()?;
-    let all = whole.checked_mul(1000)?.checked_add(part)?;
-    (1..=64_000).contains(&all).then_some(all)
 }
 
 /// A bar with the time left on a terminal, else a line for every tenth.
@@ -433,34 +382,6 @@ impl From<StudyError> for Failure {
             StudyError::Files(inner) => inner.into(),
             StudyError::Interrupted => Self::Interrupted,
             other => Self::Input(other.to_string()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn utilizations_are_exact() {
-        assert_eq!(utilizations("0.2:8:0.2").unwrap().len(), 40);
-        assert_eq!(utilizations("0.1:0.3:0.1").unwrap(), [100, 200, 300]);
-        assert_eq!(utilizations("2.6").unwrap(), [2600]);
-        for bad in [
-            "",
-            "0:1:0.1",
-            "1:0.5:0.1",
-            "1:2:0",
-            "1:2",
-            "x",
-            "-1:2:1",
-            "0.0001",
-            "1:65:1",
-            "1e1",
-            "nan",
-            "1:2:0.1:4",
-        ] {
-            assert!(utilizations(bad).is_err(), "{bad}");
         }
     }
 }

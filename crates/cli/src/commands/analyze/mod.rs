@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use verdict::{Analyst, Style};
+use verdict::{Lines, Style};
 
 /// A batch ends with the line that reaches this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
@@ -71,7 +71,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
     let style = Style { explain: args.explain, text: args.format == Format::Text };
     for _ in 0..threads {
         let (take, test, repeat) = (Arc::clone(&take), args.test, args.repeat);
-        std::thread::spawn(move || work(&take, Analyst::new(test), style, repeat));
+        std::thread::spawn(move || work(&take, Lines::new(test), style, repeat));
     }
     let total = print_all(&queued, &args.corpus)?;
     if let Some(repeat) = args.repeat {
@@ -177,7 +177,7 @@ fn line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Option<bool>
 }
 
 /// Answers batches until there are no more.
-fn work(take: &Mutex<Receiver<Work>>, mut analyst: Analyst, style: Style, repeat: Option<u64>) {
+fn work(take: &Mutex<Receiver<Work>>, mut analyst: Lines, style: Style, repeat: Option<u64>) {
     loop {
         // A thread that panicked has ended the process: the lock is never poisoned.
         let next = take.lock().map(|queue| queue.recv());
@@ -186,7 +186,7 @@ fn work(take: &Mutex<Receiver<Work>>, mut analyst: Analyst, style: Style, repeat
     }
 }
 
-fn answer_batch(batch: &Batch, analyst: &mut Analyst, style: Style, repeat: Option<u64>) -> Done {
+fn answer_batch(batch: &Batch, analyst: &mut Lines, style: Style, repeat: Option<u64>) -> Done {
     let mut done = Done { out: Vec::new(), refused: 0, sets: 0, spent: Duration::ZERO };
     let (mut begin, mut sets) = (0, Vec::new());
     for line in &batch.lines {
@@ -216,7 +216,7 @@ fn answer_batch(batch: &Batch, analyst: &mut Analyst, style: Style, repeat: Opti
 }
 
 /// How long it takes to test all sets so often; less if interrupted, but then nobody is told.
-fn time(analyst: &mut Analyst, sets: &[TaskSet], repeat: u64) -> Duration {
+fn time(analyst: &mut Lines, sets: &[TaskSet], repeat: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..repeat {
         for set in sets {

@@ -1,21 +1,12 @@
 //! One line in, one line out: parsing, the test, the answer as JSON or text.
 
-use crate::args::AnalyzeTest;
 use serde::Serialize;
-use solocore_analysis::multiprocessor::{
-    bar, bcl, bcl_iterative, ffdbf, gedf, gfb, response, tardiness,
-};
-use solocore_analysis::uniprocessor::{self, edf, plain};
+use solocore_analysis::named::{Analyst, Test};
 use solocore_analysis::{Derivation, TaskSet, TaskSetError};
 use std::io::Write;
 
-/// Runs one test on one set after the other, with the memory it needs for it.
-pub struct Analyst {
-    test: AnalyzeTest,
-    scratch: plain::Scratch,
-    /// Bounds of the last set, one per task.
-    bounds: Vec<Option<u64>>,
-}
+/// A test, answering line after line.
+pub struct Lines(Analyst);
 
 /// An answer. The names are those of the interface.
 #[derive(Serialize)]
@@ -36,80 +27,23 @@ struct Refusal<'a> {
     line: u64,
 }
 
-impl Analyst {
-    pub fn new(test: AnalyzeTest) -> Self {
-        Self { test, scratch: plain::Scratch::default(), bounds: Vec::new() }
+impl Lines {
+    pub fn new(test: Test) -> Self {
+        Self(Analyst::new(test))
     }
 
-    /// The verdict; the bounds are in `bounds` until the next call.
+    /// The verdict alone.
     pub fn decide(&mut self, set: &TaskSet) -> Result<bool, TaskSetError> {
-        self.bounds.clear();
-        self.bounds.resize(set.tasks.len(), None);
-        match self.test {
-            AnalyzeTest::FpRta => {
-                uniprocessor::check(set)?;
-                plain::response_times_into(&set.tasks, &mut self.scratch, &mut self.bounds);
-                Ok(plain::deadlines_met(&set.tasks, &self.bounds))
-            }
-            AnalyzeTest::Edf => edf::schedulable(set),
-            AnalyzeTest::GedfGfb => gfb::schedulable(set),
-            AnalyzeTest::GedfBcl => bcl::schedulable(set),
-            AnalyzeTest::GedfBclIterative => bcl_iterative::schedulable(set),
-            AnalyzeTest::GedfBar => bar::schedulable(set),
-            AnalyzeTest::GedfFfdbf => ffdbf::schedulable(set),
-            AnalyzeTest::GedfRta => {
-                let responses = response::responses(set)?;
-                Ok(self.keep(responses))
-            }
-            AnalyzeTest::Gedf => {
-                let answer = gedf::answer(set)?;
-                self.keep(answer.responses);
-                Ok(answer.by.is_some())
-            }
-            AnalyzeTest::Tardiness => {
-                let bounds = tardiness::bounds(set, tardiness::PriorityPoint::Deadline)?;
-                let none_late =
-                    bounds.as_ref().is_some_and(|b| b.tardiness.iter().all(|t| *t == 0));
-                self.keep(bounds.map(|b| b.tardiness));
-                Ok(none_late)
-            }
-        }
-    }
-
-    /// Keeps the bounds, if there are any.
-    fn keep(&mut self, bounds: Option<Vec<u64>>) -> bool {
-        let known = bounds.is_some();
-        if let Some(bounds) = bounds {
-            self.bounds.clear();
-            self.bounds.extend(bounds.into_iter().map(Some));
-        }
-        known
-    }
-
-    fn explain(&self, set: &TaskSet) -> Result<Derivation, TaskSetError> {
-        match self.test {
-            AnalyzeTest::FpRta => plain::schedulable_explained(set),
-            AnalyzeTest::Edf => edf::schedulable_explained(set),
-            AnalyzeTest::GedfGfb => gfb::schedulable_explained(set),
-            AnalyzeTest::GedfBcl => bcl::schedulable_explained(set),
-            AnalyzeTest::GedfBclIterative => bcl_iterative::schedulable_explained(set),
-            AnalyzeTest::GedfBar => bar::schedulable_explained(set),
-            AnalyzeTest::GedfFfdbf => ffdbf::schedulable_explained(set),
-            AnalyzeTest::GedfRta => response::schedulable_explained(set),
-            AnalyzeTest::Gedf => gedf::schedulable_explained(set),
-            AnalyzeTest::Tardiness => {
-                tardiness::bounds_explained(set, tardiness::PriorityPoint::Deadline)
-            }
-        }
+        self.0.decide(set)
     }
 
     /// Answers a line that is not blank. Appends one line of JSON, or some of text, to `out`; false
     /// if the line is refused.
     pub fn answer(&mut self, line: &[u8], number: u64, style: Style, out: &mut Vec<u8>) -> bool {
         let answered = parse(line).and_then(|set| {
-            let schedulable = self.decide(&set).map_err(|e| e.to_string())?;
+            let schedulable = self.0.decide(&set).map_err(|e| e.to_string())?;
             let derivation = if style.explain {
-                Some(self.explain(&set).map_err(|e| e.to_string())?)
+                Some(self.0.explain(&set).map_err(|e| e.to_string())?)
             } else {
                 None
             };
@@ -130,8 +64,8 @@ impl Analyst {
         style: Style,
         out: &mut Vec<u8>,
     ) {
-        let late = self.test == AnalyzeTest::Tardiness;
-        let bounds = Some(self.bounds.as_slice());
+        let late = self.0.test() == Test::Tardiness;
+        let bounds = Some(self.0.bounds());
         if !style.text {
             let (response, tardiness) = if late { (None, bounds) } else { (bounds, None) };
             append(&Answer { schedulable, response, tardiness, derivation }, out);
@@ -139,7 +73,7 @@ impl Analyst {
         }
         let verdict = if schedulable { "schedulable" } else { "not shown to be schedulable" };
         let each: Vec<String> =
-            self.bounds.iter().map(|b| b.map_or("-".to_owned(), |b| b.to_string())).collect();
+            self.0.bounds().iter().map(|b| b.map_or("-".to_owned(), |b| b.to_string())).collect();
         let what = if late { "tardiness" } else { "response" };
         // Writing to memory cannot fail.
         let _ = writeln!(out, "line {number}: {verdict}; {what} {}", each.join(" "));
@@ -198,9 +132,9 @@ mod tests {
 
     /// The line answered by every test: one line of JSON each, refused or not.
     fn every_test(line: &[u8]) {
-        for test in <AnalyzeTest as clap::ValueEnum>::value_variants() {
+        for test in <Test as clap::ValueEnum>::value_variants() {
             let mut out = Vec::new();
-            let accepted = Analyst::new(*test).answer(line, 7, STYLE, &mut out);
+            let accepted = Lines::new(*test).answer(line, 7, STYLE, &mut out);
             let value: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
             assert_eq!(out.iter().filter(|b| **b == b'\n').count(), 1);
             assert_eq!(value.get("schedulable").is_some(), accepted);
@@ -211,7 +145,7 @@ mod tests {
     #[test]
     fn a_good_line() {
         let mut out = Vec::new();
-        assert!(Analyst::new(AnalyzeTest::FpRta).answer(GOOD.as_bytes(), 1, STYLE, &mut out));
+        assert!(Lines::new(Test::FpRta).answer(GOOD.as_bytes(), 1, STYLE, &mut out));
         assert_eq!(String::from_utf8(out).unwrap(), "{\"schedulable\":true,\"response\":[1,3]}\n");
         every_test(GOOD.as_bytes());
     }

@@ -5,7 +5,6 @@ mod levels;
 mod waterfall;
 
 use crate::args::{Format, Method, PlanArgs, Profiling};
-use crate::commands::carried;
 use crate::commands::profiles::{Profiles, Wanted};
 use crate::commands::promises;
 use crate::fail::Failure;
@@ -15,8 +14,9 @@ use crate::table;
 use solocore_model::plan::advice::WhatIf;
 use solocore_model::profile::Worst;
 use solocore_model::system::{self, Model, SystemText, Task};
-use solocore_model::{Plan, Profile, System, Time, files};
+use solocore_model::{Plan, System, Time, files};
 use solocore_planner::{Demand, Patience};
+use solocore_profile::carried;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -166,28 +166,7 @@ fn demand(system: &System, task: &Task, profiles: &mut Profiles) -> Result<Deman
             unreachable!("the file states them")
         }
         system::Demand::Profile(file) => {
-            let path = system.dir().join(file);
-            let profile: Profile = files::read_json(&path)?;
-            if profile.geometry != system.platform.geometry() {
-                return Err(Failure::Input(format!(
-                    "{} was made for the caches of {}, not those of {}; profile again with \
-                        --platform {}",
-                    path.display(),
-                    profile.platform,
-                    system.platform.name,
-                    system.platform.name
-                )));
-            }
-            let before = profile.children > 0 && profile.origin.processes.is_one();
-            if profile.exec.is_some() || before {
-                return Err(Failure::Input(format!(
-                    "{}: an older solocore made it, and left out the memory use of other processes \
-                        of the program; profile again",
-                    path.display()
-                )));
-            }
-            let path = path.canonicalize().unwrap_or(path);
-            Ok(Demand::Profiled { path, profile: Box::new(profile) })
+            Ok(Demand::of_file(&system.dir().join(file), &system.platform)?)
         }
         system::Demand::Command(command) => {
             let kept = profiles.get(Wanted {

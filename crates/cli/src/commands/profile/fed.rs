@@ -8,7 +8,6 @@
 
 use super::{counted, output, text, trace_of, write};
 use crate::args::ProfileArgs;
-use crate::commands::carried;
 use crate::fail::Failure;
 use serde::Deserialize;
 use solocore_model::plan::PlanTask;
@@ -16,6 +15,7 @@ use solocore_model::profile::{Measured, MeasuredInput, Quantity, Raised, quantit
 use solocore_model::results::{self, SimResult};
 use solocore_model::run::{self, RunResult};
 use solocore_model::{Plan, Profile, files};
+use solocore_profile::carried;
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -8,6 +8,7 @@
 mod bounds;
 mod exact;
 mod hos;
+pub mod outcome;
 pub mod problem;
 mod prove;
 mod search;

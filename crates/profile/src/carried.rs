@@ -5,7 +5,7 @@
 //! names; who reads it unpacks them into a directory that goes away with the command. Plans without
 //! them are read as before. Not covered: programs and their data, which `run --start` needs here.
 
-use crate::fail::Failure;
+use crate::ProfileError;
 use solocore_model::profile::Profile;
 use solocore_model::{ModelError, Plan, files};
 use std::collections::HashMap;
@@ -16,13 +16,46 @@ use tempfile::TempDir;
 /// Of what a plan carries, unpacked: no trace of the profiler is longer.
 const LONGEST: u64 = 1 << 34;
 
+/// Reads and checks a plan, and makes the profiles that it carries files again: they are there as
+/// long as the directory that this returns.
+///
+/// # Errors
+/// When the file cannot be read, is no plan of this version, or carries something damaged.
+pub fn load(path: &Path) -> Result<(Plan, Option<TempDir>), ProfileError> {
+    let mut plan = read(path)?;
+    let dir = unpack(path, &mut plan)?;
+    Ok((plan, dir))
+}
+
+/// Reads and checks a plan.
+fn read(path: &Path) -> Result<Plan, ProfileError> {
+    let plan: Plan = files::read_json(path)?;
+    if plan.format != solocore_model::plan::FORMAT {
+        let found = &plan.format;
+        return Err(ProfileError::Input(format!(
+            "{}: its format is `{found}`, not a plan of this version; plan again",
+            path.display()
+        )));
+    }
+    plan.check().map_err(|what| {
+        ProfileError::Input(format!(
+            "{}: {what}; make the plan again with `solocore plan`",
+            path.display()
+        ))
+    })?;
+    Ok(plan)
+}
+
 /// Writes a plan with its profiles.
-pub fn write(path: &Path, plan: &Plan) -> Result<(), Failure> {
+///
+/// # Errors
+/// When a profile or its trace cannot be read, or the file cannot be written.
+pub fn write(path: &Path, plan: &Plan) -> Result<(), ProfileError> {
     Ok(files::write_json(path, &packed(plan)?)?)
 }
 
 /// The plan with all that it refers to.
-fn packed(plan: &Plan) -> Result<Plan, Failure> {
+fn packed(plan: &Plan) -> Result<Plan, ProfileError> {
     let mut plan = plan.clone();
     let mut known: HashMap<PathBuf, PathBuf> = HashMap::new();
     for task in &mut plan.tasks {
@@ -50,12 +83,15 @@ fn packed(plan: &Plan) -> Result<Plan, Failure> {
 
 /// Makes the profiles that a plan carries files again, and names them in the plan. They are there
 /// as long as what this returns.
-pub fn unpack(path: &Path, plan: &mut Plan) -> Result<Option<TempDir>, Failure> {
+///
+/// # Errors
+/// When a name or its text is damaged, or a file cannot be written.
+pub fn unpack(path: &Path, plan: &mut Plan) -> Result<Option<TempDir>, ProfileError> {
     if plan.carried.is_empty() {
         return Ok(None);
     }
     let wrong = |name: &str, what: &str| {
-        Failure::Input(format!(
+        ProfileError::Input(format!(
             "{}: carried.\"{}\" {what}; make the plan again with `solocore plan -o`",
             path.display(),
             name.escape_debug()
@@ -85,8 +121,8 @@ pub fn unpack(path: &Path, plan: &mut Plan) -> Result<Option<TempDir>, Failure> 
 }
 
 /// Compressed, in letters.
-fn text(bytes: &[u8]) -> Result<String, Failure> {
-    let packed = zstd::encode_all(bytes, 0).map_err(|e| Failure::Machine(e.to_string()))?;
+fn text(bytes: &[u8]) -> Result<String, ProfileError> {
+    let packed = zstd::encode_all(bytes, 0).map_err(|e| ProfileError::Machine(e.to_string()))?;
     Ok(base64::Engine::encode(&base64::prelude::BASE64_STANDARD, packed))
 }
 
