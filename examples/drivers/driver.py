@@ -4,25 +4,25 @@
 
 Each argument is a transfer and how many milliseconds it takes: `driver.py nav/1/device-input=1 nav/1/device-output=1`. Each has a
 thread of its own, which waits for its slots and sleeps in them where a driver would move data. Ends when solocore does.
-Needs client/python/solocore.py (PYTHONPATH) and libsolocore.so.0 (`make client`; SOLOCORE_LIBRARY).
+Needs the package solocore (`pip install ./python`, or PYTHONPATH=python) and libsolocore.so.0 (`make client`; SOLOCORE_LIBRARY).
 """
 
 import sys
 import threading
 import time
 
-import solocore
+from solocore import client
 
 
 def serve(name, seconds):
     try:
-        solocore.attach_slot(name)
+        client.attach_slot(name)
         while True:
-            with solocore.slot() as missed:
+            with client.slot() as missed:
                 time.sleep(seconds)
             if missed:
                 print(f"{name}: {missed} slots missed", file=sys.stderr)
-    except solocore.Error as error:
+    except client.Error as error:
         print(f"{name}: {error}", file=sys.stderr)
 
 

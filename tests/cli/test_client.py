@@ -88,7 +88,7 @@ def daemon(tmp_path):
 def python(library, socket_path, text, timeout=20):
     """Runs a client written in Python, in a process of its own."""
     env = {**os.environ, "SOLOCORE_LIBRARY": str(library / "libsolocore.so.0"), "SOLOCORE_SOCKET": str(socket_path),
-           "PYTHONPATH": str(ROOT / "client/python")}
+           "PYTHONPATH": str(ROOT / "python")}
     return subprocess.Popen([sys.executable, "-c", "import solocore, os, sys, threading, time\n" + text], env=env, text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 

@@ -127,5 +127,5 @@ def test_the_python_binding(tmp_path):
     import sys
     subprocess.run(["make", "-s", "-C", CLIENT, f"OUT={tmp_path}"], check=True)
     done = subprocess.run([sys.executable, "-c", PYTHON], capture_output=True, text=True, timeout=30,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "client/python"), "SOLOCORE_LIBRARY": str(tmp_path / "libsolocore.so.0")})
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "SOLOCORE_LIBRARY": str(tmp_path / "libsolocore.so.0")})
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr

@@ -155,7 +155,7 @@ def test_drivers_wait_for_their_slots(with_partitions, tmp_path):
     solocore.write("driver.py", DRIVER)
     done = solocore("run", "plan.json", *LEAVE, "--command", f"nav/1/device-input={sys.executable} driver.py",
                     "--command", "filter=/bin/true", "--duration", "2 s", "--format", "json", "-o", "run.json", "--trace", "run.pftrace",
-                    SOLOCORE_LIBRARY=str(tmp_path / "client/libsolocore.so.0"), PYTHONPATH=str(ROOT / "client/python"))
+                    SOLOCORE_LIBRARY=str(tmp_path / "client/libsolocore.so.0"), PYTHONPATH=str(ROOT / "python"))
     if done.code == 3:
         pytest.skip(done.err.strip().splitlines()[-1])
     assert done.code == 0, done.err

@@ -28,6 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("profile-plugin", &["model", "cache"]),
     ("profile", &["model", "cache"]),
     ("report", &["model"]),
+    ("python", &["model", "analysis", "planner", "sim", "experiments", "study", "profile"]),
     (
         "cli",
         &[

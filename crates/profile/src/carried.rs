@@ -22,14 +22,15 @@ const LONGEST: u64 = 1 << 34;
 /// # Errors
 /// When the file cannot be read, is no plan of this version, or carries something damaged.
 pub fn load(path: &Path) -> Result<(Plan, Option<TempDir>), ProfileError> {
-    let mut plan = read(path)?;
-    let dir = unpack(path, &mut plan)?;
-    Ok((plan, dir))
+    open(path, &files::read_text(path)?)
 }
 
-/// Reads and checks a plan.
-fn read(path: &Path) -> Result<Plan, ProfileError> {
-    let plan: Plan = files::read_json(path)?;
+/// As [`load`], of the text of a plan; `path` names it in errors.
+///
+/// # Errors
+/// As [`load`], but for the reading.
+pub fn open(path: &Path, text: &str) -> Result<(Plan, Option<TempDir>), ProfileError> {
+    let mut plan: Plan = serde_json::from_str(text).map_err(|e| ModelError::from_json(path, &e))?;
     if plan.format != solocore_model::plan::FORMAT {
         let found = &plan.format;
         return Err(ProfileError::Input(format!(
@@ -43,7 +44,8 @@ fn read(path: &Path) -> Result<Plan, ProfileError> {
             path.display()
         ))
     })?;
-    Ok(plan)
+    let dir = unpack(path, &mut plan)?;
+    Ok((plan, dir))
 }
 
 /// Writes a plan with its profiles.

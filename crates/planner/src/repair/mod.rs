@@ -35,6 +35,15 @@ pub struct Advice {
     pub note: Option<String>,
 }
 
+impl Advice {
+    /// Writes the advice into its plan. The note comes before the last reason, the verdict's.
+    pub fn write_into(self, plan: &mut Plan) {
+        plan.repair = self.repairs;
+        let before_verdict = plan.reasons.len().saturating_sub(1);
+        plan.reasons.splice(before_verdict..before_verdict, self.note);
+    }
+}
+
 /// Looks for changes with which an unschedulable `plan` is schedulable. `text` is what `system` was
 /// read from, and `demands` are those of its tasks. `stop` ends the search early.
 pub fn repair(

@@ -42,10 +42,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Interrupted);
     }
     profiles.mark(&mut plan);
-    plan.repair = advice.repairs;
-    // The last reason is the verdict's.
-    let before_verdict = plan.reasons.len().saturating_sub(1);
-    plan.reasons.splice(before_verdict..before_verdict, advice.note);
+    advice.write_into(&mut plan);
     if !args.what_if.is_empty() {
         plan.what_if = Some(compare(&own, &plan, args)?);
     }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Message queues in shared memory: the Python binding of client/c/solocore_ipc.h.
 
-    import mmap, solocore_ipc as ipc
+    import mmap
+    from solocore import queues as ipc
 
     memory = mmap.mmap(-1, ipc.size(lanes=1, slots=8, message_bytes=256))     # or of a file that both sides map
     ipc.create(memory, lanes=1, slots=8, message_bytes=256, place=ipc.CACHED)
@@ -10,7 +11,7 @@
         receiver.receive()      # b"frame"; None where there is no message
 
 `receive()` takes a message; `peek()` and `done()` lose none when the receiver is killed in between. Nothing ever waits. Needs
-libsolocore.so.0 (`make client`), in the usual places or where SOLOCORE_LIBRARY says; this file needs nothing else.
+libsolocore.so.0 (`make client`), in the usual places or where SOLOCORE_LIBRARY says; no other library.
 Does not cover: what solocore_ipc.h does not; the memory must stay mapped as long as its sides are open.
 """
 

@@ -4,28 +4,30 @@
 While a thread holds the bandwidth lock and runs, the other cores may do for tasks that are not real-time only as many accesses
 to memory as the plan allows. Nobody ever waits for it, and sections nest:
 
-    import solocore
+    from solocore import client
 
-    with solocore.lock():
+    with client.lock():
         filter(image)           # memory-performance critical section
 
-    solocore.attach("video")    # a task of the plan
-    with solocore.job():
+    client.attach("video")    # a task of the plan
+    with client.job():
         decode(frame)
 
-    solocore.attach_slot("nav/1/device-input")  # a transfer of the plan's time table
+    client.attach_slot("nav/1/device-input")  # a transfer of the plan's time table
     while True:
-        with solocore.slot() as missed:         # waits for the beginning of the next slot
+        with client.slot() as missed:         # waits for the beginning of the next slot
             transfer()
 
 Without a running solocore all this does nothing; attach() says why. Everything is about the calling thread. Needs
-libsolocore.so.0 (`make client`), in the usual places or where SOLOCORE_LIBRARY says; this file needs nothing else.
+libsolocore.so.0 (`make client`), in the usual places or where SOLOCORE_LIBRARY says; no other library.
 Does not cover: threads that switch inside a section (asyncio): the lock belongs to the thread.
 """
 
 import contextlib
 import ctypes
 import os
+
+from . import errors
 
 OK, NO_DAEMON, DENIED, FULL, UNKNOWN, REFUSED, SYSTEM, UNMATCHED = range(8)
 
@@ -38,12 +40,14 @@ _library.sc_wait_slot.argtypes = [ctypes.POINTER(ctypes.c_ulonglong)]
 _library.sc_detach.restype = None
 
 
-class Error(OSError):
+class Error(errors.Error, OSError):
     """A call had no effect; `status` is one of the constants above."""
 
     def __init__(self, status):
-        super().__init__(status, _library.sc_strstatus(status).decode())
-        self.status = status
+        OSError.__init__(self, status, _library.sc_strstatus(status).decode())
+        self.status, self.file, self.line, self.key = status, None, None, None
+
+    __str__ = OSError.__str__
 
 
 def _check(status):
@@ -51,7 +55,7 @@ def _check(status):
         raise Error(status)
 
 
-class lock(contextlib.ContextDecorator):  # a verb where it is used: `with solocore.lock():`
+class lock(contextlib.ContextDecorator):  # a verb where it is used: `with client.lock():`
     """Holds the bandwidth lock in a `with` block or a decorated function. `status` says whether that has an effect."""
 
     def __init__(self):

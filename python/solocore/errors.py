@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What solocore raises. Each message says what is wrong, where, and what to do, on one line."""
+
+import re
+
+# The key is the first name in backquotes; many messages quote none.
+_KEY = re.compile(r"`([A-Za-z_][\w.\-]*)`")
+
+
+class Error(Exception):
+    """No result. `file` (path or None), `line` (from 1, or None) and `key` (or None) say where it is wrong."""
+
+    def __init__(self, message, file=None, line=None):
+        super().__init__(message)
+        self.file, self.line = file, line
+        found = _KEY.search(message)
+        self.key = found and found.group(1)
+
+    def __reduce__(self):
+        return type(self), (str(self), self.file, self.line)
+
+
+class InputError(Error, ValueError):
+    """The input is wrong; the same input is wrong on any machine."""
+
+
+class MachineError(Error, RuntimeError):
+    """The machine lacks something: a program, space, a permission."""
