@@ -1,6 +1,6 @@
-# Targets: demo, test, docs, vm-quick, vm-test, build, client, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, docs, vm-quick, vm-test, build, client, python, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: docs preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -20,7 +20,7 @@ test: setup-test lint
 	cargo build --workspace --all-targets --locked --quiet
 	$(MAKE) --no-print-directory unit-test
 	$(MAKE) --no-print-directory -j2 --output-sync=target policy-test pages-test SOLOCORE=target/debug/solocore BUILT=1
-	$(MAKE) --no-print-directory cli-test vm-quick SOLOCORE=target/debug/solocore BUILT=1
+	$(MAKE) --no-print-directory cli-test python-test vm-quick SOLOCORE=target/debug/solocore BUILT=1
 	@echo "all tests passed"
 
 setup-demo:
@@ -36,6 +36,10 @@ build:
 # The library for programs that hold the bandwidth lock, and its pkg-config file; `make -C client/c install PREFIX=...` installs.
 client:
 	@$(MAKE) --no-print-directory -s -C client/c OUT=$(CURDIR)/build/client
+
+# The Python package, as a wheel in build/wheels; `pip install ./python` makes and installs the same.
+python: setup-test
+	build/venv/bin/python -m maturin build --locked -m python/Cargo.toml -o build/wheels
 
 # The library that `solocore exec --colors` preloads, alone; the command carries its own copy.
 preload:
@@ -77,6 +81,10 @@ vision-test: setup-test vision
 cli-test: setup-test build
 	$(if $(BUILT),SOLOCORE_STUDY_PROBLEMS=target/debug/examples/problems) $(PYTESTS) tests/cli tests/study
 
+# The Python package, with the extension that the build of the command has made beside it.
+python-test: setup-test build
+	$(PYTESTS) tests/python
+
 # Regulation in guests with Debian's kernels: one with sched_ext, one without. Needs the archive the first time.
 VM_PERIODS ?= 2000
 vm-test: setup-test build
@@ -117,6 +125,7 @@ bench: setup-test build vision
 	cargo run --release --locked --quiet -p solocore-sim --example fluid_speed
 	cargo bench --locked --quiet -p solocore-analysis
 	python3 bench/lock.py
+	build/venv/bin/python bench/python.py
 	python3 bench/machine.py
 	$(SOLOCORE) bench ipc --rounds 20
 	$(SOLOCORE) bench lockdown || test $$? = 3
@@ -128,6 +137,8 @@ nightly: test bench
 	PROPTEST_CASES=20000 BOUNDS_CASES=3000 ATTACKS=10000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
+	build/venv/bin/pip install --quiet --disable-pip-version-check drs==2.0.0
+	SOLOCORE_PYTHON_SETS=100000 SOLOCORE_PYTHON_SWEEP=10000000 SOLOCORE_PYTHON_DRS=1 $(PYTEST) -s tests/python
 	BOARD_BOOTS=1 $(PYTEST) tests/cli/test_board.py tests/cli/test_board_figures.py tests/cli/test_profile_counted.py
 	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test

@@ -204,12 +204,12 @@ def _run(function, work, client, workers, group):
     try:
         if client is None:
             count = _work.threads(workers)
-            # Nobody looks at its page, and a worker that dies is replaced.
-            cluster = distributed.LocalCluster(n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None)
+            # A worker that dies is replaced. The page of the scheduler takes any port that is free.
+            cluster = distributed.LocalCluster(n_workers=count, threads_per_worker=1, processes=True, dashboard_address=":0")
             client = opened = distributed.Client(cluster)
         elif isinstance(client, str):
             try:
-                client = opened = distributed.Client(client, timeout=10)
+                client = opened = distributed.Client(client, timeout=5)
             except (OSError, ValueError) as error:
                 raise MachineError(f"{client}: no scheduler answers: {error}; start one with `dask scheduler`") from None
         else:

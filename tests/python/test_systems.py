@@ -29,14 +29,24 @@ misses = 9000
 INSTANCES = ROOT / "examples/ima-sce"
 
 
-@pytest.mark.parametrize("wcet, code", [("2 ms", 0), ("9990 us", 1)])
-def test_a_plan_is_the_commands(command, wcet, code):
-    command.write("system.toml", SYSTEM.format(wcet=wcet))
-    theirs = command.plan(SYSTEM.format(wcet=wcet), code=code)
+TIGHT = """
+platform = "p4080"
+[[task]]
+name = "camera"
+core = 0
+period = "10 ms"
+wcet = "9 ms"
+misses = 9000
+"""
+
+
+@pytest.mark.parametrize("text, code", [(SYSTEM.format(wcet="2 ms"), 0), (TIGHT, 1)], ids=["meets", "late"])
+def test_a_plan_is_the_commands(command, text, code):
+    theirs = command.plan(text, code=code)
     found = solocore.plan(command.dir / "system.toml")
     assert found.data == theirs and found.schedulable == (code == 0)
     assert pickle.loads(pickle.dumps(found)) == found
-    assert solocore.plan(SYSTEM.format(wcet=wcet)).tasks == found.tasks, "the text will do"
+    assert solocore.plan(text).tasks == found.tasks, "the text will do"
     assert "camera" in found._repr_html_() and "<svg" in found._repr_html_()
     assert found.explain("camera").rule in str(found.explain("camera"))
     if code:
@@ -60,7 +70,7 @@ def test_errors_say_file_line_and_key(tmp_path):
     with pytest.raises(InputError) as caught:
         solocore.plan(path)
     error = pickle.loads(pickle.dumps(caught.value))
-    assert (error.file, error.line, error.key) == (str(path), 13, "mises") and str(error).startswith(f"{path}:13:")
+    assert (error.file, error.line, error.key) == (str(path), 14, "mises") and str(error).startswith(f"{path}:14:")
     with pytest.raises(InputError) as caught:
         solocore.plan(tmp_path / "none.toml")
     assert caught.value.file.endswith("none.toml") and isinstance(caught.value, (ValueError, solocore.Error))
