@@ -228,7 +228,7 @@ def _bars(tasks):
     rows = []
     for at, t in enumerate(shown):
         share = t["wcrt_ns"] / t["deadline_ns"]
-        color = "#1b6ca8" if share <= 1 else "#b3261e"
+        color = "#0072b2" if share <= 1 else "#a83c00"
         name = t["name"].replace("&", "&amp;").replace("<", "&lt;")
         rows.append(f'<text x="0" y="{18 * at + 13}" font-size="11">{name}</text>'
                     f'<rect x="150" y="{18 * at + 3}" width="{min(share, 1.5) * 200:.1f}" height="12" fill="{color}"/>')

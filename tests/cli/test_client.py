@@ -89,7 +89,7 @@ def python(library, socket_path, text, timeout=20):
     """Runs a client written in Python, in a process of its own."""
     env = {**os.environ, "SOLOCORE_LIBRARY": str(library / "libsolocore.so.0"), "SOLOCORE_SOCKET": str(socket_path),
            "PYTHONPATH": str(ROOT / "python")}
-    return subprocess.Popen([sys.executable, "-c", "import solocore, os, sys, threading, time\n" + text], env=env, text=True,
+    return subprocess.Popen([sys.executable, "-c", "import os, sys, threading, time\nfrom solocore import client as solocore\n" + text], env=env, text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
@@ -369,3 +369,24 @@ def test_installed_files_find_each_other(library, tmp_path):
     (tmp_path / "a.c").write_text("#include <solocore.h>\nint main(void) { return sc_max_hold_ns() != 0; }\n")
     subprocess.run(["gcc", "-o", tmp_path / "a", tmp_path / "a.c", *flags, f"-Wl,-rpath,{tmp_path}/usr/lib"], check=True)
     subprocess.run([tmp_path / "a"], check=True)
+
+
+def test_the_old_names_of_the_modules_work_with_a_warning(library):
+    text = """
+import warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import solocore
+    with solocore.lock() as lock: pass
+    import solocore_ipc
+from solocore import client, queues
+assert [w.category for w in seen] == [DeprecationWarning] * 2 and "solocore.client.lock" in str(seen[0].message), seen
+assert solocore_ipc.size(1, 8, 64) == queues.size(1, 8, 64) and lock.status == client.NO_DAEMON
+try: client.attach("video")
+except solocore.Error as error: assert isinstance(error, OSError) and error.status == client.NO_DAEMON and str(error)
+print("ok")
+"""
+    env = {**os.environ, "SOLOCORE_LIBRARY": str(library / "libsolocore.so.0"), "PYTHONPATH": str(ROOT / "python"),
+           "SOLOCORE_SOCKET": "/nonexistent"}
+    done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True)
+    assert done.stdout == "ok\n", done.stderr

@@ -96,7 +96,8 @@ def test_the_library_has_it(tmp_path):
 
 
 PYTHON = """
-import mmap, os, solocore_ipc as ipc
+import mmap, os
+from solocore import queues as ipc
 shape = dict(lanes=2, slots=4, message_bytes=5000)
 memory = mmap.mmap(-1, ipc.size(**shape))
 ipc.create(memory, **shape)

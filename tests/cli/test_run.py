@@ -133,7 +133,8 @@ def test_the_service_manager_hears_of_it(planned):
 
 PARTITIONS = (ROOT / "examples/drivers/system.toml").read_text()
 DRIVER = """
-import os, solocore
+import os
+from solocore import client as solocore
 try: solocore.attach_slot("nav/2/device-input")
 except solocore.Error as e: print(e)
 solocore.attach_slot("nav/1/device-input")

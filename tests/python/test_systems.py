@@ -114,7 +114,7 @@ def test_a_study_is_the_commands(command, tmp_path):
 
 
 def test_a_figure_is_the_commands(command):
-    name = "sce-table2"
+    name = "sce-fig7"
     assert name in [one[0] for one in solocore.experiments()]
     done = command("reproduce", name, "--quick", "--seed", 2, "--format", "json")
     [theirs] = done.json()["experiments"]
