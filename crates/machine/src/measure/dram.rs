@@ -1,8 +1,9 @@
 //! What the controller adds, one access's own worst, and what a burst of writes costs a read.
 //!
 //! Rule for `dram.overhead`: a load from memory, less first level, shared cache, the commands of the
-//! file's timing, and the clocks that the model's controller takes beside the overhead. Where banks are told apart, the larger of what an open row and a row conflict
-//! say; else of a load anywhere, which is taken not to contain a precharge.
+//! file's timing, and the clocks that the model's controller takes beside the overhead. Where banks
+//! are told apart, the larger of what an open row and a row conflict say; else of a load anywhere,
+//! which is taken not to contain a precharge.
 //! Rule for `dram.latency_max`: the longest case of [`longest`], which is the upper end of its median,
 //! and no less than loads anywhere and rows by turns.
 //! Source: the head of platforms/*.toml for what the keys mean.
