@@ -18,8 +18,13 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Ticks of the time stamp counter in a nanosecond.
-pub const TSC_PER_NS: i64 = 2;
+/// The time stamp counter of a processor of this clock, in Hz, after so many nanoseconds. It counts
+/// the core's clock, so that the guest finds the platform's frequency.
+#[must_use]
+pub fn ticks(ns: i64, frequency: u64) -> i64 {
+    let ticks = i128::from(ns) * i128::from(frequency) / 1_000_000_000;
+    i64::try_from(ticks).unwrap_or(i64::MAX)
+}
 
 /// All vCPUs are there and time runs.
 static LIVE: AtomicBool = AtomicBool::new(false);

@@ -13,6 +13,7 @@
 //! core is taken to have waited for that load where it was issued, as `OpKind::LoadWait` of the
 //! simulator does. So a chase of pointers pays every latency, and a walk over an array overlaps
 //! them.
+//! A fence waits for what it orders: LFENCE for loads, MFENCE for stores as well.
 //! Not covered: dependences through arithmetic (an index that was loaded), the order of
 //! speculation, store buffers beside the registers.
 //!
@@ -67,6 +68,8 @@ pub enum What {
         miss: bool,
         /// The core waits for it at some time.
         load: bool,
+        /// A store asked for it.
+        store: bool,
         /// The core waits for it at once.
         block: bool,
         /// Earliest distance to the core's next line from DRAM.
@@ -79,6 +82,11 @@ pub enum What {
     },
     /// A dirty line went to DRAM.
     Write,
+    /// The core waited for its loads, and for its stores as well if `stores`.
+    Fence {
+        /// All accesses.
+        stores: bool,
+    },
     /// The core did nothing until this time.
     Idle {
         /// Absolute.
@@ -132,6 +140,8 @@ pub struct Front {
     pub waited_at_last: i64,
     /// No line from DRAM before this, in estimated time (memory bandwidth allocation).
     not_before: i64,
+    /// Loads and stores missed since the last fence that waits for them.
+    unfenced: [bool; 2],
 }
 
 fn signed(ps: u64) -> i64 {
@@ -153,6 +163,7 @@ impl Front {
             first_record: 0,
             waited_at_last: 0,
             not_before: i64::MIN,
+            unfenced: [false; 2],
         }
     }
 
@@ -226,7 +237,10 @@ impl Front {
         let latency = if miss { self.miss_ps } else { self.shape.llc_ps };
         let block = need == Need::Now || (need == Need::Load && self.shape.window_ps == 0);
         let load = need == Need::Load || need == Need::Now;
-        let record = self.push(computed, line, What::Fill { miss, load, block, gap_ps });
+        let store = need == Need::Store;
+        self.unfenced[0] |= load;
+        self.unfenced[1] |= store;
+        let record = self.push(computed, line, What::Fill { miss, load, store, block, gap_ps });
         let done = self.now(computed) + signed(latency);
         if block {
             self.waited += signed(latency);
@@ -318,6 +332,29 @@ impl Front {
     /// A dirty line leaves for DRAM.
     pub fn write(&mut self, computed: u64, line: u64) {
         self.push(computed, line, What::Write);
+        self.waited_at_last = self.waited;
+    }
+
+    /// Is a line of a load or a store under way, by the estimate?
+    pub fn expects(&self, line: u64) -> bool {
+        self.flights.iter().any(|f| f.line == line && f.need != Need::Prefetch)
+    }
+
+    /// The core waits for its loads, and if `stores` for its stores as well.
+    pub fn fence(&mut self, computed: u64, stores: bool) {
+        if !(self.unfenced[0] || stores && self.unfenced[1]) {
+            return;
+        }
+        self.unfenced = [false, self.unfenced[1] && !stores];
+        self.settle(computed);
+        let waits = |f: &&Flight| f.need == Need::Load || stores && f.need == Need::Store;
+        let last = self.flights.iter().filter(waits).map(|f| f.done).max();
+        self.push(computed, 0, What::Fence { stores });
+        if let Some(last) = last {
+            self.waited = self.waited.max(last - signed(computed));
+            let now = self.now(computed);
+            self.flights.retain(|f| f.done > now);
+        }
         self.waited_at_last = self.waited;
     }
 

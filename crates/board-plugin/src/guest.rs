@@ -25,8 +25,10 @@
 use crate::board::{MODEL, board};
 use crate::config::ModelSwitch;
 use crate::cpuid;
+use crate::operand::Operand;
 use crate::qemu::{ADD, MEM_RW, NO_REGS, NOT_EQUAL, R_REGS, RW_REGS_PC, STORE, qemu};
 use crate::schedule::{END, on_end};
+use crate::special::{Special, special};
 use crate::truth;
 use std::ffi::{c_uint, c_void};
 use std::sync::Mutex;
@@ -46,22 +48,6 @@ static AFTER_CPUID: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 /// Upper half of EAX of the guest's requests.
 const MAGIC: u64 = 0x5343;
 
-/// An instruction that is looked at when it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Special {
-    Cpuid,
-    ReadMsr,
-    WriteMsr,
-    ReadCounter,
-    /// `mov cr3, r`.
-    Space(u8),
-    /// `invlpg` and its kin.
-    Invalidate,
-    /// `out` of 16 or 32 bits to a port in DX.
-    Out,
-    Pause,
-}
-
 /// Where such an instruction is.
 struct Site {
     special: Special,
@@ -80,40 +66,6 @@ impl Site {
     fn next_at(&self, rip: u64) -> u64 {
         const PAGE: u64 = 4096;
         self.next.wrapping_add(rip.wrapping_sub(self.begin) & !(PAGE - 1))
-    }
-}
-
-/// Recognises an instruction by its bytes.
-fn special(bytes: &[u8]) -> Option<Special> {
-    let mut rex = 0;
-    let mut at = 0;
-    let mut repeated = false;
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            // Segments are prefixes without a meaning here: the kernel puts `ds` in front of
-            // `wrmsr`.
-            0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x66 => {}
-            0xf3 => repeated = true,
-            0x40..=0x4f => rex = byte,
-            _ => break,
-        }
-        at += 1;
-    }
-    match *bytes.get(at..)? {
-        [0x90, ..] if repeated => Some(Special::Pause),
-        [0xef, ..] => Some(Special::Out),
-        [0x0f, 0xa2, ..] => Some(Special::Cpuid),
-        [0x0f, 0x32, ..] => Some(Special::ReadMsr),
-        [0x0f, 0x30, ..] => Some(Special::WriteMsr),
-        [0x0f, 0x33, ..] => Some(Special::ReadCounter),
-        [0x0f, 0x22, modrm, ..] if modrm >> 3 & 7 == 3 => {
-            Some(Special::Space(modrm & 7 | (rex & 1) << 3))
-        }
-        // A write of CR4 changes global pages.
-        [0x0f, 0x22, modrm, ..] if modrm >> 3 & 7 == 4 => Some(Special::Invalidate),
-        [0x0f, 0x01, modrm, ..] if modrm >> 3 & 7 == 7 && modrm < 0xc0 => Some(Special::Invalidate),
-        [0x0f, 0x38, 0x82, ..] => Some(Special::Invalidate),
-        _ => None,
     }
 }
 
@@ -184,7 +136,7 @@ pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
             if special == Special::Pause {
                 // SAFETY: as above.
                 unsafe { (q.inline)(block, ADD, b.time(), PAUSE_PS) };
-            } else {
+            } else if model || !matches!(special, Special::Flush(_) | Special::Fence { .. }) {
                 // SAFETY: as above.
                 let next = unsafe { (q.instruction_vaddr)(instruction) } + size as u64;
                 behind_cpuid = special == Special::Cpuid;
@@ -295,6 +247,15 @@ extern "C" fn on_special(vcpu: c_uint, site: *mut c_void) {
             power_off(at);
             false
         }
+        Special::Flush(operand) => {
+            flush(at, operand, site);
+            false
+        }
+        Special::Fence { stores } => {
+            let (vcpus, machine) = board().vcpus_and_machine();
+            vcpus[at].fence(machine, stores, site.kernel);
+            false
+        }
         Special::Pause => false,
     };
     if answered {
@@ -307,6 +268,20 @@ extern "C" fn on_special(vcpu: c_uint, site: *mut c_void) {
         // SAFETY: this callback was registered to write the program counter; nothing here waits to
         // be dropped.
         unsafe { (qemu().set_pc)(site.next_at(v.regs.rip())) }
+    }
+}
+
+/// A line leaves all caches.
+fn flush(at: usize, operand: Operand, site: &Site) {
+    let (vcpus, machine) = board().vcpus_and_machine();
+    let v = &vcpus[at];
+    let next = site.next_at(v.regs.rip());
+    let vaddr = operand.address(next, |register| v.regs.get(register));
+    // A line that is mapped nowhere raises a fault, if at all, and changes nothing.
+    let Some(physical) = physical(vaddr) else { return };
+    vcpus[at].flush(machine, vaddr, physical, site.kernel);
+    for vcpu in vcpus.iter_mut() {
+        vcpu.forget_line(vaddr);
     }
 }
 
@@ -413,26 +388,6 @@ fn switch_model(at: usize, on: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn instructions_are_recognised() {
-        let cases: [(&[u8], Option<Special>); 11] = [
-            (&[0x66, 0xef], Some(Special::Out)),
-            (&[0x0f, 0xa2], Some(Special::Cpuid)),
-            (&[0x3e, 0x0f, 0x30], Some(Special::WriteMsr)),
-            (&[0x0f, 0x32], Some(Special::ReadMsr)),
-            (&[0x0f, 0x33], Some(Special::ReadCounter)),
-            (&[0xf3, 0x90], Some(Special::Pause)),
-            (&[0x90], None),
-            (&[0x0f, 0x22, 0xd8], Some(Special::Space(0))),
-            (&[0x41, 0x0f, 0x22, 0xdc], Some(Special::Space(12))),
-            (&[0x0f, 0x01, 0x38], Some(Special::Invalidate)),
-            (&[0x0f, 0x01, 0xf8], None),
-        ];
-        for (bytes, expect) in cases {
-            assert_eq!(special(bytes), expect, "{bytes:x?}");
-        }
-    }
 
     #[test]
     fn a_block_is_used_at_other_addresses() {

@@ -22,11 +22,13 @@ mod cpuid;
 mod front;
 mod guest;
 mod machine;
+mod operand;
 mod pmu;
 mod prefetch;
 mod qemu;
 mod replay;
 mod schedule;
+mod special;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -144,7 +146,7 @@ extern "C" fn on_vcpu(index: c_uint, _: *mut c_void) {
         // Time stands still until all vCPUs are there: an odd time that no other clock shows.
         const ODD_NS: i64 = 7_919;
         NOW_PS.store(ODD_NS.cast_unsigned() * 1000, Relaxed);
-        let test = || (ODD_NS, ODD_NS * board::TSC_PER_NS);
+        let test = || (ODD_NS, board::ticks(ODD_NS, b.common.frequency));
         if let Err(why) = Clocks::find().and_then(|c| c.replace(by, test)) {
             refuse(&why);
         }

@@ -11,6 +11,7 @@
 //! Not covered: coherence (a line that another core wrote is found in the shared cache or in DRAM,
 //! and may stay in both private caches), ports and banks, uncached memory other than devices.
 
+mod flush;
 use crate::config::PrefetcherKind;
 use crate::front::{Front, Need, Shape};
 use crate::prefetch::Prefetcher;

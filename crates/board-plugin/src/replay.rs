@@ -33,6 +33,7 @@ struct Flight {
     done: Option<u64>,
     computed: u64,
     load: bool,
+    store: bool,
 }
 
 /// A core of the replay.
@@ -221,13 +222,15 @@ impl Replay {
                     true
                 }
                 What::Write => self.write(core, now, record.line),
+                What::Fence { stores } => self.fence(core, now, stores),
                 What::Join { block } => self.join(core, now, record.line, record.computed, block),
-                What::Fill { miss, load, block, gap_ps } => {
+                What::Fill { miss, load, store, block, gap_ps } => {
                     let fill = Fill {
                         line: record.line,
                         computed: record.computed,
                         miss,
                         load,
+                        store,
                         block,
                         gap_ps,
                     };
@@ -256,6 +259,17 @@ impl Replay {
         let at = now + self.shape.llc_ps + self.shape.overhead_ps;
         self.controller.send(at, line, true, u16::try_from(core).unwrap_or(0), 0);
         true
+    }
+
+    fn fence(&mut self, core: usize, now: u64, stores: bool) -> bool {
+        let back = &mut self.cores[core];
+        let mut until = now;
+        for flight in back.flights.iter().filter(|f| f.load || stores && f.store) {
+            // An answer of the DRAM has the core try again.
+            until = until.max(flight.done.unwrap_or(NEVER));
+        }
+        back.next = until;
+        until <= now
     }
 
     fn join(&mut self, core: usize, now: u64, line: u64, computed: u64, block: bool) -> bool {
@@ -309,6 +323,7 @@ impl Replay {
                     done,
                     computed: fill.computed,
                     load,
+                    store: fill.store,
                 });
                 if fill.block {
                     back.blocked = Some((tag, now));
@@ -393,6 +408,7 @@ struct Fill {
     computed: u64,
     miss: bool,
     load: bool,
+    store: bool,
     block: bool,
     gap_ps: u64,
 }

@@ -427,9 +427,9 @@ fn shown(ns: u64) -> u64 {
     }
 }
 
-/// `cpus_get_elapsed_ticks`: the TSC, at [`board::TSC_PER_NS`] a nanosecond.
+/// `cpus_get_elapsed_ticks`: the TSC.
 pub extern "C" fn elapsed_ticks() -> i64 {
-    virtual_clock() * board::TSC_PER_NS
+    board::ticks(virtual_clock(), board().common.frequency)
 }
 
 /// The condition of a block's end.

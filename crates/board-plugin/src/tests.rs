@@ -281,3 +281,47 @@ fn a_shared_cache_with_few_registers_makes_cores_wait() {
     let few = done(&p);
     assert!(few < many / 2, "{few} {many}");
 }
+
+/// A line that was put out comes from DRAM again, and goes there first if it was written.
+#[test]
+fn flushed_lines_leave_all_caches() {
+    let p = platform();
+    let mut machine = Machine::new(&p, 2, 1, PrefetcherKind::Off, false).unwrap();
+    let count = |m: &Machine, event: Event| m.cores[0].counts[event as usize];
+    let touch = |m: &mut Machine, at: u64, access: Access| m.access(0, at, 7, 448, access, || 0);
+    touch(&mut machine, 0, Access::Load);
+    touch(&mut machine, 1_000, Access::Load);
+    assert_eq!(count(&machine, Event::LlcMisses), 1);
+    machine.flush(1, 1_000_000, 7);
+    touch(&mut machine, 2_000_000, Access::Store);
+    assert_eq!(count(&machine, Event::LlcMisses), 2, "another core's flush counts as well");
+    assert_eq!(count(&machine, Event::LlcWritebacks), 0);
+    // The store's line is under way: the flush waits for it.
+    assert!(machine.flush(0, 2_001_000, 7) > 0);
+    assert_eq!(machine.flush(0, 3_000_000, 7), 0);
+    assert_eq!(count(&machine, Event::LlcWritebacks), 1, "once");
+}
+
+/// A fence waits for what is under way, in the estimate and in the replay: for loads always, for
+/// stores if it is asked for.
+#[test]
+fn fences_wait() {
+    let mut p = platform();
+    p.pipeline.window = Cycles(100_000);
+    for (access, stores, waits) in
+        [(Access::Load, false, true), (Access::Store, false, false), (Access::Store, true, true)]
+    {
+        let mut machine = Machine::new(&p, 1, 1, PrefetcherKind::Off, false).unwrap();
+        assert_eq!(machine.access(0, 0, 7, 448, access, || 0), 0, "nothing waits for it yet");
+        let waited = machine.fence(0, 1_000, stores);
+        assert_eq!(waited > 40_000, waits, "{access:?} {stores}: {waited}");
+        assert_eq!(machine.fence(0, 2_000, stores), 0, "only once");
+        machine.replay(5_000_000);
+        let change = machine.replay(10_000_000)[0];
+        // Shared cache, overhead, a closed row (t_rcd, t_cl, t_burst) and two clocks of the
+        // controller, less the time since; the way to the next edge is at most a clock more.
+        let least = 36_000 + 6_458 + 2 * 13_125 + 7_500 + 2 * 1_875 - 1_000;
+        let truth = if waits { least..least + 1_875 } else { 0..1 };
+        assert!(truth.contains(&(waited + change)), "{access:?}: {waited} + {change}");
+    }
+}

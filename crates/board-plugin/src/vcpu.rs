@@ -354,6 +354,37 @@ impl Vcpu {
         self.reference(machine, line, 0, Access::Fetch, || 0, kernel);
     }
 
+    /// Puts a line out of all caches; `physical` is where it lies.
+    pub fn flush(&mut self, machine: &mut Machine, vaddr: u64, physical: u64, kernel: bool) {
+        self.walk(machine, vaddr, kernel);
+        let computed = self.computed(machine);
+        machine.happened.clear();
+        let waited = machine.flush(self.index, computed, physical >> self.line_shift);
+        self.lengthen(waited, kernel);
+        if self.pmu.count(&machine.happened, kernel) {
+            self.interrupt();
+        }
+    }
+
+    /// A line is in no cache any more. Lines of all its addresses have this place in the filter, as
+    /// it is a part of the page's offset.
+    pub fn forget_line(&mut self, vaddr: u64) {
+        let vline = vaddr >> self.line_shift;
+        self.filter[(vline & self.filter_mask) as usize & (FILTER - 1)] = NO_LINE;
+    }
+
+    /// Waits for its loads, and if `stores` for its stores as well.
+    pub fn fence(&mut self, machine: &mut Machine, stores: bool, kernel: bool) {
+        let computed = self.computed(machine);
+        let waited = machine.fence(self.index, computed, stores);
+        self.lengthen(waited, kernel);
+    }
+
+    fn lengthen(&mut self, waited: i64, kernel: bool) {
+        self.score().time = self.score().time.wrapping_add_signed(waited);
+        self.stalled_user += if kernel { 0 } else { waited };
+    }
+
     fn walk(&mut self, machine: &mut Machine, vaddr: u64, kernel: bool) {
         let Some(walker) = &mut self.walker else { return };
         let Some(entries) = walker.walk(vaddr, &self.regs) else { return };
@@ -384,8 +415,7 @@ impl Vcpu {
         machine.happened.clear();
         let more = machine.access(self.index, computed, line, vaddr, access, value);
         if more != 0 {
-            self.score().time = self.score().time.wrapping_add_signed(more);
-            self.stalled_user += if kernel { 0 } else { more };
+            self.lengthen(more, kernel);
         }
         if self.pmu.count(&machine.happened, kernel) {
             self.interrupt();

@@ -117,14 +117,15 @@ impl Shared {
         Some(set * self.ways + self.sets.find(set, self.tag(key))?)
     }
 
-    /// Takes a line out without writing it back.
-    pub fn remove(&mut self, key: u64) {
+    /// Takes a line out without writing it back; was it dirty?
+    pub fn remove(&mut self, key: u64) -> bool {
         let (set, tag) = (self.set(key), self.tag(key));
-        let Some(way) = self.sets.find(set, tag) else { return };
-        self.sets.replace(set, way, EMPTY);
+        let Some(way) = self.sets.find(set, tag) else { return false };
+        let dirty = self.sets.replace(set, way, EMPTY) & 1 == 1;
         if self.policy == Replacement::Lru {
             self.sets.forget(set, way);
         }
+        dirty
     }
 
     /// A way becomes the most recent of its set.

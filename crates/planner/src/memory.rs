@@ -79,6 +79,14 @@ pub fn core(p: &Platform) -> Requester {
     }
 }
 
+/// Time that the controller takes a read in and hands its data out, in picoseconds, beside
+/// `dram.overhead` and the memory's commands. `None`: there is no memory at command level.
+#[must_use]
+pub fn way_ps(p: &Platform) -> Option<u64> {
+    let memory = of(p).ok()?;
+    memory.dram.to_ps(memory.controller.way_in + memory.controller.way_out)
+}
+
 /// Longest time of one access beside that many other cores which use memory as they like, refreshes
 /// included, beyond the shared cache, in picoseconds. `None`: there is no bound, or no memory at
 /// command level.

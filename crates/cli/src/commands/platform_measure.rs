@@ -74,10 +74,12 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     })?;
     notes.extend(of_probe(&probe, &platform, others.len()));
     let bound = memory::access_beside(&platform, u32::try_from(others.len()).unwrap_or(u32::MAX));
+    let way = Time::from_ps(memory::way_ps(&platform).unwrap_or(0));
     let plan = Plan {
         platform: &platform,
         keys: &keys,
         effort,
+        way_ns: way.ps() as f64 / 1e3,
         bound_ns: bound.map(|ps| ps as f64 / 1e3),
     };
     let said = |what: &str, share: f64| {
@@ -89,7 +91,7 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let Some(mut found) = found.filter(|_| !stopped()) else { return Err(Failure::Interrupted) };
     let date = measure::file::date(SystemTime::now());
     let derive = |p: &Platform| memory::of(p).ok()?.latency_ps().map(Time::from_ps);
-    let new = measure::file::with(&args.file, &text, &mut found, &date, &derive)?;
+    let new = measure::file::with(&args.file, &text, &mut found, &date, &derive, way)?;
     let target = args.output.as_ref().unwrap_or(&args.file);
     let written = (!args.dry_run).then(|| target.clone());
     if let Some(path) = &written {

@@ -1,13 +1,11 @@
 //! What the controller adds, one access's own worst, and what a burst of writes costs a read.
 //!
-//! Rule for `dram.overhead`: a load from memory, less first level, shared cache and the commands of
-//! the file's timing. Where banks are told apart, the larger of what an open row and a row conflict
-//! say; else of a load anywhere, which is taken not to contain a precharge.
-//! Rule for `dram.latency_max`: an access after reads or writes of another row of its bank, over
-//! lines, numbers of writes, and pauses between them and the access. A case is repeated, and its
-//! time is the upper end of its median: what differs between repetitions of one case is not the
-//! access's own (a refresh, devices, other guests), and refreshes are a term of the bounds. The
-//! longest case is measured anew with more repetitions, so that chance does not choose it.
+//! Rule for `dram.overhead`: a load from memory, less first level, shared cache, the commands of the
+//! file's timing, and the clocks that the model's controller takes beside the overhead. Where banks
+//! are told apart, the larger of what an open row and a row conflict say; else of a load anywhere,
+//! which is taken not to contain a precharge.
+//! Rule for `dram.latency_max`: the longest case of [`longest`], which is the upper end of its median,
+//! and no less than loads anywhere and rows by turns.
 //! Source: the head of platforms/*.toml for what the keys mean.
 //! Does not cover: cases that were not tried. So the file gets no less than what the memory's timing
 //! says for the overhead that was found ([`super::file`]).
@@ -16,6 +14,7 @@ use super::banks::Banks;
 use super::effort::Effort;
 use super::finding::{Finding, Key, Row, Side};
 use super::levels::{Levels, beyond};
+use super::longest::{self, Longest};
 use super::probe::{Access, Case, Probe};
 use super::sampling::{Ended, LeftOut, Sampled, sample};
 use crate::error::MachineError;
@@ -23,8 +22,6 @@ use solocore_buffers::walk::Random;
 use solocore_model::Platform;
 use solocore_model::units::Time;
 
-/// Cases that are measured anew.
-const FINALISTS: usize = 4;
 /// Lines written before a read.
 const BURSTS: [u32; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
 
@@ -59,6 +56,7 @@ pub fn overhead(
     levels: &Levels,
     banks: &Result<Banks, String>,
     platform: &Platform,
+    way_ns: f64,
 ) -> Result<Finding, Ended> {
     let d = &platform.dram;
     let service = |whole: &Sampled| levels.service(whole);
@@ -68,7 +66,7 @@ pub fn overhead(
     check_timing("dram.overhead", idle.median.high, &commands)?;
     let less = |s: &Sampled, parts: &[Time]| {
         let least: f64 = parts.iter().map(|&time| ns(time)).sum();
-        s.map(|time| time - least)
+        s.map(|time| time - least - way_ns)
     };
     let mut rows = vec![
         Row::new("a load anywhere, beyond the first level", &whole),
@@ -122,20 +120,6 @@ pub fn overhead(
     Ok(finding)
 }
 
-/// What is done before an access, and to it.
-fn cases() -> Vec<Case> {
-    let read = Case { offset: 0, writes: 0, gap_ns: 0, access: Access::Read };
-    let mut cases = vec![read, Case { access: Access::Write, ..read }];
-    for writes in [1, 8, 32] {
-        for gap_ns in [0, 30, 100, 300] {
-            for access in [Access::Read, Access::Write] {
-                cases.push(Case { writes, gap_ns, access, ..read });
-            }
-        }
-    }
-    cases
-}
-
 /// Offsets of the other lines: those of the bank, else any.
 fn neighbours<P: Probe + ?Sized>(
     probe: &P,
@@ -170,48 +154,22 @@ pub fn latency_max<P: Probe + ?Sized>(
     // Without flushing, chains alone tell.
     let count = if probe.flushes() { effort.neighbours } else { 0 };
     let offsets = neighbours(probe, banks, count);
-    let all: Vec<Case> = offsets
-        .iter()
-        .flat_map(|&offset| cases().into_iter().map(move |c| Case { offset, ..c }))
-        .collect();
-    let share = effort.share(0.15) / u32::try_from(all.len().max(1)).unwrap_or(u32::MAX);
     let (mut left_out, mut samples, mut worst) = (LeftOut::default(), 0, 0.0_f64);
-    let mut tried = Vec::new();
-    let mut add = |s: &Sampled| {
-        left_out = left_out.and(s.left_out);
-        samples += s.median.samples;
-        worst = worst.max(s.worst);
-    };
-    for case in all {
-        let found = sample(
-            probe,
-            KEY,
-            effort.singles,
-            share.max(std::time::Duration::from_millis(20)),
-            |p| Ok(p.single(case, effort.singles)),
-        )?;
-        add(&found);
-        tried.push((case, found.median.value));
-    }
-    tried.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut best: Option<(Case, Sampled)> = None;
-    for &(case, _) in tried.iter().take(FINALISTS) {
-        let found = sample(probe, KEY, 8 * effort.singles, effort.share(0.02), |p| {
-            Ok(p.single(case, effort.singles))
-        })?;
-        add(&found);
-        if best.as_ref().is_none_or(|(_, b)| found.median.high > b.median.high) {
-            best = Some((case, found));
-        }
-    }
     let mut candidates = Vec::new();
-    if let Some((case, found)) = best {
-        let kind = if case.access == Access::Read { "read" } else { "write" };
-        let before = match case.writes {
-            0 => "a read".to_owned(),
-            n => format!("{n} writes and {} ns", case.gap_ns),
-        };
-        candidates.push((format!("a {kind} after {before}"), found));
+    let mut cases: Vec<(String, Longest)> = Vec::new();
+    if let Some(found) = longest::search(probe, KEY, &offsets, effort)? {
+        cases.push((longest::name(found.case), found));
+    }
+    if let Some(&offset) = offsets.first() {
+        let found = longest::behind_last(probe, KEY, offset, effort)?;
+        let name = longest::name(found.case);
+        cases.push((format!("right behind the last write served: {name}"), found));
+    }
+    for (name, found) in cases {
+        left_out = left_out.and(found.left_out);
+        samples += found.samples;
+        worst = worst.max(found.worst);
+        candidates.push((name, found.best));
     }
     let alone = candidates.len();
     // These push other lines out of the caches, which a single access need not.

@@ -27,7 +27,7 @@ impl Effort {
     /// Where each load is computed by an emulator: a few thousand accesses a number.
     #[must_use]
     pub fn emulated(time: Duration) -> Self {
-        Self { pieces: 15, pairs: 1536, neighbours: 6, singles: 12, time }
+        Self { pieces: 15, pairs: 1536, neighbours: 1, singles: 8, time }
     }
 
     /// A part of the time.

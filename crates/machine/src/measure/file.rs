@@ -46,13 +46,18 @@ fn time(ns: f64) -> Time {
     Time::from_ps(((ns * 10.0 - 1e-6).ceil().max(0.0) as u64) * 100)
 }
 
+/// Whole cycles, rounded up. The clock's rate is known to a thousandth.
+fn whole(cycles: f64) -> f64 {
+    (cycles * 0.999).ceil()
+}
+
 /// The value of a key, as TOML.
 fn value(finding: &Finding) -> Value {
     match finding.key {
         Key::Cpi => Value::from((finding.value * 1000.0).ceil() / 1000.0),
         #[allow(clippy::cast_possible_truncation, reason = "1 to 64")]
         Key::Mshrs => Value::from(finding.value.ceil() as i64),
-        Key::L2 | Key::Llc => Value::from(format!("{:.0} cycles", finding.value.ceil())),
+        Key::L2 | Key::Llc => Value::from(format!("{:.0} cycles", whole(finding.value))),
         _ => Value::from(time(finding.value).to_string()),
     }
 }
@@ -94,7 +99,8 @@ fn comment(finding: &Finding, date: &str) -> String {
     )
 }
 
-/// The text of the file with the findings in it. Fills in `before` and `after` of these.
+/// The text of the file with the findings in it. Fills in `before` and `after` of these. `way`: time
+/// that the controller takes beside the overhead.
 ///
 /// # Errors
 /// The text is no TOML, a key has no place, or the whole is no platform any more.
@@ -104,6 +110,7 @@ pub fn with(
     findings: &mut [Finding],
     date: &str,
     derive: Derive,
+    way: Time,
 ) -> Result<String, MachineError> {
     let shown = path.display();
     let mut file: DocumentMut = text
@@ -127,7 +134,7 @@ pub fn with(
     if let Some(finding) = order.iter().find(|f| f.key == Key::Overhead) {
         draft.dram.overhead = time(finding.value);
     }
-    let paper = draft.row_conflict();
+    let paper = Time::from_ps(draft.row_conflict().ps() + way.ps());
     let derived = derive(&draft).unwrap_or(paper).max(paper);
     let derived = Time::from_ps(derived.ps().next_multiple_of(100));
     let reason =
@@ -152,7 +159,8 @@ pub fn with(
         put(&mut file, "dram.latency_max", least, &text);
     }
     if overhead && place(&mut file, "dram.latency_max_paper").is_some() {
-        let text = "derived: overhead + t_rp + t_rcd + t_cl + t_burst, a row conflict after a read";
+        let text = "derived: overhead + the controller's clocks + t_rp + t_rcd + t_cl + t_burst, a row \
+            conflict after a read";
         put(&mut file, "dram.latency_max_paper", Value::from(paper.to_string()), text);
     }
     checked(path, &file)
@@ -207,6 +215,13 @@ mod tests {
             (4_107_542_400, "2100-03-01"),
         ] {
             assert_eq!(date(UNIX_EPOCH + Duration::from_secs(seconds)), day);
+        }
+    }
+
+    #[test]
+    fn cycles_are_rounded_up_beyond_what_the_clock_leaves_open() {
+        for (cycles, in_file) in [(7.2, 8.0), (8.0, 8.0), (8.004, 8.0), (8.01, 9.0), (0.4, 1.0)] {
+            assert!((whole(cycles) - in_file).abs() < f64::EPSILON, "{cycles}");
         }
     }
 

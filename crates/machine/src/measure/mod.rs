@@ -17,6 +17,7 @@ pub mod file;
 mod finding;
 pub mod hardware;
 mod levels;
+mod longest;
 mod parallel;
 mod probe;
 mod sampling;
@@ -38,6 +39,8 @@ pub struct Plan<'a> {
     pub keys: &'a [Key],
     /// How much of each.
     pub effort: Effort,
+    /// Time in ns that the model charges for the controller's way in and out, beside the overhead.
+    pub way_ns: f64,
     /// What the model allows one access beside all other cores, in ns beyond the shared cache.
     pub bound_ns: Option<f64>,
 }
@@ -99,7 +102,7 @@ fn all<P: Probe + ?Sized>(
             Ok(vec![p.memory(1)])
         })?;
         if wants(Key::Overhead) {
-            found.push(dram::overhead(&idle, levels, &banks, platform)?);
+            found.push(dram::overhead(&idle, levels, &banks, platform, plan.way_ns)?);
         }
         if wants(Key::LatencyMax) {
             said("the longest access alone", 0.5);

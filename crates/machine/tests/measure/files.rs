@@ -12,7 +12,7 @@ const TEXT: &str = include_str!("../../../../platforms/core-i5-2500k.toml");
 fn findings(keys: &[Key]) -> Vec<Finding> {
     let platform = platform();
     let effort = Effort::full(Duration::from_secs(60));
-    let plan = Plan { platform: &platform, keys, effort, bound_ns: None };
+    let plan = Plan { platform: &platform, keys, effort, way_ns: 0.0, bound_ns: None };
     measure(&mut MadeUp::new(Truth::desktop(), 5), &plan, &|_, _| {}).unwrap().unwrap()
 }
 
@@ -22,7 +22,8 @@ fn derive(p: &Platform) -> Option<Time> {
 
 fn written(text: &str, findings: &mut [Finding]) -> Result<String, String> {
     let path = Path::new("machine.toml");
-    file::with(path, text, findings, "2026-11-23", &derive).map_err(|e| e.to_string())
+    file::with(path, text, findings, "2026-11-23", &derive, Time::from_ps(0))
+        .map_err(|e| e.to_string())
 }
 
 #[test]
@@ -35,7 +36,7 @@ fn the_presets_numbers_come_back_and_comments_stay() {
     assert!((0.99..1.09).contains(&ratio(new.dram.overhead, old.dram.overhead)));
     assert!((0.99..1.03).contains(&ratio(new.dram.latency_max, old.dram.latency_max)));
     assert_eq!(new.dram.latency_max_paper, Some(new.row_conflict()));
-    assert_eq!(new.l2.unwrap().latency.0, 9, "7.99 cycles, and a little more");
+    assert!((8..=9).contains(&new.l2.unwrap().latency.0), "7.99 cycles, and noise");
     let changed: Vec<&str> = text
         .lines()
         .zip(TEXT.lines())

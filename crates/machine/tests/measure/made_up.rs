@@ -23,6 +23,8 @@ pub struct Truth {
     pub timing: [f64; 4],
     /// What a read waits for at most behind a write to its bank.
     pub recovery: f64,
+    /// What a posted write takes to be served; 0: it is served at once.
+    pub serve: f64,
     /// Masks of address bits; two addresses share a bank if all parities agree.
     pub banks: Vec<u64>,
     /// Address bits of a row.
@@ -65,6 +67,7 @@ impl Truth {
             overhead: 14.576,
             timing: [13.5, 13.5, 13.5, 6.0],
             recovery: 36.0,
+            serve: 0.0,
             banks: vec![1 << 13 | 1 << 17, 1 << 14 | 1 << 18, 1 << 15 | 1 << 19],
             row: 0b111 << 17,
             open: true,
@@ -88,6 +91,17 @@ impl Truth {
         let [rp, rcd, cl, burst] = self.timing;
         let llc = self.levels.last().map_or(0.0, |l| l.1);
         llc + self.overhead + cl + burst + if conflict { rp + rcd } else { 0.0 }
+    }
+
+    /// What a read waits for so long after so many writes. The writes are served one after another.
+    /// A read ends that when four are left; while there are more, it waits for them.
+    fn behind(&self, writes: f64, gap: f64) -> f64 {
+        if self.serve == 0.0 {
+            return (self.recovery - gap).max(0.0);
+        }
+        let (ends, few) = (writes * self.serve, ((writes - 4.0) * self.serve).max(0.0));
+        let last = if gap >= ends { ends } else { (gap / self.serve).floor() * self.serve };
+        (self.recovery - (gap.max(few) - last.max(few))).max(0.0) + (few - gap).max(0.0)
     }
 
     /// One access's own worst, beyond the shared cache.
@@ -184,7 +198,7 @@ impl Probe for MadeUp {
         let mut ns = self.truth.first + self.truth.load(conflict);
         // The recovery passes while the access waits for its turn.
         if conflict && case.writes > 0 {
-            ns += (self.truth.recovery - f64::from(case.gap_ns)).max(0.0);
+            ns += self.truth.behind(f64::from(case.writes), f64::from(case.gap_ns));
         }
         let _ = case.access == Access::Write;
         let ns = self.slowed(ns);

@@ -21,7 +21,7 @@ pub(crate) fn platform() -> Platform {
 fn found(truth: &Truth, seed: u64, keys: &[Key]) -> Result<Vec<Finding>, MachineError> {
     let platform = platform();
     let effort = Effort::full(Duration::from_secs(60));
-    let plan = Plan { platform: &platform, keys, effort, bound_ns: Some(500.0) };
+    let plan = Plan { platform: &platform, keys, effort, way_ns: 0.0, bound_ns: Some(500.0) };
     let mut probe = MadeUp::new(truth.clone(), seed);
     measure(&mut probe, &plan, &|_, _| {}).map(|found| found.expect("nobody stops it"))
 }
@@ -72,6 +72,35 @@ fn pieces_with_interrupts_are_left_out_and_counted() {
             near(&one(&truth, seed, Key::LatencyMax), truth.latency_max(), 0.01, 0.06);
         }
     }
+}
+
+/// A controller that serves posted writes in a row: a read that comes meanwhile waits for several,
+/// which is more than one access's own. Right behind the last one it is not.
+#[test]
+fn a_read_right_behind_the_last_write_is_told_from_one_that_waits_for_more() {
+    let truth = Truth { serve: 6.0, refreshes: 0.0, ..Truth::desktop() };
+    for seed in SEEDS {
+        let found = one(&truth, seed, Key::LatencyMax);
+        let behind = found.rows.iter().find(|r| r.of.starts_with("right behind the last")).unwrap();
+        let ratio = behind.median / truth.latency_max();
+        assert!((0.94..1.01).contains(&ratio), "{ratio}: {behind:?}");
+        assert!(found.value > 1.5 * truth.latency_max(), "the larger one counts: {found:?}");
+    }
+}
+
+/// The model charges the controller's clocks beside the overhead, so they are no part of it.
+#[test]
+fn the_controllers_clocks_are_no_overhead() {
+    let (truth, platform) = (Truth::desktop(), platform());
+    let effort = Effort::full(Duration::from_secs(60));
+    let keys = &[Key::Overhead];
+    let of = |way_ns| {
+        let plan = Plan { platform: &platform, keys, effort, way_ns, bound_ns: None };
+        let found = measure(&mut MadeUp::new(truth.clone(), 3), &plan, &|_, _| {}).unwrap();
+        found.expect("nobody stops it")[0].value
+    };
+    assert!((of(0.0) - of(3.0) - 3.0).abs() < 1e-9);
+    assert!((of(100.0) - 0.0).abs() < f64::EPSILON, "no overhead is below zero");
 }
 
 #[test]
@@ -239,7 +268,7 @@ fn a_burst_of_writes_shows_in_the_read_behind_it() {
 fn patience_ends_it_anywhere() {
     let platform = platform();
     let effort = Effort::full(Duration::from_secs(60));
-    let plan = Plan { platform: &platform, keys: &Key::ALL, effort, bound_ns: None };
+    let plan = Plan { platform: &platform, keys: &Key::ALL, effort, way_ns: 0.0, bound_ns: None };
     for pieces in [0, 1, 300, 1000, 5000, 20_000] {
         let probe = &mut MadeUp::new(Truth::desktop(), 1);
         probe.patience.set(pieces);

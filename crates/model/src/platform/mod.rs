@@ -187,7 +187,8 @@ pub struct Dram {
     pub t_ras: Time,
     /// Time of one line on the data bus.
     pub t_burst: Time,
-    /// Controller and interconnect time of a request, beyond the DRAM commands.
+    /// Interconnect and controller time of a request, beyond the DRAM commands and the clocks that
+    /// the model's controller takes a request in and out (`latency_max` has them).
     pub overhead: Time,
     /// `L_max`: worst service time of one request that meets no other core's request: row conflict
     /// right after a write, refresh apart.

@@ -91,6 +91,14 @@ pub struct Machine {
     hog_bytes: usize,
     /// Pairs of pages of a chain.
     turns: usize,
+    /// Is time emulated?
+    emulated: bool,
+    /// A round of [`rounds`], in ns.
+    round_ns: f64,
+    /// Bytes of a walk through the first level.
+    first: u64,
+    /// What is taken off accesses between rests, in ns, for each case without its offset.
+    bases: Vec<(Case, f64)>,
     window: Duration,
     /// Ticks of a write to a first-level line, fence included.
     write_ticks: u64,
@@ -162,7 +170,11 @@ impl Machine {
             own: None,
             pattern: None,
             hog_bytes: bytes((2 * llc).min(MOST)) / if setup.emulated { 2 } else { 1 },
-            turns: if flushes { 1 } else { 12 },
+            turns: if flushes && !setup.emulated { 1 } else { 24 },
+            emulated: setup.emulated,
+            round_ns: round_ns(&clock),
+            first: setup.platform.l1d.size.0 / 2,
+            bases: Vec::new(),
             window: Duration::from_micros(if setup.emulated { 300 } else { 2000 }),
             write_ticks: 0,
             setup_cpus: setup.others,
@@ -250,6 +262,29 @@ impl Machine {
     }
 }
 
+/// Does nothing for so many rounds of a few instructions each: the same ones, whoever calls it.
+#[inline(never)]
+fn rounds(count: usize) {
+    for round in 0..count {
+        std::hint::black_box(round);
+    }
+}
+
+/// Waits until an emulated clock is right: some windows of it.
+fn rest() {
+    const PAUSES: usize = 800;
+    (0..PAUSES).for_each(|_| std::hint::spin_loop());
+}
+
+/// What a round takes, in ns.
+fn round_ns(clock: &Clock) -> f64 {
+    const ROUNDS: usize = 20_000;
+    rounds(ROUNDS / 10);
+    let begin = ticks();
+    rounds(ROUNDS);
+    clock.net_ns(ticks() - begin) / ROUNDS as f64
+}
+
 /// What moved between two readings.
 fn cause(before: Counts, after: Counts) -> Option<Cause> {
     if after.steal != before.steal {
@@ -313,9 +348,17 @@ impl Probe for Machine {
         self.lines.follow(&mut at, section);
         at.truncate(1);
         at[0] = self.lines.address(self.order[0]);
-        let inside = self.order.len() <= SMALL;
-        let loads = if inside { loads(self.last_ns) } else { loads(self.last_ns).min(section) };
+        // A small walk first goes round in its own order: what the sections left in the inner level
+        // would make the level too quick, and what reading the counters pushed out too slow. Of a
+        // large walk's section the inner level may still hold the last quarter.
+        let (lead, loads) = if self.order.len() <= SMALL {
+            (self.order.len(), loads(self.last_ns))
+        } else {
+            let loads = loads(self.last_ns).min(section / 2);
+            (loads / 4, loads - loads / 4)
+        };
         let piece = self.piece(|m| {
+            m.lines.follow(&mut at, lead);
             let begin = ticks();
             m.lines.follow(&mut at, loads);
             m.clock.net_ns(ticks() - begin) / loads as f64

@@ -3,10 +3,14 @@
 //! Rule: a line that is to come from memory is put out of the caches, or was by a pass through
 //! another region. What opens a row of its bank, or fills the write queue, comes between. The clock
 //! waits for all accesses before it. Where time is emulated, it is right only over many accesses that
-//! wait for each other: chains of pairs are longer there, and no access is timed alone.
+//! wait for each other, or when nothing has been under way for a while. So chains of pairs are longer
+//! there, and a single access lies between two rests; what the same takes with a line of the first
+//! level in the access's place is taken off.
 
-use super::Machine;
+use super::{Machine, rounds};
+use crate::measure::Probe;
 use crate::measure::probe::{Access, Case, Piece};
+use solocore_buffers::median::Median;
 use solocore_buffers::thread::fence;
 use solocore_buffers::timing::ticks;
 use solocore_buffers::{HUGE, LINE, PAGE};
@@ -17,6 +21,8 @@ const GROUP: usize = 8;
 /// Lines of a page that a pair of pages takes.
 const OF_PAGE: usize = 32;
 const PAGE_LINES: usize = PAGE / LINE;
+/// Accesses to the first level that are taken off.
+const BASE: usize = 3;
 
 impl Machine {
     /// Ticks of a write to a line of the first level, the fence included: the least of many.
@@ -44,6 +50,9 @@ impl Machine {
     /// See [`crate::measure::Probe::single`].
     pub(super) fn time_single(&mut self, case: Case, times: usize) -> Vec<Piece> {
         let pairs: Vec<_> = (0..times).map(|_| self.partners(case.offset)).collect();
+        if self.emulated && self.flushes {
+            return self.time_rested(case, &pairs);
+        }
         let ring = self.ring.clone();
         self.evict_by(ring);
         let mut all = Vec::with_capacity(times);
@@ -56,6 +65,73 @@ impl Machine {
             all.extend(found.into_iter().map(|ns| Piece { ns, cause: watched.cause }));
         }
         all
+    }
+
+    /// Accesses between rests.
+    fn time_rested(&mut self, case: Case, pairs: &[(usize, usize)]) -> Vec<Piece> {
+        let of = |m: &mut Self, pair: &(usize, usize), alone: bool| {
+            let mut ns = 0.0;
+            let piece = m.piece(|m| {
+                // Reading the counters has pushed this program's text out.
+                m.rested(case, pair.0, pair.1, false);
+                ns = m.rested(case, pair.0, pair.1, alone);
+                0.0
+            });
+            Piece { ns, ..piece }
+        };
+        let like = Case { offset: 0, ..case };
+        if !self.bases.iter().any(|b| b.0 == like) {
+            let base = (0..10 * BASE)
+                .map(|n| of(self, &pairs[n % pairs.len()], false))
+                .filter_map(|piece| piece.cause.is_none().then_some(piece.ns))
+                .take(BASE);
+            let Some(base) = Median::of(base.collect()) else { return Vec::new() };
+            // A piece has a first-level hit in it.
+            let hit = Median::of((0..BASE).map(|_| self.level(self.first).ns).collect());
+            self.bases.push((like, base.value - hit.map_or(0.0, |hit| hit.value)));
+        }
+        let base = self.bases.iter().find(|b| b.0 == like).map_or(0.0, |b| b.1);
+        pairs
+            .iter()
+            .map(|pair| of(self, pair, true))
+            .map(|piece| Piece { ns: piece.ns - base, ..piece })
+            .collect()
+    }
+
+    /// One access after its case, between two rests; `memory`: or one to the first level.
+    fn rested(&mut self, case: Case, base: usize, other: usize, memory: bool) -> f64 {
+        let page = other / PAGE_LINES * PAGE_LINES;
+        let burst = |n: usize| page + (other + n) % PAGE_LINES;
+        let writes = case.writes as usize;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
+        let gap = (f64::from(case.gap_ns) / self.round_ns) as usize;
+        let near = self.targets.start;
+        // A controller that was idle may hold a single write back: a load comes before.
+        let first = near + 2;
+        self.lines.flush([base, other, first].into_iter());
+        for n in 0..writes {
+            self.lines.write(burst(n));
+        }
+        self.lines.write(near);
+        fence();
+        super::rest();
+        let line = if memory { base } else { near };
+        let begin = ticks();
+        if writes == 0 {
+            self.lines.read(other);
+        } else {
+            self.lines.read(first);
+            self.lines.flush((0..writes).map(burst));
+        }
+        fence();
+        rounds(gap);
+        match case.access {
+            Access::Read => self.lines.read(line),
+            Access::Write => self.lines.write(line),
+        }
+        fence();
+        super::rest();
+        self.clock.ns(ticks() - begin)
     }
 
     /// One access after its case.
@@ -112,10 +188,13 @@ impl Machine {
                 self.lines.read(chain[0] | 1);
                 self.lines.read(chain[1] | 1);
                 let mut at = [self.lines.address(chain[0])];
+                // An emulated clock follows what accesses take some windows later.
+                let lead = if self.emulated { (chain.len() / 2) & !1 } else { 0 };
                 let piece = self.piece(|m| {
+                    m.lines.follow(&mut at, lead);
                     let begin = ticks();
-                    m.lines.follow(&mut at, chain.len());
-                    m.clock.net_ns(ticks() - begin) / chain.len() as f64
+                    m.lines.follow(&mut at, chain.len() - lead);
+                    m.clock.net_ns(ticks() - begin) / (chain.len() - lead) as f64
                 });
                 all.push(piece);
             }

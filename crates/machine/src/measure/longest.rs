@@ -1,0 +1,213 @@
+//! The longest access: a search over what is done before it.
+//!
+//! Problem: an access is longest right behind a write of another row of its bank that was just
+//! served, and a controller serves writes when it likes: at once, in bursts, or after a while.
+//! Rule: cases are tried over lines, numbers of writes, and pauses between them and the access; then
+//! those beside the longest one. A case is repeated, and its time is its median: what differs
+//! between repetitions of one case is not the access's own (a refresh, devices, other guests), and
+//! refreshes are a term of the bounds. The longest cases are measured anew with more repetitions, so
+//! that chance does not choose.
+//! Right behind the last write that was served an access waits for that one: this is `L_max`. One
+//! that comes while several are still to be served may wait for them as well. They are accesses of
+//! their own, but no counter tells. So both are searched and shown, and the larger one counts.
+//! Source: crates/analysis/src/memory/costs.rs, `L_max`.
+//! Does not cover: cases that were not tried. So the file gets no less than what the memory's timing
+//! says for the overhead that was found ([`super::file`]).
+
+use super::effort::Effort;
+use super::probe::{Access, Case, Probe};
+use super::sampling::{Ended, LeftOut, Sampled, sample};
+use std::time::Duration;
+
+/// Cases that are measured anew.
+const FINALISTS: usize = 4;
+/// Times that the cases beside the longest one are tried.
+const REFINED: usize = 3;
+/// Time of a case.
+const LEAST: Duration = Duration::from_millis(20);
+/// Writes in front of a read that comes when the last of them was served: more than controllers hold
+/// back; and more than those that are faster than the core.
+const BURSTS: [u32; 2] = [12, 32];
+/// The latest such read, in ns: what a write takes to be served, at most, and the recovery. The step
+/// to an earlier one.
+const SERVED: u32 = 10;
+const LATEST: u32 = 100;
+const STEP: usize = 2;
+/// How much more a peak takes than the latest read, and how much less a read once it is passed, in ns.
+const RISE: f64 = 10.0;
+const DROP: f64 = 2.5;
+
+/// What a search found.
+pub struct Longest {
+    /// The longest case.
+    pub case: Case,
+    /// Its time, measured anew.
+    pub best: Sampled,
+    /// The longest access of any case.
+    pub worst: f64,
+    /// Accesses of all cases.
+    pub samples: usize,
+    /// Those that do not count.
+    pub left_out: LeftOut,
+}
+
+const AFTER_READ: Case = Case { offset: 0, writes: 0, gap_ns: 0, access: Access::Read };
+
+/// After a read, and after writes.
+fn cases() -> Vec<Case> {
+    let mut cases = vec![AFTER_READ, Case { access: Access::Write, ..AFTER_READ }];
+    for writes in [1, 8, 16, 32, 64] {
+        for gap_ns in [0, 30, 100, 300] {
+            for access in [Access::Read, Access::Write] {
+                cases.push(Case { writes, gap_ns, access, ..AFTER_READ });
+            }
+        }
+    }
+    cases
+}
+
+/// Cases a little earlier and later, and of several writes with a few less and more.
+fn beside(case: Case) -> Vec<Case> {
+    if case.writes == 0 {
+        return Vec::new();
+    }
+    let gaps = [-24, -16, -12, -8, -4, 4, 8, 12, 16, 24];
+    let gaps = gaps.into_iter().filter_map(|by| case.gap_ns.checked_add_signed(by));
+    let writes = [-3, -2, -1, 1, 2, 3].into_iter().filter_map(|by| {
+        case.writes.checked_add_signed(by).filter(|n| case.writes > 1 && (2..=64).contains(n))
+    });
+    gaps.map(|gap_ns| Case { gap_ns, ..case })
+        .chain(writes.map(|writes| Case { writes, ..case }))
+        .collect()
+}
+
+/// How a report calls it.
+pub fn name(case: Case) -> String {
+    let access = if case.access == Access::Read { "read" } else { "write" };
+    match case.writes {
+        0 => format!("a {access} after a read"),
+        1 => format!("a {access} {} ns after a write", case.gap_ns),
+        n => format!("a {access} {} ns after {n} writes", case.gap_ns),
+    }
+}
+
+/// A read right behind the last write that was served: of reads after a burst of writes, the latest
+/// first, the first peak. Earlier ones wait for writes that are still to be served.
+///
+/// # Errors
+/// See [`Ended`].
+pub fn behind_last<P: Probe + ?Sized>(
+    probe: &mut P,
+    key: &str,
+    offset: u64,
+    effort: &Effort,
+) -> Result<Longest, Ended> {
+    let mut trial = Trial::new(key, effort);
+    let mut highest: Option<(Case, f64)> = None;
+    for writes in BURSTS {
+        let mut latest = None;
+        let mut peak: Option<(Case, f64)> = None;
+        for gap_ns in (0..=LATEST + writes * SERVED).rev().step_by(STEP) {
+            let case = Case { offset, writes, gap_ns, access: Access::Read };
+            let mut ns = trial.time(probe, case, effort.singles, LEAST)?.median.value;
+            let latest = *latest.get_or_insert(ns);
+            if ns > latest + RISE && peak.is_none_or(|p| ns > p.1) {
+                // Refreshes may have met half of a few reads.
+                let again = trial.time(probe, case, 4 * effort.singles, LEAST)?;
+                ns = ns.min(again.median.value);
+            }
+            match peak {
+                Some((_, most)) if ns <= most => {
+                    if most > latest + RISE && ns < most - DROP {
+                        break;
+                    }
+                }
+                _ => peak = Some((case, ns)),
+            }
+        }
+        if let Some(peak) = peak.filter(|p| highest.is_none_or(|h| p.1 > h.1)) {
+            highest = Some(peak);
+        }
+    }
+    let case = highest.map_or(AFTER_READ, |h| h.0);
+    let best = trial.time(probe, case, 8 * effort.singles, effort.share(0.01))?;
+    Ok(trial.done(case, best))
+}
+
+/// Measures cases, and sums up what all of them have.
+struct Trial<'a> {
+    key: &'a str,
+    effort: &'a Effort,
+    left_out: LeftOut,
+    samples: usize,
+    worst: f64,
+}
+
+impl<'a> Trial<'a> {
+    fn new(key: &'a str, effort: &'a Effort) -> Self {
+        Self { key, effort, left_out: LeftOut::default(), samples: 0, worst: 0.0 }
+    }
+
+    fn time<P: Probe + ?Sized>(
+        &mut self,
+        probe: &mut P,
+        case: Case,
+        times: usize,
+        share: Duration,
+    ) -> Result<Sampled, Ended> {
+        let singles = self.effort.singles;
+        let found = sample(probe, self.key, times, share, |p| Ok(p.single(case, singles)))?;
+        self.left_out = self.left_out.and(found.left_out);
+        self.samples += found.median.samples;
+        self.worst = self.worst.max(found.worst);
+        Ok(found)
+    }
+
+    fn done(self, case: Case, best: Sampled) -> Longest {
+        let Self { left_out, samples, worst, .. } = self;
+        Longest { case, best, worst, samples, left_out }
+    }
+}
+
+/// The longest of all cases and those beside it; none: there are no offsets.
+///
+/// # Errors
+/// See [`Ended`].
+pub fn search<P: Probe + ?Sized>(
+    probe: &mut P,
+    key: &str,
+    offsets: &[u64],
+    effort: &Effort,
+) -> Result<Option<Longest>, Ended> {
+    let mut trial = Trial::new(key, effort);
+    let cases = cases();
+    let all = offsets.len() * cases.len();
+    let share = effort.share(0.15) / u32::try_from(all.max(1)).unwrap_or(u32::MAX);
+    let mut tried: Vec<(Case, f64)> = Vec::with_capacity(all);
+    for &offset in offsets {
+        for &case in &cases {
+            let case = Case { offset, ..case };
+            let found = trial.time(probe, case, effort.singles, share.max(LEAST))?;
+            tried.push((case, found.median.value));
+        }
+    }
+    for _ in 0..REFINED {
+        tried.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let Some(&(top, _)) = tried.first() else { return Ok(None) };
+        for case in beside(top) {
+            if !tried.iter().any(|t| t.0 == case) {
+                let found = trial.time(probe, case, effort.singles, LEAST)?;
+                tried.push((case, found.median.value));
+            }
+        }
+    }
+    tried.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut best: Option<(Case, Sampled)> = None;
+    for &(case, _) in tried.iter().take(FINALISTS) {
+        let found = trial.time(probe, case, 8 * effort.singles, effort.share(0.02))?;
+        if best.as_ref().is_none_or(|(_, b)| found.median.high > b.median.high) {
+            best = Some((case, found));
+        }
+    }
+    Ok(best.map(|(case, best)| trial.done(case, best)))
+}
