@@ -14,7 +14,7 @@ pub enum ModelError {
         source: std::io::Error,
     },
     /// The file could not be written; nothing was left behind.
-    #[error("{path}: cannot write: {source}; free some space or choose another place with -o")]
+    #[error("{path}: cannot write: {source}; {}", remedy(source))]
     Write {
         /// The file that was to be written.
         path: PathBuf,
@@ -43,6 +43,19 @@ pub enum ModelError {
         /// What is wrong and what would be right.
         message: String,
     },
+}
+
+/// What to do about a file that cannot be written.
+fn remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind as Kind;
+    match error.kind() {
+        Kind::NotFound => "make its directory, or name another place",
+        Kind::PermissionDenied => "name a place that you may write to, or run it as its owner",
+        Kind::ReadOnlyFilesystem => "its file system is read-only; name another place",
+        Kind::IsADirectory => "it is a directory; name a file",
+        Kind::NotADirectory => "a part of its path is a file; name another place",
+        _ => "free some space, or name another place",
+    }
 }
 
 impl ModelError {

@@ -88,12 +88,10 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Args::grouped(),
-                "solocore",
-                &mut std::io::stdout(),
-            );
+            // Printed as a whole: what clap writes to a closed pipe panics.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::grouped(), "solocore", &mut script);
+            print(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
     }
