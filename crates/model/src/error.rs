@@ -90,6 +90,9 @@ impl ModelError {
             ("unknown variant", "take one of these"),
             ("unknown field", "correct or remove it"),
         ];
+        if let Some(meant) = meant(&message) {
+            message = format!("{message}; did you mean `{meant}`?");
+        }
         for (what, remedy) in remedies {
             if message.starts_with(what) && !message.contains(';') {
                 message = format!("{message}; {remedy}");
@@ -102,7 +105,10 @@ impl ModelError {
     pub fn from_json(path: &Path, error: &serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        let mut message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        if let Some(meant) = meant(&message) {
+            message = format!("{message}; did you mean `{meant}`?");
+        }
         // What only shows once the whole is read has no place.
         if line == 0 {
             return Self::Invalid { path: path.to_owned(), line: None, message };
@@ -111,10 +117,49 @@ impl ModelError {
     }
 }
 
+/// The name of serde's list that an unknown one is most like, if it is like one. The message is
+/// "unknown field `perod`, expected one of `name`, `period`".
+fn meant(message: &str) -> Option<&str> {
+    /// From 0 (nothing in common) to 1; a letter too many, too few, wrong or swapped is above it in
+    /// names of three letters and more.
+    const ALIKE: f64 = 0.6;
+    if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
+        return None;
+    }
+    let mut names = message.split('`').skip(1).step_by(2);
+    let unknown = names.next()?;
+    let alike = |name: &&str| {
+        strsim::normalized_damerau_levenshtein(&unknown.to_lowercase(), &name.to_lowercase())
+    };
+    let best = names.max_by(|a, b| alike(a).total_cmp(&alike(b)))?;
+    (alike(&best) >= ALIKE).then_some(best)
+}
+
 /// Line and column, both from 1, of a byte offset.
 fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
     let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
     (line, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meant;
+
+    #[test]
+    fn names_that_are_alike_are_proposed() {
+        let of = |unknown: &str| {
+            let message =
+                format!("unknown field `{unknown}`, expected one of `id`, `name`, `period`");
+            meant(&message).map(str::to_owned)
+        };
+        for (unknown, name) in
+            [("perod", "period"), ("Period", "period"), ("perdio", "period"), ("nmae", "name")]
+        {
+            assert_eq!(of(unknown).as_deref(), Some(name), "{unknown}");
+        }
+        assert_eq!(["colour", "x", ""].map(of), [None, None, None]);
+        assert_eq!(meant("missing field `name`"), None);
+    }
 }
