@@ -14,6 +14,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "init",
             "profile",
             "plan",
+            "diff",
             "sim",
             "report",
             "assess",

@@ -2,6 +2,7 @@
 
 pub mod board;
 pub mod compare;
+mod diff;
 pub mod enemy;
 pub mod format;
 mod groups;
@@ -18,6 +19,7 @@ pub mod studies;
 pub mod vcpu;
 pub mod verify;
 
+pub use diff::DiffArgs;
 pub use format::Format;
 pub use plan::{AssessArgs, Method, PlanArgs, Profiling, ReportArgs, SimArgs};
 pub use profile::{Engine, ProfileArgs};
@@ -88,6 +90,13 @@ pub enum Command {
             --explain"
     )]
     Plan(PlanArgs),
+    /// Compare two plans: bounds, margins, verdicts, budgets.
+    #[command(
+        after_help = "Examples:\n  solocore diff old.json plan.json\n  solocore diff --allow 2 \
+            old.json plan.json --format json\n\nA margin is the deadline minus the bound. Exit \
+            code 1: a margin shrinks, a verdict is worse, or a task is gone."
+    )]
+    Diff(DiffArgs),
     /// Run a plan on a simulated board.
     #[command(
         after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim \

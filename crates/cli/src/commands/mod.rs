@@ -9,6 +9,7 @@ mod check_io;
 mod check_trace;
 mod compare;
 mod daemon;
+mod diff;
 mod doctor;
 mod dram;
 mod enemies;
@@ -58,6 +59,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Init(args) => init::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Diff(args) => computing(|| diff::run(&args)),
         Command::Sim(args) => sim::run(&args),
         Command::Report(args) => computing(|| report::run(&args)),
         Command::Assess(args) => assess::run(&args),

@@ -76,7 +76,7 @@ impl<'a> Profiles<'a> {
                 if self.options.profiles.is_none() =>
             {
                 Failure::Machine(format!(
-                    "{}: no directory for profiles can be made: {source}; correct HOME or \
+                    "{}: cannot write: {source}; correct HOME or \
                         XDG_CACHE_HOME, or name a directory with --profiles",
                     path.display()
                 ))
