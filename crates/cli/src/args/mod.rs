@@ -62,6 +62,19 @@ impl Args {
     }
 }
 
+/// Files that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaFile {
+    /// A system file.
+    System,
+    /// A platform file.
+    Platform,
+    /// A plan.
+    Plan,
+    /// What `run -o` writes.
+    Run,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Write a first system file: this machine, and a task for each program.
@@ -291,6 +304,17 @@ pub enum Command {
         /// What to print.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
+    },
+    /// Print the JSON Schema of a file, for editors.
+    #[command(
+        after_help = "Examples:\n  solocore schema system > system.schema.json\n  solocore schema \
+            plan > plan.schema.json\n\nWith `#:schema system.schema.json` in its first line, \
+            taplo and its extension for VS Code complete and check a system file."
+    )]
+    Schema {
+        /// Which file.
+        #[arg(value_enum)]
+        file: SchemaFile,
     },
     /// Print completions for a shell.
     Completions {

@@ -46,11 +46,12 @@ mod vcpu;
 mod vcpu_drill;
 mod verify;
 
-use crate::args::{Args, Command, Format};
+use crate::args::{Args, Command, Format, SchemaFile};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::computing;
 use solocore_model::platform::PRESETS;
+use solocore_model::schema;
 use std::process::ExitCode;
 
 /// Runs a command.
@@ -89,6 +90,16 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Platform(command) => platform::run(&command),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
+        Command::Schema { file } => {
+            let file = match file {
+                SchemaFile::System => schema::File::System,
+                SchemaFile::Platform => schema::File::Platform,
+                SchemaFile::Plan => schema::File::Plan,
+                SchemaFile::Run => schema::File::Run,
+            };
+            print(&solocore_model::files::to_json(&schema::of(file)))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Completions { shell } => {
             // Printed as a whole: what clap writes to a closed pipe panics.
             let mut script = Vec::new();
