@@ -2,11 +2,13 @@
 
 mod program;
 mod regulation;
+mod sce;
 mod task;
 mod text;
 
 pub use program::{Job, TaskProgram};
 pub use regulation::{CoreEntry, Model, Objective, Policy, Regulation, Share};
+pub use sce::Sce;
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
 pub use text::SystemText;
 
@@ -25,22 +27,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use task::{TaskEntry, check_task, partition_of};
 use toml::Spanned;
-
-/// `[sce]`: how the single-core-equivalence method proceeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Sce {
-    /// Slack on top of a partition's least duration, in percent, where the file leaves the duration
-    /// out.
-    pub slack: u32,
-}
-
-impl Default for Sce {
-    /// What section 3.1, step 3, of the paper names.
-    fn default() -> Self {
-        Self { slack: 30 }
-    }
-}
 
 /// A checked `system.toml`.
 #[derive(Clone, Debug)]
