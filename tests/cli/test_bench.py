@@ -140,7 +140,7 @@ def test_the_share_in_level_c(solocore, disk):
 
 @pytest.mark.parametrize("engine", ["direct", "uring"])
 def test_io_load_into_coloured_pages(solocore, disk, engine):
-    done = solocore("bench", "io-load", disk, "--coloured", "--platform", "imx6q", "--engine", engine, "--level-c", 50,
+    done = solocore("bench", "io-load", disk, "--colored", "--platform", "imx6q", "--engine", engine, "--level-c", 50,
                     "--duration", "60 ms", "--format", "json")
     if done.code == 3:
         pytest.skip(done.err.strip())

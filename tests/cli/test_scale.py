@@ -62,7 +62,7 @@ def test_a_signal_ends_a_large_plan(solocore, number, share):
     _, err = process.communicate()
     assert ended, "it computes on"
     assert process.returncode == 130
-    assert err.decode().splitlines()[-1] == "solocore: interrupted; nothing was left behind"
+    assert err.decode().splitlines()[-1] == "solocore: interrupted; no output was written"
     assert solocore.files() == before
 
 

@@ -64,7 +64,7 @@ check() {
 }
 failed=0
 want=0
-colours="--coloured --platform core-i5-2500k"
+colours="--colored --platform core-i5-2500k"
 check solocore bench camera /dev/video0 --frames 6
 check solocore bench camera /dev/video0 --frames 12 \$colours --level-c 50 --format csv >/tmp/out
 cat /tmp/out

@@ -9,6 +9,9 @@ use solocore_profile::ProfileError;
 use solocore_sim::SimError;
 use solocore_space::SpaceError;
 
+/// What is said of a command that a signal ended.
+pub const INTERRUPTED: &str = "interrupted; no output was written";
+
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
@@ -16,16 +19,19 @@ pub enum Failure {
     Input(String),
     /// Exit code 3.
     Machine(String),
-    /// Ctrl-C: exit code 130.
+    /// Ctrl-C or SIGTERM: exit code 130.
     Interrupted,
+    /// The same, with what is kept.
+    Stopped(String),
 }
 
 impl Failure {
     /// One line for the user.
-    pub fn message(&self) -> Option<&str> {
+    pub fn message(&self) -> String {
         match self {
-            Self::Input(text) | Self::Machine(text) => Some(text),
-            Self::Interrupted => Some("interrupted; nothing was left behind"),
+            Self::Input(text) | Self::Machine(text) => text.clone(),
+            Self::Interrupted => INTERRUPTED.to_owned(),
+            Self::Stopped(kept) => format!("interrupted; {kept}"),
         }
     }
 
@@ -34,7 +40,7 @@ impl Failure {
         match self {
             Self::Input(_) => 2,
             Self::Machine(_) => 3,
-            Self::Interrupted => 130,
+            Self::Interrupted | Self::Stopped(_) => 130,
         }
     }
 
@@ -43,7 +49,7 @@ impl Failure {
         match self {
             Self::Input(text) => Self::Input(format!("{what}: {text}")),
             Self::Machine(text) => Self::Machine(format!("{what}: {text}")),
-            Self::Interrupted => self,
+            Self::Interrupted | Self::Stopped(_) => self,
         }
     }
 }

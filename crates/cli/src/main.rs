@@ -15,9 +15,7 @@ fn main() -> ExitCode {
     match commands::run(args.command) {
         Ok(code) => code,
         Err(failure) => {
-            if let Some(message) = failure.message() {
-                eprintln!("solocore: {message}");
-            }
+            eprintln!("solocore: {}", failure.message());
             ExitCode::from(failure.exit_code())
         }
     }

@@ -1,10 +1,15 @@
 //! Standard output: where all results go.
 
 use crate::fail::Failure;
+use solocore_model::files;
 use std::io::Write;
 
-/// Prints results; a closed pipe (`| head`) is no error.
+/// Prints results, unless a file went to standard output (`-o -`); a closed pipe (`| head`) is no
+/// error.
 pub fn print(text: &str) -> Result<(), Failure> {
+    if files::on_stdout() {
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Machine(format!(

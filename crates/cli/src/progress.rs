@@ -1,19 +1,23 @@
 //! Progress on stderr and Ctrl-C.
 
-use crate::fail::Failure;
+use crate::fail::{self, Failure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use solocore_model::files;
 use solocore_profile::Seen;
 use std::cell::Cell;
 use std::io::IsTerminal;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-static STOP: AtomicBool = AtomicBool::new(false);
+/// The signal that asks to end; 0: none has come.
+static STOP: AtomicI32 = AtomicI32::new(0);
 /// Pieces of work under way that can be left at any time.
 static COMPUTING: AtomicUsize = AtomicUsize::new(0);
-static ENDING: Once = Once::new();
+/// Signals that ask to end.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// How long work under way has to stop by itself.
 const GRACE: Duration = Duration::from_millis(400);
 
@@ -21,12 +25,25 @@ const GRACE: Duration = Duration::from_millis(400);
 /// only computes is left where it does not stop by itself ([`computing`]).
 pub fn handle_signals() {
     // Failing only means that the default action stays: the process ends at once.
-    let _ = ctrlc::set_handler(|| {
-        STOP.store(true, SeqCst);
-        solocore_profile::stop_child();
-        // Where no thread can be had, the work still stops by itself.
-        ENDING.call_once(|| drop(std::thread::Builder::new().spawn(leave)));
+    let Ok(mut signals) = Signals::new(SIGNALS) else { return };
+    let thread = || std::thread::Builder::new();
+    // Nothing is allocated for a signal: work that gets gigabytes keeps the kernel from giving more.
+    let leaving = thread().spawn(|| {
+        while !stopped() {
+            std::thread::park();
+        }
+        leave();
     });
+    // Where no thread can be had, the work still stops by itself.
+    let leaving = leaving.ok().map(|handle| handle.thread().clone());
+    drop(thread().spawn(move || {
+        for signal in signals.forever() {
+            // The first one is passed on, whatever comes later.
+            let _ = STOP.compare_exchange(0, signal, SeqCst, SeqCst);
+            solocore_profile::stop_child();
+            leaving.iter().for_each(std::thread::Thread::unpark);
+        }
+    }));
 }
 
 /// Ends the process while it computes. No file is being written then, and none is begun.
@@ -36,9 +53,11 @@ fn leave() {
         if let Some(_no_writes) = files::without_writes()
             && COMPUTING.load(SeqCst) > 0
         {
-            let failure = Failure::Interrupted;
-            eprintln!("solocore: {}", failure.message().unwrap_or_default());
-            std::process::exit(failure.exit_code().into());
+            eprintln!("solocore: {}", fail::INTERRUPTED);
+            // Not `exit`, which unmaps a stack: that waits for what other threads get of memory.
+            // SAFETY: ends the process at once; nothing is being written, and all that is printed
+            // is flushed when it is printed.
+            unsafe { libc::_exit(Failure::Interrupted.exit_code().into()) };
         }
     }
 }
@@ -57,9 +76,31 @@ pub fn computing<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// [`computing`] in a thread of its own, for work that gets much memory: a signal is taken by the
+/// first thread, which would be in the kernel all that time.
+pub fn computing_apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    /// Bytes, as the first thread has them.
+    const STACK: usize = 8 << 20;
+    computing(|| {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK);
+            match thread.spawn_scoped(scope, work).map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(done)) => done,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(e) => panic!("no thread can be had: {e}"),
+            }
+        })
+    })
+}
+
 /// Was the user's patience at an end?
 pub fn stopped() -> bool {
-    STOP.load(SeqCst)
+    asked().is_some()
+}
+
+/// The first signal that asked to end: SIGINT, SIGTERM or SIGHUP.
+pub fn asked() -> Option<i32> {
+    Some(STOP.load(SeqCst)).filter(|&signal| signal != 0)
 }
 
 /// Says how far a profiled program is: a plain line after 1, 2, 4, ... seconds, then each minute.

@@ -4,11 +4,12 @@
 //! also say the rule, where it comes from, what went in and what came out on the way, without
 //! computing it a second time by other code.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// A value in a derivation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Value {
     /// A verdict.
@@ -24,7 +25,7 @@ pub enum Value {
 }
 
 /// One named value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Term {
     /// Its symbol in the rule, for example `R_i` or `budget`.
     pub name: Cow<'static, str>,
@@ -33,7 +34,7 @@ pub struct Term {
 }
 
 /// A bound with its reasons.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Derivation {
     /// The rule in one line, as a formula over the names of `inputs` and `steps`.
     pub rule: Cow<'static, str>,

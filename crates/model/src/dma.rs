@@ -7,6 +7,7 @@
 //! Not covered: the engine's start-up, which belongs into the margin.
 
 use crate::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
@@ -16,7 +17,7 @@ const LARGEST_BLOCK: u64 = 1024;
 const LONGEST_NS: u128 = 24 * 3600 * 1_000_000_000;
 
 /// `[dma]`, as written.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DmaEntry {
     bus: Bandwidth,

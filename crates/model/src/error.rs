@@ -14,7 +14,7 @@ pub enum ModelError {
         source: std::io::Error,
     },
     /// The file could not be written; nothing was left behind.
-    #[error("{path}: cannot write: {source}; free some space or choose another place with -o")]
+    #[error("{path}: cannot write: {source}; {}", remedy(source))]
     Write {
         /// The file that was to be written.
         path: PathBuf,
@@ -43,6 +43,19 @@ pub enum ModelError {
         /// What is wrong and what would be right.
         message: String,
     },
+}
+
+/// What to do about a file that cannot be written.
+fn remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind as Kind;
+    match error.kind() {
+        Kind::NotFound => "make its directory, or name another place",
+        Kind::PermissionDenied => "name a place that you may write to, or run it as its owner",
+        Kind::ReadOnlyFilesystem => "its file system is read-only; name another place",
+        Kind::IsADirectory => "it is a directory; name a file",
+        Kind::NotADirectory => "a part of its path is a file; name another place",
+        _ => "free some space, or name another place",
+    }
 }
 
 impl ModelError {
@@ -77,6 +90,9 @@ impl ModelError {
             ("unknown variant", "take one of these"),
             ("unknown field", "correct or remove it"),
         ];
+        if let Some(meant) = meant(&message) {
+            message = format!("{message}; did you mean `{meant}`?");
+        }
         for (what, remedy) in remedies {
             if message.starts_with(what) && !message.contains(';') {
                 message = format!("{message}; {remedy}");
@@ -89,7 +105,10 @@ impl ModelError {
     pub fn from_json(path: &Path, error: &serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        let mut message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        if let Some(meant) = meant(&message) {
+            message = format!("{message}; did you mean `{meant}`?");
+        }
         // What only shows once the whole is read has no place.
         if line == 0 {
             return Self::Invalid { path: path.to_owned(), line: None, message };
@@ -98,10 +117,49 @@ impl ModelError {
     }
 }
 
+/// The name of serde's list that an unknown one is most like, if it is like one. The message is
+/// "unknown field `perod`, expected one of `name`, `period`".
+fn meant(message: &str) -> Option<&str> {
+    /// From 0 (nothing in common) to 1; a letter too many, too few, wrong or swapped is above it in
+    /// names of three letters and more.
+    const ALIKE: f64 = 0.6;
+    if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
+        return None;
+    }
+    let mut names = message.split('`').skip(1).step_by(2);
+    let unknown = names.next()?;
+    let alike = |name: &&str| {
+        strsim::normalized_damerau_levenshtein(&unknown.to_lowercase(), &name.to_lowercase())
+    };
+    let best = names.max_by(|a, b| alike(a).total_cmp(&alike(b)))?;
+    (alike(&best) >= ALIKE).then_some(best)
+}
+
 /// Line and column, both from 1, of a byte offset.
 fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
     let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
     (line, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meant;
+
+    #[test]
+    fn names_that_are_alike_are_proposed() {
+        let of = |unknown: &str| {
+            let message =
+                format!("unknown field `{unknown}`, expected one of `id`, `name`, `period`");
+            meant(&message).map(str::to_owned)
+        };
+        for (unknown, name) in
+            [("perod", "period"), ("Period", "period"), ("perdio", "period"), ("nmae", "name")]
+        {
+            assert_eq!(of(unknown).as_deref(), Some(name), "{unknown}");
+        }
+        assert_eq!(["colour", "x", ""].map(of), [None, None, None]);
+        assert_eq!(meant("missing field `name`"), None);
+    }
 }

@@ -3,8 +3,10 @@
 use crate::error::ModelError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::Write;
+use std::io::{IsTerminal, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
@@ -22,13 +24,35 @@ fn writing() -> MutexGuard<'static, ()> {
     WRITES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Bytes of the longest file that is read: a plan that carries its profiles has some hundred
+/// megabytes.
+const LONGEST: u64 = 1 << 30;
+
 /// Reads a file as text.
 ///
 /// # Errors
-/// [`ModelError::Read`] when it does not exist, may not be read, or is not UTF-8.
+/// [`ModelError::Read`] when it does not exist, may not be read, or is not UTF-8;
+/// [`ModelError::Invalid`] when it is a device, which may have no end, or longer than 1 GiB.
 pub fn read_text(path: &Path) -> Result<String, ModelError> {
-    std::fs::read_to_string(path)
-        .map_err(|source| ModelError::Read { path: path.to_owned(), source })
+    let unread = |source| ModelError::Read { path: path.to_owned(), source };
+    let refused = |message: &str| ModelError::Invalid {
+        path: path.to_owned(),
+        line: None,
+        message: message.to_owned(),
+    };
+    let file = std::fs::File::open(path).map_err(unread)?;
+    let kind = file.metadata().map_err(unread)?.file_type();
+    let device = kind.is_block_device() || (kind.is_char_device() && !file.is_terminal());
+    if device {
+        return Err(refused("is a device; name a file"));
+    }
+    let mut text = String::new();
+    // One byte more shows that there is more.
+    file.take(LONGEST + 1).read_to_string(&mut text).map_err(unread)?;
+    if text.len() as u64 > LONGEST {
+        return Err(refused("is longer than 1 GiB; name a file of solocore"));
+    }
+    Ok(text)
 }
 
 /// Reads a JSON document.
@@ -41,17 +65,41 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ModelError> {
 }
 
 /// Writes bytes to a temporary file beside `path`, then renames it: a reader sees the old file or
-/// the whole new one, and a full disk leaves nothing behind.
+/// the whole new one, and a full disk leaves nothing behind. The path `-` is standard output.
 ///
 /// # Errors
 /// [`ModelError::Write`].
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
+    if path == Path::new(STDOUT) {
+        return to_stdout(bytes).map_err(|e| unwritten(path, e));
+    }
     // A device or a pipe (`-o /dev/stdout`) cannot be renamed over.
     if path.exists() && !path.is_file() && !path.is_dir() {
         return std::fs::write(path, bytes).map_err(|e| unwritten(path, e));
     }
     let _writing = writing();
     replace(path, bytes)
+}
+
+/// The name that stands for standard output.
+const STDOUT: &str = "-";
+/// Did a file go there?
+static ON_STDOUT: AtomicBool = AtomicBool::new(false);
+
+/// Has a file been written to standard output (`-o -`)? Nothing else belongs there then.
+#[must_use]
+pub fn on_stdout() -> bool {
+    ON_STDOUT.load(Ordering::Relaxed)
+}
+
+/// A closed pipe (`| head`) is no error.
+fn to_stdout(bytes: &[u8]) -> std::io::Result<()> {
+    ON_STDOUT.store(true, Ordering::Relaxed);
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e),
+        _ => Ok(()),
+    }
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
@@ -139,6 +187,14 @@ pub fn parent_dir(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_are_not_read() {
+        for device in ["/dev/zero", "/dev/urandom", "/dev/null"] {
+            let error = read_text(Path::new(device)).unwrap_err().to_string();
+            assert_eq!(error, format!("{device}: is a device; name a file"));
+        }
+    }
 
     #[test]
     fn files_are_written_together_or_not_at_all() {

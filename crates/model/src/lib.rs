@@ -16,6 +16,7 @@ pub mod random;
 pub mod results;
 pub mod run;
 pub mod sched_trace;
+pub mod schema;
 pub mod system;
 pub mod time_table;
 pub mod times;

@@ -1,12 +1,13 @@
 //! What a simulation measured.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Written at the head of every result file.
 pub const FORMAT: &str = "solocore-sim/1";
 
 /// How the tasks were run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Each task by itself on the plain machine, nothing else running and nothing managed.
@@ -18,7 +19,7 @@ pub enum Mode {
 }
 
 /// Measurements of one task. Times in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskResult {
     /// Name.
@@ -46,7 +47,7 @@ pub struct TaskResult {
 }
 
 /// Measurements of one core.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreResult {
     /// Which core.
@@ -60,7 +61,7 @@ pub struct CoreResult {
 }
 
 /// What a core did in a stretch of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
     /// Ran a task (memory stalls included).
@@ -72,7 +73,7 @@ pub enum Activity {
 }
 
 /// How a time table with its I/O was executed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IoResult {
     /// Instances of activities that began: windows, transfers, physical input and output.
@@ -88,7 +89,7 @@ pub struct IoResult {
 }
 
 /// A stretch of one core's timeline.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Segment {
     /// Core.
@@ -104,7 +105,7 @@ pub struct Segment {
 }
 
 /// The result of `solocore sim`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimResult {
     /// [`FORMAT`].

@@ -4,10 +4,13 @@
 //! of one instance are those with the same n, also where the chain spans periods
 //! (single-core-equivalence, sections 2.4 and 5.0).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which part of a chain, in the order of precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// From the environment into the device.
@@ -36,7 +39,7 @@ impl Stage {
 }
 
 /// One strictly periodic activity with its slot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
     /// Name of the partition.
@@ -68,7 +71,7 @@ impl Row {
 }
 
 /// A file of `solocore schedule-io`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableFile {
     /// Its rows.

@@ -1,9 +1,10 @@
 //! Measured times of a program's runs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Times of runs, in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
     /// The median.
     pub p50_ns: u64,

@@ -5,8 +5,10 @@
 //! number is refused. Decimal fractions are exact (no floating point), so `49.6 ns` is 49,600 ps.
 //! MB is 10^6 bytes and MiB is 2^20; the two are never mixed silently.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// A span of time in picoseconds: fine enough for DRAM timing, and 213 days fit.
@@ -149,6 +151,13 @@ fn parse_quantity(
     u64::try_from(scaled / divisor).map_err(|_| large())
 }
 
+/// What [`parse_quantity`] takes, as a regular expression of JSON Schema.
+fn pattern(units: &[(&str, u64)]) -> String {
+    let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+    let digits = r"([0-9_]+(\.[0-9_]*)?|\.[0-9_]+)";
+    format!(r"^\s*\+*{digits}\s*({})\s*$", names.join("|"))
+}
+
 macro_rules! unit_serde {
     ($type:ty, $kind:literal, $example:literal, $units:ident, $make:expr) => {
         impl std::str::FromStr for $type {
@@ -156,6 +165,20 @@ macro_rules! unit_serde {
 
             fn from_str(text: &str) -> Result<Self, String> {
                 parse_quantity(text, $kind, $example, $units).map($make)
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "description": concat!("A ", $kind, " with its unit, like \"", $example, "\"."),
+                    "pattern": pattern($units),
+                })
             }
         }
 

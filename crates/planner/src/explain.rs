@@ -38,6 +38,18 @@ pub fn without_details(tasks: usize) -> String {
     )
 }
 
+/// Where budgets that differ come from.
+fn stated_rule(r: &Resources) -> String {
+    match r.stated {
+        None => "chosen together with cores and cache".to_owned(),
+        Some(0) => "even, as no [[core]] states a bandwidth".to_owned(),
+        Some(all) if all == r.cores => "as stated per core".to_owned(),
+        Some(some) => {
+            format!("as stated for {some} of {} cores; the others share the rest evenly", r.cores)
+        }
+    }
+}
+
 /// Bandwidth and stall under the interference model.
 fn sound_shares(r: &Resources, out: &mut Vec<String>) {
     let ns = |ps: u64| format!("{:.1} ns", ps as f64 / 1000.0);
@@ -53,7 +65,7 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
     let p = &r.platform;
     if let Some(budgets) = &r.budgets {
         let rule = if r.explicit {
-            "as stated per core".to_owned()
+            stated_rule(r)
         } else {
             "even, the largest with which the bounds are, in the mean, at most 2 % above the least \
                 that even budgets give"
@@ -151,10 +163,9 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
         )),
         Some(budgets) => {
             let rule = if r.explicit {
-                "as stated per core"
+                stated_rule(r)
             } else {
-                "even: Q = floor(P / \
-                (m*L_max))"
+                "even: Q = floor(P / (m*L_max))".to_owned()
             };
             out.push(format!(
                 "bandwidth: {rule}; core 0 has Q = {} accesses of {} in P = {}, L_max = {} \

@@ -27,6 +27,8 @@ pub struct Resources {
     pub skid: u64,
     /// Budgets differ between cores.
     pub explicit: bool,
+    /// Cores whose bandwidth the system file states; `None`: the planner chose all budgets.
+    pub stated: Option<u32>,
     /// The papers' bound with carry-in.
     pub carry_in: bool,
     /// What the bounds take the memory for.
@@ -82,6 +84,7 @@ impl Resources {
             write_budgets: vec![None; cores as usize],
             skid: system.regulation.skid,
             explicit: system.regulation.share() == Share::Explicit,
+            stated: (system.regulation.share() == Share::Explicit).then(|| stated(system, cores)),
             carry_in: system.regulation.carries_in(),
             model,
             memory,
@@ -342,6 +345,12 @@ fn even_budget(r: &Regulation) -> Result<u64, PlanError> {
         )));
     }
     Ok(budget)
+}
+
+/// How many of the active cores state a bandwidth.
+fn stated(system: &System, cores: u32) -> u32 {
+    let states = |core: &u32| system.cores.iter().any(|c| c.id == *core && c.bandwidth.is_some());
+    (0..cores).filter(states).count() as u32
 }
 
 /// Stated bandwidths in accesses; cores that state none share evenly what is left.

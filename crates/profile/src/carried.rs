@@ -53,7 +53,15 @@ pub fn open(path: &Path, text: &str) -> Result<(Plan, Option<TempDir>), ProfileE
 /// # Errors
 /// When a profile or its trace cannot be read, or the file cannot be written.
 pub fn write(path: &Path, plan: &Plan) -> Result<(), ProfileError> {
-    Ok(files::write_json(path, &packed(plan)?)?)
+    Ok(files::write_atomically(path, text_of(plan)?.as_bytes())?)
+}
+
+/// What such a file holds.
+///
+/// # Errors
+/// When a profile or its trace cannot be read.
+pub fn text_of(plan: &Plan) -> Result<String, ProfileError> {
+    Ok(files::to_json(&packed(plan)?))
 }
 
 /// The plan with all that it refers to.

@@ -300,6 +300,13 @@ pub fn recolour(
         io::ErrorKind::NotFound => {
             SpaceError::Input(format!("there is no process {pid}; check the number"))
         }
+        // Root is refused as well: where the kernel keeps capabilities or namespaces apart.
+        _ if rustix::process::geteuid().is_root() => SpaceError::of_io(
+            &path,
+            &e,
+            "it belongs to the system or to another container; name a program that \
+                `solocore exec --colors` started",
+        ),
         _ => SpaceError::of_io(&path, &e, "run it as root"),
     })?;
     let prefix = format!("{SPACE}=");

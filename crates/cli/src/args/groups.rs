@@ -14,6 +14,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "init",
             "profile",
             "plan",
+            "diff",
             "sim",
             "report",
             "assess",
@@ -33,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Laboratory: studies and papers, which plan and run no system",
         &["analyze", "dram", "reproduce", "study"],
     ),
-    ("Shell", &["completions", "help"]),
+    ("Shell and editors", &["completions", "schema", "help"]),
 ];
 
 /// Of the names' column.
@@ -70,6 +71,28 @@ pub fn grouped(mut command: Command) -> Command {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    /// All commands below one.
+    fn all(command: &Command) -> Vec<&Command> {
+        std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
+    }
+
+    /// clap breaks long lines: one that is broken in the source as well would be broken twice.
+    #[test]
+    fn what_follows_a_help_is_in_whole_paragraphs() {
+        let mut command = crate::args::Args::command();
+        command.build();
+        for command in all(&command) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2).filter(|pair| !pair[1].is_empty()) {
+                let broken = !pair[0].is_empty()
+                    && !pair.iter().any(|line| line.starts_with(' '))
+                    && !pair[0].ends_with(['.', ':', ')', '"']);
+                assert!(!broken, "{}: {pair:?}", command.get_name());
+            }
+        }
+    }
 
     #[test]
     fn every_command_is_in_one_group_and_on_one_line() {

@@ -2,6 +2,7 @@
 
 pub mod board;
 pub mod compare;
+mod diff;
 pub mod enemy;
 pub mod format;
 mod groups;
@@ -18,6 +19,7 @@ pub mod studies;
 pub mod vcpu;
 pub mod verify;
 
+pub use diff::DiffArgs;
 pub use format::Format;
 pub use plan::{AssessArgs, Method, PlanArgs, Profiling, ReportArgs, SimArgs};
 pub use profile::{Engine, ProfileArgs};
@@ -30,7 +32,7 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline \
-    missed), 2 bad input, 3 this machine cannot do it.";
+    missed), 2 bad input, 3 this machine cannot do it, 130 interrupted (Ctrl-C or SIGTERM).";
 
 /// Makes every core of a multicore machine behave like a chip of its own.
 #[derive(Debug, Parser)]
@@ -58,6 +60,19 @@ impl Args {
         }
         args
     }
+}
+
+/// Files that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaFile {
+    /// A system file.
+    System,
+    /// A platform file.
+    Platform,
+    /// A plan.
+    Plan,
+    /// What `run -o` writes.
+    Run,
 }
 
 #[derive(Debug, Subcommand)]
@@ -88,6 +103,13 @@ pub enum Command {
             --explain"
     )]
     Plan(PlanArgs),
+    /// Compare two plans: bounds, margins, verdicts, budgets.
+    #[command(
+        after_help = "Examples:\n  solocore diff old.json plan.json\n  solocore diff --allow 2 \
+            old.json plan.json --format json\n\nA margin is the deadline minus the bound. Exit \
+            code 1: a margin shrinks, a verdict is worse, or a task is gone."
+    )]
+    Diff(DiffArgs),
     /// Run a plan on a simulated board.
     #[command(
         after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim \
@@ -144,19 +166,14 @@ pub enum Command {
     Dram(DramArgs),
     /// Run the papers' experiments on simulated boards, with a verdict on each claim.
     #[command(
-        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o \
-            out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page \
-            docs/reproduction.md\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run \
-            left in the directory, with the same\nscale and seed, is kept: an interrupted run goes \
-            on where it was. Exit code 1: a claim does not hold."
+        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same scale and seed, is kept: an interrupted run goes on where it was. Exit code 1: a claim does not hold."
     )]
     Reproduce(ReproduceArgs),
     /// Run the MC2 schedulability study of random task systems.
     ///
     /// The share of random task systems that each scheme can schedule.
     #[command(
-        after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \
-            \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted\nstudy keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
+        after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted study keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
     )]
     Study(StudyArgs),
     /// Regulate this machine as a plan says, until Ctrl-C.
@@ -198,17 +215,13 @@ pub enum Command {
     /// Under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in cache
     /// colours and banks of its own.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock \
-            --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --lock-function only while a thread of it is in that function. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other cores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root regulates for as long as the program takes. With --lock-function only while a thread of it is in that function. With --colors or --banks its pages, and those of what it starts, are moved to such frames before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Give threads a share of a core in every period, whatever else runs: VCPUs.
-    #[command(after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu \
-            audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu \
-            list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect \
-            a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, \
-            and nothing changes. When `serve` ends, however it\nends, the kernel's own scheduler \
-            goes on with every thread.")]
+    #[command(
+        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, and nothing changes. When `serve` ends, however it ends, the kernel's own scheduler goes on with every thread."
+    )]
     Vcpu(vcpu::VcpuArgs),
     /// Check that a trace of scheduling decisions follows from the policy.
     ///
@@ -222,11 +235,7 @@ pub enum Command {
     #[command(
         name = "recolor",
         alias = "recolour",
-        after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 \
-            --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec \
-            --colors` started, with all its processes, while it runs; new pages come from\nthe new \
-            colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started \
-            in colours."
+        after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec --colors` started, with all its processes, while it runs; new pages come from the new colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started in colours."
     )]
     Recolour(space::RecolourArgs),
     /// Find cache colours and DRAM banks, and where a process's pages lie.
@@ -259,8 +268,7 @@ pub enum Command {
     ///
     /// And what would be throttled.
     #[command(
-        after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore \
-            latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
+        after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads from lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
     Latency(latency::LatencyArgs),
     /// Run programs on a virtual board: stock Debian with a board's cores, caches and memory.
@@ -296,6 +304,17 @@ pub enum Command {
         /// What to print.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
+    },
+    /// Print the JSON Schema of a file, for editors.
+    #[command(
+        after_help = "Examples:\n  solocore schema system > system.schema.json\n  solocore schema \
+            plan > plan.schema.json\n\nWith `#:schema system.schema.json` in its first line, \
+            taplo and its extension for VS Code complete and check a system file."
+    )]
+    Schema {
+        /// Which file.
+        #[arg(value_enum)]
+        file: SchemaFile,
     },
     /// Print completions for a shell.
     Completions {

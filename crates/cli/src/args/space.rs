@@ -76,12 +76,7 @@ pub struct RecolourArgs {
 pub enum SpaceCommand {
     /// Find the colours and the bank functions of this machine.
     #[command(
-        after_help = "Examples:\n  solocore space map -o map.txt\n  solocore space map --memory \
-            \"2 GiB\" -o map.txt\n  solocore space map --no-banks --platform raspberry-pi-4\n\nThe \
-            map has one XOR function of a bank a line, as the numbers of its physical address \
-            bits; colours are in\ncomments (`# colour: 12`). Bank functions are found by timing, \
-            which needs root and a quiet machine.\nExit code 3: the timing does not separate, and \
-            nothing is written (in most guests it does not)."
+        after_help = "Examples:\n  solocore space map -o map.txt\n  solocore space map --memory \"2 GiB\" -o map.txt\n  solocore space map --no-banks --platform raspberry-pi-4\n\nThe map has one XOR function of a bank a line, as the numbers of its physical address bits; colours are in comments (`# colour: 12`). Bank functions are found by timing, which needs root and a quiet machine.\nExit code 3: the timing does not separate, and nothing is written (in most guests it does not)."
     )]
     Map(MapCommand),
     /// Count the pages of a process that are not in some colours and banks.

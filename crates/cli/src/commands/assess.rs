@@ -10,24 +10,24 @@ use rayon::prelude::*;
 use solocore_model::results::{Mode, TaskResult};
 use solocore_model::{ModelError, Plan, SimResult, Time, files};
 use solocore_profile::carried;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Stretch of the schedule that the report draws.
 const TIMELINE: Time = Time::from_ns(200_000_000);
 
 /// Profiles, plans, simulates three ways, reports; exit code 1 if not schedulable or late under the
-/// plan.
+/// plan. All files are written at the end, or none.
 pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let plan = plan::make(&args.system, &args.profiling)?;
-    std::fs::create_dir_all(&args.output)
-        .map_err(|source| ModelError::Write { path: args.output.clone(), source })?;
-    carried::write(&args.output.join("plan.json"), &plan)?;
+    let place = Place::new(&args.output)?;
     let run = |mode: Mode| -> Result<SimResult, Failure> {
         let options = sim::options(mode, args.duration, args.seed, Some(TIMELINE))?;
         sim::simulate(&plan, &options)
     };
     let results: Vec<Result<SimResult, Failure>> =
         [Mode::Solo, Mode::Unmanaged, Mode::Managed].into_par_iter().map(run).collect();
+    let mut out = vec![("plan.json", carried::text_of(&plan)?)];
     let mut material = Material { plan: Some(plan), ..Material::default() };
     for result in results {
         let result = result?;
@@ -36,18 +36,52 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
             Mode::Unmanaged => (&mut material.unmanaged, "unmanaged.json"),
             Mode::Managed => (&mut material.managed, "managed.json"),
         };
-        files::write_json(&args.output.join(name), &result)?;
+        out.push((name, files::to_json(&result)));
         *slot = Some(result);
     }
-    let title = args.system.display().to_string();
+    out.push(("report.html", material.page(&args.system.display().to_string())?));
+    place.fill(&out)?;
     let page = args.output.join("report.html");
-    material.write(&title, &page)?;
     let (Some(plan), Some(managed)) = (&material.plan, &material.managed) else {
         return Err(Failure::Interrupted);
     };
     let text = summary(plan, &material, managed);
     print(&format!("{text}\nreport: {}\n", page.display()))?;
     Ok(ExitCode::from(u8::from(!plan.schedulable || sim::missed(plan, managed))))
+}
+
+/// The directory of the results. One that this command made goes away with it, unless it is filled.
+struct Place<'a> {
+    dir: &'a Path,
+    made: bool,
+}
+
+impl<'a> Place<'a> {
+    /// Shows at once that the results can be written there, not after minutes.
+    fn new(dir: &'a Path) -> Result<Self, Failure> {
+        let made = !dir.exists();
+        std::fs::create_dir_all(dir)
+            .map_err(|source| ModelError::Write { path: dir.to_owned(), source })?;
+        Ok(Self { dir, made })
+    }
+
+    fn fill(mut self, named: &[(&str, String)]) -> Result<(), Failure> {
+        let paths: Vec<_> = named.iter().map(|(name, _)| self.dir.join(name)).collect();
+        let all: Vec<(&Path, &[u8])> =
+            paths.iter().zip(named).map(|(path, (_, text))| (&**path, text.as_bytes())).collect();
+        files::write_together(&all, true)?;
+        self.made = false;
+        Ok(())
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.made {
+            // What somebody else has put there stays.
+            let _ = std::fs::remove_dir(self.dir);
+        }
+    }
 }
 
 fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {

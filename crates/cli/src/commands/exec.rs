@@ -13,7 +13,7 @@ use crate::commands::exec_functions;
 use crate::commands::exec_start::{beside, cannot_run, program};
 use crate::commands::exec_vcpu;
 use crate::fail::Failure;
-use crate::progress::stopped;
+use crate::progress::asked;
 use solocore_client::{self as client, Status};
 use solocore_linux::Reservation;
 use solocore_linux::daemon::wait_for;
@@ -81,5 +81,5 @@ fn in_ways(args: &ExecArgs, ways: u32) -> Result<ExitCode, Failure> {
     let child = spawned.map_err(|error| cannot_run(args, &error))?;
     // It may have ended already.
     let _ = reservation.add(child.id());
-    Ok(ExitCode::from(wait_for(child, &stopped)?))
+    Ok(ExitCode::from(wait_for(child, asked)?))
 }

@@ -9,7 +9,7 @@ use crate::args::ExecArgs;
 use crate::commands::run::read_plan;
 use crate::commands::space::{choice_of, map_of};
 use crate::fail::Failure;
-use crate::progress::stopped;
+use crate::progress::asked;
 use serde::Serialize;
 use solocore_linux::host::machine;
 use solocore_model::{Plan, files};
@@ -195,9 +195,9 @@ fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
             return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
         }
-        if stopped() && !told {
+        if let (Some(signal), false) = (asked(), told) {
             told = true;
-            machine::ask_to_end(child.id());
+            machine::ask_to_end(child.id(), signal);
         }
     }
 }

@@ -8,7 +8,7 @@
 use crate::args::ExecArgs;
 use crate::commands::exec_start::{beside, cannot_run, program};
 use crate::fail::Failure;
-use crate::progress::stopped;
+use crate::progress::asked;
 use solocore_linux::clients::Sections;
 use solocore_linux::clients::functions::{Calls, Function};
 use solocore_linux::daemon::wait_for;
@@ -28,7 +28,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
         machine::keep_on(core)?;
     }
     let child = program(args).spawn().map_err(|error| cannot_run(args, &error))?;
-    let code = wait_for(child, &stopped)?;
+    let code = wait_for(child, asked)?;
     eprintln!("solocore: note: {}", described(&args.lock_functions, sections.seen()));
     Ok(ExitCode::from(code))
 }

@@ -5,6 +5,7 @@ use crate::commands::daemon;
 use crate::commands::exec_coloured;
 use crate::commands::run::choice;
 use crate::fail::Failure;
+use crate::progress::asked;
 use solocore_linux::clients::{SOCKET, ServiceOptions};
 use solocore_linux::daemon::{Daemon, LockClients, Program, Regulating};
 use solocore_linux::host::machine;
@@ -44,7 +45,7 @@ pub fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
         inner.args(["--core", &core.to_string()]);
     }
     inner.arg("--").args(&args.command);
-    daemon::run_beside(daemon, Program::new(inner))
+    daemon::run_beside(daemon, Program::new(inner, asked))
 }
 
 /// A run that limits this CPU, or with none all of them beside a lock, and what it counts.

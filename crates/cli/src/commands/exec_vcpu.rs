@@ -13,7 +13,7 @@ use crate::args::vcpu::Reservation;
 use crate::commands::daemon;
 use crate::commands::exec_start::{cannot_run, program};
 use crate::fail::Failure;
-use crate::progress::stopped;
+use crate::progress::asked;
 use solocore_linux::daemon::{Daemon, Program, Scheduling, wait_for};
 use solocore_linux::schedule::vcpus::control::{self, Request};
 use solocore_linux::schedule::vcpus::{Options, Wanted};
@@ -49,7 +49,7 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
         .map_err(|e| Failure::from(e).of("--vcpu"))?;
     let spawned = program(args).spawn();
     let ended = match spawned {
-        Ok(child) => wait_for(child, &stopped).map(ExitCode::from).map_err(Failure::from),
+        Ok(child) => wait_for(child, asked).map(ExitCode::from).map_err(Failure::from),
         Err(error) => Err(cannot_run(args, &error)),
     };
     // If the scheduler has ended meanwhile, so has the VCPU.
@@ -70,5 +70,5 @@ fn beside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
     let mut daemon = Daemon::default();
     daemon.scheme = RunScheme::Vcpus;
     daemon.add(Scheduling::new(Options::default(), Vec::new()));
-    daemon::run_beside(daemon, Program::new(inner))
+    daemon::run_beside(daemon, Program::new(inner, asked))
 }

@@ -9,6 +9,7 @@ mod check_io;
 mod check_trace;
 mod compare;
 mod daemon;
+mod diff;
 mod doctor;
 mod dram;
 mod enemies;
@@ -45,11 +46,12 @@ mod vcpu;
 mod vcpu_drill;
 mod verify;
 
-use crate::args::{Args, Command, Format};
+use crate::args::{Args, Command, Format, SchemaFile};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::computing;
 use solocore_model::platform::PRESETS;
+use solocore_model::schema;
 use std::process::ExitCode;
 
 /// Runs a command.
@@ -58,6 +60,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Init(args) => init::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Diff(args) => computing(|| diff::run(&args)),
         Command::Sim(args) => sim::run(&args),
         Command::Report(args) => computing(|| report::run(&args)),
         Command::Assess(args) => assess::run(&args),
@@ -87,13 +90,21 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Platform(command) => platform::run(&command),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
+        Command::Schema { file } => {
+            let file = match file {
+                SchemaFile::System => schema::File::System,
+                SchemaFile::Platform => schema::File::Platform,
+                SchemaFile::Plan => schema::File::Plan,
+                SchemaFile::Run => schema::File::Run,
+            };
+            print(&solocore_model::files::to_json(&schema::of(file)))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Args::grouped(),
-                "solocore",
-                &mut std::io::stdout(),
-            );
+            // Printed as a whole: what clap writes to a closed pipe panics.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::grouped(), "solocore", &mut script);
+            print(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
     }

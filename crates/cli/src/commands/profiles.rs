@@ -9,8 +9,8 @@ use crate::args::Profiling;
 use crate::fail::Failure;
 use crate::progress::{Progress, Steps, stopped};
 use solocore_model::plan::Profiled;
-use solocore_model::{Plan, Platform, Time};
-use solocore_profile::{Cache, Job, Kept, Known};
+use solocore_model::{ModelError, Plan, Platform, Time};
+use solocore_profile::{Cache, Job, Kept, Known, ProfileError};
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -44,7 +44,8 @@ impl<'a> Profiles<'a> {
     /// Finds or makes the profile of a task's command: of several inputs the worst per quantity.
     pub fn get(&mut self, wanted: Wanted) -> Result<Kept, Failure> {
         if self.store.is_none() {
-            self.store = Some(Cache::open(self.options.profiles.as_deref())?);
+            let open = Cache::open(self.options.profiles.as_deref());
+            self.store = Some(open.map_err(|e| self.without_store(e))?);
         }
         let Some(store) = &self.store else { return Err(Failure::Interrupted) };
         let kept = if wanted.inputs.is_empty() {
@@ -65,6 +66,23 @@ impl<'a> Profiles<'a> {
         };
         self.found.insert(wanted.task.to_owned(), profiled);
         Ok(kept)
+    }
+
+    /// No directory for profiles: one that follows from the environment needs another remedy than
+    /// one that is named.
+    fn without_store(&self, error: ProfileError) -> Failure {
+        match error {
+            ProfileError::Model(ModelError::Write { path, source })
+                if self.options.profiles.is_none() =>
+            {
+                Failure::Machine(format!(
+                    "{}: cannot write: {source}; correct HOME or \
+                        XDG_CACHE_HOME, or name a directory with --profiles",
+                    path.display()
+                ))
+            }
+            other => other.into(),
+        }
     }
 
     /// Says in a plan where its profiles come from.

@@ -46,12 +46,19 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
             &args.output,
             solocore_report::table_html(&args.title, table).as_bytes(),
         )?;
-        eprintln!("solocore: wrote {}", args.output.display());
+        said(&args.output);
         return Ok(ExitCode::SUCCESS);
     }
     material.write(&args.title, &args.output)?;
-    eprintln!("solocore: wrote {}", args.output.display());
+    said(&args.output);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says where the page is; on standard output it shows itself.
+fn said(output: &Path) {
+    if !files::on_stdout() {
+        eprintln!("solocore: wrote {}", output.display());
+    }
 }
 
 /// Directories stand for the plan and results in them.
@@ -154,6 +161,11 @@ impl Material {
 
     /// Writes the page.
     pub fn write(&self, title: &str, output: &Path) -> Result<(), Failure> {
+        Ok(files::write_atomically(output, self.page(title)?.as_bytes())?)
+    }
+
+    /// The page.
+    pub fn page(&self, title: &str) -> Result<String, Failure> {
         let plan = self.plan.clone().or_else(|| self.run_plan.clone());
         let Some(mut plan) = plan else {
             return Err(Failure::Input(
@@ -203,6 +215,6 @@ impl Material {
             verification: self.verification.as_ref(),
             profiles: &profiles,
         };
-        Ok(files::write_atomically(output, solocore_report::html(&inputs).as_bytes())?)
+        Ok(solocore_report::html(&inputs))
     }
 }

@@ -84,7 +84,13 @@ fn outcome(experiment: &Experiment, args: &ReproduceArgs) -> Result<Record, Fail
         !stopped()
     };
     let context = Context { scale, seed: args.seed, progress: &step };
-    let outcome = (experiment.run)(&context).map_err(|e| Failure::from(e).of(experiment.id))?;
+    let outcome = (experiment.run)(&context).map_err(|e| match e {
+        ExperimentError::Interrupted => Failure::Stopped(format!(
+            "what is finished is kept in {}; the same command goes on from there",
+            args.output.display()
+        )),
+        other => Failure::from(other).of(experiment.id),
+    })?;
     let record = Record::new(experiment, scale, args.seed, outcome);
     record.write(&args.output)?;
     Ok(record)

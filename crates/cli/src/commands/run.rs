@@ -55,12 +55,26 @@ pub(crate) fn prepared(args: &RunArgs) -> Result<Daemon, Failure> {
         add_parts(&mut daemon, args, &plan)?;
     }
     daemon.scheme = RunScheme::of(&plan);
+    daemon.notes.extend(unschedulable(&plan));
     daemon.duration = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
     daemon.metrics = args.metrics;
     daemon.plan = Some(plan);
     daemon.partial = args.partial;
     daemon.vouched.clone_from(&args.vouched);
     Ok(daemon)
+}
+
+/// Says that a plan does not keep all deadlines: enforcing it is allowed, and proves none of them.
+fn unschedulable(plan: &Plan) -> Option<String> {
+    if plan.schedulable {
+        return None;
+    }
+    let names: Vec<&str> =
+        plan.tasks.iter().filter(|t| !t.schedulable).map(|t| t.name.as_str()).collect();
+    let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    Some(format!(
+        "the plan is not schedulable: deadlines may be missed{of}; `solocore plan` says what would do"
+    ))
 }
 
 fn dry_run(args: &RunArgs, mut daemon: Daemon) -> Result<ExitCode, Failure> {

@@ -1,7 +1,7 @@
 //! What `solocore run --dry-run` says, for people.
 
 use crate::commands::promises;
-use crate::commands::run_text::limit;
+use crate::commands::run_text::{bandwidth, limit};
 use crate::table;
 use solocore_linux::daemon::{IsolationPreview, LevelPreview, Preview, RegulationPreview};
 use solocore_linux::host::machine::cpu_list;
@@ -26,12 +26,17 @@ pub fn text(preview: &Preview) -> String {
 
 fn regulation(r: &RegulationPreview) -> String {
     let apart = r.cores.iter().any(|c| c.writes.is_some());
-    let head = ["CPU", "planned", "budget", "sample", "write budget", "write sample"];
-    let columns = if apart { head.len() } else { 4 };
+    let head = ["CPU", "planned", "MB/s", "budget", "sample", "write budget", "write sample"];
+    let columns = if apart { head.len() } else { 5 };
     let mut rows = vec![head[..columns].iter().map(|&h| h.to_owned()).collect::<Vec<_>>()];
     for c in &r.cores {
-        let mut row =
-            vec![c.cpu.to_string(), c.planned.to_string(), limit(c.budget), c.sample.to_string()];
+        let mut row = vec![
+            c.cpu.to_string(),
+            c.planned.to_string(),
+            bandwidth(c.planned, r.period_ns, false),
+            limit(c.budget),
+            c.sample.to_string(),
+        ];
         row.extend(
             c.writes.iter().flat_map(|w| [limit(w.write_budget), w.write_sample.to_string()]),
         );

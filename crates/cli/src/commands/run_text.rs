@@ -2,6 +2,7 @@
 
 use crate::commands::promises;
 use crate::table;
+use solocore_linux::host::machine;
 use solocore_model::run::{
     RunFunctions, RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock, RunLocked,
     RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu,
@@ -67,6 +68,15 @@ pub fn limit(budget: u64) -> String {
     if budget == u64::MAX { "none".to_owned() } else { budget.to_string() }
 }
 
+/// A budget as bandwidth in MB/s; a dash where accesses are something else, or have no limit.
+pub fn bandwidth(budget: u64, period_ns: u64, stands_in: bool) -> String {
+    if budget == u64::MAX || stands_in || period_ns == 0 {
+        return "-".to_owned();
+    }
+    let bytes = budget as f64 * machine::cache_line() as f64;
+    format!("{:.1}", bytes * 1e3 / period_ns as f64)
+}
+
 fn us(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e3)
 }
@@ -75,6 +85,7 @@ fn regulation(r: &RunRegulation) -> String {
     let head = [
         "CPU",
         "budget",
+        "MB/s",
         "sample",
         "periods",
         "throttled",
@@ -88,6 +99,7 @@ fn regulation(r: &RunRegulation) -> String {
         vec![
             c.cpu.to_string(),
             limit(c.budget),
+            bandwidth(c.budget, r.period_ns, r.stands_in),
             c.sample.to_string(),
             c.periods.to_string(),
             c.throttled_periods.to_string(),

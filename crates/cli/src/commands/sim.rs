@@ -268,7 +268,8 @@ pub fn missed(plan: &Plan, result: &SimResult) -> bool {
 }
 
 fn text(plan: &Plan, result: &SimResult) -> String {
-    let head = ["task", "core", "jobs", "late", "longest ms", "mean ms", "response ms", "C_sce ms"];
+    let head =
+        ["task", "core", "finished", "late", "longest ms", "mean ms", "response ms", "C_sce ms"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for (t, r) in plan.tasks.iter().zip(&result.tasks) {
         let some = |ns: u64| table::ms((r.jobs > 0).then_some(ns));

@@ -4,6 +4,7 @@ use crate::args::Format;
 use crate::args::space::{AuditCommand, MapArgs, MapCommand, RecolourArgs, SpaceCommand};
 use crate::fail::Failure;
 use crate::print::print;
+use crate::progress::computing_apart;
 use crate::table;
 use serde::Serialize;
 use solocore_model::{Platform, files};
@@ -73,7 +74,7 @@ fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
         }
         Err(error) if args.no_banks || args.platform.is_some() => return Err(error),
         Err(error) => {
-            eprintln!("solocore: note: no colours: {}", error.message().unwrap_or_default())
+            eprintln!("solocore: note: no colours: {}", error.message())
         }
     }
     if geometry::in_guest() && args.platform.is_none() {
@@ -88,9 +89,10 @@ fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
             Failure::Input("--memory: less than 16 MiB show no banks; give more".into())
         })?;
         eprintln!("solocore: timing {LINES} lines of {}", args.memory);
-        let mut probe = Probe::new(bytes, LINES, args.seed)?;
-        let found =
-            solve::solve(&mut probe, args.seed).map_err(|e| Failure::Machine(e.to_string()))?;
+        let found = computing_apart(|| -> Result<Found, Failure> {
+            let mut probe = Probe::new(bytes, LINES, args.seed)?;
+            solve::solve(&mut probe, args.seed).map_err(|e| Failure::Machine(e.to_string()))
+        })?;
         notes.extend(confidence(&found));
         map.banks = found.banks;
     }

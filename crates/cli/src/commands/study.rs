@@ -48,13 +48,11 @@ pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
         Ok(()) => {}
         Err(StudyError::Interrupted) => {
             drop(ticker);
-            let at = dir.display();
-            eprintln!(
-                "solocore: interrupted; {} points are kept, go on with `solocore study --resume \
-                    {at}`",
-                points.len()
-            );
-            return Ok(ExitCode::from(130));
+            return Err(Failure::Stopped(format!(
+                "{} points are kept, go on with `solocore study --resume {}`",
+                points.len(),
+                dir.display()
+            )));
         }
         Err(error) => return Err(error.into()),
     }

@@ -18,21 +18,22 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Program {
     command: Command,
     child: Option<Child>,
+    asked: fn() -> Option<i32>,
     told: bool,
     code: Rc<Cell<Option<u8>>>,
 }
 
 impl Program {
-    /// To be started.
+    /// To be started; `asked` has the signal that asks this process to end.
     #[must_use]
-    pub fn new(command: Command) -> Self {
-        Self { command, child: None, told: false, code: Rc::default() }
+    pub fn new(command: Command, asked: fn() -> Option<i32>) -> Self {
+        Self { command, child: None, asked, told: false, code: Rc::default() }
     }
 
     /// A program that runs already.
     #[must_use]
-    fn running(child: Child) -> Self {
-        Self { child: Some(child), ..Self::new(Command::new("")) }
+    fn running(child: Child, asked: fn() -> Option<i32>) -> Self {
+        Self { child: Some(child), ..Self::new(Command::new(""), asked) }
     }
 
     /// Its exit code, once it has ended; of one that a signal ended, 128 and the signal's number.
@@ -66,11 +67,11 @@ impl Part for Program {
         LOOK
     }
 
-    /// Passes it on, once.
+    /// Passes the signal on, once.
     fn asked_to_end(&mut self) -> bool {
         if let (Some(child), false) = (&self.child, self.told) {
             self.told = true;
-            machine::ask_to_end(child.id());
+            machine::ask_to_end(child.id(), (self.asked)().unwrap_or(libc::SIGTERM));
         }
         false
     }
@@ -84,16 +85,16 @@ impl Part for Program {
     }
 }
 
-/// Waits for the end of a program that runs beside no daemon, and passes on that somebody asks for
-/// it; its exit code.
+/// Waits for the end of a program that runs beside no daemon, and passes on the signal that asks
+/// for it; its exit code.
 ///
 /// # Errors
 /// It cannot be waited for.
-pub fn wait_for(child: Child, stopped: &dyn Fn() -> bool) -> Result<u8, LinuxError> {
-    let mut program = Program::running(child);
+pub fn wait_for(child: Child, asked: fn() -> Option<i32>) -> Result<u8, LinuxError> {
+    let mut program = Program::running(child, asked);
     let end = program.child.as_ref().and_then(|child| seqpacket::pidfd(child.id()).ok());
     while program.look(&mut Round::default())? == Next::GoOn {
-        if stopped() {
+        if asked().is_some() {
             program.asked_to_end();
         }
         // At once when it ends, where the kernel tells.
@@ -113,9 +114,10 @@ mod tests {
     fn a_programs_code_is_passed_on() {
         for (script, code) in [("exit 7", 7), ("kill -9 $$", 137)] {
             let child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
-            assert_eq!(wait_for(child, &|| false).unwrap(), code);
+            assert_eq!(wait_for(child, || None).unwrap(), code);
         }
-        let child = Command::new("/bin/sleep").arg("100").spawn().unwrap();
-        assert_eq!(wait_for(child, &|| true).unwrap(), 128 + 15, "it is asked to end");
+        let sleep = || Command::new("/bin/sleep").arg("100").spawn().unwrap();
+        assert_eq!(wait_for(sleep(), || Some(15)).unwrap(), 128 + 15, "it is asked to end");
+        assert_eq!(wait_for(sleep(), || Some(2)).unwrap(), 128 + 2, "as this process was");
     }
 }

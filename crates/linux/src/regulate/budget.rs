@@ -160,7 +160,7 @@ pub(super) fn core_budget(
     if planned < sample {
         return Err(LinuxError::Input(format!(
             "core {cpu}: its budget of {planned} accesses per period is below one sample \
-                ({sample}); lengthen the period or give the core more bandwidth"
+                ({sample}); give the core more bandwidth"
         )));
     }
     let of =

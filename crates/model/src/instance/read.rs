@@ -5,6 +5,7 @@ use super::{
 };
 use crate::dma::{Dma, DmaEntry};
 use crate::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
 use toml::Spanned;
@@ -34,7 +35,7 @@ pub(crate) struct Sections {
 }
 
 /// `[margin]`, as written.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MarginEntry {
     physical: Time,
@@ -43,7 +44,7 @@ pub(crate) struct MarginEntry {
 }
 
 /// `[[device]]`, as written.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeviceEntry {
     name: String,
@@ -51,41 +52,54 @@ pub(crate) struct DeviceEntry {
 }
 
 /// `[[partition]]`, as written.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartitionEntry {
     name: String,
+    #[schemars(with = "Time")]
     period: Spanned<Time>,
+    #[schemars(with = "Option<Time>")]
     duration: Option<Spanned<Time>>,
+    #[schemars(with = "Option<u32>")]
     core: Option<Spanned<u32>>,
+    #[schemars(with = "Option<Time>")]
     age: Option<Spanned<Time>>,
     #[serde(default)]
+    #[schemars(with = "Vec<TaskEntry>")]
     task: Vec<Spanned<TaskEntry>>,
     #[serde(default)]
+    #[schemars(with = "Vec<ChainEntry>")]
     chain: Vec<Spanned<ChainEntry>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "PartitionTask")]
 struct TaskEntry {
     name: String,
     period: Time,
     wcet: Time,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ChainEntry {
+    #[schemars(with = "Option<Time>")]
     age: Option<Spanned<Time>>,
+    #[schemars(with = "Option<TransferEntry>")]
     input: Option<Spanned<TransferEntry>>,
+    #[schemars(with = "Option<TransferEntry>")]
     output: Option<Spanned<TransferEntry>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransferEntry {
+    #[schemars(with = "String")]
     device: Spanned<String>,
+    #[schemars(with = "Time")]
     physical: Spanned<Time>,
+    #[schemars(with = "String")]
     transfer: Spanned<String>,
 }
 

@@ -13,6 +13,7 @@ mod check;
 
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most ways of the shared cache that are shared out.
@@ -24,7 +25,7 @@ const LONGEST: Time = Time::from_ns(3_600_000_000_000);
 
 /// Where buffers go: `x|y`, `x` message buffers, `y` I/O buffers (section 6.1). R|R, which manages
 /// nothing, is for studies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "the names are the paper's")]
 pub enum BufferScheme {
     #[serde(rename = "C|C")]
@@ -81,7 +82,7 @@ impl BufferScheme {
 }
 
 /// How contention for the memory is accounted for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Contention {
     /// Each DRAM access of a job waits for one of each other core and of each device.
@@ -93,7 +94,7 @@ pub enum Contention {
 }
 
 /// `[mc2]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mc2 {
     /// Where buffers go.
@@ -146,7 +147,7 @@ impl Default for Mc2 {
 
 /// `[mc2.costs]`: what was measured on the board. The defaults are the upper ends of the ranges of
 /// the study (`crates/study/parameters.toml`), where each has its source.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Costs {
     /// A job is longer by this share of its time when DMA keeps the bus busy.
@@ -192,7 +193,7 @@ impl Default for Costs {
 }
 
 /// `[[ipc]]`: one message per job from one task to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ipc {
     /// Name of the task that sends.
@@ -208,7 +209,7 @@ pub struct Ipc {
 }
 
 /// `[[io]]`: a device that writes into a buffer which a task reads, or the other way round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Io {
     /// Name of the task.
@@ -236,7 +237,7 @@ const fn yes() -> bool {
 }
 
 /// `direction`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// Into memory.

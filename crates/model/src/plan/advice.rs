@@ -5,10 +5,11 @@
 //! `solocore plan --what-if KEY=VALUE` reads them ([`crate::system::SystemText`]).
 
 use super::{Plan, PlanTask, Verdict};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A change of one key with which every analysed task meets its deadline.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Repair {
     /// The key, as `task.canny.period`.
@@ -25,7 +26,7 @@ pub struct Repair {
 }
 
 /// The changes that a plan was made with, and what they change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WhatIf {
     /// Each as `KEY=VALUE`.
@@ -38,7 +39,7 @@ pub struct WhatIf {
 }
 
 /// One task in both plans.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Compared {
     /// Its name.
@@ -50,7 +51,7 @@ pub struct Compared {
 }
 
 /// What a plan says of a task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// Core it is placed on.

@@ -1,10 +1,11 @@
 //! A core in a plan, with its share of the machine, and the regulation of all of them.
 
 use crate::system::{Policy, Share};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// By which factor may all analysed tasks of a core grow together, in thousandths, rounded down?
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreMargin {
     /// All execution times, misses kept.
@@ -19,7 +20,7 @@ pub struct CoreMargin {
 }
 
 /// A core in the plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanCore {
     /// Which core.
@@ -50,7 +51,7 @@ pub struct PlanCore {
 }
 
 /// Regulation as planned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanRegulation {
     /// Policy.

@@ -8,10 +8,11 @@ use super::Scheme;
 use super::levels::LevelsPlan;
 use super::vcpus::{PlanVcpu, VcpuScheduling, VcpusPlan};
 use super::windows::WindowsPlan;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// See the module.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub(super) struct SchemeFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sce: Option<Box<WindowsPlan>>,

@@ -12,10 +12,11 @@ use crate::derivation::Derivation;
 use crate::levels::{BufferScheme, Contention, Direction};
 use crate::platform::Platform;
 use crate::system::Criticality;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Consecutive ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ways {
     /// The first.
@@ -34,7 +35,7 @@ impl Ways {
 }
 
 /// A core under MC2.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsCore {
     /// Which core.
@@ -52,7 +53,7 @@ pub struct LevelsCore {
 }
 
 /// A task under MC2; best effort has none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsPets {
     /// Name.
@@ -68,7 +69,7 @@ pub struct LevelsPets {
 }
 
 /// What is done with a message buffer (section 4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Method {
     /// In the banks of level C, uncacheable (selective bypass).
     #[serde(rename = "SBP")]
@@ -85,7 +86,7 @@ pub enum Method {
 }
 
 /// A message buffer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsMessage {
     /// Task that sends.
@@ -101,7 +102,7 @@ pub struct LevelsMessage {
 }
 
 /// An I/O buffer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsIo {
     /// Task.
@@ -121,7 +122,7 @@ pub struct LevelsIo {
 }
 
 /// A slot of level A.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
     /// From the start of the frame.
@@ -133,7 +134,7 @@ pub struct Slot {
 }
 
 /// Level A of a core, repeated from time 0 on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsTable {
     /// Which core.
@@ -145,7 +146,7 @@ pub struct LevelsTable {
 }
 
 /// A choice and what the next best would have cost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// What was chosen for: a task, a region, a buffer, the scheme.
@@ -159,7 +160,7 @@ pub struct Choice {
 }
 
 /// See the module.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsPlan {
     /// Where buffers go.

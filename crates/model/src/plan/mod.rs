@@ -22,6 +22,7 @@ pub use windows::WindowsPlan;
 
 use crate::platform::Platform;
 use crate::system::Model;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 pub const FORMAT: &str = "solocore-plan/1";
 
 /// Who runs when.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "file::SchemeFile", into = "file::SchemeFile")]
 pub enum Scheme {
     /// Fixed priorities on each core; budgets, where there are any, hold the cores apart.
@@ -44,7 +45,7 @@ pub enum Scheme {
 }
 
 /// How good the choice of shares is, where the planner chose them together (`share = "optimal"`).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
     /// No other choice is better.
@@ -54,7 +55,7 @@ pub struct Certificate {
 }
 
 /// A plan file, also the output of `solocore plan --format json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// [`FORMAT`].

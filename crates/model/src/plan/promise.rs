@@ -5,10 +5,13 @@
 //! each with who keeps it, whether that was checked, and why or why not ([`Answer`]). A promise that
 //! nobody keeps takes the verdict from the tasks that it is made for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// A task runs on its core, in its place among the others there.
@@ -60,7 +63,7 @@ pub enum Subject {
 }
 
 /// An assumption that bounds rest on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
     /// Subject and resource, as in `budget:core-2`; no two of a plan are equal.
@@ -140,7 +143,7 @@ impl Subject {
 }
 
 /// A promise, and what a run does about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// What is promised.
     #[serde(flatten)]

@@ -5,11 +5,12 @@ use crate::derivation::Derivation;
 use crate::profile::{InputRun, PageName, Worst};
 use crate::results::TaskResult;
 use crate::system::{Criticality, TaskProgram};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// A task in the plan. Times in nanoseconds, rounded up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanTask {
     /// Name.
@@ -86,7 +87,7 @@ pub struct PlanTask {
 }
 
 /// A profile that was made for a plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profiled {
     /// When it was made (UTC), if it was kept from an earlier command; of several inputs the oldest.
@@ -101,7 +102,7 @@ pub struct Profiled {
 }
 
 /// What a plan says of an analysed task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Verdict {
     /// Its bound is within its deadline.
     #[serde(rename = "meets")]
@@ -137,7 +138,7 @@ impl std::fmt::Display for Verdict {
 }
 
 /// A job without locked pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unlocked {
     /// `C`.
@@ -148,7 +149,7 @@ pub struct Unlocked {
 
 /// The largest values of one task with which every task of its core meets its deadline, all else
 /// kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskMargin {
     /// `C`, nanoseconds, rounded down; `null` if no deadline bounds it.

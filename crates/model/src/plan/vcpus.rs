@@ -9,10 +9,11 @@
 use super::task::PlanTask;
 use crate::derivation::Derivation;
 use crate::vcpus::{Background, Settings, Throttle, check_times};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How VCPUs are scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VcpuScheduling {
     /// Who gets background time.
@@ -51,7 +52,7 @@ impl Default for VcpuScheduling {
 }
 
 /// A VCPU in the plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanVcpu {
     /// Name.

@@ -5,10 +5,11 @@
 //! terms sum exactly to the bound as the plan has it, in whole nanoseconds.
 //! Does not cover: tasks without a bound, and levels of MC2, which are bounded by stated times.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What adds to a bound, in the order in which the terms are summed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The time alone: with the whole shared cache and row hits in DRAM, or the stated time.
@@ -56,7 +57,7 @@ impl Cause {
 }
 
 /// One term of a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Term {
     /// What adds to the bound.

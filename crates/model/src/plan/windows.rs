@@ -6,6 +6,7 @@
 
 use super::task::PlanTask;
 use crate::time_table::{Row, Stage};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// Is something the method needs there?
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Has {
     /// It is.
@@ -25,7 +26,7 @@ pub enum Has {
 }
 
 /// One question of step 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HardwareItem {
     /// What is asked for.
@@ -37,7 +38,7 @@ pub struct HardwareItem {
 }
 
 /// One round of steps 3 to 5.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Round {
     /// Slack on top of the least duration where the planner chooses the duration, in percent.
@@ -53,7 +54,7 @@ pub struct Round {
 }
 
 /// A partition in the plan. Times in nanoseconds, rounded up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanPartition {
     /// Name.
@@ -82,7 +83,7 @@ pub struct PlanPartition {
 }
 
 /// A device's DMA pace, as transfers of a given size use it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanTransfer {
     /// Name of the partition.
@@ -100,7 +101,7 @@ pub struct PlanTransfer {
 }
 
 /// Time reserved at the end of every slot of a class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanMargin {
     /// Physical input and output.
@@ -123,7 +124,7 @@ impl PlanMargin {
 }
 
 /// The method's part of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowsPlan {
     /// Step 1.

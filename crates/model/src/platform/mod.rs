@@ -12,11 +12,12 @@ pub use row_hit_cap::RowHitCap;
 use crate::error::ModelError;
 use crate::files;
 use crate::units::{Bandwidth, Bytes, Cycles, Frequency, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Instruction set of a board or a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Isa {
@@ -47,7 +48,7 @@ impl std::fmt::Display for Isa {
 }
 
 /// How the shared cache can be divided between cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Partition {
     /// Lines can be locked in place (`dcbls` on the P4080, lockdown by master on the PL310).
@@ -59,7 +60,7 @@ pub enum Partition {
 }
 
 /// A private first-level cache; a hit costs nothing beyond the instruction's own cycles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct L1 {
     /// Capacity.
@@ -69,7 +70,7 @@ pub struct L1 {
 }
 
 /// A private second-level cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct L2 {
     /// Capacity.
@@ -81,7 +82,7 @@ pub struct L2 {
 }
 
 /// Which line a set of the shared cache gives up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replacement {
     /// The least recently used: what the bounds and the profiler assume.
@@ -99,7 +100,7 @@ fn is_lru(r: &Replacement) -> bool {
 }
 
 /// How much of its memory time a core hides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pipeline {
     /// Lines that may be on their way to one core at once: miss-status holding registers (MSHRs).
@@ -123,7 +124,7 @@ impl Default for Pipeline {
 }
 
 /// The shared last-level cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Llc {
     /// Capacity.
@@ -160,7 +161,7 @@ fn is_one(n: &u32) -> bool {
 }
 
 /// Main memory, as the first memory model needs it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
     /// The devices of the request-level simulator: a memory of crates/dram by name, or a file.
@@ -207,7 +208,7 @@ pub struct Dram {
 }
 
 /// A board.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
     /// Short name; a preset's file name.

@@ -1,5 +1,6 @@
 //! How many hits of an open row may pass an older request to its bank.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// How many younger row hits may pass an older request of their bank (`row_hit_cap` of `[dram]`).
@@ -39,6 +40,16 @@ impl Default for RowHitCap {
 enum RowHitCapEntry {
     Limit(u32),
     Named(String),
+}
+
+impl JsonSchema for RowHitCap {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RowHitCap".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "off"}]})
+    }
 }
 
 impl Serialize for RowHitCap {

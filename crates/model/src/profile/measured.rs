@@ -8,6 +8,7 @@
 use super::{Profile, Worst};
 use crate::platform::Platform;
 use crate::times::quantile;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is counted of a job, by name.
@@ -31,7 +32,7 @@ pub mod quantity {
 }
 
 /// A measurement of a program on a machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// The CPU's name.
@@ -51,7 +52,7 @@ pub struct Measured {
 }
 
 /// Jobs with one input.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredInput {
     /// Arguments that the input added.
@@ -61,7 +62,7 @@ pub struct MeasuredInput {
 }
 
 /// One quantity over the jobs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
     /// See [`quantity`].
@@ -95,7 +96,7 @@ pub struct Quantity {
 
 /// An estimate of rare jobs by extreme-value theory. It holds only if all jobs are drawn
 /// independently from one distribution, and future ones from the same; so it is no bound.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Extreme {
     /// Jobs in a block; the largest of each block was fitted.
@@ -158,7 +159,7 @@ impl Measured {
 }
 
 /// Numbers of a profile that a measurement raised.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Raised {
     /// `private_cycles` and by how many.

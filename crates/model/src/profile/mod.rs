@@ -9,6 +9,7 @@ pub use merge::worst;
 pub use origin::{FileState, InputFile, InputRun, Origin, Processes, RestsOn, Worst};
 
 use crate::platform::Isa;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 pub const FORMAT: &str = "solocore-profile/1";
 
 /// Accesses and misses of one cache level over the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Level {
     /// `L1I`, `L1D`, `L2`, `LLC`.
     pub name: String,
@@ -29,7 +30,9 @@ pub struct Level {
 }
 
 /// A page by the memory region it lies in, so that the name holds under ASLR.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct PageName {
     /// File name of a mapped file, `heap`, `stack`, `NAME:bss`, or `mmap#N` in order of creation.
     pub region: String,
@@ -38,7 +41,7 @@ pub struct PageName {
 }
 
 /// One page of the program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PageProfile {
     /// Which page.
     #[serde(flatten)]
@@ -63,7 +66,7 @@ impl PageProfile {
 }
 
 /// One function and its share of the misses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionProfile {
     /// Symbol, or `fn@0xADDR` in a stripped program.
     pub name: String,
@@ -78,7 +81,7 @@ pub struct FunctionProfile {
 }
 
 /// Memory traffic over the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BandwidthSeries {
     /// Length of an interval of modelled time alone on the machine.
     pub interval_ns: u64,
@@ -87,7 +90,7 @@ pub struct BandwidthSeries {
 }
 
 /// Memory the program touched.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkingSet {
     /// Distinct pages.
     pub pages: u64,
@@ -98,7 +101,7 @@ pub struct WorkingSet {
 }
 
 /// The recorded shared-cache accesses, for the simulator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceRef {
     /// File name, relative to the profile's directory.
     pub file: PathBuf,
@@ -111,7 +114,7 @@ pub struct TraceRef {
 }
 
 /// A profile file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// [`FORMAT`].

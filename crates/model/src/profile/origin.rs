@@ -6,11 +6,12 @@
 //! and sockets; [`RestsOn::not_covered`] names those that the run asked.
 
 use super::measured::{Measured, Raised};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Where a profile comes from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
     /// Files that the run looked at; empty in profiles of before.
@@ -43,7 +44,7 @@ impl Origin {
 
 /// What is charged where a job has several processes: a switch between two of them brings lines back
 /// that the other displaced. No locked page saves these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Processes {
     /// Switches at most.
@@ -63,7 +64,7 @@ impl Processes {
 }
 
 /// Files, and what cannot be compared.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RestsOn {
     /// Files and directories by path.
@@ -86,7 +87,7 @@ impl RestsOn {
 }
 
 /// A path, and what a run found there before it changed anything.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct InputFile {
     /// Absolute.
     pub path: PathBuf,
@@ -96,7 +97,7 @@ pub struct InputFile {
 }
 
 /// What lies at a path.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum FileState {
     /// Nothing: a file that appears later changes the run.
@@ -133,7 +134,7 @@ pub enum FileState {
 }
 
 /// What one input gave.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputRun {
     /// Arguments that the input added to the command.
@@ -151,7 +152,7 @@ pub struct InputRun {
 }
 
 /// The worst of a quantity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Worst {
     /// `private_cycles`, `llc_reads`, `llc_writes`, `misses`, `lines`, or `time` (the trace is of this

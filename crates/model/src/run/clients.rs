@@ -1,9 +1,10 @@
 //! What was seen of clients: who is attached, and what the bandwidth lock did.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The bandwidth lock, or whose jobs are signalled, where the plan has either.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLock {
     /// A section counts for at most so long; 0: for ever.
     pub max_hold_ns: u64,
@@ -14,7 +15,7 @@ pub struct RunLock {
 }
 
 /// What the lock did on a CPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLockCore {
     /// Which CPU.
     pub cpu: u32,
@@ -27,7 +28,7 @@ pub struct RunLockCore {
 }
 
 /// A client, for people.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunClient {
     /// Its process.
     pub pid: u32,
@@ -59,7 +60,7 @@ pub struct RunClient {
 }
 
 /// A client that is a transfer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunClientTransfer {
     /// Partition, chain and stage.
     pub name: String,

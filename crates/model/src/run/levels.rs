@@ -1,10 +1,11 @@
 //! What was seen of a scheduler of levels and windows, and of real-time threads beside a scheduler
 //! of solocore.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the scheduler of levels and windows saw.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevels {
     /// The plan's tasks under it.
     pub tasks: Vec<RunLevelTask>,
@@ -18,7 +19,7 @@ pub struct RunLevels {
 }
 
 /// What was seen of a task.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevelTask {
     /// Its name.
     pub name: String,
@@ -54,7 +55,7 @@ pub struct RunLevelTask {
 }
 
 /// Time lost to real-time threads that no level commands, by who had to wait.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLost {
     /// Level A.
     pub a_ns: u64,
@@ -89,7 +90,7 @@ impl RunLost {
 }
 
 /// What was seen of a CPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevelCpu {
     /// Which.
     pub cpu: u32,
@@ -116,7 +117,7 @@ pub struct RunLevelCpu {
 }
 
 /// A real-time thread that was seen.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunIntruder {
     /// Its number.
     pub thread: u32,
@@ -153,7 +154,7 @@ impl RunIntruder {
 }
 
 /// A real-time thread that ran beside the levels.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevelIntruder {
     /// Which, and for how long.
     #[serde(flatten)]

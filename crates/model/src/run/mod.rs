@@ -22,6 +22,7 @@ pub use tasks::{
 pub use vcpus::{RunThrottling, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus};
 
 use crate::plan::{Answer, Plan, Scheme};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Written at the head of the file.
@@ -37,7 +38,7 @@ pub fn is_older(format: &str) -> bool {
 }
 
 /// Who decided who runs when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunScheme {
     /// Fixed priorities on each core.
@@ -76,7 +77,7 @@ impl RunScheme {
 }
 
 /// A run, at its end or so far.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// [`FORMAT`].
     pub format: String,

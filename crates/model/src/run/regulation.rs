@@ -1,9 +1,10 @@
 //! What was seen of regulated CPUs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A span of a CPU's time; in files a list of these four numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "[u64; 4]", into = "[u64; 4]")]
 pub struct RunSpan {
     /// Periods that ended in it.
@@ -29,7 +30,7 @@ impl From<RunSpan> for [u64; 4] {
 }
 
 /// Writes of a regulated CPU, where they are counted apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunWrites {
     /// Writes per period of the plan.
     pub write_planned: u64,
@@ -48,7 +49,7 @@ pub struct RunWrites {
 }
 
 /// A regulated CPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunCore {
     /// Which one.
     pub cpu: u32,
@@ -93,7 +94,7 @@ pub struct RunCore {
 }
 
 /// What regulated accesses, and what it saw.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRegulation {
     /// Which engine.
     pub engine: String,

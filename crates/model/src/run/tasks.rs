@@ -1,9 +1,10 @@
 //! What was seen of tasks in their places, of windows and transfers, and of who was kept off.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A job that has ended. Times from the start of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunJob {
     /// When it was to start.
     pub release_ns: u64,
@@ -14,7 +15,7 @@ pub struct RunJob {
 }
 
 /// What was seen of a task.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunTask {
     /// Its name in the plan.
     pub name: String,
@@ -45,7 +46,7 @@ pub struct RunTask {
 }
 
 /// What probes saw of a task's program that says nothing itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFunctions {
     /// The task.
     pub task: String,
@@ -66,7 +67,7 @@ pub struct RunFunctions {
 }
 
 /// What was seen of a partition's windows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunWindow {
     /// Name of the partition.
     pub partition: String,
@@ -79,7 +80,7 @@ pub struct RunWindow {
 }
 
 /// What was seen of a transfer's slots.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunTransfer {
     /// Partition, chain and stage.
     pub name: String,
@@ -115,7 +116,7 @@ pub struct RunTransfer {
 }
 
 /// What was seen of a task's locked pages.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLocked {
     /// The task.
     pub task: String,
@@ -134,7 +135,7 @@ pub struct RunLocked {
 }
 
 /// What is seen of a group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunGroup {
     /// Its name.
     pub group: String,
@@ -157,7 +158,7 @@ pub struct RunGroup {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunConfined {
     /// Control groups that were limited.
     pub groups: Vec<String>,
@@ -170,7 +171,7 @@ pub struct RunConfined {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunInterrupts {
     /// Interrupts that were moved.
     pub moved: Vec<u32>,

@@ -1,10 +1,11 @@
 //! What was seen of a scheduler of VCPUs.
 
 use super::levels::RunIntruder;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the scheduler of VCPUs saw.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpus {
     /// Who got background time.
     pub background: String,
@@ -20,7 +21,7 @@ pub struct RunVcpus {
 }
 
 /// A VCPU as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpu {
     /// Its number.
     pub id: u32,
@@ -45,7 +46,7 @@ pub struct RunVcpu {
 }
 
 /// What happened on a CPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpuCpu {
     /// Which.
     pub cpu: u32,
@@ -72,7 +73,7 @@ pub struct RunVcpuCpu {
 }
 
 /// A real-time thread that ran beside the VCPUs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpuIntruder {
     /// Which, and for how long.
     #[serde(flatten)]
@@ -96,7 +97,7 @@ impl RunVcpuIntruder {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunThrottling {
     /// What is read.
     pub source: String,

@@ -2,11 +2,13 @@
 
 mod program;
 mod regulation;
+mod sce;
 mod task;
 mod text;
 
 pub use program::{Job, TaskProgram};
 pub use regulation::{CoreEntry, Model, Objective, Policy, Regulation, Share};
+pub use sce::Sce;
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
 pub use text::SystemText;
 
@@ -19,27 +21,12 @@ use crate::platform::Platform;
 use crate::units::{Bandwidth, Time};
 use crate::vcpus::{Settings, VcpuEntry, Vcpus};
 use regulation::{check_core, check_regulation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use task::{TaskEntry, check_task, partition_of};
 use toml::Spanned;
-
-/// `[sce]`: how the single-core-equivalence method proceeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Sce {
-    /// Slack on top of a partition's least duration, in percent, where the file leaves the duration
-    /// out.
-    pub slack: u32,
-}
-
-impl Default for Sce {
-    /// What section 3.1, step 3, of the paper names.
-    fn default() -> Self {
-        Self { slack: 30 }
-    }
-}
 
 /// A checked `system.toml`.
 #[derive(Clone, Debug)]
@@ -73,30 +60,44 @@ pub enum Scheme {
     Vcpus(Vcpus),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SystemFile {
     platform: String,
+    #[schemars(with = "Option<Regulation>")]
     regulation: Option<Spanned<Regulation>>,
     #[serde(default)]
+    #[schemars(with = "Vec<CoreEntry>")]
     core: Vec<Spanned<CoreEntry>>,
     #[serde(default, deserialize_with = "some_tasks")]
+    #[schemars(with = "Vec<TaskEntry>")]
     task: Vec<Spanned<TaskEntry>>,
+    #[schemars(with = "Option<Sce>")]
     sce: Option<Spanned<Sce>>,
+    #[schemars(with = "Option<Time>")]
     base: Option<Spanned<Time>>,
+    #[schemars(with = "Option<DmaEntry>")]
     dma: Option<Spanned<DmaEntry>>,
+    #[schemars(with = "Option<MarginEntry>")]
     margin: Option<Spanned<MarginEntry>>,
     #[serde(default)]
+    #[schemars(with = "Vec<DeviceEntry>")]
     device: Vec<Spanned<DeviceEntry>>,
     #[serde(default)]
+    #[schemars(with = "Vec<PartitionEntry>")]
     partition: Vec<Spanned<PartitionEntry>>,
+    #[schemars(with = "Option<Mc2>")]
     mc2: Option<Spanned<Mc2>>,
     #[serde(default)]
+    #[schemars(with = "Vec<Ipc>")]
     ipc: Vec<Spanned<Ipc>>,
     #[serde(default)]
+    #[schemars(with = "Vec<Io>")]
     io: Vec<Spanned<Io>>,
+    #[schemars(with = "Option<Settings>")]
     maracas: Option<Spanned<Settings>>,
     #[serde(default)]
+    #[schemars(with = "Vec<VcpuEntry>")]
     vcpu: Vec<Spanned<VcpuEntry>>,
 }
 
@@ -104,6 +105,11 @@ fn some_tasks<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
     Vec::deserialize(deserializer)
+}
+
+/// The JSON Schema of a system file.
+pub(crate) fn schema() -> schemars::Schema {
+    schemars::schema_for!(SystemFile)
 }
 
 impl System {

@@ -9,6 +9,7 @@
 //! Does not cover: functions of libraries.
 
 use super::regulation::Policy;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
@@ -58,6 +59,16 @@ impl fmt::Display for Job {
     }
 }
 
+impl JsonSchema for Job {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Job".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": r"^(process|wakeup|function:\S+)$"})
+    }
+}
+
 impl Serialize for Job {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -80,7 +91,7 @@ fn function(word: &str) -> Result<&str, ()> {
 }
 
 /// See the module.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskProgram {
     /// What a job is.

@@ -2,10 +2,11 @@
 
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Time, positive_time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How DRAM accesses are regulated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// Not at all.
@@ -22,7 +23,7 @@ pub enum Policy {
 }
 
 /// How the guaranteed bandwidth is shared out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
     /// Every core gets the same.
@@ -36,7 +37,7 @@ pub enum Share {
 
 /// What is chosen for, once every deadline is met: the largest safe budgets of the policy `dynamic`
 /// (the first two), or shares (`share = "optimal"`, the others).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
     /// The smallest budget is as large as possible. The default under `dynamic`.
@@ -60,7 +61,7 @@ impl Objective {
 }
 
 /// What the bounds take the memory for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
     /// A controller with several reads of each core under way, posted writes and refreshes
@@ -86,7 +87,7 @@ impl Model {
 const MOST_SKID: u64 = 1_000_000;
 
 /// `[regulation]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Regulation {
     /// Which policy.
@@ -110,6 +111,7 @@ pub struct Regulation {
     /// With optimal shares: no analysed task's execution time beside the other cores may be more
     /// than this multiple of its time alone, in thousandths. In the file a number, as 2.0.
     #[serde(rename = "slowdown", with = "thousandths")]
+    #[schemars(with = "Option<f64>", range(min = 1, max = 1000))]
     pub slowdown_permille: Option<u64>,
     /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while
     /// somebody holds the lock.
@@ -164,7 +166,7 @@ impl Default for Regulation {
 }
 
 /// `[[core]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreEntry {
     /// Which core, from 0.

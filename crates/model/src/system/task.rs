@@ -6,11 +6,14 @@ use crate::instance::Instance;
 use crate::levels::TaskShape;
 use crate::platform::Platform;
 use crate::units::{Time, positive_time, positive_time_option};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Criticality levels of MC2, hard to best effort. All but `D` are analysed and get a verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[allow(missing_docs, reason = "levels are named by letter")]
 pub enum Criticality {
     A,
@@ -22,7 +25,7 @@ pub enum Criticality {
 }
 
 /// `soft_budget` of a task under the policy `dynamic`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SoftBudget {
     /// Accesses of all soft cores together during one job.
@@ -32,7 +35,7 @@ pub enum SoftBudget {
 }
 
 /// `[[task]]`, as written.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskEntry {
     pub(super) name: String,
@@ -65,7 +68,7 @@ pub(super) struct TaskEntry {
 }
 
 /// A point of a stated lockdown curve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CurvePoint {
     /// `C` with so many pages locked.

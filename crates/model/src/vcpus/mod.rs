@@ -11,6 +11,7 @@
 
 use crate::system::{Criticality, Policy, Task};
 use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest period: below the time after which the kernel takes a thread that does not run for lost.
@@ -23,7 +24,7 @@ pub const MAX_VCPUS: usize = 1024;
 pub const BEST_EFFORT: &str = "best-effort/";
 
 /// Which of the VCPUs without budget runs when none has budget (maracas, section III).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Background {
     /// The one with the least background time so far.
@@ -51,7 +52,7 @@ impl Background {
 }
 
 /// C and T.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reservation {
     /// C.
@@ -64,7 +65,7 @@ pub struct Reservation {
 
 /// `throttle`: background time is taken from some cores while the memory is contended (maracas,
 /// Algorithm 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Throttle {
     /// Latency rule: mean latency of a read from which on the memory is contended.
@@ -97,7 +98,7 @@ fn one_millisecond() -> Time {
 }
 
 /// `[maracas]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Who gets background time.
@@ -136,7 +137,7 @@ impl Default for Settings {
 }
 
 /// `[[vcpu]]`, as written.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VcpuEntry {
     name: String,

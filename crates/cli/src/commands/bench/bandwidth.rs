@@ -3,7 +3,7 @@
 //! Rule: lines come in the order of their addresses, as IsolBench has it, or in one that hurts
 //! elsewhere (`solocore_buffers::order`).
 
-use super::output::{Output, Place, memory_size, show};
+use super::output::{Output, Place, duration, memory_size, show};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
@@ -47,9 +47,9 @@ pub struct Args {
     /// What is done to each line.
     #[arg(short, long, value_enum, default_value_t)]
     access: Kind,
-    /// Seconds to run; 0: until Ctrl-C.
-    #[arg(short, long, default_value_t = 5, value_name = "SECONDS")]
-    time: u64,
+    /// How long to run, like "5 s"; a bare number is in seconds, as IsolBench has it; 0: until Ctrl-C.
+    #[arg(short, long, default_value = "5 s", value_name = "TIME", value_parser = duration)]
+    time: Duration,
     /// Passes; 0: as many as fit in the time.
     #[arg(short, long, default_value_t = 0, value_name = "PASSES")]
     iterations: u64,
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.announce {
         print("ready\n")?;
     }
-    let limit = (args.time > 0).then(|| Duration::from_secs(args.time));
+    let limit = Some(args.time).filter(|time| !time.is_zero());
     let (begun, mut touched, mut passes) = (Instant::now(), 0usize, 0u64);
     'all: loop {
         let mut left = walk.lines();

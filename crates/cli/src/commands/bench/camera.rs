@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, default_value_t = 100, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     level_c: u32,
     /// Take the buffers' pages from lists of their own cache colours; needs root.
-    #[arg(long, alias = "colored")]
+    #[arg(long = "colored", alias = "coloured")]
     coloured: bool,
     #[command(flatten)]
     map: MapArgs,

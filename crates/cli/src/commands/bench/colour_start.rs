@@ -130,7 +130,7 @@ fn time(program: &std::ffi::OsStr, arguments: &[OsString]) -> Result<f64, Failur
         match stderr.recv_timeout(LOOK) {
             Err(RecvTimeoutError::Timeout) if stopped() && !told => {
                 told = true;
-                machine::ask_to_end(child.id());
+                machine::ask_to_end(child.id(), libc::SIGTERM);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Ok(said) => break said,

@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "plan")]
     task: Option<String>,
     /// Take the buffer's pages from lists of their own cache colours; needs root.
-    #[arg(long, alias = "colored")]
+    #[arg(long = "colored", alias = "coloured")]
     coloured: bool,
     #[command(flatten)]
     map: MapArgs,

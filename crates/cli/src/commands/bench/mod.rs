@@ -14,6 +14,7 @@ mod output;
 mod pool;
 
 use crate::fail::Failure;
+use crate::progress::{computing, computing_apart};
 use std::process::ExitCode;
 
 /// Which one.
@@ -55,7 +56,7 @@ pub enum Bench {
     /// Frames of a V4L2 device, straight into pinned buffers.
     #[command(
         after_help = "Examples:\n  solocore bench camera /dev/video0\n  solocore bench camera \
-            /dev/video0 --coloured --level-c 50\n\nNeeds a driver that takes user pointers. Exit \
+            /dev/video0 --colored --level-c 50\n\nNeeds a driver that takes user pointers. Exit \
             code 1: a page lay in a frame of another list."
     )]
     Camera(camera::Args),
@@ -82,18 +83,20 @@ pub enum Bench {
     Banks(banks::Args),
     /// Reading memory whose cache colours a neighbour shares, beside colours of one's own.
     #[command(
-        after_help = "Examples:\n  solocore bench colours\n  solocore bench colours --size \"8 \
+        after_help = "Examples:\n  solocore bench colors\n  solocore bench colors --size \"8 \
             MiB\" --neighbour \"128 MiB\" --format json\n\nNeeds root and two CPUs. Says so where \
             the times do not differ.",
-        alias = "colors"
+        name = "colors",
+        alias = "colours"
     )]
     Colours(colours::Args),
     /// Starting a program coloured, beside its plain start.
     #[command(
-        after_help = "Examples:\n  solocore bench colour-start\n  solocore bench colour-start \
-            --colors 0-15 --runs 20\n  solocore bench colour-start --colors 0-7 -- ./detect \
+        after_help = "Examples:\n  solocore bench color-start\n  solocore bench color-start \
+            --colors 0-15 --runs 20\n  solocore bench color-start --colors 0-7 -- ./detect \
             a.pgm\n\nNeeds root. Without a command: dd with a buffer of 64 MiB, which it fills.",
-        alias = "color-start"
+        name = "color-start",
+        alias = "colour-start"
     )]
     ColourStart(colour_start::Args),
 }
@@ -101,16 +104,16 @@ pub enum Bench {
 /// Runs one.
 pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
     match bench {
-        Bench::Bandwidth(args) => bandwidth::run(args),
-        Bench::Latency(args) => latency::run(args),
+        Bench::Bandwidth(args) => computing_apart(|| bandwidth::run(args)),
+        Bench::Latency(args) => computing_apart(|| latency::run(args)),
         Bench::Ipc(args) => ipc::run(args),
         Bench::Lockdown(args) => lockdown::run(args),
         Bench::IoLoad(args) => io_load::run(args),
         Bench::Camera(args) => camera::run(args),
-        Bench::Pool(args) => pool::run(args),
-        Bench::FunctionLock(args) => function_lock::run(args),
-        Bench::Banks(args) => banks::run(args),
-        Bench::Colours(args) => colours::run(args),
+        Bench::Pool(args) => computing_apart(|| pool::run(args)),
+        Bench::FunctionLock(args) => computing(|| function_lock::run(args)),
+        Bench::Banks(args) => computing_apart(|| banks::run(args)),
+        Bench::Colours(args) => computing_apart(|| colours::run(args)),
         Bench::ColourStart(args) => colour_start::run(args),
     }
 }

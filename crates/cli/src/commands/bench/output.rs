@@ -8,7 +8,7 @@ use serde::Serialize;
 use solocore_buffers::BufferError;
 use solocore_model::files;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Below the figures of a bench whose buffers nobody placed.
 pub const UNPLACED: &str =
@@ -69,6 +69,14 @@ pub fn memory_size(text: &str) -> Result<usize, String> {
     let bytes =
         bytes.and_then(|b| usize::try_from(b).ok()).filter(|&b| (4096..=1 << 40).contains(&b));
     bytes.ok_or_else(wrong)
+}
+
+/// A time, like "5 s"; a bare number is in seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.trim().parse::<u64>() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    text.parse::<solocore_model::Time>().map(|t| Duration::from_nanos(t.ns_ceil()))
 }
 
 /// The CPU to run on, and nice value and real-time priority, as IsolBench takes them.
@@ -162,7 +170,7 @@ pub fn above(high: &[f64], low: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{above, median, memory_size};
+    use super::{above, duration, median, memory_size};
 
     #[test]
     fn sizes_are_isolbenchs_or_ours() {
@@ -179,6 +187,13 @@ mod tests {
         for text in ["", "M", "x", "-1", "0", "1", "99999999999999999999", "9999999G", "3 apples"] {
             assert!(memory_size(text).unwrap_err().contains("no size"), "{text}");
         }
+    }
+
+    #[test]
+    fn bare_times_are_in_seconds() {
+        let ms = |text| duration(text).map(|d| d.as_millis());
+        assert_eq!([ms("5"), ms("5 s"), ms("20 ms"), ms("0")], [Ok(5000), Ok(5000), Ok(20), Ok(0)]);
+        assert!(ms("5 apples").is_err() && ms("-1").is_err());
     }
 
     #[test]

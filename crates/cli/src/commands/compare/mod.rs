@@ -17,7 +17,7 @@ use crate::commands::enemies::{self, Enemies, Weapon};
 use crate::commands::exec_start::regulating;
 use crate::fail::Failure;
 use crate::print::print;
-use crate::progress::{Progress, stopped};
+use crate::progress::{Progress, asked, stopped};
 use serde::{Deserialize, Serialize};
 use solocore_client as client;
 use solocore_linux::daemon::Program;
@@ -151,7 +151,7 @@ fn protected(
     let mut enemies = Enemies::start(others, weapon)?;
     enemies.rest()?;
     daemon.add(enemies);
-    let code = daemon::run_beside(daemon, Program::new(inner))?;
+    let code = daemon::run_beside(daemon, Program::new(inner, asked))?;
     if code != ExitCode::SUCCESS {
         return Err(Failure::Machine("the protected runs failed; see above".to_owned()));
     }

@@ -1,7 +1,7 @@
 //! Runs of a program, and how long they took.
 
 use crate::fail::Failure;
-use crate::progress::stopped;
+use crate::progress::{asked, stopped};
 use solocore_linux::daemon::wait_for;
 use std::ffi::OsString;
 use std::io::Read;
@@ -21,7 +21,7 @@ impl Start<'_> {
     /// It does not start, or ends with another code than 0; what it said last.
     pub fn once(&self) -> Result<u64, Failure> {
         if stopped() {
-            return Err(interrupted());
+            return Err(Failure::Interrupted);
         }
         let mut command = Command::new("/proc/self/exe");
         command.args(["exec", "--core", &self.core.to_string()]);
@@ -39,14 +39,14 @@ impl Start<'_> {
             errors.map(|mut e| e.read_to_end(&mut said));
             said
         });
-        let code = wait_for(child, &stopped)?;
+        let code = wait_for(child, asked)?;
         let took = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let said = reader.join().unwrap_or_default();
         if code == 0 {
             return Ok(took);
         }
         if stopped() {
-            return Err(interrupted());
+            return Err(Failure::Interrupted);
         }
         let said = String::from_utf8_lossy(&said);
         let last =
@@ -57,8 +57,4 @@ impl Start<'_> {
             program.unwrap_or_default()
         )))
     }
-}
-
-fn interrupted() -> Failure {
-    Failure::Machine("stopped before all runs were made; nothing was written".to_owned())
 }

@@ -112,7 +112,7 @@ fn with_platform(failure: Failure) -> Failure {
     match failure {
         Failure::Input(text) => Failure::Input(more(text)),
         Failure::Machine(text) => Failure::Machine(more(text)),
-        Failure::Interrupted => failure,
+        Failure::Interrupted | Failure::Stopped(_) => failure,
     }
 }
 

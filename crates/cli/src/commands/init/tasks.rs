@@ -53,7 +53,7 @@ impl Found {
     pub fn failed(failure: Failure) -> Result<Self, Failure> {
         match failure {
             Failure::Input(why) | Failure::Machine(why) => Ok(Self::Failed(why)),
-            Failure::Interrupted => Err(Failure::Interrupted),
+            Failure::Interrupted | Failure::Stopped(_) => Err(failure),
         }
     }
 }

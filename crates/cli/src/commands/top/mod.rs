@@ -4,7 +4,7 @@ mod levels;
 
 use crate::args::{Format, TopArgs};
 use crate::commands::promises;
-use crate::commands::run_text::{self, limit};
+use crate::commands::run_text::{self, bandwidth, limit};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
@@ -85,7 +85,8 @@ fn text(
     (before, old): (&RunResult, &RunRegulation),
     (now, new): (&RunResult, &RunRegulation),
 ) -> String {
-    let head = ["CPU", "budget", "use", "most", "throttled %", "time %", "over", "longest ms"];
+    let head =
+        ["CPU", "budget", "MB/s", "use", "most", "throttled %", "time %", "over", "longest ms"];
     let apart = new.cores.iter().any(|c| c.writes.is_some());
     let of_writes: &[&str] = if apart { &["write budget", "writes", "over"] } else { &[] };
     let mut rows = vec![head.iter().chain(of_writes).map(|&h| h.to_owned()).collect::<Vec<_>>()];
@@ -97,6 +98,7 @@ fn text(
         let mut row = vec![
             core.cpu.to_string(),
             limit(core.budget),
+            bandwidth(core.budget, new.period_ns, new.stands_in),
             format!("{:.1}", since(|c| c.accesses) / periods),
             core.max_accesses_per_period.to_string(),
             format!("{:.1}", 100.0 * since(|c| c.throttled_periods) / periods),

@@ -73,7 +73,7 @@ impl Event {
     fn fail(&self, what: &str) -> LinuxError {
         let name = &self.name;
         LinuxError::Machine(format!(
-            "event {name}: {what}; choose another --event (`solocore doctor`)"
+            "event {name}: {what}; choose another --event (docs/events.md)"
         ))
     }
 

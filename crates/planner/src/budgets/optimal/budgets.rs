@@ -111,6 +111,7 @@ impl<'a> Solver<'a> {
         let mut resources = self.base.clone();
         resources.set_ways(candidate.ways.clone());
         resources.explicit = true;
+        resources.stated = None;
         // How late something is does not matter, and takes long to find out where a core is all but
         // full.
         resources.verdict_only = true;

@@ -1,0 +1,35 @@
+//! JSON Schemas of the files, made from the types that read them.
+//!
+//! Problem: editors complete and check a file only by a schema, and one that is written by hand is
+//! soon another file's. Rule: each type derives its own, with the names, defaults and unknown keys
+//! that serde knows (draft 2020-12). Does not cover: what only the checks know, as that a task with
+//! wcet has misses; `solocore plan` says these.
+
+use crate::{Plan, Platform, run, system};
+use schemars::{Schema, schema_for};
+
+/// A file that has a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    /// `system.toml`.
+    System,
+    /// A platform file.
+    Platform,
+    /// A plan.
+    Plan,
+    /// What `solocore run -o` writes.
+    Run,
+}
+
+/// The schema of a file.
+#[must_use]
+pub fn of(file: File) -> Schema {
+    let (mut schema, title) = match file {
+        File::System => (system::schema(), "solocore system file"),
+        File::Platform => (schema_for!(Platform), "solocore platform file"),
+        File::Plan => (schema_for!(Plan), "solocore plan"),
+        File::Run => (schema_for!(run::RunResult), "solocore run"),
+    };
+    schema.insert("title".to_owned(), title.into());
+    schema
+}

@@ -1,0 +1,20 @@
+//! `[sce]` of a system file.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// `[sce]`: how the single-core-equivalence method proceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sce {
+    /// Slack on top of a partition's least duration, in percent, where the file leaves the duration
+    /// out.
+    pub slack: u32,
+}
+
+impl Default for Sce {
+    /// What section 3.1, step 3, of the paper names.
+    fn default() -> Self {
+        Self { slack: 30 }
+    }
+}

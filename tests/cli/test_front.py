@@ -1,0 +1,168 @@
+"""What meets users first: signals, pipes, files that are none, and advice that helps."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import refused
+
+TASK = '[[task]]\nname = "{0}"\ncore = {1}\nperiod = "100 ms"\nwcet = "{2} ms"\nmisses = 100\n'
+TWO = 'platform = "p4080"\n' + TASK.format("a", 0, 0.1) + TASK.format("b", 1, 0.1)
+LATE = 'platform = "p4080"\n' + TASK.format("a", 0, 99.9)
+SPIN = ("sh", "-c", "while :; do :; done")
+
+# Commands whose long phase does not end by itself, the text that the file `in` gets, and whether files must stay as they were.
+LONG = {
+    "init": (("init", "--platform", "p4080", "-o", "s.toml", "yes"), ""),
+    "profile": (("profile", "-o", "p.json", "--", *SPIN), ""),
+    "sim": (("sim", "in.toml", "--duration", "3000 s"), TWO),
+    "assess": (("assess", "in.toml", "-o", "out", "--duration", "3000 s"), TWO),
+    "dram": (("dram", "--pattern", "attack", "--requests", "1000000000"), ""),
+    "study": (("study", "--all", "--sensitivity", "-o", "out"), ""),
+    "compare": (("compare", "--", *SPIN), ""),
+    "bench latency": (("bench", "latency", "-m", "1G", "-i", "1000"), ""),
+    "bench pool": (("bench", "pool", "--memory", "1 GiB"), ""),
+    "bench function-lock": (("bench", "function-lock", "--calls", "10000000"), ""),
+    "space map": (("space", "map", "--memory", "4 GiB"), ""),
+}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+@pytest.mark.parametrize("name", LONG)
+def test_a_signal_ends_each_command(solocore, name, how):
+    """Within a second, with 130 and one line, and nothing is left. Four seconds more are for a busy machine: before, it took 9 and more."""
+    arguments, text = LONG[name]
+    solocore.write("in.toml", text)
+    before = {p for p in os.listdir(solocore.dir)}
+    process = solocore.start(*arguments)
+    time.sleep(0.8)
+    assert process.poll() is None, process.stderr.read()
+    process.send_signal(how)
+    begun = time.monotonic()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        pytest.fail("it goes on")
+    took = time.monotonic() - begun
+    err = process.stderr.read().decode()
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1] == "solocore: interrupted; no output was written"
+    assert {p for p in os.listdir(solocore.dir)} == before
+    assert took < 5
+
+
+def test_figures_that_are_finished_are_kept_and_said_to_be(solocore):
+    process = solocore.start("reproduce", "sce-fig2", "-o", "out")
+    time.sleep(0.8)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1].startswith("solocore: interrupted; what is finished is kept in out; ")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+def test_a_program_gets_the_signal_that_solocore_got(solocore, how):
+    """Its code is 130 after Ctrl-C, not 143: scripts tell the two apart."""
+    process = solocore.start("exec", "--colors", "0-3", "--", "sleep", "100")
+    time.sleep(1)
+    if process.poll() is not None:
+        pytest.skip("this machine gives no pages of colours: " + process.stderr.read().decode().splitlines()[-1])
+    process.send_signal(how)
+    process.communicate(timeout=10)
+    assert process.returncode == 128 + how
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "elvish", "powershell"])
+def test_completions_survive_a_closed_pipe(solocore, shell):
+    command = f'"$0" completions {shell} | head -n 1; exit "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", command, solocore.program], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0 and not done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("plan", "/dev/zero"), ("plan", "in.toml"), ("run", "/dev/zero"), ("report", "/dev/zero"),
+                                       ("schedule-io", "/dev/zero"), ("dram", "--pattern", "chase", "--memory", "/dev/zero"),
+                                       ("bench", "banks", "--map", "/dev/zero")])
+def test_devices_are_no_files(solocore, arguments):
+    solocore.write("in.toml", TWO.replace("p4080", "/dev/zero"))
+    refused(solocore(*arguments, timeout=10), "/dev/zero", "is a device")
+
+
+def test_a_dash_is_standard_output(solocore):
+    plan = solocore.plan(TWO)
+    assert solocore("plan", "system.toml", "-o", "-").json()["tasks"] == plan["tasks"]
+    page = solocore("report", "plan.json", "-o", "-")
+    assert page.code == 0 and page.out.startswith(b"<!DOCTYPE html>") and not page.err
+    result = solocore("sim", "plan.json", "-o", "-", "--duration", "10 ms")
+    assert result.json()["tasks"] and not (solocore.dir / "-").exists()
+
+
+def test_stated_shares_that_nobody_states_are_said_to_be_even(solocore):
+    shares = '[regulation]\nshare = "explicit"\n'
+    text = TWO.replace("[[task]]", shares + "[[task]]", 1)
+
+    def rule(text):
+        return next(r for r in solocore.plan(text)["reasons"] if r.startswith("bandwidth: "))
+
+    assert "as stated" not in rule(text) and "no [[core]] states" in rule(text)
+    assert "as stated for 1 of 8 cores" in rule(text + '[[core]]\nid = 0\nbandwidth = "60 MB/s"\n')
+    assert "chosen together" in rule(TWO)
+
+
+def test_a_run_of_a_plan_that_is_not_schedulable_says_so(solocore):
+    place = subprocess.run([solocore.program, "platform", "detect", "-o", "here.toml"], cwd=solocore.dir, capture_output=True)
+    assert place.returncode == 0, place.stderr
+    text = LATE.replace("p4080", "here.toml")
+    solocore.plan(text, code=1)
+    done = solocore("run", "plan.json", "--dry-run", "--event", "page-faults")
+    assert "not schedulable: deadlines may be missed (a)" in done.out.decode() + done.err
+    solocore.plan(text.replace("99.9 ms", "1 ms"))
+    done = solocore("run", "plan.json", "--dry-run", "--event", "page-faults")
+    assert "not schedulable" not in done.out.decode() + done.err
+
+
+def test_remedies_are_those_of_the_cause(solocore):
+    solocore.write("in.toml", 'platform = "p4080"\n[[task]]\nname = "a"\nperiod = "1 s"\ncommand = ["/bin/true"]\n')
+    done = solocore("plan", "in.toml", HOME="/proc/none", XDG_CACHE_HOME="")
+    assert done.code == 3 and "--profiles" in done.err and "free some space" not in done.err
+    solocore.write("in.toml", TWO)
+    done = solocore("plan", "in.toml", "-o", "none/plan.json")
+    refused(done, "make its directory", codes=(3,))
+
+
+def test_doctor_does_not_send_to_doctor(solocore):
+    done = solocore("doctor")
+    assert "solocore doctor" not in done.out.decode()
+
+
+def test_a_budget_of_a_program_has_no_period_to_lengthen(solocore):
+    done = solocore("exec", "--core", 0, "--budget", "1 KB/s", "--", "true")
+    refused(done, "give the core more bandwidth")
+    assert "lengthen" not in done.err
+
+
+def test_jobs_that_are_finished_are_called_so(solocore):
+    """More may be late than are finished: those that never end are late as well."""
+    solocore.plan('platform = "p4080"\n' + TASK.format("a", 0, 60) + TASK.format("b", 0, 60), code=1)
+    done = solocore("sim", "plan.json", "--duration", "1 s")
+    head, *rows = done.out.decode().splitlines()
+    row = rows[1]
+    assert head.split()[2:4] == ["finished", "late"] and int(row.split()[3]) > int(row.split()[2])
+
+
+def test_times_of_benchmarks_have_units(solocore):
+    for text in ("1", "1 s", "20 ms", "0.02 s"):
+        done = solocore("bench", "bandwidth", "-m", "1M", "-t", text, "--format", "json")
+        assert done.code == 0, done.err
+        assert done.json()["seconds"] < 2
+    assert solocore("bench", "bandwidth", "-t", "20 apples").code == 2
+
+
+def test_one_spelling_is_shown_and_the_other_is_understood(solocore):
+    shown = solocore("bench", "--help").out.decode() + solocore("bench", "io-load", "--help").out.decode()
+    assert "colors" in shown and "--colored" in shown and "\n  colours" not in shown and "--coloured" not in shown
+    for words in (("bench", "colours"), ("bench", "colour-start"), ("recolour",)):
+        assert solocore(*words, "--help").code == 0
