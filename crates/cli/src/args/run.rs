@@ -47,8 +47,8 @@ pub struct RunArgs {
     /// try it without a counter; with :u programs' own only.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
-    /// What counts as a write, where the plan has budgets of writes, or to count them beside it: an
-    /// event as for --event [default: the CPU's own event of write-backs, where it has one].
+    /// The event that counts writes: for the plan's budgets of writes, or beside the run. Named as for
+    /// --event [default: the CPU's own event of write-backs, where it has one].
     #[arg(long, value_name = "NAME")]
     pub write_event: Option<String>,
     /// Leave the plan's budgets of writes out: --event has each core's whole budget.

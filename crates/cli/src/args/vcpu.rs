@@ -97,8 +97,8 @@ pub struct SchedulerArgs {
     /// Page colours of each core; VCPUs go only where theirs are free.
     #[arg(long, alias = "core-colours", value_name = "N", requires = "balance")]
     pub core_colors: Option<u64>,
-    /// Budgets come back a period after a VCPU woke, not after it was let in: a VCPU that is
-    /// preempted gets its C in each T of its own, and may have up to 2C in some window of T.
+    /// A budget comes back a period after its VCPU woke, not after it was let in. A VCPU that is
+    /// preempted then gets its C in each T of its own. It may have up to 2C in some window of T.
     #[arg(long)]
     pub lenient: bool,
     /// Replenishments that a VCPU may have waiting.
