@@ -43,14 +43,9 @@ def test_long_sentences_are_found():
     assert len(too_long(f"One {words}. Short.\n\n```\n{words} {words}\n```\n| more {words} | {words} |\n* {words} `a b` c")) == 3
 
 
-# Pages with long sentences yet, and how many; the list may only shrink.
-NOT_YET = {"machine.md": 4}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_sentences_are_short(page):
-    found = too_long(page.read_text())
-    assert len(found) == NOT_YET.get(page.name, 0), "\n".join(found)
+    assert too_long(page.read_text()) == []
 
 
 def helps(solocore, *command):

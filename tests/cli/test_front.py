@@ -24,7 +24,7 @@ LONG = {
     "study": (("study", "--all", "--sensitivity", "-o", "out"), ""),
     "compare": (("compare", "--", *SPIN), ""),
     "bench latency": (("bench", "latency", "-m", "1G", "-i", "1000"), ""),
-    "bench pool": (("bench", "pool", "--memory", "1 GiB"), ""),
+    "bench pool": (("bench", "pool", "--memory", "4 GiB"), ""),
     "bench function-lock": (("bench", "function-lock", "--calls", "10000000"), ""),
     "space map": (("space", "map", "--memory", "4 GiB"), ""),
 }
@@ -49,6 +49,8 @@ def test_a_signal_ends_each_command(solocore, name, how):
         pytest.fail("it goes on")
     took = time.monotonic() - begun
     err = process.stderr.read().decode()
+    if name == "space map" and process.returncode == 3 and "the timing does not separate" in err:
+        pytest.skip("this machine's memory shows no banks, and that was found before the signal came")
     assert process.returncode == 130, err
     assert err.splitlines()[-1] == "solocore: interrupted; no output was written"
     assert {p for p in os.listdir(solocore.dir)} == before

@@ -450,12 +450,6 @@ def test_an_interrupt_leaves_an_older_profile_alone(solocore, compile_c):
     assert ((solocore.dir / "p.json").read_bytes(), (solocore.dir / "p.json.trace").read_bytes()) == before
 
 
-def test_perf_engine_is_refused_in_one_line(solocore, compile_c):
-    done = solocore("profile", "--engine", "perf", "-o", "p.json", "--", compile_c(CAT))
-    refused(done, "--engine qemu", codes=(3,))
-    assert solocore.files() == set()
-
-
 def test_planning_keeps_the_profile_and_uses_it_again(solocore, compile_c):
     path = compile_c(COLD)
     text = f'platform = "p4080"\n[[task]]\nname = "a"\nperiod = "1 s"\ncommand = ["{path}"]\n'
