@@ -1,12 +1,8 @@
-//! What counters of a machine saw of a program's jobs, and what that makes of its profile.
+//! What counters of a machine saw of a program's jobs.
 //!
-//! Problem: the emulator's profile assumes the time of an instruction and knows nothing of the
-//! kernel. Rule: a measurement only raises the profile's numbers ([`Profile::raise`]), so that what
-//! was seen is never more than what a plan takes for possible. Not covered: jobs that nobody
-//! measured. An estimate of rarer ones ([`Extreme`]) is shown and enters no bound.
+//! Not covered: jobs that nobody measured. An estimate of rarer ones ([`Extreme`]) is shown and enters
+//! no bound.
 
-use super::{Profile, Worst};
-use crate::platform::Platform;
 use crate::times::quantile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -178,149 +174,14 @@ impl Raised {
     }
 }
 
-impl Profile {
-    /// Raises the numbers of the profile to what was measured on a machine like `platform`.
-    ///
-    /// * Time: a job's time alone is its computation and its waits for memory. A plan adds the waits
-    ///   anew, each at its worst. How much of the measured time was waiting is not counted, so all of
-    ///   it is taken for computation: `private_cycles` becomes at least the cycles of each job, and
-    ///   at least its time on the CPU at the platform's clock.
-    /// * Misses: what exceeds the emulator's count with the whole shared cache belongs to no page of
-    ///   the program. It is added to every element of both curves; no locked page and no way saves
-    ///   it. Where write-backs are not counted, each such read is charged with one.
-    ///
-    /// What stands in for a quantity raises nothing.
-    pub fn raise(&mut self, platform: &Platform, measured: Measured) {
-        let seen = |name| measured.most(name);
-        let by_clock = |ns: u64| {
-            let cycles =
-                (u128::from(ns) * u128::from(platform.frequency.0)).div_ceil(1_000_000_000);
-            u64::try_from(cycles).unwrap_or(u64::MAX)
-        };
-        let cycles = [
-            seen(quantity::CYCLES),
-            seen(quantity::CPU_TIME).map(|(ns, input)| (by_clock(ns), input)),
-        ];
-        let mut worst = Vec::new();
-        let mut note = |quantity: &str, input: usize| {
-            if measured.inputs.len() > 1 {
-                worst.push(Worst { quantity: format!("measured {quantity}"), input });
-            }
-        };
-        let mut raised = Raised::default();
-        if let Some((most, input)) = cycles.into_iter().flatten().max_by_key(|(most, _)| *most) {
-            raised.private_cycles = most.saturating_sub(self.private_cycles);
-            note("cycles", input);
-        }
-        if let Some((most, _)) = seen(quantity::INSTRUCTIONS) {
-            self.instructions = self.instructions.max(most);
-        }
-        let (reads, writes) = self.levels.last().map_or((0, 0), |l| (l.misses, l.writebacks));
-        if let Some((most, input)) = seen(quantity::MISSES) {
-            raised.reads = most.saturating_sub(reads);
-            note("misses", input);
-        }
-        raised.writes = match seen(quantity::WRITE_BACKS) {
-            Some((most, _)) => most.saturating_sub(writes),
-            None => raised.reads,
-        };
-        self.private_cycles += raised.private_cycles;
-        let more = raised.reads + raised.writes;
-        self.lockdown.iter_mut().chain(&mut self.by_ways).for_each(|n| *n += more);
-        self.origin.worst.append(&mut worst);
-        self.origin.raised = raised;
-        self.engine = "perf".to_owned();
-        self.origin.measured = Some(measured);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Level;
-    use crate::profile::merge::tests::made_up;
-    use crate::random::Random;
-
-    fn measured(of: &[(&str, u64)]) -> Measured {
-        let quantity = |&(name, most): &(&str, u64)| Quantity::of(name, "x", vec![1, most, 2]);
-        Measured {
-            inputs: vec![MeasuredInput {
-                arguments: Vec::new(),
-                quantities: of.iter().map(quantity).collect(),
-            }],
-            ..Measured::default()
-        }
-    }
-
-    fn base() -> Profile {
-        let mut base = made_up(&mut Random::new(5));
-        base.private_cycles = 100;
-        base.levels =
-            vec![Level { name: "LLC".to_owned(), accesses: 90, misses: 60, writebacks: 20 }];
-        base
-    }
 
     #[test]
     fn quantiles_are_values_that_were_seen() {
         let q = Quantity::of("x", "e", (1..=200).rev().collect());
         assert_eq!((q.min, q.p50, q.p90, q.p99, q.max), (1, 100, 180, 198, 200));
         assert_eq!(Quantity::of("x", "e", Vec::new()).max, 0);
-    }
-
-    #[test]
-    fn what_was_seen_is_never_more_than_the_profile_says() {
-        let platform = Platform::find("p4080", std::path::Path::new(".")).unwrap();
-        let before = base();
-        let of_level = before.levels.last().unwrap().clone();
-        let mut raised = before.clone();
-        raised.raise(
-            &platform,
-            measured(&[
-                (quantity::CYCLES, 150),
-                (quantity::MISSES, of_level.misses + 30),
-                (quantity::WRITE_BACKS, of_level.writebacks + 5),
-            ]),
-        );
-        assert_eq!(raised.private_cycles, 150);
-        let more = |a: &[u64], b: &[u64]| a.iter().zip(b).all(|(a, b)| a - b == 35);
-        assert!(more(&raised.lockdown, &before.lockdown) && more(&raised.by_ways, &before.by_ways));
-        assert_eq!(raised.engine, "perf");
-        let (reads, writes) = (before.kinds(0).0 + 30, before.kinds(0).1 + 5);
-        assert_eq!(raised.kinds(0), (reads, writes));
-        // Nothing locked: all that reaches memory.
-        assert_eq!(raised.lockdown[0], reads + writes);
-    }
-
-    #[test]
-    fn a_fast_or_small_job_lowers_nothing() {
-        let platform = Platform::find("p4080", std::path::Path::new(".")).unwrap();
-        let mut raised = base();
-        raised.raise(&platform, measured(&[(quantity::CYCLES, 7), (quantity::MISSES, 1)]));
-        let as_before = Profile { engine: "perf".into(), origin: raised.origin.clone(), ..base() };
-        assert_eq!(raised, as_before);
-        assert_eq!(raised.origin.raised, Raised::default());
-    }
-
-    #[test]
-    fn time_counts_where_no_cycles_do() {
-        let platform = Platform::find("p4080", std::path::Path::new(".")).unwrap();
-        let mut raised = base();
-        raised.raise(&platform, measured(&[(quantity::CPU_TIME, 1_000_000)]));
-        assert_eq!(raised.private_cycles, platform.frequency.0 / 1000);
-        assert_eq!(raised.lockdown, base().lockdown);
-    }
-
-    #[test]
-    fn writes_that_nobody_counts_are_charged_with_the_reads() {
-        let platform = Platform::find("p4080", std::path::Path::new(".")).unwrap();
-        let mut raised = base();
-        let misses = raised.levels.last().unwrap().misses;
-        raised.raise(&platform, measured(&[(quantity::MISSES, misses + 9)]));
-        assert_eq!((raised.origin.raised.reads, raised.origin.raised.writes), (9, 9));
-        let mut stands_in = measured(&[(quantity::MISSES, misses + 9)]);
-        stands_in.inputs[0].quantities[0].stands_in = Some("page faults".to_owned());
-        let mut not_raised = base();
-        not_raised.raise(&platform, stands_in);
-        assert_eq!(not_raised.lockdown, base().lockdown);
     }
 }

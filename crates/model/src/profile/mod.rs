@@ -3,6 +3,7 @@
 mod measured;
 mod merge;
 mod origin;
+mod raise;
 
 pub use measured::{Extreme, Measured, MeasuredInput, Quantity, Raised, quantity};
 pub use merge::worst;

@@ -5,14 +5,14 @@
 //! ([`Profile::raise`]). One job of each input runs before those that count, so that its files are in
 //! memory. Does not cover: samples of hot pages (PEBS, IBS, SPE): pages are the emulator's.
 
-use super::{emulated, inputs, output, text, trace_of, write};
+use super::parts::{emulated, estimated, inputs, output, trace_of, write};
+use super::text;
 use crate::args::ProfileArgs;
 use crate::commands::platform;
 use crate::commands::platform_measure::{cpus, notes, same_machine};
 use crate::commands::profiles::{date, duration};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
-use solocore_analysis::extreme;
 use solocore_linux::Event;
 use solocore_linux::count::{Counters, Job, Refused, Start, misses_event};
 use solocore_linux::host::machine;
@@ -199,14 +199,6 @@ fn measure(
         arguments: input.to_vec(),
         quantities: std::iter::once(time).chain(counted).map(estimated).collect(),
     })
-}
-
-/// With an estimate of rare jobs.
-pub fn estimated(quantity: Quantity) -> Quantity {
-    match extreme::estimate(&quantity.values) {
-        Ok(extreme) => Quantity { extreme: Some(extreme), ..quantity },
-        Err(why) => Quantity { no_extreme: Some(why), ..quantity },
-    }
 }
 
 fn failed(args: &ProfileArgs, input: &[String], code: i32, said: &str) -> Failure {

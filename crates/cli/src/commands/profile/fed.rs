@@ -6,7 +6,8 @@
 //! grows by it. A run that stayed below changes no number. Does not cover: misses, of which a run
 //! tells no job's.
 
-use super::{counted, output, text, trace_of, write};
+use super::parts::{estimated, output, trace_of, write};
+use super::text;
 use crate::args::ProfileArgs;
 use crate::fail::Failure;
 use serde::Deserialize;
@@ -125,7 +126,7 @@ fn seen(from: &Path, task: &PlanTask) -> Result<Seen, Failure> {
                 jobs: seen.jobs,
                 ..Quantity::of(quantity::CPU_TIME, "wait4", vec![seen.max_cpu_ns])
             };
-            let latest = counted::estimated(Quantity::of(quantity::TIME, "clock", times));
+            let latest = estimated(Quantity::of(quantity::TIME, "clock", times));
             Ok(Seen { what: "run", quantities: vec![latest, most], most_ns: seen.max_cpu_ns })
         }
         results::FORMAT => {

@@ -1,0 +1,93 @@
+//! What all ways to a profile share.
+
+use crate::args::ProfileArgs;
+use crate::commands::profiles::duration;
+use crate::fail::Failure;
+use crate::progress::Steps;
+use solocore_analysis::extreme;
+use solocore_model::profile::Quantity;
+use solocore_model::{ModelError, Platform, Profile, files};
+use solocore_profile::{Job, trace_path};
+use std::path::{Path, PathBuf};
+
+/// Where the profile is written.
+pub fn output(args: &ProfileArgs) -> PathBuf {
+    let named = |program: &String| {
+        let name = Path::new(program).file_name();
+        let name = name.map_or("program".into(), |n| n.to_string_lossy());
+        PathBuf::from(format!("{name}.profile.json"))
+    };
+    let of_task = || named(args.task.as_ref().unwrap_or(&String::new()));
+    args.output.clone().unwrap_or_else(|| args.command.first().map_or_else(of_task, named))
+}
+
+/// The emulator's profile at `out`, with its trace.
+pub fn emulated(
+    args: &ProfileArgs,
+    platform: &Platform,
+    inputs: &[Vec<String>],
+    out: &Path,
+) -> Result<Profile, Failure> {
+    let steps = Steps::default();
+    let job = Job {
+        platform,
+        command: &args.command,
+        dir: Path::new("."),
+        quiet: false,
+        trace_limit: args.trace_limit,
+        timeout: duration(args.timeout),
+        watch: &|seen| steps.say(seen),
+    };
+    Ok(if inputs.is_empty() {
+        solocore_profile::profile(&job, out)?.0
+    } else {
+        solocore_profile::profile_inputs(&job, inputs, out)?
+    })
+}
+
+/// Writes a profile whose trace lies at `trace`: both, or none.
+pub fn write(mut profile: Profile, trace: Option<&Path>, out: &Path) -> Result<Profile, Failure> {
+    let failed = |source| ModelError::Write { path: out.to_owned(), source };
+    let dir = tempfile::Builder::new()
+        .prefix(".solocore-")
+        .tempdir_in(files::parent_dir(out))
+        .map_err(failed)?;
+    let (ready, moved) = (dir.path().join("profile.json"), dir.path().join("trace"));
+    let beside = trace_path(out);
+    if let (Some(of_profile), Some(trace)) = (&mut profile.trace, trace) {
+        std::fs::copy(trace, &moved).map_err(failed)?;
+        of_profile.file = beside.file_name().map(PathBuf::from).unwrap_or_default();
+    }
+    files::write_json(&ready, &profile)?;
+    if moved.exists() {
+        std::fs::rename(&moved, &beside).map_err(failed)?;
+    }
+    std::fs::rename(&ready, out).map_err(failed)?;
+    Ok(profile)
+}
+
+/// Where the trace of the profile at `path` lies.
+pub fn trace_of(profile: &Profile, path: &Path) -> Option<PathBuf> {
+    profile.trace.as_ref().map(|t| files::parent_dir(path).join(&t.file))
+}
+
+/// The words of each input.
+pub fn inputs(texts: &[String]) -> Result<Vec<Vec<String>>, Failure> {
+    let split = |text: &String| {
+        shlex::split(text).ok_or_else(|| {
+            Failure::Input(format!(
+                "--input \"{}\": a quote has no end; close it",
+                text.escape_debug()
+            ))
+        })
+    };
+    texts.iter().map(split).collect()
+}
+
+/// With an estimate of rare jobs.
+pub fn estimated(quantity: Quantity) -> Quantity {
+    match extreme::estimate(&quantity.values) {
+        Ok(extreme) => Quantity { extreme: Some(extreme), ..quantity },
+        Err(why) => Quantity { no_extreme: Some(why), ..quantity },
+    }
+}
