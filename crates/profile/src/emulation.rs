@@ -67,11 +67,7 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
         sysroot: program.sysroot()?,
     };
     let config_path = config.dir.join("config.json");
-    let no_room = |error: ModelError| match error {
-        ModelError::Write { source, .. } => ModelError::Write { path: out.to_owned(), source },
-        other => other,
-    };
-    files::write_json(&config_path, &config).map_err(no_room)?;
+    files::write_json(&config_path, &config).map_err(|e| said_of(e, out))?;
     if out.exists() && !out.is_file() {
         return Err(ProfileError::Machine(format!(
             "{}: is not a regular file, and the trace has to lie beside it; name a file with -o",
@@ -105,20 +101,45 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
     let trace = config.dir.join("trace");
     let file = trace_path(out).file_name().map(PathBuf::from).unwrap_or_default();
     let profile = parts.profile(&config, job, &program, code, &trace, file)?;
-    let write = |source| ModelError::Write { path: out.to_owned(), source };
-    // Both are whole before either takes its place.
-    let ready = config.dir.join("profile.json");
-    files::write_json(&ready, &profile).map_err(no_room)?;
     // The store is private: nobody else can hold it.
     let store = job.quiet.then(|| files::parent_dir(out));
     let _lock = store.and_then(|dir| lock(dir, FlockOperation::LockExclusive));
-    std::fs::rename(&trace, trace_path(out)).map_err(write)?;
-    std::fs::rename(&ready, out).map_err(write)?;
+    put(&profile, &config.dir, Some(&trace), out)?;
     Ok((profile, status))
 }
 
-/// A directory beside `out` for the files of the run.
-pub(crate) fn scratch(out: &Path) -> Result<TempDir, ModelError> {
+/// A profile and its trace take their places: both are whole in `scratch` before either does.
+///
+/// # Errors
+/// There is no room, or no right to write.
+pub fn put(
+    profile: &Profile,
+    scratch: &Path,
+    trace: Option<&Path>,
+    out: &Path,
+) -> Result<(), ModelError> {
+    let ready = scratch.join("profile.json");
+    files::write_json(&ready, profile).map_err(|e| said_of(e, out))?;
+    let write = |source| ModelError::Write { path: out.to_owned(), source };
+    if let Some(trace) = trace {
+        std::fs::rename(trace, trace_path(out)).map_err(write)?;
+    }
+    std::fs::rename(&ready, out).map_err(write)
+}
+
+/// A file beside `out` could not be written: users know that one only.
+fn said_of(error: ModelError, out: &Path) -> ModelError {
+    match error {
+        ModelError::Write { source, .. } => ModelError::Write { path: out.to_owned(), source },
+        other => other,
+    }
+}
+
+/// A directory beside `out` for the files of the run; it goes away with what this returns.
+///
+/// # Errors
+/// There is no such place, or no right to write.
+pub fn scratch(out: &Path) -> Result<TempDir, ModelError> {
     tempfile::Builder::new()
         .prefix(".solocore-")
         .tempdir_in(files::parent_dir(out))

@@ -3,12 +3,12 @@
 //! Rule: each input is a run; the profile has the worst per quantity (`solocore_model::profile::worst`)
 //! and the trace of the slowest. Not covered: the store of profiles, which keeps each run.
 
-use crate::emulation::{profile, scratch, trace_path};
+use crate::emulation::{profile, put, scratch, trace_path};
 use crate::error::ProfileError;
 use crate::job::Job;
 use crate::store::time;
+use solocore_model::Profile;
 use solocore_model::profile::worst;
-use solocore_model::{ModelError, Profile, files};
 use std::path::{Path, PathBuf};
 
 /// Profiles the job's command with each of `inputs` added, and writes `out` and its trace.
@@ -43,10 +43,6 @@ pub fn profile_inputs(
     if let Some(trace) = &mut merged.trace {
         trace.file = trace_path(out).file_name().map(PathBuf::from).unwrap_or_default();
     }
-    let write = |source| ModelError::Write { path: out.to_owned(), source };
-    let ready = dir.path().join("profile.json");
-    files::write_json(&ready, &merged)?;
-    std::fs::rename(trace_path(&places[slowest]), trace_path(out)).map_err(write)?;
-    std::fs::rename(&ready, out).map_err(write)?;
+    put(&merged, dir.path(), Some(&trace_path(&places[slowest])), out)?;
     Ok(merged)
 }

@@ -17,7 +17,7 @@ mod store;
 mod symbols;
 
 pub use elf::Program;
-pub use emulation::{TRACE_LIMIT, profile, stop_child, trace_path};
+pub use emulation::{TRACE_LIMIT, profile, put, scratch, stop_child, trace_path};
 pub use error::ProfileError;
 pub use inputs::profile_inputs;
 pub use job::{Job, Seen};

@@ -3,6 +3,8 @@
 use super::GRACE;
 use crate::error::LinuxError;
 use crate::sys;
+use crate::sys::tasks::signal_group;
+use rustix::process::Signal;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -132,7 +134,7 @@ fn wait_for(
     begun: Instant,
     start: &Start<'_>,
 ) -> Result<(ExitStatus, Duration), Refused> {
-    let group = i32::try_from(child.id()).unwrap_or(0);
+    let group = child.id();
     let (send, ended) = channel();
     // A thread of its own sees the end at once.
     let waiting = std::thread::spawn(move || {
@@ -146,7 +148,7 @@ fn wait_for(
                 let status =
                     status.map_err(|e| LinuxError::of_io("the program", &e, "start it again"))?;
                 // What it left in the background goes with it.
-                end(group, libc::SIGKILL);
+                signal_group(group, Signal::KILL);
                 return Ok((status, took));
             }
             Err(RecvTimeoutError::Disconnected) => break Refused::Stopped,
@@ -164,17 +166,10 @@ fn wait_for(
     Err(refused)
 }
 
-fn end_within<T>(group: i32, ended: &Receiver<T>) {
-    end(group, libc::SIGTERM);
+fn end_within<T>(group: u32, ended: &Receiver<T>) {
+    signal_group(group, Signal::TERM);
     drop(ended.recv_timeout(GRACE));
-    end(group, libc::SIGKILL);
-}
-
-fn end(group: i32, signal: i32) {
-    if group > 1 {
-        // SAFETY: no memory is passed; the group is that of a child that was made here.
-        unsafe { libc::kill(-group, signal) };
-    }
+    signal_group(group, Signal::KILL);
 }
 
 /// The child tells its number, and waits for a word; `go` is where the parent writes it.

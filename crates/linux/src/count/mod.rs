@@ -21,11 +21,6 @@ use solocore_model::profile::quantity;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-const PERF_SOFTWARE: u32 = 1;
-/// Numbers in `linux/perf_event.h`.
-const TASK_CLOCK: u64 = 1;
-const PAGE_FAULTS: u64 = 2;
-
 /// Something that is counted of every job.
 #[derive(Clone, Debug)]
 pub struct Counter {
@@ -45,9 +40,9 @@ impl Counter {
         Self { quantity, event: event.name().to_owned(), stands_in, attributes }
     }
 
-    fn of_kernel(quantity: &'static str, event: &str, config: u64) -> Self {
-        let attributes = PerfAttr { kind: PERF_SOFTWARE, config, ..PerfAttr::default() };
-        Self { quantity, event: event.to_owned(), stands_in: None, attributes }
+    /// Of what the kernel counts itself.
+    fn of_kernel(quantity: &'static str, event: &Event, cpu: u32) -> Self {
+        Self { stands_in: None, ..Self::of(quantity, event, cpu) }
     }
 
     fn open(&self, whom: Whom) -> std::io::Result<OwnedFd> {
@@ -91,11 +86,11 @@ impl Counters {
         write_backs: Option<&Event>,
         cpuinfo: &str,
     ) -> Result<Self, LinuxError> {
-        let mut counters = vec![
-            Counter::of_kernel(quantity::CPU_TIME, "task-clock", TASK_CLOCK),
-            Counter::of_kernel(quantity::FAULTS, "page-faults", PAGE_FAULTS),
-            Counter::of(quantity::MISSES, misses, cpu),
-        ];
+        let work = |name| Event::of_work(name, cpuinfo);
+        let kernels = [(quantity::CPU_TIME, "task-clock"), (quantity::FAULTS, "page-faults")];
+        let of = |(quantity, name)| Some(Counter::of_kernel(quantity, &work(name)?, cpu));
+        let mut counters: Vec<Counter> = kernels.into_iter().filter_map(of).collect();
+        counters.push(Counter::of(quantity::MISSES, misses, cpu));
         if !misses.is_of_programs_only() {
             let own = misses.clone().of_programs();
             counters.push(Counter::of(quantity::USER_MISSES, &own, cpu));
@@ -105,11 +100,8 @@ impl Counters {
         }
         let mut missing = Vec::new();
         let more = [
-            (quantity::CYCLES, Event::of_core("cycles", cpuinfo)),
-            (
-                quantity::INSTRUCTIONS,
-                Event::of_core("instructions", cpuinfo).map(Event::of_programs),
-            ),
+            (quantity::CYCLES, work("cycles")),
+            (quantity::INSTRUCTIONS, work("instructions").map(Event::of_programs)),
             (quantity::WRITE_BACKS, write_backs.cloned()),
         ];
         for (quantity, event) in more {

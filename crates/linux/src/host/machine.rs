@@ -194,7 +194,7 @@ pub fn free_thread(tid: u32) -> Result<(), LinuxError> {
     })
 }
 
-/// Asks a child of this process to end (`SIGTERM`). It must not have been waited for.
+/// Asks a child of this process to end, by this signal. It must not have been waited for.
 pub fn ask_to_end(child: u32, signal: i32) {
     let signal = rustix::process::Signal::from_named_raw(signal);
     sys::tasks::signal_one(child, signal.unwrap_or(rustix::process::Signal::TERM));

@@ -48,8 +48,7 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
             (profile, trace, None)
         }
         None => {
-            let dir = tempfile::tempdir_in(files::parent_dir(&out))
-                .map_err(|e| Failure::Machine(format!("{}: {e}; give -o", out.display())))?;
+            let dir = solocore_profile::scratch(&out)?;
             let place = dir.path().join("profile.json");
             let profile = emulated(args, &platform, &inputs, &place)?;
             if profile.exit_code != 0 {

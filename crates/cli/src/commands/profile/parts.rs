@@ -7,7 +7,7 @@ use crate::progress::Steps;
 use solocore_analysis::extreme;
 use solocore_model::profile::Quantity;
 use solocore_model::{ModelError, Platform, Profile, files};
-use solocore_profile::{Job, trace_path};
+use solocore_profile::{Job, put, scratch, trace_path};
 use std::path::{Path, PathBuf};
 
 /// Where the profile is written.
@@ -47,22 +47,16 @@ pub fn emulated(
 
 /// Writes a profile whose trace lies at `trace`: both, or none.
 pub fn write(mut profile: Profile, trace: Option<&Path>, out: &Path) -> Result<Profile, Failure> {
-    let failed = |source| ModelError::Write { path: out.to_owned(), source };
-    let dir = tempfile::Builder::new()
-        .prefix(".solocore-")
-        .tempdir_in(files::parent_dir(out))
-        .map_err(failed)?;
-    let (ready, moved) = (dir.path().join("profile.json"), dir.path().join("trace"));
-    let beside = trace_path(out);
+    let dir = scratch(out)?;
+    let copy = dir.path().join("trace");
+    let mut copied = None;
     if let (Some(of_profile), Some(trace)) = (&mut profile.trace, trace) {
-        std::fs::copy(trace, &moved).map_err(failed)?;
-        of_profile.file = beside.file_name().map(PathBuf::from).unwrap_or_default();
+        let failed = |source| ModelError::Write { path: out.to_owned(), source };
+        std::fs::copy(trace, &copy).map_err(failed)?;
+        of_profile.file = trace_path(out).file_name().map(PathBuf::from).unwrap_or_default();
+        copied = Some(copy.as_path());
     }
-    files::write_json(&ready, &profile)?;
-    if moved.exists() {
-        std::fs::rename(&moved, &beside).map_err(failed)?;
-    }
-    std::fs::rename(&ready, out).map_err(failed)?;
+    put(&profile, dir.path(), copied, out)?;
     Ok(profile)
 }
 

@@ -50,8 +50,13 @@ const SOFTWARE: &[(&str, u64)] = &[("page-faults", 2), ("minor-faults", 5), ("ma
 /// Generic hardware events of the kernel.
 const HARDWARE: &[(&str, u64)] = &[("cache-misses", 3)];
 
-/// The kernel's generic events of a core's own work, by name.
-const CORE: &[(&str, u64)] = &[("cycles", 0), ("instructions", 1)];
+/// The kernel's generic events of a program's own work: name, kind and number.
+const WORK: &[(&str, u32, u64)] = &[
+    ("cycles", PERF_HARDWARE, 0),
+    ("instructions", PERF_HARDWARE, 1),
+    ("task-clock", PERF_SOFTWARE, 1),
+    ("page-faults", PERF_SOFTWARE, 2),
+];
 
 /// CPUs of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,10 +157,7 @@ impl Event {
     fn find_for(name: &str, cpus: &[Cpu]) -> Result<Self, LinuxError> {
         match name.strip_suffix(":u") {
             None => Self::of_name(name, cpus),
-            Some(plain) => {
-                let event = Self::of_name(plain, cpus)?;
-                Ok(Self { name: name.to_owned(), programs_only: true, ..event })
-            }
+            Some(plain) => Self::of_name(plain, cpus).map(Self::of_programs),
         }
     }
 
@@ -185,11 +187,11 @@ impl Event {
         )))
     }
 
-    /// `cycles` or `instructions`; `None` for another name.
-    pub(crate) fn of_core(name: &str, cpuinfo: &str) -> Option<Self> {
-        let (_, config) = CORE.iter().find(|(n, _)| *n == name)?;
+    /// An event of a program's own work; `None` for another name.
+    pub(crate) fn of_work(name: &str, cpuinfo: &str) -> Option<Self> {
+        let (_, kind, config) = WORK.iter().find(|(n, ..)| *n == name)?;
         let cpus = cpus::read(cpuinfo, Path::new(DEVICES));
-        Some(Self::same(name, Code::new(PERF_HARDWARE, *config), &cpus))
+        Some(Self::same(name, Code::new(*kind, *config), &cpus))
     }
 
     /// Only what programs do themselves.
