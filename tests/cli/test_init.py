@@ -185,3 +185,21 @@ def test_places_that_cannot_be_written(solocore):
     refused(solocore("init", "--platform", "none"), "none", codes=(2,))
     refused(solocore("init", "--platform", "./none.toml"), "none.toml", codes=(2,))
     assert solocore.files() == set()
+
+
+def test_a_plan_for_this_machine_asks_nobody_to_place_pages(data):
+    if data("init", "true").code != 0:
+        pytest.skip("this machine cannot be described")
+    regulation = system(data)["regulation"]
+    assert (regulation["pages"], regulation["other_programs"]) == ("anywhere", True)
+    # A preset may be any board: there it is the user's to say.
+    assert data("init", *P4080, "-o", "board.toml", "true").code == 0
+    assert not {"pages", "other_programs"} & set(system(data, "board.toml")["regulation"])
+    def subjects(name):
+        plan = data("plan", name, "--format", "json").json()
+        return {p["subject"] for p in plan["promises"]}
+    placed = {"ways", "banks", "locked-pages", "others"}
+    assert not placed & subjects("system.toml")
+    text = (data.dir / "system.toml").read_text()
+    (data.dir / "own.toml").write_text(re.sub(r"(?m)^(pages|other_programs) = .*\n", "", text))
+    assert placed & subjects("own.toml")

@@ -76,6 +76,13 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
                 p.pipeline.mshrs,
                 Pipeline::WRITE_BUFFER
             ));
+            if !r.pages.is_own() {
+                out.push(
+                    "pages lie anywhere: the cores share the last-level cache and all DRAM banks, \
+                        and the cache takes no lines out of the private ones"
+                        .to_owned(),
+                );
+            }
             if plan.levels().is_none() && plan.cores.iter().all(|c| c.banks.is_some()) {
                 out.push("each core's pages lie in its own DRAM banks".to_owned());
             }
@@ -133,18 +140,26 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
                 modelled caches, its input; other inputs can take longer",
             plan.platform.cpi
         ));
-        out.push(
+        out.push(if plan.regulation.pages.is_own() {
             "everything outside the locked pages misses the shared cache (safe), and \
-            write-backs count as accesses (safe)"
-                .to_owned(),
-        );
+                write-backs count as accesses (safe)"
+                .to_owned()
+        } else {
+            "everything misses the shared cache (safe), and each access pushes a dirty line out of \
+                it (safe)"
+                .to_owned()
+        });
     }
     if work.iter().any(|w| matches!(w.demand, Demand::Given { .. } | Demand::Curve(_))) {
-        out.push(
-            "stated wcet and misses hold with the planned cache share, count L_max for each \
-            miss, and include preemption costs"
-                .to_owned(),
-        );
+        let share = if plan.regulation.pages.is_own() {
+            "with the planned cache share"
+        } else {
+            "where nothing is found in the shared cache"
+        };
+        out.push(format!(
+            "stated wcet and misses hold {share}, count L_max for each miss, and include \
+                preemption costs"
+        ));
     }
     if plan.regulation.active_cores < plan.platform.cores {
         out.push(format!(

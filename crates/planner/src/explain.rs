@@ -63,6 +63,13 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
     };
     let c = &stall.costs;
     let p = &r.platform;
+    if r.other_programs {
+        out.push(
+            "other programs run on all cores, within the budgets and below the analysed tasks \
+                (other_programs = true)"
+                .to_owned(),
+        );
+    }
     if let Some(budgets) = &r.budgets {
         let rule = if r.explicit {
             stated_rule(r)
@@ -136,15 +143,14 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
     });
 }
 
-/// What each core gets: cache, bandwidth, banks.
-pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<String> {
-    let p = &plan.platform;
-    let m = r.cores;
-    let mut out = vec![format!(
-        "cache: {} ways of {} over {m} cores give each {} ways; {} pages can be locked in them \
-            ({})",
+/// Each core's share of the cache.
+fn own_cache(r: &Resources) -> String {
+    let p = &r.platform;
+    format!(
+        "cache: {} ways of {} over {} cores give each {} ways; {} pages can be locked in them ({})",
         p.llc.ways,
         p.llc.size,
+        r.cores,
         r.ways,
         r.lock_capacity,
         match p.llc.partition {
@@ -152,7 +158,22 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
             Partition::Way => "ways x colours, one way kept for what is not locked",
             Partition::Colour => "colours x ways, one colour kept for what is not locked",
         }
-    )];
+    )
+}
+
+/// What each core gets: cache, bandwidth, banks.
+pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<String> {
+    let p = &plan.platform;
+    let m = r.cores;
+    let mut out = vec![if r.pages.is_own() {
+        own_cache(r)
+    } else {
+        format!(
+            "cache: {} shared by {m} cores (pages = \"anywhere\"); no page is locked, no access \
+                counts as a hit, and each may push out a dirty line",
+            p.llc.size
+        )
+    }];
     match &r.budgets {
         None if dynamic.is_some() => out.extend(dynamic.map(|d| budget_reason(plan, d, r))),
         _ if r.model == Model::Sound => sound_shares(r, &mut out),
@@ -207,6 +228,9 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
     out.push(match r.banks(0) {
         Some((_, n)) => {
             format!("banks: {} DRAM banks over {m} cores give each {n} of its own", p.total_banks())
+        }
+        None if !r.pages.is_own() => {
+            format!("banks: all {} DRAM banks are shared (pages = \"anywhere\")", p.total_banks())
         }
         None => format!(
             "banks: {} DRAM banks are fewer than {m} cores; they are shared",
@@ -278,6 +302,9 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
 /// What one task's numbers rest on.
 pub fn task_reason(t: &PlanTask, w: &Work) -> String {
     let source = match w.demand {
+        Demand::Given { misses, .. } if *misses < t.misses => {
+            format!("as stated ({misses} accesses), with what these may push out")
+        }
         Demand::Given { .. } => "as stated".to_owned(),
         Demand::Curve(points) => format!(
             "of the stated curve with {} of {} pages locked (C and mu without locking: {} and {})",

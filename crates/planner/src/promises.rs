@@ -27,12 +27,16 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Promise> {
         plan,
         // Level C has no core.
         named: plan.tasks.len() <= DETAILED || plan.levels().is_some(),
-        held: plan.cores.iter().all(|c| c.budget_accesses.is_some())
-            && plan.tasks.iter().any(PlanTask::best_effort),
+        held: plan.cores.iter().all(|c| c.budget_accesses.is_some()) && best_effort(plan),
         cores: cores.into_iter().collect(),
         made: Vec::new(),
     };
     list.tasks(system).shares().scheme().budgets().others().machine().made
+}
+
+/// Does anything run that has no bound?
+fn best_effort(plan: &Plan) -> bool {
+    plan.regulation.other_programs || plan.tasks.iter().any(PlanTask::best_effort)
 }
 
 /// Has it a bound that can be broken?
@@ -274,8 +278,8 @@ impl List<'_> {
     /// else's there (`budgets::with_known_rivals`).
     fn others(mut self) -> Self {
         let plan = self.plan;
-        let best_effort = plan.tasks.iter().any(PlanTask::best_effort);
-        if !matches!(plan.scheme, Scheme::Budgets) || plan.model == Model::Sce || best_effort {
+        let budgets = matches!(plan.scheme, Scheme::Budgets);
+        if !budgets || plan.model == Model::Sce || best_effort(plan) {
             return self;
         }
         let with_tasks: BTreeSet<u32> = plan.tasks.iter().map(|t| t.core).collect();
@@ -319,7 +323,8 @@ impl List<'_> {
         let latency = plan.platform.dram.latency_max;
         let what = match plan.model {
             Model::Sound => format!(
-                "it is as {} has it, with L_max = {latency} for an access by itself",
+                "it is as {} has it, with L_max = {latency} for an access by itself; the shared \
+                    cache takes no lines out of the private ones",
                 plan.platform.dram.memory.as_deref().unwrap_or("the platform file")
             ),
             Model::Sce => format!(

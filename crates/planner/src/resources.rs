@@ -7,7 +7,7 @@ use solocore_analysis::interference::{
 };
 use solocore_analysis::stall::Regulation;
 use solocore_model::platform::Partition;
-use solocore_model::system::{Model, Policy, Share};
+use solocore_model::system::{Model, Pages, Policy, Share};
 use solocore_model::{Bandwidth, Platform, System};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -35,6 +35,10 @@ pub struct Resources {
     pub model: Model,
     /// The memory of the bounds; why there is none.
     pub memory: Result<Memory, String>,
+    /// Where the pages of the tasks lie.
+    pub pages: Pages,
+    /// Programs outside of the plan run on its cores.
+    pub other_programs: bool,
     /// Has each core DRAM banks of its own?
     pub private: bool,
     /// The core that moves the devices' data, and what they may have under way.
@@ -71,7 +75,9 @@ impl Resources {
             latency_ps: p.dram.latency_max.ps(),
             cores,
         };
-        let private = p.total_banks() >= cores
+        let pages = system.regulation.pages;
+        let private = pages.is_own()
+            && p.total_banks() >= cores
             && solocore_dram::Spec::of_platform(p).is_ok_and(|spec| spec.one_bank_a_page(p.page.0));
         let io = system.windows().filter(|ima| !ima.devices.is_empty()).map(|ima| {
             // One transfer at a time, one line of it under way.
@@ -88,13 +94,15 @@ impl Resources {
             carry_in: system.regulation.carries_in(),
             model,
             memory,
+            pages,
+            other_programs: system.regulation.other_programs,
             private,
             io,
             costs: Vec::new(),
             stalls: Vec::new(),
             verdict_only: false,
-            ways: p.llc.ways / cores,
-            lock_capacity: lock_capacity(p, (1, cores)),
+            ways: if pages.is_own() { p.llc.ways / cores } else { 0 },
+            lock_capacity: if pages.is_own() { lock_capacity(p, (1, cores)) } else { 0 },
             own_ways: Vec::new(),
             platform: p.clone(),
         };
@@ -154,6 +162,9 @@ impl Resources {
 
     /// Ways of a core.
     pub fn ways_of(&self, core: u32) -> u32 {
+        if !self.pages.is_own() {
+            return 0;
+        }
         self.own_ways.get(core as usize).copied().unwrap_or(self.ways)
     }
 
@@ -167,6 +178,9 @@ impl Resources {
 
     /// Pages that so many ways can hold locked.
     pub fn lock_capacity_in(&self, ways: u32) -> u64 {
+        if !self.pages.is_own() {
+            return 0;
+        }
         lock_capacity(&self.platform, (ways, self.platform.llc.ways))
     }
 
@@ -263,8 +277,11 @@ impl Resources {
             .unwrap_or(u64::MAX)
     }
 
-    /// A core's own DRAM banks: first and count; `None` where there are fewer banks than cores.
+    /// A core's own DRAM banks: first and count; `None` where cores share them.
     pub fn banks(&self, core: u32) -> Option<(u32, u32)> {
+        if !self.pages.is_own() {
+            return None;
+        }
         let each = self.platform.total_banks() / self.cores;
         (each > 0).then_some((core * each, each))
     }

@@ -42,8 +42,8 @@ pub fn of(w: &Work, plan: &TaskPlan, once_ps: u64, r: &Resources) -> Vec<Term> {
 pub fn terms(w: &Work, k: usize, r: &Resources, bound: Bound) -> Vec<Term> {
     let p = &r.platform;
     let (alone_ps, alone_misses) = w.demand.alone(p);
-    let misses = w.demand.misses(k);
-    let own_ps = i128::from(w.demand.wcet_at(k, p.row_hit().ps(), p));
+    let misses = w.misses(k, r);
+    let own_ps = i128::from(w.wcet_at(k, p.row_hit().ps(), r));
     let (alone, wcet) = (i128::from(alone_ps), i128::from(bound.wcet_ps));
     let (stall, once) = (i128::from(bound.stall_ps), i128::from(bound.once_ps));
     let causes = [

@@ -50,6 +50,8 @@ pub fn whole(
             share: system.regulation.share(),
             carry_in: resources.carry_in,
             active_cores: resources.cores,
+            pages: system.regulation.pages,
+            other_programs: system.regulation.other_programs,
             lock_budget_accesses: None,
             skid: system.regulation.skid,
         },

@@ -2,6 +2,7 @@
 //! so that it is linked once.
 
 mod adversary;
+mod anywhere;
 mod bounds;
 mod found;
 mod levels;

@@ -71,17 +71,21 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
         Subject::Jobs => open("nobody signals its jobs; start it with --start"),
         Subject::Others => open(
             "other programs may run there; leave a core without analysed tasks and drop \
-                --no-confine, or plan with a best-effort task (criticality = \"D\"): then bounds \
-                count on budgets alone",
+                --no-confine, or plan with [regulation] other_programs = true: then bounds count \
+                on budgets alone",
         ),
-        Subject::Ways => open("nobody divides the shared cache; --resctrl does, where the CPU can"),
+        Subject::Ways => open(
+            "nobody divides the shared cache; --resctrl does, where the CPU can; else plan with \
+                [regulation] pages = \"anywhere\"",
+        ),
         Subject::Banks => open(
-            "nobody places pages in banks; start its programs with `solocore exec --colors` and \
-                give --vouch banks",
+            "nobody places pages in banks; plan with [regulation] pages = \"anywhere\", or start \
+                its programs with `solocore exec --colors` and give --vouch banks",
         ),
-        Subject::LockedPages => {
-            open("nobody locks pages; --resctrl comes near it (docs/ways.md); else plan without")
-        }
+        Subject::LockedPages => open(
+            "nobody locks pages; --resctrl comes near it (docs/ways.md); else plan with \
+                [regulation] pages = \"anywhere\"",
+        ),
         Subject::Window | Subject::Slots | Subject::Levels => {
             open("nobody keeps the time table; start the tasks, or give --scheduler levels")
         }

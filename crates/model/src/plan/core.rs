@@ -1,6 +1,6 @@
 //! A core in a plan, with its share of the machine, and the regulation of all of them.
 
-use crate::system::{Policy, Share};
+use crate::system::{Pages, Policy, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,8 @@ pub struct CoreMargin {
 pub struct PlanCore {
     /// Which core.
     pub id: u32,
-    /// Its share of the shared cache, in ways (or the equivalent of so many ways in colours).
+    /// Its share of the shared cache, in ways (or the equivalent of so many ways in colours); 0
+    /// where all cores share it.
     pub ways: u32,
     /// `Q`: DRAM transactions per regulation period; `null` without regulation.
     pub budget_accesses: Option<u64>,
@@ -40,7 +41,7 @@ pub struct PlanCore {
     pub locked_pages: u64,
     /// Sum of `C_sce / T` over its analysed tasks.
     pub utilization: f64,
-    /// DRAM banks of its own, first and count; `null` where there are fewer banks than cores.
+    /// DRAM banks of its own, first and count; `null` where cores share them.
     pub banks: Option<(u32, u32)>,
     /// Policy `dynamic`: has no analysed task, and is limited while those of other cores run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -64,6 +65,12 @@ pub struct PlanRegulation {
     pub carry_in: bool,
     /// `m`.
     pub active_cores: u32,
+    /// Where the pages of the tasks lie.
+    #[serde(default, skip_serializing_if = "Pages::is_own")]
+    pub pages: Pages,
+    /// Programs outside of the plan run on its cores, within the budgets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other_programs: bool,
     /// Policy `bwlock`: accesses per period that each core may make for tasks that are not
     /// real-time while somebody holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -153,6 +153,13 @@ impl Plan {
         if self.tasks.is_empty() {
             return Err("it has no tasks".to_owned());
         }
+        let placed = self.cores.iter().any(|c| c.ways > 0 || c.banks.is_some())
+            || self.tasks.iter().any(|t| !t.locked_pages.is_empty());
+        if placed && !self.regulation.pages.is_own() {
+            return Err("regulation.pages is \"anywhere\", but there are ways, banks or locked \
+                pages of cores"
+                .to_owned());
+        }
         if let Some(windows) = self.windows() {
             windows.check(&self.tasks, u32::try_from(self.cores.len()).unwrap_or(u32::MAX))?;
         }

@@ -7,7 +7,7 @@ mod task;
 mod text;
 
 pub use program::{Job, TaskProgram};
-pub use regulation::{CoreEntry, Model, Objective, Policy, Regulation, Share};
+pub use regulation::{CoreEntry, Model, Objective, Pages, Policy, Regulation, Share};
 pub use sce::Sce;
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
 pub use text::SystemText;
@@ -284,6 +284,18 @@ impl System {
         let active = regulation.active_cores.unwrap_or(platform.cores);
         let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, active)
             .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
+        let placing = ima.is_some() || isolation.is_some();
+        for (stated, key) in [
+            (!regulation.pages.is_own(), "pages = \"anywhere\""),
+            (regulation.other_programs, "other_programs = true"),
+        ] {
+            if stated && placing {
+                return Err(whole(format!(
+                    "[regulation] {key} is for plans without [[partition]]s and [mc2], which say \
+                        what lies and runs where; remove it"
+                )));
+            }
+        }
         let scheme = match (ima, isolation, vcpus) {
             (Some(ima), _, _) => Scheme::Windows(Box::new(ima)),
             (_, Some(isolation), _) => Scheme::Levels(Box::new(isolation)),

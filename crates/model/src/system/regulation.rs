@@ -83,6 +83,25 @@ impl Model {
     }
 }
 
+/// Where the pages of the tasks lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pages {
+    /// Each core has ways of the shared cache and DRAM banks of its own; a plan may lock pages.
+    /// Somebody must keep that: way masks, colours, or a locked cache.
+    #[default]
+    Own,
+    /// Where the kernel puts them: the cores share the cache and the banks, and no page is locked.
+    Anywhere,
+}
+
+impl Pages {
+    /// Is it the default?
+    pub const fn is_own(&self) -> bool {
+        matches!(self, Self::Own)
+    }
+}
+
 /// More than any core makes in the time that stopping takes.
 const MOST_SKID: u64 = 1_000_000;
 
@@ -113,6 +132,11 @@ pub struct Regulation {
     #[serde(rename = "slowdown", with = "thousandths")]
     #[schemars(with = "Option<f64>", range(min = 1, max = 1000))]
     pub slowdown_permille: Option<u64>,
+    /// Where the pages of the tasks lie: in ways and banks of their cores, or anywhere.
+    pub pages: Pages,
+    /// Policy `memguard`: programs outside of the plan run on its cores as well, within the budgets
+    /// and below the analysed tasks. Bounds then count on the cores' budgets, not on their jobs.
+    pub other_programs: bool,
     /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while
     /// somebody holds the lock.
     pub lock_bandwidth: Option<Bandwidth>,
@@ -159,6 +183,8 @@ impl Default for Regulation {
             active_cores: None,
             objective: None,
             slowdown_permille: None,
+            pages: Pages::default(),
+            other_programs: false,
             lock_bandwidth: None,
             skid: 0,
         }
@@ -193,6 +219,13 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
     if regulation.lock_bandwidth.is_some() && regulation.policy != Policy::Bwlock {
         return Err(
             "[regulation] lock_bandwidth needs policy = \"bwlock\"; set that, or remove it"
+                .to_owned(),
+        );
+    }
+    if regulation.other_programs && regulation.policy != Policy::Memguard {
+        return Err(
+            "[regulation] other_programs = true needs policy = \"memguard\", whose budgets \
+            hold programs outside of the plan; set that, or remove it"
                 .to_owned(),
         );
     }

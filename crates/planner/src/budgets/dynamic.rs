@@ -190,7 +190,7 @@ fn hard_tasks(
                 let period_ps = work[above].task.period.map_or(u64::MAX, |p| p.ps());
                 sum.saturating_add(deadline_ps.div_ceil(period_ps))
             });
-            let reload = 2 * lines(t);
+            let reload = work[t].reload(resources);
             let (wcet_ps, misses) = cores[core as usize].demand_of(t).unwrap_or((0, 0));
             // An access of lower priority may be under way at its release.
             let blocking = if pushed.is_some() { resources.blocking_ps() } else { 0 };

@@ -131,7 +131,7 @@ fn with_optimal_shares(
 /// everything stays as it was. A core without tasks is where other programs run: it counts with its
 /// budget in each period, as if that were a job.
 fn with_known_rivals(cores: Vec<CorePlan>, work: &[Work], resources: Resources) -> Placed {
-    let best_effort = work.iter().any(|w| !w.hard());
+    let best_effort = resources.other_programs || work.iter().any(|w| !w.hard());
     if resources.model == Model::Sce || resources.stalls.is_empty() || best_effort {
         return (cores, resources);
     }
@@ -180,7 +180,7 @@ fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Reso
         let margins = margins.get(core.core as usize);
         for task in core.tasks() {
             let (index, w) = (task.index, &work[task.index]);
-            let demand = || w.demand.explain(task.locked, &resources.platform);
+            let demand = || w.explain(task.locked, resources);
             entries[index] = Some(PlanTask {
                 margin: margins.and_then(|m| m.task(index)),
                 derivation: margins.and_then(|m| m.derivation(index, task.response_ps, demand())),

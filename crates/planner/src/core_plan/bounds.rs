@@ -154,7 +154,7 @@ impl CoreBounds<'_> {
                 let task = RtaTask {
                     wcet_ps: asked.work_ps,
                     misses: asked.misses.saturating_add(extra),
-                    // Half of them reads, half write-backs.
+                    // A part of them reads, the others write-backs.
                     reads: asked.reads.saturating_add(extra),
                     writes: asked.writes.saturating_add(extra),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
@@ -169,7 +169,7 @@ impl CoreBounds<'_> {
 }
 
 /// DRAM transactions that a job of `preempting` can cost the tasks of lower priority among `order`:
-/// the most that one of them reloads ([`reload_of`]).
+/// the most that one of them reloads ([`Work::reload`]).
 pub fn preemption_accesses(
     preempting: usize,
     order: &[usize],
@@ -178,7 +178,7 @@ pub fn preemption_accesses(
 ) -> u64 {
     let below =
         order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
-    below.map(|&t| reload_of(&work[t], resources)).max().unwrap_or(0)
+    below.map(|&t| work[t].reload(resources)).max().unwrap_or(0)
 }
 
 /// The same of all tasks of `order`, which has the highest priority first and best effort last.
@@ -188,16 +188,9 @@ pub fn all_preemption_accesses(order: &[usize], work: &[Work], resources: &Resou
     for &t in order.iter().rev() {
         out.push(most);
         if work[t].hard() {
-            most = most.max(reload_of(&work[t], resources));
+            most = most.max(work[t].reload(resources));
         }
     }
     out.reverse();
     out
-}
-
-/// DRAM transactions that a preemption costs a task at most: a read, and the write-back of a dirty
-/// line, for at most what the private caches hold and what it uses. Under LRU a few new lines can
-/// make whole sets miss, so the preempting job's own size does not help.
-pub fn reload_of(w: &Work, resources: &Resources) -> u64 {
-    2 * w.demand.lines().min(resources.platform.private_lines())
 }

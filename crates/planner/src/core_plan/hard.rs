@@ -6,7 +6,7 @@
 //! level, and keeps the jobs that a level counted for the levels below.
 //! Does not cover: tasks in the windows of a partition (`crate::windows`).
 
-use super::bounds::{CoreBounds, Level, reload_of};
+use super::bounds::{CoreBounds, Level};
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
@@ -52,13 +52,13 @@ impl HardTasks {
                 Hard {
                     index,
                     asked: w.asked(locked.get(&index).copied().unwrap_or(0), resources),
-                    reload: reload_of(w, resources),
+                    reload: w.reload(resources),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
                     deadline_ps: w.task.deadline.map(|d| d.ps()),
                 }
             })
             .collect();
-        let best_effort = order.len() > tasks.len();
+        let best_effort = resources.other_programs || order.len() > tasks.len();
         Self { tasks, best_effort }
     }
 

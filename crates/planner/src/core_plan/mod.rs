@@ -226,7 +226,7 @@ impl CorePlan {
     /// How execution time and misses of a task came about.
     pub fn demand(&self, index: usize, w: &Work, resources: &Resources) -> Derivation {
         let locked = self.tasks.iter().find(|t| t.index == index).map_or(0, |t| t.locked);
-        w.demand.explain(locked, &resources.platform)
+        w.explain(locked, resources)
     }
 
     /// The plan's entry of a task of this core, without margin and derivation.
@@ -299,6 +299,10 @@ impl TaskPlan {
             unlocked: match w.demand {
                 Demand::Curve(points) => {
                     points.first().map(|p| Unlocked { wcet_ns: ns(p.0), misses: p.1 })
+                }
+                // What is stated holds alone; beside others a job pushes out more.
+                Demand::Given { wcet_ps, misses } if *misses < t.misses => {
+                    Some(Unlocked { wcet_ns: ns(*wcet_ps), misses: *misses })
                 }
                 _ => None,
             },

@@ -66,6 +66,8 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
             share: system.regulation.share(),
             carry_in: system.regulation.carries_in(),
             active_cores: system.active_cores(),
+            pages: system.regulation.pages,
+            other_programs: system.regulation.other_programs,
             lock_budget_accesses: None,
             skid: system.regulation.skid,
         },

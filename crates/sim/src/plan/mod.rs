@@ -4,7 +4,7 @@
 //! (banks, locked pages, ways, budgets), and nothing else; a plan with partitions runs by its time
 //! table (`partitions`), one with criticality levels by `levels`, one with VCPUs by `vcpus`. A task
 //! that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds
-//! count on none.
+//! count on none. Where pages lie anywhere, recorded programs share the cache as they find it.
 
 mod levels;
 mod options;
@@ -324,8 +324,11 @@ fn add(
     let private = managed && plan.cores.iter().all(|c| c.banks.is_some());
     let banks =
         planned.banks.filter(|_| private).map(|(first, count)| (first..first + count).collect());
-    // The bounds count on no hit outside the locked pages; best effort may have them.
-    let kind = if managed && !task.best_effort() { PageKind::Bypass } else { PageKind::Cached };
+    // The bounds count on no hit outside the locked pages; best effort may have them. Where all
+    // share the cache, recorded programs use it. What a stated number stands for has no pages.
+    let own = plan.regulation.pages.is_own() || task.profile.is_none();
+    let bypass = managed && own && !task.best_effort();
+    let kind = if bypass { PageKind::Bypass } else { PageKind::Cached };
     let kind = stand_in.and_then(|s| s.kind).unwrap_or(kind);
     let place =
         Place { banks, frames: stand_in.map(|s| s.frames.clone()), kind, ..Place::default() };
@@ -333,7 +336,7 @@ fn add(
     let index = board.add_workload(&task.name, workload, &place, &[])?;
     let locked: HashSet<&PageName> = task.locked_pages.iter().filter(|_| managed).collect();
     let space = board.space(index);
-    if managed {
+    if managed && plan.regulation.pages.is_own() {
         space.ways = ways[core];
     }
     for (kind, name) in space.kinds.iter_mut().zip(&names) {

@@ -33,7 +33,8 @@ pub fn run(args: &InitArgs) -> Result<ExitCode, Failure> {
     let commands = commands(args, &place)?;
     let board = Board::of(args, &place)?;
     let tasks = proposals(args, &place, &board.platform, commands)?;
-    let text = text::system(&board.key, board.what, &tasks, args.period);
+    let machine = text::Machine { key: &board.key, what: board.what, here: board.file.is_some() };
+    let text = text::system(&machine, &tasks, args.period);
     System::parse_for(&place.system, &text, &board.platform)?;
     if stopped() {
         return Err(Failure::Interrupted);

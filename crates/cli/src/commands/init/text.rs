@@ -32,6 +32,17 @@ policy = \"memguard\"             # the planner chooses the budgets; docs/shares
 period = \"1 ms\"                 # each core gets its budget anew after this time
 ";
 
+/// On this machine: what nobody has to keep.
+const ANYWHERE: &str = "\
+# Pages lie where the kernel puts them. Nobody has to place them then, and bounds count on no hit in
+# the shared cache. Without this line each core gets a part of the cache and banks of its own, which
+# need `solocore run --resctrl`, colours or a lockable cache (docs/promises.md).
+pages = \"anywhere\"
+# Other programs of this machine run on all cores, within the budgets. Remove this line, for lower
+# bounds, if nothing else may run on cores of analysed tasks.
+other_programs = true
+";
+
 const TASKS: &str = "
 # Each [[task]] starts its command once in each period, in the directory of this file.
 # The command must end before the deadline. `solocore plan` profiles it and bounds its time.
@@ -52,11 +63,24 @@ misses = 10000                  # memory accesses of one job
 # command = [\"./program\", \"argument\"]   # takes the place of wcet and misses
 ";
 
-/// The whole file. `platform`: what stands under that key; `what`: what it is.
-pub fn system(platform: &str, what: &str, tasks: &[Proposal], asked: Option<Time>) -> String {
+/// The machine of a system file.
+pub struct Machine<'a> {
+    /// What stands under the key `platform`.
+    pub key: &'a str,
+    /// What that is.
+    pub what: &'a str,
+    /// Is it this one?
+    pub here: bool,
+}
+
+/// The whole file; `asked` is the period that the user asks for.
+pub fn system(machine: &Machine, tasks: &[Proposal], asked: Option<Time>) -> String {
     let mut out = format!("{HEAD}\n");
-    key(&mut out, &format!("platform = {}", quoted(platform)), what);
+    key(&mut out, &format!("platform = {}", quoted(machine.key)), machine.what);
     out += REGULATION;
+    if machine.here {
+        out += ANYWHERE;
+    }
     out += TASKS;
     if tasks.iter().all(|t| matches!(t.found, Found::Failed(_))) {
         out += EXAMPLE;
@@ -163,6 +187,8 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PRESET: Machine = Machine { key: "p4080", what: "a preset", here: false };
     use solocore_model::{Platform, System};
     use std::path::Path;
 
@@ -185,7 +211,7 @@ mod tests {
             task("b", Found::Nothing),
             task("c", Found::Failed("`c`\nfailed ".repeat(20))),
         ];
-        let text = system("p4080", "a preset", &tasks, None);
+        let text = system(&PRESET, &tasks, None);
         let system = parsed(&text);
         let periods: Vec<String> =
             system.tasks.iter().filter_map(|t| t.period.map(|p| p.to_string())).collect();
@@ -198,7 +224,7 @@ mod tests {
     #[test]
     fn without_numbers_the_example_stands_alone() {
         for tasks in [&[][..], &[task("a", Found::Failed("why".into()))]] {
-            let text = system("p4080", "a preset", tasks, None);
+            let text = system(&PRESET, tasks, None);
             let names: Vec<String> = parsed(&text).tasks.into_iter().map(|t| t.name).collect();
             assert_eq!(names, ["example"]);
         }
@@ -206,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_task_in_comments_is_one_without_them() {
-        let text = system("p4080", "a preset", &[task("a", Found::Failed("why".into()))], None);
+        let text = system(&PRESET, &[task("a", Found::Failed("why".into()))], None);
         let (before, after) = text.split_once("# [[task]]\n").unwrap();
         let bare: String = after.lines().map(|line| format!("{}\n", &line[2..])).collect();
         let system = parsed(&format!("{before}[[task]]\n{bare}"));
@@ -216,7 +242,7 @@ mod tests {
     #[test]
     fn the_period_asked_for_is_taken() {
         let asked = "20 ms".parse().ok();
-        let text = system("p4080", "a preset", &[task("a", Found::Nothing)], asked);
+        let text = system(&PRESET, &[task("a", Found::Nothing)], asked);
         assert_eq!(parsed(&text).tasks[0].period, asked);
     }
 }

@@ -236,6 +236,11 @@ fn bounds_of_uneven_budgets_hold() {
 }
 
 #[test]
+fn bounds_with_pages_anywhere_hold() {
+    hold(Policy::Anywhere, 125);
+}
+
+#[test]
 fn bounds_beside_the_bandwidth_lock_hold() {
     hold(Policy::Bwlock, 125);
 }
@@ -261,7 +266,7 @@ fn bounds_of_levels_hold() {
 }
 
 /// Every policy, those whose simulations take longest first.
-const LONGEST_FIRST: [Policy; 8] = [
+const LONGEST_FIRST: [Policy; 9] = [
     Policy::Dynamic,
     Policy::Maracas,
     Policy::Bwlock,
@@ -270,6 +275,7 @@ const LONGEST_FIRST: [Policy; 8] = [
     Policy::Levels,
     Policy::Even,
     Policy::Uneven,
+    Policy::Anywhere,
 ];
 
 /// All policies, two at a time; by policy, then board. Prints each as it ends.

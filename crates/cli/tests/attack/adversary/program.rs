@@ -250,6 +250,14 @@ pub struct Job {
     pub empty_each: u64,
 }
 
+impl Job {
+    /// Its reads or its writes, whichever are more.
+    pub fn most_of_a_kind(&self) -> u64 {
+        let writes = self.misses.checked_div(self.write_each).unwrap_or(0);
+        writes.max(self.misses - writes)
+    }
+}
+
 /// A [`Job`] over and over.
 pub struct Jobs {
     job: Job,

@@ -27,6 +27,8 @@ pub enum Policy {
     Even,
     /// MemGuard, stated budgets.
     Uneven,
+    /// MemGuard, even budgets, the cores share cache and banks.
+    Anywhere,
     /// The bandwidth lock.
     Bwlock,
     /// Dynamic budgets.
@@ -40,10 +42,11 @@ pub enum Policy {
 }
 
 /// Every policy.
-pub const POLICIES: [Policy; 8] = [
+pub const POLICIES: [Policy; 9] = [
     Policy::None,
     Policy::Even,
     Policy::Uneven,
+    Policy::Anywhere,
     Policy::Bwlock,
     Policy::Dynamic,
     Policy::Maracas,
@@ -191,6 +194,9 @@ impl Attack {
         };
         writeln!(out, "[regulation]\npolicy = \"{policy}\"\nactive_cores = {}", self.cores)
             .unwrap();
+        if self.policy == Policy::Anywhere {
+            out.push_str("pages = \"anywhere\"\n");
+        }
         if self.policy != Policy::Dynamic {
             writeln!(out, "period = \"{} ns\"", self.period_ns).unwrap();
         }
@@ -336,7 +342,12 @@ impl Attack {
         core: u32,
         platform: &Platform,
     ) {
-        let wcet_ps = task.compute_ns * 1000 + task.job.misses * miss_ps(platform);
+        let misses = match self.policy {
+            // The plan adds as many writes as there are accesses, for what these push out.
+            Policy::Anywhere => task.job.most_of_a_kind(),
+            _ => task.job.misses,
+        };
+        let wcet_ps = task.compute_ns * 1000 + misses * miss_ps(platform);
         let place = match self.policy {
             // The optimiser places it; a VCPU has its core.
             Policy::Levels | Policy::Maracas => String::new(),
@@ -357,7 +368,7 @@ impl Attack {
             out,
             "[[task]]\nname = \"{name}\"\n{place}criticality = \"{level}\"\nperiod = \"{} \
                 ns\"\nwcet = \"{wcet_ps} ps\"\nmisses = {}\n{deadline}{soft}",
-            task.period_ns, task.job.misses
+            task.period_ns, misses
         )
         .unwrap();
     }

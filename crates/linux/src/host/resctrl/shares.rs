@@ -79,6 +79,13 @@ pub(super) fn mask_lines(info: &Info, mask: u64) -> Vec<String> {
 /// # Errors
 /// The plan is for another machine, or the hardware gives less.
 pub(crate) fn shares(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxError> {
+    if !plan.regulation.pages.is_own() {
+        return refused(
+            "the plan leaves the shared cache to all cores ([regulation] pages = \"anywhere\"), so \
+                that there is nothing to share out; leave --resctrl out"
+                .to_owned(),
+        );
+    }
     if let Some(cache) = info.cache {
         let has = cache.mask.count_ones();
         if plan.platform.llc.ways != has {

@@ -259,6 +259,10 @@ fn plans_for_other_machines_are_refused() {
     assert!(machine(Hardware { closids: 2, ..Hardware::intel() }).contains("1 groups"));
     assert!(machine(Hardware { least_bits: 4, ..Hardware::intel() }).contains("core 1 has 3 ways"));
     assert!(machine(Hardware { cpus: 1, ..Hardware::intel() }).contains("CPU 1 is not online"));
+    let mut anywhere = plan();
+    anywhere.regulation.pages = solocore_model::system::Pages::Anywhere;
+    let refusal = given(&anywhere, &Tested::new(Hardware::intel())).unwrap_err().to_string();
+    assert!(refusal.contains("leave --resctrl out"), "{refusal}");
     let mut none = plan();
     none.cores[0].ways = 0;
     assert!(given(&none, &Tested::new(Hardware::intel())).is_err());

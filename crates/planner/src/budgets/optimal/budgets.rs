@@ -451,9 +451,11 @@ impl<'a> Attempt<'a> {
             let hard = || plan.tasks().iter().filter(|t| solver.work[t.index].hard());
             let locked: usize = hard().map(|t| t.locked).sum();
             let per_way = (r.platform.pages_per_way() as usize).max(1);
-            let ways = r
-                .ways_of(core)
-                .saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
+            // Of a cache that all share, about an even part.
+            let own =
+                if r.pages.is_own() { r.ways_of(core) } else { r.platform.llc.ways / r.cores };
+            let ways =
+                own.saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
             let rate = |n: u64, t: &TaskPlan| {
                 n as f64 / solver.work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
             };

@@ -91,7 +91,8 @@ fn ways(placement: &[u32], others: u32, work: &[Work], resources: &Resources) ->
     let (all, cores) = (resources.platform.llc.ways, resources.cores);
     let hard = |core: u32| analysed(placement, core, work);
     let analysed = (0..cores).filter(|&c| hard(c)).count() as u32;
-    if analysed == 0 || all < cores || others * (cores - analysed) + analysed > all {
+    let shared = !resources.pages.is_own();
+    if shared || analysed == 0 || all < cores || others * (cores - analysed) + analysed > all {
         return vec![resources.ways; cores as usize];
     }
     let mut out: Vec<u32> = (0..cores).map(|c| if hard(c) { 1 } else { others }).collect();

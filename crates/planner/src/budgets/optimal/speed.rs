@@ -29,7 +29,7 @@ impl Need {
                     std::iter::once(profile.llc_accesses()).chain(profile.by_ways.iter().copied());
                 all.map(|n| (inside + n as f64 * hit, n as f64)).collect()
             }
-            _ => vec![(w.wcet_ps(0, r) as f64, w.demand.misses(0) as f64)],
+            _ => vec![(w.wcet_ps(0, r) as f64, w.misses(0, r) as f64)],
         };
         Self { task, by_ways }
     }
