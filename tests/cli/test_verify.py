@@ -158,7 +158,7 @@ def test_bad_usage(planned):
     refused(solocore("verify", "system.toml"), "is no plan", codes=(2,))
     levels = ROOT / "examples/mc2/system.toml"
     assert solocore("plan", levels, "-o", "levels.json").code in (0, 1)
-    refused(solocore("verify", "levels.json"), "its scheme is not that of budgets", codes=(2,))
+    refused(solocore("verify", "levels.json"), "no analysed task has a command", codes=(2,))
 
 
 def test_a_task_that_fails_is_said(planned):
@@ -303,3 +303,66 @@ def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, 
     [without], [kept] = (json.loads((solocore.dir / f"out/v{how}.json").read_text())["tasks"] for how in ("", "--resctrl"))
     assert without["exceeded"] == ["c_sce"] and kept["exceeded"] == []
     assert without["alone_ns"] <= without["wcet_ns"]
+
+
+PAIR = """
+platform = "machine.toml"
+[regulation]
+policy = "memguard"
+[[task]]
+name = "fast"
+core = 0
+period = "100 ms"
+wcet = "{fast}"
+misses = 10
+command = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]
+[[task]]
+name = "slow"
+core = 0
+period = "300 ms"
+wcet = "40 ms"
+misses = 10
+command = ["sleep", "0.02"]
+[[task]]
+name = "batch"
+core = 1
+criticality = "D"
+wcet = "1 ms"
+misses = 1
+"""
+
+
+@pytest.mark.parametrize("fast, exceeded", [("70 ms", {}), ("1 ms", {"fast": ["response"]})])
+def test_tasks_of_one_core_are_measured_beside_each_other(solocore, fast, exceeded):
+    board_like_here(solocore)
+    made = solocore.plan(PAIR.format(fast=fast))
+    result = verify(solocore, "-n", "1", "--enemy", "write", "--together", "1.2 s", code=1 if exceeded else 0)
+    together = result["together"]
+    assert together["channels"] == ["write"] and 1 in together["enemies"]
+    assert 0 not in together["enemies"], "the plan counts on no other program there"
+    tasks = {t["name"]: t for t in together["tasks"]}
+    assert list(tasks) == ["fast", "slow"]
+    assert len(tasks["fast"]["responses"]["times_ns"]) > len(tasks["slow"]["responses"]["times_ns"]) >= 2
+    for task, planned in zip(tasks.values(), made["tasks"]):
+        assert task["promise_ns"] == planned["wcrt_ns"]
+        assert task["max_response_ns"] == task["responses"]["max_ns"] > 0
+        assert task["margin"] == pytest.approx(1 - task["max_response_ns"] / task["promise_ns"])
+    assert {name: t["exceeded"] for name, t in tasks.items() if t["exceeded"]} == exceeded
+    assert not any("preemption" in u for u in result["untested"])
+
+
+def test_windows_are_measured_as_a_whole(solocore):
+    board_like_here(solocore)
+    system = PAIR.format(fast="30 ms").replace('core = 0\n', 'partition = "p"\n').split("[[task]]\nname = \"batch\"")[0]
+    system = system.replace("[[task]]", '[[partition]]\nname = "p"\ncore = 0\nperiod = "100 ms"\n[[task]]', 1)
+    made = solocore.plan(system)
+    result = verify(solocore, "-n", "1", "--enemy", "read", "--together", "1.5 s")
+    assert result["tasks"] == [] and any("each task by itself" in u for u in result["untested"])
+    tasks = result["together"]["tasks"]
+    assert [t["promise_ns"] for t in tasks] == [t["wcrt_ns"] for t in made["tasks"]]
+    assert all(t["responses"]["times_ns"] and not t["exceeded"] for t in tasks), tasks
+    done = solocore("verify", "plan.json", *QUICK, "--partial", "-n", "1", "--enemy", "read", "--together", "1 s", "-o", "verify.json")
+    if done.code != 3:
+        assert "all tasks at once" in done.out.decode() and "C ms" not in done.out.decode()
+        assert solocore("report", "plan.json", "verify.json", "-o", "report.html").code == 0
+        assert 'data-at-once="fast"' in (solocore.dir / "report.html").read_text()

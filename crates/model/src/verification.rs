@@ -2,7 +2,8 @@
 //!
 //! Rule: a task is measured by itself on its core: alone, beside enemies on all other CPUs, and
 //! beside enemies while the plan is enforced. What it may take then is `C_sce` of its plan. Times are
-//! from a job's release to its end.
+//! from a job's release to its end. Then all tasks run at once, released as planned: their response
+//! times hold what those of one core, of one window or of one scheduler do to each other.
 //! Source: single-core-equivalence, section 4: an execution time that is measured while all other
 //! cores use their budgets up stands for every load of theirs.
 
@@ -24,8 +25,11 @@ pub struct Verification {
     pub search_jobs: u64,
     /// Memory of each enemy, bytes.
     pub enemy_bytes: u64,
-    /// Tasks that were measured, in the order of the plan.
+    /// Tasks that were measured by themselves, in the order of the plan.
     pub tasks: Vec<Verified>,
+    /// All tasks at once; none where no core has several, and no scheme but budgets says who runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
     /// What nobody tried, in words.
     pub untested: Vec<String>,
     /// Promises of the plan that nobody kept meanwhile.
@@ -77,6 +81,68 @@ pub struct Verified {
     pub exceeded: Vec<String>,
 }
 
+/// All tasks of a plan at once, beside enemies, while the plan is enforced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Together {
+    /// Kinds of enemies, one after the other; empty: none ran.
+    pub channels: Vec<String>,
+    /// CPUs with enemies.
+    pub enemies: Vec<u32>,
+    /// How long beside each kind, ns.
+    pub duration_ns: u64,
+    /// Analysed tasks that ran, in the order of the plan.
+    pub tasks: Vec<Responded>,
+}
+
+/// A task among the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Responded {
+    /// Its name.
+    pub name: String,
+    /// Its core; level C of MC2 runs on every core.
+    pub core: u32,
+    /// Jobs that count: the first beside each kind does not, but where the kernel schedules levels.
+    pub jobs: u64,
+    /// The longest response of these, from release to end.
+    pub max_response_ns: u64,
+    /// The bound on that: `wcrt_ns` of its plan, or deadline and tardiness; `null` without one.
+    pub promise_ns: Option<u64>,
+    /// `1 - max_response_ns / promise_ns`.
+    pub margin: Option<f64>,
+    /// The enemy beside which it took longest.
+    pub worst_channel: Option<String>,
+    /// Jobs that ended after their deadlines.
+    pub misses_deadline: u64,
+    /// Does the plan promise that there are none?
+    pub schedulable: bool,
+    /// Jobs that used all their time up before they were done, where levels have such times.
+    pub overruns: u64,
+    /// Responses; empty where the kernel schedules levels, which keeps their longest only.
+    pub responses: Times,
+    /// What was exceeded: "response" (the bound), "deadline" (of a schedulable task), "demand" (the
+    /// time that a level gives its jobs).
+    pub exceeded: Vec<String>,
+}
+
+impl Responded {
+    /// Judges what was measured: sets margin and what was exceeded.
+    pub fn judge(&mut self) {
+        let seen = self.max_response_ns;
+        let bound = self.promise_ns.filter(|&promise| promise > 0 && self.jobs > 0);
+        self.margin = bound.map(|promise| 1.0 - seen as f64 / promise as f64);
+        self.exceeded.clear();
+        if self.promise_ns.is_some_and(|promise| seen > promise) {
+            self.exceeded.push("response".to_owned());
+        }
+        if self.schedulable && self.misses_deadline > 0 {
+            self.exceeded.push("deadline".to_owned());
+        }
+        if self.overruns > 0 {
+            self.exceeded.push("demand".to_owned());
+        }
+    }
+}
+
 /// A kind of enemy in the search, and the longest of a few jobs beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
@@ -123,6 +189,27 @@ mod tests {
         };
         task.judge();
         task
+    }
+
+    #[test]
+    fn responses_are_held_against_bounds_and_deadlines() {
+        let judged = |promise_ns, max_response_ns, misses_deadline, schedulable| {
+            let mut task = Responded {
+                promise_ns,
+                max_response_ns,
+                misses_deadline,
+                schedulable,
+                jobs: 1,
+                ..Responded::default()
+            };
+            task.judge();
+            task
+        };
+        assert_eq!(judged(Some(10), 10, 0, true).exceeded.len(), 0);
+        assert_eq!(judged(Some(10), 11, 0, true).exceeded, ["response"]);
+        assert_eq!(judged(Some(10), 9, 1, true).exceeded, ["deadline"]);
+        assert_eq!(judged(None, 9, 1, false).exceeded.len(), 0);
+        assert_eq!(judged(Some(10), 5, 0, true).margin, Some(0.5));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use crate::format;
 use crate::inputs::Inputs;
 use crate::svg::STEP;
 use maud::{Markup, html};
-use solocore_model::verification::{Verification, Verified};
+use solocore_model::verification::{Together, Verification, Verified};
+use std::collections::BTreeSet;
 
 /// The section; nothing without a verification.
 pub fn section(inputs: &Inputs) -> Markup {
@@ -19,7 +20,8 @@ pub fn section(inputs: &Inputs) -> Markup {
                 h2 #verified-h { "Verified on the machine" }
                 p { (verdict(v)) }
                 div.charts { @for (index, task) in v.tasks.iter().enumerate() { (chart(index, task)) } }
-                (wide_table("Each task beside its promise", &table(v)))
+                @if !v.tasks.is_empty() { (wide_table("Each task beside its promise", &table(v))) }
+                @if let Some(t) = &v.together { (wide_table("All tasks at once", &at_once(t))) }
                 (list("Promises that nobody kept meanwhile", v.open.iter().map(|a| {
                     format!("{} of {}: {}", a.promise.subject.name(), a.promise.resource, a.why)
                 })))
@@ -31,20 +33,47 @@ pub fn section(inputs: &Inputs) -> Markup {
 }
 
 fn verdict(v: &Verification) -> String {
-    let exceeded = v.tasks.iter().filter(|t| !t.exceeded.is_empty()).count();
-    let how = format!(
-        "Each task was measured by itself on its core, {} in each of three cases: alone, beside \
-            enemies on all other CPUs, and beside enemies while the plan was enforced.",
-        format::plural(v.jobs, "job")
-    );
-    match exceeded {
-        0 => format!("{how} No task took longer than is promised of it."),
-        n => format!("{how} {} of {} took longer than is promised.", n, v.tasks.len()),
+    let alone = v.tasks.iter().filter(|t| !t.exceeded.is_empty()).map(|t| &t.name);
+    let at_once = v.together.iter().flat_map(|t| &t.tasks).filter(|t| !t.exceeded.is_empty());
+    let exceeded: BTreeSet<&String> = alone.chain(at_once.map(|t| &t.name)).collect();
+    let mut how = Vec::new();
+    if !v.tasks.is_empty() {
+        how.push(format!(
+            "Each task was measured by itself on its core, {} in each of three cases: alone, \
+                beside enemies on all other CPUs, and beside enemies while the plan was enforced.",
+            format::plural(v.jobs, "job")
+        ));
     }
+    if let Some(t) = &v.together {
+        how.push(format!(
+            "All tasks ran at once, as planned, for {} beside {}.",
+            format::time(t.duration_ns),
+            if t.channels.is_empty() { "no enemy" } else { "each kind of enemy" }
+        ));
+    }
+    how.push(match exceeded.len() {
+        0 => "No task took longer than is promised of it.".to_owned(),
+        1 => "1 task took longer than is promised.".to_owned(),
+        n => format!("{n} tasks took longer than is promised."),
+    });
+    how.join(" ")
 }
 
 /// Tasks that took longer than is promised of them.
 pub fn contradictions(v: &Verification, lines: &mut Vec<String>) {
+    for task in v.together.iter().flat_map(|t| &t.tasks) {
+        if let Some(promise) = task.promise_ns.filter(|&promise| task.max_response_ns > promise) {
+            lines.push(format!(
+                "{}: a response took {} ({} ns) beside the other tasks on the machine, more than its \
+                    bound of {} ({} ns)",
+                task.name,
+                format::time(task.max_response_ns),
+                format::count(task.max_response_ns),
+                format::time(promise),
+                format::count(promise)
+            ));
+        }
+    }
     for task in &v.tasks {
         let demand = ("alone", task.alone_ns, Some(task.wcet_ns), "C");
         let stalled = ("under attack", task.attacked_ns, task.promise_ns, "C_sce");
@@ -108,6 +137,37 @@ fn table(v: &Verification) -> Markup {
                         td.num { @if let Some(ns) = t.promise_ns { (format::time(ns)) } @else { "none" } }
                         td.num { @if let Some(m) = t.margin { (std::format!("{:.1} %", m * 100.0)) } @else { "–" } }
                         td { (judged(t)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn at_once(together: &Together) -> Markup {
+    html! {
+        table {
+            (caption(&html! { "Longest response of all tasks at once, from release to end." }))
+            thead { tr {
+                th scope="col" { "Task" } th.num scope="col" { "Jobs" } th.num scope="col" { "Late" }
+                th.num scope="col" { "Response" } th scope="col" { "Enemy" }
+                th.num scope="col" { "Bound" } th.num scope="col" { "Margin" }
+                th scope="col" { "Verdict" }
+            } }
+            tbody {
+                @for t in &together.tasks {
+                    tr data-at-once=(t.name) data-response-ns=(t.max_response_ns) {
+                        th scope="row" { (task_name(&t.name)) }
+                        td.num { (t.jobs) } td.num { (t.misses_deadline) }
+                        td.num { (format::time(t.max_response_ns)) }
+                        td { (t.worst_channel.as_deref().unwrap_or("none")) }
+                        td.num { @if let Some(ns) = t.promise_ns { (format::time(ns)) } @else { "none" } }
+                        td.num { @if let Some(m) = t.margin { (std::format!("{:.1} %", m * 100.0)) } @else { "–" } }
+                        td {
+                            @if !t.exceeded.is_empty() { strong { "exceeds " (t.exceeded.join(", ")) } }
+                            @else if t.jobs == 0 { "not measured" }
+                            @else if t.promise_ns.is_some() { "held" } @else { "no bound" }
+                        }
                     }
                 }
             }

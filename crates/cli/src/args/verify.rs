@@ -1,8 +1,9 @@
 //! `solocore verify`.
 
 use super::enemy::Enemy;
+use super::scheduling::RunScheduler;
 use super::{DEFAULT_EVENT, Format, RunEngine};
-use solocore_model::Bytes;
+use solocore_model::{Bytes, Time};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -36,6 +37,13 @@ pub struct VerifyArgs {
     /// How tasks are kept off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
+    /// Who schedules the plan's tasks, as for `solocore run`.
+    #[arg(long, value_enum, default_value_t)]
+    pub scheduler: RunScheduler,
+    /// Run all tasks at once, as planned, for so long beside an enemy [default: --jobs of the longest
+    /// period, where a core has several tasks or the scheme is not that of budgets].
+    #[arg(long, value_name = "TIME")]
+    pub together: Option<Time>,
     /// Accesses per interrupt [default: about an eighth of each budget].
     #[arg(long, value_name = "N")]
     pub sample: Option<u64>,

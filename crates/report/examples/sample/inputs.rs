@@ -9,7 +9,7 @@ use solocore_model::profile::{
     WorkingSet,
 };
 use solocore_model::results::{self, Activity, CoreResult, Mode, Segment, SimResult, TaskResult};
-use solocore_model::system::{Criticality, Model, Policy, Share};
+use solocore_model::system::{Criticality, Model, Pages, Policy, Share};
 use std::path::{Path, PathBuf};
 
 /// A name that breaks a page which does not escape.
@@ -119,6 +119,8 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             period_ns: MS,
             share: Share::Even,
             carry_in: true,
+            pages: Pages::default(),
+            other_programs: false,
             active_cores: 8,
             lock_budget_accesses: None,
             skid: 0,

@@ -7,11 +7,13 @@
 //! a short search finds the worst, in both cases apart. Times are from release to end; what they
 //! are held against is `C_sce`.
 //! Source: single-core-equivalence, section 4.
-//! Does not cover: preemption among tasks of one core (`solocore run` measures responses); loads
-//! that nobody thought of. What was not tried is said.
+//! Then all tasks run at once (`together`): responses are held against their bounds. Plans of
+//! windows, levels and VCPUs are measured in that way alone, as their bounds are of responses.
+//! Does not cover: loads that nobody thought of. What was not tried is said.
 
 mod opponents;
 mod text;
+mod together;
 mod trials;
 
 use crate::args::Format;
@@ -52,11 +54,22 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let all: Vec<(&PlanTask, Opponents)> =
         tasks.iter().map(|&t| (t, Opponents::of(&plan, t, args, &online))).collect();
     let mut pace = Pace::new(args, &all, kinds.len());
-    for (task, opponents) in &all {
+    for (task, opponents) in all.iter().filter(|_| matches!(plan.scheme, Scheme::Budgets)) {
         found.untested.extend(opponents.untested.iter().cloned());
         let of = Measured { args, task, opponents, kinds: &kinds, bytes: found.enemy_bytes };
         let verified = of.measure(&mut trials, &mut pace, &online)?;
         found.tasks.push(verified);
+    }
+    if let Some(duration) = together::duration(args, &plan) {
+        let kinds = worst_kinds(&found.tasks, &kinds);
+        let weapons = (kinds.as_slice(), found.enemy_bytes);
+        let of = (args, &plan);
+        let at_once = together::measure(of, &mut trials, weapons, duration, &online)?;
+        let none = at_once.tasks.iter().filter(|t| t.jobs == 0);
+        found.untested.extend(none.map(|t| {
+            format!("task {} beside the others: of its jobs two did not end (--together)", t.name)
+        }));
+        found.together = Some(at_once);
     }
     (found.open, found.broken) = trials.promises();
     if trials.stands_in() {
@@ -65,7 +78,9 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
             args.event
         ));
     }
-    found.exceeded = found.tasks.iter().any(|t| !t.exceeded.is_empty());
+    let at_once = found.together.iter().flat_map(|t| &t.tasks);
+    found.exceeded = found.tasks.iter().any(|t| !t.exceeded.is_empty())
+        || at_once.into_iter().any(|t| !t.exceeded.is_empty());
     if let Some(path) = &args.output {
         files::write_json(path, &found)?;
     }
@@ -81,13 +96,6 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
 /// The tasks that are measured.
 fn chosen<'a>(args: &VerifyArgs, plan: &'a Plan) -> Result<Vec<&'a PlanTask>, Failure> {
     let wrong = |what: String| Failure::Input(format!("{}: {what}", args.plan.display()));
-    if !matches!(plan.scheme, Scheme::Budgets) {
-        return Err(wrong(
-            "its scheme is not that of budgets, and verify measures no other yet; `solocore run` \
-                measures responses and holds them against deadlines"
-                .to_owned(),
-        ));
-    }
     if let Some(name) = args.tasks.iter().find(|n| !plan.tasks.iter().any(|t| t.name == **n)) {
         let all: Vec<&str> = plan.tasks.iter().map(|t| t.name.as_str()).collect();
         return Err(wrong(format!("there is no task `{name}`; it has {}", all.join(", "))));
@@ -115,6 +123,13 @@ fn kinds(args: &VerifyArgs) -> Vec<Enemy> {
     } else {
         args.enemies.clone()
     }
+}
+
+/// The enemies that hurt most, each once; all where none was looked for.
+fn worst_kinds(tasks: &[Verified], kinds: &[Enemy]) -> Vec<Enemy> {
+    let worst = |e: &Enemy| tasks.iter().any(|t| t.worst_channel.as_deref() == Some(e.name()));
+    let found: Vec<Enemy> = kinds.iter().copied().filter(worst).collect();
+    if found.is_empty() { kinds.to_vec() } else { found }
 }
 
 /// What is left out from the beginning.
@@ -146,7 +161,19 @@ fn untested(args: &VerifyArgs, plan: &Plan, tasks: &[&PlanTask], online: &[u32])
             beyond.join(", ")
         ));
     }
-    out.push("preemption among tasks of one core: each task had its core to itself".to_owned());
+    if together::duration(args, plan).is_none() {
+        out.push(
+            "preemption among tasks of one core: each task had its core to itself (--together runs \
+                all of them at once)"
+                .to_owned(),
+        );
+    }
+    if !matches!(plan.scheme, Scheme::Budgets) {
+        out.push(
+            "each task by itself: the plan's bounds are of responses, in its windows, levels or VCPUs"
+                .to_owned(),
+        );
+    }
     out
 }
 

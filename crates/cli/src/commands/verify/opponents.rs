@@ -63,7 +63,7 @@ impl Opponents {
 }
 
 /// Does the bound of a task rest on nobody but the plan's tasks running on a core?
-fn is_kept_free(plan: &Plan, task: &PlanTask, core: u32) -> bool {
+pub fn is_kept_free(plan: &Plan, task: &PlanTask, core: u32) -> bool {
     let here = |p: &&Promise| p.subject == Subject::Others && p.core() == Some(core);
     plan.promises.iter().filter(here).any(|p| rests_on(p, task))
 }

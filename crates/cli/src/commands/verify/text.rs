@@ -1,7 +1,7 @@
 //! A verification for people.
 
 use crate::table::{ms, render};
-use solocore_model::verification::{Verification, Verified};
+use solocore_model::verification::{Together, Verification, Verified};
 use std::fmt::Write as _;
 
 pub fn of(v: &Verification) -> String {
@@ -18,17 +18,23 @@ pub fn of(v: &Verification) -> String {
         "margin",
         "verdict",
     ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(v.tasks.iter().map(row));
-    let mut out = render(&rows);
-    let _ = writeln!(
-        out,
-        "\nlongest of {}, ms from release to end; {} beside each kind of enemy before",
-        some(v.jobs),
-        some(v.search_jobs)
-    );
+    let mut out = String::new();
+    if !v.tasks.is_empty() {
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(v.tasks.iter().map(row));
+        out = render(&rows);
+        let _ = writeln!(
+            out,
+            "\nlongest of {}, ms from release to end; {} beside each kind of enemy before",
+            some(v.jobs),
+            some(v.search_jobs)
+        );
+    }
     for task in v.tasks.iter().filter(|t| !t.beside.is_empty()) {
         let _ = writeln!(out, "beside {} ran as planned: {}", task.name, task.beside.join(", "));
+    }
+    if let Some(at_once) = &v.together {
+        out += &together(at_once);
     }
     list(
         &mut out,
@@ -49,6 +55,40 @@ pub fn of(v: &Verification) -> String {
         }
     };
     out + verdict
+}
+
+/// All tasks at once.
+fn together(t: &Together) -> String {
+    let head = ["task", "core", "jobs", "late", "response ms", "by", "bound", "margin", "verdict"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(t.tasks.iter().map(|task| {
+        let verdict = match (task.exceeded.as_slice(), task.promise_ns) {
+            ([], _) if task.jobs == 0 => "not measured".to_owned(),
+            ([], None) => "no bound".to_owned(),
+            ([], Some(_)) => "held".to_owned(),
+            (exceeded, _) => format!("exceeds {}", exceeded.join(", ")),
+        };
+        vec![
+            task.name.clone(),
+            task.core.to_string(),
+            task.jobs.to_string(),
+            task.misses_deadline.to_string(),
+            ms(Some(task.max_response_ns)),
+            task.worst_channel.clone().unwrap_or_else(|| "-".to_owned()),
+            ms(task.promise_ns),
+            task.margin.map_or_else(|| "-".to_owned(), |m| format!("{:.1} %", m * 100.0)),
+            verdict,
+        ]
+    }));
+    let beside = match t.channels.as_slice() {
+        [] => "no enemy".to_owned(),
+        kinds => {
+            let cpus: Vec<String> = t.enemies.iter().map(u32::to_string).collect();
+            format!("enemies on CPUs {} ({})", cpus.join(", "), kinds.join(", "))
+        }
+    };
+    let seconds = t.duration_ns as f64 / 1e9;
+    format!("\nall tasks at once, as planned, {seconds:.1} s beside {beside}:\n\n{}", render(&rows))
 }
 
 /// So many jobs.

@@ -66,6 +66,7 @@ impl<'a> Trials<'a> {
         words.extend(flags.iter().filter(|f| f.1).map(|f| f.0.into()));
         let mut of_run = RunArgs::of(&words)?;
         of_run.engine = args.engine;
+        of_run.scheduling.scheduler = args.scheduler;
         of_run.isolation.start = true;
         Ok(Self { plan, args: of_run, open: Vec::new(), broken: Vec::new(), stands_in: false })
     }
@@ -106,26 +107,28 @@ impl<'a> Trials<'a> {
         let each = Duration::from_nanos(expected.saturating_add(2 * rest_ns));
         let jobs_limit = u32::try_from(jobs).unwrap_or(u32::MAX);
         daemon.duration = Some(START.saturating_add(each.saturating_mul(jobs_limit)));
-        if let Some(weapon) = weapon {
-            let mut enemies = Enemies::start(cpus, weapon)?;
-            enemies.rest()?;
-            daemon.add(enemies);
-        }
-        let outcome = daemon.run(&stopped, &|word| {
-            if let Word::Message(message) = word {
-                eprintln!("solocore: {message}");
-            }
-        })?;
-        if stopped() {
-            return Err(Failure::Interrupted);
-        }
-        if let Some(lost) = outcome.lost {
-            return Err(lost.into());
-        }
+        let run = ran(daemon, weapon.map(|weapon| (weapon, cpus)))?;
         if enforced {
-            self.note(&outcome.run);
+            self.note(&run);
         }
-        times(&outcome.run.tasks, &task.name, case, (first, jobs))
+        times(&run.tasks, &task.name, case, (first, jobs))
+    }
+
+    /// All tasks as planned, for so long.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn together(
+        &mut self,
+        enemies: Option<(Weapon<'_>, &[u32])>,
+        duration: Duration,
+    ) -> Result<RunResult, Failure> {
+        self.args.isolation.trial = None;
+        let mut daemon = run::prepared(&self.args)?;
+        daemon.duration = Some(duration);
+        let run = ran(daemon, enemies)?;
+        self.note(&run);
+        Ok(run)
     }
 
     /// The task alone is started, as an ordinary program.
@@ -153,6 +156,27 @@ impl<'a> Trials<'a> {
             }
         }
         self.stands_in |= run.regulation.as_ref().is_some_and(|r| r.stands_in);
+    }
+}
+
+/// What a daemon saw, beside enemies on these CPUs.
+fn ran(mut daemon: Daemon, enemies: Option<(Weapon<'_>, &[u32])>) -> Result<RunResult, Failure> {
+    if let Some((weapon, cpus)) = enemies {
+        let mut enemies = Enemies::start(cpus, weapon)?;
+        enemies.rest()?;
+        daemon.add(enemies);
+    }
+    let outcome = daemon.run(&stopped, &|word| {
+        if let Word::Message(message) = word {
+            eprintln!("solocore: {message}");
+        }
+    })?;
+    if stopped() {
+        return Err(Failure::Interrupted);
+    }
+    match outcome.lost {
+        Some(lost) => Err(lost.into()),
+        None => Ok(outcome.run),
     }
 }
 

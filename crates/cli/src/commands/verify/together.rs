@@ -1,0 +1,155 @@
+//! All tasks of a plan at once, as planned.
+//!
+//! Problem: a task by itself on its core shows what other cores do to it, and nothing of what the
+//! tasks of its own core, its window, its VCPU or its level's scheduler do. Rule: all tasks with a
+//! command run as `solocore run` would run them, beside one kind of enemy after the other; the
+//! longest response of each is held against its bound. Enemies run where nothing is analysed, and on
+//! cores of analysed tasks where the plan counts on other programs there.
+//! Does not cover: enemies inside windows, VCPUs and levels; phases of releases that did not come up.
+
+use super::opponents::{has_command, is_kept_free};
+use super::trials::Trials;
+use crate::args::enemy::Enemy;
+use crate::args::verify::VerifyArgs;
+use crate::commands::enemies::Weapon;
+use crate::fail::Failure;
+use crate::progress::Progress;
+use solocore_model::plan::{PlanTask, Scheme};
+use solocore_model::run::{RunLevelTask, RunTask};
+use solocore_model::verification::{Responded, Together};
+use solocore_model::{Plan, Time, Times};
+use std::time::Duration;
+
+/// Analysed tasks that can be started.
+fn tasks<'a>(args: &'a VerifyArgs, plan: &'a Plan) -> impl Iterator<Item = &'a PlanTask> {
+    plan.tasks.iter().filter(|t| !t.best_effort() && has_command(args, t))
+}
+
+/// How long all tasks run at once beside each kind; `None`: not at all.
+pub fn duration(args: &VerifyArgs, plan: &Plan) -> Option<Duration> {
+    let shared = || {
+        tasks(args, plan).any(|t| tasks(args, plan).filter(|o| o.core == t.core).nth(1).is_some())
+    };
+    if args.together.is_none() && matches!(plan.scheme, Scheme::Budgets) && !shared() {
+        return None;
+    }
+    let longest = tasks(args, plan).filter_map(|t| t.period_ns).max().unwrap_or(0);
+    // One job more: the first is not counted.
+    let all = Time::from_ns(longest.saturating_mul(args.jobs.saturating_add(1)));
+    Some(Duration::from_nanos(args.together.unwrap_or(all).ns_ceil()))
+}
+
+/// CPUs for enemies.
+fn cpus(args: &VerifyArgs, plan: &Plan, online: &[u32]) -> Vec<u32> {
+    let budgets = matches!(plan.scheme, Scheme::Budgets);
+    let can = |core: &u32| {
+        let there = || plan.tasks.iter().filter(|t| t.core == *core);
+        let counted = plan.tasks.iter().any(|t| is_kept_free(plan, t, *core));
+        let company = plan.regulation.other_programs || there().any(PlanTask::best_effort);
+        match there().any(|t| !t.best_effort()) {
+            true => budgets && company,
+            false => args.everywhere || !counted,
+        }
+    };
+    let all = plan.cores.iter().map(|c| c.id).filter(|c| online.contains(c));
+    // Level C runs on every core.
+    all.filter(|core| plan.levels().is_none() && can(core)).collect()
+}
+
+/// Runs all of them for so long beside each of these kinds.
+pub fn measure(
+    (args, plan): (&VerifyArgs, &Plan),
+    trials: &mut Trials<'_>,
+    (kinds, bytes): (&[Enemy], u64),
+    duration: Duration,
+    online: &[u32],
+) -> Result<Together, Failure> {
+    let enemies = cpus(args, plan, online);
+    let mut out = Together {
+        duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+        tasks: tasks(args, plan).map(begun).collect(),
+        ..Together::default()
+    };
+    let mut responses: Vec<Vec<u64>> = vec![Vec::new(); out.tasks.len()];
+    let kinds: Vec<Option<Enemy>> = match enemies.is_empty() {
+        true => vec![None],
+        false => kinds.iter().copied().map(Some).collect(),
+    };
+    for kind in kinds {
+        let name = kind.map(Enemy::name);
+        let beside = name.map_or(String::new(), |name| format!(" beside {name}"));
+        let seconds = duration.as_secs_f64();
+        let _progress = Progress::new(&format!("all tasks as planned{beside}, {seconds:.1} s"));
+        let weapon = kind.map(|enemy| Weapon {
+            enemy,
+            bytes,
+            map: args.map.as_deref().filter(|_| enemy == Enemy::Bank),
+        });
+        let seen = trials.together(weapon.map(|w| (w, enemies.as_slice())), duration)?;
+        for (task, times) in out.tasks.iter_mut().zip(&mut responses) {
+            let scheduled = seen.levels.iter().flat_map(|l| &l.tasks);
+            if let Some(seen) = scheduled.into_iter().find(|s| s.name == task.name) {
+                add_scheduled(task, seen, name);
+            } else if let Some(seen) = seen.tasks.iter().find(|s| s.name == task.name) {
+                add(task, times, seen, name)?;
+            }
+        }
+        out.channels.extend(name.map(str::to_owned));
+    }
+    for (task, times) in out.tasks.iter_mut().zip(responses) {
+        task.responses = Times::of(times);
+        task.judge();
+    }
+    out.enemies = enemies;
+    Ok(out)
+}
+
+/// Of a plan's task, before any job.
+fn begun(task: &PlanTask) -> Responded {
+    let late = task.tardiness_ns.and_then(|t| task.deadline_ns?.checked_add(t));
+    Responded {
+        name: task.name.clone(),
+        core: task.core,
+        promise_ns: task.wcrt_ns.or(late),
+        schedulable: task.schedulable && task.tardiness_ns.is_none(),
+        ..Responded::default()
+    }
+}
+
+/// Adds the jobs of a run after the first.
+fn add(
+    task: &mut Responded,
+    times: &mut Vec<u64>,
+    seen: &RunTask,
+    channel: Option<&str>,
+) -> Result<(), Failure> {
+    if seen.failed > 0 {
+        return Err(Failure::Input(format!(
+            "task `{}`: {} of its jobs failed (all tasks at once); what they said is above, and a \
+                job must succeed to be measured",
+            task.name, seen.failed
+        )));
+    }
+    let responses = || seen.latest.iter().skip(1).map(|j| j.end_ns.saturating_sub(j.release_ns));
+    times.extend(responses());
+    task.jobs = times.len() as u64;
+    task.misses_deadline += seen.misses_deadline;
+    longer(task, responses().max().unwrap_or(0), channel);
+    Ok(())
+}
+
+/// Adds the jobs of a run whose levels or windows the kernel schedules.
+fn add_scheduled(task: &mut Responded, seen: &RunLevelTask, channel: Option<&str>) {
+    task.jobs += seen.completed;
+    task.misses_deadline += seen.late;
+    // A partition's tasks have no such time.
+    task.overruns += if seen.level == "window" { 0 } else { seen.overruns };
+    longer(task, seen.max_response_ns, channel);
+}
+
+fn longer(task: &mut Responded, response_ns: u64, channel: Option<&str>) {
+    if response_ns > task.max_response_ns {
+        task.max_response_ns = response_ns;
+        task.worst_channel = channel.map(str::to_owned);
+    }
+}
