@@ -20,7 +20,7 @@ use crate::levels::{Io, Ipc, Isolation, Mc2};
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Time};
 use crate::vcpus::{Settings, VcpuEntry, Vcpus};
-use regulation::{check_core, check_regulation};
+use regulation::{check_core, check_placing, check_regulation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
@@ -284,18 +284,7 @@ impl System {
         let active = regulation.active_cores.unwrap_or(platform.cores);
         let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, active)
             .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
-        let placing = ima.is_some() || isolation.is_some();
-        for (stated, key) in [
-            (!regulation.pages.is_own(), "pages = \"anywhere\""),
-            (regulation.other_programs, "other_programs = true"),
-        ] {
-            if stated && placing {
-                return Err(whole(format!(
-                    "[regulation] {key} is for plans without [[partition]]s and [mc2], which say \
-                        what lies and runs where; remove it"
-                )));
-            }
-        }
+        check_placing(&regulation, ima.is_some() || isolation.is_some()).map_err(whole)?;
         let scheme = match (ima, isolation, vcpus) {
             (Some(ima), _, _) => Scheme::Windows(Box::new(ima)),
             (_, Some(isolation), _) => Scheme::Levels(Box::new(isolation)),

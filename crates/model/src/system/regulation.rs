@@ -288,6 +288,21 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
     }
 }
 
+/// `placing`: partitions or levels say what lies and runs where.
+pub(super) fn check_placing(regulation: &Regulation, placing: bool) -> Result<(), String> {
+    let keys = [
+        (!regulation.pages.is_own(), "pages = \"anywhere\""),
+        (regulation.other_programs, "other_programs = true"),
+    ];
+    match keys.into_iter().find(|(stated, _)| *stated && placing) {
+        Some((_, key)) => Err(format!(
+            "[regulation] {key} is for plans without [[partition]]s and [mc2], which say what lies \
+                and runs where; remove it"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Optimal shares, and what is chosen for.
 fn check_objective(regulation: &Regulation) -> Result<(), String> {
     let optimal = regulation.share() == Share::Optimal;
