@@ -71,8 +71,14 @@ pub enum SchemaFile {
     Platform,
     /// A plan.
     Plan,
+    /// A profile.
+    Profile,
     /// What `run -o` writes.
     Run,
+    /// What `sim -o` writes.
+    Sim,
+    /// What `verify -o` writes.
+    Verify,
 }
 
 #[derive(Debug, Subcommand)]

@@ -50,7 +50,8 @@ pub enum Scheme {
 pub struct Certificate {
     /// No other choice is better.
     pub optimal: bool,
-    /// How much better another could be at most, as a part of what is possible at all, 0 to 1.
+    /// How much better another choice could be at most, as a part of what is possible at all, 0 to
+    /// 1.
     pub gap: f64,
 }
 
@@ -58,11 +59,11 @@ pub struct Certificate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// [`FORMAT`].
+    /// Name and version of the format: `solocore-plan/1`.
     pub format: String,
     /// Every analysed task meets its deadline.
     pub schedulable: bool,
-    /// What the bounds take the memory for; plans of before have the papers' model.
+    /// The model of the memory that bounds rest on. Plans without this key have `sce`.
     #[serde(default = "papers_model")]
     pub model: Model,
     /// Tasks, in the order of the system file.
@@ -73,24 +74,24 @@ pub struct Plan {
     pub reasons: Vec<String>,
     /// What the verdict rests on.
     pub assumptions: Vec<String>,
-    /// What bounds rest on that somebody must keep while the plan runs; plans of before have none.
+    /// Promises: what bounds rest on, and a part of the run must keep. Older plans have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<Promise>,
-    /// Regulation.
+    /// How memory traffic is regulated.
     pub regulation: PlanRegulation,
-    /// The board, whole, so that a plan stands alone.
+    /// The whole board, so that the plan needs no other file.
     pub platform: Platform,
     /// How good the choice of shares is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
-    /// Of a plan that is not schedulable: changes of one key each, with which it is.
+    /// For a plan that is not schedulable: changes of one key, each of which makes it schedulable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repair: Vec<advice::Repair>,
-    /// The plan is of a changed system: the changes, and what they change.
+    /// Changes that the plan was made with, and what they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what_if: Option<advice::WhatIf>,
-    /// Profiles and traces of the tasks by name, as zstd in base64: in a plan that was written to a
-    /// file, so that it needs no other. A task's `profile` is then such a name.
+    /// Profiles and traces of the tasks by name, as zstd in base64. A plan that was written to a
+    /// file has them and needs no other file. The `profile` of a task is then such a name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub carried: BTreeMap<String, String>,
     /// Who runs when.

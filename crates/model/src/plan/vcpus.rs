@@ -55,18 +55,18 @@ impl Default for VcpuScheduling {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanVcpu {
-    /// Name.
+    /// Unique name.
     pub name: String,
     /// Core it is placed on.
     pub core: u32,
-    /// C.
+    /// C: time on its core in each period.
     pub capacity_ns: u64,
-    /// T.
+    /// T: period of the capacity.
     pub period_ns: u64,
-    /// When it has its capacity in the worst case, from when it is all there; `null`: at no bounded
-    /// time.
+    /// Longest time that the VCPU needs for its capacity, from when it has its whole capacity;
+    /// `null`: not bounded.
     pub response_ns: Option<u64>,
-    /// Is that within T?
+    /// Does the VCPU have its capacity within its period in the worst case?
     pub admitted: bool,
     /// Balancing leaves it where it is.
     pub fixed: bool,

@@ -62,9 +62,9 @@ impl Cause {
 pub struct Term {
     /// What adds to the bound.
     pub term: Cause,
-    /// How much, nanoseconds.
+    /// Part of the bound that this term adds; it may be negative.
     pub ns: i64,
-    /// DRAM transactions of a job up to this term; left out where the term changes none.
+    /// DRAM transactions of a job up to this term. Absent where the term changes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
 }

@@ -47,7 +47,7 @@ pub struct Round {
     pub allocation: String,
     /// The step (3, 4 or 5) that ended the round.
     pub step: u32,
-    /// Did it succeed?
+    /// The round found a plan.
     pub found: bool,
     /// What came of it.
     pub outcome: String,
@@ -57,11 +57,11 @@ pub struct Round {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanPartition {
-    /// Name.
+    /// Unique name.
     pub name: String,
-    /// Core, where one was found.
+    /// Core of its windows; `null` where none was found.
     pub core: Option<u32>,
-    /// Period.
+    /// Period of its windows.
     pub period_ns: u64,
     /// Length of its window, without margin.
     pub duration_ns: u64,
@@ -72,7 +72,8 @@ pub struct PlanPartition {
     pub least_duration_ns: Option<u64>,
     /// Pages that are prefetched and locked as each window begins.
     pub locked_pages: u64,
-    /// DRAM transactions of that: lines read, and dirty lines of other partitions written back.
+    /// DRAM transactions of this prefetch: lines read, and dirty lines of other partitions written
+    /// back.
     pub prefetch_accesses: u64,
     /// Bound of prefetch and lock beside the other cores, without a drained budget.
     pub prefetch_ns: u64,
@@ -88,15 +89,15 @@ pub struct PlanPartition {
 pub struct PlanTransfer {
     /// Name of the partition.
     pub partition: String,
-    /// Which of its chains, from 1.
+    /// Number of the chain within its partition, from 1.
     pub chain: usize,
     /// `device-input` or `device-output`.
     pub stage: Stage,
-    /// Bytes, where the system file gives a size.
+    /// Bytes of the transfer, where the system file gives a size.
     pub bytes: Option<u64>,
-    /// Bytes between wait states.
+    /// Bytes of a block, between two pauses.
     pub block_bytes: Option<u64>,
-    /// A block and its wait, in picoseconds.
+    /// Time of a block and its pause.
     pub block_ps: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Files that the run looked at; empty in profiles of before.
+    /// Files that the run looked at; empty in older profiles.
     #[serde(default, skip_serializing_if = "RestsOn::is_empty")]
     pub rests_on: RestsOn,
     /// What more than one process costs; zero for one.
@@ -47,11 +47,11 @@ impl Origin {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Processes {
-    /// Switches at most.
+    /// Most switches between processes of a job.
     pub switches: u64,
-    /// Reads that leave the private caches for them, all together.
+    /// Reads that leave the private caches because of these switches, in all.
     pub reads: u64,
-    /// Lines written back for them, all together.
+    /// Lines that are written back because of these switches, in all.
     pub writes: u64,
 }
 
@@ -70,10 +70,10 @@ pub struct RestsOn {
     /// Files and directories by path.
     #[serde(default)]
     pub files: Vec<InputFile>,
-    /// What else the run asked, which no later look can compare.
+    /// What else the run asked for. No later look can compare it.
     #[serde(default)]
     pub not_covered: Vec<String>,
-    /// Why the list is not whole, so that the profile must not be used again; `null` if it is.
+    /// Why the list is not whole; the profile must then not be used again. `null` if it is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_whole: Option<String>,
 }
@@ -89,7 +89,7 @@ impl RestsOn {
 /// A path, and what a run found there before it changed anything.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct InputFile {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
     /// What was there.
     #[serde(flatten)]
@@ -158,6 +158,6 @@ pub struct Worst {
     /// `private_cycles`, `llc_reads`, `llc_writes`, `misses`, `lines`, or `time` (the trace is of this
     /// input).
     pub quantity: String,
-    /// Place in `inputs`.
+    /// Place of the input in `inputs`, from 0.
     pub input: usize,
 }

@@ -90,17 +90,17 @@ fn function(word: &str) -> Result<&str, ()> {
     Ok(name)
 }
 
-/// See the module.
+/// How the program of a task says what it does, and the user as whom it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskProgram {
-    /// What a job is.
+    /// What a job is: `process`, `wakeup` or `function:NAME`.
     #[serde(default, skip_serializing_if = "Job::is_process")]
     pub job: Job,
-    /// Functions whose calls hold the bandwidth lock, by name.
+    /// Names of functions. Their calls hold the bandwidth lock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lock: Vec<String>,
-    /// As whom it runs; `None`: as who started solocore.
+    /// Name of the user as whom the program runs; `null`: the user that started solocore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
