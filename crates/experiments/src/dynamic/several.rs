@@ -109,7 +109,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.check(
         "every job of the hard tasks meets its deadline, with both methods",
         late == 0 && jobs > 0,
-        format!("{late} of {jobs} were late"),
+        format!("{late} of {jobs} missed it"),
     );
     differences(&mut outcome);
     assumptions(&mut outcome);

@@ -63,7 +63,7 @@ pub fn text(before: Option<&RunLevels>, run: &RunResult, now: &RunLevels) -> Str
         "jobs",
         "done",
         "skipped",
-        "late",
+        "missed",
         "overruns",
         "start us",
         "longest ms",
