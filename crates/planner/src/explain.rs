@@ -109,9 +109,9 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
             ));
         }
         out.push(format!(
-            "stall: a period in which core 0 is stopped costs at most P - Q*L_max, any other at \
-                most {} by the other cores' budgets, refreshes and what is under way; once per \
-                busy window {}, as somebody may have drained the budget",
+            "stall: a period in which core 0 is stopped costs at most P - Q*L_max. Any other costs \
+                at most {} by the other cores' budgets, refreshes and what is under way. Once per \
+                busy window {} are added, as an earlier task may have drained the budget",
             ms(stall.in_period().div_ceil(1000)),
             ms(stall.once().div_ceil(1000))
         ));
@@ -135,11 +135,13 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
                 and two drains of the write queue",
             ns(each)
         ),
-        (_, None) => "bandwidth: not regulated, and the controller gives no turns: nothing bounds \
-            how long posted writes and row hits of others hold up an access; set [regulation] \
+        (_, None) => {
+            "bandwidth: not regulated, and the controller gives no turns. Nothing bounds how \
+            long posted writes and row hits of others hold up an access; set [regulation] \
             policy = \"memguard\", or a row_hit_cap in the platform file if the controller has \
             one"
-        .to_owned(),
+            .to_owned()
+        }
     });
 }
 
@@ -253,7 +255,7 @@ fn budget_reason(plan: &Plan, d: &Dynamic, r: &Resources) -> String {
         .collect();
     format!(
         "bandwidth: soft cores {} share a budget while a job of an analysed task runs ({}), none \
-            otherwise; R_i = E_i + sum of ceil(R_i/P_j)*E_j, E_i = C_i + (B_i + {} under \
+            otherwise. R_i = E_i + sum of ceil(R_i/P_j)*E_j, E_i = C_i + (B_i + {} under \
             way)*L_max + accesses of other hard cores, L_max = {}",
         if soft.is_empty() { "(none)".to_owned() } else { soft.join(", ") },
         if budgets.is_empty() { "none".to_owned() } else { budgets.join(", ") },

@@ -138,7 +138,7 @@ fn hardest(problem: &Problem, acts: &[usize]) -> Vec<usize> {
 fn reason(problem: &Problem, part: &Part, nodes: u64, stop: &dyn Fn() -> bool) -> String {
     match part {
         Part::Whole => format!(
-            "no choice of cores and offsets keeps all rules: the exact search went through all of \
+            "no choice of cores and offsets keeps all rules. The exact search went through all of \
                 them in {nodes} steps; each resource by itself may still be feasible, so relax an \
                 age limit, shorten a transfer, or add a core"
         ),
