@@ -1,8 +1,8 @@
 //! How a bound came about, as data: printed by `--explain` and in reports.
 //!
-//! Problem: a number that cannot be followed cannot be trusted. Rule: whoever computes a bound can
-//! also say the rule, where it comes from, what went in and what came out on the way, without
-//! computing it a second time by other code.
+//! Problem: a number that cannot be followed cannot be trusted. Rule: the code that computes a
+//! bound also gives the rule, its source, its inputs and the values on the way. No other code
+//! computes the bound a second time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

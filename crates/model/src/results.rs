@@ -60,7 +60,7 @@ pub struct CoreResult {
     pub max_accesses_per_period: u64,
 }
 
-/// What a core did in a stretch of time.
+/// Activity of a core in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -100,7 +100,7 @@ pub struct Segment {
     pub start_ns: u64,
     /// End of the stretch.
     pub end_ns: u64,
-    /// What the core did.
+    /// Activity of the core.
     pub activity: Activity,
 }
 

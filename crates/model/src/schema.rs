@@ -21,11 +21,11 @@ pub enum File {
     Plan,
     /// A profile.
     Profile,
-    /// What `solocore run -o` writes.
+    /// The file of `solocore run -o`.
     Run,
-    /// What `solocore sim -o` writes.
+    /// The file of `solocore sim -o`.
     Sim,
-    /// What `solocore verify -o` writes.
+    /// The file of `solocore verify -o`.
     Verify,
 }
 

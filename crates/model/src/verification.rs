@@ -31,7 +31,7 @@ pub struct Verification {
     /// Trials with all tasks at once. Absent where no core has several tasks, in a plan of budgets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
-    /// What no trial covered, in words.
+    /// Cases that no trial covered, in words.
     pub untested: Vec<String>,
     /// Promises of the plan that no part kept during the trials.
     pub open: Vec<Answer>,
@@ -78,7 +78,7 @@ pub struct Verified {
     pub attacked: Times,
     /// The search for the worst enemy: the longest job beside each kind.
     pub channels: Vec<Channel>,
-    /// What was exceeded: `demand` (`C` alone) or `c_sce` (under attack).
+    /// Numbers of the plan that were exceeded: `demand` (`C` alone) or `c_sce` (under attack).
     pub exceeded: Vec<String>,
 }
 
@@ -147,7 +147,7 @@ impl Responded {
 /// A kind of enemy in the search, and the longest of a few jobs beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Channel {
-    /// What the enemy does.
+    /// Kind of the enemy.
     pub channel: String,
     /// The longest job, with nothing enforced.
     pub unmanaged_ns: u64,

@@ -30,7 +30,7 @@ pub fn reasons(
     out
 }
 
-/// What the plan of so many tasks leaves out.
+/// What the plan leaves out for its number of tasks.
 pub fn without_details(tasks: usize) -> String {
     format!(
         "details: margins and derivations are for up to {DETAILED} tasks, and the system has \
@@ -163,7 +163,7 @@ fn own_cache(r: &Resources) -> String {
     )
 }
 
-/// What each core gets: cache, bandwidth, banks.
+/// Shares of each core: cache, bandwidth, banks.
 pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<String> {
     let p = &plan.platform;
     let m = r.cores;
@@ -283,7 +283,7 @@ fn dynamic_verdict(plan: &Plan, d: &Dynamic) -> String {
     }
 }
 
-/// What may grow on a core.
+/// How far the tasks of a core may grow.
 fn margin_reason(core: &PlanCore) -> Option<String> {
     let m = core.margin.as_ref()?;
     let percent = |permille: u64| format!("{:.1} %", permille as f64 / 10.0 - 100.0);
@@ -301,7 +301,7 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
     ))
 }
 
-/// What one task's numbers rest on.
+/// Sources of one task's numbers.
 pub fn task_reason(t: &PlanTask, w: &Work) -> String {
     let source = match w.demand {
         Demand::Given { misses, .. } if *misses < t.misses => {

@@ -107,10 +107,10 @@ struct ChainEntry {
     /// last. The default is the partition's.
     #[schemars(with = "Option<Time>")]
     age: Option<Spanned<Time>>,
-    /// What is read before the window.
+    /// The transfer before the window.
     #[schemars(with = "Option<TransferEntry>")]
     input: Option<Spanned<TransferEntry>>,
-    /// What is written after the window.
+    /// The transfer after the window.
     #[schemars(with = "Option<TransferEntry>")]
     output: Option<Spanned<TransferEntry>>,
 }
@@ -131,7 +131,7 @@ struct TransferEntry {
     transfer: Spanned<String>,
 }
 
-/// What is wrong, and at which byte of the text.
+/// The fault and its byte in the text.
 pub(crate) type Refusal = (usize, String);
 
 /// What is known while reading.

@@ -1,8 +1,8 @@
 //! `[mc2]`, `[[ipc]]` and `[[io]]` of `system.toml`: criticality levels with their isolation.
 //!
 //! Problem: an MC2 plan (which core, which ways, which bank for which buffer) needs more of a
-//! system than its tasks: who sends messages to whom, which devices write where, and what it costs
-//! when they do. Rule: a system with an `[mc2]` table is planned so (mc2-os-isolation, sections 2
+//! system than its tasks: which task sends messages to which, which devices write where, and the
+//! costs of both. Rule: a system with an `[mc2]` table is planned so (mc2-os-isolation, sections 2
 //! to 4 and 6.1); without it nothing here is read. Levels: A by a time table on its core, B rate
 //! monotonic on its core, C by global EDF with bounded tardiness, D best effort.
 //!
@@ -129,7 +129,7 @@ pub struct Mc2 {
     pub refresh: Time,
     /// Time between two refreshes.
     pub refresh_period: Time,
-    /// What isolation costs, with `contention = "measured"`.
+    /// Costs of isolation, with `contention = "measured"`.
     pub costs: Option<Costs>,
 }
 
@@ -258,7 +258,7 @@ pub enum Direction {
     Out,
 }
 
-/// What a `[[task]]` says for `[mc2]` alone.
+/// Keys of a `[[task]]` for `[mc2]` alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskShape {
     /// Execution time alone with 1, 2, ... ways; the last holds for more.
@@ -300,7 +300,7 @@ impl Isolation {
     }
 }
 
-/// What one DRAM bank holds: the memory partition of a core's levels A and B.
+/// Content of one DRAM bank: the memory partition of a core's levels A and B.
 #[must_use]
 pub fn bank_bytes(platform: &Platform) -> Bytes {
     Bytes(platform.dram.capacity.0 / u64::from(platform.total_banks().max(1)))

@@ -51,7 +51,7 @@ pub struct Compared {
     pub after: Option<Outcome>,
 }
 
-/// What a plan says of a task.
+/// Statement of a plan on a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {

@@ -1,8 +1,8 @@
 //! The part of a plan that a system with `[mc2]` has: levels, regions of the cache, banks, buffers,
 //! time tables.
 //!
-//! Problem: whoever runs such a plan must know who has which ways and banks and which slots, and
-//! whoever reads it, why.
+//! Problem: a run of such a plan must know the ways, banks and slots of each task, and its reader
+//! the reasons.
 //! Rule: ways are numbered from 0: those of core 0, of core 1 and so on, of locked buffers, of
 //! level C and the OS. Core `k` has bank `k`, level C and the OS the others (mc2-os-isolation, Fig.
 //! 3).
@@ -69,7 +69,7 @@ pub struct LevelsPets {
     pub c_ns: u64,
 }
 
-/// What is done with a message buffer (section 4.2).
+/// Treatment of a message buffer (section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Method {
     /// In the banks of level C, uncacheable (selective bypass).
@@ -96,7 +96,7 @@ pub struct LevelsMessage {
     pub to: String,
     /// Size of the buffer.
     pub bytes: u64,
-    /// What is done with the buffer.
+    /// Treatment of the buffer.
     pub method: Method,
     /// Bank of the buffer; `null`: those of level C.
     pub bank: Option<u32>,
@@ -150,9 +150,9 @@ pub struct LevelsTable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// What was chosen for: a task, a region, a buffer, the scheme.
+    /// The subject of the choice: a task, a region, a buffer, the scheme.
     pub of: String,
-    /// What was chosen.
+    /// The choice.
     pub chosen: String,
     /// Why.
     pub why: String,

@@ -1,7 +1,8 @@
 //! The plan: what runs where with which share of the machine, and the proof that it suffices.
 //!
-//! Rule: one of four schemes decides who runs when ([`Scheme`]); tasks, cores and regulation are
-//! the same in all of them. A plan's file ([`file`]) has the scheme's part under a name of its own.
+//! Rule: one of four schemes decides when each task runs ([`Scheme`]); tasks, cores and regulation
+//! are the same in all of them. A plan's file ([`file`]) has the scheme's part under a name of its
+//! own.
 
 pub mod advice;
 pub mod core;
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 /// Written at the head of every plan file.
 pub const FORMAT: &str = "solocore-plan/1";
 
-/// Who runs when.
+/// The scheme: what decides when each task runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "file::SchemeFile", into = "file::SchemeFile")]
 pub enum Scheme {
@@ -72,7 +73,7 @@ pub struct Plan {
     pub cores: Vec<PlanCore>,
     /// Which rule gave which number, and why the verdict is what it is.
     pub reasons: Vec<String>,
-    /// What the verdict rests on.
+    /// Assumptions of the verdict.
     pub assumptions: Vec<String>,
     /// Promises: what bounds rest on, and a part of the run must keep. Older plans have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,7 +95,7 @@ pub struct Plan {
     /// file has them and needs no other file. The `profile` of a task is then such a name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub carried: BTreeMap<String, String>,
-    /// Who runs when.
+    /// The scheme: what decides when each task runs.
     #[serde(flatten)]
     pub scheme: Scheme,
 }
@@ -107,7 +108,7 @@ impl Plan {
     /// Can it be run as it stands? Plans are files, and files get edited.
     ///
     /// # Errors
-    /// What is impossible in it.
+    /// A value in it that is impossible.
     pub fn check(&self) -> Result<(), String> {
         /// Times are held in picoseconds.
         const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
@@ -194,19 +195,19 @@ impl Plan {
         }
     }
 
-    /// Partitions and their windows, where these decide who runs when.
+    /// Partitions and their windows, where these decide when each task runs.
     #[must_use]
     pub fn windows(&self) -> Option<&WindowsPlan> {
         if let Scheme::Windows(windows) = &self.scheme { Some(windows) } else { None }
     }
 
-    /// Levels on isolated hardware, where these decide who runs when.
+    /// Levels on isolated hardware, where these decide when each task runs.
     #[must_use]
     pub fn levels(&self) -> Option<&LevelsPlan> {
         if let Scheme::Levels(levels) = &self.scheme { Some(levels) } else { None }
     }
 
-    /// VCPUs, where these decide who runs when.
+    /// VCPUs, where these decide when each task runs.
     #[must_use]
     pub fn vcpus(&self) -> Option<&VcpusPlan> {
         if let Scheme::Vcpus(vcpus) = &self.scheme { Some(vcpus) } else { None }

@@ -2,7 +2,7 @@
 //!
 //! Problem: a bound is as good as what holds the machine to its assumptions. Rule: the planner
 //! writes each assumption once, with the tasks whose bounds rest on it ([`Promise`]); a run answers
-//! each with who keeps it, whether that was checked, and why or why not ([`Answer`]). A promise that
+//! each with the part that keeps it, if that was checked, and the reason ([`Answer`]). A promise that
 //! nobody keeps takes the verdict from the tasks that it is made for.
 
 use schemars::JsonSchema;
@@ -78,7 +78,7 @@ pub struct Promise {
     pub bound_of_cores: Vec<u32>,
     /// The promise in words.
     pub what: String,
-    /// What the promise is about: a core, a task, a partition, or the whole machine.
+    /// Subject of the promise: a core, a task, a partition, or the whole machine.
     pub resource: String,
 }
 

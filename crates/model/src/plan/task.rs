@@ -36,7 +36,7 @@ pub struct PlanTask {
     /// The verdict in words; `null` where nothing is promised.
     #[serde(default)]
     pub verdict: Option<Verdict>,
-    /// What the bound of the task rests on, in words.
+    /// Assumptions of the task's bound, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumes: Vec<String>,
     /// Period; `null` for best effort that runs back to back.
@@ -95,7 +95,7 @@ pub struct Profiled {
     /// When it was made (UTC), if it was kept from an earlier command; of several inputs the oldest.
     #[serde(default)]
     pub from_cache: Option<String>,
-    /// What each of several inputs gave.
+    /// Results of each of several inputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRun>,
     /// Which of them gave the worst of each quantity.
@@ -103,7 +103,7 @@ pub struct Profiled {
     pub worst: Vec<Worst>,
 }
 
-/// What the plan says of a deadline.
+/// Statement of the plan on a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Verdict {
     /// Its bound is within its deadline.

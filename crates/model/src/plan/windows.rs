@@ -29,11 +29,11 @@ pub enum Has {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HardwareItem {
-    /// What is asked for.
+    /// The requirement.
     pub what: String,
     /// The answer.
     pub has: Has,
-    /// What follows for the plan.
+    /// Consequence for the plan.
     pub follows: String,
 }
 
@@ -49,7 +49,7 @@ pub struct Round {
     pub step: u32,
     /// The round found a plan.
     pub found: bool,
-    /// What came of it.
+    /// The outcome.
     pub outcome: String,
 }
 
@@ -77,7 +77,8 @@ pub struct PlanPartition {
     pub prefetch_accesses: u64,
     /// Bound of prefetch and lock beside the other cores, without a drained budget.
     pub prefetch_ns: u64,
-    /// What each window loses to the partition before it: drained budget, refill of private caches.
+    /// Time that each window loses to the partition before it: drained budget, refill of private
+    /// caches.
     pub switch_ns: u64,
     /// Do its tasks meet their deadlines in this window?
     pub schedulable: bool,
@@ -155,7 +156,7 @@ impl WindowsPlan {
     /// Can it be run as it stands?
     ///
     /// # Errors
-    /// What is impossible in it.
+    /// A value in it that is impossible.
     pub fn check(&self, tasks: &[PlanTask], cores: u32) -> Result<(), String> {
         if self.cores == 0
             || self.cores > cores

@@ -229,7 +229,7 @@ pub struct Platform {
     pub cpi: f64,
     /// Page size.
     pub page: Bytes,
-    /// What a core hides of its memory time.
+    /// Memory time that a core hides.
     #[serde(default)]
     pub pipeline: Pipeline,
     /// Private instruction cache.
@@ -475,7 +475,7 @@ impl Platform {
         u64::try_from(ps).unwrap_or(u64::MAX)
     }
 
-    /// What a profile depends on: two platforms with equal geometry can share profiles.
+    /// Facts that a profile depends on: platforms with equal geometry can share profiles.
     pub fn geometry(&self) -> String {
         let l2 = self
             .l2

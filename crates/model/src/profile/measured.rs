@@ -7,7 +7,7 @@ use crate::times::quantile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is counted of a job, by name.
+/// Quantities that are counted of a job, by name.
 pub mod quantity {
     /// From the start of its process to its end, in nanoseconds.
     pub const TIME: &str = "time_ns";
@@ -37,7 +37,7 @@ pub struct Measured {
     pub cpu: u32,
     /// Date and time, RFC 3339.
     pub date: String,
-    /// What a job was: `process`, `run` (a run of a plan) or `sim`.
+    /// Kind of the jobs: `process`, `run` (a run of a plan) or `sim`.
     pub jobs_are: String,
     /// The caches were filled with other data before each job.
     pub cold: bool,
@@ -53,7 +53,7 @@ pub struct Measured {
 pub struct MeasuredInput {
     /// Arguments that the input added.
     pub arguments: Vec<String>,
-    /// What was counted.
+    /// The counted quantities.
     pub quantities: Vec<Quantity>,
 }
 
@@ -66,7 +66,7 @@ pub struct Quantity {
     pub name: String,
     /// The event that counts it.
     pub event: String,
-    /// What the event really counts, where it only stands in for the quantity.
+    /// The meaning of the event, where it only stands in for the quantity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_in: Option<String>,
     /// Number of jobs.

@@ -124,7 +124,8 @@ pub struct Profile {
     pub command: Vec<String>,
     /// The program's instruction set.
     pub isa: Isa,
-    /// What counted: `qemu`; `perf` where counters of a machine raised what the emulator counted.
+    /// The engine that counted: `qemu`; `perf` where counters of a machine raised the emulator's
+    /// numbers.
     pub engine: String,
     /// Platform whose caches were modelled.
     pub platform: String,

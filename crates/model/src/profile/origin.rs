@@ -17,10 +17,10 @@ pub struct Origin {
     /// Files that the run looked at; empty in older profiles.
     #[serde(default, skip_serializing_if = "RestsOn::is_empty")]
     pub rests_on: RestsOn,
-    /// What more than one process costs; zero for one.
+    /// Costs of more than one process; zero for one.
     #[serde(default, skip_serializing_if = "Processes::is_one")]
     pub processes: Processes,
-    /// What each input gave, in the order of the inputs; empty for a single run.
+    /// Results of each input, in the order of the inputs; empty for a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRun>,
     /// Which input (its place in `inputs`) gave the worst of each quantity.
@@ -29,7 +29,7 @@ pub struct Origin {
     /// By how much counters of a machine raised the emulator's numbers.
     #[serde(default, skip_serializing_if = "Raised::is_nothing")]
     pub raised: Raised,
-    /// What those counters saw.
+    /// Values of those counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
 }
@@ -42,7 +42,7 @@ impl Origin {
     }
 }
 
-/// What is charged where a job has several processes: a switch between two of them brings lines back
+/// Charges where a job has several processes: a switch between two of them brings lines back
 /// that the other displaced. No locked page saves these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -70,7 +70,7 @@ pub struct RestsOn {
     /// Files and directories by path.
     #[serde(default)]
     pub files: Vec<InputFile>,
-    /// What else the run asked for. No later look can compare it.
+    /// Other things that the run asked for. No later look can compare them.
     #[serde(default)]
     pub not_covered: Vec<String>,
     /// Why the list is not whole; the profile must then not be used again. `null` if it is whole.
@@ -91,12 +91,12 @@ impl RestsOn {
 pub struct InputFile {
     /// Absolute path.
     pub path: PathBuf,
-    /// What was there.
+    /// The entry that was there.
     #[serde(flatten)]
     pub state: FileState,
 }
 
-/// What lies at a path.
+/// Kind of entry at a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum FileState {
@@ -133,7 +133,7 @@ pub enum FileState {
     Refused,
 }
 
-/// What one input gave.
+/// Results of one input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputRun {

@@ -1,20 +1,20 @@
-//! What was seen of clients: who is attached, and what the bandwidth lock did.
+//! What was seen of clients: attached clients, and what the bandwidth lock did.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The bandwidth lock, or whose jobs are signalled, where the plan has either.
+/// The bandwidth lock, and programs that signal jobs, where the plan has either.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLock {
     /// Longest time for which a section counts; 0: no limit.
     pub max_hold_ns: u64,
     /// Attached clients.
     pub clients: Vec<RunClient>,
-    /// What the lock did on each CPU.
+    /// Actions of the lock on each CPU.
     pub cores: Vec<RunLockCore>,
 }
 
-/// What the lock did on a CPU.
+/// Actions of the lock on a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLockCore {
     /// Number of the CPU.
@@ -46,7 +46,7 @@ pub struct RunClient {
     pub depth: u32,
     /// CPU on which it ran at the last look; `null`: on none.
     pub cpu: Option<u32>,
-    /// The plan's task whose jobs it signals.
+    /// The task of the plan for which it signals jobs.
     pub task: Option<String>,
     /// Jobs begun.
     pub jobs: u64,

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the scheduler of levels and windows saw.
+/// Observations of the scheduler of levels and windows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevels {
     /// The plan's tasks under it.
@@ -18,7 +18,7 @@ pub struct RunLevels {
     pub events_lost: Option<u64>,
 }
 
-/// What was seen of a task.
+/// Observations of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevelTask {
     /// Name of the task in the plan.
@@ -54,7 +54,7 @@ pub struct RunLevelTask {
     pub ran_ns: u64,
 }
 
-/// Time lost to real-time threads that no level commands, by who had to wait.
+/// Time lost to real-time threads that no level commands, by the level that had to wait.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLost {
     /// Time that level A had to wait.
@@ -72,7 +72,7 @@ pub struct RunLost {
 }
 
 impl RunLost {
-    /// For people: who lost how much.
+    /// For people: how much each level lost.
     pub fn text(&self) -> String {
         let all = [
             ("level A", self.a_ns),
@@ -89,7 +89,7 @@ impl RunLost {
     }
 }
 
-/// What was seen of a CPU.
+/// Observations of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevelCpu {
     /// Number of the CPU.

@@ -37,7 +37,7 @@ pub fn is_older(format: &str) -> bool {
     OLDER.contains(&format)
 }
 
-/// Who decided who runs when.
+/// The scheme that decided when each task ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunScheme {
@@ -90,7 +90,7 @@ pub struct RunResult {
     /// Notes to the user, in words.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The plan's promises, and who keeps them.
+    /// The plan's promises, each with the part that keeps it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<Answer>,
     /// Ids of promises that were kept as the run began, and were not kept later.
@@ -99,7 +99,7 @@ pub struct RunResult {
     /// The run began although nobody kept some promises.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// What regulated accesses to memory.
+    /// The regulation of accesses to memory.
     #[serde(flatten)]
     pub regulation: Option<RunRegulation>,
     /// The scheduler of levels and windows.
@@ -114,7 +114,7 @@ pub struct RunResult {
     /// Drivers that solocore started; a job is a run of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drivers: Vec<RunTask>,
-    /// What probes saw of programs that say nothing themselves.
+    /// Observations by probes of programs that say nothing themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<RunFunctions>,
     /// Windows of partitions, kept without a scheduler of their own.
@@ -147,7 +147,7 @@ impl RunResult {
     /// Can it be drawn? Files get edited.
     ///
     /// # Errors
-    /// What is impossible in it.
+    /// A value in it that is impossible.
     pub fn check(&self) -> Result<(), String> {
         match &self.regulation {
             Some(regulation) => regulation.check(),

@@ -94,7 +94,7 @@ pub struct RunCore {
     pub series: Vec<RunSpan>,
 }
 
-/// What regulated accesses, and what it saw.
+/// The regulation of accesses, and its observations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRegulation {
     /// The engine that stopped CPUs.
@@ -122,7 +122,7 @@ pub struct RunRegulation {
 }
 
 impl RunRegulation {
-    /// What is impossible in it.
+    /// A value in it that is impossible.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.period_ns == 0 || self.cores.is_empty() {
             return Err("it has no period or no cores".to_owned());

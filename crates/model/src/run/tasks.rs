@@ -1,4 +1,5 @@
-//! What was seen of tasks in their places, of windows and transfers, and of who was kept off.
+//! What was seen of tasks in their places, of windows and transfers, and of programs that were kept
+//! off.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ pub struct RunJob {
     pub end_ns: u64,
 }
 
-/// What was seen of a task.
+/// Observations of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunTask {
     /// Name of the task in the plan.
@@ -45,12 +46,12 @@ pub struct RunTask {
     pub latest: Vec<RunJob>,
 }
 
-/// What probes saw of a task whose program signals nothing itself.
+/// Observations by probes of a task whose program signals nothing itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFunctions {
     /// Name of the task.
     pub task: String,
-    /// What a call is: `section` (of the bandwidth lock) or `job`.
+    /// Kind of call: `section` (of the bandwidth lock) or `job`.
     pub what: String,
     /// Names of the functions. Empty: jobs are wakeups.
     pub functions: Vec<String>,
@@ -66,7 +67,7 @@ pub struct RunFunctions {
     pub longest_ns: u64,
 }
 
-/// What was seen of a partition's windows.
+/// Observations of a partition's windows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunWindow {
     /// Name of the partition.
@@ -79,7 +80,7 @@ pub struct RunWindow {
     pub max_late_ns: u64,
 }
 
-/// What was seen of a transfer's slots.
+/// Observations of a transfer's slots.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunTransfer {
     /// Partition, chain and stage of the transfer.
@@ -115,7 +116,7 @@ pub struct RunTransfer {
     pub latest: Vec<RunJob>,
 }
 
-/// What was seen of a task's locked pages.
+/// Observations of a task's locked pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLocked {
     /// Name of the task.
@@ -134,7 +135,7 @@ pub struct RunLocked {
     pub processes: u64,
 }
 
-/// What is seen of a group.
+/// Observations of a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunGroup {
     /// Name of the group.
@@ -177,6 +178,6 @@ pub struct RunInterrupts {
     pub moved: Vec<u32>,
     /// Interrupts that stayed, each with its number and the reason.
     pub refused: Vec<(u32, String)>,
-    /// What else was not possible, in words.
+    /// Other actions that were not possible, in words.
     pub notes: Vec<String>,
 }

@@ -4,7 +4,7 @@ use super::levels::RunIntruder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the scheduler of VCPUs saw.
+/// Observations of the scheduler of VCPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpus {
     /// Which VCPU got background time.
@@ -45,7 +45,7 @@ pub struct RunVcpu {
     pub longest_move_ns: u64,
 }
 
-/// What happened on a CPU.
+/// Events on a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpuCpu {
     /// Number of the CPU.
@@ -101,7 +101,7 @@ impl RunVcpuIntruder {
 pub struct RunThrottling {
     /// Counters or other source of the readings.
     pub source: String,
-    /// What counts as a request of a CPU.
+    /// The event that counts requests of a CPU.
     pub event: String,
     /// `latency` or `rate`.
     pub rule: String,

@@ -43,11 +43,11 @@ pub struct System {
     pub tasks: Vec<Task>,
     /// `[sce]`.
     pub sce: Sce,
-    /// Who is to run when.
+    /// The scheme of the system.
     pub scheme: Scheme,
 }
 
-/// Who is to run when, as the file asks for it; a plan's is [`crate::plan::Scheme`].
+/// The scheme that the file asks for; a plan's is [`crate::plan::Scheme`].
 #[derive(Clone, Debug)]
 pub enum Scheme {
     /// Fixed priorities on each core.
@@ -247,19 +247,19 @@ impl System {
         files::parent_dir(&self.path)
     }
 
-    /// Partitions with their windows and I/O, where these decide who runs when.
+    /// Partitions with their windows and I/O, where these decide when each task runs.
     #[must_use]
     pub fn windows(&self) -> Option<&Instance> {
         if let Scheme::Windows(instance) = &self.scheme { Some(instance) } else { None }
     }
 
-    /// Levels on isolated hardware, where these decide who runs when.
+    /// Levels on isolated hardware, where these decide when each task runs.
     #[must_use]
     pub fn levels(&self) -> Option<&Isolation> {
         if let Scheme::Levels(isolation) = &self.scheme { Some(isolation) } else { None }
     }
 
-    /// VCPUs, where these decide who runs when.
+    /// VCPUs, where these decide when each task runs.
     #[must_use]
     pub fn vcpus(&self) -> Option<&Vcpus> {
         if let Scheme::Vcpus(vcpus) = &self.scheme { Some(vcpus) } else { None }

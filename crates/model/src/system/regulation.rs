@@ -60,7 +60,7 @@ impl Objective {
     }
 }
 
-/// What the bounds take the memory for.
+/// The model of the memory that bounds rest on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {

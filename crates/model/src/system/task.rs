@@ -1,4 +1,4 @@
-//! `[[task]]`: who runs how often, how urgently, and what one job asks for.
+//! `[[task]]`: how often and how urgently each task runs, and the demand of one job.
 
 use super::program::TaskProgram;
 use super::regulation::{Policy, Regulation};

@@ -20,7 +20,7 @@ pub const MAX_PERIOD_NS: u64 = 10_000_000_000;
 pub const MIN_CAPACITY_NS: u64 = 10_000;
 /// VCPUs of a machine, the best-effort ones of its cores included.
 pub const MAX_VCPUS: usize = 1024;
-/// What the names of the best-effort VCPUs begin with.
+/// First part of the names of best-effort VCPUs.
 pub const BEST_EFFORT: &str = "best-effort/";
 
 /// Which of the VCPUs without budget runs when none has budget (maracas, section III).
@@ -195,11 +195,11 @@ pub struct Vcpus {
 
 /// A table and its line.
 type Lined<T> = (T, usize);
-/// What is wrong, and in which line.
+/// The fault and its line.
 type Fault = (usize, String);
 
 impl Vcpus {
-    /// Checks the tables of a system with so many cores; `None` under another policy.
+    /// Checks the tables of a system with this number of cores; `None` under another policy.
     ///
     /// # Errors
     /// The line at fault and what to do.
@@ -406,7 +406,7 @@ fn tasks_of(
 /// Are these times any VCPU's?
 ///
 /// # Errors
-/// What is wrong with them.
+/// The fault in them.
 pub fn check_times(capacity_ns: u64, period_ns: u64) -> Result<(), String> {
     let time = |ns: u64| Time::from_ns(ns);
     if capacity_ns > period_ns {

@@ -154,7 +154,7 @@ fn shortage(found: &Found) -> Result<String, PlanError> {
     ))
 }
 
-/// What the verdict rests on.
+/// Assumptions of the verdict.
 pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
     let p = &found.system.platform;
     let mut out = vec![

@@ -1,4 +1,4 @@
-//! Who else gives the CPU away: servers of the kernel, its real-time throttling, its own code?
+//! What else gives the CPU away: servers of the kernel, its real-time throttling, its own code?
 //!
 //! Problem: the kernel gives ordinary tasks a part of the CPU before real-time tasks, and holds a
 //! wake-up up while it does not preempt itself. Rule: an engine turns servers and throttling off

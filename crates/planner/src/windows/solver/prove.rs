@@ -71,7 +71,7 @@ impl<'a> Prover<'a> {
         Self { problem, parts, next: 0, nodes: FIRST_NODES }
     }
 
-    /// Searches about so many nodes, or until `stop`.
+    /// Searches about this number of nodes, or until `stop`.
     pub fn advance(&mut self, nodes: u64, stop: &dyn Fn() -> bool) -> Option<Proof> {
         let mut left = nodes;
         while left > 0 && !self.parts.is_empty() && !stop() {
