@@ -249,13 +249,14 @@ class Page:
         unit = next((f", {unit}" for ending, unit in UNITS if key.endswith(ending)), "") if one in ("integer", "number") else ""
         return one + unit + null, " ".join(limits)
 
-    def default(self, schema, required):
-        """What holds where the key is left out."""
+    def default(self, schema, required, meaning):
+        """The value that holds where the key is left out; the meaning may say it in words."""
         if required:
             return "required" if self.toml else "always there"
         found = schema.get("default") if isinstance(schema, dict) else None
         if found in (None, [], {}) or isinstance(found, dict) and not self.toml:
-            return "none" if self.toml else "may be absent"
+            said = re.search(r"\b[Dd]efault\b|Left out", meaning)
+            return ("see meaning" if said else "none") if self.toml else "may be absent"
         if isinstance(found, dict):
             return "`{" + ", ".join(f"{k} = {json.dumps(v)}" for k, v in found.items()) + "}`"
         return f"`{found if isinstance(found, str) else json.dumps(found)}`"
@@ -289,7 +290,7 @@ class Page:
                 meaning += f" Only of the kinds {', '.join(f'`{w}`' for w in of)}."
             kind, allowed = self.kind(value, below, key)
             place = self.guide(below)
-            cells = (f"`{key}`", kind, allowed, self.default(value, key in required), meaning, f"[{place.removesuffix('.md')}]({place})")
+            cells = (f"`{key}`", kind, allowed, self.default(value, key in required, meaning), meaning, f"[{place.removesuffix('.md')}]({place})")
             rows.append("| " + " | ".join(escaped(c) for c in cells) + " |")
         return rows
 

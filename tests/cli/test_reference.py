@@ -110,6 +110,7 @@ def test_defaults_are_those_of_the_types(schemas):
     assert page["`counts_writes`"][3] == "`false`" and page["`cores`"][3] == "required"
     page = of("system")
     assert page["`criticality`"][3] == "`B`" and page["`skid`"][3] == "`0`" and page["`best_effort`"][3] == '`{capacity = "5 ms", period = "100 ms"}`'
+    assert page["`deadline`"][3] == "see meaning" and page["`soft_budget`"][3] == "none"
     assert page["`slowdown`"][2] == "from 1 up to 1000" and "`memguard`" in page["`policy`"][2]
     page = of("profile")
     assert page["`is`"][1] == "word" and "`directory`" in page["`is`"][2] and page["`is`"][3] == "always there"
