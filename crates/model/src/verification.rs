@@ -89,7 +89,7 @@ pub struct Together {
     pub channels: Vec<String>,
     /// CPUs with enemies.
     pub enemies: Vec<u32>,
-    /// How long beside each kind, ns.
+    /// Time beside each kind of enemy.
     pub duration_ns: u64,
     /// Analysed tasks that ran, in the order of the plan.
     pub tasks: Vec<Responded>,
@@ -98,30 +98,30 @@ pub struct Together {
 /// A task among the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Responded {
-    /// Its name.
+    /// Name of the task.
     pub name: String,
-    /// Its core; level C of MC2 runs on every core.
+    /// Core of the task; a task of level C runs on every core.
     pub core: u32,
     /// Jobs that count: the first beside each kind does not, but where the kernel schedules levels.
     pub jobs: u64,
-    /// The longest response of these, from release to end.
+    /// The longest response of these jobs, from release to end.
     pub max_response_ns: u64,
-    /// The bound on that: `wcrt_ns` of its plan, or deadline and tardiness; `null` without one.
+    /// Bound on the response: `wcrt_ns` of the plan, or deadline and tardiness; `null` without one.
     pub promise_ns: Option<u64>,
-    /// `1 - max_response_ns / promise_ns`.
+    /// Unused part of the promise: `1 - max_response_ns / promise_ns`.
     pub margin: Option<f64>,
-    /// The enemy beside which it took longest.
+    /// The enemy beside which a response was longest.
     pub worst_channel: Option<String>,
     /// Jobs that ended after their deadlines.
     pub misses_deadline: u64,
-    /// Does the plan promise that there are none?
+    /// The plan promises that no job misses its deadline.
     pub schedulable: bool,
     /// Jobs that used all their time up before they were done, where levels have such times.
     pub overruns: u64,
-    /// Responses; empty where the kernel schedules levels, which keeps their longest only.
+    /// Responses of the jobs. Empty where the kernel schedules levels and keeps only their longest.
     pub responses: Times,
-    /// What was exceeded: "response" (the bound), "deadline" (of a schedulable task), "demand" (the
-    /// time that a level gives its jobs).
+    /// Promises that were exceeded: `response` (the bound), `deadline` (of a schedulable task) or
+    /// `demand` (the time that a level gives its jobs).
     pub exceeded: Vec<String>,
 }
 
