@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Clients of the bandwidth lock and of dynamic budgets: whose page is whose.
+ * Clients of the bandwidth lock and of dynamic budgets: which page belongs to which program.
  *
  * Problem: a client says what it does with a store to its page (client/c/solocore_page.h), which
  * tells nobody. Rule: the daemon writes here which thread, or which process with its descendants,

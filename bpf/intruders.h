@@ -6,7 +6,7 @@
  * thread, so they take time that was promised to others, and the scheduler is not asked. Rule: it
  * is seen at the change of threads (tp_btf/sched_switch), and kept by thread: how long it ran, and
  * whose time that was. 256 threads are told apart; the scheduler's own counts have all of them.
- * Priorities are those that the threads asked for: who holds a lock for a real-time thread is no
+ * Priorities are those that the threads asked for: a holder of a lock for a real-time thread is no
  * intruder. crates/linux/src/schedule/intruders.rs repeats the layout.
  */
 #ifndef SOLOCORE_INTRUDERS_H

@@ -3,14 +3,14 @@
  * The bandwidth lock on the kernel's performance counters: what both engines share.
  *
  * Problem: solocore/bwlock.h decides, but a client takes the lock with a store to its page, which
- * tells nobody. Rule: who is limited looks. Each CPU counts the holders itself, at every overflow
- * of its counter, at every tick, and when it changes tasks: those CPUs whose running thread has a
- * page (`run_lock.slot`) that says it is in a section. So a lock reaches a CPU with its next sample
- * of accesses, before it can do more harm than that, and a release with its next tick, which comes
- * some ten times per period while there are clients (crates/linux changes the timer then). The
- * holders are counted anew, as in the paper (bwlock, Algorithm 1); the policy's own count serves
- * schedulers that see every change. A thread that does not run holds nothing: one that is
- * preempted, stopped, or dead releases by that.
+ * tells nobody. Rule: each limited CPU looks by itself. It counts the holders itself, at every
+ * overflow of its counter, at every tick, and when it changes tasks: those CPUs whose running
+ * thread has a page (`run_lock.slot`) that says it is in a section. So a lock reaches a CPU with
+ * its next sample of accesses, before it can do more harm than that, and a release with its next
+ * tick, which comes some ten times per period while there are clients (crates/linux changes the
+ * timer then). The holders are counted anew, as in the paper (bwlock, Algorithm 1); the policy's
+ * own count serves schedulers that see every change. A thread that does not run holds nothing: one
+ * that is preempted, stopped, or dead releases by that.
  *
  * What is real-time: tasks of the real-time policies, and the threads of clients. They are never
  * throttled. What an overflow reports is the whole sample, as in core.h: the error is one-sided.
@@ -45,7 +45,7 @@ static __always_inline struct run_lock *lock_of(__u32 cpu)
 
 /*
  * The overflow of a hardware counter interrupts everything, also `switched` in the middle of what
- * it changes. So who changes the CPU's state says so. 0: somebody does, and hears of it.
+ * it changes. So a change of the CPU's state is marked. 0: one is under way, and hears of it.
  */
 static __always_inline __u32 lock_enter(struct run_lock *l)
 {
@@ -97,7 +97,7 @@ static __noinline __u32 slot_holds(__u32 slot, __u64 now)
 	return 0;
 }
 
-/* On how many CPUs does somebody run who holds the lock? */
+/* The number of CPUs that run a holder of the lock. */
 static __noinline __u32 lock_holders(__u64 now)
 {
 	struct run_clients *clients = clients_of();

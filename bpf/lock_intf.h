@@ -25,7 +25,7 @@
 struct lock_settings {
 	sc_u64 max_budget;  /* accesses per period and core while nobody holds the lock */
 	sc_u64 min_budget;  /* while somebody does */
-	sc_u64 max_hold_ns; /* a section counts for at most so long; 0: for ever */
+	sc_u64 max_hold_ns; /* longest time for which a section counts; 0: no limit */
 	sc_u32 policy;	    /* RUN_* */
 	sc_u32 reserved;
 };

@@ -3,12 +3,12 @@
  * What the schedulers decided, event by event: what `solocore check-trace` replays and Perfetto
  * shows.
  *
- * Problem: whoever relies on a scheduler wants to see every decision with its reason, and a checker
- * must be able to make them again. Rule: a ring by CPU in a mapped array, one entry of 32 bytes an
- * event, in the order in which the policy was called. Everything that concerns a core is written
- * while its runqueue is locked, so there is one writer at a time; the loader reads what is new some
- * twenty times a second. Entries that it did not read in time are overwritten, and it knows how
- * many by the count.
+ * Problem: a user who relies on a scheduler wants to see every decision with its reason, and a
+ * checker must be able to make them again. Rule: a ring by CPU in a mapped array, one entry of 32
+ * bytes an event, in the order in which the policy was called. Everything that concerns a core is
+ * written while its runqueue is locked, so there is one writer at a time; the loader reads what is
+ * new some twenty times a second. Entries that it did not read in time are overwritten, and it
+ * knows how many by the count.
  *
  * crates/linux/src/schedule/sched_trace.rs repeats the layout, crates/model/src/sched_trace.rs the
  * numbers of the events and what `id`, `a` and `b` mean with each; a test compares them with the

@@ -4,8 +4,8 @@
  * requests.
  *
  * Rule: sc_balance has one caller at a time, by a word that is taken and given back (`turn`);
- * whoever finds it taken comes again. None of this runs under a runqueue's lock, so that nobody
- * waits for it there; what it decides goes into the cores' mail.
+ * a caller that finds it taken comes again. None of this runs under a runqueue's lock, so that
+ * nobody waits for it there; what it decides goes into the cores' mail.
  */
 #ifndef SOLOCORE_VCPU_CONTROL_H
 #define SOLOCORE_VCPU_CONTROL_H

@@ -3,7 +3,7 @@
  * VCPUs: the maps, and the calls of the policy for a core.
  *
  * Rule: every call of the policy goes through core_call, which writes its record, and before it the
- * core is settled (core_settle): whoever used its budget up since is charged to the instant at
+ * core is settled (core_settle): a VCPU that used its budget up since is charged to the instant at
  * which that was, not to the later one at which somebody looks. All of it under the lock of the
  * core's runqueue (vcpu.bpf.c says why).
  */

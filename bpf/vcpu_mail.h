@@ -2,8 +2,8 @@
 /*
  * VCPUs: what others have for a core.
  *
- * Rule: whoever does not hold the lock of a core's runqueue leaves what it has for the core in the
- * core's mail, a set of VCPUs for each kind (woken, arriving, leaving), and kicks the CPU; the
+ * Rule: a CPU that does not hold the lock of a core's runqueue leaves its message for the core in
+ * the core's mail, a set of VCPUs for each kind (woken, arriving, leaving), and kicks the CPU; the
  * core's `dispatch` reads it. A VCPU that moves lies in `transit` between the two.
  */
 #ifndef SOLOCORE_VCPU_MAIL_H

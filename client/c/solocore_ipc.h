@@ -104,7 +104,7 @@ int sc_queue_done(struct sc_queue *queue);
 int sc_queue_receive(struct sc_queue *queue, void *data, size_t capacity, size_t *length);
 
 /* How many messages were published in a sender's lane, by it and those before it; of a receiver,
- * how many were taken in all lanes. So who comes after somebody who was killed knows where to go
+ * how many were taken in all lanes. So the successor of a killed process knows where to go
  * on. */
 uint64_t sc_queue_count(const struct sc_queue *queue);
 

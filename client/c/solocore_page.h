@@ -87,7 +87,7 @@ struct sc_request {
 struct sc_answer {
 	uint32_t verdict;     /* SC_GRANTED: a descriptor comes with it */
 	uint32_t slot;	      /* number of the page */
-	uint64_t max_hold_ns; /* a section counts for at most so long; 0: for ever */
+	uint64_t max_hold_ns; /* longest time for which a section counts; 0: no limit */
 };
 
 /* crates/linux makes its Rust of these (crates/linux/src/contract.rs); older clients know them as

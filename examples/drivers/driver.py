@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A driver of a plan's time table (docs/linux.md, "Input and output by the time table"), to be changed into a real one.
+"""A driver of a plan's time table (docs/slots.md), to be changed into a real one.
 
 Each argument is a transfer and how many milliseconds it takes: `driver.py nav/1/device-input=1 nav/1/device-output=1`. Each has a
 thread of its own, which waits for its slots and sleeps in them where a driver would move data. Ends when solocore does.

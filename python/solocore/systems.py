@@ -80,11 +80,11 @@ class Simulation(Document):
     """A simulated run: `tasks`, `cores`, `simulated_ns`, `wall_ns`, `requests` and `timeline`."""
 
     def __repr__(self):
-        late = sum(t["misses_deadline"] for t in self.tasks)
-        return f"Simulation({self.simulated_ns / 1e9:g} s, {sum(t['jobs'] for t in self.tasks)} jobs, {late} late)"
+        missed = sum(t["misses_deadline"] for t in self.tasks)
+        return f"Simulation({self.simulated_ns / 1e9:g} s, {sum(t['jobs'] for t in self.tasks)} jobs, {missed} missed)"
 
     def _repr_html_(self):
-        head = ["task", "core", "jobs", "late", "longest ms", "mean ms", "response ms"]
+        head = ["task", "core", "jobs", "missed", "longest ms", "mean ms", "response ms"]
         rows = [[t["name"], t["core"], t["jobs"], t["misses_deadline"], _work.as_ms(t["moet_ns"]), _work.as_ms(t["acet_ns"]),
                  _work.as_ms(t["max_response_ns"])] for t in self.tasks]
         return _work.table(head, rows, repr(self), most=200)

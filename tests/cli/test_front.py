@@ -149,12 +149,12 @@ def test_a_budget_of_a_program_has_no_period_to_lengthen(solocore):
 
 
 def test_jobs_that_are_finished_are_called_so(solocore):
-    """More may be late than are finished: those that never end are late as well."""
+    """More may have missed than are finished: those that never end have missed as well."""
     solocore.plan('platform = "p4080"\n' + TASK.format("a", 0, 60) + TASK.format("b", 0, 60), code=1)
     done = solocore("sim", "plan.json", "--duration", "1 s")
     head, *rows = done.out.decode().splitlines()
     row = rows[1]
-    assert head.split()[2:4] == ["finished", "late"] and int(row.split()[3]) > int(row.split()[2])
+    assert head.split()[2:4] == ["finished", "missed"] and int(row.split()[3]) > int(row.split()[2])
 
 
 def test_times_of_benchmarks_have_units(solocore):

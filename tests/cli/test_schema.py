@@ -23,7 +23,7 @@ def schemas(program):
         jsonschema.Draft202012Validator.check_schema(schema)
         return jsonschema.Draft202012Validator(schema)
 
-    return {name: of(name) for name in ("system", "platform", "plan", "run")}
+    return {name: of(name) for name in ("system", "platform", "plan", "profile", "run", "sim", "verify")}
 
 
 def wrong(validator, document):
@@ -92,3 +92,26 @@ def test_plans_of_each_scheme_are_valid(solocore, schemas, example):
         assert wrong(schemas["plan"], less), f"a plan without {key} is taken"
     plan["tasks"][0]["wcet_ns"] = "1 ms"
     assert wrong(schemas["plan"], plan)
+
+
+@pytest.mark.parametrize("example", ["sce-table2", "ima-sce"])
+def test_simulations_are_valid(solocore, schemas, example):
+    assert solocore("plan", ROOT / "examples" / example / "system.toml", "-o", "plan.json").code in (0, 1)
+    done = solocore("sim", "plan.json", "--duration", "40 ms", "-o", "sim.json")
+    assert done.code in (0, 1), done.err
+    result = json.loads((solocore.dir / "sim.json").read_text())
+    assert wrong(schemas["sim"], result) == [] and result["tasks"]
+    assert ("io" in result) == (example == "ima-sce")
+    for key in ("format", "tasks", "simulated_ns"):
+        assert wrong(schemas["sim"], {k: v for k, v in result.items() if k != key}), f"a result without {key} is taken"
+    result["tasks"][0]["jobs"] = "3"
+    assert wrong(schemas["sim"], result)
+
+
+def test_a_profile_is_valid(solocore, schemas):
+    assert solocore("profile", "-o", "p.json", "--", "true").code == 0
+    profile = json.loads((solocore.dir / "p.json").read_text())
+    assert wrong(schemas["profile"], profile) == [] and profile["pages"]
+    assert wrong(schemas["profile"], {**profile, "pges": []}), "an unknown key is taken"
+    for key in ("command", "lockdown", "levels"):
+        assert wrong(schemas["profile"], {k: v for k, v in profile.items() if k != key}), f"a profile without {key} is taken"

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+import jsonschema
 import pytest
 from conftest import ROOT, board_like_here, interrupt, refused
 from test_board import BOARD, CACHE, LIMIT, fetched, often  # noqa: F401
@@ -76,6 +77,7 @@ def test_a_task_is_measured_three_times(planned):
     solocore = planned()
     result = verify(solocore, "-n", "4", "--search-jobs", "2", "-o", "verify.json")
     assert json.loads((solocore.dir / "verify.json").read_text()) == result
+    jsonschema.validate(result, solocore("schema", "verify").json())
     [task] = result["tasks"]
     made = solocore.made["tasks"][0]
     assert (task["name"], task["core"], task["promise_ns"], task["wcet_ns"]) == ("video", 0, made["c_sce_ns"], made["wcet_ns"])

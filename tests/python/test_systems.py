@@ -61,7 +61,7 @@ def test_a_simulation_is_the_commands(command):
     for found in (solocore.simulate(plan, duration=0.2, seed=3), solocore.simulate(command.dir / "plan.json", duration=0.2, seed=3)):
         assert found.data | {"wall_ns": 0} == theirs | {"wall_ns": 0}
     other = solocore.simulate(plan, duration=0.2, seed=3, mode="unmanaged")
-    assert other.mode == "unmanaged" and "late" in repr(other) and "<table>" in other._repr_html_()
+    assert other.mode == "unmanaged" and "missed" in repr(other) and "<table>" in other._repr_html_()
 
 
 def test_errors_say_file_line_and_key(tmp_path):

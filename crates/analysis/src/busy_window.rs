@@ -33,7 +33,7 @@ use std::collections::BinaryHeap;
 pub const MANY: usize = 512;
 
 /// A task of the core by its place, 0 the highest priority, as it is when a job of it makes others
-/// reload so many accesses. `None`: its numbers do not fit in 64 bits.
+/// reload this number of accesses. `None`: its numbers do not fit in 64 bits.
 pub type TaskAt<'a> = &'a dyn Fn(usize, u64) -> Option<Task>;
 
 /// A task above the level.
@@ -61,7 +61,7 @@ pub struct BusyWindow {
 }
 
 impl BusyWindow {
-    /// Of a core with so many tasks, before the first level.
+    /// The state of a core with this number of tasks, before the first level.
     #[must_use]
     pub fn of(tasks: usize) -> Self {
         Self { many: tasks > MANY, ..Self::default() }
@@ -105,7 +105,7 @@ impl BusyWindow {
         response_time(&tasks, tasks.len() - 1, window, limit_ps)
     }
 
-    /// The tasks above reload at least so much.
+    /// Least number of accesses that the tasks above reload.
     fn reload(&mut self, reload: u64, task_at: TaskAt<'_>) -> Option<()> {
         // The further up, the more.
         for index in (0..self.above.len()).rev() {

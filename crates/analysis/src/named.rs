@@ -98,7 +98,7 @@ impl Analyst {
     /// The verdict; its bounds are in [`Self::bounds`] until the next call.
     ///
     /// # Errors
-    /// What is wrong with the set for this test, or that the test gave up.
+    /// The set has a fault for this test, or the test gave up.
     pub fn decide(&mut self, set: &TaskSet) -> Result<bool, TaskSetError> {
         self.bounds.clear();
         self.bounds.resize(set.tasks.len(), None);

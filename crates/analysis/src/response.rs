@@ -48,15 +48,15 @@ pub struct Task {
     pub wcet_ps: u64,
     /// Most DRAM transactions of one job, those included that reload what it evicts by preempting.
     pub misses: u64,
-    /// Of these, at most so many are writes; all of them, where that is not known.
+    /// Most writes among these; all of them, where that is not known.
     pub writes: u64,
-    /// Of these, at most so many are reads; all of them, where that is not known.
+    /// Most reads among these; all of them, where that is not known.
     pub reads: u64,
     /// Least time between releases, in picoseconds. Not zero.
     pub period_ps: u64,
     /// Relative deadline in picoseconds; it may exceed the period.
     pub deadline_ps: u64,
-    /// What one job of this task costs by preempting (cache-related delay), in picoseconds: charged
+    /// Cost of preemption by one job of this task (cache-related delay), in picoseconds: charged
     /// with each of its jobs to tasks of lower priority, not to the task itself.
     pub preemption_ps: u64,
 }
@@ -88,16 +88,16 @@ impl Task {
     }
 }
 
-/// What the jobs of a window ask for.
+/// Demand of the jobs of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Execution time alone, in picoseconds, with the service of all DRAM transactions.
     pub work_ps: u64,
     /// DRAM transactions.
     pub misses: u64,
-    /// At most so many of them are writes.
+    /// Most writes among them.
     pub writes: u64,
-    /// At most so many of them are reads.
+    /// Most reads among them.
     pub reads: u64,
 }
 

@@ -34,7 +34,7 @@ use crate::task_set::SporadicTask;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// What is varied.
+/// The quantity that is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -50,12 +50,12 @@ pub enum Quantity {
     },
     /// All execution times, in parts of `resolution`.
     AllWcets {
-        /// What stands for a factor of one.
+        /// The number that stands for a factor of one.
         resolution: u64,
     },
     /// All miss counts, in parts of `resolution`.
     AllMisses {
-        /// What stands for a factor of one.
+        /// The number that stands for a factor of one.
         resolution: u64,
     },
     /// Accesses that the core may make per regulation period.
@@ -67,7 +67,7 @@ pub enum Quantity {
 /// Where the edge is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Edge {
-    /// What was varied.
+    /// The quantity that was varied.
     pub quantity: Quantity,
     /// Its value as given.
     pub given: u64,
@@ -107,7 +107,7 @@ impl Edge {
     }
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     /// The last value that passes; it was evaluated.

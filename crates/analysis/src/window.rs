@@ -106,7 +106,7 @@ impl Level<'_> {
         demand.and(starts)
     }
 
-    /// Fewest windows that hold so much, and what they must hold.
+    /// Fewest windows that hold this time, and the time that they must hold.
     fn windows(&mut self, demand: Demand, from: u64, limit_ps: u64) -> Option<(u64, u64)> {
         let w = self.windows;
         let mut n = from.max(1);

@@ -16,7 +16,7 @@ use std::process::Command;
 /// The kernel that the board's figures were measured on.
 pub const TESTED: &str = "6.19.14";
 /// From here on the stock kernels' type information is wrong about what sched_ext needs
-/// (docs/linux.md).
+/// (docs/linux-figures.md).
 const BELOW: &str = "7.2";
 const SUITES: &[&str] = &["trixie-backports", "trixie"];
 const DIRECTORY: &str = "kernels";

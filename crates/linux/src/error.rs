@@ -1,4 +1,5 @@
-//! Why a plan is not regulated: whose fault it is decides the exit code.
+//! Why a plan is not regulated: the cause (the input, the machine, or solocore) decides the exit
+//! code.
 
 /// What was wrong, where, and what to do, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

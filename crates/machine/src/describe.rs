@@ -130,7 +130,7 @@ impl Writer<'_> {
         if cores.value == online.value.len() {
             return cores;
         }
-        cores.remark(&format!("of which CPUs {} are described", lists::show(&ids)))
+        cores.remark(&format!("CPUs {} of these are described", lists::show(&ids)))
     }
 
     /// Keys before the first table, and what a core hides.

@@ -1,8 +1,8 @@
 //! How a bound came about, as data: printed by `--explain` and in reports.
 //!
-//! Problem: a number that cannot be followed cannot be trusted. Rule: whoever computes a bound can
-//! also say the rule, where it comes from, what went in and what came out on the way, without
-//! computing it a second time by other code.
+//! Problem: a number that cannot be followed cannot be trusted. Rule: the code that computes a
+//! bound also gives the rule, its source, its inputs and the values on the way. No other code
+//! computes the bound a second time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub enum Value {
 pub struct Term {
     /// Its symbol in the rule, for example `R_i` or `budget`.
     pub name: Cow<'static, str>,
-    /// What it is worth.
+    /// Its value.
     pub value: Value,
 }
 
@@ -40,11 +40,11 @@ pub struct Derivation {
     pub rule: Cow<'static, str>,
     /// Paper and section, or the file that derives it.
     pub source: Cow<'static, str>,
-    /// What went in.
+    /// Values that the rule takes.
     pub inputs: Vec<Term>,
     /// Intermediate values, in the order of computation.
     pub steps: Vec<Term>,
-    /// What came out.
+    /// Value that the rule gives.
     pub result: Value,
     /// Derivations that this one rests on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

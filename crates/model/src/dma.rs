@@ -1,4 +1,4 @@
-//! How long a transfer of so many bytes takes when the DMA engine pauses after every block.
+//! How long a transfer of a number of bytes takes when the DMA engine pauses after every block.
 //!
 //! Problem: a DMA transfer at full speed takes memory bandwidth that the cores were promised. Rule:
 //! the engine waits after every `b` bytes, b a power of two from 1 to 1024
@@ -16,13 +16,19 @@ const LARGEST_BLOCK: u64 = 1024;
 /// 24 hours in nanoseconds.
 const LONGEST_NS: u128 = 24 * 3600 * 1_000_000_000;
 
-/// `[dma]`, as written.
+/// `[dma]`: a transfer engine that pauses after each block.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DmaEntry {
+    /// Bandwidth of a transfer within a block.
     bus: Bandwidth,
+    /// Bytes between two pauses: a power of two from 1 B to 1024 B.
     block: Bytes,
+    /// Pause after each block. The default is the shortest that keeps to the bandwidth, and none
+    /// without a bandwidth.
     wait: Option<Time>,
+    /// Bandwidth that blocks with their pauses must keep to. In a system file the default is the
+    /// I/O core's share of the guaranteed bandwidth, which it may not exceed.
     bandwidth: Option<Bandwidth>,
 }
 

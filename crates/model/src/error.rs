@@ -10,7 +10,7 @@ pub enum ModelError {
     Read {
         /// The file asked for.
         path: PathBuf,
-        /// What the operating system said.
+        /// Message of the operating system.
         source: std::io::Error,
     },
     /// The file could not be written; nothing was left behind.
@@ -18,7 +18,7 @@ pub enum ModelError {
     Write {
         /// The file that was to be written.
         path: PathBuf,
-        /// What the operating system said.
+        /// Message of the operating system.
         source: std::io::Error,
     },
     /// The text of the file is not what its schema asks for.
@@ -30,7 +30,7 @@ pub enum ModelError {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What is wrong there and what would be right.
+        /// The fault there and its remedy.
         message: String,
     },
     /// The file parses, but its values do not fit together.
@@ -40,12 +40,12 @@ pub enum ModelError {
         path: PathBuf,
         /// Line of the table concerned, from 1, where it is known.
         line: Option<usize>,
-        /// What is wrong and what would be right.
+        /// The fault and its remedy.
         message: String,
     },
 }
 
-/// What to do about a file that cannot be written.
+/// Remedy for a file that cannot be written.
 fn remedy(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind as Kind;
     match error.kind() {

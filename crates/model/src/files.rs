@@ -13,8 +13,8 @@ use tempfile::NamedTempFile;
 /// Held while a file takes its place.
 static WRITES: Mutex<()> = Mutex::new(());
 
-/// Keeps files from being written while it is held; `None`: one is being written. For whoever ends
-/// the process from another thread.
+/// Keeps files from being written while it is held; `None`: one is being written. For a thread that
+/// ends the process.
 pub fn without_writes() -> Option<MutexGuard<'static, ()>> {
     WRITES.try_lock().ok()
 }

@@ -22,9 +22,9 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskResult {
-    /// Name.
+    /// Name of the task in the plan.
     pub name: String,
-    /// Core.
+    /// Core of the task.
     pub core: u32,
     /// Jobs that finished.
     pub jobs: u64,
@@ -34,7 +34,7 @@ pub struct TaskResult {
     /// Longest execution time of a job: from first to last instruction, less the time that other
     /// tasks' preemption took and cost (reloads of private caches, throttling by budget they used).
     pub moet_ns: u64,
-    /// Mean execution time.
+    /// Mean execution time of a job.
     pub acet_ns: u64,
     /// Longest response time of a finished job.
     pub max_response_ns: u64,
@@ -50,9 +50,9 @@ pub struct TaskResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreResult {
-    /// Which core.
+    /// Number of the core.
     pub id: u32,
-    /// DRAM transactions.
+    /// DRAM transactions of the core.
     pub accesses: u64,
     /// Time it was stopped by its regulator.
     pub throttled_ns: u64,
@@ -60,7 +60,7 @@ pub struct CoreResult {
     pub max_accesses_per_period: u64,
 }
 
-/// What a core did in a stretch of time.
+/// Activity of a core in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -84,7 +84,7 @@ pub struct IoResult {
     pub lines: u64,
     /// Times that two activities overlapped, an order was broken, or a task ran outside its window.
     pub violations: u64,
-    /// The first.
+    /// The first violation in words; `null` without any.
     pub first_violation: Option<String>,
 }
 
@@ -92,15 +92,15 @@ pub struct IoResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Segment {
-    /// Core.
+    /// Number of the core.
     pub core: u32,
     /// Index of the task in the result's `tasks`.
     pub task: u32,
-    /// From.
+    /// Start of the stretch.
     pub start_ns: u64,
-    /// To.
+    /// End of the stretch.
     pub end_ns: u64,
-    /// What it did.
+    /// Activity of the core.
     pub activity: Activity,
 }
 
@@ -108,11 +108,11 @@ pub struct Segment {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimResult {
-    /// [`FORMAT`].
+    /// Name and version of the format: `solocore-sim/1`.
     pub format: String,
     /// How the tasks were run.
     pub mode: Mode,
-    /// Seed of page placement.
+    /// Seed of the placement of pages.
     pub seed: u64,
     /// Tasks, in the order of the plan.
     pub tasks: Vec<TaskResult>,
@@ -127,7 +127,7 @@ pub struct SimResult {
     /// How the time table was executed, in a managed run of a plan that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<IoResult>,
-    /// The first stretch of the schedule, when asked for.
+    /// The first stretch of the schedule, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Segment>,
 }

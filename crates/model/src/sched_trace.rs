@@ -153,7 +153,7 @@ pub struct SchedTrace {
     pub events: Vec<Event>,
 }
 
-/// What is wrong with a trace's file.
+/// A fault in a trace's file.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// It cannot be read or written.
@@ -164,7 +164,7 @@ pub enum TraceError {
     Line {
         /// Counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         what: String,
     },
 }

@@ -5,7 +5,9 @@
 //! that serde knows (draft 2020-12). Does not cover: what only the checks know, as that a task with
 //! wcet has misses; `solocore plan` says these.
 
-use crate::{Plan, Platform, run, system};
+use crate::results::SimResult;
+use crate::verification::Verification;
+use crate::{Plan, Platform, Profile, run, system};
 use schemars::{Schema, schema_for};
 
 /// A file that has a schema.
@@ -17,8 +19,14 @@ pub enum File {
     Platform,
     /// A plan.
     Plan,
-    /// What `solocore run -o` writes.
+    /// A profile.
+    Profile,
+    /// The file of `solocore run -o`.
     Run,
+    /// The file of `solocore sim -o`.
+    Sim,
+    /// The file of `solocore verify -o`.
+    Verify,
 }
 
 /// The schema of a file.
@@ -28,7 +36,10 @@ pub fn of(file: File) -> Schema {
         File::System => (system::schema(), "solocore system file"),
         File::Platform => (schema_for!(Platform), "solocore platform file"),
         File::Plan => (schema_for!(Plan), "solocore plan"),
+        File::Profile => (schema_for!(Profile), "solocore profile"),
         File::Run => (schema_for!(run::RunResult), "solocore run"),
+        File::Sim => (schema_for!(SimResult), "solocore sim"),
+        File::Verify => (schema_for!(Verification), "solocore verify"),
     };
     schema.insert("title".to_owned(), title.into());
     schema

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// Times of runs, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
-    /// The median.
+    /// Median time.
     pub p50_ns: u64,
-    /// So much 99 in a hundred take at most.
+    /// 99 of 100 runs took no longer.
     pub p99_ns: u64,
-    /// The longest.
+    /// Longest time.
     pub max_ns: u64,
-    /// All of them, in the order of the runs.
+    /// Time of each run, in their order.
     pub times_ns: Vec<u64>,
 }
 

@@ -9,45 +9,46 @@
 
 use crate::plan::Answer;
 use crate::times::Times;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Written at the head of the file.
 pub const FORMAT: &str = "solocore-verify/1";
 
 /// A plan held against this machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
-    /// [`FORMAT`].
+    /// Name and version of the format: `solocore-verify/1`.
     pub format: String,
     /// Jobs in each of the three cases.
     pub jobs: u64,
     /// Jobs beside each kind of enemy, to find the worst.
     pub search_jobs: u64,
-    /// Memory of each enemy, bytes.
+    /// Memory of each enemy.
     pub enemy_bytes: u64,
     /// Tasks that were measured by themselves, in the order of the plan.
     pub tasks: Vec<Verified>,
-    /// All tasks at once; none where no core has several, and no scheme but budgets says who runs.
+    /// Trials with all tasks at once. Absent where no core has several tasks, in a plan of budgets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
-    /// What nobody tried, in words.
+    /// Cases that no trial covered, in words.
     pub untested: Vec<String>,
-    /// Promises of the plan that nobody kept meanwhile.
+    /// Promises of the plan that no part kept during the trials.
     pub open: Vec<Answer>,
     /// Ids of promises that were kept as a trial began and were not at its end.
     pub broken: Vec<String>,
-    /// Did a task exceed what is promised of it?
+    /// A task exceeded what the plan promises of it.
     pub exceeded: bool,
 }
 
 /// A task, measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
-    /// Its name.
+    /// Name of the task.
     pub name: String,
-    /// Its core.
+    /// Core of the task.
     pub core: u32,
-    /// `C` of its plan: what a job may take alone.
+    /// `C` of the plan: most that a job takes alone.
     pub wcet_ns: u64,
     /// The longest job alone.
     pub alone_ns: u64,
@@ -55,10 +56,10 @@ pub struct Verified {
     pub attacked_ns: u64,
     /// The longest job beside enemies while nothing is enforced.
     pub unmanaged_ns: u64,
-    /// `C_sce` of its plan: what a job may take that has its core to itself; `null` where the plan
-    /// bounds nothing.
+    /// `C_sce` of the plan: most that a job takes that has its core to itself; `null` where the
+    /// plan bounds nothing.
     pub promise_ns: Option<u64>,
-    /// The part of the promise that was not needed: `1 - attacked_ns / promise_ns`; below 0: it was
+    /// Unused part of the promise: `1 - attacked_ns / promise_ns`. Below 0, the promise was
     /// exceeded.
     pub margin: Option<f64>,
     /// The enemy that hurts most while the plan is enforced; `null` without enemies.
@@ -67,60 +68,60 @@ pub struct Verified {
     pub worst_unmanaged_channel: Option<String>,
     /// CPUs with enemies while the plan was enforced.
     pub enemies: Vec<u32>,
-    /// Tasks of other cores that ran as planned meanwhile.
+    /// Tasks of other cores that ran as planned at the same time.
     pub beside: Vec<String>,
-    /// Alone.
+    /// Times of the jobs alone.
     pub alone: Times,
-    /// Beside enemies, nothing enforced.
+    /// Times of the jobs beside enemies, with nothing enforced.
     pub unmanaged: Times,
-    /// Beside enemies, the plan enforced.
+    /// Times of the jobs beside enemies, with the plan enforced.
     pub attacked: Times,
-    /// The search.
+    /// The search for the worst enemy: the longest job beside each kind.
     pub channels: Vec<Channel>,
-    /// What was exceeded: "demand" (`C` alone), "c_sce" (under attack).
+    /// Numbers of the plan that were exceeded: `demand` (`C` alone) or `c_sce` (under attack).
     pub exceeded: Vec<String>,
 }
 
 /// All tasks of a plan at once, beside enemies, while the plan is enforced.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Together {
     /// Kinds of enemies, one after the other; empty: none ran.
     pub channels: Vec<String>,
     /// CPUs with enemies.
     pub enemies: Vec<u32>,
-    /// How long beside each kind, ns.
+    /// Time beside each kind of enemy.
     pub duration_ns: u64,
     /// Analysed tasks that ran, in the order of the plan.
     pub tasks: Vec<Responded>,
 }
 
 /// A task among the others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Responded {
-    /// Its name.
+    /// Name of the task.
     pub name: String,
-    /// Its core; level C of MC2 runs on every core.
+    /// Core of the task; a task of level C runs on every core.
     pub core: u32,
     /// Jobs that count: the first beside each kind does not, but where the kernel schedules levels.
     pub jobs: u64,
-    /// The longest response of these, from release to end.
+    /// The longest response of these jobs, from release to end.
     pub max_response_ns: u64,
-    /// The bound on that: `wcrt_ns` of its plan, or deadline and tardiness; `null` without one.
+    /// Bound on the response: `wcrt_ns` of the plan, or deadline and tardiness; `null` without one.
     pub promise_ns: Option<u64>,
-    /// `1 - max_response_ns / promise_ns`.
+    /// Unused part of the promise: `1 - max_response_ns / promise_ns`.
     pub margin: Option<f64>,
-    /// The enemy beside which it took longest.
+    /// The enemy beside which a response was longest.
     pub worst_channel: Option<String>,
     /// Jobs that ended after their deadlines.
     pub misses_deadline: u64,
-    /// Does the plan promise that there are none?
+    /// The plan promises that no job misses its deadline.
     pub schedulable: bool,
     /// Jobs that used all their time up before they were done, where levels have such times.
     pub overruns: u64,
-    /// Responses; empty where the kernel schedules levels, which keeps their longest only.
+    /// Responses of the jobs. Empty where the kernel schedules levels and keeps only their longest.
     pub responses: Times,
-    /// What was exceeded: "response" (the bound), "deadline" (of a schedulable task), "demand" (the
-    /// time that a level gives its jobs).
+    /// Promises that were exceeded: `response` (the bound), `deadline` (of a schedulable task) or
+    /// `demand` (the time that a level gives its jobs).
     pub exceeded: Vec<String>,
 }
 
@@ -144,13 +145,13 @@ impl Responded {
 }
 
 /// A kind of enemy in the search, and the longest of a few jobs beside it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Channel {
-    /// What the enemy does.
+    /// Kind of the enemy.
     pub channel: String,
-    /// Nothing enforced.
+    /// The longest job, with nothing enforced.
     pub unmanaged_ns: u64,
-    /// The plan enforced.
+    /// The longest job, with the plan enforced.
     pub attacked_ns: u64,
 }
 

@@ -4,7 +4,7 @@ use solocore_model::system;
 use solocore_model::{Derivation, ModelError, Platform, Profile, files};
 use std::path::{Path, PathBuf};
 
-/// What is known of a task's jobs.
+/// Knowledge of a task's jobs.
 #[derive(Clone, Debug)]
 pub enum Demand {
     /// Stated: with the cache the plan gives it.
@@ -78,8 +78,7 @@ impl Demand {
         }
     }
 
-    /// The same by kind: at most so many reads, at most so many writes. Stated numbers do not tell
-    /// the kinds apart.
+    /// The same by kind: most reads, and most writes. Stated numbers do not tell the kinds apart.
     pub fn kinds(&self, k: usize) -> (u64, u64) {
         let all = self.misses(k);
         match self {

@@ -30,7 +30,7 @@ pub fn reasons(
     out
 }
 
-/// What the plan of so many tasks leaves out.
+/// What the plan leaves out for its number of tasks.
 pub fn without_details(tasks: usize) -> String {
     format!(
         "details: margins and derivations are for up to {DETAILED} tasks, and the system has \
@@ -109,9 +109,9 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
             ));
         }
         out.push(format!(
-            "stall: a period in which core 0 is stopped costs at most P - Q*L_max, any other at \
-                most {} by the other cores' budgets, refreshes and what is under way; once per \
-                busy window {}, as somebody may have drained the budget",
+            "stall: a period in which core 0 is stopped costs at most P - Q*L_max. Any other costs \
+                at most {} by the other cores' budgets, refreshes and what is under way. Once per \
+                busy window {} are added, as an earlier task may have drained the budget",
             ms(stall.in_period().div_ceil(1000)),
             ms(stall.once().div_ceil(1000))
         ));
@@ -135,11 +135,13 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
                 and two drains of the write queue",
             ns(each)
         ),
-        (_, None) => "bandwidth: not regulated, and the controller gives no turns: nothing bounds \
-            how long posted writes and row hits of others hold up an access; set [regulation] \
+        (_, None) => {
+            "bandwidth: not regulated, and the controller gives no turns. Nothing bounds how \
+            long posted writes and row hits of others hold up an access; set [regulation] \
             policy = \"memguard\", or a row_hit_cap in the platform file if the controller has \
             one"
-        .to_owned(),
+            .to_owned()
+        }
     });
 }
 
@@ -161,7 +163,7 @@ fn own_cache(r: &Resources) -> String {
     )
 }
 
-/// What each core gets: cache, bandwidth, banks.
+/// Shares of each core: cache, bandwidth, banks.
 pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<String> {
     let p = &plan.platform;
     let m = r.cores;
@@ -253,7 +255,7 @@ fn budget_reason(plan: &Plan, d: &Dynamic, r: &Resources) -> String {
         .collect();
     format!(
         "bandwidth: soft cores {} share a budget while a job of an analysed task runs ({}), none \
-            otherwise; R_i = E_i + sum of ceil(R_i/P_j)*E_j, E_i = C_i + (B_i + {} under \
+            otherwise. R_i = E_i + sum of ceil(R_i/P_j)*E_j, E_i = C_i + (B_i + {} under \
             way)*L_max + accesses of other hard cores, L_max = {}",
         if soft.is_empty() { "(none)".to_owned() } else { soft.join(", ") },
         if budgets.is_empty() { "none".to_owned() } else { budgets.join(", ") },
@@ -281,7 +283,7 @@ fn dynamic_verdict(plan: &Plan, d: &Dynamic) -> String {
     }
 }
 
-/// What may grow on a core.
+/// How far the tasks of a core may grow.
 fn margin_reason(core: &PlanCore) -> Option<String> {
     let m = core.margin.as_ref()?;
     let percent = |permille: u64| format!("{:.1} %", permille as f64 / 10.0 - 100.0);
@@ -299,7 +301,7 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
     ))
 }
 
-/// What one task's numbers rest on.
+/// Sources of one task's numbers.
 pub fn task_reason(t: &PlanTask, w: &Work) -> String {
     let source = match w.demand {
         Demand::Given { misses, .. } if *misses < t.misses => {

@@ -3,7 +3,7 @@
 //! Problem: the interference model wants timings in clock cycles and queues; a platform names a
 //! memory of crates/dram. Rule: the memory is the one that the simulator takes
 //! (`Spec::of_platform`); each core can have its miss registers' reads and its write buffer under
-//! way. Who shares it is said in `resources`. Not covered: controllers that differ from that of
+//! way. `resources` says which cores share it. Not covered: controllers that differ from that of
 //! docs/dram.md.
 
 use solocore_analysis::interference::{Memory, Queue, Requester, Sharing};

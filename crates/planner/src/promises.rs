@@ -44,7 +44,7 @@ fn bounded(task: &PlanTask) -> bool {
     !task.best_effort() && (task.wcrt_ns.is_some() || task.tardiness_ns.is_some())
 }
 
-/// Whose bounds rest on a promise.
+/// Tasks with bounds that rest on a promise.
 #[derive(Clone)]
 enum Whose {
     Tasks(Vec<String>),

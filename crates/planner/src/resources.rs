@@ -21,9 +21,9 @@ pub struct Resources {
     pub regulation: Regulation,
     /// Accesses per period and core; `None` without regulation.
     pub budgets: Option<Vec<u64>>,
-    /// Of these, by core, so many are for writes; `None`: one budget for both kinds.
+    /// The part of them that is for writes only, by core; `None`: one budget for both kinds.
     pub write_budgets: Vec<Option<u64>>,
-    /// A core makes at most so many accesses beyond its budget, until it is stopped.
+    /// Most accesses that a core makes beyond its budget, until it is stopped.
     pub skid: u64,
     /// Budgets differ between cores.
     pub explicit: bool,
@@ -31,7 +31,7 @@ pub struct Resources {
     pub stated: Option<u32>,
     /// The papers' bound with carry-in.
     pub carry_in: bool,
-    /// What the bounds take the memory for.
+    /// The model of the memory that bounds rest on.
     pub model: Model,
     /// The memory of the bounds; why there is none.
     pub memory: Result<Memory, String>,
@@ -128,7 +128,7 @@ impl Resources {
         Ok(out)
     }
 
-    /// The same with other budgets: accesses of each core, and of these so many writes.
+    /// The same with other budgets: accesses of each core, and the writes among them.
     #[must_use]
     pub fn with_budgets(&self, budgets: Vec<u64>, writes: Vec<Option<u64>>) -> Self {
         let mut out = self.clone();
@@ -155,7 +155,7 @@ impl Resources {
         out
     }
 
-    /// Gives each core so many ways of the shared cache.
+    /// Gives each core its number of ways of the shared cache.
     pub fn set_ways(&mut self, ways: Vec<u32>) {
         self.own_ways = ways;
     }
@@ -176,7 +176,7 @@ impl Resources {
         }
     }
 
-    /// Pages that so many ways can hold locked.
+    /// Pages that this number of ways can hold locked.
     pub fn lock_capacity_in(&self, ways: u32) -> u64 {
         if !self.pages.is_own() {
             return 0;
@@ -316,7 +316,7 @@ impl Resources {
         (0..self.cores).filter(|&other| other != core).filter(meets).collect()
     }
 
-    /// Who shares the memory with a core; `devices` are the devices' engines besides.
+    /// Cores that share the memory with a core; `devices` are the devices' engines besides.
     fn sharing(&self, core: u32, devices: &[Requester]) -> Sharing {
         let own = memory::core(&self.platform);
         let others = self.rivals(core).iter().map(|_| own).chain(devices.iter().copied()).collect();
@@ -406,7 +406,7 @@ fn explicit_budgets(system: &System, resources: &Resources) -> Result<Vec<u64>, 
         .collect()
 }
 
-/// A budget, and so many accesses of each kind more.
+/// A budget, with a number of accesses of each kind added.
 const fn with_skid(budget: Budget, skid: u64) -> Budget {
     match budget {
         Budget::Together(all) => Budget::Together(all.saturating_add(skid)),

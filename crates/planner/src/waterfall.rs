@@ -20,7 +20,7 @@ pub struct Bound {
     pub wcet_ps: u64,
     /// Stall beside the other cores, with `once_ps`.
     pub stall_ps: u64,
-    /// Of the stall, so much is charged once per busy window.
+    /// The part of the stall that is charged once per busy window.
     pub once_ps: u64,
     /// The response time.
     pub response_ps: u64,

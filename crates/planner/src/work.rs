@@ -51,7 +51,7 @@ impl Work<'_> {
         self.demand.misses(k).saturating_add(self.pushed(k, r))
     }
 
-    /// What a job with `k` locked pages asks for.
+    /// Demand of a job with `k` locked pages.
     pub fn asked(&self, k: usize, r: &Resources) -> Asked {
         let (reads, writes) = self.demand.kinds(k);
         let writes = if r.pages.is_own() { writes } else { self.demand.misses(k) };

@@ -79,8 +79,8 @@ impl Parts {
         if let Some((a, b)) = self.at_once() {
             return Some(format!(
                 "its processes {a} and {b} run at the same time (a pipe, or a child in the \
-                    background), and nothing bounds what they take from each other; give each a \
-                    task, or state wcet and misses of the whole"
+                    background). Nothing bounds the cache and bandwidth that they take from each \
+                    other; give each a task, or state wcet and misses of the whole"
             ));
         }
         let busy = self.raw.values().find(|raw| raw.beside_children > MOST_BESIDE)?;

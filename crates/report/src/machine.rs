@@ -83,7 +83,7 @@ fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
         };
         if planned.schedulable && task.misses_deadline > 0 {
             lines.push(format!(
-                "{}: {} late",
+                "{}: {} missed the deadline",
                 task.name,
                 format::plural(task.misses_deadline, "job")
             ));

@@ -16,7 +16,7 @@ pub fn levels(plan: &Plan, levels: &RunLevels) -> Markup {
                 tr {
                     th scope="col" { "Task" } th scope="col" { "Level" } th.num scope="col" { "Core" } th scope="col" { "How" }
                     th.num scope="col" { "Jobs" } th.num scope="col" { "Done" } th.num scope="col" { "Skipped" }
-                    th.num scope="col" { "Overruns" } th.num scope="col" { "Late" } th.num scope="col" { "Longest response" }
+                    th.num scope="col" { "Overruns" } th.num scope="col" { "Missed" } th.num scope="col" { "Longest response" }
                     th.num scope="col" { "Tardy by" } th.num scope="col" { "Bound" } th.num scope="col" { "Began late by" }
                 }
             }

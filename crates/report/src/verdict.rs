@@ -188,7 +188,7 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
             td.num { (format::time_or(task.deadline_ns, "none")) }
             td {
                 @match (promised, task.schedulable) {
-                    (true, true) if task.tardiness_ns.is_some() => span.good { "✓ late by at most " (format::time_or(task.tardiness_ns, "")) },
+                    (true, true) if task.tardiness_ns.is_some() => span.good { "✓ tardy by at most " (format::time_or(task.tardiness_ns, "")) },
                     (false, _) => span.muted { "best effort" },
                     (true, true) => span.good { "✓ meets" },
                     (true, false) if task.wcrt_ns.is_none() => span.bad { "✗ no bound" },
@@ -199,7 +199,7 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
     }
 }
 
-/// A measured time, its ratio to solo, and how many jobs were late. Outer `None`: the run is
+/// A measured time, its ratio to solo, and how many jobs missed the deadline. Outer `None`: the run is
 /// absent.
 fn measured(
     inputs: &Inputs,
@@ -209,7 +209,7 @@ fn measured(
     if seen.jobs == 0 {
         return html! {
             span.muted { "no job" }
-            @if seen.misses_deadline > 0 { small.bad { (format::count(seen.misses_deadline)) " late" } }
+            @if seen.misses_deadline > 0 { small.bad { (format::count(seen.misses_deadline)) " missed" } }
         };
     }
     let solo =
@@ -218,9 +218,9 @@ fn measured(
         (format::time_cell(seen.moet_ns))
         @if let Some(solo) = solo { small { (format::times(seen.moet_ns as f64 / solo.moet_ns as f64)) "×" } }
         @if seen.misses_deadline > 0 {
-            // Jobs that were never done are late too.
+            // Jobs that were never done have missed it too.
             @let of = if seen.misses_deadline > seen.jobs { String::new() } else { format!("of {} ", format::count(seen.jobs)) };
-            small.bad { (format::count(seen.misses_deadline)) " " (of) "late" }
+            small.bad { (format::count(seen.misses_deadline)) " " (of) "missed" }
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct ProgramId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u32);
 
-/// What the kernel must see. The time is [`Hardware::now_ps`].
+/// An event that the kernel must see. Its time is [`Hardware::now_ps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The counter of a core reached what it was armed with. It is not armed any more; the core
@@ -117,10 +117,10 @@ pub trait Hardware {
     /// write-backs together; `None` disarms. Zero gives a notice at once.
     fn arm(&mut self, core: usize, transactions: Option<u64>);
 
-    /// What a core has done.
+    /// Counts of a core.
     fn core(&self, core: usize) -> Counters;
 
-    /// What a program has done.
+    /// Counts of a program.
     fn program(&self, program: ProgramId) -> Counters;
 
     /// Of the time a program was busy, what the operations that
@@ -132,7 +132,7 @@ pub trait Hardware {
         0
     }
 
-    /// What the memory controller has done.
+    /// Counts of the memory controller.
     fn uncore(&self) -> Uncore;
 
     /// Starts a transfer; the device must be idle.

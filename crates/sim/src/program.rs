@@ -15,7 +15,7 @@ use solocore_cache::trace::Kind;
 #[repr(transparent)]
 pub struct Op(u64);
 
-/// What an operation does after its computation.
+/// Action of an operation after its computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OpKind {
@@ -39,7 +39,7 @@ pub enum OpKind {
     Prefetch = 7,
 }
 
-/// What a program tells the kernel.
+/// Message of a program to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// The job is complete; what follows belongs to the next job.

@@ -185,7 +185,7 @@ pub fn split(times: &[f64]) -> Result<Groups, Unclear> {
     let says =
         format!("fast pairs take {fast:.0}, slow ones {slow:.0}, {:.1} % are slow", share * 100.0);
     if !(0.0005..=0.6).contains(&share) || n - at < 8 {
-        return Err(Unclear(format!("{says}, which is no share that banks would give")));
+        return Err(Unclear(format!("{says}; banks would give another share")));
     }
     // A gap: few of either group lie near the limit.
     let limit = (quantile(&sorted[..at], 0.95) + quantile(&sorted[at..], 0.1)) / 2.0;

@@ -13,7 +13,7 @@
  * here the source counts as passing, and wins ties. An empty core has infinite slack.
  * Invariants: sum, count and set of a core are those of its VCPUs; only a VCPU that passes the test
  * of the destination moves; the source keeps at least one; with colours, free colours plus those of
- * the core's VCPUs stay the same; who is fixed stays.
+ * the core's VCPUs stay the same; a fixed VCPU stays.
  * Known limits: at most SC_MAX_CORE_VCPUS VCPUs on a core, so that a migration has a bounded cost;
  * sums are those of rounded-up utilisations, so that slack is never overstated; adding tests no
  * schedulability (the caller asks admission.h); without the colour test colours are not looked at
@@ -263,7 +263,7 @@ SC_FN sc_u32 sc_balance_smallest(const struct sc_balance *b, sc_u32 core)
 		id = sc_ready_next(&b->core[SC_CPU(core)].vcpus, (sc_u32)next);
 		if (id >= SC_MAX_TASKS)
 			break;
-		/* Without a branch: who stays has the largest of all. */
+		/* Without a branch: a VCPU that stays has the largest. */
 		utilization =
 			b->vcpu[SC_TASK(id)].utilization | (0 - (sc_u64)b->vcpu[SC_TASK(id)].fixed);
 		if (utilization < least) {

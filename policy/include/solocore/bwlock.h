@@ -23,7 +23,7 @@
  * only the tick does. What a real-time task has made when it exits must be accounted before, or the
  * next switch charges it to the idle core. Accesses of real-time tasks are not limited at all, so
  * they do slow each other.
- * Who writes: a core its own struct and its running task's, and any core a task that does not run;
+ * Writers: a core its own struct and its running task's, and any core a task that does not run;
  * `holders` is atomic. Cost: O(1).
  */
 #ifndef SOLOCORE_BWLOCK_H
@@ -161,7 +161,7 @@ SC_FN sc_u32 sc_bwlock_update(const struct sc_bwlock *l, struct sc_bwlock_core *
 	return sc_bwlock_verdict(c);
 }
 
-/* What runs made so many accesses since it was last asked; the verdict. */
+/* The running task made `accesses` accesses since the last call. The verdict. */
 SC_FN sc_u32 sc_bwlock_account(struct sc_bwlock_core *c, sc_u64 accesses)
 {
 	if (!c->realtime)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Criticality levels (MC2): who runs on a core when tasks of four levels share it.
+ * Criticality levels (MC2): which task runs on a core that tasks of four levels share.
  *
  * Problem: hard tasks must not depend on how softer ones behave, and the softer ones should still
  * get all that is left. Rule (mc2-os-isolation, section 2): levels are strictly prioritised, A over

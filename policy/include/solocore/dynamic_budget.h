@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Dynamic budgets: a soft real-time core may make so many accesses per job of a hard real-time
+ * Dynamic budgets: a soft real-time core has a budget of accesses for each job of a hard real-time
  * task.
  *
  * Problem: the accesses of soft real-time cores delay the hard real-time tasks on other cores. A
- * budget per period of time must assume the worst task at all times, and wastes what jobs leave
- * that finish early.
+ * budget per period of time must assume the worst task at all times, and wastes the budget that
+ * jobs leave when they finish early.
  * Rule: a job of hard task i that starts brings a budget of B_i accesses for A_i of time (its WCET
  * with that interference, and with that of the other hard cores). Of each hard core's active
  * budgets only the one of highest priority is in force: it alone is consumed, and its time alone

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * An ordered queue of tasks: who has the smallest key?
+ * An ordered queue of tasks: which one has the smallest key?
  *
  * Problem: schedulers ask for the earliest deadline, the shortest period or the next replenishment,
  * and tasks come, go and leave from the middle.

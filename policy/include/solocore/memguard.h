@@ -27,8 +27,8 @@
  * Known limits: accesses that a counter reports late (skid) are counted when reported and not
  * carried over. A core that gave away too much stops before its reservation is used (never a hard
  * core). The bounds of crates/analysis for uneven budgets hold without reclaiming and sharing only.
- * Between cores that are 2^31 periods apart, or after a sleep of so long, what is given away is
- * lost; reservations are not.
+ * Between cores that are 2^31 periods apart, or after a sleep of that length, budget that was
+ * given away is lost; reservations are not.
  * Cost: O(1).
  */
 #ifndef SOLOCORE_MEMGUARD_H

@@ -157,7 +157,7 @@ SC_FN sc_u64 sc_throttle_vtime(const struct sc_throttle *t, sc_u32 cpu)
 	return t->background[SC_CPU(cpu)] * t->weight[SC_CPU(cpu)];
 }
 
-/* A core ran so long in the background. Its virtual time; 0 if there is no such core. */
+/* A core ran for `ran_ns` in the background. Its virtual time; 0 if there is no such core. */
 SC_FN sc_u64 sc_throttle_ran(struct sc_throttle *t, sc_u32 cpu, sc_u64 ran_ns)
 {
 	if (cpu >= t->cpus || cpu >= SC_MAX_CPUS)

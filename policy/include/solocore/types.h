@@ -99,7 +99,7 @@ static inline __attribute__((unused)) sc_u64 sc_time(sc_u64 now_ns)
 	return sc_min(now_ns, SC_MAX_TIME);
 }
 
-/* A counter's sample period for so many accesses: never 0, which hardware reads as "never". */
+/* A counter's sample period for a number of accesses: never 0, which hardware reads as "never". */
 static inline __attribute__((unused)) sc_u64 sc_sample(sc_u64 accesses)
 {
 	return accesses == 0 ? 1 : sc_min(accesses, SC_MAX_SAMPLE);

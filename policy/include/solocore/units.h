@@ -64,7 +64,7 @@ SC_FN sc_u64 sc_wide_divide(const struct sc_wide *dividend, sc_u64 divisor)
 	return low;
 }
 
-/* Accesses of `line` bytes in `period_ns` at so many bytes per second. */
+/* Accesses of `line` bytes in `period_ns` at a number of bytes per second. */
 SC_FN sc_u64 sc_units_events(sc_u64 bytes_per_s, sc_u64 line, sc_u64 period_ns)
 {
 	struct sc_wide bytes, rest;
@@ -81,7 +81,7 @@ SC_FN sc_u64 sc_units_events(sc_u64 bytes_per_s, sc_u64 line, sc_u64 period_ns)
 	return sc_wide_divide(&bytes, line);
 }
 
-/* Bytes per second of so many accesses of `line` bytes in `period_ns`. */
+/* Bytes per second of a number of accesses of `line` bytes in `period_ns`. */
 SC_FN sc_u64 sc_units_bandwidth(sc_u64 events, sc_u64 line, sc_u64 period_ns)
 {
 	struct sc_wide bytes, scaled;

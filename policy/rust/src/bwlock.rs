@@ -137,7 +137,7 @@ impl BwLock {
         Some(c.throttled == 0)
     }
 
-    /// What runs has made so many accesses since it was last asked; go?
+    /// The running task has made `accesses` accesses since the last call; may it go on?
     pub fn account(&mut self, core: u32, accesses: u64) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         // SAFETY: the core is valid.

@@ -8,7 +8,7 @@ pub fn events(bytes_per_s: u64, line: u64, period_ns: u64) -> u64 {
     unsafe { raw::sc_units_events(bytes_per_s, line, period_ns) }
 }
 
-/// Bytes per second of so many accesses of `line` bytes in `period_ns`.
+/// Bytes per second of a number of accesses of `line` bytes in `period_ns`.
 pub fn bandwidth(events: u64, line: u64, period_ns: u64) -> u64 {
     // SAFETY: numbers only.
     unsafe { raw::sc_units_bandwidth(events, line, period_ns) }

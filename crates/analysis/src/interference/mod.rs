@@ -7,7 +7,7 @@
 //! at worst?
 //!
 //! # Rule
-//! Two bounds on the delay of the core's accesses, of which the smaller holds.
+//! There are two bounds on the delay of the core's accesses; the smaller holds.
 //! * *Request-driven*: [`Costs::request_ps`] bounds what others can add to one access, whatever
 //!   they do.
 //! * *Job-driven*: each request that others can issue in the window at all adds at most its cost,
@@ -96,7 +96,7 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// What a core with this budget can cost another in one period, in picoseconds.
+    /// Most that a core with this budget can cost another in one period, in picoseconds.
     #[must_use]
     pub fn cost_ps(self, costs: &Costs) -> u64 {
         match self {
@@ -115,7 +115,7 @@ impl Budget {
     }
 }
 
-/// What the others may issue.
+/// Accesses that the others may issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Others {
     /// Anything.
@@ -134,9 +134,9 @@ pub enum Others {
 /// How long one core can be held up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stall {
-    /// What accesses cost.
+    /// Costs of accesses.
     pub costs: Costs,
-    /// What others may issue.
+    /// Accesses that others may issue.
     pub others: Others,
     /// All tasks of the other cores, where they make all of these cores' accesses.
     pub jobs: Option<Arc<Rivals>>,
@@ -164,8 +164,8 @@ impl Stall {
         before.saturating_add(self.costs.left_ps)
     }
 
-    /// What others and refreshes may add in one regulation period, in picoseconds; zero without
-    /// budgets.
+    /// Most that others and refreshes may add in one regulation period, in picoseconds; zero
+    /// without budgets.
     #[must_use]
     pub fn in_period(&self) -> u64 {
         let Others::Budgets { period_ps, own, others } = &self.others else { return 0 };

@@ -28,7 +28,7 @@ const HORIZONS: usize = 62;
 pub struct Job {
     /// Least time between releases.
     pub period_ps: u64,
-    /// A job ends so long after its release at most.
+    /// Longest time from a job's release to its end.
     pub reach_ps: u64,
     /// Cost of its accesses.
     pub cost_ps: u64,

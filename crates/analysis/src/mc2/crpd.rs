@@ -1,8 +1,8 @@
 //! Cache-related preemption delay (CRPD) on one core with fixed priorities.
 //!
 //! # Problem
-//! A preempting job evicts cache blocks that the preempted one would have used again. Who pays for
-//! loading them, and how many are there at most?
+//! A preempting job evicts cache blocks that the preempted one would have used again. Which job is
+//! charged for loading them, and how many are there at most?
 //!
 //! # Rule
 //! The preempting task pays, per start. With a reload time per task (the "max reload time" of MC2's

@@ -33,7 +33,7 @@
 use super::{Level, Mc2Task, Noise};
 use serde::{Deserialize, Serialize};
 
-/// What became of a core.
+/// Outcome for a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoreVerdict {

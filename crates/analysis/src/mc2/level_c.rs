@@ -79,7 +79,7 @@ pub enum Form {
     Sharp,
 }
 
-/// What became of level C.
+/// Outcome for level C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LevelCVerdict {

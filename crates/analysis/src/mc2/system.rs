@@ -18,7 +18,7 @@ pub struct Core<'a> {
     pub noise: Noise<'a>,
 }
 
-/// What became of a system: the first thing that fails.
+/// Outcome for a system: the first thing that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -28,7 +28,7 @@ pub enum Verdict {
     Core {
         /// The core.
         core: usize,
-        /// What failed.
+        /// The part that failed.
         verdict: CoreVerdict,
     },
     /// Level C fails.

@@ -32,7 +32,7 @@ pub struct Memory {
     pub cycle_ps: u64,
 }
 
-/// What a core or a device can have under way.
+/// Accesses that a core or a device can have under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requester {
     /// Reads: its miss registers.
@@ -41,7 +41,7 @@ pub struct Requester {
     pub writes: u64,
 }
 
-/// Who shares a channel.
+/// The cores that share a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sharing {
     /// The core under analysis.
@@ -54,7 +54,7 @@ pub struct Sharing {
     pub cache_mshrs: Option<u64>,
 }
 
-/// What accesses cost, in picoseconds.
+/// Costs of accesses, in picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
     /// `L_max`: one read by itself, right after a write to its bank, refresh apart.
@@ -67,9 +67,9 @@ pub struct Costs {
     pub write_ps: u64,
     /// An access of another core whose kind is not known, at most.
     pub any_ps: u64,
-    /// What others can add to one own access; `None`: there is no bound.
+    /// Most that others can add to one own access; `None`: there is no bound.
     pub request_ps: Option<u64>,
-    /// What is under way as a window or a period opens.
+    /// Accesses under way as a window or a period opens.
     pub left_ps: u64,
     /// For each `drain_most` writes: reads of one core in one bank, beyond `read_ps` each.
     pub phase_ps: u64,
@@ -188,7 +188,7 @@ impl Memory {
         self.queue.reads < behind
     }
 
-    /// What others can add to one own access, in cycles.
+    /// Most that others can add to one own access, in cycles.
     fn request_cycles(&self, sharing: &Sharing, others: u64) -> Option<u64> {
         let (d, c) = (&self.dram, &self.controller);
         c.hit_cap?;
@@ -203,7 +203,7 @@ impl Memory {
         reads.checked_add(again)?.checked_add(drains)
     }
 
-    /// What accesses cost. `None` if a timing is impossible or does not fit in 64 bits.
+    /// Costs of accesses. `None` if a timing is impossible or does not fit in 64 bits.
     #[must_use]
     pub fn costs(&self, sharing: &Sharing) -> Option<Costs> {
         let d = &self.dram;

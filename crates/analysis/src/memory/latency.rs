@@ -42,8 +42,8 @@
 //! **Any traffic, by count.** If a request waits, no rank refreshes, and no row is open for
 //! somebody, some bank precharges, opens and reads or writes: two column commands are at most
 //! `gap = max(max(write to precharge, read to precharge) + rp, faw) + max(rcd, write to read) + banks*(1 + command)`
-//! apart, whoever's they are. So if others are served `A` times meanwhile, a read takes at most
-//! `A + 1` gaps, in all modes of the write queue, with any cap: [`window`].
+//! apart, from whichever core they come. So if others are served `A` times meanwhile, a read takes
+//! at most `A + 1` gaps, in all modes of the write queue, with any cap: [`window`].
 //!
 //! # Not covered
 //! * Writes, by request: reads of other banks pass a write whose row is open (a write needs

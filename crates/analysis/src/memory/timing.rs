@@ -44,7 +44,7 @@ pub struct Dram {
     pub rtrs: u64,
 }
 
-/// What the controller is set to.
+/// Settings of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
@@ -65,7 +65,7 @@ impl Default for Controller {
     }
 }
 
-/// Who else has reads under way.
+/// Reads of other cores that are under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contention {
@@ -76,7 +76,7 @@ pub struct Contention {
     pub same_bank: u64,
 }
 
-/// Nothing in a DRAM takes so many cycles; larger values would only overflow.
+/// Nothing in a DRAM takes this number of cycles; larger values would only overflow.
 pub(super) const LIMIT: u64 = 1 << 40;
 /// Steps of a recurrence, after which there is no bound.
 pub(super) const MAX_STEPS: u32 = 1 << 16;

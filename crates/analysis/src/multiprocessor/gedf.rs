@@ -30,7 +30,7 @@ pub enum Test {
     Ffdbf,
 }
 
-/// What all tests together say.
+/// Answer of all tests together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The first test that shows the set schedulable.

@@ -42,7 +42,7 @@ pub enum Order {
     DecreasingUtilization,
 }
 
-/// What happens to a group that no core accepts as a whole.
+/// Treatment of a group that no core accepts as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Groups {
     /// The placement fails.

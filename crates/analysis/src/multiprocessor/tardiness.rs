@@ -45,7 +45,7 @@ use crate::derivation::Derivation;
 use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
 use std::cmp::Ordering;
 
-/// What orders jobs.
+/// The order of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PriorityPoint {
     /// Absolute deadlines: GEDF.

@@ -21,7 +21,7 @@ pub enum BoardCommand {
     Shell(ShellArgs),
     /// List boards, and the QEMUs and kernels that are here or can be fetched.
     List {
-        /// What to print.
+        /// Format of the output.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
@@ -68,30 +68,30 @@ pub struct MachineArgs {
     /// Memory of the guest, like "2 GiB" or 2G.
     #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = memory)]
     pub memory: Bytes,
-    /// When the memory model computes; without it every reference takes the same time, and the
+    /// When the memory model computes. Without it every reference takes the same time, and the
     /// board runs faster.
     #[arg(long, value_enum, default_value_t)]
     pub model: Model,
-    /// What the caches fetch by themselves.
+    /// Prefetchers of the caches.
     #[arg(long, value_enum, default_value_t)]
     pub prefetcher: Prefetcher,
     /// Reads of page tables go through the caches; without them the board runs faster.
     #[arg(long, value_enum, default_value_t)]
     pub page_walks: Switch,
-    /// Whose counters the guest finds.
+    /// Type of the CPU counters that the guest finds.
     #[arg(long, value_enum, default_value_t)]
     pub counters: Counters,
     /// The guest can share out the shared cache and its bandwidth (resctrl).
     #[arg(long)]
     pub allocation: bool,
-    /// Of all that is left to chance.
+    /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// A file or a directory that the guest gets a copy of, at the same path; may be given several
     /// times.
     #[arg(long, value_name = "PATH")]
     pub share: Vec<PathBuf>,
-    /// A directory for what the guest wrote to /out.
+    /// Copy what the guest wrote to /out into this directory.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -100,17 +100,17 @@ pub struct MachineArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// End the run after so much time, boot included.
+    /// End the run after this time, boot included.
     #[arg(long, value_name = "T", default_value = "60 min")]
     pub time_limit: Time,
-    /// A file for the messages of the kernel and of QEMU.
+    /// Write the messages of the kernel and of QEMU to this file.
     #[arg(long, value_name = "FILE")]
     pub console: Option<PathBuf>,
-    /// A file for all that the board counted, also of each frame of the memory; snapshots lie
-    /// beside it, as FILE.LABEL.
+    /// Write all that the board counted to this file, also the counts of each frame of memory.
+    /// Snapshots lie beside it, as FILE.LABEL.
     #[arg(long, value_name = "FILE")]
     pub truth: Option<PathBuf>,
-    /// What to print: with json, the program's output goes to stderr.
+    /// Format of the output. With json, the program's output goes to stderr.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Program and arguments.

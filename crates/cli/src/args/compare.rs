@@ -14,7 +14,7 @@ pub struct CompareArgs {
     /// The core of the program [default: the last; enemies run on all others].
     #[arg(long, value_name = "N")]
     pub core: Option<u32>,
-    /// What the enemies do.
+    /// Kind of enemies.
     #[arg(long, value_enum, default_value_t)]
     pub enemy: Enemy,
     /// Bank functions, as `solocore space map` writes them, for --enemy bank.
@@ -23,19 +23,19 @@ pub struct CompareArgs {
     /// Memory of each enemy [default: twice the last-level cache].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
-    /// What each other core may transfer beside the protected program.
+    /// Bandwidth of each other core beside the protected program.
     #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
     pub lock_bandwidth: Bandwidth,
-    /// What counts as an access, as for `solocore run`.
+    /// Event that counts accesses, as for `solocore run`.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
-    /// How enemies are kept off a throttled CPU.
+    /// Engine that keeps enemies off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
     /// Write the times here as well, as JSON.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Measure under the lock of a running solocore, and write the times here.

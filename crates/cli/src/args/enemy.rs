@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use solocore_buffers::caches;
 
-/// See the module. Each hurts at another place.
+/// A kind of enemy. Each hurts at another place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Enemy {
     /// Read in order: the bandwidth of the memory.
@@ -45,7 +45,7 @@ impl Enemy {
         }
     }
 
-    /// Memory of one that would have so much.
+    /// Memory of an enemy that would have this much.
     pub fn bytes(self, bytes: u64) -> u64 {
         let shared = caches::here().shared_bytes;
         if self == Self::Cache && shared > 0 { shared.min(bytes) } else { bytes }

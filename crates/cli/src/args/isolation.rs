@@ -1,4 +1,4 @@
-//! Options of `solocore run` beside budgets: who runs where, and what is written down.
+//! Options of `solocore run` beside budgets: where tasks run, and what is written down.
 
 use solocore_linux::schedule::placed::Trial;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ pub struct IsolationArgs {
     /// Bind a running process to its task's core.
     #[arg(long, value_name = "TASK=PID", value_parser = pair)]
     pub attach: Vec<(String, String)>,
-    /// Where commands are run [default: the plan's directory].
+    /// Directory in which commands run [default: the plan's directory].
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Leave analysed tasks ordinary ones: their budgets hold them, and the plan's response times
-    /// do not hold.
+    /// Leave analysed tasks ordinary ones. Their budgets still hold, but the plan's response times
+    /// do not.
     #[arg(long)]
     pub no_fifo: bool,
     /// The CPU for interrupts [default: the first without analysed tasks].

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use solocore_linux::latency::Choice;
 use solocore_model::Time;
 
-/// What tells that memory is contended.
+/// Rule by which memory counts as contended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Rule {
     /// The average latency of a request.
@@ -20,21 +20,21 @@ pub struct LatencyArgs {
     /// The monitor period, like "100 ms".
     #[arg(long, default_value = "100 ms", value_name = "TIME")]
     pub every: Time,
-    /// So many periods [default: until Ctrl-C].
+    /// Number of periods [default: until Ctrl-C].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Where readings come from.
+    /// Source of the readings.
     #[arg(long, value_enum, default_value_t)]
     pub source: Choice,
-    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else
+    /// Event that counts requests of a CPU, as for `solocore run` [default: llc-misses, else
     /// cache-misses, else page-faults, which only stand in].
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
-    /// What tells that memory is contended.
+    /// Rule by which memory counts as contended.
     #[arg(long, value_enum, default_value_t)]
     pub rule: Rule,
-    /// Contended at or above this latency (in the unit shown) or this many requests a period: say
-    /// what Algorithm 1 would throttle.
+    /// Memory counts as contended from this latency (in the unit shown) or this many requests a
+    /// period on. The output then says which cores Algorithm 1 would throttle.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
     /// With --threshold: throttling is reduced once requests are at or below this share of the most
@@ -63,7 +63,7 @@ pub struct LatencyArgs {
     /// With --calibrate: the threshold is the latency alone times this.
     #[arg(long, default_value_t = 1.5, value_name = "X", requires = "calibrate")]
     pub factor: f64,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -71,8 +71,14 @@ pub enum SchemaFile {
     Platform,
     /// A plan.
     Plan,
-    /// What `run -o` writes.
+    /// A profile.
+    Profile,
+    /// The file of `run -o`.
     Run,
+    /// The file of `sim -o`.
+    Sim,
+    /// The file of `verify -o`.
+    Verify,
 }
 
 #[derive(Debug, Subcommand)]
@@ -124,7 +130,7 @@ pub enum Command {
             table.html   # of schedule-io"
     )]
     Report(ReportArgs),
-    /// All of it: profile, plan, simulate alone, unmanaged and managed, and report.
+    /// Do it all: profile, plan, simulate alone, unmanaged and managed, and report.
     #[command(after_help = "Example:\n  solocore assess examples/vision/system.toml -o out")]
     Assess(AssessArgs),
     /// Test the task sets of a corpus for schedulability.
@@ -185,9 +191,9 @@ pub enum Command {
             is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
-    /// Hold a plan against this machine: each task measured under attack, beside its promise.
+    /// Measure each task of a plan under attack on this machine, beside its promise.
     ///
-    /// Alone, beside enemies, and beside enemies while the plan is enforced.
+    /// Each task is measured alone, beside enemies, and beside enemies while the plan is enforced.
     #[command(
         after_help = "Examples:\n  sudo solocore verify plan.json\n  sudo solocore verify plan.json \
             --jobs 1000 --map map.txt -o verify.json && solocore report plan.json verify.json -o \
@@ -212,8 +218,8 @@ pub enum Command {
     Compare(compare::CompareArgs),
     /// Run a program under the lock, on a core, in a VCPU, or in its colours.
     ///
-    /// Under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in cache
-    /// colours and banks of its own.
+    /// It runs under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in
+    /// cache colours and banks of its own.
     #[command(
         after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, the program and its descendants hold the bandwidth lock whenever they run. Tasks of other cores that are not real-time then get only what the running plan allows beside a lock. Where no solocore runs, root regulates for as long as the program takes. With --lock-function, a thread holds the lock only in that function. With --colors or --banks, the pages of the program and of its descendants are moved to such frames before it begins, and later pages come from them. The command tells on stderr how many pages lie elsewhere at the end (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
@@ -225,13 +231,13 @@ pub enum Command {
     Vcpu(vcpu::VcpuArgs),
     /// Check that a trace of scheduling decisions follows from the policy.
     ///
-    /// Each decision followed from the policy, and the promises were kept.
+    /// Each decision must follow from the policy, and the promises must be kept.
     #[command(
         after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" \
             --sched-trace t.csv && solocore check-trace t.csv\n  solocore run plan.json --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
     )]
     CheckTrace(scheduling::CheckTraceArgs),
-    /// Move a program that runs in its colours to others.
+    /// Move a program that runs in its colours to other colours.
     #[command(
         name = "recolor",
         alias = "recolour",
@@ -248,14 +254,14 @@ pub enum Command {
             for it; 1: it cannot."
     )]
     Doctor(DoctorArgs),
-    /// Put back what a run changed that was killed together with its keeper.
+    /// Put back the settings of a run that was killed together with its keeper.
     #[command(
         after_help = "Examples:\n  solocore restore\n  solocore restore --format json\n\nNeeds root. \
             Every start does the same. Nothing is done while a solocore runs. Exit code 3: something \
             could not be put back; stderr says what."
     )]
     Restore {
-        /// What to print.
+        /// Format of the output.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
@@ -266,7 +272,7 @@ pub enum Command {
     Top(TopArgs),
     /// Show how long requests to memory take, and how many each CPU makes.
     ///
-    /// And what would be throttled.
+    /// With --threshold also which cores would be throttled.
     #[command(
         after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency, where the machine has them and root asks. Otherwise a probe times loads from lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
@@ -301,7 +307,7 @@ pub enum Command {
     Workloads {
         /// Only this kind, with its parameters.
         kind: Option<String>,
-        /// What to print.
+        /// Format of the output.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },

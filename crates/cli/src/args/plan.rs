@@ -15,14 +15,14 @@ pub enum Method {
 
 #[derive(Debug, clap::Args)]
 pub struct Profiling {
-    /// Directory where profiles made on the way are kept; nobody else may write to it [default: the
+    /// Directory for the profiles that the command makes; nobody else may write to it [default: the
     /// user's cache directory].
     #[arg(long, value_name = "DIR")]
     pub profiles: Option<PathBuf>,
-    /// Profile again, even if nothing known has changed.
+    /// Profile again, even if no file that the profile rests on has changed.
     #[arg(long)]
     pub fresh: bool,
-    /// End a program that is profiled after this time, like "60 s", and with it the command.
+    /// End a profiled program after this time, like "60 s", and the command with it.
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<Time>,
 }
@@ -37,19 +37,19 @@ pub struct PlanArgs {
     /// How to plan [default: sce for a system with partitions, else cores].
     #[arg(long, value_enum)]
     pub method: Option<Method>,
-    /// Add how each response time came about: rule, inputs, intermediate values, and the terms from
-    /// the time alone to the bound.
+    /// Add the derivation of each response time: rule, inputs, intermediate values, and the terms
+    /// from the time alone to the bound.
     #[arg(long)]
     pub explain: bool,
     /// Plan with one key of the system file changed, like "task.NAME.period=50 ms", and compare;
     /// the file stays as it is. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub what_if: Vec<String>,
-    /// Search on for better shares for up to this time, like "10 s" [default: a number of
-    /// candidates, the same on each machine].
+    /// Search for better shares for up to this time, like "10 s" [default: a number of candidates,
+    /// the same on each machine].
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Time>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     #[command(flatten)]
@@ -60,10 +60,10 @@ pub struct PlanArgs {
 pub struct SimArgs {
     /// Plan (JSON), system description (TOML), or scenario (TOML with a [simulation] table).
     pub input: PathBuf,
-    /// Everything together on the plain machine, without the plan's protection.
+    /// Run everything together on the plain machine, without the plan's protection.
     #[arg(long, conflicts_with = "solo")]
     pub unmanaged: bool,
-    /// Each task by itself on the plain machine.
+    /// Run each task by itself on the plain machine.
     #[arg(long)]
     pub solo: bool,
     /// Simulated time, like "1 s" [default: 1 s, or the scenario's].
@@ -85,7 +85,7 @@ pub struct SimArgs {
     /// Write the result here as well.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     #[command(flatten)]

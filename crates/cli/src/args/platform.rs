@@ -19,7 +19,7 @@ pub enum PlatformCommand {
             enough."
     )]
     Detect(DetectArgs),
-    /// Measure what no file of this machine tells, into a platform file.
+    /// Measure the numbers that no file of this machine tells, and put them into a platform file.
     #[command(
         after_help = "Examples:\n  sudo solocore platform measure machine.toml\n  solocore platform \
             measure machine.toml -o measured.toml --only cpi,llc.latency\n  solocore platform \
@@ -45,7 +45,7 @@ pub enum PlatformCommand {
             json"
     )]
     List {
-        /// What to print.
+        /// Format of the output.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
@@ -56,11 +56,11 @@ pub enum PlatformCommand {
         /// A preset, or the path of a file.
         #[arg(value_name = "NAME|FILE")]
         platform: String,
-        /// What to print; JSON has the numbers that follow as well.
+        /// Format of the output. JSON has the numbers that follow as well.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Hold a platform file against this machine: is it of another?
+    /// Compare a platform file with this machine, and say whether it describes another.
     #[command(
         after_help = "Examples:\n  solocore platform check machine.toml\n  solocore platform \
             check raspberry-pi-4 --from board --format json\n\nOnly what the machine tells is \
@@ -87,7 +87,7 @@ pub struct DetectArgs {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// What to print; JSON has each fact with its source.
+    /// Format of the output. JSON has each fact with its source.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -113,7 +113,8 @@ pub struct MeasureArgs {
     /// Measure and print, and write no file.
     #[arg(long)]
     pub dry_run: bool,
-    /// What to print; JSON has each key with its interval, samples and what was left out.
+    /// Format of the output. JSON has each key with its interval, samples, and the samples that
+    /// were left out.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -135,7 +136,7 @@ pub struct CheckArgs {
     pub platform: String,
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -19,7 +19,7 @@ pub struct ProfileArgs {
     /// perf this machine, as `solocore platform detect` sees it].
     #[arg(long)]
     pub platform: Option<String>,
-    /// Who counts.
+    /// The engine that counts.
     #[arg(long, value_enum, default_value_t)]
     pub engine: Engine,
     /// Where to write the profile [default: PROGRAM.profile.json]; the trace lies beside it.

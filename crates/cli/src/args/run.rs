@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use solocore_model::{Bandwidth, Time};
 use std::path::PathBuf;
 
-/// What counts as an access where nobody says.
+/// Event that counts accesses by default.
 pub const DEFAULT_EVENT: &str = "llc-misses";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -37,14 +37,14 @@ pub enum RunSharing {
 pub struct RunArgs {
     /// Plan (JSON).
     pub plan: PathBuf,
-    /// Stop after so long, like "10 s" [default: at Ctrl-C or SIGTERM].
+    /// Stop after this time, like "10 s" [default: at Ctrl-C or SIGTERM].
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
-    /// How tasks are kept off a throttled CPU.
+    /// Engine that keeps tasks off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
-    /// What counts as an access: llc-misses (each CPU's own), cache-misses, rHEX, or page-faults to
-    /// try it without a counter; with :u programs' own only.
+    /// Event that counts accesses: llc-misses (each CPU's own), cache-misses, rHEX, or page-faults
+    /// to try it without a counter; with :u programs' own only.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
     /// The event that counts writes: for the plan's budgets of writes, or beside the run. Named as for
@@ -57,17 +57,19 @@ pub struct RunArgs {
     /// Accesses per interrupt [default: about an eighth of each budget].
     #[arg(long, value_name = "N")]
     pub sample: Option<u64>,
-    /// Let cores use what others are not expected to need (the plan's bounds do not cover it).
+    /// Let cores use budget that others are not expected to need. The plan's bounds do not cover
+    /// this.
     #[arg(long)]
     pub reclaim: bool,
-    /// What happens with time that is left (the plan's bounds cover none only).
+    /// Use of the time that is left in a period when all budgets are used up. The plan's bounds
+    /// hold only with `none`.
     #[arg(long, value_enum, default_value_t)]
     pub share: RunSharing,
-    /// Whose members may hold the bandwidth lock (a plan with policy = "bwlock"), signal jobs and
-    /// attach as transfers, beside root.
+    /// Group of users who may, beside root, hold the bandwidth lock (a plan with policy =
+    /// "bwlock"), signal jobs and attach as transfers.
     #[arg(long, default_value = "solocore", value_name = "GROUP")]
     pub group: String,
-    /// A section that holds the bandwidth lock counts for at most so long; "0 s": for ever.
+    /// Longest time for which a section that holds the bandwidth lock counts; "0 s": no limit.
     #[arg(long, default_value = "1 s", value_name = "TIME")]
     pub max_hold: Time,
     /// Check everything, say what would be done, and change nothing.
@@ -86,7 +88,7 @@ pub struct RunArgs {
     /// Write the summary here as well (JSON); `solocore report` draws it.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     #[command(flatten)]
@@ -103,30 +105,31 @@ pub struct ExecArgs {
     /// Hold the bandwidth lock while it runs.
     #[arg(long)]
     pub lock: bool,
-    /// Hold the bandwidth lock in this function of it, which needs no change; may be repeated
-    /// (root).
+    /// Hold the bandwidth lock in this function of the program, which needs no change; may be
+    /// repeated (root).
     #[arg(long = "lock-function", value_name = "NAME", conflicts_with_all = ["lock", "budget", "ways", "vcpu"])]
     pub lock_functions: Vec<String>,
-    /// Give it a VCPU: so much time in each period, like 6ms/100ms.
+    /// Run it in a VCPU with this time in each period, like 6ms/100ms.
     #[arg(long, value_name = "C/T", conflicts_with_all = ["lock", "budget", "ways"], allow_hyphen_values = true)]
     pub vcpu: Option<vcpu::Reservation>,
     /// Keep it on this core.
     #[arg(long, value_name = "N")]
     pub core: Option<u32>,
-    /// Let its core transfer at most so much, like "200 MB/s"; needs --core, and no other running
+    /// Limit the bandwidth of its core, like "200 MB/s"; needs --core, and no other running
     /// solocore.
     #[arg(long, value_name = "BANDWIDTH", requires = "core", conflicts_with = "lock")]
     pub budget: Option<Bandwidth>,
-    /// Give it so many ways of the shared cache that nobody else may fill (resctrl; root).
+    /// Give it this number of ways of the shared cache, which no other program may fill (resctrl;
+    /// root).
     #[arg(long, value_name = "N", conflicts_with_all = ["lock", "budget"], value_parser = clap::value_parser!(u32).range(1..=63))]
     pub ways: Option<u32>,
-    /// Where no solocore runs: what each core may transfer beside the lock.
+    /// Where no solocore runs: bandwidth of each core beside the lock.
     #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
     pub lock_bandwidth: Bandwidth,
-    /// Where no solocore runs: what counts as an access, as for `solocore run`.
+    /// Where no solocore runs: the event that counts accesses, as for `solocore run`.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
-    /// Where no solocore runs: how tasks are kept off a throttled CPU.
+    /// Where no solocore runs: the engine that keeps tasks off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
     #[command(flatten)]
@@ -155,10 +158,10 @@ pub struct TopArgs {
     /// Time between two looks, like "1 s".
     #[arg(long, default_value = "1 s", value_name = "TIME")]
     pub every: Time,
-    /// How often to look before it ends [default: until Ctrl-C].
+    /// Print this number of looks, then exit [default: until Ctrl-C].
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
-    /// What to print; JSON is the run so far, once.
+    /// Format of the output. JSON is the run so far, once.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -168,10 +171,10 @@ pub struct DoctorArgs {
     /// Test this event as well.
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
-    /// Say who would keep the promises of this plan here, if its tasks were started.
+    /// Say which part would keep each promise of this plan here, if its tasks were started.
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -1,4 +1,4 @@
-//! Options of `solocore run` about who schedules.
+//! Options of `solocore run` for the scheduler.
 
 use super::format::Format;
 use clap::ValueEnum;
@@ -17,11 +17,11 @@ pub enum RunScheduler {
     Levels,
 }
 
-/// Who schedules.
+/// The scheduler.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Scheduling")]
 pub struct SchedulingArgs {
-    /// Who schedules the plan's tasks.
+    /// Scheduler of the plan's tasks.
     #[arg(long, value_enum, default_value_t)]
     pub scheduler: RunScheduler,
     /// Write every decision of the scheduler here, for `solocore check-trace`.
@@ -38,7 +38,7 @@ pub struct CheckTraceArgs {
     /// 0 in a simulation's].
     #[arg(long, value_name = "TIME")]
     pub tolerance: Option<Time>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

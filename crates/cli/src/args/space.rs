@@ -35,10 +35,10 @@ pub struct ColourArgs {
     /// A task of that plan.
     #[arg(long, value_name = "NAME", requires = "plan")]
     pub task: Option<String>,
-    /// Memory in its colours that is ready before it starts; more is got when it is needed.
+    /// Memory in its colours that is got before it starts; more is got when it is needed.
     #[arg(long, value_name = "SIZE", default_value = "2 MiB")]
     pub pool: Bytes,
-    /// Write here how many of its pages lay in which colours at the end (JSON).
+    /// Write the number of its pages in each colour at the end to this file (JSON).
     #[arg(long, value_name = "FILE")]
     pub pages: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ pub struct RecolourArgs {
     /// Move its pages to these DRAM banks, like 2,3.
     #[arg(long, value_name = "LIST")]
     pub banks: Option<String>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -79,7 +79,7 @@ pub enum SpaceCommand {
         after_help = "Examples:\n  solocore space map -o map.txt\n  solocore space map --memory \"2 GiB\" -o map.txt\n  solocore space map --no-banks --platform raspberry-pi-4\n\nThe map has one XOR function of a bank a line, as the numbers of its physical address bits; colours are in comments (`# colour: 12`). Bank functions are found by timing, which needs root and a quiet machine.\nExit code 3: the timing does not separate, and nothing is written (in most guests it does not)."
     )]
     Map(MapCommand),
-    /// Count the pages of a process that are not in some colours and banks.
+    /// Count the pages of a process that lie outside of given colours and banks.
     #[command(
         after_help = "Examples:\n  solocore space audit 1234 --colors 0-7\n  solocore space audit \
             1234 --colors 0-7 --banks 2,3 --map map.txt --format json\n\nExit code 1: private \
@@ -127,7 +127,7 @@ pub struct AuditCommand {
     pub banks: Option<String>,
     #[command(flatten)]
     pub map: MapArgs,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -35,7 +35,7 @@ pub struct ReproduceArgs {
     /// How the page refers to the directory of the pictures [default: the --output directory].
     #[arg(long, value_name = "PATH", requires = "page")]
     pub images: Option<String>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -51,7 +51,7 @@ pub struct AnalyzeArgs {
     /// stderr.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub repeat: Option<u64>,
-    /// Add how each verdict came about.
+    /// Add the derivation of each verdict.
     #[arg(long)]
     pub explain: bool,
     /// How answers look: JSON, one object a line, or text.
@@ -69,10 +69,10 @@ pub struct ScheduleIoArgs {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Give up after so long, like "60 s".
+    /// Give up after this time, like "60 s".
     #[arg(long, default_value = "60 s", value_name = "TIME")]
     pub time_limit: Time,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -83,13 +83,13 @@ pub struct CheckIoArgs {
     pub instance: PathBuf,
     /// The table, or the plan of that system (JSON).
     pub table: PathBuf,
-    /// Also execute the table so often, with jitter within the margins.
+    /// Also execute the table this number of times, with jitter within the margins.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub executions: u64,
     /// Seed of the jitter.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -120,7 +120,7 @@ pub struct DramArgs {
     /// Ranks of a channel, in place of the memory's.
     #[arg(long)]
     pub ranks: Option<u32>,
-    /// What the requests look like.
+    /// Pattern of the requests.
     #[arg(long, value_enum)]
     pub pattern: DramPattern,
     /// Offered load of random and stream4.
@@ -156,7 +156,7 @@ pub struct DramArgs {
     /// Check every command against the timing rules; exit code 1 if one is broken.
     #[arg(long)]
     pub check: bool,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -189,7 +189,8 @@ pub struct StudyArgs {
     /// Only every N-th scenario, from the K-th on.
     #[arg(long, value_name = "K/N")]
     pub shard: Option<String>,
-    /// Run again with each assumed range halved and half as large again, and say what that changes.
+    /// Run again with each assumed range halved and half as large again, and say which figures
+    /// change.
     #[arg(long, conflicts_with_all = ["resume", "shard", "merge"])]
     pub sensitivity: bool,
     /// Join the shards in these directories.
@@ -198,7 +199,7 @@ pub struct StudyArgs {
     /// Directory for the results [default: solocore-study, or the one that is resumed].
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

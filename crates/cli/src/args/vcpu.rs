@@ -82,19 +82,19 @@ pub enum BackgroundPolicy {
 /// How VCPUs are scheduled.
 #[derive(Debug, Args)]
 pub struct SchedulerArgs {
-    /// Who runs when no VCPU of a core has budget.
+    /// The VCPU that runs when no VCPU of a core has budget.
     #[arg(long, value_enum, default_value_t)]
     pub background: BackgroundPolicy,
-    /// What everything that is bound to no VCPU gets on each core at least.
+    /// Least share of each core for all programs that are bound to no VCPU.
     #[arg(long, default_value = "5ms/100ms", value_name = "C/T", allow_hyphen_values = true)]
     pub best_effort: Reservation,
-    /// What a switch and a late timer may cost; admission adds it to each capacity.
+    /// Most that a switch and a late timer may cost; admission adds it to each capacity.
     #[arg(long, default_value = "20 us", value_name = "TIME", allow_hyphen_values = true)]
     pub overhead: Time,
-    /// Balance VCPUs so long after one wakes, blocks, comes or goes; without it they stay.
+    /// Balance VCPUs this time after one wakes, blocks, comes or goes; without it they stay.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub balance: Option<Time>,
-    /// Page colours of each core; VCPUs go only where theirs are free.
+    /// Page colours of each core; a VCPU goes only to a core with enough free colours.
     #[arg(long, alias = "core-colours", value_name = "N", requires = "balance")]
     pub core_colors: Option<u64>,
     /// A budget comes back a period after its VCPU woke, not after it was let in. A VCPU that is
@@ -120,16 +120,16 @@ pub struct ThrottlingArgs {
     /// suggests one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
-    /// What tells that memory is contended.
+    /// Rule by which memory counts as contended.
     #[arg(long, value_enum, default_value_t, requires = "threshold")]
     pub rule: Rule,
-    /// Where readings come from.
+    /// Source of the readings.
     #[arg(long, value_enum, default_value_t, requires = "threshold")]
     pub source: Choice,
-    /// How often memory is looked at.
+    /// Time between two looks at the memory.
     #[arg(long, default_value = "2 s", value_name = "TIME", allow_hyphen_values = true)]
     pub memory_period: Time,
-    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else
+    /// Event that counts requests of a CPU, as for `solocore run` [default: llc-misses, else
     /// cache-misses, else page-faults].
     #[arg(long, value_name = "NAME", requires = "threshold")]
     pub event: Option<String>,
@@ -148,12 +148,12 @@ pub struct VcpuArgs {
 pub enum VcpuCommand {
     /// Schedule VCPUs until Ctrl-C.
     Serve(ServeArgs),
-    /// Have the scheduler fail, again and again: does the kernel's own take over, and is nothing
-    /// left behind?
+    /// Have the scheduler fail, again and again, and check that the kernel's own takes over and
+    /// nothing is left behind.
     Drill(DrillArgs),
     /// Create a VCPU.
     Create {
-        /// What to call it.
+        /// Name of the VCPU.
         name: String,
         /// Capacity and period, like 6ms/100ms.
         #[arg(allow_hyphen_values = true)]
@@ -167,13 +167,13 @@ pub enum VcpuCommand {
         /// Page colours that it needs.
         #[arg(long, alias = "colours", default_value_t = 0, value_name = "N")]
         colors: u64,
-        /// A process that it is to run.
+        /// Number of a process that the VCPU runs.
         #[arg(long, value_name = "PID")]
         pid: Option<u32>,
     },
     /// List the VCPUs.
     List {
-        /// What to print.
+        /// Format of the output.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
@@ -184,7 +184,7 @@ pub enum VcpuCommand {
         /// Where.
         core: u32,
     },
-    /// Destroy a VCPU; what it ran becomes best effort.
+    /// Destroy a VCPU; its threads become best effort.
     Destroy {
         /// Name or number.
         vcpu: String,
@@ -203,7 +203,7 @@ pub struct DrillArgs {
     /// How often.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     pub times: u32,
-    /// What goes wrong, by turns; what is to come more often is listed more than once.
+    /// Faults to provoke, by turns; list one more than once to have it more often.
     #[arg(
         long,
         value_enum,
@@ -215,7 +215,7 @@ pub struct DrillArgs {
     /// A process that is in a VCPU each time, and must survive; may be repeated.
     #[arg(long = "pid", value_name = "PID")]
     pub pids: Vec<u32>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -235,7 +235,7 @@ pub struct ServeArgs {
     /// Write the summary to a file as well.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What to print at the end.
+    /// Format of the output at the end.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -28,13 +28,14 @@ pub struct VerifyArgs {
     /// Bank functions, as `solocore space map` writes them: one kind of enemy keeps to a bank.
     #[arg(long, value_name = "FILE", required_if_eq("enemies", "bank"))]
     pub map: Option<PathBuf>,
-    /// Enemies also on cores whose tasks' demand the bounds count on: there they may exceed it.
+    /// Put enemies also on cores where the bounds count on the demand of tasks; they may exceed
+    /// this demand there.
     #[arg(long)]
     pub everywhere: bool,
-    /// What counts as an access, as for `solocore run`.
+    /// Event that counts accesses, as for `solocore run`.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
-    /// How tasks are kept off a throttled CPU.
+    /// Engine that keeps tasks off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
     /// Who schedules the plan's tasks, as for `solocore run`.
@@ -59,13 +60,13 @@ pub struct VerifyArgs {
     /// Start this in place of the plan's command (split at spaces).
     #[arg(long = "command", value_name = "TASK=COMMAND")]
     pub commands: Vec<String>,
-    /// Where commands are run [default: the plan's directory].
+    /// Directory in which commands run [default: the plan's directory].
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Write the result here as well (JSON); `solocore report` draws it.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

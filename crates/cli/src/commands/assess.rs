@@ -101,7 +101,11 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
             let task: Option<&TaskResult> = r.and_then(|r| r.tasks.get(i)).filter(|t| t.jobs > 0);
             table::ms(task.map(|t| t.moet_ns))
         };
-        let late = t.broken_by(&managed.tasks[i]);
+        let seen = match (t.broken_by(&managed.tasks[i]), t.tardiness_ns) {
+            (false, _) => plan::verdict(t),
+            (true, None) => "missed",
+            (true, Some(_)) => "too tardy",
+        };
         rows.push(vec![
             t.name.clone(),
             t.core.to_string(),
@@ -114,7 +118,7 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
                 table::ms(Some(t.c_sce_ns).filter(|&c| c != u64::MAX))
             },
             table::ms(t.deadline_ns),
-            if late { "LATE".to_owned() } else { plan::verdict(t).to_owned() },
+            seen.to_owned(),
         ]);
     }
     let mut out = table::render(&rows);

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 pub struct Destination<'a> {
     /// Decisions of a scheduler.
     pub sched_trace: Option<&'a Path>,
-    /// What Perfetto draws.
+    /// Tracks for Perfetto.
     pub trace: Option<&'a Path>,
     /// The run as a file.
     pub output: Option<&'a Path>,

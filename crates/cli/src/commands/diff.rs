@@ -20,7 +20,7 @@ use solocore_model::{Plan, files};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// What two plans say, side by side. Times in nanoseconds.
+/// Two plans side by side. Times in nanoseconds.
 #[derive(Debug, Serialize)]
 struct Difference {
     format: &'static str,
@@ -44,7 +44,7 @@ struct TaskDifference {
     worse: Vec<String>,
 }
 
-/// What one plan says of a task.
+/// Statement of one plan on a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Side {
     core: u32,
@@ -98,7 +98,7 @@ impl Side {
         }
     }
 
-    /// From best to worst; a task of which nothing is promised has none.
+    /// Rank from best to worst; a task without a promise has none.
     fn rank(self) -> Option<u8> {
         self.verdict.map(|verdict| match verdict {
             Verdict::Meets => 0,
@@ -108,7 +108,7 @@ impl Side {
     }
 }
 
-/// In what a task is worse. Of its deadline, a margin may lose so many per cent.
+/// In which ways a task is worse. A margin may lose `allow` per cent of the deadline.
 fn worse(old: Option<Side>, new: Option<Side>, allow: u32) -> Vec<String> {
     let Some(old) = old.filter(|side| side.rank().is_some()) else { return Vec::new() };
     let Some(new) = new else { return vec!["it is gone".to_owned()] };

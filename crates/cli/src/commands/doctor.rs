@@ -23,7 +23,7 @@ struct Report {
     /// Does an event count accesses to memory, so that a plan's bounds can hold?
     counts_memory: bool,
     findings: Vec<doctor::Finding>,
-    /// Who would keep the plan's promises.
+    /// The parts that would keep the plan's promises.
     #[serde(skip_serializing_if = "Option::is_none")]
     promises: Option<Vec<Answer>>,
 }
@@ -92,7 +92,7 @@ fn weakened(findings: &[doctor::Finding], answers: &[Answer]) -> String {
     if lines.is_empty() { lines } else { format!("\nthis machine weakens (see above):\n{lines}") }
 }
 
-/// Who would keep a plan's promises here, if all of it were started.
+/// The parts that would keep a plan's promises here, if all of it were started.
 fn promised(path: &Path) -> Result<Vec<Answer>, Failure> {
     let plan = read_plan(path)?;
     let mut words = vec![OsString::from("run"), path.into()];

@@ -104,7 +104,10 @@ fn traffic_of(args: &DramArgs, spec: &Spec) -> Result<Traffic, Failure> {
         DramPattern::Attack => Pattern::Attack(attack_of(args, spec)?),
     };
     if !(0.0..=1.0).contains(&args.writes) {
-        return Err(Failure::Input(format!("--writes {} is no share; give 0 to 1", args.writes)));
+        return Err(Failure::Input(format!(
+            "--writes {} is not a share from 0 to 1; give one",
+            args.writes
+        )));
     }
     let open_loop = matches!(pattern, Pattern::Random | Pattern::Stream4);
     if args.writes > 0.0 && !open_loop {

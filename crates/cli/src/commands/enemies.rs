@@ -23,7 +23,7 @@ const MOST: u64 = 1 << 30;
 /// See the module; they end when this is dropped.
 pub struct Enemies(Vec<Child>);
 
-/// What each of them does.
+/// Kind of each enemy.
 #[derive(Clone, Copy, Debug)]
 pub struct Weapon<'a> {
     pub enemy: Enemy,
@@ -85,7 +85,7 @@ impl Enemies {
         for child in &mut self.0 {
             if !matches!(child.try_wait(), Ok(None)) {
                 return Err(LinuxError::Machine(
-                    "an enemy has ended; somebody killed it, or memory ran out".to_owned(),
+                    "an enemy has ended: another program killed it, or memory ran out".to_owned(),
                 ));
             }
             let pid = libc::pid_t::try_from(child.id()).unwrap_or(0);

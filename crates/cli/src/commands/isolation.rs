@@ -1,4 +1,4 @@
-//! The part of `solocore run` that is about who runs where.
+//! The part of `solocore run` that puts tasks in their places.
 
 use crate::args::isolation::IsolationArgs;
 use crate::fail::Failure;

@@ -28,7 +28,7 @@ struct Report {
     unit: Unit,
     /// Why it is not the first choice.
     instead_of: Option<String>,
-    /// What counts as a request of a CPU; none if nothing may be counted.
+    /// The event that counts requests of a CPU; none if nothing may be counted.
     event: Option<String>,
     cpus: Vec<u32>,
     rule: &'static str,
@@ -148,7 +148,7 @@ fn write_line(text: &str) -> Result<bool, Failure> {
 /// Without a threshold nothing is contended.
 pub fn settings(rule: Rule, threshold: Option<u64>, idle: f64) -> Result<Settings, Failure> {
     if !(0.0..=1.0).contains(&idle) {
-        return Err(Failure::Input(format!("--idle {idle} is no share; give 0 to 1")));
+        return Err(Failure::Input(format!("--idle {idle} is not a share from 0 to 1; give one")));
     }
     let rule = if rule == Rule::Rate { throttling::Rule::Rate } else { throttling::Rule::Latency };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]

@@ -95,7 +95,10 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
                 SchemaFile::System => schema::File::System,
                 SchemaFile::Platform => schema::File::Platform,
                 SchemaFile::Plan => schema::File::Plan,
+                SchemaFile::Profile => schema::File::Profile,
                 SchemaFile::Run => schema::File::Run,
+                SchemaFile::Sim => schema::File::Sim,
+                SchemaFile::Verify => schema::File::Verify,
             };
             print(&solocore_model::files::to_json(&schema::of(file)))?;
             Ok(ExitCode::SUCCESS)

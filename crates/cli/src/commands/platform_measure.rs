@@ -97,7 +97,7 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &written {
         if path == &args.file && files::read_text(path)? != text {
             return Err(Failure::Input(format!(
-                "{}: somebody has changed it meanwhile; measure again, or give -o",
+                "{}: another program has changed it meanwhile; measure again, or give -o",
                 path.display()
             )));
         }
@@ -164,7 +164,7 @@ pub fn same_machine(file: &Path, platform: &Platform, here: &Description) -> Res
     )))
 }
 
-/// Who measures, and who else there is.
+/// The CPU that measures, and the other CPUs.
 pub fn cpus(asked: Option<u32>, platform: &Platform) -> Result<(u32, Vec<u32>), Failure> {
     let usable = usable_cpus()?;
     let cpu = match asked {

@@ -1,4 +1,4 @@
-//! A plan's promises for people: what bounds rest on, and who keeps it.
+//! A plan's promises for people: what bounds rest on, and the part that keeps it.
 //!
 //! Rule: promises of one subject that say the same but for their resource are one line, as a plan
 //! of four cores has some thirty.
@@ -7,7 +7,7 @@ use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject};
 use std::collections::HashMap;
 
-/// What a plan's bounds rest on; empty for a plan without bounds.
+/// Promises that a plan's bounds rest on; empty for a plan without bounds.
 pub fn of_plan(plan: &Plan) -> String {
     let lines = grouped(&plan.promises, |p| p, |p| p.what.clone());
     let lines = lines.into_iter().map(|(what, head)| format!("  {head}: {what}\n"));
@@ -15,7 +15,7 @@ pub fn of_plan(plan: &Plan) -> String {
     if lines.is_empty() { lines } else { format!("\nbounds rest on:\n{lines}") }
 }
 
-/// Who keeps what; empty without promises.
+/// Which part keeps what; empty without promises.
 pub fn answered(answers: &[Answer]) -> String {
     if answers.is_empty() {
         return String::new();

@@ -16,7 +16,7 @@ struct Report {
     runs: usize,
     /// Settings and threads that they had changed.
     entries: usize,
-    /// Of these, so many could not be put back.
+    /// Number of these that could not be put back.
     failed: usize,
 }
 

@@ -31,14 +31,14 @@ pub fn text(run: &RunResult) -> String {
     out + &format!("\n{}, {:.3} s; ended by {}\n", by(run), run.duration_ns as f64 / 1e9, run.ended)
 }
 
-/// Who kept the plan's promises, and whether its verdicts hold.
+/// Which parts kept the plan's promises, and whether its verdicts hold.
 fn promises(run: &RunResult) -> String {
     let mut out = promises::answered(&run.promises);
     if !run.broken.is_empty() {
         out += &format!("broken while it ran: {}\n", run.broken.join(", "));
     }
     if run.partial {
-        out += "partial: bounds that rest on promises of nobody do not hold\n";
+        out += "partial: bounds that rest on promises that no part keeps do not hold\n";
     }
     out
 }
@@ -136,7 +136,7 @@ fn level_tasks(run: &RunResult, levels: &RunLevels) -> String {
         "done",
         "skipped",
         "overruns",
-        "late",
+        "missed",
         "start us",
         "longest ms",
         "tardy ms",
@@ -189,7 +189,7 @@ fn intruders(beside: &str, all: impl Iterator<Item = String>) -> String {
     all.map(|text| format!("real-time thread beside the {beside}: {text}\n")).collect()
 }
 
-/// What a scheduler of VCPUs saw.
+/// Observations of a scheduler of VCPUs.
 pub fn vcpus(v: &RunVcpus) -> String {
     vcpus_list(&v.vcpus)
         + &vcpu_cpus(&v.cpus)
@@ -256,7 +256,7 @@ fn tasks<'a>(tasks: impl Iterator<Item = &'a RunTask>) -> String {
         "scheduling",
         "jobs",
         "failed",
-        "late",
+        "missed",
         "longest ms",
         "mean ms",
         "CPU ms",
@@ -313,7 +313,7 @@ fn groups(groups: &[RunGroup]) -> String {
     shown(&["group", "shares", "exclusive", "held KiB", "transferred MB"], groups.iter().map(row))
 }
 
-/// What probes saw; empty without any.
+/// Observations by probes; empty without any.
 fn functions(seen: &[RunFunctions]) -> String {
     if seen.is_empty() {
         return String::new();

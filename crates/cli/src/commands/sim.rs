@@ -156,7 +156,7 @@ fn scenario_text(r: &ScenarioResult) -> String {
         "task",
         "core",
         "jobs",
-        "late",
+        "missed",
         "longest ms",
         "mean ms",
         "response ms",
@@ -269,7 +269,7 @@ pub fn missed(plan: &Plan, result: &SimResult) -> bool {
 
 fn text(plan: &Plan, result: &SimResult) -> String {
     let head =
-        ["task", "core", "finished", "late", "longest ms", "mean ms", "response ms", "C_sce ms"];
+        ["task", "core", "finished", "missed", "longest ms", "mean ms", "response ms", "C_sce ms"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for (t, r) in plan.tasks.iter().zip(&result.tasks) {
         let some = |ns: u64| table::ms((r.jobs > 0).then_some(ns));

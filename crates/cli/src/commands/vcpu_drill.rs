@@ -25,7 +25,7 @@ const FREED: Duration = Duration::from_secs(10);
 /// For how long nothing goes when all is gone that was to go.
 const REST: Duration = Duration::from_secs(1);
 
-/// What one kind of fault showed.
+/// Results of one kind of fault.
 #[derive(Clone, Debug, Serialize)]
 struct OfFault {
     fault: String,
@@ -36,7 +36,7 @@ struct OfFault {
     said: String,
 }
 
-/// What a drill showed.
+/// Results of a drill.
 #[derive(Debug, Serialize)]
 struct Found {
     format: &'static str,
@@ -45,7 +45,7 @@ struct Found {
     /// Programs, maps and links of BPF in the kernel before and after.
     before: [u32; 3],
     after: [u32; 3],
-    /// After so many rounds, and after all.
+    /// After this number of rounds, and after all.
     memory_from_round: u32,
     memory_from: Memory,
     memory_to: Memory,

@@ -109,7 +109,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.check(
         "every job of the hard tasks meets its deadline, with both methods",
         late == 0 && jobs > 0,
-        format!("{late} of {jobs} were late"),
+        format!("{late} of {jobs} missed it"),
     );
     differences(&mut outcome);
     assumptions(&mut outcome);
@@ -339,8 +339,8 @@ fn assumptions(outcome: &mut Outcome) {
     outcome.differs(
         "The paper does not state its budgets, L, the period of the static budgets, or the offsets \
             of T6 to T10. Here L is the platform's longest \
-         service, static budgets are renewed each unit of Table II, in step with the tasks (which \
-         favours them), and the second \
+         service. Static budgets are renewed each unit of Table II, in step with the tasks, which \
+         favours them. The second \
          task of T6 to T10 starts when the first would end alone.",
     );
     outcome.differs(

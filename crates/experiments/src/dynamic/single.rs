@@ -115,7 +115,7 @@ fn judge(outcome: &mut Outcome, found: &[Found]) {
     outcome.check(
         "with budgets it meets every deadline, with reclamation and without",
         late == 0,
-        format!("{late} jobs were late"),
+        format!("{late} jobs missed it"),
     );
     let gains: Vec<f64> =
         found.chunks(2).map(|pair| pair[0].normalised / pair[1].normalised).collect();

@@ -170,7 +170,7 @@ fn fig6(context: &Context) -> Result<Outcome, ExperimentError> {
         series,
     ));
     outcome.differs(
-        "Each step of throttling takes a core's background time, so rates fall in steps: had E1 \
+        "Each step of throttling takes a core's background time, so rates fall in steps. Had E1 \
             been chosen at a delay of 200 \
          cycles or less, both rules would settle at the first step, with the same progress.",
     );

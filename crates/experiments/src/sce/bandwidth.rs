@@ -156,7 +156,7 @@ fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
             With 10 and 160 cycles a line (as in \
          Fig. 3) the slow phases demand less, the hog takes what they leave, and its interference \
          costs them more than reclaiming \
-         gives: beside the hog 0.33 with reclaiming and sharing, 0.37 with MemGuard alone (quick \
+         gives. Beside the hog it is 0.33 with reclaiming and sharing, 0.37 with MemGuard alone (quick \
          run, seed 1).",
     );
     outcome.differs(

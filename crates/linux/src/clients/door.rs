@@ -1,4 +1,4 @@
-//! The socket at which clients connect, and who may: root, and the members of a group.
+//! The socket at which clients connect, and the users who may: root, and the members of a group.
 
 use super::table::{Refusal, Request};
 use crate::error::LinuxError;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 pub(super) struct Door {
     pub listener: OwnedFd,
     path: PathBuf,
-    /// Whose members may.
+    /// The group of users who may.
     pub group: Option<u32>,
 }
 
 impl Door {
-    /// Opens it. Only who holds the [`crate::Instance`] may, so what lies in its place is left
-    /// over.
+    /// Opens it. Only the holder of the [`crate::Instance`] may, so a socket that lies in its place
+    /// is left over.
     pub fn open(path: &Path, group: &str) -> Result<Self, LinuxError> {
         let group = accounts::group(group);
         let fail = |e: io::Error| {
@@ -30,7 +30,7 @@ impl Door {
         Ok(Self { listener, path: path.to_owned(), group })
     }
 
-    /// Who asks, if it may, and for what.
+    /// The process that asks, if it may, and its request.
     pub fn asked(&self, socket: &OwnedFd, message: &[u8]) -> Result<(Peer, Request), Refusal> {
         let peer = seqpacket::peer(socket).map_err(|_| Refusal::BadRequest)?;
         if !allowed(&peer, self.group) {

@@ -23,7 +23,7 @@ pub struct Sections {
     watch: Watch,
     _page: OwnedFd,
     _connection: OwnedFd,
-    /// A section counts for at most so long, in nanoseconds; 0: for ever.
+    /// Longest time for which a section counts, in nanoseconds; 0: no limit.
     pub max_hold_ns: u64,
 }
 

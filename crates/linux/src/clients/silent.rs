@@ -26,7 +26,7 @@ pub(crate) type OwnPages = BTreeMap<String, Arc<OwnPage>>;
 pub(crate) struct OwnPage {
     page: Page,
     begun: AtomicU64,
-    /// Where the programs that regulate learn whose it is, and its slot.
+    /// Where the programs that regulate learn its owner and its slot.
     programs: Option<(MapHandle, u32)>,
 }
 
@@ -35,7 +35,7 @@ impl OwnPage {
         Self { page, begun: AtomicU64::new(0), programs: None }
     }
 
-    /// A page that nobody who regulates reads: for statistics of jobs.
+    /// A page that no regulating program reads: for statistics of jobs.
     pub fn unread() -> Result<Self, LinuxError> {
         Page::new().map(Self::new)
     }

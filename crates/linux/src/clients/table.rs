@@ -36,7 +36,7 @@ pub(crate) struct Request {
     pub task: String,
 }
 
-/// Whose page it is (`SC_SCOPE_*`).
+/// The kind of its owner (`SC_SCOPE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A thread's.
@@ -92,12 +92,12 @@ pub(crate) fn answer(verdict: Result<u32, Refusal>, max_hold_ns: u64) -> sc_answ
     sc_answer { verdict, slot, max_hold_ns }
 }
 
-/// What the lock did on a CPU.
+/// Actions of the lock on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LockCounts {
     /// Which CPU.
     pub cpu: u32,
-    /// Periods at whose end somebody held the lock.
+    /// Periods at the end of which a program held the lock.
     pub held_periods: u64,
     /// How often the CPU was stopped.
     pub stops: u64,
@@ -166,8 +166,9 @@ impl Page {
     }
 }
 
-/// Pages that came back, and whose user's they were. Who had one may still hold it, so nobody else
-/// gets it, and its user gets it before a new one: no user holds more pages than slots.
+/// Pages that came back, and the user of each. The program that had one may still hold it. So no
+/// other user gets it, and its own user gets it before a new one: no user holds more pages than
+/// slots.
 #[derive(Default)]
 pub(super) struct Returned(Vec<(u32, Page)>);
 
@@ -185,7 +186,7 @@ impl Returned {
     }
 }
 
-/// Whose page it is.
+/// The owner of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub scope: Scope,
@@ -195,7 +196,7 @@ pub(crate) struct Owner {
     pub started: u64,
     /// No limit holds for it.
     pub endless: bool,
-    /// The task whose jobs it signals.
+    /// The task for which it signals jobs.
     pub task: Option<u32>,
     /// The slot of the time table that it has.
     pub slot: Option<u32>,

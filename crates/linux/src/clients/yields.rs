@@ -1,9 +1,9 @@
 //! Programs that end their jobs by `sc_job_end()`.
 //!
 //! Problem: a program that was written for jobs of the plan (client/c/solocore.h) should not have
-//! to know which scheduler runs it. Rule: who attaches is told that a yield ends a job
-//! (`SC_BY_YIELD`), and gets no page: the library yields. Who names a task becomes one of its
-//! threads, unless it is one already. Between two looks of the daemon nobody is answered; the
+//! to know which scheduler runs it. Rule: a client that attaches is told that a yield ends a job
+//! (`SC_BY_YIELD`), and gets no page: the library yields. A client that names a task becomes one of
+//! its threads, unless it is one already. Between two looks of the daemon nobody is answered; the
 //! library waits for up to 2 s.
 //! Does not cover: leaving a task. A thread stays in it until it ends.
 
@@ -22,10 +22,10 @@ use zerocopy::IntoBytes;
 const CONNECTIONS: usize = 512;
 /// Of one user who is not root.
 const OF_USER: usize = 64;
-/// A connection that asks for nothing is closed after so long.
+/// Time after which a connection that asks for nothing is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Who asks.
+/// The process that asks.
 struct Connection {
     socket: OwnedFd,
     uid: u32,
@@ -44,8 +44,8 @@ pub struct Yields {
 }
 
 impl Yields {
-    /// Opens the socket. Only who holds the [`crate::Instance`] may, so what lies in its place is
-    /// left over.
+    /// Opens the socket. Only the holder of the [`crate::Instance`] may, so a socket that lies in
+    /// its place is left over.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -53,7 +53,7 @@ impl Yields {
         Ok(Self { door: Door::open(path, group)?, connections: Vec::new() })
     }
 
-    /// Answers whoever waits; who became a thread of a task, for the log.
+    /// Answers the clients that wait; the clients that became threads of a task, for the log.
     pub fn serve(&mut self, join: &Join<'_>) -> Vec<String> {
         while self.connections.len() < CONNECTIONS
             && let Ok(socket) = seqpacket::accept(&self.door.listener)
@@ -105,7 +105,7 @@ fn stays(
     seqpacket::send(&connection.socket, message.as_bytes(), None).is_ok() && connection.granted
 }
 
-/// Who asks, and may it?
+/// Which process asks, and may it?
 fn admit(
     socket: &OwnedFd,
     message: &[u8],

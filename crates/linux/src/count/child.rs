@@ -205,7 +205,7 @@ fn last_line(said: &mut File) -> String {
     last.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
-/// Reads so many bytes that nothing of what was there is left in the caches.
+/// Reads enough bytes to leave nothing of the old lines in the caches.
 fn swept(bytes: usize) {
     const LINE: usize = 64;
     if bytes == 0 {

@@ -1,6 +1,7 @@
 //! A scheduler of levels or windows, with the programs that are its tasks, as a part.
 //!
-//! Rule: the scheduler goes first at the end: whoever was held back hears that it should end.
+//! Rule: the scheduler goes first at the end: every client that was held back hears that it should
+//! end.
 
 use super::decisions::Decisions;
 use super::isolation::Ways;

@@ -75,13 +75,13 @@ pub struct Outcome {
 /// A run that is to be. Parts are in the order of their starts.
 #[derive(Default)]
 pub struct Daemon {
-    /// Who decides who runs when.
+    /// The part that decides when each task runs.
     pub scheme: RunScheme,
     /// The plan, for the result.
     pub plan: Option<Plan>,
     /// What the user should know of the plan.
     pub notes: Vec<String>,
-    /// It ends after so long.
+    /// Time after which the run ends.
     pub duration: Option<Duration>,
     /// Where Prometheus asks.
     pub metrics: Option<SocketAddr>,
@@ -96,7 +96,7 @@ pub struct Daemon {
     begun_ns: u64,
 }
 
-/// The longest time between two rounds: who asks is to be answered.
+/// The longest time between two rounds: a client that asks is to be answered.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Daemon {

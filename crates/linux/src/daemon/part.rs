@@ -199,7 +199,7 @@ pub struct TablePreview {
     pub frame_ns: u64,
 }
 
-/// Who would run where, and who would be kept off.
+/// Where tasks would run, and which programs would be kept off.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct IsolationPreview {
     /// Cores with analysed tasks.
@@ -219,19 +219,19 @@ pub struct IsolationPreview {
 pub struct Preview {
     /// Of this text.
     pub format: &'static str,
-    /// Who would decide who runs when.
+    /// The scheduler that would decide when each task runs.
     pub scheme: RunScheme,
     /// Why this machine cannot; `null` if it can.
     pub machine: Option<String>,
     /// What the user should know.
     pub notes: Vec<String>,
-    /// The plan's promises, and who would keep them.
+    /// The plan's promises, each with the part that would keep it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<Answer>,
     /// Regulation of accesses.
     #[serde(flatten)]
     pub regulation: Option<RegulationPreview>,
-    /// Who would get background time.
+    /// The VCPU that would get background time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<&'static str>,
     /// VCPUs.
@@ -243,7 +243,7 @@ pub struct Preview {
     /// Time tables of level A.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TablePreview>,
-    /// Who would run where.
+    /// Where tasks would run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationPreview>,
 }

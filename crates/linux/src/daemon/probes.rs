@@ -25,8 +25,8 @@ pub(super) struct Probes {
 }
 
 impl Probes {
-    /// Sets those of all tasks; `None`: there are none. `pages`: of tasks whose pages somebody
-    /// reads who regulates.
+    /// Sets those of all tasks; `None`: there are none. `pages`: of tasks with pages that a
+    /// regulating program reads.
     pub fn set(placed: &[Placed], pages: &OwnPages) -> Result<Option<Self>, LinuxError> {
         let mut programs = Vec::new();
         for (number, p) in (0u32..).zip(placed.iter().filter(|p| p.probed.any())) {

@@ -1,4 +1,4 @@
-//! Who keeps a plan's promises in a run.
+//! Which part of a run keeps which promise of a plan.
 //!
 //! Problem: a plan's bounds rest on more than any one part does. Rule: each promise is put to all
 //! parts; the first that keeps it answers, else the first that says why it does not. What no part

@@ -2,7 +2,7 @@
 //!
 //! Problem: whether a plan can run on a machine, and what weakens its promises there, depends on
 //! kernel, CPU and settings. Rule: everything is tried or read; nothing is changed.
-//! Source: docs/linux.md, docs/promises.md.
+//! Source: docs/conditions.md, docs/promises.md.
 //! Does not cover: what a run would refuse for its plan's sake (`solocore run --dry-run`).
 
 mod conditions;

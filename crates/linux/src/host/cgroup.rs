@@ -1,6 +1,7 @@
 //! Shares of processor time that control groups state.
 //!
-//! Problem: a sched_ext scheduler decides who runs, and the kernel's own shares of control groups
+//! Problem: a sched_ext scheduler decides which task runs, and the kernel's own shares of control
+//! groups
 //! (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Rule: groups that state some are found,
 //! so that a run can say what does not hold while it lasts.
 //! Does not cover: groups of version 1.

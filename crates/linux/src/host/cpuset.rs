@@ -8,7 +8,8 @@
 //! in no such group is limited by its affinity, again every two seconds for what has come since.
 //! Nothing is moved to another group. A partition (`cpuset.cpus.partition`) is not made: it would
 //! take the cores from solocore's own threads, too. A thread whose affinity allows no other core
-//! was bound there by somebody: it stays, and so does its group; its budget holds it.
+//! was bound there by another program or a user: it stays, and so does its group; its budget holds
+//! it.
 //! An empty `cpuset.cpus` of a group in which the controller was on before is put back as all CPUs
 //! of its parent: the kernel empties none that has members.
 //! Does not cover: kernel threads; groups of version 1 (their programs are limited by affinity).
@@ -101,7 +102,7 @@ impl Confiner {
         others.iter().filter(|(_, cpus)| nowhere(cpus)).map(|(t, _)| t.tid).collect()
     }
 
-    /// Groups below the mount that hold nobody who stays: the outermost ones.
+    /// Groups below the mount without a process that stays: the outermost ones.
     fn groups(&self, mount: &Path, others: &[(Thread, Vec<u32>)]) -> Vec<String> {
         let bound = self.bound(others);
         let proc = Path::new("/proc");
@@ -125,7 +126,7 @@ impl Confiner {
         self.sweep(changes);
     }
 
-    /// Limits whoever may run on a core of analysed tasks.
+    /// Limits every program that may run on a core of analysed tasks.
     pub fn sweep(&mut self, changes: &mut Changes) {
         let at_the_start = !self.swept;
         self.swept = true;
@@ -162,7 +163,7 @@ impl Confiner {
     }
 }
 
-/// Groups below `group` that nobody who stays is in, and of whose parents somebody is.
+/// Groups below `group` without a process that stays, where a parent has one.
 fn outermost(mount: &Path, group: &str, staying: &[String], found: &mut Vec<String>) {
     let mut children: Vec<String> = fs::read_dir(mount.join(group))
         .into_iter()

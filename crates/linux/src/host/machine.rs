@@ -139,8 +139,8 @@ fn number_in(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
 }
 
-/// The rate that so many interrupts per period need. They are counted per scheduler tick, and do
-/// not spread evenly over them.
+/// The rate that this number of interrupts per period needs. They are counted per scheduler tick,
+/// and do not spread evenly over them.
 pub(crate) fn needed_rate(period_ns: u64, per_period: u64) -> u64 {
     2_000_000_000u64.saturating_mul(per_period.max(1)) / period_ns.max(1)
 }

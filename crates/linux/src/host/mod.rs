@@ -1,5 +1,5 @@
-//! The machine: what it has, settings that are changed for a while and put back, who else runs
-//! where, and shares that its hardware gives.
+//! The machine: its parts, settings that are changed for a while and put back, where other programs
+//! run, and shares that its hardware gives.
 
 pub(crate) mod cgroup;
 pub mod cpuset;

@@ -46,7 +46,7 @@ pub(crate) fn state(root: &Path) -> State {
     }
 }
 
-/// Who keeps the promise that no prefetcher adds traffic.
+/// What keeps the promise that no prefetcher adds traffic.
 pub(crate) fn answer(promise: &Promise) -> Answer {
     let vouch = "turn them off in the firmware and give --vouch prefetchers";
     match state(Path::new("/")) {

@@ -2,10 +2,10 @@
 //! over HTTP.
 //!
 //! Rule: the daemon answers on the socket between two looks at its engine; only root may ask there,
-//! and who does not read within a tenth of a second is let go. Anybody may come for metrics, and
-//! connect and say nothing: a thread of their own answers these, from a text that the daemon
-//! renews twice a second, so that nobody there keeps the daemon from its parts and its watchdog.
-//! Does not cover: who may ask for metrics; bind them to a local address.
+//! and a client that does not read within a tenth of a second is let go. Anybody may come for
+//! metrics, and connect and say nothing: a thread of their own answers these, from a text that the
+//! daemon renews twice a second, so that nobody there keeps the daemon from its parts and its
+//! watchdog. Does not cover: the users who may ask for metrics; bind them to a local address.
 
 use crate::error::LinuxError;
 use std::cell::Cell;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Where a running solocore listens; only root may connect.
 pub const SOCKET: &str = "/run/solocore.sock";
 const PATIENCE: Duration = Duration::from_millis(100);
-/// For so long figures are new.
+/// Time for which figures count as new.
 const RENEWED: Duration = Duration::from_millis(500);
 
 /// The places where a daemon answers, until it is dropped.
@@ -93,8 +93,8 @@ fn answer(mut client: TcpStream, text: &str) -> io::Result<()> {
 }
 
 impl Status {
-    /// Opens them. Only who holds the [`crate::Instance`] may, so what lies in the socket's place
-    /// is left over.
+    /// Opens them. Only the holder of the [`crate::Instance`] may, so a socket that lies in this
+    /// place is left over.
     ///
     /// # Errors
     /// The address is taken or not allowed.
@@ -122,7 +122,7 @@ impl Status {
         Ok(status)
     }
 
-    /// Answers whoever waits: `snapshot` on the socket, `metrics` over HTTP.
+    /// Answers the clients that wait: `snapshot` on the socket, `metrics` over HTTP.
     pub fn serve(&self, snapshot: impl Fn() -> String, metrics: impl Fn() -> String) {
         while let Ok((mut client, _)) = self.socket.accept() {
             // A client that goes away gets nothing, and that is all.

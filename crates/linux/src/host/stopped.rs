@@ -36,7 +36,7 @@ fn jobs() -> impl Iterator<Item = (u32, u32)> {
     others.filter_map(|pid| Some((pid, starter_of(&Path::new(PROC).join(pid.to_string()))?)))
 }
 
-/// Whose mark a process carries.
+/// The solocore with the mark that a process carries.
 fn starter_of(process: &Path) -> Option<u32> {
     let environment = std::fs::read(process.join("environ")).ok()?;
     let mark = format!("{MARK}=");

@@ -3,8 +3,8 @@
 //! Problem: what is changed of a thread is inherited by everything that it starts, and numbers of
 //! threads are used again.
 //! Rule: a change is recorded with the thread's start time before it is made. Putting back changes
-//! a thread only if it is as it was left: who was changed by somebody else since stays so. A thread
-//! without a record takes that of its process, or of its nearest ancestor that has one.
+//! a thread only if it is as it was left: a thread that another program changed since stays so. A
+//! thread without a record takes that of its process, or of its nearest ancestor that has one.
 //! Does not cover: a thread that was started in between and bound itself to exactly the CPUs that
 //! its ancestor was left: it is let go with the others.
 

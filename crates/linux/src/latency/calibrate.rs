@@ -46,7 +46,7 @@ pub struct Plan {
     pub hog: Option<u64>,
 }
 
-/// The latency with so many hogs.
+/// The latency beside this number of hogs.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Level {
     /// Hogs beside the probe.
@@ -130,7 +130,7 @@ fn speed(hog: &Hog, time: Duration) -> f64 {
     (moved(hog) - before) as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Bytes of a hog's buffer, if the machine has room for so many hogs.
+/// Bytes of a hog's buffer, if the machine has room for this number of hogs.
 fn hog_bytes(hogs: usize) -> Result<u64, LinuxError> {
     let size = last_level_bytes().saturating_mul(2);
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -69,7 +69,7 @@ pub trait Mechanism {
 pub struct InProcess(Box<Throttle>);
 
 impl InProcess {
-    /// For so many cores.
+    /// For this number of cores.
     ///
     /// # Errors
     /// No threshold, a share above 1000, no core or more than the policy has room for.
@@ -88,7 +88,7 @@ impl InProcess {
             })
     }
 
-    /// The policy's state, to ask it who may use background time.
+    /// The policy's state, to ask it which cores may use background time.
     pub fn policy(&mut self) -> &mut Throttle {
         &mut self.0
     }

@@ -38,7 +38,7 @@ pub struct Options {
     pub reclaim: bool,
     /// What happens with time that is left.
     pub sharing: Sharing,
-    /// Policy `bwlock`: a section counts for at most so long; 0: for ever.
+    /// Policy `bwlock`: longest time for which a section counts; 0: no limit.
     pub max_hold_ns: u64,
     /// What counts as a write, if this machine can count them.
     pub write_event: Option<Event>,
@@ -46,8 +46,8 @@ pub struct Options {
     pub count_writes: bool,
     /// Enforce the plan's write budgets?
     pub write_budgets: bool,
-    /// The plan's skid: a core is stopped at its budget or so many accesses later; 0: at its budget
-    /// or up to a sample before.
+    /// The plan's skid: a core is stopped at its budget or at most this number of accesses later;
+    /// 0: at its budget or up to a sample before.
     pub skid: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct CoreBudget {
     pub budget: u64,
     /// Accesses per interrupt.
     pub sample: u64,
-    /// A period with so many beyond the budget is not counted as one over it.
+    /// A period counts as over its budget with more accesses beyond it than this number.
     pub tolerance: u64,
     /// Writes, where they are counted apart; the fields above are for reads then.
     #[serde(flatten)]

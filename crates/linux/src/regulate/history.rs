@@ -51,7 +51,7 @@ pub(crate) struct History {
 pub type Taken = (u32, Vec<Period>, u64);
 
 impl History {
-    /// Of a loaded object with so many CPUs.
+    /// Of a loaded object with this number of CPUs.
     pub fn open(object: &Object, cpus: u32, regulated: &[u32]) -> Result<Self, LinuxError> {
         let map = Mapped::new(&bpf::map(object, "history")?, cpus.max(1) as usize * HISTORY_BYTES)?;
         Ok(Self { map, read: Mutex::new(regulated.iter().map(|&cpu| (cpu, 0)).collect()) })

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::regulate::history::Period;
 
-    /// A look that finds so many new periods on each CPU.
+    /// A look that finds this number of new periods on each CPU.
     fn looked(liveness: &mut Liveness, ended: [usize; 2]) -> Result<(), LinuxError> {
         let of = |cpu: u32, ended| (cpu, vec![Period::default(); ended], 0);
         liveness.look(&[of(0, ended[0]), of(1, ended[1])], 1_000_000)

@@ -1,7 +1,7 @@
-//! The bandwidth lock of a plan: what its programs are told, and what whoever serves its clients
+//! The bandwidth lock of a plan: what its programs are told, and what the server of its clients
 //! must know.
 //!
-//! Source: bwlock, sections 3 and 4.2. Does not cover: who holds the lock, and their pages
+//! Source: bwlock, sections 3 and 4.2. Does not cover: holders of the lock and their pages
 //! (`crate::clients`).
 
 use super::dynamic::DynamicRegulation;
@@ -15,7 +15,7 @@ pub struct LockRegulation {
     /// Accesses per period and CPU of what is not real-time while somebody holds the lock, in whole
     /// samples.
     pub budget: u64,
-    /// A section counts for at most so long; 0: for ever.
+    /// Longest time for which a section counts; 0: no limit.
     pub max_hold_ns: u64,
     /// Length between two looks of a CPU while there are clients.
     pub look_ns: u64,
@@ -28,20 +28,20 @@ pub struct LockRegulation {
 pub(crate) struct Serving {
     /// Length between two looks of a CPU while there are clients.
     pub look_ns: u64,
-    /// A section counts for at most so long; 0: for ever.
+    /// Longest time for which a section counts; 0: no limit.
     pub max_hold_ns: u64,
     /// CPUs of the machine.
     pub cpus: u32,
-    /// Hard tasks whose jobs clients may signal, by their number.
+    /// Hard tasks with jobs that clients may signal, by their number.
     pub tasks: Vec<String>,
-    /// Do the programs know who runs where?
+    /// Do the programs know which task runs where?
     pub holders: bool,
     /// Transfers of the time table only: the programs know of no client.
     pub slots_only: bool,
 }
 
 impl Serving {
-    /// For a plan whose policy has no clients, but whose time table has transfers.
+    /// For a plan with a policy without clients, but with transfers in its time table.
     pub fn of_slots() -> Self {
         Self {
             look_ns: 0,

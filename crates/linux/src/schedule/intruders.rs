@@ -1,8 +1,8 @@
 //! Real-time threads beside a scheduler of solocore (`bpf/intruders.h`).
 //!
 //! Rule: the kernel runs `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE` threads before all others;
-//! the schedulers see them at the change of threads and keep them by thread, up to 256. What each
-//! scheduler says of who lost the time is its own.
+//! the schedulers see them at the change of threads and keep them by thread, up to 256. Which task
+//! lost the time is for each scheduler to say.
 
 use crate::contract::{self, sched_intruder};
 use crate::host::threads::printable;

@@ -1,6 +1,6 @@
 //! The plan's tasks on their cores, and everything else off them.
 //!
-//! Problem: budgets bound what a core does to memory; who runs on it is up to the kernel, and any
+//! Problem: budgets bound what a core does to memory; the kernel decides what runs on it, and any
 //! program or interrupt may.
 //! Rule: a core with an analysed task (level A to C) is hard. Tasks of the plan are started on
 //! their cores or attached there (`jobs`, `Wishes`), analysed ones under `SCHED_FIFO` in the order
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// Lowest priority of an analysed task.
 const LOWEST: i32 = 10;
 
-/// Who runs where, checked.
+/// The place of each task, checked.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Cores with analysed tasks.
@@ -213,7 +213,7 @@ impl Layout {
         self.hard.iter().copied().filter(|&c| c != self.irq_cpu).collect()
     }
 
-    /// Who keeps others off the hard cores, if anybody is to.
+    /// The part that keeps other programs off the hard cores, if any.
     pub(crate) fn confiner(&self) -> Option<Confiner> {
         let attached = self
             .tasks

@@ -1,4 +1,4 @@
-//! Who runs when and where: the plan's tasks on their cores, and schedulers of levels, windows and
+//! When and where tasks run: the plan's tasks on their cores, and schedulers of levels, windows and
 //! VCPUs.
 //!
 //! Rule: a plan with budgets leaves it to the kernel's own scheduler, with priorities

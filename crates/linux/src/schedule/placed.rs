@@ -40,7 +40,7 @@ pub struct Wishes {
 pub struct Trial {
     /// The task.
     pub task: String,
-    /// It ends after so many jobs.
+    /// Number of jobs after which it ends.
     pub jobs: u64,
     /// From the end of a job to the release of the next at least, at most twice that: releases come
     /// at all phases of a regulation period.

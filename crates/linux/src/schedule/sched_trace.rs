@@ -26,7 +26,7 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Of a loaded object, whose map `trace_rings` has so many CPUs.
+    /// Of a loaded object with a map `trace_rings` of this number of CPUs.
     ///
     /// # Errors
     /// The map cannot be mapped.

@@ -1,4 +1,4 @@
-//! Local sockets that keep messages apart and pass descriptors, and who is at their other end.
+//! Local sockets that keep messages apart and pass descriptors, and the process at their other end.
 
 use super::tasks::somebody;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// Who connected, as of then.
+/// The process that connected, as it was then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub pid: u32,
@@ -38,7 +38,7 @@ pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connects to a path; whoever answers has two seconds for each answer.
+/// Connects to a path; the process that answers has two seconds for each answer.
 pub(crate) fn connect(path: &Path) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
@@ -54,8 +54,8 @@ pub(crate) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::net::accept_with(listener, FLAGS)?)
 }
 
-/// Who is at the other end. Not by rustix: its numbers of processes cannot be 0, which a peer in
-/// another namespace has.
+/// The process at the other end. Not by rustix: its numbers of processes cannot be 0, which a peer
+/// in another namespace has.
 pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -128,7 +128,7 @@ pub(crate) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
 }
 
 /// A descriptor of the process at the other end, as of when it connected. Before Linux 6.5 by its
-/// number, if whoever has that now is of the same user.
+/// number, if the process that has it now is of the same user.
 pub(crate) fn peer_process(socket: &OwnedFd, peer: &Peer) -> io::Result<OwnedFd> {
     const PEERPIDFD: libc::c_int = 77;
     let mut descriptor: libc::c_int = -1;

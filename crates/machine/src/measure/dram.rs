@@ -41,7 +41,7 @@ pub fn check_timing(key: &str, found: f64, parts: &[(&str, Time)]) -> Result<(),
     let names: Vec<&str> = parts.iter().map(|&(name, _)| name).collect();
     Err(MachineError::Machine(format!(
         "{key}: {found:.1} ns beyond the shared cache are less than the {least:.1} ns of {} in the \
-            file; the file's timing is of another memory, or others fill the shared cache: correct \
+            file. The file's timing is of another memory, or others fill the shared cache; correct \
             dram, or measure while nothing else runs",
         names.join(" + ")
     )))

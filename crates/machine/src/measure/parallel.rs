@@ -196,7 +196,7 @@ pub fn attack<P: Probe + ?Sized>(
     finding.notes.push(match bound_ns {
         Some(bound) if worst > bound => format!(
             "the longest piece, {worst:.0} ns a load, is above the {bound:.0} ns that the model \
-                allows one access beside {} cores: something else uses this memory (devices, other \
+                allows one access beside {} cores. Something else uses this memory (devices, other \
                 guests, firmware), or the model does not hold here",
             probe.cores() - 1
         ),

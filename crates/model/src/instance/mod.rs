@@ -34,7 +34,7 @@ pub struct Instance {
     pub cores: u32,
     /// Periods are whole multiples of it.
     pub base_ns: u64,
-    /// What is reserved beyond each duration.
+    /// Time that is reserved beyond each duration.
     pub margin: Margin,
     /// Devices in file order.
     pub devices: Vec<Device>,
@@ -88,9 +88,9 @@ pub struct Partition {
 /// One way of data through a partition: an input, an output, or both.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// What is read before processing.
+    /// The transfer before processing.
     pub input: Option<Transfer>,
-    /// What is written after processing.
+    /// The transfer after processing.
     pub output: Option<Transfer>,
     /// Most nanoseconds from the start of the first activity to the end of the last.
     pub age_ns: u64,

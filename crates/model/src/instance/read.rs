@@ -34,76 +34,104 @@ pub(crate) struct Sections {
     pub partition: Vec<Spanned<PartitionEntry>>,
 }
 
-/// `[margin]`, as written.
+/// `[margin]`: an activity may start late, or take longer, by as much.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MarginEntry {
+    /// For physical input and output at devices.
     physical: Time,
+    /// For transfers on the I/O core.
     device: Time,
+    /// For windows of partitions.
     processing: Time,
 }
 
-/// `[[device]]`, as written.
+/// `[[device]]`: a device that partitions read or write.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeviceEntry {
+    /// Unique name. The physical inputs and outputs of one device never overlap.
     name: String,
+    /// Pace of this device's transfers, in place of `[dma]`.
     dma: Option<DmaEntry>,
 }
 
-/// `[[partition]]`, as written.
+/// `[[partition]]`: a window on a core in each period.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartitionEntry {
+    /// Unique name.
     name: String,
+    /// Period of the window and of all transfers of the partition.
     #[schemars(with = "Time")]
     period: Spanned<Time>,
+    /// Length of the window, without margin. Left out in a system file, the planner chooses it.
     #[schemars(with = "Option<Time>")]
     duration: Option<Spanned<Time>>,
+    /// The core of the window, from 0. Left out, the solver chooses.
     #[schemars(with = "Option<u32>")]
     core: Option<Spanned<u32>>,
+    /// Age limit of chains that state none. The default is two periods.
     #[schemars(with = "Option<Time>")]
     age: Option<Spanned<Time>>,
+    /// Tasks inside the window in an instance file. In a system file, `[[task]]` tables name their
+    /// `partition` instead.
     #[serde(default)]
     #[schemars(with = "Vec<TaskEntry>")]
     task: Vec<Spanned<TaskEntry>>,
+    /// Inputs and outputs, one `[[partition.chain]]` for each way of data through the partition.
     #[serde(default)]
     #[schemars(with = "Vec<ChainEntry>")]
     chain: Vec<Spanned<ChainEntry>>,
 }
 
+/// A task inside a partition of an instance file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PartitionTask")]
 struct TaskEntry {
+    /// Name.
     name: String,
+    /// Period. Where it is a multiple of the partition's period, jobs are released as a window
+    /// begins.
     period: Time,
+    /// Worst-case execution time.
     wcet: Time,
 }
 
+/// `[[partition.chain]]`: an input, an output, or both.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ChainEntry {
+    /// Age limit: the longest time from the start of the chain's first activity to the end of its
+    /// last. The default is the partition's.
     #[schemars(with = "Option<Time>")]
     age: Option<Spanned<Time>>,
+    /// The transfer before the window.
     #[schemars(with = "Option<TransferEntry>")]
     input: Option<Spanned<TransferEntry>>,
+    /// The transfer after the window.
     #[schemars(with = "Option<TransferEntry>")]
     output: Option<Spanned<TransferEntry>>,
 }
 
+/// An input or output of a chain.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransferEntry {
+    /// Name of the device.
     #[schemars(with = "String")]
     device: Spanned<String>,
+    /// Time of the physical input or output at the device.
     #[schemars(with = "Time")]
     physical: Spanned<Time>,
+    /// Time between device and memory on the I/O core, as `"100 us"`, or a size, as `"64 KiB"`, at
+    /// the pace of `[dma]`.
     #[schemars(with = "String")]
     transfer: Spanned<String>,
 }
 
-/// What is wrong, and at which byte of the text.
+/// The fault and its byte in the text.
 pub(crate) type Refusal = (usize, String);
 
 /// What is known while reading.

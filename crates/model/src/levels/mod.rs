@@ -1,8 +1,8 @@
 //! `[mc2]`, `[[ipc]]` and `[[io]]` of `system.toml`: criticality levels with their isolation.
 //!
 //! Problem: an MC2 plan (which core, which ways, which bank for which buffer) needs more of a
-//! system than its tasks: who sends messages to whom, which devices write where, and what it costs
-//! when they do. Rule: a system with an `[mc2]` table is planned so (mc2-os-isolation, sections 2
+//! system than its tasks: which task sends messages to which, which devices write where, and the
+//! costs of both. Rule: a system with an `[mc2]` table is planned so (mc2-os-isolation, sections 2
 //! to 4 and 6.1); without it nothing here is read. Levels: A by a time table on its core, B rate
 //! monotonic on its core, C by global EDF with bounded tardiness, D best effort.
 //!
@@ -23,28 +23,37 @@ pub const MOST_CORES: u32 = 16;
 /// Longest period.
 const LONGEST: Time = Time::from_ns(3_600_000_000_000);
 
-/// Where buffers go: `x|y`, `x` message buffers, `y` I/O buffers (section 6.1). R|R, which manages
-/// nothing, is for studies.
+/// Where buffers of levels A and B go: `x|y`, with `x` for message buffers and `y` for I/O buffers
+/// (section 6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs, reason = "the names are the paper's")]
 pub enum BufferScheme {
+    /// All buffers in the banks of level C.
     #[serde(rename = "C|C")]
     CC,
+    /// Messages locked in the cache, in the core's own bank, or uncached, whichever fits; I/O
+    /// buffers in the banks of level C.
     #[serde(rename = "O|C")]
     OC,
+    /// Messages in the banks of level C; I/O buffers in the banks of their tasks' cores.
     #[serde(rename = "C|C+A/B-All")]
     CAll,
+    /// As `C|C+A/B-All` for the half of the I/O tasks of each level with the longest periods; the
+    /// other I/O buffers in the banks of level C.
     #[serde(rename = "C|C+A/B-LP")]
     CLong,
+    /// As `C|C+A/B-LP`, for the shortest periods.
     #[serde(rename = "C|C+A/B-SP")]
     CShort,
+    /// Messages as under `O|C`; I/O buffers in the banks of their tasks' cores.
     #[serde(rename = "O|C+A/B-All")]
     OAll,
+    /// Messages as under `O|C`; I/O buffers as under `C|C+A/B-LP`.
     #[serde(rename = "O|C+A/B-LP")]
     OLong,
+    /// Messages as under `O|C`; I/O buffers as under `C|C+A/B-SP`.
     #[serde(rename = "O|C+A/B-SP")]
     OShort,
-    /// Each I/O buffer where it is best.
+    /// Messages as under `O|C`; each I/O buffer where it is best.
     #[default]
     #[serde(rename = "O|opt")]
     OOpt,
@@ -93,33 +102,34 @@ pub enum Contention {
     Measured,
 }
 
-/// `[mc2]`.
+/// `[mc2]`: criticality levels on isolated hardware.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mc2 {
-    /// Where buffers go.
+    /// Where message and I/O buffers go.
     pub scheme: BufferScheme,
-    /// Ways to share out; default: those of the shared cache, at most [`MOST_WAYS`].
+    /// Number of ways to share out. The default is the ways of the shared cache, at most 16.
     pub ways: Option<u32>,
-    /// Ways that level C and the OS have at least.
+    /// Least number of ways for level C and the OS.
     pub least_ways_of_c: u32,
     /// Level-A PET over level-B PET.
     pub pet_scale: f64,
     /// How contention is accounted for.
     pub contention: Contention,
-    /// Handler of a timer tick, on core 0.
+    /// Time of the handler of a timer tick, on core 0.
     pub tick: Time,
-    /// Time between ticks.
+    /// Time between two ticks.
     pub tick_period: Time,
-    /// Handler of a device's interrupt, on core 0.
+    /// Time of the handler of a device's interrupt, on core 0.
     pub device_interrupt: Time,
-    /// Bytes moved by DMA per interrupt.
+    /// Bytes that DMA moves for each interrupt.
     pub device_block: Bytes,
-    /// How long the memory serves nobody while it refreshes, with `contention = "bounded"`.
+    /// Time for which the memory serves no access while it refreshes, with `contention =
+    /// "bounded"`.
     pub refresh: Time,
-    /// Time between refreshes.
+    /// Time between two refreshes.
     pub refresh_period: Time,
-    /// What isolation costs, with `contention = "measured"`.
+    /// Costs of isolation, with `contention = "measured"`.
     pub costs: Option<Costs>,
 }
 
@@ -152,23 +162,24 @@ impl Default for Mc2 {
 pub struct Costs {
     /// A job is longer by this share of its time when DMA keeps the bus busy.
     pub dma_bus: f64,
-    /// The same when DMA goes to the bank that its task lies in, and the task has few ways.
+    /// A job is longer by this share of its time when DMA goes to the bank of its task, and the
+    /// task has few ways.
     pub dma_bank: f64,
-    /// Traffic at which both have reached 63 %.
+    /// Traffic at which `dma_bus` and `dma_bank` have reached 63 %.
     pub dma_saturation: Bandwidth,
     /// A job of level C is longer by this share when others access its banks.
     pub bank_sharing_c: f64,
-    /// Cores' worth of accesses at which that has reached 63 %.
+    /// Cores' worth of accesses at which `bank_sharing_c` has reached 63 %.
     pub sharing_saturation: f64,
     /// Copying from an I/O buffer in a bank that others access takes longer by this share.
     pub io_copy: f64,
     /// Time to send a message under CE over that under SBP.
     pub send_ce: f64,
-    /// The same to receive.
+    /// Time to receive a message under CE over that under SBP.
     pub receive_ce: f64,
-    /// Time to send under CL over that under SBP.
+    /// Time to send a message under CL over that under SBP.
     pub send_cl: f64,
-    /// The same to receive.
+    /// Time to receive a message under CL over that under SBP.
     pub receive_cl: f64,
     /// A cacheable buffer in a bank of level C costs this share more than an uncacheable one.
     pub eviction: f64,
@@ -202,9 +213,9 @@ pub struct Ipc {
     pub to: String,
     /// Size of the buffer.
     pub size: Bytes,
-    /// Time to write it uncached (SBP), alone; default: a DRAM access for each line.
+    /// Time to write the message uncached (SBP), alone. The default is `L_max` for each line.
     pub send: Option<Time>,
-    /// Time to read it uncached, alone; default: the same.
+    /// Time to read the message uncached, alone. The default is the time of `send`.
     pub receive: Option<Time>,
 }
 
@@ -216,15 +227,15 @@ pub struct Io {
     pub task: String,
     /// Name of the device.
     pub device: String,
-    /// Data moved by DMA.
+    /// Traffic of the device by DMA.
     pub bandwidth: Bandwidth,
     /// Size of the buffer.
     pub size: Bytes,
     /// Into memory (`"in"`), or out of it (`"out"`).
     #[serde(default)]
     pub direction: Direction,
-    /// DMA goes to the buffer itself; else the kernel copies from its own, which stay in the banks
-    /// of level C.
+    /// `true`: DMA goes to the buffer itself. `false`: the kernel copies from its own buffers,
+    /// which stay in the banks of level C.
     #[serde(default = "yes")]
     pub direct: bool,
     /// Share of a job's time that works on the buffer, with `contention = "measured"`.
@@ -236,7 +247,7 @@ const fn yes() -> bool {
     true
 }
 
-/// `direction`.
+/// Direction of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -247,7 +258,7 @@ pub enum Direction {
     Out,
 }
 
-/// What a `[[task]]` says for `[mc2]` alone.
+/// Keys of a `[[task]]` for `[mc2]` alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskShape {
     /// Execution time alone with 1, 2, ... ways; the last holds for more.
@@ -289,7 +300,7 @@ impl Isolation {
     }
 }
 
-/// What one DRAM bank holds: the memory partition of a core's levels A and B.
+/// Content of one DRAM bank: the memory partition of a core's levels A and B.
 #[must_use]
 pub fn bank_bytes(platform: &Platform) -> Bytes {
     Bytes(platform.dram.capacity.0 / u64::from(platform.total_banks().max(1)))

@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Repair {
-    /// The key, as `task.canny.period`.
+    /// The key that changes, as `task.canny.period`.
     pub change: String,
-    /// Its value, as `92.3 ms`.
+    /// The new value, as `92.3 ms`.
     pub value: String,
     /// The changed system was planned, and is schedulable.
     pub verified: bool,
-    /// With a change that is smaller by so much it is not; left out where values have no distance.
+    /// Distance to the next smaller change, which does not make the plan schedulable. Absent where
+    /// values have no distance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// The change in words.
@@ -42,7 +43,7 @@ pub struct WhatIf {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Compared {
-    /// Its name.
+    /// Name of the task.
     pub task: String,
     /// In the file's own plan; `null` where it has no such task.
     pub before: Option<Outcome>,
@@ -50,7 +51,7 @@ pub struct Compared {
     pub after: Option<Outcome>,
 }
 
-/// What a plan says of a task.
+/// Statement of a plan on a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreMargin {
-    /// All execution times, misses kept.
+    /// Factor, in thousandths, by which all execution times may grow, misses kept.
     pub wcets_permille: u64,
-    /// All miss counts, execution times kept; `null` if there are none or nothing bounds them.
+    /// Factor, in thousandths, by which all miss counts may grow, execution times kept; `null` if
+    /// there are none or nothing bounds them.
     pub misses_permille: Option<u64>,
     /// Least budget with which every deadline is still met, the other cores' budgets kept; `null`
     /// without regulation.
@@ -23,27 +24,29 @@ pub struct CoreMargin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanCore {
-    /// Which core.
+    /// Number of the core.
     pub id: u32,
-    /// Its share of the shared cache, in ways (or the equivalent of so many ways in colours); 0
+    /// Its share of the shared cache in ways, or in colours the equivalent of that number of ways; 0
     /// where all cores share it.
     pub ways: u32,
     /// `Q`: DRAM transactions per regulation period; `null` without regulation.
     pub budget_accesses: Option<u64>,
-    /// Of these, so many are for writes, and reads have the others; `null`: one budget for both.
+    /// The part of the budget that is for writes only; reads have the rest. `null`: one budget for
+    /// both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_budget_accesses: Option<u64>,
-    /// The same as bandwidth.
+    /// The budget as bandwidth, bytes per second; `null` without regulation.
     pub bandwidth_bytes_per_s: Option<u64>,
-    /// Pages that its share can hold locked.
+    /// Most pages that its share can hold locked.
     pub lock_capacity_pages: u64,
-    /// Pages the plan locks.
+    /// Pages that the plan locks in its share.
     pub locked_pages: u64,
     /// Sum of `C_sce / T` over its analysed tasks.
     pub utilization: f64,
     /// DRAM banks of its own, first and count; `null` where cores share them.
     pub banks: Option<(u32, u32)>,
-    /// Policy `dynamic`: has no analysed task, and is limited while those of other cores run.
+    /// With policy `dynamic`: the core has no analysed task, and is limited while analysed tasks of
+    /// other cores run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub soft: bool,
     /// How far its tasks may grow; `null` where a deadline is missed or none is promised.
@@ -55,15 +58,15 @@ pub struct PlanCore {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanRegulation {
-    /// Policy.
+    /// How memory traffic is regulated.
     pub policy: Policy,
-    /// `P`.
+    /// `P`: the regulation period.
     pub period_ns: u64,
-    /// Even or explicit.
+    /// How the guaranteed bandwidth is shared out.
     pub share: Share,
-    /// Which bound was used.
+    /// The bounds charge the budget that an earlier task may have drained.
     pub carry_in: bool,
-    /// `m`.
+    /// `m`: cores that may access memory.
     pub active_cores: u32,
     /// Where the pages of the tasks lie.
     #[serde(default, skip_serializing_if = "Pages::is_own")]
@@ -71,12 +74,12 @@ pub struct PlanRegulation {
     /// Programs outside of the plan run on its cores, within the budgets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_programs: bool,
-    /// Policy `bwlock`: accesses per period that each core may make for tasks that are not
-    /// real-time while somebody holds the lock.
+    /// With policy `bwlock`: accesses per period that each core may make for tasks that are not
+    /// real-time while a program holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_budget_accesses: Option<u64>,
-    /// Policy `memguard`: accesses that a core makes at most beyond its budget until it is stopped,
-    /// and before which it is not stopped earlier than at its budget; 0: not bounded.
+    /// With policy `memguard`: accesses that a core makes at most beyond its budget until it is
+    /// stopped. It is never stopped before its budget is used up. 0: not bounded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skid: u64,
 }

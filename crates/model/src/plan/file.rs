@@ -14,12 +14,18 @@ use serde::{Deserialize, Serialize};
 /// See the module.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub(super) struct SchemeFile {
+    /// Partitions with their windows and the time table. `null` or absent: the plan is not one of
+    /// windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sce: Option<Box<WindowsPlan>>,
+    /// Criticality levels with their ways, banks, buffers and slots. Absent: the plan is not one of
+    /// levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mc2: Option<Box<LevelsPlan>>,
+    /// How VCPUs are scheduled. Absent: the plan is not one of VCPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     maracas: Option<VcpuScheduling>,
+    /// VCPUs, the best-effort ones excepted. Empty or absent: the plan is not one of VCPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     vcpus: Vec<PlanVcpu>,
 }

@@ -1,8 +1,8 @@
 //! The part of a plan that a system with `[mc2]` has: levels, regions of the cache, banks, buffers,
 //! time tables.
 //!
-//! Problem: whoever runs such a plan must know who has which ways and banks and which slots, and
-//! whoever reads it, why.
+//! Problem: a run of such a plan must know the ways, banks and slots of each task, and its reader
+//! the reasons.
 //! Rule: ways are numbered from 0: those of core 0, of core 1 and so on, of locked buffers, of
 //! level C and the OS. Core `k` has bank `k`, level C and the OS the others (mc2-os-isolation, Fig.
 //! 3).
@@ -38,17 +38,18 @@ impl Ways {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsCore {
-    /// Which core.
+    /// Number of the core.
     pub id: u32,
     /// Ways of its levels A and B.
     pub ways: Ways,
-    /// Their DRAM bank.
+    /// DRAM bank of its levels A and B.
     pub bank: u32,
-    /// Utilization of level A, A-PETs.
+    /// Utilization of level A, with level-A PETs.
     pub level_a: f64,
-    /// Utilization of A and B, B-PETs.
+    /// Utilization of levels A and B, with level-B PETs.
     pub level_b: f64,
-    /// Utilization of A and B, C-PETs: what level C does not get.
+    /// Utilization of levels A and B, with level-C PETs. Level C does not get this part of the
+    /// core.
     pub level_c: f64,
 }
 
@@ -56,19 +57,19 @@ pub struct LevelsCore {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsPets {
-    /// Name.
+    /// Name of the task.
     pub task: String,
-    /// Ways it runs in.
+    /// Ways of the cache that it runs in.
     pub ways: u32,
     /// Provisioned execution time for the guarantees of level A.
     pub a_ns: u64,
-    /// Of level B: the longest.
+    /// Provisioned execution time for the guarantees of level B: the longest.
     pub b_ns: u64,
-    /// Of level C.
+    /// Provisioned execution time for the guarantees of level C.
     pub c_ns: u64,
 }
 
-/// What is done with a message buffer (section 4.2).
+/// Treatment of a message buffer (section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Method {
     /// In the banks of level C, uncacheable (selective bypass).
@@ -89,15 +90,15 @@ pub enum Method {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsMessage {
-    /// Task that sends.
+    /// Name of the task that sends.
     pub from: String,
-    /// Task that receives.
+    /// Name of the task that receives.
     pub to: String,
-    /// Size.
+    /// Size of the buffer.
     pub bytes: u64,
-    /// What is done with it.
+    /// Treatment of the buffer.
     pub method: Method,
-    /// Its bank; `null`: those of level C.
+    /// Bank of the buffer; `null`: those of level C.
     pub bank: Option<u32>,
 }
 
@@ -105,19 +106,19 @@ pub struct LevelsMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsIo {
-    /// Task.
+    /// Name of the task.
     pub task: String,
-    /// Device.
+    /// Name of the device.
     pub device: String,
-    /// DMA traffic.
+    /// DMA traffic of the device.
     pub bytes_per_s: u64,
-    /// Size.
+    /// Size of the buffer.
     pub bytes: u64,
     /// Into memory, or out of it.
     pub direction: Direction,
     /// DMA goes to the buffer itself.
     pub direct: bool,
-    /// Its bank; `null`: those of level C.
+    /// Bank of the buffer; `null`: those of level C.
     pub bank: Option<u32>,
 }
 
@@ -125,9 +126,9 @@ pub struct LevelsIo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
-    /// From the start of the frame.
+    /// Start of the slot, from the start of the frame.
     pub start_ns: u64,
-    /// First instant after it.
+    /// End of the slot, from the start of the frame; the first instant after it.
     pub end_ns: u64,
     /// Index of the task in the plan.
     pub task: u32,
@@ -137,11 +138,11 @@ pub struct Slot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsTable {
-    /// Which core.
+    /// Number of the core.
     pub core: u32,
-    /// Its length.
+    /// Length of the frame; the slots repeat after it.
     pub frame_ns: u64,
-    /// In order.
+    /// Slots of level A, in order of time.
     pub slots: Vec<Slot>,
 }
 
@@ -149,9 +150,9 @@ pub struct LevelsTable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// What was chosen for: a task, a region, a buffer, the scheme.
+    /// The subject of the choice: a task, a region, a buffer, the scheme.
     pub of: String,
-    /// What was chosen.
+    /// The choice.
     pub chosen: String,
     /// Why.
     pub why: String,
@@ -159,7 +160,7 @@ pub struct Choice {
     pub next_best: String,
 }
 
-/// See the module.
+/// A plan of criticality levels on isolated hardware.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsPlan {
@@ -167,15 +168,15 @@ pub struct LevelsPlan {
     pub scheme: BufferScheme,
     /// How contention is accounted for.
     pub contention: Contention,
-    /// Ways shared out.
+    /// Number of ways that are shared out.
     pub ways: u32,
-    /// By id.
+    /// Cores, by number.
     pub cores: Vec<LevelsCore>,
     /// Ways of level C and the OS.
     pub level_c_ways: Ways,
     /// Ways of locked buffers.
     pub locked_ways: Ways,
-    /// Total utilization of level C, C-PETs: what the split makes least.
+    /// Total utilization of level C, with level-C PETs. The split of ways makes it least.
     pub level_c_utilization: f64,
     /// Analysed tasks, in the order of the plan.
     pub pets: Vec<LevelsPets>,
@@ -183,9 +184,9 @@ pub struct LevelsPlan {
     pub messages: Vec<LevelsMessage>,
     /// I/O buffers, in the order of the system file.
     pub io: Vec<LevelsIo>,
-    /// Level A.
+    /// Time tables of level A, by core.
     pub tables: Vec<LevelsTable>,
-    /// Why everything is where it is.
+    /// Each choice with its reason and the next best.
     pub choices: Vec<Choice>,
     /// The verdict of the independent tests, in femtoseconds.
     pub derivation: Option<Derivation>,

@@ -1,7 +1,8 @@
 //! The plan: what runs where with which share of the machine, and the proof that it suffices.
 //!
-//! Rule: one of four schemes decides who runs when ([`Scheme`]); tasks, cores and regulation are
-//! the same in all of them. A plan's file ([`file`]) has the scheme's part under a name of its own.
+//! Rule: one of four schemes decides when each task runs ([`Scheme`]); tasks, cores and regulation
+//! are the same in all of them. A plan's file ([`file`]) has the scheme's part under a name of its
+//! own.
 
 pub mod advice;
 pub mod core;
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 /// Written at the head of every plan file.
 pub const FORMAT: &str = "solocore-plan/1";
 
-/// Who runs when.
+/// The scheme: what decides when each task runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "file::SchemeFile", into = "file::SchemeFile")]
 pub enum Scheme {
@@ -50,7 +51,8 @@ pub enum Scheme {
 pub struct Certificate {
     /// No other choice is better.
     pub optimal: bool,
-    /// How much better another could be at most, as a part of what is possible at all, 0 to 1.
+    /// How much better another choice could be at most, as a part of what is possible at all, 0 to
+    /// 1.
     pub gap: f64,
 }
 
@@ -58,11 +60,11 @@ pub struct Certificate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// [`FORMAT`].
+    /// Name and version of the format: `solocore-plan/1`.
     pub format: String,
     /// Every analysed task meets its deadline.
     pub schedulable: bool,
-    /// What the bounds take the memory for; plans of before have the papers' model.
+    /// The model of the memory that bounds rest on. Plans without this key have `sce`.
     #[serde(default = "papers_model")]
     pub model: Model,
     /// Tasks, in the order of the system file.
@@ -71,29 +73,29 @@ pub struct Plan {
     pub cores: Vec<PlanCore>,
     /// Which rule gave which number, and why the verdict is what it is.
     pub reasons: Vec<String>,
-    /// What the verdict rests on.
+    /// Assumptions of the verdict.
     pub assumptions: Vec<String>,
-    /// What bounds rest on that somebody must keep while the plan runs; plans of before have none.
+    /// Promises: what bounds rest on, and a part of the run must keep. Older plans have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<Promise>,
-    /// Regulation.
+    /// How memory traffic is regulated.
     pub regulation: PlanRegulation,
-    /// The board, whole, so that a plan stands alone.
+    /// The whole board, so that the plan needs no other file.
     pub platform: Platform,
     /// How good the choice of shares is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
-    /// Of a plan that is not schedulable: changes of one key each, with which it is.
+    /// For a plan that is not schedulable: changes of one key, each of which makes it schedulable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repair: Vec<advice::Repair>,
-    /// The plan is of a changed system: the changes, and what they change.
+    /// Changes that the plan was made with, and what they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what_if: Option<advice::WhatIf>,
-    /// Profiles and traces of the tasks by name, as zstd in base64: in a plan that was written to a
-    /// file, so that it needs no other. A task's `profile` is then such a name.
+    /// Profiles and traces of the tasks by name, as zstd in base64. A plan that was written to a
+    /// file has them and needs no other file. The `profile` of a task is then such a name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub carried: BTreeMap<String, String>,
-    /// Who runs when.
+    /// The scheme: what decides when each task runs.
     #[serde(flatten)]
     pub scheme: Scheme,
 }
@@ -106,7 +108,7 @@ impl Plan {
     /// Can it be run as it stands? Plans are files, and files get edited.
     ///
     /// # Errors
-    /// What is impossible in it.
+    /// A value in it that is impossible.
     pub fn check(&self) -> Result<(), String> {
         /// Times are held in picoseconds.
         const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
@@ -193,19 +195,19 @@ impl Plan {
         }
     }
 
-    /// Partitions and their windows, where these decide who runs when.
+    /// Partitions and their windows, where these decide when each task runs.
     #[must_use]
     pub fn windows(&self) -> Option<&WindowsPlan> {
         if let Scheme::Windows(windows) = &self.scheme { Some(windows) } else { None }
     }
 
-    /// Levels on isolated hardware, where these decide who runs when.
+    /// Levels on isolated hardware, where these decide when each task runs.
     #[must_use]
     pub fn levels(&self) -> Option<&LevelsPlan> {
         if let Scheme::Levels(levels) = &self.scheme { Some(levels) } else { None }
     }
 
-    /// VCPUs, where these decide who runs when.
+    /// VCPUs, where these decide when each task runs.
     #[must_use]
     pub fn vcpus(&self) -> Option<&VcpusPlan> {
         if let Scheme::Vcpus(vcpus) = &self.scheme { Some(vcpus) } else { None }

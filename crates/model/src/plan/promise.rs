@@ -2,13 +2,13 @@
 //!
 //! Problem: a bound is as good as what holds the machine to its assumptions. Rule: the planner
 //! writes each assumption once, with the tasks whose bounds rest on it ([`Promise`]); a run answers
-//! each with who keeps it, whether that was checked, and why or why not ([`Answer`]). A promise that
+//! each with the part that keeps it, if that was checked, and the reason ([`Answer`]). A promise that
 //! nobody keeps takes the verdict from the tasks that it is made for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is promised.
+/// Kind of promise.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -20,11 +20,11 @@ pub enum Subject {
     Releases,
     /// Alone, a job takes no longer and misses no more often than stated or profiled.
     Demand,
-    /// A core makes so many accesses in a period, whoever runs there.
+    /// A core makes at most its budget of accesses in a period, whatever runs there.
     Budget,
-    /// Of these, so many writes.
+    /// A core makes at most its budget of writes in a period.
     WriteBudget,
-    /// Cores without analysed tasks make so many accesses while a job runs.
+    /// Cores without analysed tasks make at most the soft budget of accesses while a job runs.
     SoftBudget,
     /// Begin and end of each job are signalled.
     Jobs,
@@ -68,17 +68,17 @@ pub enum Subject {
 pub struct Promise {
     /// Subject and resource, as in `budget:core-2`; no two of a plan are equal.
     pub id: String,
-    /// Kind.
+    /// Kind of promise.
     pub subject: Subject,
-    /// Tasks whose bounds rest on it.
+    /// Tasks with bounds that rest on it.
     pub bound_of: Vec<String>,
-    /// Of a plan with more tasks than can be named each time: cores all of whose tasks have bounds
-    /// that rest on it.
+    /// In a plan with too many tasks to name them each time: cores on which the bounds of all tasks
+    /// rest on it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bound_of_cores: Vec<u32>,
     /// The promise in words.
     pub what: String,
-    /// What it is made of: a core, a task, a partition, or the whole machine.
+    /// Subject of the promise: a core, a task, a partition, or the whole machine.
     pub resource: String,
 }
 
@@ -148,12 +148,12 @@ pub struct Answer {
     /// What is promised.
     #[serde(flatten)]
     pub promise: Promise,
-    /// The part of the run that keeps it, or `platform` or `profile` where a file vouches for it;
-    /// `null`: nobody.
+    /// The part of the run that keeps the promise, or `platform` or `profile` where a file vouches
+    /// for it; `null`: nobody.
     pub kept_by: Option<String>,
-    /// Does the run see whether it is kept?
+    /// The run sees whether the promise is kept.
     pub checked: bool,
-    /// How it is kept, or why not, and what would help.
+    /// How the promise is kept, or why it is not, and what would help.
     pub why: String,
 }
 

@@ -13,11 +13,11 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanTask {
-    /// Name.
+    /// Unique name.
     pub name: String,
-    /// Core it is placed on.
+    /// Core that the task is placed on.
     pub core: u32,
-    /// Level.
+    /// Criticality level.
     pub criticality: Criticality,
     /// `C`: execution time alone, with the locked pages in place.
     pub wcet_ns: u64,
@@ -31,12 +31,12 @@ pub struct PlanTask {
     pub wcrt_ns: Option<u64>,
     /// Relative deadline; `null` for best effort without a period.
     pub deadline_ns: Option<u64>,
-    /// Does it meet its deadline (always true where none is promised).
+    /// The task meets its deadline. Always true where no deadline is promised.
     pub schedulable: bool,
-    /// The same in words; `null` where nothing is promised.
+    /// The verdict in words; `null` where nothing is promised.
     #[serde(default)]
     pub verdict: Option<Verdict>,
-    /// What its bound rests on.
+    /// Assumptions of the task's bound, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumes: Vec<String>,
     /// Period; `null` for best effort that runs back to back.
@@ -45,11 +45,11 @@ pub struct PlanTask {
     pub priority: u32,
     /// Worst reload of private caches charged per preemption by this task.
     pub crpd_ns: u64,
-    /// Cycles of a job with every shared-cache access free (profiled tasks).
+    /// Cycles of a job if every shared-cache access were free, for profiled tasks.
     pub private_cycles: Option<u64>,
     /// Pages locked in the shared cache, hottest first.
     pub locked_pages: Vec<PageName>,
-    /// Profile the numbers come from; `null` where the system file states them.
+    /// Profile that the numbers come from; `null` where the system file states them.
     pub profile: Option<PathBuf>,
     /// How that profile came about, where `solocore plan` made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,8 @@ pub struct PlanTask {
     /// Policy `dynamic`: accesses that all soft cores together may make during one of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_budget: Option<u64>,
-    /// Policy `dynamic`: how long that budget is in force at most, from the start of the job.
+    /// With policy `dynamic`: longest time from the start of a job during which that budget is in
+    /// force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_budget_length_ns: Option<u64>,
     /// Name of its partition, in a plan with partitions.
@@ -71,7 +72,8 @@ pub struct PlanTask {
     /// `C` and `mu` without locked pages, where the system file states a curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlocked: Option<Unlocked>,
-    /// Under MC2, level C: a job ends so much after its deadline at most, and may miss it.
+    /// At level C: longest time from a job's deadline to its end. A job may miss its deadline by as
+    /// much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tardiness_ns: Option<u64>,
     /// How far it may grow before a task of its core misses a deadline; `null` where one does, or
@@ -93,7 +95,7 @@ pub struct Profiled {
     /// When it was made (UTC), if it was kept from an earlier command; of several inputs the oldest.
     #[serde(default)]
     pub from_cache: Option<String>,
-    /// What each of several inputs gave.
+    /// Results of each of several inputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRun>,
     /// Which of them gave the worst of each quantity.
@@ -101,7 +103,7 @@ pub struct Profiled {
     pub worst: Vec<Worst>,
 }
 
-/// What a plan says of an analysed task.
+/// Statement of the plan on a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Verdict {
     /// Its bound is within its deadline.
@@ -141,9 +143,9 @@ impl std::fmt::Display for Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unlocked {
-    /// `C`.
+    /// `C` without locked pages.
     pub wcet_ns: u64,
-    /// `mu`.
+    /// `mu` without locked pages.
     pub misses: u64,
 }
 
@@ -152,10 +154,10 @@ pub struct Unlocked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskMargin {
-    /// `C`, nanoseconds, rounded down; `null` if no deadline bounds it.
+    /// Most that `C` may be, rounded down; `null` if no deadline bounds it.
     pub wcet_ns: Option<u64>,
-    /// `mu`, with `C` kept (more misses are also more execution time: see `wcet_ns`); `null` if
-    /// nothing bounds it.
+    /// Most that `mu` may be, with `C` kept. More misses also lengthen the execution time: see
+    /// `wcet_ns`. `null` if nothing bounds it.
     pub misses: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
 //! The part of a plan that a system with VCPUs has: where they are, whether they fit, and how they
 //! are to be scheduled.
 //!
-//! Problem: whoever runs such a plan must create the very VCPUs that were admitted, under the rules
-//! they were admitted by.
+//! Problem: a run of such a plan must create the very VCPUs that were admitted, under the same
+//! rules.
 //! Rule: VCPUs in the order of the system file; the best-effort VCPU of each core is that of
 //! [`VcpuScheduling::best_effort_ns`].
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VcpuScheduling {
-    /// Who gets background time.
+    /// The VCPU that gets background time.
     pub background: Background,
     /// No window of T has more than C.
     pub strict: bool,
@@ -24,9 +24,9 @@ pub struct VcpuScheduling {
     pub replenishments: u32,
     /// C and T of the best-effort VCPU of each core.
     pub best_effort_ns: (u64, u64),
-    /// What a switch and a late timer may cost, as admission counts it.
+    /// Most that a switch and a late timer may cost, as admission counts it.
     pub overhead_ns: u64,
-    /// VCPUs are balanced so long after a change; `null`: they stay.
+    /// Time from a change to the balancing of VCPUs; `null`: they stay where they are.
     pub balance_ns: Option<u64>,
     /// Page colours of each core.
     pub core_colours: Option<u64>,
@@ -55,18 +55,18 @@ impl Default for VcpuScheduling {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanVcpu {
-    /// Name.
+    /// Unique name.
     pub name: String,
     /// Core it is placed on.
     pub core: u32,
-    /// C.
+    /// C: time on its core in each period.
     pub capacity_ns: u64,
-    /// T.
+    /// T: period of the capacity.
     pub period_ns: u64,
-    /// When it has its capacity in the worst case, from when it is all there; `null`: at no bounded
-    /// time.
+    /// Longest time that the VCPU needs for its capacity, from when it has its whole capacity;
+    /// `null`: not bounded.
     pub response_ns: Option<u64>,
-    /// Is that within T?
+    /// Does the VCPU have its capacity within its period in the worst case?
     pub admitted: bool,
     /// Balancing leaves it where it is.
     pub fixed: bool,
@@ -89,7 +89,7 @@ pub struct VcpusPlan {
 }
 
 impl VcpusPlan {
-    /// What is impossible in them.
+    /// A value in them that is impossible.
     pub(crate) fn check(&self, tasks: &[PlanTask], cores: usize) -> Result<(), String> {
         let scheduling = &self.scheduling;
         let (capacity, period) = scheduling.best_effort_ns;

@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What adds to a bound, in the order in which the terms are summed.
+/// Terms of a bound, in the order in which they are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -21,7 +21,7 @@ pub enum Cause {
     Latency,
     /// Other cores' accesses, refreshes, and the core's own budget hold the job up.
     Others,
-    /// What was under way, and the budget used up before: once per busy window.
+    /// Accesses under way, and the budget used up before: once per busy window.
     Once,
     /// Other tasks of the core, earlier jobs of the task itself, and what preemptions make it load
     /// again.
@@ -60,11 +60,11 @@ impl Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Term {
-    /// What adds to the bound.
+    /// The term.
     pub term: Cause,
-    /// How much, nanoseconds.
+    /// Part of the bound that this term adds; it may be negative.
     pub ns: i64,
-    /// DRAM transactions of a job up to this term; left out where the term changes none.
+    /// DRAM transactions of a job up to this term. Absent where the term changes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
 }

@@ -29,11 +29,11 @@ pub enum Has {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HardwareItem {
-    /// What is asked for.
+    /// The requirement.
     pub what: String,
     /// The answer.
     pub has: Has,
-    /// What follows for the plan.
+    /// Consequence for the plan.
     pub follows: String,
 }
 
@@ -47,9 +47,9 @@ pub struct Round {
     pub allocation: String,
     /// The step (3, 4 or 5) that ended the round.
     pub step: u32,
-    /// Did it succeed?
+    /// The round found a plan.
     pub found: bool,
-    /// What came of it.
+    /// The outcome.
     pub outcome: String,
 }
 
@@ -57,11 +57,11 @@ pub struct Round {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanPartition {
-    /// Name.
+    /// Unique name.
     pub name: String,
-    /// Core, where one was found.
+    /// Core of its windows; `null` where none was found.
     pub core: Option<u32>,
-    /// Period.
+    /// Period of its windows.
     pub period_ns: u64,
     /// Length of its window, without margin.
     pub duration_ns: u64,
@@ -72,11 +72,13 @@ pub struct PlanPartition {
     pub least_duration_ns: Option<u64>,
     /// Pages that are prefetched and locked as each window begins.
     pub locked_pages: u64,
-    /// DRAM transactions of that: lines read, and dirty lines of other partitions written back.
+    /// DRAM transactions of this prefetch: lines read, and dirty lines of other partitions written
+    /// back.
     pub prefetch_accesses: u64,
     /// Bound of prefetch and lock beside the other cores, without a drained budget.
     pub prefetch_ns: u64,
-    /// What each window loses to the partition before it: drained budget, refill of private caches.
+    /// Time that each window loses to the partition before it: drained budget, refill of private
+    /// caches.
     pub switch_ns: u64,
     /// Do its tasks meet their deadlines in this window?
     pub schedulable: bool,
@@ -88,15 +90,15 @@ pub struct PlanPartition {
 pub struct PlanTransfer {
     /// Name of the partition.
     pub partition: String,
-    /// Which of its chains, from 1.
+    /// Number of the chain within its partition, from 1.
     pub chain: usize,
     /// `device-input` or `device-output`.
     pub stage: Stage,
-    /// Bytes, where the system file gives a size.
+    /// Bytes of the transfer, where the system file gives a size.
     pub bytes: Option<u64>,
-    /// Bytes between wait states.
+    /// Bytes of a block, between two pauses.
     pub block_bytes: Option<u64>,
-    /// A block and its wait, in picoseconds.
+    /// Time of a block and its pause.
     pub block_ps: Option<u64>,
 }
 
@@ -154,7 +156,7 @@ impl WindowsPlan {
     /// Can it be run as it stands?
     ///
     /// # Errors
-    /// What is impossible in it.
+    /// A value in it that is impossible.
     pub fn check(&self, tasks: &[PlanTask], cores: u32) -> Result<(), String> {
         if self.cores == 0
             || self.cores > cores

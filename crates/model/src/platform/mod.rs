@@ -69,7 +69,7 @@ pub struct L1 {
     pub ways: u32,
 }
 
-/// A private second-level cache.
+/// `[l2]`: a private second-level cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct L2 {
@@ -99,7 +99,7 @@ fn is_lru(r: &Replacement) -> bool {
     *r == Replacement::Lru
 }
 
-/// How much of its memory time a core hides.
+/// How much of its memory time a core hides. Default: none, a core waits for each read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pipeline {
@@ -123,7 +123,7 @@ impl Default for Pipeline {
     }
 }
 
-/// The shared last-level cache.
+/// `[llc]`: the shared last-level cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Llc {
@@ -138,15 +138,17 @@ pub struct Llc {
     /// Slices that a hash of the address spreads lines over; page colours come from the sets of
     /// one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(extend("default" = 1))]
     pub slices: u32,
     /// Line size of every level; one DRAM transaction moves one line (`S_line`).
     pub line: Bytes,
-    /// Which line of a set gives way.
+    /// Which line of a set is replaced.
     #[serde(default, skip_serializing_if = "is_lru")]
+    #[schemars(extend("default" = "lru"))]
     pub replacement: Replacement,
-    /// Misses that it can have under way for all cores together; left out: as many as the cores
-    /// have miss registers. With fewer, a core waits for the others' misses even on a hit (Valsan
-    /// et al., RTAS 2016). The simulator models no such limit.
+    /// Most misses that it can have under way for all cores together. With fewer than the cores'
+    /// miss registers, a core waits for others' misses even on a hit (Valsan et al., RTAS 2016).
+    /// Left out: no such limit. The simulator models none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mshrs: Option<u32>,
 }
@@ -160,7 +162,7 @@ fn is_one(n: &u32) -> bool {
     *n == 1
 }
 
-/// Main memory, as the first memory model needs it.
+/// `[dram]`: main memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
@@ -188,22 +190,24 @@ pub struct Dram {
     pub t_ras: Time,
     /// Time of one line on the data bus.
     pub t_burst: Time,
-    /// Interconnect and controller time of a request, beyond the DRAM commands and the clocks that
-    /// the model's controller takes a request in and out (`latency_max` has them).
+    /// Time of interconnect and controller for a request, beyond the DRAM commands and the clocks
+    /// in which the model's controller takes a request in and out (`latency_max` has them).
     pub overhead: Time,
-    /// `L_max`: worst service time of one request that meets no other core's request: row conflict
-    /// right after a write, refresh apart.
+    /// `L_max`: worst service time of a request that meets no request of another core: a row
+    /// conflict right after a write, refresh apart.
     pub latency_max: Time,
-    /// `L_max` of the papers' memory, which posts no writes: as a paper states it, or a row
-    /// conflict after a read. `[regulation] model = "sce"` uses this one.
+    /// `L_max` of the papers' memory, which posts no writes; `[regulation] model = "sce"` uses it.
+    /// Left out, `latency_max` is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_max_paper: Option<Time>,
-    /// Younger row hits that may pass an older request of their bank.
+    /// Most younger row hits that may pass an older request of their bank; `"off"`: any number.
     #[serde(default, skip_serializing_if = "RowHitCap::is_default")]
+    #[schemars(extend("default" = 4))]
     pub row_hit_cap: RowHitCap,
-    /// Can each core's write-backs be counted apart from its reads, by an event that `solocore run`
-    /// knows? Then plans give budgets of writes by themselves where these lower the bounds.
+    /// An event that `solocore run` knows counts each core's write-backs apart from its reads. Then
+    /// plans give budgets of writes where these lower the bounds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub counts_writes: bool,
 }
 
@@ -211,7 +215,7 @@ pub struct Dram {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
-    /// Short name; a preset's file name.
+    /// Short name; for a preset the name of its file.
     pub name: String,
     /// Full name.
     pub title: String,
@@ -225,7 +229,7 @@ pub struct Platform {
     pub cpi: f64,
     /// Page size.
     pub page: Bytes,
-    /// What a core hides of its memory time.
+    /// Memory time that a core hides.
     #[serde(default)]
     pub pipeline: Pipeline,
     /// Private instruction cache.
@@ -471,7 +475,7 @@ impl Platform {
         u64::try_from(ps).unwrap_or(u64::MAX)
     }
 
-    /// What a profile depends on: two platforms with equal geometry can share profiles.
+    /// Facts that a profile depends on: platforms with equal geometry can share profiles.
     pub fn geometry(&self) -> String {
         let l2 = self
             .l2

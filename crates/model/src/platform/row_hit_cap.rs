@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// How many younger row hits may pass an older request of their bank (`row_hit_cap` of `[dram]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowHitCap {
-    /// At most so many; the controller then also gives ranks, reads and writes turns
+    /// At most this number; the controller then also gives ranks, reads and writes turns
     /// (docs/dram.md).
     Limit(u32),
     /// Any number, for good: no read's delay is bounded beside others that are not regulated.

@@ -7,7 +7,7 @@ use crate::times::quantile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is counted of a job, by name.
+/// Quantities that are counted of a job, by name.
 pub mod quantity {
     /// From the start of its process to its end, in nanoseconds.
     pub const TIME: &str = "time_ns";
@@ -31,19 +31,19 @@ pub mod quantity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The CPU's name.
+    /// Name of the CPU.
     pub machine: String,
-    /// Which CPU the jobs ran on.
+    /// CPU on which the jobs ran.
     pub cpu: u32,
-    /// When, RFC 3339.
+    /// Date and time, RFC 3339.
     pub date: String,
-    /// What a job was: `process`, `run` (a run of a plan) or `sim`.
+    /// Kind of the jobs: `process`, `run` (a run of a plan) or `sim`.
     pub jobs_are: String,
-    /// Were the caches filled with other data before each job?
+    /// The caches were filled with other data before each job.
     pub cold: bool,
-    /// What users must know of the numbers.
+    /// Limits of the numbers, in words.
     pub notes: Vec<String>,
-    /// For each input; one without arguments where none was given.
+    /// Jobs of each input; one without arguments where no inputs were given.
     pub inputs: Vec<MeasuredInput>,
 }
 
@@ -53,7 +53,7 @@ pub struct Measured {
 pub struct MeasuredInput {
     /// Arguments that the input added.
     pub arguments: Vec<String>,
-    /// What was counted.
+    /// The counted quantities.
     pub quantities: Vec<Quantity>,
 }
 
@@ -61,32 +61,33 @@ pub struct MeasuredInput {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
-    /// See [`quantity`].
+    /// Name of the quantity, as `time_ns`, `cpu_ns`, `cycles`, `instructions_user`, `misses`,
+    /// `misses_user`, `write_backs` or `page_faults`.
     pub name: String,
     /// The event that counts it.
     pub event: String,
-    /// What the event really counts, where it only stands in for the quantity.
+    /// The meaning of the event, where it only stands in for the quantity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_in: Option<String>,
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// The least.
+    /// Least value of a job.
     pub min: u64,
-    /// The median.
+    /// Median value.
     pub p50: u64,
-    /// Nine jobs in ten have at most this.
+    /// Nine jobs of ten have at most this value.
     pub p90: u64,
-    /// 99 in a hundred have at most this.
+    /// 99 jobs of 100 have at most this value.
     pub p99: u64,
-    /// The most.
+    /// Largest value of a job.
     pub max: u64,
-    /// Of jobs that are rarer than those seen; no proof.
+    /// Estimate of jobs that are rarer than those seen. It proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extreme: Option<Extreme>,
     /// Why there is no estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_extreme: Option<String>,
-    /// Each job, in the order of the jobs.
+    /// Value of each job, in the order of the jobs.
     pub values: Vec<u64>,
 }
 
@@ -97,13 +98,13 @@ pub struct Quantity {
 pub struct Extreme {
     /// Jobs in a block; the largest of each block was fitted.
     pub block: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
     /// Location of the generalised extreme-value distribution of a block's maximum.
     pub location: f64,
-    /// Its scale.
+    /// Scale of this distribution.
     pub scale: f64,
-    /// Its shape: above 0 the tail is heavy, below 0 it ends.
+    /// Shape of this distribution: above 0 the tail is heavy, below 0 it ends.
     pub shape: f64,
     /// Share of samples of the fitted distribution that fit it worse (Anderson and Darling's
     /// distance, the fit made anew for each).
@@ -113,9 +114,9 @@ pub struct Extreme {
     /// Chance of so large a difference between the first and the second half (Kolmogorov and
     /// Smirnov), were both of one distribution.
     pub identity_p: f64,
-    /// Are all three at least 0.05?
+    /// All three chances are at least 0.05.
     pub plausible: bool,
-    /// A chance per job, and what a job exceeds with this chance.
+    /// Pairs of a chance per job and the value that a job exceeds with this chance.
     pub exceeded: Vec<(f64, u64)>,
 }
 
@@ -158,11 +159,11 @@ impl Measured {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Raised {
-    /// `private_cycles` and by how many.
+    /// Cycles that were added to `private_cycles`.
     pub private_cycles: u64,
     /// Reads from memory that the emulator's profile lacks: the kernel's, prefetches.
     pub reads: u64,
-    /// Lines written back to memory that it lacks.
+    /// Lines written back to memory that the emulator's profile lacks.
     pub writes: u64,
 }
 

@@ -84,7 +84,7 @@ pub struct FunctionProfile {
 /// Memory traffic over the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BandwidthSeries {
-    /// Length of an interval of modelled time alone on the machine.
+    /// Length of an interval, in modelled time alone on the machine.
     pub interval_ns: u64,
     /// Bytes per second in each interval, DRAM reads and write-backs with the whole shared cache.
     pub bytes_per_s: Vec<u64>,
@@ -93,9 +93,9 @@ pub struct BandwidthSeries {
 /// Memory the program touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkingSet {
-    /// Distinct pages.
+    /// Distinct pages that the program touched.
     pub pages: u64,
-    /// Distinct lines.
+    /// Distinct lines that the program touched.
     pub lines: u64,
     /// Bytes of those lines.
     pub bytes: u64,
@@ -118,17 +118,18 @@ pub struct TraceRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// [`FORMAT`].
+    /// Name and version of the format: `solocore-profile/1`.
     pub format: String,
     /// Program and arguments.
     pub command: Vec<String>,
     /// The program's instruction set.
     pub isa: Isa,
-    /// What counted: `qemu`; `perf` where counters of a machine raised what the emulator counted.
+    /// The engine that counted: `qemu`; `perf` where counters of a machine raised the emulator's
+    /// numbers.
     pub engine: String,
     /// Platform whose caches were modelled.
     pub platform: String,
-    /// [`crate::Platform::geometry`] of that platform.
+    /// The caches of that platform in one line; a profile holds for boards with the same.
     pub geometry: String,
     /// Exit status of the program.
     pub exit_code: i32,
@@ -144,12 +145,12 @@ pub struct Profile {
     pub threads: u32,
     /// Child processes; the profile is the sum of all processes.
     pub children: u32,
-    /// Set in profiles of before where the program replaced itself by another: they end there.
+    /// In older profiles: the program that replaced this one, where the profile ends. `null` today.
     pub exec: Option<String>,
     /// Per-level counts, first level first.
     pub levels: Vec<Level>,
-    /// Cycles of execution with every shared-cache access free: the simulator and the planner add
-    /// those.
+    /// Cycles of execution if every shared-cache access were free. The simulator and the planner
+    /// add the time of those.
     pub private_cycles: u64,
     /// Memory touched.
     pub working_set: WorkingSet,
@@ -164,7 +165,7 @@ pub struct Profile {
     pub functions: Vec<FunctionProfile>,
     /// Traffic over time.
     pub bandwidth: BandwidthSeries,
-    /// The recorded accesses.
+    /// The recorded accesses; `null`: none are kept.
     pub trace: Option<TraceRef>,
     /// Files that the run looked at, and what each of several inputs gave.
     #[serde(default, skip_serializing_if = "Origin::is_empty")]

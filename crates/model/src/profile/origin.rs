@@ -14,13 +14,13 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Files that the run looked at; empty in profiles of before.
+    /// Files that the run looked at; empty in older profiles.
     #[serde(default, skip_serializing_if = "RestsOn::is_empty")]
     pub rests_on: RestsOn,
-    /// What more than one process costs; zero for one.
+    /// Costs of more than one process; zero for one.
     #[serde(default, skip_serializing_if = "Processes::is_one")]
     pub processes: Processes,
-    /// What each input gave, in the order of the inputs; empty for a single run.
+    /// Results of each input, in the order of the inputs; empty for a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRun>,
     /// Which input (its place in `inputs`) gave the worst of each quantity.
@@ -29,7 +29,7 @@ pub struct Origin {
     /// By how much counters of a machine raised the emulator's numbers.
     #[serde(default, skip_serializing_if = "Raised::is_nothing")]
     pub raised: Raised,
-    /// What those counters saw.
+    /// Values of those counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
 }
@@ -42,16 +42,16 @@ impl Origin {
     }
 }
 
-/// What is charged where a job has several processes: a switch between two of them brings lines back
+/// Charges where a job has several processes: a switch between two of them brings lines back
 /// that the other displaced. No locked page saves these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Processes {
-    /// Switches at most.
+    /// Most switches between processes of a job.
     pub switches: u64,
-    /// Reads that leave the private caches for them, all together.
+    /// Reads that leave the private caches because of these switches, in all.
     pub reads: u64,
-    /// Lines written back for them, all together.
+    /// Lines that are written back because of these switches, in all.
     pub writes: u64,
 }
 
@@ -70,10 +70,10 @@ pub struct RestsOn {
     /// Files and directories by path.
     #[serde(default)]
     pub files: Vec<InputFile>,
-    /// What else the run asked, which no later look can compare.
+    /// Other things that the run asked for. No later look can compare them.
     #[serde(default)]
     pub not_covered: Vec<String>,
-    /// Why the list is not whole, so that the profile must not be used again; `null` if it is.
+    /// Why the list is not whole; the profile must then not be used again. `null` if it is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_whole: Option<String>,
 }
@@ -89,14 +89,14 @@ impl RestsOn {
 /// A path, and what a run found there before it changed anything.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct InputFile {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// What was there.
+    /// The entry that was there.
     #[serde(flatten)]
     pub state: FileState,
 }
 
-/// What lies at a path.
+/// Kind of entry at a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum FileState {
@@ -133,7 +133,7 @@ pub enum FileState {
     Refused,
 }
 
-/// What one input gave.
+/// Results of one input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputRun {
@@ -158,6 +158,6 @@ pub struct Worst {
     /// `private_cycles`, `llc_reads`, `llc_writes`, `misses`, `lines`, or `time` (the trace is of this
     /// input).
     pub quantity: String,
-    /// Place in `inputs`.
+    /// Place of the input in `inputs`, from 0.
     pub input: usize,
 }

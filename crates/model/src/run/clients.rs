@@ -1,60 +1,60 @@
-//! What was seen of clients: who is attached, and what the bandwidth lock did.
+//! What was seen of clients: attached clients, and what the bandwidth lock did.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The bandwidth lock, or whose jobs are signalled, where the plan has either.
+/// The bandwidth lock, and programs that signal jobs, where the plan has either.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLock {
-    /// A section counts for at most so long; 0: for ever.
+    /// Longest time for which a section counts; 0: no limit.
     pub max_hold_ns: u64,
-    /// Who is attached.
+    /// Attached clients.
     pub clients: Vec<RunClient>,
-    /// What the lock did.
+    /// Actions of the lock on each CPU.
     pub cores: Vec<RunLockCore>,
 }
 
-/// What the lock did on a CPU.
+/// Actions of the lock on a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLockCore {
-    /// Which CPU.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Periods at whose end somebody held the lock.
+    /// Periods at the end of which a program held the lock.
     pub held_periods: u64,
     /// How often the CPU was stopped.
     pub stops: u64,
-    /// How often it went on before its period ended, as nobody held the lock any more.
+    /// How often the CPU went on before its period ended, because nobody held the lock any more.
     pub early_releases: u64,
 }
 
-/// A client, for people.
+/// A client: a thread or program that is attached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunClient {
-    /// Its process.
+    /// Number of the process.
     pub pid: u32,
-    /// Its thread; that of the process for a program.
+    /// Number of the thread; for a whole program that of the process.
     pub thread: u32,
-    /// Its user.
+    /// Number of the user.
     pub uid: u32,
     /// Name of the thread.
     pub name: String,
-    /// Thread or program.
+    /// `thread` or `program`: what the lock is held for.
     pub scope: String,
     /// Sections begun.
     pub sections: u32,
-    /// In how many it is.
+    /// Number of nested sections that it is in; 0: it does not hold the lock.
     pub depth: u32,
-    /// Where it ran at the last look.
+    /// CPU on which it ran at the last look; `null`: on none.
     pub cpu: Option<u32>,
-    /// The plan's task whose jobs it signals.
+    /// The task of the plan for which it signals jobs.
     pub task: Option<String>,
     /// Jobs begun.
     pub jobs: u64,
-    /// Is one under way?
+    /// A job is under way.
     pub in_job: bool,
-    /// Is its section over the limit, so that it counts no more?
+    /// The section is over the limit, so that it counts no more.
     pub cut: bool,
-    /// The transfer of the time table that it is.
+    /// The transfer of the time table that the client makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<RunClientTransfer>,
 }
@@ -62,10 +62,10 @@ pub struct RunClient {
 /// A client that is a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunClientTransfer {
-    /// Partition, chain and stage.
+    /// Partition, chain and stage of the transfer.
     pub name: String,
     /// Slots begun.
     pub slots: u64,
-    /// Is it in one?
+    /// The client is in a slot now.
     pub inside: bool,
 }

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the scheduler of levels and windows saw.
+/// Observations of the scheduler of levels and windows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevels {
     /// The plan's tasks under it.
@@ -18,61 +18,61 @@ pub struct RunLevels {
     pub events_lost: Option<u64>,
 }
 
-/// What was seen of a task.
+/// Observations of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevelTask {
-    /// Its name.
+    /// Name of the task in the plan.
     pub name: String,
-    /// "A" to "D", "window".
+    /// `A` to `D`, or `window`.
     pub level: String,
-    /// Its core; none at level C.
+    /// Core of the task; `null` at level C.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
-    /// How it came to run.
+    /// How it came to run: started, attached, or not run.
     pub how: String,
     /// Jobs released.
     pub jobs: u64,
     /// Jobs that were done.
     pub completed: u64,
-    /// Releases at which it slept or was not there.
+    /// Releases at which the task slept or was not there.
     pub skipped: u64,
-    /// Jobs that used their PET up, or at level A were not done when the next came.
+    /// Jobs that used their PET up, or that were not done at level A when the next was released.
     pub overruns: u64,
-    /// Jobs done after their deadlines.
+    /// Jobs that were done after their deadlines.
     pub late: u64,
     /// Longest time from release, or begin of the slot, to the first instruction.
     pub max_start_late_ns: u64,
     /// Longest time from release to end.
     pub max_response_ns: u64,
-    /// Mean of it.
+    /// Mean time from release to end.
     pub mean_response_ns: u64,
     /// Longest time from deadline to end.
     pub max_tardiness_ns: u64,
     /// Most execution that a job was charged.
     pub max_charged_ns: u64,
-    /// Execution in all.
+    /// Time that its jobs ran, in all.
     pub ran_ns: u64,
 }
 
-/// Time lost to real-time threads that no level commands, by who had to wait.
+/// Time lost to real-time threads that no level commands, by the level that had to wait.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLost {
-    /// Level A.
+    /// Time that level A had to wait.
     pub a_ns: u64,
-    /// Level B.
+    /// Time that level B had to wait.
     pub b_ns: u64,
-    /// Level C.
+    /// Time that level C had to wait.
     pub c_ns: u64,
-    /// Level D.
+    /// Time that level D had to wait.
     pub d_ns: u64,
-    /// Nothing of the plan.
+    /// Time in which no task of the plan had to wait.
     pub idle_ns: u64,
-    /// The partition whose window was open.
+    /// Time that the partition with the open window had to wait.
     pub window_ns: u64,
 }
 
 impl RunLost {
-    /// For people: who lost how much.
+    /// For people: how much each level lost.
     pub fn text(&self) -> String {
         let all = [
             ("level A", self.a_ns),
@@ -89,12 +89,12 @@ impl RunLost {
     }
 }
 
-/// What was seen of a CPU.
+/// Observations of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevelCpu {
-    /// Which.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Decisions.
+    /// Decisions of the scheduler.
     pub decisions: u64,
     /// Timers that fired.
     pub timers: u64,
@@ -106,11 +106,11 @@ pub struct RunLevelCpu {
     pub max_decision_ns: u64,
     /// Mean decision.
     pub mean_decision_ns: u64,
-    /// Time of real-time threads that no level commands.
+    /// Time of real-time threads that no level commands, in all.
     pub intruder_ns: u64,
-    /// How often one came.
+    /// How often a real-time thread ran that no level commands.
     pub intrusions: u64,
-    /// Who lost it.
+    /// Which levels lost this time.
     pub lost: RunLost,
     /// Windows that have ended.
     pub windows: u64,
@@ -119,11 +119,11 @@ pub struct RunLevelCpu {
 /// A real-time thread that was seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunIntruder {
-    /// Its number.
+    /// Number of the thread.
     pub thread: u32,
-    /// Its process.
+    /// Number of the process.
     pub process: u32,
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
     /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
     pub policy: String,
@@ -131,9 +131,9 @@ pub struct RunIntruder {
     pub priority: u32,
     /// How often it ran.
     pub times: u64,
-    /// For how long in all.
+    /// Time that it ran, in all.
     pub ran_ns: u64,
-    /// For how long at most.
+    /// Longest time that it ran without a break.
     pub max_ns: u64,
 }
 
@@ -159,7 +159,7 @@ pub struct RunLevelIntruder {
     /// Which, and for how long.
     #[serde(flatten)]
     pub seen: RunIntruder,
-    /// Who lost it.
+    /// Which levels lost this time.
     pub lost: RunLost,
 }
 

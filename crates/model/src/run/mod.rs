@@ -37,7 +37,7 @@ pub fn is_older(format: &str) -> bool {
     OLDER.contains(&format)
 }
 
-/// Who decided who runs when.
+/// The scheme that decided when each task ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunScheme {
@@ -79,27 +79,27 @@ impl RunScheme {
 /// A run, at its end or so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
-    /// [`FORMAT`].
+    /// Name and version of the format: `solocore-run/2`.
     pub format: String,
-    /// Who decided who runs when.
+    /// The scheme of the plan.
     pub scheme: RunScheme,
     /// How long it ran.
     pub duration_ns: u64,
-    /// "duration", "signal", "not yet", or why it could not go on.
+    /// `duration`, `signal` or `not yet`, or why the run could not go on.
     pub ended: String,
-    /// What the user was told.
+    /// Notes to the user, in words.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The plan's promises, and who keeps them.
+    /// The plan's promises, each with the part that keeps it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<Answer>,
-    /// Ids of those that were kept as the run began, and are no longer.
+    /// Ids of promises that were kept as the run began, and were not kept later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<String>,
-    /// It was begun although nobody kept some of them.
+    /// The run began although nobody kept some promises.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// What regulated accesses to memory.
+    /// The regulation of accesses to memory.
     #[serde(flatten)]
     pub regulation: Option<RunRegulation>,
     /// The scheduler of levels and windows.
@@ -114,7 +114,7 @@ pub struct RunResult {
     /// Drivers that solocore started; a job is a run of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drivers: Vec<RunTask>,
-    /// What probes saw of programs that say nothing themselves.
+    /// Observations by probes of programs that say nothing themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<RunFunctions>,
     /// Windows of partitions, kept without a scheduler of their own.
@@ -135,7 +135,7 @@ pub struct RunResult {
     /// Locked pages that were read into ways of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locked_pages: Vec<RunLocked>,
-    /// The bandwidth lock, or whose jobs are signalled.
+    /// The bandwidth lock, and programs that signal jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<RunLock>,
     /// The plan, so that the file can be drawn by itself.
@@ -147,7 +147,7 @@ impl RunResult {
     /// Can it be drawn? Files get edited.
     ///
     /// # Errors
-    /// What is impossible in it.
+    /// A value in it that is impossible.
     pub fn check(&self) -> Result<(), String> {
         match &self.regulation {
             Some(regulation) => regulation.check(),

@@ -32,11 +32,11 @@ impl From<RunSpan> for [u64; 4] {
 /// Writes of a regulated CPU, where they are counted apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunWrites {
-    /// Writes per period of the plan.
+    /// Writes per period in the plan.
     pub write_planned: u64,
-    /// What is enforced of it; `u64::MAX`: no limit.
+    /// Enforced writes per period; 18446744073709551615: no limit.
     pub write_budget: u64,
-    /// Writes per interrupt.
+    /// Writes per interrupt of the counter.
     pub write_sample: u64,
     /// Writes in all, by their counter.
     pub writes: u64,
@@ -51,31 +51,31 @@ pub struct RunWrites {
 /// A regulated CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunCore {
-    /// Which one.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Accesses per period of the plan.
+    /// Accesses per period in the plan.
     pub planned: u64,
-    /// What is enforced of it, in whole samples; `u64::MAX`: no limit.
+    /// Enforced accesses per period, in whole samples; 18446744073709551615: no limit.
     pub budget: u64,
-    /// Accesses per interrupt.
+    /// Accesses per interrupt of the counter.
     pub sample: u64,
-    /// A period with so many accesses beyond the budget is not counted as one over it: the plan's
-    /// skid, where it has one.
+    /// A period counts as over budget with more accesses than the budget and this number. It is the
+    /// plan's skid, where it has one.
     #[serde(default)]
     pub tolerance: u64,
     /// Periods that ended.
     pub periods: u64,
     /// Periods in which it was throttled.
     pub throttled_periods: u64,
-    /// How long, in all.
+    /// Time for which it was throttled, in all.
     pub throttled_ns: u64,
-    /// The same as a part of the time.
+    /// The throttled part of the time, 0 to 1.
     pub throttled_share: f64,
     /// Accesses, by the counter.
     pub accesses: u64,
     /// Most accesses in one period.
     pub max_accesses_per_period: u64,
-    /// Periods with more than budget and tolerance.
+    /// Periods with more accesses than budget and tolerance.
     pub periods_over_budget: u64,
     /// Periods whose start was never seen because the timer came too late.
     pub periods_skipped: u64,
@@ -88,32 +88,33 @@ pub struct RunCore {
     /// Writes, where they are counted apart; the fields above are for reads then.
     #[serde(flatten)]
     pub writes: Option<RunWrites>,
-    /// Spans of equal length from the start.
+    /// Spans of equal length, from the start of the run. Each is a list of four numbers: periods
+    /// that ended, their accesses, most accesses of one of them, and throttled ns.
     #[serde(default)]
     pub series: Vec<RunSpan>,
 }
 
-/// What regulated accesses, and what it saw.
+/// The regulation of accesses, and its observations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRegulation {
-    /// Which engine.
+    /// The engine that stopped CPUs.
     pub engine: String,
-    /// Why a better engine did not run.
+    /// Why a better engine did not run; `null` if none is better.
     #[serde(default)]
     pub passed_over: Option<String>,
-    /// What was counted.
+    /// The event that was counted.
     pub event: String,
-    /// What counts as a write, where they are counted apart.
+    /// The event that counts writes, where they are counted apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_event: Option<String>,
-    /// Does the event only stand in for accesses to memory?
+    /// The event only stands in for accesses to memory.
     pub stands_in: bool,
-    /// Length of a period.
+    /// Length of a regulation period.
     pub period_ns: u64,
-    /// Length of a span of the series.
+    /// Length of a span of `series`.
     #[serde(default)]
     pub span_ns: u64,
-    /// Periods that are in no series, because they were not read in time.
+    /// Periods that are missing in `series`, because they were not read in time.
     #[serde(default)]
     pub periods_unread: u64,
     /// CPUs with a budget.
@@ -121,7 +122,7 @@ pub struct RunRegulation {
 }
 
 impl RunRegulation {
-    /// What is impossible in it.
+    /// A value in it that is impossible.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.period_ns == 0 || self.cores.is_empty() {
             return Err("it has no period or no cores".to_owned());

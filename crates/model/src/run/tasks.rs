@@ -1,4 +1,5 @@
-//! What was seen of tasks in their places, of windows and transfers, and of who was kept off.
+//! What was seen of tasks in their places, of windows and transfers, and of programs that were kept
+//! off.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,53 +7,53 @@ use serde::{Deserialize, Serialize};
 /// A job that has ended. Times from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunJob {
-    /// When it was to start.
+    /// When the job was to start.
     pub release_ns: u64,
-    /// When it started.
+    /// When the job started.
     pub start_ns: u64,
-    /// When it ended.
+    /// When the job ended.
     pub end_ns: u64,
 }
 
-/// What was seen of a task.
+/// Observations of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunTask {
-    /// Its name in the plan.
+    /// Name of the task in the plan.
     pub name: String,
-    /// Its core.
+    /// Core of the task.
     pub core: u32,
-    /// "started", "attached" or "not run".
+    /// `started`, `attached` or `not run`.
     pub how: String,
-    /// Priority under `SCHED_FIFO`; none: an ordinary task.
+    /// Priority under `SCHED_FIFO`; `null`: an ordinary task.
     pub fifo: Option<i32>,
     /// Rank inside the sched_ext engine, 1 first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// Jobs that ended with 0.
+    /// Jobs that ended with exit status 0.
     pub jobs: u64,
-    /// Jobs that did not.
+    /// Jobs that ended with another exit status.
     pub failed: u64,
     /// Jobs that ended after their deadline, or had not ended although it had passed.
     pub misses_deadline: u64,
-    /// Longest time from release to end.
+    /// Longest time from release to end of a job.
     pub max_response_ns: u64,
-    /// Mean time from release to end.
+    /// Mean time from release to end of a job.
     pub mean_response_ns: u64,
-    /// Most CPU time of a job, of the job's children as well.
+    /// Most CPU time of a job and its children.
     pub max_cpu_ns: u64,
     /// The latest jobs.
     #[serde(default)]
     pub latest: Vec<RunJob>,
 }
 
-/// What probes saw of a task's program that says nothing itself.
+/// Observations by probes of a task whose program signals nothing itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFunctions {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// What a call is: "section" (of the bandwidth lock) or "job".
+    /// Kind of call: `section` (of the bandwidth lock) or `job`.
     pub what: String,
-    /// Functions; none: jobs are wakeups.
+    /// Names of the functions. Empty: jobs are wakeups.
     pub functions: Vec<String>,
     /// Outermost calls that have ended.
     pub calls: u64,
@@ -60,29 +61,29 @@ pub struct RunFunctions {
     pub nested: u64,
     /// Calls that were left without a return: `longjmp()`, or the end of the thread.
     pub abandoned: u64,
-    /// Time in them.
+    /// Time in outermost calls, all together.
     pub sum_ns: u64,
-    /// The longest one.
+    /// Time of the longest outermost call.
     pub longest_ns: u64,
 }
 
-/// What was seen of a partition's windows.
+/// Observations of a partition's windows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunWindow {
     /// Name of the partition.
     pub partition: String,
-    /// Its core.
+    /// Core of the windows.
     pub core: u32,
     /// Windows that have ended.
     pub windows: u64,
-    /// Longest time from the end of a window to when its jobs had been told to stop.
+    /// Longest time from the end of a window until its jobs had been told to stop.
     pub max_late_ns: u64,
 }
 
-/// What was seen of a transfer's slots.
+/// Observations of a transfer's slots.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunTransfer {
-    /// Partition, chain and stage.
+    /// Partition, chain and stage of the transfer.
     pub name: String,
     /// `io-core` or `device NAME`.
     pub resource: String,
@@ -90,41 +91,41 @@ pub struct RunTransfer {
     pub core: Option<u32>,
     /// Length of a slot.
     pub length_ns: u64,
-    /// From one to the next.
+    /// Time from the beginning of a slot to that of the next.
     pub period_ns: u64,
     /// Slots that have ended.
     pub slots: u64,
     /// Transfers that began in their slots.
     pub begun: u64,
-    /// Transfers that ended after their slots, or had not ended although it was over.
+    /// Transfers that ended after their slots, or had not ended although their slot was over.
     pub late: u64,
     /// Slots that passed while a client was attached and made no transfer.
     pub missed: u64,
-    /// Slots that passed while none was.
+    /// Slots that passed while no client was attached.
     pub unattended: u64,
     /// Clients that attached, one after the other.
     pub clients: u64,
-    /// Is one attached now?
+    /// A client is attached now.
     pub attached: bool,
     /// Longest time from the beginning of a slot to that of its transfer.
     pub max_start_late_ns: u64,
     /// Longest time from the end of a slot to that of its transfer.
     pub max_end_late_ns: u64,
-    /// The latest transfers: beginning of the slot, and of the transfer, and its end.
+    /// The latest transfers: beginning of the slot, beginning of the transfer, and its end.
     #[serde(default)]
     pub latest: Vec<RunJob>,
 }
 
-/// What was seen of a task's locked pages.
+/// Observations of a task's locked pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLocked {
-    /// The task.
+    /// Name of the task.
     pub task: String,
     /// Pages that the plan locks.
     pub pages: u64,
-    /// Of these, so many were found in the process that was looked at last.
+    /// Locked pages found in the process that was looked at last.
     pub found: u64,
-    /// And so many it had used.
+    /// Pages of the plan that the process looked at last had used.
     pub present: u64,
     /// Pages read, all looks together.
     pub reads: u64,
@@ -134,17 +135,17 @@ pub struct RunLocked {
     pub processes: u64,
 }
 
-/// What is seen of a group.
+/// Observations of a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunGroup {
-    /// Its name.
+    /// Name of the group.
     pub group: String,
-    /// The CPU whose tasks are in it; none: only tasks that are put there.
+    /// The CPU of the tasks in it; `null`: only tasks that are put there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Its lines.
+    /// Lines of its `schemata` file.
     pub schemata: Vec<String>,
-    /// Does nobody else have its ways?
+    /// No other group has its ways.
     pub exclusive: bool,
     /// Bytes that it holds in the shared cache now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,31 +153,31 @@ pub struct RunGroup {
     /// Bytes that it has transferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
-    /// Of these, so many from its own memory controller.
+    /// The part of `total_bytes` that came from its own memory controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_bytes: Option<u64>,
 }
 
-/// What came of it.
+/// Other programs that were kept off the cores of analysed tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunConfined {
     /// Control groups that were limited.
     pub groups: Vec<String>,
     /// Threads whose affinity was limited.
     pub threads: u64,
-    /// Threads that somebody bound to cores of analysed tasks.
+    /// Numbers of threads that somebody bound to cores of analysed tasks.
     pub bound: Vec<u32>,
-    /// Threads that refused.
+    /// Threads that could not be moved.
     pub refused: u64,
 }
 
-/// What came of it.
+/// Interrupts that were moved, and those that stayed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunInterrupts {
-    /// Interrupts that were moved.
+    /// Numbers of the interrupts that were moved.
     pub moved: Vec<u32>,
-    /// Interrupts that stayed, and why.
+    /// Interrupts that stayed, each with its number and the reason.
     pub refused: Vec<(u32, String)>,
-    /// What else was not possible.
+    /// Other actions that were not possible, in words.
     pub notes: Vec<String>,
 }

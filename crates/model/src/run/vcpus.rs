@@ -4,12 +4,12 @@ use super::levels::RunIntruder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the scheduler of VCPUs saw.
+/// Observations of the scheduler of VCPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpus {
-    /// Who got background time.
+    /// Which VCPU got background time.
     pub background: String,
-    /// Where background time was throttled.
+    /// Throttling of background time; `null`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttling: Option<RunThrottling>,
     /// VCPUs, the best-effort ones first.
@@ -23,52 +23,52 @@ pub struct RunVcpus {
 /// A VCPU as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpu {
-    /// Its number.
+    /// Number of the VCPU.
     pub id: u32,
-    /// What it is called.
+    /// Name of the VCPU.
     pub name: String,
-    /// Its core.
+    /// Core that it is on now.
     pub core: u32,
-    /// C.
+    /// C: time on its core in each period.
     pub capacity_ns: u64,
-    /// T.
+    /// T: period of the capacity.
     pub period_ns: u64,
     /// `blocked`, `foreground`, `background`, or `moving`.
     pub state: String,
     /// Time that it ran with budget.
     pub foreground_ns: u64,
-    /// Time that it ran without.
+    /// Time that it ran without budget.
     pub background_ns: u64,
-    /// How often it moved.
+    /// How often it moved to another core.
     pub moves: u64,
-    /// How long a move took at most.
+    /// Time of its longest move.
     pub longest_move_ns: u64,
 }
 
-/// What happened on a CPU.
+/// Events on a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpuCpu {
-    /// Which.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Threads that were let in.
     pub switches: u64,
     /// How often a budget was exceeded because the timer came late.
     pub late: u64,
-    /// By how much in all; it is in nobody's foreground time.
+    /// Time by which budgets were exceeded for that, in all. It is in no VCPU's foreground time.
     pub late_ns: u64,
-    /// And at most.
+    /// The longest such time.
     pub longest_late_ns: u64,
-    /// Threads that began to run just as another VCPU was picked, and were sent away at once.
+    /// Threads that began to run just as another VCPU was picked, and were taken off at once.
     pub strays: u64,
     /// VCPUs that left for another CPU.
     pub moves: u64,
     /// Background time of its VCPUs.
     pub background_ns: u64,
-    /// Moves that the policy refused: there are none.
+    /// Moves that the policy refused. A number above 0 is a fault of solocore.
     pub errors: u64,
     /// How often a real-time thread ran.
     pub intrusions: u64,
-    /// And for how long in all.
+    /// Time of real-time threads, in all.
     pub intruder_ns: u64,
 }
 
@@ -78,9 +78,9 @@ pub struct RunVcpuIntruder {
     /// Which, and for how long.
     #[serde(flatten)]
     pub seen: RunIntruder,
-    /// What of it a VCPU with budget had to wait.
+    /// The part of this time in which a VCPU with budget had to wait.
     pub lost_foreground_ns: u64,
-    /// What of it one in background time had to wait.
+    /// The part of this time in which a VCPU in background time had to wait.
     pub lost_background_ns: u64,
 }
 
@@ -96,24 +96,25 @@ impl RunVcpuIntruder {
     }
 }
 
-/// What came of it.
+/// Throttling of background time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunThrottling {
-    /// What is read.
+    /// Counters or other source of the readings.
     pub source: String,
-    /// What counts as a request of a CPU.
+    /// The event that counts requests of a CPU.
     pub event: String,
-    /// "latency" or "rate".
+    /// `latency` or `rate`.
     pub rule: String,
-    /// From when on memory is contended, in ns or in requests of a period.
+    /// Value from which the memory is contended: ns (rule `latency`), or requests per period (rule
+    /// `rate`).
     pub threshold: u64,
-    /// Memory periods.
+    /// Memory periods that were looked at.
     pub periods: u64,
-    /// In how many memory was contended.
+    /// Memory periods in which the memory was contended.
     pub contended: u64,
-    /// Most cores that got no background time at once.
+    /// Most cores that had no background time at once.
     pub most_throttled: u32,
-    /// The highest latency of a period.
+    /// Highest mean latency of a period, in ns.
     pub highest_latency: Option<f64>,
 }
 

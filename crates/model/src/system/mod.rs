@@ -1,31 +1,31 @@
 //! `system.toml`: the board, how it is regulated, and the tasks.
 
+mod file;
 mod program;
 mod regulation;
 mod sce;
 mod task;
 mod text;
 
+pub(crate) use file::schema;
 pub use program::{Job, TaskProgram};
 pub use regulation::{CoreEntry, Model, Objective, Pages, Policy, Regulation, Share};
 pub use sce::Sce;
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
 pub use text::SystemText;
 
-use crate::dma::DmaEntry;
 use crate::error::ModelError;
 use crate::files;
-use crate::instance::{DeviceEntry, Instance, MarginEntry, PartitionEntry, Sections};
+use crate::instance::{Instance, Sections};
 use crate::levels::{Io, Ipc, Isolation, Mc2};
 use crate::platform::Platform;
-use crate::units::{Bandwidth, Time};
-use crate::vcpus::{Settings, VcpuEntry, Vcpus};
+use crate::units::Bandwidth;
+use crate::vcpus::Vcpus;
+use file::SystemFile;
 use regulation::{check_core, check_placing, check_regulation};
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use task::{TaskEntry, check_task, partition_of};
+use task::{check_task, partition_of};
 use toml::Spanned;
 
 /// A checked `system.toml`.
@@ -43,11 +43,11 @@ pub struct System {
     pub tasks: Vec<Task>,
     /// `[sce]`.
     pub sce: Sce,
-    /// Who is to run when.
+    /// The scheme of the system.
     pub scheme: Scheme,
 }
 
-/// Who is to run when, as the file asks for it; a plan's is [`crate::plan::Scheme`].
+/// The scheme that the file asks for; a plan's is [`crate::plan::Scheme`].
 #[derive(Clone, Debug)]
 pub enum Scheme {
     /// Fixed priorities on each core.
@@ -58,58 +58,6 @@ pub enum Scheme {
     Levels(Box<Isolation>),
     /// `[maracas]` and `[[vcpu]]`.
     Vcpus(Vcpus),
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SystemFile {
-    platform: String,
-    #[schemars(with = "Option<Regulation>")]
-    regulation: Option<Spanned<Regulation>>,
-    #[serde(default)]
-    #[schemars(with = "Vec<CoreEntry>")]
-    core: Vec<Spanned<CoreEntry>>,
-    #[serde(default, deserialize_with = "some_tasks")]
-    #[schemars(with = "Vec<TaskEntry>")]
-    task: Vec<Spanned<TaskEntry>>,
-    #[schemars(with = "Option<Sce>")]
-    sce: Option<Spanned<Sce>>,
-    #[schemars(with = "Option<Time>")]
-    base: Option<Spanned<Time>>,
-    #[schemars(with = "Option<DmaEntry>")]
-    dma: Option<Spanned<DmaEntry>>,
-    #[schemars(with = "Option<MarginEntry>")]
-    margin: Option<Spanned<MarginEntry>>,
-    #[serde(default)]
-    #[schemars(with = "Vec<DeviceEntry>")]
-    device: Vec<Spanned<DeviceEntry>>,
-    #[serde(default)]
-    #[schemars(with = "Vec<PartitionEntry>")]
-    partition: Vec<Spanned<PartitionEntry>>,
-    #[schemars(with = "Option<Mc2>")]
-    mc2: Option<Spanned<Mc2>>,
-    #[serde(default)]
-    #[schemars(with = "Vec<Ipc>")]
-    ipc: Vec<Spanned<Ipc>>,
-    #[serde(default)]
-    #[schemars(with = "Vec<Io>")]
-    io: Vec<Spanned<Io>>,
-    #[schemars(with = "Option<Settings>")]
-    maracas: Option<Spanned<Settings>>,
-    #[serde(default)]
-    #[schemars(with = "Vec<VcpuEntry>")]
-    vcpu: Vec<Spanned<VcpuEntry>>,
-}
-
-fn some_tasks<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
-    Vec::deserialize(deserializer)
-}
-
-/// The JSON Schema of a system file.
-pub(crate) fn schema() -> schemars::Schema {
-    schemars::schema_for!(SystemFile)
 }
 
 impl System {
@@ -299,19 +247,19 @@ impl System {
         files::parent_dir(&self.path)
     }
 
-    /// Partitions with their windows and I/O, where these decide who runs when.
+    /// Partitions with their windows and I/O, where these decide when each task runs.
     #[must_use]
     pub fn windows(&self) -> Option<&Instance> {
         if let Scheme::Windows(instance) = &self.scheme { Some(instance) } else { None }
     }
 
-    /// Levels on isolated hardware, where these decide who runs when.
+    /// Levels on isolated hardware, where these decide when each task runs.
     #[must_use]
     pub fn levels(&self) -> Option<&Isolation> {
         if let Scheme::Levels(isolation) = &self.scheme { Some(isolation) } else { None }
     }
 
-    /// VCPUs, where these decide who runs when.
+    /// VCPUs, where these decide when each task runs.
     #[must_use]
     pub fn vcpus(&self) -> Option<&Vcpus> {
         if let Scheme::Vcpus(vcpus) = &self.scheme { Some(vcpus) } else { None }

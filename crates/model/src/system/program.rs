@@ -13,10 +13,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// What stands before the name of a function.
+/// Prefix of the name of a function.
 const FUNCTION: &str = "function:";
 
-/// What a job of a task is.
+/// Kind of job of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Job {
     /// One run of its command.
@@ -32,7 +32,7 @@ impl Job {
     /// Of a word of the file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub fn of(word: &str) -> Result<Self, String> {
         match word {
             "process" => Ok(Self::Process),
@@ -90,17 +90,17 @@ fn function(word: &str) -> Result<&str, ()> {
     Ok(name)
 }
 
-/// See the module.
+/// How the program of a task says what it does, and the user as whom it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskProgram {
-    /// What a job is.
+    /// Kind of job: `process`, `wakeup` or `function:NAME`.
     #[serde(default, skip_serializing_if = "Job::is_process")]
     pub job: Job,
-    /// Functions whose calls hold the bandwidth lock, by name.
+    /// Names of functions. Their calls hold the bandwidth lock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lock: Vec<String>,
-    /// As whom it runs; `None`: as who started solocore.
+    /// Name of the user as whom the program runs; `null`: the user that started solocore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
@@ -114,7 +114,7 @@ impl TaskProgram {
     /// Of the keys of a task; `scheduled`: a scheduler of solocore gives tasks their time.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// The fault and its remedy.
     pub(super) fn checked(
         (job, lock, user): (Option<&str>, Option<&[String]>, Option<String>),
         policy: Policy,

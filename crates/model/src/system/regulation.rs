@@ -60,7 +60,7 @@ impl Objective {
     }
 }
 
-/// What the bounds take the memory for.
+/// The model of the memory that bounds rest on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
@@ -105,30 +105,34 @@ impl Pages {
 /// More than any core makes in the time that stopping takes.
 const MOST_SKID: u64 = 1_000_000;
 
-/// `[regulation]`.
+/// `[regulation]`: how memory traffic is regulated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Regulation {
-    /// Which policy.
+    /// How memory traffic is regulated.
     pub policy: Policy,
-    /// The regulation period `P`.
+    /// `P`: the regulation period, after which budgets come back.
     #[serde(deserialize_with = "positive_time")]
     pub period: Time,
-    /// Even, explicit or optimal budgets. Where the file says nothing, [`Regulation::settle_share`]
-    /// decides.
+    /// How the guaranteed bandwidth is shared out. Default: `optimal` with `policy = "memguard"`
+    /// and `model = "sound"`, unless the file has a `[[core]]`, a `[[partition]]` or more than 64
+    /// tasks; else `even`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
-    /// What the bounds take the memory for; default: sound, or `sce` where `carry_in = false`.
+    /// The model of the memory that bounds rest on. Default: `sound`, or `sce` where `carry_in =
+    /// false`.
     pub model: Option<Model>,
-    /// Charge the budget that an earlier task may have drained. `false` is eq. (1) alone; `true`
-    /// beside `model = "sce"` adds what eq. (1) leaves out of its own memory model.
+    /// `true`: charge the budget that an earlier task may have drained. `false`: eq. (1) of
+    /// single-core equivalence alone. With `model = "sce"`, `true` adds to eq. (1) what it leaves
+    /// out of its own model.
     pub carry_in: Option<bool>,
-    /// Cores that may access memory (`m`); default: all cores of the platform.
+    /// `m`: cores that may access memory. Default: all cores of the platform.
     pub active_cores: Option<u32>,
-    /// What budgets of the policy `dynamic`, or optimal shares, are chosen for.
+    /// What the planner makes best, once every deadline is met: budgets under `policy = "dynamic"`,
+    /// or optimal shares.
     pub objective: Option<Objective>,
-    /// With optimal shares: no analysed task's execution time beside the other cores may be more
-    /// than this multiple of its time alone, in thousandths. In the file a number, as 2.0.
+    /// With `share = "optimal"`: the execution time of an analysed task beside the other cores is
+    /// at most this multiple of its time alone, as 2.0.
     #[serde(rename = "slowdown", with = "thousandths")]
     #[schemars(with = "Option<f64>", range(min = 1, max = 1000))]
     pub slowdown_permille: Option<u64>,
@@ -137,12 +141,12 @@ pub struct Regulation {
     /// Policy `memguard`: programs outside of the plan run on its cores as well, within the budgets
     /// and below the analysed tasks. Bounds then count on the cores' budgets, not on their jobs.
     pub other_programs: bool,
-    /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while
-    /// somebody holds the lock.
+    /// With `policy = "bwlock"`: bandwidth that each core has for tasks that are not real-time
+    /// while a program holds the lock.
     pub lock_bandwidth: Option<Bandwidth>,
-    /// Policy `memguard`: a core is stopped when it has used its budget up, or at most so many
-    /// accesses later: samples of the counter, accesses under way, and what the kernel does on a
-    /// stopped core. Others are charged for them.
+    /// With `policy = "memguard"`: accesses that a core makes at most after its budget is used up,
+    /// until it is stopped. They are samples of the counter, accesses under way, and the kernel's
+    /// own on a stopped core. The bounds charge the other cores with them. 0: nothing is charged.
     pub skid: u64,
 }
 
@@ -191,16 +195,16 @@ impl Default for Regulation {
     }
 }
 
-/// `[[core]]`.
+/// `[[core]]`: the share of one core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreEntry {
-    /// Which core, from 0.
+    /// Number of the core, from 0.
     pub id: u32,
-    /// Its share of the guaranteed bandwidth, with `share = "explicit"`.
+    /// With `share = "explicit"`: its part of the guaranteed bandwidth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
-    /// Of it, so much is for writes only, and the others are for reads.
+    /// The part of `bandwidth` that is for writes only. The rest is then for reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<Bandwidth>,
 }

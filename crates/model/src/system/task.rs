@@ -1,4 +1,4 @@
-//! `[[task]]`: who runs how often, how urgently, and what one job asks for.
+//! `[[task]]`: how often and how urgently each task runs, and the demand of one job.
 
 use super::program::TaskProgram;
 use super::regulation::{Policy, Regulation};
@@ -10,15 +10,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Criticality levels of MC2, hard to best effort. All but `D` are analysed and get a verdict.
+/// Criticality level, A to C hard to soft, D best effort. All but D are analysed and get a verdict.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-#[allow(missing_docs, reason = "levels are named by letter")]
 pub enum Criticality {
+    /// Hardest: the deadline is promised. With `[mc2]` by a time table on its core.
     A,
+    /// Hard: the deadline is promised. With `[mc2]` rate monotonic below level A.
     #[default]
     B,
+    /// Analysed as A and B are. With `[mc2]` by global EDF, with a bound on tardiness.
     C,
     /// Best effort: no deadline is promised.
     D,
@@ -34,36 +36,70 @@ pub enum SoftBudget {
     Named(String),
 }
 
-/// `[[task]]`, as written.
+/// `[[task]]`: a task, and where its demand comes from.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskEntry {
+    /// Unique name.
     pub(super) name: String,
+    /// The core that the task runs on, from 0. Left out, the planner places the task.
     pub(super) core: Option<u32>,
+    /// Time between two releases, or the least time between two. Only best effort (D) may lack it;
+    /// its jobs then run back to back.
     #[serde(default, deserialize_with = "positive_time_option")]
     pub(super) period: Option<Time>,
+    /// Relative deadline, from the release of a job. The default is the period.
     #[serde(default, deserialize_with = "positive_time_option")]
     pub(super) deadline: Option<Time>,
+    /// Level. Tasks of A, B and C are analysed and get a verdict; D is best effort.
     #[serde(default)]
     pub(super) criticality: Criticality,
+    /// Program and arguments, started in the directory of this file. One run is one job. The
+    /// planner profiles it, unless `wcet` and `misses` or a `profile` are given.
     pub(super) command: Option<Vec<String>>,
+    /// Lists of arguments, one list for each input. Each list is added to `command`, and the
+    /// command is profiled with it. The worst of each quantity counts.
     pub(super) inputs: Option<Vec<Vec<String>>>,
+    /// Path of a profile that `solocore profile` has written, relative to this file, in place of
+    /// profiling.
     pub(super) profile: Option<PathBuf>,
+    /// `C`: longest time of a job alone on its core, with the cache that the plan gives it, each
+    /// miss counted with `L_max`. It needs `misses`.
     #[serde(default, deserialize_with = "positive_time_option")]
     pub(super) wcet: Option<Time>,
+    /// `mu`: DRAM accesses of one job with that cache. It needs `wcet`.
     pub(super) misses: Option<u64>,
+    /// Priority on its core, 1 is the highest. The default is rate monotonic.
     pub(super) priority: Option<u32>,
+    /// With `policy = "dynamic"`: accesses of all soft cores together during one job of this task,
+    /// or `"max"` for the largest safe number.
     pub(super) soft_budget: Option<SoftBudget>,
+    /// With partitions: the name of the partition in whose windows the task runs.
     pub(super) partition: Option<String>,
+    /// In place of `wcet` and `misses`: a list of both for 0, 1, 2... locked pages.
     pub(super) curve: Option<Vec<CurvePoint>>,
+    /// With `[mc2]`, in place of `wcet`: times alone with 1, 2, 3... ways of the shared cache. It
+    /// needs `misses_by_ways`.
     #[serde(default)]
     pub(super) wcet_by_ways: Vec<Time>,
+    /// With `[mc2]`, in place of `misses`: DRAM accesses of a job with 1, 2, 3... ways. It needs
+    /// `wcet_by_ways`.
     #[serde(default)]
     pub(super) misses_by_ways: Vec<u64>,
+    /// With `[mc2]`: mean execution time over the longest, above 0 and at most 1. It is the level-C
+    /// PET over the level-B PET. The default is 1.
     pub(super) average: Option<f64>,
+    /// With `[mc2]`: time that one preemption costs the task. The default is none for stated tasks,
+    /// and what the profile says for others.
     pub(super) reload: Option<Time>,
+    /// On Linux: what a job is. `"process"` (the default) is one run of the command, `"wakeup"` is
+    /// from waking to going to sleep, and `"function:NAME"` is a call of a function.
     pub(super) job: Option<String>,
+    /// With `policy = "bwlock"`: functions as `"function:NAME"`. Their calls hold the bandwidth
+    /// lock.
     pub(super) lock: Option<Vec<String>>,
+    /// Name of the user as whom `solocore run` starts the command. The default is the user that
+    /// started solocore.
     pub(super) user: Option<String>,
 }
 
@@ -71,10 +107,10 @@ pub(super) struct TaskEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CurvePoint {
-    /// `C` with so many pages locked.
+    /// `C` with this number of locked pages.
     #[serde(deserialize_with = "positive_time")]
     pub wcet: Time,
-    /// `mu` with so many pages locked.
+    /// `mu` with this number of locked pages.
     pub misses: u64,
 }
 

@@ -1,6 +1,7 @@
 //! Defaults of a system file, and what is said of a bad one.
 
 use super::*;
+use crate::units::Time;
 
 const GOOD: &str = r#"
 platform = "p4080"

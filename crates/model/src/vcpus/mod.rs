@@ -20,7 +20,7 @@ pub const MAX_PERIOD_NS: u64 = 10_000_000_000;
 pub const MIN_CAPACITY_NS: u64 = 10_000;
 /// VCPUs of a machine, the best-effort ones of its cores included.
 pub const MAX_VCPUS: usize = 1024;
-/// What the names of the best-effort VCPUs begin with.
+/// First part of the names of best-effort VCPUs.
 pub const BEST_EFFORT: &str = "best-effort/";
 
 /// Which of the VCPUs without budget runs when none has budget (maracas, section III).
@@ -51,14 +51,14 @@ impl Background {
     }
 }
 
-/// C and T.
+/// A capacity in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reservation {
-    /// C.
+    /// C: time on the core.
     #[serde(deserialize_with = "positive_time")]
     pub capacity: Time,
-    /// T.
+    /// T: the period.
     #[serde(deserialize_with = "positive_time")]
     pub period: Time,
 }
@@ -68,23 +68,23 @@ pub struct Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Throttle {
-    /// Latency rule: mean latency of a read from which on the memory is contended.
+    /// Latency rule: mean latency of a read from which the memory counts as contended.
     #[serde(
         default,
         deserialize_with = "positive_time_option",
         skip_serializing_if = "Option::is_none"
     )]
     pub max_latency: Option<Time>,
-    /// Rate rule: traffic of the whole system.
+    /// Rate rule: traffic of the whole system from which the memory counts as contended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rate: Option<Bandwidth>,
-    /// Throttling is reduced when requests have fallen to so many thousandths.
+    /// Throttling is reduced when requests have fallen to this many thousandths.
     #[serde(default)]
     pub idle_per_mille: u32,
-    /// How often the memory is looked at.
+    /// Time between two looks at the memory.
     #[serde(default = "two_seconds", deserialize_with = "positive_time")]
     pub period: Time,
-    /// How often a core asks anew.
+    /// Time after which a core asks again whether it may go on.
     #[serde(default = "one_millisecond", deserialize_with = "positive_time")]
     pub check: Time,
 }
@@ -97,24 +97,26 @@ fn one_millisecond() -> Time {
     Time::from_ns(1_000_000)
 }
 
-/// `[maracas]`.
+/// `[maracas]`: how VCPUs are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Who gets background time.
+    /// Which VCPU gets background time.
     pub background: Background,
-    /// No window of T may have more than C, at the expense of VCPUs that are preempted.
+    /// `true`: no window of length T has more than C; a preempted VCPU may then get less. `false`:
+    /// budgets come back a period after the VCPU woke.
     pub strict: bool,
-    /// Replenishments that a VCPU may have waiting.
+    /// Most replenishments that a VCPU may have waiting.
     pub replenishments: u32,
-    /// What everything that is bound to no VCPU gets on each core.
+    /// Share of a core, on each core, for all programs that no VCPU holds.
     pub best_effort: Reservation,
-    /// What a switch and a late timer may cost; admission adds it to each capacity.
+    /// Most that a switch and a late timer cost. Admission adds it to each capacity.
     pub overhead: Time,
-    /// VCPUs are balanced so long after a change; left out: they stay.
+    /// Time from a change to the balancing of VCPUs between cores. Left out, VCPUs stay where they
+    /// are.
     #[serde(deserialize_with = "positive_time_option")]
     pub balance: Option<Time>,
-    /// Page colours of each core; VCPUs go only where theirs are free.
+    /// Page colours of each core. Balancing moves a VCPU only to a core with enough free colours.
     pub core_colours: Option<u64>,
     /// Throttling of background time.
     pub throttle: Option<Throttle>,
@@ -136,20 +138,27 @@ impl Default for Settings {
     }
 }
 
-/// `[[vcpu]]`, as written.
+/// `[[vcpu]]`: a share of a core in every period.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VcpuEntry {
+    /// Unique name.
     name: String,
+    /// C: time on its core that the VCPU has in each period.
     #[serde(deserialize_with = "positive_time")]
     capacity: Time,
+    /// T: period of the capacity, at most 10 s.
     #[serde(deserialize_with = "positive_time")]
     period: Time,
+    /// Core, from 0. Left out, the planner places the VCPU.
     core: Option<u32>,
+    /// Page colours that the VCPU needs.
     #[serde(default)]
     colours: u64,
+    /// Balancing leaves the VCPU on its core.
     #[serde(default)]
     fixed: bool,
+    /// Names of its tasks. A task is bound to at most one VCPU.
     #[serde(default)]
     tasks: Vec<String>,
 }
@@ -186,11 +195,11 @@ pub struct Vcpus {
 
 /// A table and its line.
 type Lined<T> = (T, usize);
-/// What is wrong, and in which line.
+/// The fault and its line.
 type Fault = (usize, String);
 
 impl Vcpus {
-    /// Checks the tables of a system with so many cores; `None` under another policy.
+    /// Checks the tables of a system with this number of cores; `None` under another policy.
     ///
     /// # Errors
     /// The line at fault and what to do.
@@ -397,7 +406,7 @@ fn tasks_of(
 /// Are these times any VCPU's?
 ///
 /// # Errors
-/// What is wrong with them.
+/// The fault in them.
 pub fn check_times(capacity_ns: u64, period_ns: u64) -> Result<(), String> {
     let time = |ns: u64| Time::from_ns(ns);
     if capacity_ns > period_ns {

@@ -199,7 +199,7 @@ impl<'a> Cores<'a> {
         before.len()
     }
 
-    /// Does the core keep its deadlines? Who does not is remembered.
+    /// Does the core keep its deadlines? A task that does not is remembered.
     fn fits(&mut self, core: u32) -> bool {
         let own = core as usize;
         let late = CorePlan::late(core, &self.on[own], self.work, self.resources);

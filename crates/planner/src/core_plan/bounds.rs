@@ -90,7 +90,7 @@ impl CoreBounds<'_> {
         self.once(true).saturating_add(sound.map_or(0, Stall::in_period))
     }
 
-    /// Utilisation by jobs that ask for so much, with their stall; 0 without a period.
+    /// Utilisation by jobs with this demand and their stall; 0 without a period.
     pub fn utilization(&self, w: &Work, asked: Asked) -> f64 {
         let stall_ps = self.stall(asked).saturating_add(self.once(false));
         let period = w.task.period.map(|period| period.ps() as f64);

@@ -35,8 +35,8 @@ pub struct HardTasks {
 }
 
 impl HardTasks {
-    /// The analysed tasks among `order`, which has the highest priority first, with so many pages
-    /// of each locked.
+    /// The analysed tasks among `order`, which has the highest priority first, with this number of
+    /// pages of each locked.
     pub fn of(
         order: &[usize],
         locked: &HashMap<usize, usize>,

@@ -145,7 +145,7 @@ impl CorePlan {
         self.hard(work, resources).late(&CoreBounds { core: self.core, resources }).is_none()
     }
 
-    /// With so many pages of each task locked.
+    /// Bounds with this number of pages of each task locked.
     pub fn with_pages(
         core: u32,
         on_core: &[usize],

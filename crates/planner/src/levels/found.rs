@@ -1,4 +1,4 @@
-//! What the optimiser found for a system, and questions to it: who is where, in which ways.
+//! What the optimiser found for a system, and questions to it: the place and the ways of each task.
 
 use super::optimiser::scheme::{Io, Ipc, Scheme};
 use super::optimiser::verify::Checked;
@@ -11,7 +11,7 @@ use solocore_model::levels::{BufferScheme, Contention, Isolation};
 use solocore_model::plan::levels::Method;
 use solocore_model::system::Task;
 
-/// What the optimiser found, checked.
+/// Result of the optimiser, checked.
 pub struct Found<'a> {
     pub system: &'a System,
     pub isolation: &'a Isolation,
@@ -50,7 +50,7 @@ impl Found<'_> {
         self.core(at).map_or(split.level_c, |core| split.cores[core])
     }
 
-    /// What is done with a message buffer.
+    /// Treatment of a message buffer.
     pub fn method(&self, edge: usize) -> Method {
         let (e, scheme) = (&self.translated.system.edges[edge], self.allocation.scheme);
         let optimized = scheme.ipc == Ipc::Optimized && edge < self.translated.system.bound_edges;
@@ -86,7 +86,8 @@ pub fn scheme_of(scheme: BufferScheme) -> Result<Scheme, PlanError> {
     Scheme::parse(scheme.name()).map_err(|e| PlanError(format!("[mc2]: {e}")))
 }
 
-/// A scheme whose buffers have a rule; that of O|opt is its choice, of which there is none.
+/// A scheme that has a rule for its buffers. The rule of O|opt is its choice, which is not known
+/// here.
 pub fn fixed_io(scheme: Scheme) -> Scheme {
     if scheme.io == Io::PerBuffer { Scheme { io: Io::All, ..scheme } } else { scheme }
 }

@@ -78,7 +78,7 @@ fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, Plan
         return Ok(match late {
             None => "verdict: levels A and B meet their deadlines".to_owned(),
             Some(ns) => format!(
-                "verdict: levels A and B meet their deadlines, level C is late by at most {:.3} \
+                "verdict: levels A and B meet their deadlines, level C is tardy by at most {:.3} \
                     ms; its utilization is {:.4}",
                 ns as f64 / 1e6,
                 level_c(found)
@@ -154,7 +154,7 @@ fn shortage(found: &Found) -> Result<String, PlanError> {
     ))
 }
 
-/// What the verdict rests on.
+/// Assumptions of the verdict.
 pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
     let p = &found.system.platform;
     let mut out = vec![

@@ -7,7 +7,7 @@ use solocore_model::system::{Demand, Model, Policy, Share, Task};
 use solocore_model::vcpus::Vcpu;
 use solocore_model::{Bandwidth, Plan, System, Time};
 
-/// A time may grow to so many times the file's.
+/// Greatest factor by which a time of the file may grow.
 const MOST: u64 = 10;
 /// Regulation periods that are tried, in ns.
 const PERIODS: [u64; 13] = [

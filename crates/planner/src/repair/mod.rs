@@ -26,7 +26,7 @@ use solocore_model::system::SystemText;
 use solocore_model::{Plan, System};
 use trials::Trials;
 
-/// What would help.
+/// Changes that would help.
 #[derive(Debug)]
 pub struct Advice {
     /// Changes of one key each.

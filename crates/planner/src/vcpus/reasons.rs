@@ -28,8 +28,8 @@ pub fn reasons(
     let overhead = s.overhead.ns_ceil();
     let mut out = explain::shares(plan, r, None);
     out.push(format!(
-        "VCPUs: sporadic servers, rate monotonic on each core; each capacity is counted with {} \
-            for a switch and a late timer; best effort has {} in {} on each core; in any window of \
+        "VCPUs: sporadic servers, rate monotonic on each core. Each capacity is counted with {} for \
+            a switch and a late timer. Best effort has {} in {} on each core. In any window of \
             T no VCPU has more than {} of foreground time",
         s.overhead,
         s.best_effort.capacity,

@@ -18,7 +18,7 @@ const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
 /// Steps of a busy window, after which it is taken for unbounded.
 const STEPS: u32 = 1_000_000;
 
-/// What the tasks of a VCPU ask of it.
+/// Demand of the tasks of a VCPU.
 struct Inside {
     /// Work of a job with its stall, and the least time between two releases, in ns.
     jobs: Vec<(u64, u64)>,

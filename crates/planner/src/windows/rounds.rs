@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// found nor proved.
 const ASKS: u64 = 40_000;
 
-/// What is known of a partition before it has a core.
+/// Properties of a partition before it has a core.
 pub struct Choice {
     /// Locked pages.
     pub locked: Locked,

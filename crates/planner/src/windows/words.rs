@@ -95,8 +95,8 @@ pub fn assume(plan: &mut Plan, ima: &Instance) {
     let more = [
         "windows begin at their place in the table or up to the margin later, last their whole \
             duration, and are not interrupted by other partitions",
-        "jobs whose period is a multiple of their partition's arrive as a window begins; deadlines \
-            count from there",
+        "a task whose period is a multiple of its partition's is released as a window begins; \
+            deadlines count from there",
         "as a window begins, its locked pages are prefetched and locked before its tasks run; the \
             cost of lock instructions themselves is not charged",
     ];

@@ -54,8 +54,9 @@ fn private(dir: &Path) -> Result<PathBuf, ProfileError> {
         return Err(refused(&dir, &whose, &mend));
     }
     if own.mode() & 0o022 != 0 {
-        let mend =
-            format!("somebody may have changed what is in it: empty it, then: chmod go-w {name}");
+        let mend = format!(
+            "another user may have changed its profiles: empty it, then: chmod go-w {name}"
+        );
         return Err(refused(&dir, "lets others write", &mend));
     }
     for above in dir.ancestors().skip(1) {
@@ -81,7 +82,7 @@ fn replaceable(meta: &Metadata, uid: u32) -> Option<String> {
 
 fn refused(dir: &Path, why: &str, mend: &str) -> ProfileError {
     ProfileError::Input(format!(
-        "{}: {why}, and whoever writes a profile decides a verdict; {mend}",
+        "{}: {why}, and a user who writes a profile decides a verdict; {mend}",
         dir.display()
     ))
 }

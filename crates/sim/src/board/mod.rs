@@ -38,7 +38,7 @@ pub enum BoardError {
     Memory {
         /// Of which program or device.
         name: String,
-        /// What is short.
+        /// The scarce part.
         full: Full,
     },
     /// A region that the program does not have.

@@ -50,7 +50,7 @@ impl Calibration {
     }
 }
 
-/// Lines of a program that so many ways hold, if its lines are spread over the sets by chance
+/// Lines of a program that a number of ways holds, if its lines are spread over the sets by chance
 /// (Poisson): the sum over the sets of the lines in each, the ways at most. Only additions,
 /// multiplications and divisions: the same on every machine.
 fn held(lines: u64, sets: u64, ways: u64) -> u64 {
@@ -86,7 +86,7 @@ fn rising(values: impl Iterator<Item = u64>) -> Vec<u64> {
         .collect()
 }
 
-/// Measures a program on a request-level machine: a share of the cache is so many of its ways.
+/// Measures a program on a request-level machine: a share of the cache is a number of its ways.
 ///
 /// # Errors
 /// What the machine refuses, or why the runs do not give phases; [`FluidError::Interrupted`].

@@ -1,10 +1,10 @@
-//! Who holds how much of a shared cache.
+//! How much of a shared cache each program holds.
 //!
-//! Rule. Each program holds so many lines of its partition, at most its footprint. Its misses fill;
-//! while lines are free they are taken, then lines are lost: by each holder in proportion to its
-//! lines and to the square of their age, the age being the time since it last ran plus the time in
-//! which it goes once through what it holds. (LRU evicts the oldest; with equal ages this is what
-//! random replacement does. Footprints and fill rates: Xiang et al., "HOTL", ASPLOS 2013.) The
+//! Rule. Each program holds a number of lines of its partition, at most its footprint. Its misses
+//! fill; while lines are free they are taken, then lines are lost: by each holder in proportion to
+//! its lines and to the square of their age, the age being the time since it last ran plus the time
+//! in which it goes once through what it holds. (LRU evicts the oldest; with equal ages this is
+//! what random replacement does. Footprints and fill rates: Xiang et al., "HOTL", ASPLOS 2013.) The
 //! misses of a program follow from what it holds, in [`LEVELS`] steps with a hysteresis of half a
 //! step, so that rates are constant for a while. Steps of time are implicit: stable for any length.
 //!

@@ -96,7 +96,7 @@ impl Point {
     }
 }
 
-/// What happened between two moments.
+/// Events between two moments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     cycles: f64,

@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// What a memory can do.
+/// Performance of a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryCurve {
     /// By locality (random, streams), then by share of writes.

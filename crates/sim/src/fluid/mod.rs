@@ -6,8 +6,8 @@
 //! of somebody's share of the cache) every program goes at a constant rate, and the rates are the
 //! fixed point of what each asks of the memory at a latency and the latency at what they ask
 //! together (`solve`, [`curve`]). Programs are cycles of phases ([`program`]), measured on the
-//! request-level machine ([`calibrate`]). Who holds how much of the shared cache is in `cache`,
-//! counting in `task`. Results do not depend on how [`Hardware::advance`] cuts time, and are the
+//! request-level machine ([`calibrate`]). `cache` says how much of the shared cache each program
+//! holds; `task` counts. Results do not depend on how [`Hardware::advance`] cuts time, and are the
 //! same on every machine.
 //!
 //! Not covered: which banks and channels a program uses beyond what it does alone; a core that
@@ -123,7 +123,7 @@ impl Fluid {
     /// A board with idle cores and an empty shared cache.
     ///
     /// # Errors
-    /// What is wrong with the configuration, a program or a device.
+    /// A fault in the configuration, a program or a device.
     pub fn new(
         config: &FluidConfig,
         programs: &[FluidProgram],

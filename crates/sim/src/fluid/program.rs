@@ -12,7 +12,7 @@
 use crate::program::Signal;
 use thiserror::Error;
 
-/// What is wrong with the parts of an interval machine.
+/// A fault in the parts of an interval machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FluidError {
     /// The configuration.
@@ -25,7 +25,7 @@ pub enum FluidError {
         index: usize,
         /// Its name.
         name: String,
-        /// What is wrong, and what would be right.
+        /// The fault and its remedy.
         message: String,
     },
     /// A device.
@@ -35,7 +35,7 @@ pub enum FluidError {
         index: usize,
         /// Its name.
         name: String,
-        /// What is wrong, and what would be right.
+        /// The fault and its remedy.
         message: String,
     },
     /// A measurement did not work.
@@ -49,7 +49,7 @@ pub enum FluidError {
 /// Asked now and then while something is measured; false stops it.
 pub type GoOn<'a> = &'a dyn Fn() -> bool;
 
-/// What a phase asks of the memory while it has so much of the shared cache.
+/// Demand of a phase on the memory while it has this part of the shared cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Lines of the shared cache that the program holds.
@@ -152,7 +152,7 @@ impl FluidProgram {
     /// Can it be run?
     ///
     /// # Errors
-    /// What is wrong with which phase.
+    /// The phase and its fault.
     pub fn check(&self) -> Result<(), String> {
         let first = self.phases.first().ok_or("it has no phase; give one at least")?;
         if self.private_lines > 1 << 24 {

@@ -47,7 +47,7 @@ pub(super) struct Work {
 }
 
 /// Most of the memory that a source alone can have: what measured more takes the memory to be
-/// faster by so much.
+/// faster by this factor.
 const MOST_ALONE: f64 = 0.98;
 
 impl Unit {
@@ -74,7 +74,7 @@ impl Unit {
         unit
     }
 
-    /// Read latency when requests wait so long, ps.
+    /// Read latency when requests wait this time, ps.
     pub fn latency(&self, wait_ps: f64) -> f64 {
         self.idle_ps + wait_ps
     }
@@ -85,7 +85,7 @@ impl Unit {
         if time > self.least_ps { time } else { self.least_ps }
     }
 
-    /// Time of the unit when requests wait so long, ps.
+    /// Time of the unit when requests wait this time, ps.
     pub fn time_at(&self, wait_ps: f64) -> f64 {
         self.time(self.latency(wait_ps))
     }

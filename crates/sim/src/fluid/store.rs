@@ -1,9 +1,9 @@
 //! Programs that have been measured, kept for the life of the process.
 //!
 //! Problem: measuring a program takes a second, and a figure runs the same programs on dozens of
-//! boards. Rule: a key says everything that a measurement depends on; the first who asks measures,
-//! whoever asks meanwhile waits, everybody gets the same. As the key is complete, it does not
-//! matter who asks first.
+//! boards. Rule: a key says everything that a measurement depends on; the first caller measures,
+//! callers that ask meanwhile wait, and all get the same. As the key is complete, it does not
+//! matter which caller asks first.
 //!
 //! Not covered: files that change while the process runs. Nothing is forgotten: a program is some
 //! kilobytes.

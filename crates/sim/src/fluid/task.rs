@@ -184,7 +184,7 @@ impl Task {
         self.time_of(WHOLE)
     }
 
-    /// When it has moved so many DRAM lines in all, if that is in this phase at these rates.
+    /// When it has moved this number of DRAM lines in all, if that is in this phase at these rates.
     pub fn lines_ps(&self, lines: u64) -> Option<u64> {
         let missing = (u128::from(lines) << 64).saturating_sub(self.lines);
         if missing == 0 {

@@ -22,7 +22,7 @@ pub enum KernelError {
     Task {
         /// Which.
         task: String,
-        /// What is wrong, and what to do.
+        /// The fault and its remedy.
         what: String,
     },
     /// Something else does.
@@ -30,7 +30,7 @@ pub enum KernelError {
     Config {
         /// Where: `scheduler`, `regulator`, `board`, `transfer 3`...
         place: String,
-        /// What is wrong, and what to do.
+        /// The fault and its remedy.
         what: String,
     },
     /// Time stands still: a program gives signals without computing.
@@ -94,7 +94,7 @@ pub enum Release {
         /// Most.
         max_ps: u64,
     },
-    /// Each time something happens, and so much later.
+    /// Each time that something happens, and this time later.
     Triggered {
         /// What.
         by: Trigger,
@@ -105,7 +105,7 @@ pub enum Release {
     At(Vec<u64>),
 }
 
-/// What the kernel does when a task passes a mark.
+/// Action of the kernel when a task passes a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Orders a transfer; orders to one device queue up.
@@ -243,7 +243,7 @@ pub fn lines(platform: &Platform, rate: Bandwidth, period: Time) -> u64 {
     u64::try_from(bytes / u128::from(platform.llc.line.0)).unwrap_or(u64::MAX)
 }
 
-/// Who gets background time, as a file has it.
+/// The VCPU that gets background time, as a file has it.
 pub fn background(wanted: vcpus::Background) -> Option<Background> {
     match wanted {
         vcpus::Background::LeastTime => Some(Background::LeastTime),
@@ -259,7 +259,7 @@ pub enum Balancing {
     /// Each stays where it was put.
     #[default]
     Static,
-    /// Each time a VCPU blocks or wakes, at most so many move.
+    /// Most VCPUs that move each time that a VCPU blocks or wakes.
     Full {
         /// Moves per run of the migration thread.
         limit: u32,
@@ -271,7 +271,7 @@ pub enum Balancing {
 pub struct VcpuConfig {
     /// The VCPUs.
     pub vcpus: Vec<VcpuSpec>,
-    /// Who gets background time; `None`: nobody (maracas, Fig. 4, case `vcpu`).
+    /// The VCPU that gets background time; `None`: nobody (maracas, Fig. 4, case `vcpu`).
     pub background: Option<Background>,
     /// Servers keep to their capacity in every window of a period (`sporadic_server.h`).
     pub strict: bool,
@@ -311,7 +311,7 @@ pub struct CoreTable {
     pub windows: Vec<Window>,
 }
 
-/// Who decides what runs.
+/// The scheduler that decides what runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SchedulerSpec {
     /// Each task on its core, by priority.
@@ -333,7 +333,7 @@ pub enum SchedulerSpec {
     GlobalEdf,
 }
 
-/// What a core may transfer in a regulation period.
+/// Traffic that a core may make in a regulation period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
     /// No limit.
@@ -349,7 +349,7 @@ pub enum Budget {
     },
 }
 
-/// Who stops cores.
+/// The regulator that stops cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RegulatorSpec {
     /// Nobody.
@@ -361,7 +361,7 @@ pub enum RegulatorSpec {
         period_ps: u64,
         /// Budget and role of each core, by number.
         cores: Vec<(Budget, Role)>,
-        /// What happens when all budgets are used.
+        /// Rule for the time after all budgets are used.
         sharing: Sharing,
         /// Accesses taken from the pool at a time.
         chunk: u64,
@@ -400,7 +400,7 @@ impl RegulatorSpec {
     }
 }
 
-/// What the kernel's own work costs; all 0 by default. A cost lengthens what runs on the core.
+/// Costs of the kernel's own work; all 0 by default. A cost lengthens what runs on the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// A timer interrupt: a regulation period, an end of a budget, a window's edge.
@@ -419,7 +419,7 @@ pub struct Costs {
     pub migration_ps: u64,
     /// From a counter's overflow to its interrupt.
     pub interrupt_delay_ps: u64,
-    /// An overflow is seen so many transactions late.
+    /// Number of transactions by which an overflow is seen late.
     pub skid_transactions: u64,
 }
 
@@ -440,9 +440,9 @@ pub struct TransferSpec {
 /// A system, but for its tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelConfig {
-    /// Who runs.
+    /// The task that runs.
     pub scheduler: SchedulerSpec,
-    /// Who is stopped.
+    /// The cores that are stopped.
     pub regulator: RegulatorSpec,
     /// What that costs.
     pub costs: Costs,

@@ -1,5 +1,5 @@
-//! The decision at the end of an instant: who runs where, who is stopped, what the hardware is
-//! told.
+//! The decision at the end of an instant: which task runs where, which cores are stopped, what the
+//! hardware is told.
 
 use super::observer::{Observer, RunMode, Stretch};
 use super::regulator::Message;
@@ -204,7 +204,7 @@ impl<H: Hardware> Kernel<H> {
         self.hardware.arm(core, sample);
     }
 
-    /// The kernel works on this core for so long, whatever else it does.
+    /// The kernel works on this core for this time, whatever else it does.
     pub(super) fn add_overhead(&mut self, core: usize, cost_ps: u64) {
         if cost_ps == 0 {
             return;

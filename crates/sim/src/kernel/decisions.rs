@@ -40,7 +40,7 @@ impl Decisions {
         }
     }
 
-    /// A trace of so many cores. `vcpus`: that of each task.
+    /// A trace of this number of cores. `vcpus`: that of each task.
     pub fn of_vcpus(
         timeline: Timeline,
         config: &VcpuConfig,

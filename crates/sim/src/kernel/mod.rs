@@ -52,15 +52,15 @@ use std::collections::VecDeque;
 use task::Task;
 use timers::Timers;
 
-/// Progress is told at least once in so much simulated time, and in so many rounds: within a second
-/// of ours or so.
+/// Progress is told at least once in this simulated time, and in this number of rounds: within a
+/// second of ours or so.
 const MIN_STEP_PS: u64 = 1_000_000;
 const MAX_STEP_PS: u64 = 10_000_000_000;
 const MAX_ROUNDS: u32 = 1 << 12;
 /// Events at one instant after which something must be wrong.
 const STUCK: u32 = 1_000_000;
 
-/// What the kernel knows of a core.
+/// Knowledge of the kernel of a core.
 struct Core {
     /// What the scheduler has chosen, and how it runs.
     chosen: Option<usize>,

@@ -31,7 +31,7 @@ pub struct JobReport {
     pub late: bool,
 }
 
-/// What a core did, with one task on it, over some time.
+/// Activity of a core, with one task on it, over some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Which core.
@@ -59,7 +59,7 @@ pub trait Observer {
     fn dispatched(&mut self, core: usize, task: Option<usize>, mode: RunMode, now_ps: u64) {}
     /// A core's regulator stopped it, or let it go on.
     fn throttled(&mut self, core: usize, stopped: bool, now_ps: u64) {}
-    /// A core's counting period ended, with so many transactions in it.
+    /// A core's counting period ended, with this number of transactions in it.
     fn period_ended(&mut self, core: usize, transactions: u64, now_ps: u64) {}
     /// What runs on a core changed between foreground and background.
     fn mode_changed(&mut self, core: usize, task: usize, mode: RunMode, now_ps: u64) {}
@@ -67,7 +67,7 @@ pub trait Observer {
     fn task_migrated(&mut self, task: usize, from: usize, to: usize, now_ps: u64) {}
     /// A VCPU moved. Where colours belong to cores, its tasks' pages must move, too.
     fn vcpu_migrated(&mut self, vcpu: usize, from: usize, to: usize, now_ps: u64) {}
-    /// The throttling of background time was decided anew: so many cores have none.
+    /// The throttling of background time was decided anew: this number of cores has none.
     fn monitored(&mut self, contended: bool, throttled_cores: u32, now_ps: u64) {}
     /// The scheduler called its policy.
     fn scheduled(&mut self, event: Event) {}
@@ -91,7 +91,7 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// Records the schedule until a time, and at most so many segments.
+/// Records the schedule until a time, and at most a number of segments.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     limit_ps: u64,

@@ -94,7 +94,7 @@ impl Slots {
     }
 }
 
-/// Who is released by what: (cause, task).
+/// Which event releases which task: (cause, task).
 #[derive(Default)]
 pub struct Triggers {
     pub job_end: Vec<(usize, usize)>,

@@ -316,7 +316,7 @@ impl Hardware for TestBoard {
     }
 }
 
-/// Computes so many ns, then ends the job.
+/// Computes for this number of ns, then ends the job.
 pub fn job(ns: u64) -> Vec<Op> {
     vec![Op::compute(ns), Op::signal(Signal::JobEnd)]
 }

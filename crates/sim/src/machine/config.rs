@@ -20,7 +20,7 @@ pub enum MachineError {
     Config {
         /// The key of the platform file that it comes from.
         key: &'static str,
-        /// What is wrong and what would be right.
+        /// The fault and its remedy.
         message: String,
     },
     /// A program does not fit the machine.
@@ -28,7 +28,7 @@ pub enum MachineError {
     Program {
         /// Its index.
         program: usize,
-        /// What is wrong and what would be right.
+        /// The fault and its remedy.
         message: String,
     },
     /// A device does not fit the machine.
@@ -36,7 +36,7 @@ pub enum MachineError {
     Device {
         /// Its name.
         name: String,
-        /// What is wrong and what would be right.
+        /// The fault and its remedy.
         message: String,
     },
     /// The memory that `dram.memory` names is missing or impossible.

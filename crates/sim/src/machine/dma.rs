@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;
 
-/// What a device does now.
+/// Present activity of a device.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     /// Next line of the buffer.

@@ -399,7 +399,7 @@ impl Machine {
     }
 }
 
-/// Whose a request is: cores, then devices.
+/// The owner of a request: cores, then devices.
 fn source(index: usize) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }

@@ -1,4 +1,4 @@
-//! Miss registers: which lines are under way, and who waits for them.
+//! Miss registers: which lines are under way, and what waits for them.
 
 /// Miss registers.
 #[derive(Clone, Debug)]

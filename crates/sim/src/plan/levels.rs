@@ -1,9 +1,9 @@
 //! Runs a plan with criticality levels (`[mc2]`).
 //!
-//! Rule: the levels' scheduler (`criticality.h`) with the plan's time tables and PETs decides who
-//! runs, in both modes. Under the plan, levels A and B have their core's bank and ways, level C,
-//! best effort and the OS the other banks and the ways that are theirs, and devices write where the
-//! plan puts their buffers. Unmanaged, pages lie anywhere and all share all ways. Banks are not
+//! Rule: the levels' scheduler (`criticality.h`) with the plan's time tables and PETs decides which
+//! task runs, in both modes. Under the plan, levels A and B have their core's bank and ways, level
+//! C, best effort and the OS the other banks and the ways that are theirs, and devices write where
+//! the plan puts their buffers. Unmanaged, pages lie anywhere and all share all ways. Banks are not
 //! interleaved in either mode, as on the paper's board (mc2-os-isolation, section 2). Of a profiled
 //! task of level A or B, page `n` in the order of first touch has colour `n` of the cache, as its
 //! misses by ways were counted.

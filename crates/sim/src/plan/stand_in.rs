@@ -7,8 +7,8 @@
 //! that the plan gives the task, as the plan promises private banks; without private banks any
 //! frame will do.
 //!
-//! Who gives an analysed task a stand-in answers for its numbers: a job makes at most the plan's
-//! `misses` DRAM transactions, and takes at most `wcet` alone. Best effort may do anything.
+//! A user who gives an analysed task a stand-in answers for its numbers: a job makes at most the
+//! plan's `misses` DRAM transactions, and takes at most `wcet` alone. Best effort may do anything.
 //! Not covered: the prefetch programs and DMA engines of partitions, and the devices of levels,
 //! which stay the plan's.
 

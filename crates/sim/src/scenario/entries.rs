@@ -91,7 +91,7 @@ pub enum SchedulerEntry {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VcpuScheduler {
-    /// Who gets background time.
+    /// The VCPU that gets background time.
     pub background: Background,
     /// Servers keep to their capacity in every window of a period.
     pub strict: bool,
@@ -127,7 +127,7 @@ pub enum RegulationEntry {
         /// Cores that give away what they are not expected to use, and may take from it.
         #[serde(default)]
         reclaim: bool,
-        /// What happens when all budgets are used.
+        /// Rule for the time after all budgets are used.
         #[serde(default)]
         sharing: SharingEntry,
     },

@@ -14,7 +14,7 @@ const PS: u64 = 1000;
 /// Segments of a timeline; more than a browser can draw.
 const MOST_SEGMENTS: usize = 1 << 22;
 
-/// What a task did. Times in nanoseconds, counts over the whole run.
+/// Results of a task. Times in nanoseconds, counts over the whole run.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "as in interface and kernel::TaskStatistics")]
 pub struct TaskReport {
@@ -39,7 +39,7 @@ pub struct TaskReport {
     pub background_ns: u64,
 }
 
-/// What a core did.
+/// Results of a core.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "as in interface and kernel::CoreStatistics")]
 pub struct CoreReport {
@@ -53,7 +53,7 @@ pub struct CoreReport {
     pub max_accesses_per_period: u64,
 }
 
-/// What the memory controller saw.
+/// Counts of the memory controller.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "as in hardware::Uncore")]
 pub struct UncoreReport {

@@ -1,4 +1,4 @@
-//! What a workload must know of the platform it is for.
+//! Facts about the platform that a workload must know.
 //!
 //! Problem: parameters in bytes, instructions and times become lines and cycles only on a platform.
 //! Rule: a [`BuildContext`] has the few numbers for that, so that a program depends on nothing else
@@ -7,7 +7,7 @@
 use solocore_model::Platform;
 use std::path::{Path, PathBuf};
 
-/// What a workload must know of the platform it is for.
+/// Facts about the platform that a workload must know.
 #[derive(Clone, Debug)]
 pub struct BuildContext {
     /// Lines of a page.

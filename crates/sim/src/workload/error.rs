@@ -16,7 +16,7 @@ pub enum WorkloadError {
         key: String,
         /// Its value.
         value: String,
-        /// What is wrong and what would be right.
+        /// The fault and its remedy.
         message: String,
     },
     /// A required parameter is missing.
@@ -39,7 +39,7 @@ pub enum WorkloadError {
         path: PathBuf,
         /// Line or record, where it is known.
         place: Option<String>,
-        /// What is wrong there and what to do.
+        /// The fault there and its remedy.
         message: String,
     },
     /// A profile cannot be read.

@@ -82,7 +82,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// What an access does.
+    /// Kind of access.
     Access {
         /// Loads.
         Read = "read",
@@ -272,8 +272,7 @@ params! {
         access: Access = Access::Read,
         /// Cycles of an access.
         gap: Cycles = Cycles(4),
-        /// At most so many bytes of accessed lines a second, by longer gaps; needs no stalls to
-        /// hold.
+        /// Most bytes of accessed lines a second, by longer gaps; needs no stalls to hold.
         rate: Option<Bandwidth> = None,
     }
 }
@@ -653,7 +652,7 @@ kinds! {
     Eembc(EembcTask) = "eembc", "dynamic budgeting section V, Tables I, II";
     /// A task by execution time, misses, and how they lie.
     ProfileLike(ProfileLike) = "profile-like", "dynamic budgeting section V, Table II";
-    /// A task of which only execution time and misses are known.
+    /// A task with nothing known but its execution time and misses.
     Spread(Spread) = "spread", "system files";
     /// A recorded trace.
     Trace(Trace) = "trace", "solocore profile; text traces";

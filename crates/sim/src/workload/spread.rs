@@ -1,4 +1,4 @@
-//! Tasks of which only computation and number of misses are known.
+//! Tasks with nothing known but their computation and their number of misses.
 //!
 //! Problem: an analysis or a table gives execution times and miss counts, not programs (dynamic
 //! budgeting Tables I and II; tasks with `wcet` and `misses` in a system file). Rule: the

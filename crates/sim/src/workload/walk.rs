@@ -45,7 +45,7 @@ impl Permutation {
 pub(super) enum Order {
     /// Line after line.
     Sequential,
-    /// Jumps of so many lines; at the end again from the start, one line further.
+    /// Jumps by this number of lines; at the end it begins again from the start, one line further.
     Stride(u64),
     /// Every line once, in a random order, the same each time round.
     Shuffled(Permutation),

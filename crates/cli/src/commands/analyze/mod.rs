@@ -45,7 +45,7 @@ struct Line {
     long: bool,
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 struct Done {
     out: Vec<u8>,
     refused: u64,

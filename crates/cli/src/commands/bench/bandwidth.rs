@@ -44,7 +44,7 @@ pub struct Args {
     /// Memory: KiB, or with M or G, or like "8 MiB".
     #[arg(short, long, default_value = "16384", value_name = "SIZE", value_parser = memory_size)]
     memory: usize,
-    /// What is done to each line.
+    /// Kind of access to each line.
     #[arg(short, long, value_enum, default_value_t)]
     access: Kind,
     /// How long to run, like "5 s"; a bare number is in seconds, as IsolBench has it; 0: until Ctrl-C.
@@ -67,7 +67,7 @@ pub struct Args {
     announce: bool,
     #[command(flatten)]
     place: Place,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }

@@ -40,7 +40,7 @@ pub struct Args {
     map: MapArgs,
     #[command(flatten)]
     place: Place,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }

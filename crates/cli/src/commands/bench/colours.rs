@@ -155,7 +155,7 @@ impl Chain {
         Self { first: start + order[0] * 64, lines }
     }
 
-    /// Nanoseconds per read of so many rounds.
+    /// Nanoseconds per read over a number of rounds.
     fn follow(&self, rounds: usize) -> f64 {
         let begin = Instant::now();
         let mut at = self.first;

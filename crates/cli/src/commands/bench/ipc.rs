@@ -73,7 +73,7 @@ pub struct Args {
     /// Programs that write to memory, one on each other CPU [default: as many as there are].
     #[arg(long, value_name = "N")]
     hogs: Option<usize>,
-    /// What each of them writes again and again.
+    /// Memory that each of them writes again and again.
     #[arg(long, default_value = "64 MiB", value_name = "SIZE")]
     hog_size: Bytes,
     /// What the core reads after each hundred ("the tasks' other activities") [default: what its
@@ -83,7 +83,7 @@ pub struct Args {
     /// Draw the longest times here (SVG).
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }
@@ -161,7 +161,7 @@ fn setup(args: &Args) -> Result<Setup, Failure> {
     let wanted = args.hogs.unwrap_or(others.len());
     if wanted > others.len() {
         return Err(Failure::Input(format!(
-            "--hogs {wanted}: {} other CPUs are there for them; give at most so many",
+            "--hogs {wanted}: {} other CPUs are there for them; give at most that number",
             others.len()
         )));
     }

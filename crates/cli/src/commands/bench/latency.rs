@@ -29,7 +29,7 @@ pub struct Args {
     seed: u64,
     #[command(flatten)]
     place: Place,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }

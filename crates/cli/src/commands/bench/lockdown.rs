@@ -36,8 +36,8 @@ pub struct Args {
     /// Hogs, one on each other CPU [default: as many as there are].
     #[arg(long, value_name = "N")]
     hogs: Option<usize>,
-    /// What each hog reads and writes again and again [default: twice the shared cache, at most 1
-    /// GiB].
+    /// Memory that each hog reads and writes again and again [default: twice the shared cache, at
+    /// most 1 GiB].
     #[arg(long, value_name = "SIZE")]
     hog_size: Option<Bytes>,
     /// CPU that locks and looks [default: the first].
@@ -46,7 +46,7 @@ pub struct Args {
     /// Seed of the order in which lines are timed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }
@@ -94,7 +94,7 @@ fn setup(args: &Args) -> Result<Setup, Failure> {
     let hogs = args.hogs.unwrap_or(others.len());
     if hogs > others.len() {
         return Err(Failure::Input(format!(
-            "--hogs {hogs}: beside CPU {cpu} this process may use {}; give at most so many",
+            "--hogs {hogs}: beside CPU {cpu} this process may use {}; give at most that number",
             others.len()
         )));
     }

@@ -126,7 +126,7 @@ pub fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// What one of many pieces of work costs, in nanoseconds.
+/// Cost of one of many pieces of work, in nanoseconds.
 #[derive(Serialize)]
 pub struct Cost {
     pub what: &'static str,

@@ -123,7 +123,7 @@ fn thirds() -> Vec<Choice> {
         .collect()
 }
 
-/// What a page costs without a pool.
+/// Cost of a page without a pool.
 fn plain_page() {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let rights = libc::PROT_READ | libc::PROT_WRITE;

@@ -27,7 +27,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use times::Start;
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
     format: &'static str,

@@ -25,7 +25,7 @@ pub struct Proposal {
     pub found: Found,
 }
 
-/// What is known of a program.
+/// Knowledge of a program.
 #[derive(Debug)]
 pub enum Found {
     /// Nothing was asked.

@@ -48,7 +48,7 @@ fn tasks(plan: &Plan, mc2: &LevelsPlan) -> String {
         "PET ms",
         "period ms",
         "response ms",
-        "late ms",
+        "tardy ms",
         "verdict",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];

@@ -26,7 +26,7 @@ struct Head {
     format: String,
 }
 
-/// What a file saw of the task's jobs.
+/// Observations in a file of the task's jobs.
 struct Seen {
     what: &'static str,
     quantities: Vec<Quantity>,
@@ -104,7 +104,7 @@ fn profile_of(task: &PlanTask, plan: &Path) -> Result<(Profile, std::path::PathB
     Ok((files::read_json(path)?, path.clone()))
 }
 
-/// What the file saw of the task.
+/// Observations in the file of the task.
 fn seen(from: &Path, task: &PlanTask) -> Result<Seen, Failure> {
     let head: Head = files::read_json(from)?;
     let none = |what: &str| {

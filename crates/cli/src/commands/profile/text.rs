@@ -60,7 +60,7 @@ pub fn summarise(p: &Profile, out: &Path) {
     eprintln!("  written to {}", out.display());
 }
 
-/// What counters saw.
+/// Observations of counters.
 fn say(measured: &Measured, raised: &Raised) {
     let what = match measured.jobs_are.as_str() {
         "process" if measured.cold => "caches swept before each job",

@@ -1,4 +1,5 @@
-//! `solocore top` beside a scheduler of levels: jobs by task and level, CPUs, and who intrudes.
+//! `solocore top` beside a scheduler of levels: jobs by task and level, CPUs, and threads that
+//! intrude.
 
 use crate::table;
 use solocore_model::run::{RunLevelCpu, RunLevelTask, RunLevels, RunResult};
@@ -53,7 +54,7 @@ fn by_level(tasks: &[RunLevelTask]) -> Vec<RunLevelTask> {
     levels
 }
 
-/// What happened since the last look.
+/// Changes since the last look.
 pub fn text(before: Option<&RunLevels>, run: &RunResult, now: &RunLevels) -> String {
     let old_tasks = before.map_or(&[][..], |b| &b.tasks);
     let head = [
@@ -63,7 +64,7 @@ pub fn text(before: Option<&RunLevels>, run: &RunResult, now: &RunLevels) -> Str
         "jobs",
         "done",
         "skipped",
-        "late",
+        "missed",
         "overruns",
         "start us",
         "longest ms",

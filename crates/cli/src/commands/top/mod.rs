@@ -158,7 +158,7 @@ fn groups(before: &RunResult, now: &RunResult, elapsed_ns: f64) -> String {
     format!("\n{}", table::render(&rows))
 }
 
-/// Who is attached to the bandwidth lock, and what they do with it.
+/// Clients of the bandwidth lock, and what they do with it.
 fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64) -> String {
     if lock.clients.is_empty() {
         return "\nno client is attached\n".to_owned();

@@ -1,4 +1,4 @@
-//! Who disturbs a task that is measured: whatever its bound allows.
+//! What disturbs a task that is measured: whatever its bound allows.
 //!
 //! Rule: a bound that counts on what the tasks of another core demand holds beside these tasks, and
 //! they run there as planned. Where it counts on nothing but the core's budget, or on nothing at

@@ -59,7 +59,8 @@ pub fn of(v: &Verification) -> String {
 
 /// All tasks at once.
 fn together(t: &Together) -> String {
-    let head = ["task", "core", "jobs", "late", "response ms", "by", "bound", "margin", "verdict"];
+    let head =
+        ["task", "core", "jobs", "missed", "response ms", "by", "bound", "margin", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(t.tasks.iter().map(|task| {
         let verdict = match (task.exceeded.as_slice(), task.promise_ns) {

@@ -1,4 +1,4 @@
-//! Trials: so many jobs of one task, by the daemon that runs plans.
+//! Trials: a number of jobs of one task, by the daemon that runs plans.
 
 use super::opponents::Opponents;
 use crate::args::RunArgs;
@@ -38,7 +38,7 @@ impl Case {
     }
 }
 
-/// A job that takes so many times what is expected of it ends its trial.
+/// A job that takes longer than this multiple of its expected time ends its trial.
 const PATIENCE: u64 = 50;
 /// Beside the jobs: starts of programs, and of what enforces.
 const START: Duration = Duration::from_secs(20);
@@ -81,7 +81,7 @@ impl<'a> Trials<'a> {
         self.stands_in
     }
 
-    /// Times of so many jobs of a task, from release to end.
+    /// Times of a number of jobs of a task, from release to end.
     ///
     /// # Errors
     /// The machine cannot do it; the program fails, or takes far too long; somebody stopped it.

@@ -104,7 +104,7 @@ impl Watch {
         found.ok_or_else(|| inside(&format!("there is no program `{name}`")))
     }
 
-    /// A program's page, and the process whose it is and whose descendants' it is; of a thread's
+    /// A program's page, and the process that it belongs to, with its descendants; of a thread's
     /// number, the processes that the thread starts. `started`: in hundredths of a second since the
     /// machine did.
     ///

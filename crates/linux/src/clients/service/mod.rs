@@ -1,4 +1,4 @@
-//! The daemon's side of the lock: who asks for a page, gets one, and when it is taken back.
+//! The daemon's side of the lock: which program gets a page, and when it is taken back.
 //!
 //! Rule: one thread waits for connections, requests, ends of connections and of processes; what
 //! none of these shows (a thread that ends, or a process that passed its connection on) it finds
@@ -34,7 +34,7 @@ use zerocopy::IntoBytes;
 
 /// How often clients are looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// A connection that asks for nothing is closed after so long.
+/// Time after which a connection that asks for nothing is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Slots of one user who is not root.
 const SLOTS_PER_USER: usize = 64;
@@ -74,8 +74,8 @@ impl Service {
             .map(Some)
     }
 
-    /// Opens the socket and serves. Only who holds the [`crate::Instance`] may, so what lies in its
-    /// place is left over.
+    /// Opens the socket and serves. Only the holder of the [`crate::Instance`] may, so a socket
+    /// that lies in its place is left over.
     fn start(mut table: Table, options: ServiceOptions, priority: i32) -> Result<Self, LinuxError> {
         let mut notes = Vec::new();
         let door = Door::open(&options.socket, &options.group)?;
@@ -143,7 +143,7 @@ impl Service {
         &self.notes
     }
 
-    /// Who is attached now.
+    /// Clients that are attached now.
     pub fn clients(&self) -> Vec<RunClient> {
         self.lock().clients.clone()
     }
@@ -181,7 +181,7 @@ struct Connection {
     held: Option<Held>,
 }
 
-/// A page and whose it is.
+/// A page and its owner.
 struct Held {
     slot: u32,
     owner: Owner,
@@ -323,7 +323,7 @@ impl Desk {
         Ok(connection.held.is_some() && sent.is_ok())
     }
 
-    /// Who asks, may it, and is there room?
+    /// Which process asks, may it, and is there room?
     fn admit(
         &mut self,
         connection: &Connection,
@@ -369,8 +369,8 @@ impl Desk {
         }))
     }
 
-    /// Binds a device's transfer to the I/O core. Whose thread it is was checked, and that its user
-    /// may be a client.
+    /// Binds a device's transfer to the I/O core. The caller has checked that the thread is the
+    /// client's, and that its user may be a client.
     fn bind(&mut self, held: &mut Held, messages: &mut Vec<String>) {
         let core = held.owner.slot.and_then(|n| self.board(|b| b.slot(n)?.core));
         let (Some(core), Some(changes)) = (core, &mut self.changes) else { return };

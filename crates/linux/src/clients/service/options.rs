@@ -18,7 +18,7 @@ pub struct SilentTask {
 pub struct ServiceOptions {
     /// Where clients connect.
     pub socket: PathBuf,
-    /// Whose members may, beside root; empty: nobody else.
+    /// The group of users who may, beside root; empty: nobody else.
     pub group: String,
     /// The transfers of the time table.
     pub slots: SlotTable,

@@ -1,4 +1,4 @@
-//! Who interrupts CPUs, and who moves interrupts to them?
+//! What interrupts CPUs, and what moves interrupts to them?
 //!
 //! Problem: a run sends interrupts away from hard cores, and others send them back. Rule: the
 //! kernel says whether its watchdog interrupts each CPU by a counter; irqbalance is a process.

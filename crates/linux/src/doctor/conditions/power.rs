@@ -142,8 +142,10 @@ pub(super) fn idle_states(root: &Root) -> Finding {
     if latency_us < LATEST_US {
         return IDLE.good(found);
     }
-    IDLE.bad(format!("{found}: a job on an idle CPU begins so much later, which no bound covers"))
-        .helped_by(format!("cpupower idle-set -D {LATEST_US}"))
+    IDLE.bad(format!(
+        "{found}: a job on an idle CPU begins later by that time, which no bound covers"
+    ))
+    .helped_by(format!("cpupower idle-set -D {LATEST_US}"))
 }
 
 /// The deepest state that a CPU may enter; `None` where it has none.

@@ -1,10 +1,10 @@
-//! Who else gives the CPU away: servers of the kernel, its real-time throttling, its own code?
+//! What else gives the CPU away: servers of the kernel, its real-time throttling, its own code?
 //!
 //! Problem: the kernel gives ordinary tasks a part of the CPU before real-time tasks, and holds a
 //! wake-up up while it does not preempt itself. Rule: an engine turns servers and throttling off
 //! while it runs; a kernel that locks debugfs down refuses that. Preemption is named by debugfs.
 //! Source: Linux, kernel/sched/debug.c, Documentation/scheduler/sched-rt-group.rst and
-//! sched-deadline.rst; docs/linux.md, "The fair server".
+//! sched-deadline.rst; docs/linux-budgets.md, "The fair server".
 //! Does not cover: the daemon's own latency, which each run measures.
 
 use super::root::{Root, grouped, named};

@@ -1,5 +1,5 @@
-//! What was changed and not put back yet, on /run: for whoever comes after a kill of daemon and
-//! keeper together.
+//! What was changed and not put back yet, on /run: for a start after a kill of daemon and keeper
+//! together.
 //!
 //! Problem: a whole control group is killed at once (the out-of-memory killer, `systemctl kill`), and
 //! with it the keeper that knew the way back. Rule: each line goes to a file before the change is
@@ -74,7 +74,7 @@ pub struct Restored {
     pub journals: usize,
     /// Entries in them.
     pub entries: usize,
-    /// Of these, so many could not be put back; their journals stay.
+    /// Number of these that could not be put back; their journals stay.
     pub failed: usize,
     /// Journals of runs that go on.
     pub in_use: usize,

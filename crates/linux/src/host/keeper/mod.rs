@@ -28,8 +28,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The keeper is this program itself with this one argument; whoever uses this crate passes it on
-/// to [`keep`].
+/// The keeper is this program itself with this one argument; the program that uses this crate
+/// passes it on to [`keep`].
 pub const ARGUMENT: &str = "keep-settings";
 
 /// Has something not been put back?
@@ -45,7 +45,7 @@ pub fn all_put_back() -> bool {
 #[derive(Default)]
 pub(crate) struct Changes {
     keeper: Option<(Child, Option<ChildStdin>)>,
-    /// The same lines for whoever comes after a kill of both.
+    /// The same lines for a start after a kill of both.
     journal: Option<Journal>,
     debugfs: Option<OwnedFd>,
 }

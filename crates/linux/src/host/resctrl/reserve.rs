@@ -1,10 +1,10 @@
 //! Ways for pages that are to stay in the cache, or for a program: nobody else allocates in them
 //! any more.
 //!
-//! Rule: so many ways (of pages: the fewest that hold them) get a group of their own, exclusive;
-//! the first group keeps the rest. Who brings a line in is in that group while it does (`enter`,
-//! `leave`); afterwards everybody hits the lines, and nobody replaces them. At the end, however it
-//! comes, the keeper removes the group and gives the ways back.
+//! Rule: a number of ways (for pages, the fewest that hold them) gets an exclusive group of its
+//! own; the first group keeps the rest. A thread that brings a line in is in that group while it
+//! does (`enter`, `leave`); afterwards everybody hits the lines, and nobody replaces them. At the
+//! end, however it comes, the keeper removes the group and gives the ways back.
 //! On the models where the kernel pseudo-locks, it does all of it itself, in memory of its own
 //! (`pseudo_lock`).
 //! Source: single-core-equivalence, section 2.3; resctrl.rst, "mode" and "Cache Pseudo-Locking".
@@ -34,7 +34,7 @@ pub struct Reservation {
     _changes: Changes,
 }
 
-/// Ways that hold so many bytes, of a cache of so many bytes.
+/// Ways that hold a number of bytes, for a cache of a given size.
 fn ways_for(info: &Info, bytes: u64, cache_bytes: u64) -> Result<u64, LinuxError> {
     let whole = info.cache.map_or(0, |c| c.mask.count_ones());
     match cache_bytes / u64::from(whole.max(1)) {
@@ -124,7 +124,7 @@ impl Reservation {
         Ok(Self { name: NAME.to_owned(), mask, bytes: held, device: None, _changes: changes })
     }
 
-    /// Takes so many ways for a program.
+    /// Takes this number of ways for a program.
     ///
     /// # Errors
     /// The machine has none to give, or somebody has them.

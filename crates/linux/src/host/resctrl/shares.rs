@@ -22,7 +22,7 @@ use solocore_model::Plan;
 use solocore_model::system::Criticality;
 use std::collections::BTreeMap;
 
-/// Who is in a group.
+/// The tasks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Members {
     /// Whatever runs on this CPU and is in no other group.

@@ -55,7 +55,7 @@ impl Tree for Mounted {
     }
 }
 
-/// Who is told of each change before it is made, so that it is undone whatever happens.
+/// The keeper, which hears of each change before it is made, so that it is undone whatever happens.
 pub(crate) trait Record {
     /// A group that is about to be made.
     fn group(&mut self, name: &str) -> io::Result<()>;

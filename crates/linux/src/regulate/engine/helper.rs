@@ -66,7 +66,7 @@ pub(crate) struct Helper {
     before: Option<Scheduling>,
 }
 
-/// Plain MemGuard for so many CPUs.
+/// Plain MemGuard for this number of CPUs.
 pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
     let loader_pid = std::process::id();
     Settings {

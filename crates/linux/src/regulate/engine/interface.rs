@@ -57,12 +57,13 @@ pub trait Engine {
     fn served(&self) -> Option<Served<'_>>;
 }
 
-/// What whoever serves clients needs of an engine.
+/// What a server of clients needs of an engine.
 pub struct Served<'e> {
     pub(crate) object: &'e Object,
     pub(crate) events: &'e Attached,
     /// Whom the policy has as clients, if anybody.
     pub(crate) policy: Option<&'e Serving>,
-    /// Real-time priority of whoever answers; 0: none. It must be heard where helpers occupy CPUs.
+    /// Real-time priority of the thread that answers; 0: none. It must be heard where helpers
+    /// occupy CPUs.
     pub(crate) priority: i32,
 }

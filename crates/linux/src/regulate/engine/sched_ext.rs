@@ -33,7 +33,7 @@ pub(crate) struct SchedExt {
     _changes: Changes,
 }
 
-/// Plain MemGuard on a machine of so many CPUs, none of them regulated.
+/// Plain MemGuard on a machine with this number of CPUs, none of them regulated.
 pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
     let loader_pid = std::process::id();
     Settings {

@@ -85,8 +85,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// For a cache of so many bytes, as long as so many are available; without `whole`, or where
-    /// the cache is not known, with what is available.
+    /// For a cache of this number of bytes, while the machine has them free; without `whole`, or
+    /// where the cache is not known, with what is available.
     fn of(cache: Option<usize>, available: usize, whole: bool) -> Result<Self, LinuxError> {
         let wanted = 2 * cache.unwrap_or(CACHE_BYTES);
         let rest = available.saturating_sub(TARGET * LINE);
@@ -191,7 +191,7 @@ pub(super) fn measure(
     Ok(made.map(|made| (made, counted)))
 }
 
-/// Who makes traffic.
+/// The threads that make traffic.
 pub(super) trait Maker {
     /// Has the target out of the caches.
     fn prepare(&mut self);

@@ -41,7 +41,7 @@ const REMEMBERED: usize = 20_000;
 const LOOK: Duration = Duration::from_millis(20);
 /// Between the start of drivers and the first release: they attach meanwhile.
 const DRIVERS_NS: u64 = 100_000_000;
-/// How long who is asked to end may take.
+/// Time that a process may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ struct State {
     in_a_row: u64,
     /// Leader of the running job's process group, and its release.
     running: Option<(u32, u64)>,
-    /// Whose scheduling its jobs inherit.
+    /// The thread from which its jobs inherit their scheduling.
     thread: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ struct Task {
     directory: PathBuf,
     program: PathBuf,
     arguments: Vec<String>,
-    /// Tells who limits others during its jobs.
+    /// Tells the regulator that limits others during its jobs.
     signal: Option<Arc<OwnPage>>,
     state: Mutex<State>,
 }
@@ -171,7 +171,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Who keeps the windows, a thread for each core that has some.
+    /// The threads that keep the windows, one for each core that has some.
     fn guards(&self) -> Vec<Guard> {
         let started = || self.tasks.iter().filter(|t| matches!(t.placed.how, How::Start(_)));
         let mut cores: Vec<u32> =
@@ -213,7 +213,7 @@ impl Jobs {
         self.tasks.iter().filter_map(one).collect()
     }
 
-    /// Has a task made so many jobs, or was it given up?
+    /// Has a task made this number of jobs, or was it given up?
     pub fn has_made(&self, task: &str, jobs: u64) -> bool {
         self.tasks.iter().filter(|t| t.placed.name == task).any(|t| {
             let state = t.state();

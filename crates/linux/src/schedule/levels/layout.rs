@@ -93,7 +93,7 @@ pub struct Task {
 pub struct Table {
     /// Which core.
     pub core: u32,
-    /// It repeats after so long.
+    /// Length of the table, after which it repeats.
     pub frame_ns: u64,
     /// Start, end, task or partition; in order.
     pub slots: Vec<(u64, u64, u32)>,

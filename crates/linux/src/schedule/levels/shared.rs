@@ -28,7 +28,7 @@ pub(super) enum Setup {
     },
     /// CPU, origin, frame.
     Table(u64, u64, u64),
-    /// CPU, start, end, whose.
+    /// CPU, start, end, task.
     Slot(u64, u64, u64, u64),
 }
 

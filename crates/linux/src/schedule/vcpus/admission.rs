@@ -4,7 +4,7 @@
 //! sporadic server loads its core no more than a periodic task of its C and T (Stanovich et al.
 //! 2010), and VCPUs run by rate, so that exact response times of fixed priorities decide (maracas,
 //! section V; `solocore_analysis::uniprocessor::plain`). Each C is lengthened by what a switch and
-//! a late timer cost (`overhead`): a VCPU whose budget is used up may run so much longer.
+//! a late timer cost (`overhead`): a VCPU may run on for this time after its budget is used up.
 //! Does not cover: interrupts, kernel threads and real-time tasks, which no VCPU holds.
 
 use crate::error::LinuxError;
@@ -32,8 +32,8 @@ pub(super) fn time(ns: u64) -> String {
 /// The claims of a core with one more.
 ///
 /// # Errors
-/// Whose capacity would not be there in time, with the utilisation and the response time that say
-/// so.
+/// The VCPU that would have its capacity too late, with the utilisation and the response time that
+/// say so.
 pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result<(), LinuxError> {
     check_times(new.capacity_ns, new.period_ns).map_err(LinuxError::Input)?;
     let mut claims: Vec<Claim> = there.iter().copied().chain([new]).collect();

@@ -20,7 +20,7 @@ use std::time::Duration;
 pub const SOCKET: &str = "/run/solocore-vcpu.sock";
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
@@ -28,7 +28,7 @@ pub enum Request {
     Create {
         /// Which.
         wanted: Wanted,
-        /// Whose threads it is to run.
+        /// The process with the threads that it runs.
         pid: Option<u32>,
     },
     /// All of them.
@@ -79,7 +79,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// Opens it. Only who has the scheduler may, so what lies in its place is left over.
+    /// Opens it. Only the owner of the scheduler may, so a socket that lies in its place is left
+    /// over.
     ///
     /// # Errors
     /// /run cannot be written to.
@@ -94,7 +95,7 @@ impl Control {
         Ok(Self { socket })
     }
 
-    /// Answers whoever waits. What was done, for the user.
+    /// Answers the clients that wait. What was done, for the user.
     pub fn serve(&self, vcpus: &mut Vcpus) -> Vec<String> {
         let mut done = Vec::new();
         while let Ok((client, _)) = self.socket.accept() {

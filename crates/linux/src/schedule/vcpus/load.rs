@@ -1,8 +1,8 @@
 //! Loads the scheduler of VCPUs, and installs it: as often as is wanted.
 //!
 //! Rule: everything that can be wrong is looked at before anything changes. Loading takes the
-//! kernel's verifier seconds, installing some milliseconds; who has seen the scheduler end may
-//! install it again, as a new one that knows nothing of the former.
+//! kernel's verifier seconds, installing some milliseconds; a program that has seen the scheduler
+//! end may install it again, as a new one that knows nothing of the former.
 
 use super::shared::{self, Request};
 use super::{Entry, MAX_VCPUS, Options, Vcpus, admission, run};

@@ -1,10 +1,10 @@
 //! VCPUs on this machine (`bpf/vcpu.bpf.c`): created, moved and destroyed while they run.
 //!
 //! Problem: threads are promised C in T, and what is left over is shared; a VCPU that does not fit
-//! must not get in. Rule: this side keeps the book of who is promised what, admits (admission.rs)
-//! before anything changes, and tells the scheduler in the kernel, which decides alone from then
-//! on. When this is dropped, or the process ends however, the kernel's own scheduler goes on with
-//! every thread.
+//! must not get in. Rule: this side keeps the book of what each VCPU is promised, admits
+//! (admission.rs) before anything changes, and tells the scheduler in the kernel, which decides
+//! alone from then on. When this is dropped, or the process ends however, the kernel's own
+//! scheduler goes on with every thread.
 //! Source: maracas, sections II to V. Does not cover: memory (colours are counted, not given).
 
 pub mod admission;

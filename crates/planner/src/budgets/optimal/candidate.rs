@@ -1,4 +1,4 @@
-//! Who is on which core, and how many ways of the shared cache each core has.
+//! The core of each task, and the ways of the shared cache of each core.
 
 use crate::resources::Resources;
 use crate::work::Work;

@@ -2,14 +2,14 @@
 //!
 //! Problem: even shares serve nobody. A task that needs much of the cache gets a quarter of it, and
 //! a core without deadlines may use as much bandwidth as one that has them. What a budget costs
-//! depends on who is where, so that none of the three can be chosen alone.
-//! Rule: a [`Candidate`] says who is on which core, and how many ways of the shared cache each core
-//! has. Candidates put the analysed tasks on few cores or on many, and leave few ways or many to
-//! the others; then tasks and ways move one by one, as long as that helps. For a candidate the
-//! budgets are not searched: a core's bounds never fall when another core's budget grows, and never
-//! rise when its own does (`analysis::interference`, test `monotone`). So the budgets with which
-//! all bounds are met, beside given ones of the cores without deadlines, have a least solution,
-//! found from below ([`budgets`]); and what the objective asks for is found by bisection.
+//! depends on the placement, so that none of the three can be chosen alone.
+//! Rule: a [`Candidate`] has the core of each task, and the ways of the shared cache of each core.
+//! Candidates put the analysed tasks on few cores or on many, and leave few ways or many to the
+//! others; then tasks and ways move one by one, as long as that helps. For a candidate the budgets
+//! are not searched: a core's bounds never fall when another core's budget grows, and never rise
+//! when its own does (`analysis::interference`, test `monotone`). So the budgets with which all
+//! bounds are met, beside given ones of the cores without deadlines, have a least solution, found
+//! from below ([`budgets`]); and what the objective asks for is found by bisection.
 //! Not covered: write budgets, the lock, and the other schemes as candidates; the choice of
 //! candidates is a heuristic, so the gap to the bound of [`Why::gap`] is all that is proved of the
 //! whole.
@@ -70,7 +70,7 @@ pub struct Outcome {
     pub value: Value,
 }
 
-/// What was chosen.
+/// The choice.
 #[derive(Debug)]
 pub struct Found {
     /// The best candidate.

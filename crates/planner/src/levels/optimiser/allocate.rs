@@ -15,7 +15,7 @@ use super::tasks::{TaskSystem, own_bank};
 use super::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, lower, search};
 use serde::Serialize;
 
-/// What became of a system under a scheme.
+/// Outcome for a system under a scheme.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
     /// Schedulable so.
@@ -33,7 +33,7 @@ pub struct Allocation {
     pub scheme: Scheme,
     /// Which placement.
     pub kind: Kind,
-    /// Who has which ways.
+    /// The ways of each core and level.
     pub split: Split,
 }
 

@@ -124,7 +124,7 @@ impl TaskSystem {
         self.pins.get(task).copied().flatten()
     }
 
-    /// Share of a task's `steep` that is left with so many ways.
+    /// Share of a task's `steep` that is left with this number of ways.
     #[must_use]
     pub fn remaining(&self, task: usize, ways: usize) -> f64 {
         self.curves

@@ -1,4 +1,5 @@
-//! Phase 3: who gets which ways of the last-level cache. Exact, for curves of any form.
+//! Phase 3: which core and level gets which ways of the last-level cache. Exact, for curves of any
+//! form.
 //!
 //! # Problem
 //! `W` ways go to one region per core (levels A and B), one of level C and the OS, and one of

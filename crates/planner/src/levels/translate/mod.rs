@@ -1,7 +1,7 @@
 //! From a system file to what the optimiser works on.
 //!
 //! Problem: the optimiser knows shares of an idle time; a real task has execution times by ways,
-//! stated or from its profile, messages of so many bytes and devices of so many bytes per second.
+//! stated or from its profile, messages with their bytes and devices with their bytes per second.
 //! Rule: a task's time with `w` ways becomes `flat + steep*curve[w]` exactly, shares of its time
 //! with all ways. Level-B PET: that time; level A: `pet_scale` of it; level C: `average` of it.
 //!

@@ -31,7 +31,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Alone with so many ways; with one where there must be one.
+    /// Demand alone with this number of ways; with one way where there must be one.
     pub fn alone(&self, ways: usize) -> u64 {
         self.alone_ps
             .get(ways)
@@ -46,7 +46,7 @@ impl Shape {
     }
 }
 
-/// What an access costs.
+/// Cost of an access.
 pub struct Memory<'a> {
     platform: &'a Platform,
     /// `L_max`.
@@ -115,8 +115,8 @@ impl<'a> Memory<'a> {
         accesses.saturating_mul(self.access_ps).max(alone_ps)
     }
 
-    /// A time with the refreshes that so many accesses can wait for in it: at most one each, at
-    /// most one per period and one under way at either end.
+    /// A time with the refreshes that this number of accesses can wait for in it: at most one each,
+    /// at most one per period and one under way at either end.
     pub fn with_refresh(&self, time: u64, accesses: u64) -> u64 {
         let [length, period] = self.refresh;
         if !self.bounded || period == 0 {

@@ -170,7 +170,7 @@ impl Exact {
         }
     }
 
-    /// Searches up to so many more nodes, or until `stop`.
+    /// Searches up to this number of nodes more, or until `stop`.
     pub fn advance(&mut self, nodes: u64, stop: &dyn Fn() -> bool) -> Outcome {
         for count in 0..nodes {
             let Some(mut node) = self.open.pop() else { return Outcome::Infeasible };

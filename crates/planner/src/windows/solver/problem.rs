@@ -1,5 +1,5 @@
-//! An instance as the solvers see it: activities with periods and durations in whole ticks, and who
-//! shares what.
+//! An instance as the solvers see it: activities with periods and durations in whole ticks, and the
+//! resources that they share.
 //!
 //! The tick is the greatest common divisor of all times. Nothing is lost by it: all rules bound
 //! differences of offsets by multiples of the tick, so rounding every offset of a valid table down

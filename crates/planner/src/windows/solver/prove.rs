@@ -71,7 +71,7 @@ impl<'a> Prover<'a> {
         Self { problem, parts, next: 0, nodes: FIRST_NODES }
     }
 
-    /// Searches about so many nodes, or until `stop`.
+    /// Searches about this number of nodes, or until `stop`.
     pub fn advance(&mut self, nodes: u64, stop: &dyn Fn() -> bool) -> Option<Proof> {
         let mut left = nodes;
         while left > 0 && !self.parts.is_empty() && !stop() {
@@ -138,7 +138,7 @@ fn hardest(problem: &Problem, acts: &[usize]) -> Vec<usize> {
 fn reason(problem: &Problem, part: &Part, nodes: u64, stop: &dyn Fn() -> bool) -> String {
     match part {
         Part::Whole => format!(
-            "no choice of cores and offsets keeps all rules: the exact search went through all of \
+            "no choice of cores and offsets keeps all rules. The exact search went through all of \
                 them in {nodes} steps; each resource by itself may still be feasible, so relax an \
                 age limit, shorten a transfer, or add a core"
         ),

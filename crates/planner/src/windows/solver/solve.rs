@@ -42,7 +42,7 @@ enum Member<'a> {
     Hos(Box<Hos<'a>>),
 }
 
-/// Solves an instance on so many threads, until `stop` (asked often, from any thread).
+/// Solves an instance on this number of threads, until `stop` (asked often, from any thread).
 pub fn solve(
     problem: &Problem,
     seed: u64,

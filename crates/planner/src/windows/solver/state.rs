@@ -33,7 +33,7 @@ pub struct State<'a> {
     pub work: u64,
 }
 
-/// A place for a partition, and who would have to leave.
+/// A place for a partition, and the partitions that would have to leave it.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// Core of the partition.
@@ -85,7 +85,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Ejects who is in the way and puts the partition there.
+    /// Ejects the partitions that are in the way, and puts the partition there.
     pub fn commit(&mut self, part: usize, trial: &Trial) {
         for q in &trial.ejects {
             self.remove(*q);
@@ -266,7 +266,7 @@ impl<'a> State<'a> {
         cost
     }
 
-    /// Adds an activity to the trial, and who is in its way.
+    /// Adds an activity to the trial, and the partitions in its way.
     fn put(&mut self, trial: &mut Trial, act: usize, at: i64, eject: bool) -> Option<()> {
         let ask = self.ask(act, trial.core, &trial.own);
         let (resource, dur) = (ask.resource, ask.dur);

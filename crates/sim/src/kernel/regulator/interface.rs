@@ -34,8 +34,8 @@ pub trait Regulator: Send {
         None
     }
 
-    /// A core has made so many transactions since it was last told. True if its budget, as it
-    /// stood, is used up: a counter of the hardware would interrupt for that.
+    /// A core has made this number of transactions since it was last told. True if its budget, as
+    /// it stood, is used up: a counter of the hardware would interrupt for that.
     fn account(&mut self, core: usize, made: Made, now_ns: u64, touched: &mut CoreSet) -> bool;
 
     /// The regulation period ends; every core has been accounted.
@@ -65,7 +65,7 @@ pub trait Regulator: Send {
         false
     }
 
-    /// Who hears messages; those cores are accounted before [`Regulator::deliver`].
+    /// Tasks that hear messages; those cores are accounted before [`Regulator::deliver`].
     fn listeners(&self) -> CoreSet {
         CoreSet::default()
     }

@@ -1,4 +1,4 @@
-//! Who stops cores: the regulators behind one interface.
+//! What stops cores: the regulators behind one interface.
 //!
 //! A regulator is told what a core has transferred whenever something happens there, and says
 //! whether the core must stop and after how many transactions its counter must interrupt. Decisions

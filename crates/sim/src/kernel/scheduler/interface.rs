@@ -9,7 +9,7 @@ use crate::kernel::observer::{Observer, RunMode};
 use crate::kernel::timers::NEVER;
 use solocore_model::sched_trace::Event;
 
-/// What a core runs from now on.
+/// The task that a core runs from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
     /// The task.
@@ -37,7 +37,7 @@ pub struct JobTimes {
     pub deadline_ps: u64,
 }
 
-/// What to do with a job that is not done when the next one is released.
+/// Treatment of a job that is not done when the next one is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     /// The new one waits for it.

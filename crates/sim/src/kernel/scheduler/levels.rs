@@ -104,8 +104,8 @@ impl LevelScheduler {
             .map_or(UNLIMITED, solocore_policy::criticality::Task::deadline_ns)
     }
 
-    /// Who would have to make room on a core: the larger, the sooner. Idle, D, C by deadline, then
-    /// B and A.
+    /// The task that would have to make room on a core: the larger, the sooner. Idle, D, C by
+    /// deadline, then B and A.
     fn room(&self, core: usize) -> u64 {
         let Some(task) = self.current[core] else { return UNLIMITED };
         match self.level[task] {

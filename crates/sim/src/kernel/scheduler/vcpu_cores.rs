@@ -2,9 +2,9 @@
 //!
 //! Problem: a trace of the simulator is to be replayed by the same checker as one of the kernel, so
 //! that it must hold each call with its time and answer, in the order in which they were made.
-//! Rule: who calls a policy core calls it here; what was called is told to the observer after each
-//! event, if it wants to know. A VCPU is created as one that arrives with its whole capacity, and
-//! moves as in the kernel: it leaves with its budget and arrives with it
+//! Rule: the caller of a policy core calls it here; what was called is told to the observer after
+//! each event, if it wants to know. A VCPU is created as one that arrives with its whole capacity,
+//! and moves as in the kernel: it leaves with its budget and arrives with it
 //! (`solocore_model::sched_trace` has the events).
 
 use super::interface::Call;

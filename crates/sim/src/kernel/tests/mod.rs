@@ -28,7 +28,7 @@ fn at(times_ns: &[u64]) -> Release {
     Release::At(times_ns.iter().map(|t| t * NS).collect())
 }
 
-/// Runs for so many ns.
+/// Runs for this number of ns.
 fn run(
     board: TestBoard,
     config: KernelConfig,

@@ -74,7 +74,7 @@ impl Program for Mixed {
     fn abandon_job(&mut self) {}
 }
 
-/// A P4080 with so many cores and one memory channel.
+/// A P4080 with this number of cores and one memory channel.
 pub(super) fn config(cores: u32) -> MachineConfig {
     let mut p = Platform::find("p4080", Path::new(".")).unwrap();
     p.cores = cores;
