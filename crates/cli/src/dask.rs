@@ -89,6 +89,8 @@ enum Ended {
 fn start() -> Result<Child, Failure> {
     let child = Command::new(PYTHON)
         .args(["-m", MODULE])
+        // Modules of the current directory are not taken for Python's.
+        .env("PYTHONSAFEPATH", "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

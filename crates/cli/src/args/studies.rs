@@ -48,8 +48,8 @@ pub struct ReproduceArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct AttackArgs {
-    /// How systems are planned: none, even, anywhere, uneven, bwlock, dynamic, vcpus, windows, levels
-    /// [default: all].
+    /// How systems are planned: none, even, anywhere, uneven, bwlock, dynamic, vcpus, windows,
+    /// levels [default: all].
     #[arg(value_name = "POLICY")]
     pub policy: Vec<String>,
     /// Only on this board; may be repeated.
