@@ -99,12 +99,18 @@ class Analysis:
         return self.table[column]
 
     def schedulable(self, test=None):
-        """Share of the sets that a test (the first where it is left out) finds schedulable, 0 to 1; a refused set counts as not."""
+        """Share of the sets that a test (the first where it is left out) finds schedulable, 0 to 1; a refused set counts as not.
+
+        NaN without sets. Raises InputError for a test that was not run.
+        """
         column = self[self.tests[0] if test is None else test]
         return (pc.sum(column).as_py() or 0) / len(self) if len(self) else float("nan")
 
     def answers(self, test=None):
-        """The answers as `solocore analyze` gives them: for each set a dict with `schedulable` and `response`, or `error`."""
+        """The answers as `solocore analyze` gives them: for each set a dict with `schedulable` and `response`, or `error`.
+
+        Bounds are in the unit of the sets, None where the test bounds nothing. Raises InputError for a test that was not run.
+        """
         test = self.tests[0] if test is None else test
         what = "tardiness" if test == "tardiness" else "response"
         columns = [self[name].to_pylist() for name in (test, f"{test}.{what}", f"{test}.error")]
@@ -132,14 +138,17 @@ class Explanation:
 
     @property
     def rule(self):
+        """The formula, as text."""
         return self.data["rule"]
 
     @property
     def source(self):
+        """Paper and section, and the file that computes it."""
         return self.data["source"]
 
     @property
     def result(self):
+        """A verdict, or a number in the unit of the set; None without a bound."""
         return self.data["result"]
 
     def __str__(self):
@@ -154,7 +163,10 @@ class Explanation:
 
 
 def explain(task_set, test="fp-rta"):
-    """How the verdict of a test on one set (a dict with cores, wcet, period, deadline) came about."""
+    """How the verdict of a test on one set (a dict with cores, wcet, period, deadline) came about.
+
+    Times are integers in one unit, the caller's. Returns an `Explanation`. Raises InputError where the test refuses the set.
+    """
     numbers = [[_work.integer(v, name, 0, 2**64 - 1) for v in task_set[name]] for name in ("wcet", "period", "deadline")]
     data, text = _solocore.explain(test, _work.integer(task_set["cores"], "cores", 0, 2**32 - 1), *numbers)
     return Explanation(json.loads(data), text)

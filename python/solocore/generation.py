@@ -33,7 +33,10 @@ def generate(sets, tasks, utilization, *, cores=1, lower=0.0, upper=1.0, method=
 
 
 def stream(sets, tasks, utilization, *, batch=10_000, cores=1, first=0, threads=None, **options):
-    """As `generate`, in pieces: an iterator of `TaskSets` with `batch` sets each, so that memory does not grow with `sets`."""
+    """As `generate`, in pieces: an iterator of `TaskSets` with `batch` sets each, so that memory does not grow with `sets`.
+
+    batch: sets in a piece. options: the other arguments of `generate`. Raises InputError for what is impossible, at once.
+    """
     batch = _work.integer(batch, "batch", 1, _MOST)
     count = _work.integer(sets, "sets", 0, 2**62)
     first, threads = _work.integer(first, "first", 0, 2**62), _work.threads(threads)

@@ -76,7 +76,7 @@ def study(scenarios, *, schemes=None, utilization="0.2:8:0.2", seed=1, output=No
 
 
 def experiments():
-    """All figures that can be reproduced: a list of (id, source, title)."""
+    """All figures that can be reproduced: a list of (id, source, title). Raises nothing."""
     return _solocore.experiments()
 
 

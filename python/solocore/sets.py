@@ -154,7 +154,7 @@ class TaskSets:
         return cls(columns["wcet"], columns["period"], columns["deadline"], pa.array(columns["cores"], pa.uint32()))
 
     def to_jsonl(self, path):
-        """Writes the corpus of `solocore analyze`."""
+        """Writes the corpus of `solocore analyze`: a line for each set. Raises OSError where it cannot be written."""
         with open(path, "w", encoding="utf-8") as file:
             for batch in self.table.to_batches(max_chunksize=10_000):
                 for row in batch.to_pylist():

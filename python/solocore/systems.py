@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 from . import _solocore, _work
@@ -63,7 +64,10 @@ class Plan(Document):
         return Explanation(derivation, _solocore.derivation_text(json.dumps(derivation)))
 
     def save(self, path):
-        """Writes the plan as `solocore plan -o` does, with the profiles that it refers to."""
+        """Writes the plan as `solocore plan -o` does, with the profiles that it refers to.
+
+        Raises MachineError where it cannot be written.
+        """
         _solocore.save_plan(self._text, os.fspath(path))
 
     def __repr__(self):
@@ -148,22 +152,32 @@ def plan(system, *, what_if=(), time_limit=None, progress=None):
     return Plan(_command("plan", path, *options, "--format", "json", codes=(0, 1)))
 
 
-def simulate(plan, *, mode="managed", duration=1.0, seed=1, timeline=0.0, progress=None):
-    """Simulates a plan on its board.
+def simulate(plan, *, mode="managed", duration=None, seed=None, timeline=0.0, progress=None):
+    """Simulates a plan on its board, or a scenario.
 
-    plan: a `Plan`, or the path of one. mode: "managed", "unmanaged" or "solo" (each task alone). duration, timeline: seconds of
-    simulated time, and how many of them to record. The same seed gives the same run.
+    plan: a `Plan`, the path of one, or the path or text of a scenario (a file with `[simulation]`). mode, of a plan: "managed",
+    "unmanaged" or "solo" (each task alone). duration, timeline: seconds of simulated time, and how many of them to record. Where
+    duration or seed is left out, a scenario has its own; a plan has 1 second and the seed 1. The same seed gives the same run.
 
-    Returns a `Simulation`. Raises InputError. Ctrl-C ends it within a second.
+    Returns a `Simulation`. Raises InputError. Ctrl-C ends it within a second. Source: docs/simulator.md.
     """
     path, text = (Path("<plan>"), plan.to_json()) if isinstance(plan, Plan) else _work.source(plan, "plan")
-    if path.suffix == ".toml":
+    if path.suffix == ".toml" and path.is_file() and not _is_scenario(path):
         raise InputError(f"{path}: is a system; give solocore.plan({str(path)!r})", str(path))
-    times = [_work.number(value, what) for value, what in ((duration, "duration"), (timeline, "timeline"))]
-    if not all(0 <= value <= 86_400 for value in times):
+    times = [None if value is None else _work.number(value, what) for value, what in ((duration, "duration"), (timeline, "timeline"))]
+    if not all(value is None or 0 <= value <= 86_400 for value in times):
         raise InputError("duration: is not within 24 hours; give seconds")
-    return Simulation(_solocore.simulate(path, text, mode, round(times[0] * 1e9), _work.integer(seed, "seed", 0, 2**64 - 1),
-                                         round(times[1] * 1e9), _work.reporter(progress, "simulate")))
+    seed = None if seed is None else _work.integer(seed, "seed", 0, 2**64 - 1)
+    return Simulation(_solocore.simulate(path, text, mode, None if times[0] is None else round(times[0] * 1e9), seed,
+                                         round((times[1] or 0) * 1e9), _work.reporter(progress, "simulate")))
+
+
+def _is_scenario(path):
+    """Has a system file a table `simulation`? One that is no TOML is left to who reads it."""
+    try:
+        return "simulation" in tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
 
 
 def schedule_io(instance, *, seed=1, time_limit=60.0, progress=None):

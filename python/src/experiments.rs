@@ -4,10 +4,11 @@ use crate::errors::Error;
 use crate::work;
 use pyo3::prelude::*;
 use serde_json::json;
+use solocore_experiments::attack::{Policy, Search, board_named};
 use solocore_experiments::{Context, ExperimentError, Record, Scale, chart};
 use solocore_model::files;
 use solocore_planner::levels::optimiser::Scheme;
-use solocore_study::journal::{Journal, Manifest, Points};
+use solocore_study::journal::{Journal, Manifest, Points, line};
 use solocore_study::parameters::DEFAULT_PARAMETERS;
 use solocore_study::{Parameters, Study, StudyError, asked, output, results};
 use std::path::PathBuf;
@@ -49,6 +50,30 @@ pub fn study(
     })
 }
 
+/// A scenario of a study: the lines of its journal. `utilizations` in thousandths.
+#[pyfunction]
+pub fn study_lines(
+    py: Python<'_>,
+    parameters: String,
+    scenario: String,
+    schemes: String,
+    utilizations: Vec<u32>,
+    seed: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    work::run(py, progress, |watch| {
+        let parameters = Parameters::parse("parameters.toml".as_ref(), &parameters)?;
+        let (schemes, scenarios) = (asked::schemes(&schemes)?, asked::scenarios(&[scenario])?);
+        let digest = parameters.digest();
+        let manifest = Manifest::new(digest, seed, &schemes, &scenarios, utilizations, None);
+        let mut points = Points::new();
+        let step = |share: f64| watch.step(share);
+        let study = Study { parameters: &parameters, manifest: &manifest, progress: &step };
+        study.run(None, &mut points)?;
+        Ok(points.iter().map(|((scenario, milli), point)| line(*scenario, *milli, point)).collect())
+    })
+}
+
 fn document(manifest: &Manifest, points: &Points) -> Result<String, StudyError> {
     let areas = results::areas(manifest, points)?;
     let csv = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -78,6 +103,31 @@ pub fn experiments() -> Vec<(&'static str, &'static str, &'static str)> {
     solocore_experiments::all().iter().map(|e| (e.id, e.source, e.title)).collect()
 }
 
+/// Runs the experiments of a name.
+fn records(
+    py: Python<'_>,
+    name: String,
+    quick: bool,
+    seed: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Record>> {
+    let scale = if quick { Scale::Quick } else { Scale::Full };
+    work::run(py, progress, |watch| {
+        let chosen = solocore_experiments::named(&[name])?;
+        let mut found = Vec::with_capacity(chosen.len());
+        for (at, experiment) in chosen.iter().enumerate() {
+            let step = |share: f64| watch.step((at as f64 + share) / chosen.len() as f64);
+            let context = Context { scale, seed, progress: &step };
+            found.push(Record::new(experiment, scale, seed, (experiment.run)(&context)?));
+        }
+        Ok(found)
+    })
+}
+
+fn svg(record: &Record) -> Result<String, Error> {
+    Ok(chart::svg(&record.outcome.charts).map_err(ExperimentError::Setup)?)
+}
+
 /// Runs the experiments of a name: a JSON record and a chart (SVG) of each.
 #[pyfunction]
 pub fn reproduce(
@@ -87,18 +137,41 @@ pub fn reproduce(
     seed: u64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<(String, String)>> {
-    let scale = if quick { Scale::Quick } else { Scale::Full };
+    let found = records(py, name, quick, seed, progress)?;
+    let one = |record: &Record| Ok((files::to_json(record), svg(record)?));
+    Ok(found.iter().map(one).collect::<Result<_, Error>>()?)
+}
+
+/// Runs the experiments of a name: table (CSV), chart (SVG) and record (JSON) of each, as the
+/// command writes them.
+#[pyfunction]
+pub fn reproduce_files(
+    py: Python<'_>,
+    name: String,
+    quick: bool,
+    seed: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<(String, String, String)>> {
+    let found = records(py, name, quick, seed, progress)?;
+    let one =
+        |record: &Record| Ok((record.outcome.table.to_csv(), svg(record)?, files::to_json(record)));
+    Ok(found.iter().map(one).collect::<Result<_, Error>>()?)
+}
+
+/// Attacks bounds: what came of it, as JSON.
+#[pyfunction]
+pub fn attack(
+    py: Python<'_>,
+    policy: String,
+    board: String,
+    attacks: u64,
+    seed: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
     work::run(py, progress, |watch| {
-        let chosen = solocore_experiments::named(&[name])?;
-        let mut found = Vec::with_capacity(chosen.len());
-        for (at, experiment) in chosen.iter().enumerate() {
-            let step = |share: f64| watch.step((at as f64 + share) / chosen.len() as f64);
-            let context = Context { scale, seed, progress: &step };
-            let outcome = (experiment.run)(&context)?;
-            let svg = chart::svg(&outcome.charts).map_err(ExperimentError::Setup)?;
-            let record = Record::new(experiment, scale, seed, outcome);
-            found.push((files::to_json(&record), svg));
-        }
-        Ok(found)
+        let step = |share: f64| watch.step(share);
+        let search =
+            Search { policy: Policy::named(&policy)?, board: board_named(&board)?, attacks, seed };
+        Ok(files::to_json(&search.report(&step)?))
     })
 }

@@ -28,7 +28,10 @@ fn _solocore(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(systems::schedule_io, module)?,
         wrap_pyfunction!(experiments::study, module)?,
         wrap_pyfunction!(experiments::experiments, module)?,
+        wrap_pyfunction!(experiments::study_lines, module)?,
         wrap_pyfunction!(experiments::reproduce, module)?,
+        wrap_pyfunction!(experiments::reproduce_files, module)?,
+        wrap_pyfunction!(experiments::attack, module)?,
     ] {
         module.add_function(function)?;
     }

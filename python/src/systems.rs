@@ -10,8 +10,12 @@ use solocore_planner::windows::solver::{outcome, table};
 use solocore_planner::{Demand, Patience};
 use solocore_profile::carried;
 use solocore_sim::Options;
+use solocore_sim::scenario::{self, Scenario};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// Simulated of a plan where nothing is said.
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// The text of a file, unless the caller has it.
 fn text_of(path: &Path, text: Option<String>) -> Result<String, Error> {
@@ -73,7 +77,8 @@ pub fn save_plan(py: Python<'_>, json: String, path: PathBuf) -> PyResult<()> {
     })
 }
 
-/// Simulates a plan, given as JSON: the result as JSON.
+/// Simulates a plan, given as JSON, or a scenario, given as TOML: the result as JSON. Without a
+/// duration or a seed, those of the scenario, or a second and 1.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "python/solocore names them")]
 pub fn simulate(
@@ -81,8 +86,8 @@ pub fn simulate(
     path: PathBuf,
     text: Option<String>,
     mode: &str,
-    duration_ns: u64,
-    seed: u64,
+    duration_ns: Option<u64>,
+    seed: Option<u64>,
     timeline_ns: u64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
@@ -96,15 +101,32 @@ pub fn simulate(
             return Err(Error::input(why).into());
         }
     };
-    if duration_ns == 0 || duration_ns > 24 * 3600 * 1_000_000_000 {
+    if duration_ns.is_some_and(|d| d == 0 || d > 24 * 3600 * 1_000_000_000) {
         return Err(Error::input(
             "duration: is not within a nanosecond and 24 hours; give seconds above 0",
         )
         .into());
     }
-    let options = Options { mode, duration_ns, seed, timeline_ns };
     work::run(py, progress, |watch| {
-        let (plan, _carried) = carried::open(&path, &text_of(&path, text)?)?;
+        let text = text_of(&path, text)?;
+        if Scenario::is_one(&text) {
+            let mut scenario = Scenario::parse(&path, &text)?;
+            if mode != Mode::Managed {
+                return Err(Error::input(format!(
+                    "mode: {} is a scenario, which says itself how its tasks run; leave mode out",
+                    path.display()
+                )));
+            }
+            let s = &mut scenario.simulation;
+            s.duration = duration_ns.map_or(s.duration, Time::from_ns);
+            s.seed = seed.unwrap_or(s.seed);
+            let (prepared, step) = (scenario::prepare(&scenario)?, |share| watch.step(share));
+            let result = scenario::run(&scenario, prepared, timeline_ns, false, &step)?;
+            return Ok(files::to_json(&result));
+        }
+        let (duration_ns, seed) = (duration_ns.unwrap_or(SECOND_NS), seed.unwrap_or(1));
+        let options = Options { mode, duration_ns, seed, timeline_ns };
+        let (plan, _carried) = carried::open(&path, &text)?;
         let result = solocore_sim::simulate(&plan, &options, &|share| watch.step(share))?;
         Ok(files::to_json(&result))
     })

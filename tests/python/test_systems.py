@@ -64,6 +64,18 @@ def test_a_simulation_is_the_commands(command):
     assert other.mode == "unmanaged" and "missed" in repr(other) and "<table>" in other._repr_html_()
 
 
+def test_a_scenario_is_simulated_as_the_command_does(command):
+    path = ROOT / "examples/scenarios/memguard.toml"
+    for options, ours in ((), {}), (("--duration", "3 ms", "--seed", "9"), {"duration": 0.003, "seed": 9}):
+        theirs = command.sim(path, *options)
+        for given in (path, path.read_text()):
+            found = solocore.simulate(given, **ours)
+            assert found.data | {"wall_ns": 0} == theirs | {"wall_ns": 0}
+            assert "late" in repr(found) and "<table>" in found._repr_html_()
+    with pytest.raises(InputError, match="leave mode out"):
+        solocore.simulate(path, mode="solo")
+
+
 def test_errors_say_file_line_and_key(tmp_path):
     path = tmp_path / "system.toml"
     path.write_text(SYSTEM.format(wcet="2 ms").replace("misses = 9000", "mises = 9000"))

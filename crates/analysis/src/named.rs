@@ -4,7 +4,7 @@
 //! [`Analyst`], which keeps the memory of one test from set to set.
 
 use crate::multiprocessor::{bar, bcl, bcl_iterative, ffdbf, gedf, gfb, response, tardiness};
-use crate::uniprocessor::{self, edf, plain};
+use crate::uniprocessor::{edf, plain};
 use crate::{Derivation, TaskSet, TaskSetError};
 
 /// A test of sporadic task sets.
@@ -103,11 +103,7 @@ impl Analyst {
         self.bounds.clear();
         self.bounds.resize(set.tasks.len(), None);
         match self.test {
-            Test::FpRta => {
-                uniprocessor::check(set)?;
-                plain::response_times_into(&set.tasks, &mut self.scratch, &mut self.bounds);
-                Ok(plain::deadlines_met(&set.tasks, &self.bounds))
-            }
+            Test::FpRta => plain::schedulable_into(set, &mut self.scratch, &mut self.bounds),
             Test::Edf => edf::schedulable(set),
             Test::GedfGfb => gfb::schedulable(set),
             Test::GedfBcl => bcl::schedulable(set),

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod dask;
 mod fail;
 mod print;
 mod progress;

@@ -9,9 +9,12 @@
 //! This is the laboratory: nothing that plans or runs a system depends on it. `solocore reproduce`
 //! runs it, and `solocore bench ipc` draws with its [`chart`].
 //!
+//! [`attack`] is the other experiment: an adversary against the planner's bounds.
+//!
 //! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15
 //! (`solocore study`).
 
+pub mod attack;
 mod bwlock;
 pub mod chart;
 mod dynamic;

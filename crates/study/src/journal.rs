@@ -241,7 +241,9 @@ fn read(dir: &Path, manifest: &Manifest) -> Result<(Points, String, usize), Stud
     Ok((points, text, bytes.len() - whole))
 }
 
-fn line(scenario: Scenario, milli: u32, point: &Point) -> String {
+/// A line of the journal.
+#[must_use]
+pub fn line(scenario: Scenario, milli: u32, point: &Point) -> String {
     let mut text = format!("{},{milli},{},{}", scenario.index(), point.systems, point.undecided);
     for count in &point.schedulable {
         text += &format!(",{count}");
@@ -250,7 +252,9 @@ fn line(scenario: Scenario, milli: u32, point: &Point) -> String {
     format!("{text},{check:016x}\n")
 }
 
-fn parse(row: &str, schemes: usize) -> Option<(Scenario, u32, Point)> {
+/// The point of a line, without its end; `None` if it is damaged, or not of so many schemes.
+#[must_use]
+pub fn parse(row: &str, schemes: usize) -> Option<(Scenario, u32, Point)> {
     let (text, check) = row.rsplit_once(',')?;
     if format!("{:016x}", hash(text)) != check {
         return None;

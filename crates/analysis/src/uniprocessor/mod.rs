@@ -20,8 +20,8 @@
 pub mod edf;
 pub mod fixed_priority;
 pub mod hierarchical;
-mod pair;
 pub mod plain;
+mod quad;
 pub mod supply;
 pub mod utilization;
 
@@ -36,11 +36,14 @@ pub const MAX_STEPS: u64 = 1 << 20;
 /// # Errors
 /// What [`TaskSet::check`] finds, more than one core, or a utilisation above 1.
 pub fn check(set: &TaskSet) -> Result<(), TaskSetError> {
-    set.check()?;
-    if set.cores != 1 {
-        return Err(TaskSetError::Uniprocessor { cores: set.cores });
-    }
+    check_numbers(set)?;
     if fits(&set.tasks) { Ok(()) } else { Err(TaskSetError::Utilization { cores: 1 }) }
+}
+
+/// [`check`] but for the utilisation.
+fn check_numbers(set: &TaskSet) -> Result<(), TaskSetError> {
+    set.check()?;
+    if set.cores == 1 { Ok(()) } else { Err(TaskSetError::Uniprocessor { cores: set.cores }) }
 }
 
 /// Is the utilisation at most 1? Exact; the periods are not zero.

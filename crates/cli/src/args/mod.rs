@@ -25,7 +25,8 @@ pub use plan::{AssessArgs, Method, PlanArgs, Profiling, ReportArgs, SimArgs};
 pub use profile::{Engine, ProfileArgs};
 pub use run::{DEFAULT_EVENT, DoctorArgs, ExecArgs, RunArgs, RunEngine, RunSharing, TopArgs};
 pub use studies::{
-    AnalyzeArgs, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs, StudyArgs,
+    AnalyzeArgs, AttackArgs, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs,
+    StudyArgs,
 };
 
 use clap::parser::ValueSource;
@@ -172,14 +173,20 @@ pub enum Command {
     Dram(DramArgs),
     /// Run the papers' experiments on simulated boards, with a verdict on each claim.
     #[command(
-        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same scale and seed, is kept: an interrupted run goes on where it was. Exit code 1: a claim does not hold."
+        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same scale and seed, is kept: an interrupted run goes on where it was. Exit code 1: a claim does not hold."
     )]
     Reproduce(ReproduceArgs),
+    /// Search for systems and programs that come near to the bounds of their plans, or beyond.
+    #[command(
+        hide = true,
+        after_help = "Examples:\n  solocore attack even windows --attacks 1000\n  solocore attack --attacks 10000 --dask tcp://head:8786 -o found\n\nWhat an earlier run left in the directory, of the same search, is kept. Exit code 1: a bound was exceeded."
+    )]
+    Attack(AttackArgs),
     /// Run the MC2 schedulability study of random task systems.
     ///
     /// The share of random task systems that each scheme can schedule.
     #[command(
-        after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted study keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
+        after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n  solocore study --all --dask tcp://head:8786 -o study\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted study keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
     )]
     Study(StudyArgs),
     /// Regulate this machine as a plan says, until Ctrl-C.

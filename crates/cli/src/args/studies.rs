@@ -29,6 +29,12 @@ pub struct ReproduceArgs {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Run with N seeds, from --seed on; each has a directory seed-K in the output.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), conflicts_with = "page")]
+    pub seeds: Option<u64>,
+    /// Compute on the workers of this Dask scheduler, like tcp://host:8786; the files are the same.
+    #[arg(long, alias = "scheduler", value_name = "ADDRESS")]
+    pub dask: Option<String>,
     /// Write a page (Markdown) with all verdicts and figures here.
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
@@ -36,6 +42,32 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "PATH", requires = "page")]
     pub images: Option<String>,
     /// Format of the output.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AttackArgs {
+    /// How systems are planned: none, even, anywhere, uneven, bwlock, dynamic, vcpus, windows,
+    /// levels [default: all].
+    #[arg(value_name = "POLICY")]
+    pub policy: Vec<String>,
+    /// Only on this board; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub board: Vec<String>,
+    /// Systems to try on each board under each policy.
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub attacks: u64,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Directory for the results: POLICY-BOARD.json.
+    #[arg(short, long, default_value = "solocore-attack", value_name = "DIR")]
+    pub output: PathBuf,
+    /// Compute on the workers of this Dask scheduler, like tcp://host:8786; the files are the same.
+    #[arg(long, alias = "scheduler", value_name = "ADDRESS")]
+    pub dask: Option<String>,
+    /// What to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -193,6 +225,9 @@ pub struct StudyArgs {
     /// change.
     #[arg(long, conflicts_with_all = ["resume", "shard", "merge"])]
     pub sensitivity: bool,
+    /// Compute on the workers of this Dask scheduler, like tcp://host:8786; the files are the same.
+    #[arg(long, alias = "scheduler", value_name = "ADDRESS", conflicts_with_all = ["sensitivity", "merge"])]
+    pub dask: Option<String>,
     /// Join the shards in these directories.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["scenario", "all", "schemes", "utilization", "seed", "parameters", "resume", "shard"])]
     pub merge: Vec<PathBuf>,

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod assess;
+mod attack;
 pub(crate) mod bench;
 mod board;
 mod board_list;
@@ -69,6 +70,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::CheckIo(args) => computing(|| check_io::run(&args)),
         Command::Dram(args) => dram::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Attack(args) => attack::run(&args),
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),

@@ -1,14 +1,15 @@
 //! `solocore reproduce`.
 
 use crate::args::{Format, ReproduceArgs};
+use crate::dask;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use serde_json::json;
 use solocore_experiments::{Context, Experiment, ExperimentError, Record, Scale, all, named, page};
-use solocore_model::files;
-use std::path::Path;
+use solocore_model::{ModelError, files};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Runs experiments and prints verdicts; exit code 1 if a claim does not hold.
@@ -16,10 +17,13 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     if args.list {
         return list(args.format);
     }
-    let experiments = chosen(args)?;
+    let runs = runs(args)?;
+    if let Some(address) = &args.dask {
+        remote(address, &runs, args)?;
+    }
     let mut records = Vec::new();
-    for experiment in &experiments {
-        records.push(outcome(experiment, args)?);
+    for run in &runs {
+        records.push(outcome(run, args)?);
     }
     if let Some(path) = &args.page {
         let images = args.images.clone().unwrap_or_else(|| args.output.display().to_string());
@@ -27,6 +31,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     }
     match args.format {
         Format::Json => print(&files::to_json(&documents(&records)))?,
+        Format::Text if args.seeds.is_some() => print(&text_of_seeds(&records, &args.output))?,
         Format::Text => print(&text(&records, &args.output))?,
     }
     Ok(ExitCode::from(u8::from(!records.iter().all(|r| r.holds))))
@@ -67,13 +72,92 @@ fn chosen(args: &ReproduceArgs) -> Result<Vec<Experiment>, Failure> {
     Ok(out)
 }
 
-/// What is there already from an earlier run counts, unless fresh figures are asked for.
-fn outcome(experiment: &Experiment, args: &ReproduceArgs) -> Result<Record, Failure> {
-    let scale = if args.quick { Scale::Quick } else { Scale::Full };
-    if !args.fresh
-        && let Some(record) = Record::find(&args.output, experiment.id, scale, args.seed)
+/// An experiment with one seed, and where its files go.
+struct Run {
+    experiment: Experiment,
+    seed: u64,
+    dir: PathBuf,
+}
+
+impl Run {
+    /// What an earlier run left.
+    fn kept(&self, args: &ReproduceArgs) -> Option<Record> {
+        Record::find(&self.dir, self.experiment.id, scale(args), self.seed)
+    }
+}
+
+fn scale(args: &ReproduceArgs) -> Scale {
+    if args.quick { Scale::Quick } else { Scale::Full }
+}
+
+/// Every experiment with every seed; of several seeds, each has a directory of its own.
+fn runs(args: &ReproduceArgs) -> Result<Vec<Run>, Failure> {
+    let mut out = Vec::new();
+    for experiment in chosen(args)? {
+        for more in 0..args.seeds.unwrap_or(1) {
+            let seed = args.seed.checked_add(more).ok_or_else(|| {
+                Failure::Input(format!(
+                    "--seeds {}: the seeds from {} on do not fit in 64 bits; begin with a smaller \
+                        --seed",
+                    args.seeds.unwrap_or(1),
+                    args.seed
+                ))
+            })?;
+            let dir = match args.seeds {
+                Some(_) => args.output.join(format!("seed-{seed}")),
+                None => args.output.clone(),
+            };
+            out.push(Run { experiment, seed, dir });
+        }
+    }
+    Ok(out)
+}
+
+/// Has workers run what is not there; their files are those that a run here would write.
+fn remote(address: &str, runs: &[Run], args: &ReproduceArgs) -> Result<(), Failure> {
+    let missing: Vec<&Run> =
+        runs.iter().filter(|run| args.fresh || run.kept(args).is_none()).collect();
+    let point = |run: &&Run| json!({"experiment": run.experiment.id, "quick": args.quick, "of_seed": run.seed});
+    let points: Vec<_> = missing.iter().map(point).collect();
+    let done = dask::campaign(address, "reproduce", &points, &mut |at, answer| {
+        let (run, id) = (missing[at], missing[at].experiment.id);
+        std::fs::create_dir_all(&run.dir)
+            .map_err(|source| ModelError::Write { path: run.dir.clone(), source })?;
+        // The JSON file last, as it says that the others are there.
+        for kind in ["csv", "svg", "json"] {
+            let path = run.dir.join(format!("{id}.{kind}"));
+            files::write_atomically(&path, dask::text(answer, kind)?.as_bytes())?;
+        }
+        match run.kept(args) {
+            Some(_) => Ok(()),
+            None => Err(Failure::Machine(format!(
+                "--dask: a worker's answer for {id} is no outcome of it; install solocore anew"
+            ))),
+        }
+    });
+    done.map_err(|failure| match failure {
+        Failure::Interrupted => interrupted(args),
+        other => other,
+    })
+}
+
+fn interrupted(args: &ReproduceArgs) -> Failure {
+    Failure::Stopped(format!(
+        "what is finished is kept in {}; the same command goes on from there",
+        args.output.display()
+    ))
+}
+
+/// What is there already from an earlier run, or from workers, counts, unless fresh figures are
+/// asked for.
+fn outcome(run: &Run, args: &ReproduceArgs) -> Result<Record, Failure> {
+    let Run { experiment, seed, dir } = run;
+    if (!args.fresh || args.dask.is_some())
+        && let Some(record) = run.kept(args)
     {
-        eprintln!("{}: done before, kept (--fresh runs it again)", experiment.id);
+        if args.dask.is_none() {
+            eprintln!("{}: done before, kept (--fresh runs it again)", experiment.id);
+        }
         return Ok(record);
     }
     let progress = Progress::new(&format!("{}: {}", experiment.id, experiment.title));
@@ -83,16 +167,13 @@ fn outcome(experiment: &Experiment, args: &ReproduceArgs) -> Result<Record, Fail
         }
         !stopped()
     };
-    let context = Context { scale, seed: args.seed, progress: &step };
+    let context = Context { scale: scale(args), seed: *seed, progress: &step };
     let outcome = (experiment.run)(&context).map_err(|e| match e {
-        ExperimentError::Interrupted => Failure::Stopped(format!(
-            "what is finished is kept in {}; the same command goes on from there",
-            args.output.display()
-        )),
+        ExperimentError::Interrupted => interrupted(args),
         other => Failure::from(other).of(experiment.id),
     })?;
-    let record = Record::new(experiment, scale, args.seed, outcome);
-    record.write(&args.output)?;
+    let record = Record::new(experiment, scale(args), *seed, outcome);
+    record.write(dir)?;
     Ok(record)
 }
 
@@ -113,6 +194,23 @@ fn text(records: &[Record], dir: &Path) -> String {
     }
     let held = records.iter().filter(|r| r.holds).count();
     out + &format!("\nall claims hold in {held} of {}\n", records.len())
+}
+
+/// Of each claim, with how many seeds it holds.
+fn text_of_seeds(records: &[Record], dir: &Path) -> String {
+    let mut out = String::new();
+    for same in records.chunk_by(|a, b| a.id == b.id) {
+        let (first, seeds) = (&same[0], same.len());
+        out += &format!("{}: {}, {}\n", first.id, first.source, first.title);
+        for (at, check) in first.outcome.checks.iter().enumerate() {
+            let holds = |r: &&Record| r.outcome.checks.get(at).is_some_and(|c| c.holds);
+            let held = same.iter().filter(holds).count();
+            out += &format!("  holds with {held} of {seeds} seeds: {}\n", check.claim);
+        }
+        out += &format!("  {}\n", dir.join(format!("seed-*/{}.csv, .svg", first.id)).display());
+    }
+    let held = records.iter().filter(|r| r.holds).count();
+    out + &format!("\nall claims hold in {held} of {} runs\n", records.len())
 }
 
 impl From<ExperimentError> for Failure {

@@ -1,6 +1,7 @@
 //! `solocore study`.
 
 use crate::args::{Format, StudyArgs};
+use crate::dask;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
@@ -10,6 +11,7 @@ use solocore_planner::levels::optimiser::Scheme;
 use solocore_study::journal::{self, Journal, Manifest, Points};
 use solocore_study::output::{self, Summary};
 use solocore_study::parameters::DEFAULT_PARAMETERS;
+use solocore_study::study::finished;
 use solocore_study::{Parameters, Scenario, Study, StudyError, asked, sensitivity};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -33,6 +35,14 @@ pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
         None => begin(args)?,
     };
     let Prepared { dir, manifest, parameters, mut journal, mut points } = prepared;
+    if let Some(address) = &args.dask {
+        let done = remote(address, &dir, &manifest, &mut journal, &mut points);
+        done.map_err(|failure| match failure {
+            Failure::Interrupted => interrupted(&points, &dir),
+            other => other,
+        })?;
+        return finish(args, &dir, &manifest, &points);
+    }
     let title = format!(
         "study: {} scenarios, {} schemes",
         manifest.own_scenarios()?.len(),
@@ -48,16 +58,74 @@ pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
         Ok(()) => {}
         Err(StudyError::Interrupted) => {
             drop(ticker);
-            return Err(Failure::Stopped(format!(
-                "{} points are kept, go on with `solocore study --resume {}`",
-                points.len(),
-                dir.display()
-            )));
+            return Err(interrupted(&points, &dir));
         }
         Err(error) => return Err(error.into()),
     }
     drop(ticker);
     finish(args, &dir, &manifest, &points)
+}
+
+fn interrupted(points: &Points, dir: &Path) -> Failure {
+    Failure::Stopped(format!(
+        "{} points are kept, go on with `solocore study --resume {}`",
+        points.len(),
+        dir.display()
+    ))
+}
+
+/// Has workers compute the scenarios that are not finished; what they give goes to the journal and
+/// to `points`.
+fn remote(
+    address: &str,
+    dir: &Path,
+    manifest: &Manifest,
+    journal: &mut Journal,
+    points: &mut Points,
+) -> Result<(), Failure> {
+    let parameters = files::read_text(&dir.join("parameters.toml"))?;
+    let utilizations = &manifest.utilizations;
+    let mut missing = manifest.own_scenarios()?;
+    missing.retain(|scenario| !finished(points, *scenario, utilizations));
+    let milli: Vec<String> = utilizations.iter().map(u32::to_string).collect();
+    let point = |scenario: &Scenario| {
+        serde_json::json!({
+            "parameters": parameters,
+            "scenario": scenario.to_string(),
+            "schemes": manifest.schemes.join(","),
+            "utilizations": milli.join(","),
+            "of_seed": manifest.seed,
+        })
+    };
+    let asked: Vec<_> = missing.iter().map(point).collect();
+    dask::campaign(address, "study", &asked, &mut |at, answer| {
+        let wrong = |what: &str| {
+            Failure::Machine(format!(
+                "--dask: a worker's answer for {} {what}; install solocore anew",
+                missing[at]
+            ))
+        };
+        for row in dask::text(answer, "lines")?.lines() {
+            let (scenario, milli, point) = journal::parse(row, manifest.schemes.len())
+                .filter(|(scenario, milli, _)| {
+                    *scenario == missing[at] && utilizations.binary_search(milli).is_ok()
+                })
+                .ok_or_else(|| wrong("is not of this study"))?;
+            match points.get(&(scenario, milli)) {
+                Some(known) if *known != point => return Err(wrong("differs from what was kept")),
+                Some(_) => {}
+                None => {
+                    journal.append(scenario, milli, &point)?;
+                    points.insert((scenario, milli), point);
+                }
+            }
+        }
+        if finished(points, missing[at], utilizations) {
+            Ok(())
+        } else {
+            Err(wrong("is not whole"))
+        }
+    })
 }
 
 /// A study ready to run.

@@ -4,9 +4,9 @@
 //! Rule: nothing that the plan promises is exceeded, or the plan promises nothing: no `wcrt_ns`,
 //! and not schedulable.
 
-use crate::adversary::evaluate::{planned, simulated, worst};
-use crate::adversary::program::{Beat, Job, Rows, Shape};
-use crate::adversary::system::{Analysed, Attack, Policy};
+use solocore_experiments::attack::evaluate::{planned, simulated, worst};
+use solocore_experiments::attack::program::{Beat, Job, Rows, Shape};
+use solocore_experiments::attack::system::{Analysed, Attack, Policy};
 use solocore_model::plan::Plan;
 use solocore_sim::program::OpKind;
 use std::path::Path;

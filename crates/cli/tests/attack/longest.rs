@@ -11,10 +11,10 @@
 //! read that comes while it drains waits for writes that are the job's own accesses, each with a
 //! service of its own; the one right after the last write waits for that one only.
 
-use crate::adversary::evaluate::planned;
-use crate::adversary::program::Visit;
-use crate::adversary::program::{Job, Rows, Shape};
-use crate::adversary::system::{Analysed, Attack, Policy};
+use solocore_experiments::attack::evaluate::planned;
+use solocore_experiments::attack::program::Visit;
+use solocore_experiments::attack::program::{Job, Rows, Shape};
+use solocore_experiments::attack::system::{Analysed, Attack, Policy};
 use solocore_model::plan::Plan;
 use solocore_model::platform::PRESETS;
 use solocore_model::results::Mode;

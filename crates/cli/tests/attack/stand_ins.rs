@@ -1,9 +1,9 @@
 //! Programs that stand in for a plan's own: they keep to the plan's banks and to the numbers of
 //! their system.
 
-use crate::adversary::evaluate::planned;
-use crate::adversary::program::{Beat, Job, ROWS, Rows, SHAPES, Shape};
-use crate::adversary::system::{Analysed, Attack, POLICIES, Policy};
+use solocore_experiments::attack::evaluate::planned;
+use solocore_experiments::attack::program::{Beat, Job, ROWS, Rows, SHAPES, Shape};
+use solocore_experiments::attack::system::{Analysed, Attack, POLICIES, Policy};
 use solocore_model::results::Mode;
 use solocore_sim::program::OpKind;
 use solocore_sim::{Options, simulate, simulate_with};

@@ -3,75 +3,27 @@
 //!
 //! Problem: random systems with random pages come nowhere near a worst case, so that a bound can be
 //! wrong and no test shows it (issue 18).
-//! Rule: a point of the search is a whole system with the programs that run it ([`genes`]): board,
-//! cores, period and budgets, the victim's job, who is beside it, which rows of which banks
-//! everybody reads and writes, and when. Its value is the largest seen over bound of all that the
-//! plan promises ([`evaluate`]). A climb ([`climb`]) per board looks for the largest. How a bound
-//! is computed plays no part.
+//! Rule: `solocore_experiments::attack` searches; here no attack may exceed a bound.
 //!
 //! `ATTACKS` is the number of evaluations of each policy. Where a plan gives no bound there is
 //! nothing to attack; the number of these is printed, and a planner that bounds next to nothing
 //! fails as well.
 //! Not covered: DMA without partitions, locked pages, shared frames.
 
-mod climb;
-pub mod evaluate;
-mod genes;
-pub mod program;
 mod small;
-pub mod system;
 
-use climb::{Genes, climb};
-use evaluate::{Outcome, evaluate};
-use genes::{BOARDS, Cursor, KNOWN, decode, sizes, starts};
+use solocore_experiments::attack::climb::Genes;
+use solocore_experiments::attack::evaluate::{Outcome, evaluate};
+use solocore_experiments::attack::genes::{BOARDS, Cursor, KNOWN, decode, sizes};
+use solocore_experiments::attack::{Found, POLICIES, Policy, Search, boards};
 use solocore_model::Platform;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use system::{POLICIES, Policy};
 
-/// What the attacks on one board under one policy found.
-#[derive(Clone, Debug, Default)]
-struct Found {
-    evaluations: u64,
-    refused: BTreeMap<String, u64>,
-    unbounded: u64,
-    /// Transactions of a core in one period beyond its budget, at most.
-    beyond_budget: u64,
-    /// Seen over bound of each evaluation with a bound.
-    ratios: Vec<f64>,
-    /// Those above 1, worst first: ratio, sentence, genes.
-    violations: Vec<(f64, String, Genes)>,
-    best: Option<(f64, Genes)>,
-}
-
-impl Found {
-    fn median(&self) -> f64 {
-        let mut sorted = self.ratios.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
-    }
-
-    fn most(&self) -> f64 {
-        self.ratios.iter().copied().fold(0.0, f64::max)
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.evaluations += other.evaluations;
-        self.unbounded += other.unbounded;
-        self.beyond_budget = self.beyond_budget.max(other.beyond_budget);
-        self.ratios.extend(other.ratios);
-        self.violations.extend(other.violations);
-        other.refused.into_iter().for_each(|(why, n)| *self.refused.entry(why).or_default() += n);
-        if other.best.as_ref().map_or(0.0, |b| b.0) > self.best.as_ref().map_or(0.0, |b| b.0) {
-            self.best = other.best;
-        }
-    }
-
-    fn refusals(&self) -> u64 {
-        self.refused.values().sum()
-    }
+/// Where variants of boards are written.
+fn dir() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
 fn attacks(usual: u64) -> u64 {
@@ -89,47 +41,13 @@ fn kept() -> Vec<(usize, u16)> {
 }
 
 /// Climbs on one board.
-fn attack(policy: Policy, board: usize, budget: u64, seed: u64) -> Found {
-    let mut found = Found::default();
-    let index = u16::try_from(board).unwrap();
-    // At least half of the evaluations search.
-    let mut starts = starts(policy, index, seed);
-    starts.truncate(usize::try_from(budget / 2).unwrap().max(1));
-    let mut value = |genes: &Genes| {
-        let attack = decode(policy, &mut Cursor::new(genes));
-        found.evaluations += 1;
-        match evaluate(&attack, Path::new(".")) {
-            Outcome::Refused(why) => {
-                *found.refused.entry(why).or_default() += 1;
-                0.0
-            }
-            Outcome::Unbounded => {
-                found.unbounded += 1;
-                0.0
-            }
-            Outcome::Bounded { ratio, pressure, what, beyond_budget } => {
-                found.beyond_budget = found.beyond_budget.max(beyond_budget);
-                found.ratios.push(ratio);
-                if ratio > 1.0 {
-                    found.violations.push((ratio, what, genes.clone()));
-                }
-                pressure
-            }
-        }
-    };
-    let kept = kept();
-    starts
-        .iter_mut()
-        .for_each(|genes| kept.iter().for_each(|&(gene, choice)| genes[gene] = choice));
-    let fixed: Vec<usize> = std::iter::once(0).chain(kept.iter().map(|k| k.0)).collect();
-    let (best, top) = climb(&sizes(policy), &fixed, &starts, budget, seed, &mut value);
-    found.best = Some((top, best));
-    found
+fn attack(policy: Policy, board: usize, attacks: u64, seed: u64) -> Found {
+    Search { policy, board, attacks, seed }.run(&kept(), &|_| true).unwrap()
 }
 
 /// Everything that is needed to see a point again.
 fn reproduction(policy: Policy, genes: &Genes) -> String {
-    let attack = decode(policy, &mut Cursor::new(genes));
+    let attack = decode(policy, dir(), &mut Cursor::new(genes));
     let platform = Platform::find(&attack.board, Path::new(".")).unwrap();
     let mut out = format!(
         "{policy:?}, genes {genes:?}\n--- system.toml\n{}--- programs\n",
@@ -142,12 +60,6 @@ fn reproduction(policy: Policy, genes: &Genes) -> String {
         writeln!(out, "core {core} {other:?}").unwrap();
     }
     out
-}
-
-/// Boards that a policy can be planned for: levels need ways that are assigned.
-fn boards(policy: Policy) -> Vec<usize> {
-    let ways = |board: &usize| ["imx6q", "p4080", "xeon-gold-6338"].contains(&BOARDS[*board]);
-    (0..BOARDS.len()).filter(|board| policy != Policy::Levels || ways(board)).collect()
 }
 
 /// By board.
@@ -365,7 +277,7 @@ fn table_of_kinds() {
                 let mut genes = vec![0; sizes(policy).len()];
                 known.iter().for_each(|&(gene, choice)| genes[gene] = choice);
                 genes[0] = u16::try_from(board).unwrap();
-                match evaluate(&decode(policy, &mut Cursor::new(&genes)), Path::new(".")) {
+                match evaluate(&decode(policy, dir(), &mut Cursor::new(&genes)), Path::new(".")) {
                     Outcome::Bounded { ratio, .. } => Some((ratio, BOARDS[board])),
                     _ => None,
                 }
@@ -384,9 +296,9 @@ fn table_of_kinds() {
 /// The same, and writes the worst point of each policy and board to `known.txt`; the points that
 /// were there come after them.
 #[test]
-#[ignore = "takes as long as it is asked to, and writes a file of this directory"]
+#[ignore = "takes as long as it is asked to, and writes a file of `solocore_experiments::attack`"]
 fn write_known() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/adversary/known.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/src/attack/known.txt");
     let found = search_all(700);
     let mut lines: Vec<String> = Vec::new();
     for (policy, boards) in &found {
@@ -396,8 +308,8 @@ fn write_known() {
             lines.push(format!("{policy:?} {board} {}", numbers.join(" ")));
         }
     }
-    let before =
-        include_str!("known.txt").lines().map(str::to_owned).filter(|line| !lines.contains(line));
+    let before = std::fs::read_to_string(&path).unwrap();
+    let before = before.lines().map(str::to_owned).filter(|line| !lines.contains(line));
     let before: Vec<String> = before.collect();
     std::fs::write(
         path,
@@ -417,5 +329,5 @@ fn one_point_again() {
     let numbers = rest.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
     let genes: Genes = numbers.map(|n| n.parse().unwrap()).collect();
     println!("{}", reproduction(policy, &genes));
-    println!("{:?}", evaluate(&decode(policy, &mut Cursor::new(&genes)), Path::new(".")));
+    println!("{:?}", evaluate(&decode(policy, dir(), &mut Cursor::new(&genes)), Path::new(".")));
 }

@@ -5,11 +5,11 @@
 //! second is all sequences of a few requests that a rival may make over and over. The climb has a
 //! fraction of the evaluations that trying all takes, and must reach 95 % of the worst response.
 
-use super::climb::{Genes, climb};
-use super::evaluate::{planned, simulated};
-use super::genes::Cursor;
-use super::program::{Beat, Job, Rows, Shape};
-use super::system::{Analysed, Attack, Policy};
+use solocore_experiments::attack::climb::{Genes, climb};
+use solocore_experiments::attack::evaluate::{planned, simulated};
+use solocore_experiments::attack::genes::Cursor;
+use solocore_experiments::attack::program::{Beat, Job, Rows, Shape};
+use solocore_experiments::attack::system::{Analysed, Attack, Policy};
 use solocore_model::platform::PRESETS;
 use solocore_model::results::Mode;
 use solocore_sim::program::{Entry, Op, OpKind, PageKind, Program};

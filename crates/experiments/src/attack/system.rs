@@ -7,6 +7,7 @@
 //! its misses, `L_max` and a look-up of the shared cache.
 
 use super::program::{Beat, Job, Jobs, Stream, Visit, join};
+use crate::ExperimentError;
 use solocore_model::plan::Plan;
 use solocore_model::system::Demand as Stated;
 use solocore_model::{Platform, System};
@@ -53,6 +54,35 @@ pub const POLICIES: [Policy; 9] = [
     Policy::Windows,
     Policy::Levels,
 ];
+
+impl Policy {
+    /// As the command and Python call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Even => "even",
+            Self::Anywhere => "anywhere",
+            Self::Uneven => "uneven",
+            Self::Bwlock => "bwlock",
+            Self::Dynamic => "dynamic",
+            Self::Maracas => "vcpus",
+            Self::Windows => "windows",
+            Self::Levels => "levels",
+        }
+    }
+
+    /// The policy of that name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn named(name: &str) -> Result<Self, ExperimentError> {
+        POLICIES.into_iter().find(|p| p.name() == name).ok_or_else(|| {
+            let (name, all) = (name.escape_debug(), POLICIES.map(Self::name).join(", "));
+            ExperimentError::Setup(format!("no policy `{name}` to attack; take one of: {all}"))
+        })
+    }
+}
 
 /// An analysed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -108,7 +108,12 @@ fn job(policy: Policy, c: &mut Cursor) -> Job {
 }
 
 /// The attack of these genes.
-pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
+///
+/// A variant of a board becomes a file in `dir`.
+///
+/// # Panics
+/// If that cannot be written.
+pub fn decode(policy: Policy, dir: &Path, c: &mut Cursor) -> Attack {
     let board = c.pick(&BOARDS);
     let platform = Platform::find(board, Path::new(".")).unwrap();
     let wanted = c.pick(&[4, 2, 1, 3, 8, 16]);
@@ -194,7 +199,7 @@ pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
         policy,
         board: more.board.map_or_else(
             || board.to_owned(),
-            |(mshrs, cap, banks)| varied(board, mshrs, cap, banks),
+            |(mshrs, cap, banks)| varied(board, dir, mshrs, cap, banks),
         ),
         cores,
         period_ns,
@@ -276,7 +281,7 @@ fn more(policy: Policy, c: &mut Cursor, platform: &Platform, victim: &Analysed) 
 
 /// A preset with other miss registers (0: its own), another row-hit cap, and one channel with so
 /// many banks (0: its own memory), as a platform file.
-fn varied(board: &str, mshrs: u32, cap: u32, banks: u64) -> String {
+fn varied(board: &str, dir: &Path, mshrs: u32, cap: u32, banks: u64) -> String {
     let (_, text) = PRESETS.iter().find(|(name, _)| *name == board).unwrap();
     let platform = Platform::find(board, Path::new(".")).unwrap();
     let capacity = platform.dram.capacity.0 / u64::from(platform.total_banks()) * banks;
@@ -295,13 +300,9 @@ fn varied(board: &str, mshrs: u32, cap: u32, banks: u64) -> String {
             _ => writeln!(out, "{line}").unwrap(),
         }
     }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("{board}-m{mshrs}-h{cap}-b{banks}.toml"));
+    let path = dir.join(format!("{board}-m{mshrs}-h{cap}-b{banks}.toml"));
     if !path.exists() {
-        // Other threads may write the same file.
-        let own = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        std::fs::write(own.path(), out).unwrap();
-        own.persist(&path).unwrap();
+        std::fs::write(&path, out).unwrap();
     }
     path.display().to_string()
 }
@@ -314,7 +315,8 @@ fn shorter(job: Job, most: u64) -> Job {
 /// The number of choices of each gene.
 pub fn sizes(policy: Policy) -> Genes {
     let mut cursor = Cursor::new(&[]);
-    decode(policy, &mut cursor);
+    // No variant of a board: nothing is written.
+    decode(policy, Path::new(""), &mut cursor);
     cursor.sizes()
 }
 
