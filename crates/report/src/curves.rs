@@ -5,7 +5,7 @@
 //! the curve has come within 1 % of its way down. Long curves are thinned for drawing; first and
 //! last point drawn and the plan's choice are kept, and the whole curve is embedded as JSON.
 
-use crate::elements::{data_table, folded, task_name};
+use crate::elements::{data_table, folded, task_name, wide_table};
 use crate::inputs::Inputs;
 use crate::{format, svg};
 use maud::{Markup, html};
@@ -86,7 +86,7 @@ fn chart(index: usize, (task, profile): &(String, Profile), inputs: &Inputs) -> 
             (drawing(&id, task, curve, end, marker))
             details {
                 summary { "Numbers of this curve" }
-                (table(curve, &marks, marker))
+                (wide_table(&format!("Lockdown curve of {task}"), &table(curve, &marks, marker)))
             }
         }
     }

@@ -5,7 +5,7 @@
 //! time: where none did, the caption says so, and where a deadline was missed, it counts them.
 //! Every task has its own scale, as the longest bars have theirs.
 
-use crate::elements::{data_table, task_name};
+use crate::elements::{data_table, task_name, wide_table};
 use crate::inputs::{Inputs, result_of};
 use crate::{format, svg};
 use maud::{Markup, html};
@@ -95,7 +95,7 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
                     }
                 }
             }
-            details { summary { "Numbers of this chart" } div.wide { (table(&series)) } }
+            details { summary { "Numbers of this chart" } (wide_table(&format!("Times of the jobs of {}", task.name), &table(&series))) }
         }
     }
 }

@@ -56,10 +56,10 @@ fn article(index: usize, task: &str, profile: &Profile, inputs: &Inputs) -> Mark
             (numbers(profile))
             (bandwidth(index, task, &profile.bandwidth, budget(inputs.plan, planned).as_ref()))
             (crate::flame::figure(index, task, profile))
-            (wide_table("Cache levels", &levels(&profile.levels)))
+            (wide_table(&format!("Cache levels of {task}"), &levels(&profile.levels)))
             div.pair {
-                (wide_table("Hottest pages", &pages(profile, planned)))
-                (wide_table("Functions by misses", &functions(profile)))
+                (wide_table(&format!("Hottest pages of {task}"), &pages(profile, planned)))
+                (wide_table(&format!("Functions of {task} by misses"), &functions(profile)))
             }
         }
     }
@@ -240,7 +240,7 @@ fn bandwidth(
                     }
                 }
             }
-            svg.curve width="100%" height=(bottom + 24) role="img" aria-labelledby=(id) data-chart="bandwidth" {
+            svg.bandwidth width="100%" height=(bottom + 24) role="img" aria-labelledby=(id) data-chart="bandwidth" {
                 @for tick in svg::ticks(scale, 3) {
                     @let y = height_at(tick);
                     line.grid x1="0" x2="100%" y1=(y) y2=(y) {}
@@ -263,7 +263,7 @@ fn bandwidth(
                     text.muted x=(svg::percent(tick, length)) y=(bottom + 18) text-anchor=(anchor) { @if tick == 0 { "0" } @else { (format::time(tick)) } }
                 }
             }
-            details { summary { "Numbers of this chart" } div.wide { (bandwidth_table(series)) } }
+            details { summary { "Numbers of this chart" } (wide_table(&format!("Bandwidth of {task}"), &bandwidth_table(series))) }
         }
     }
 }

@@ -40,9 +40,7 @@ fn files(p: &Provenance) -> Markup {
     wide_table(
         "Files that this page was made from",
         &data_table(
-            &caption(
-                &html! { "Files that this page was made from; " code { "sha256sum" } " prints the same digits." },
-            ),
+            &caption(&html! { "Its files; " code { "sha256sum" } " prints the same digits." }),
             &["File", "SHA-256"],
             &html! {
                 @for (name, hash) in &p.inputs {

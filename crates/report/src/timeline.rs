@@ -395,5 +395,5 @@ fn table(run: &Run, cores: &[u32]) -> Markup {
         }))
         @if !idle.is_empty() { p.muted { "Idle in this time: core " (idle.join(", ")) "." } }
     };
-    wide_table("Time of each task on each core", &table)
+    wide_table(&format!("Time of each task on each core, {}", run.mode), &table)
 }

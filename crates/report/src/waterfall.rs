@@ -4,7 +4,7 @@
 //! that lowers the sum has another fill. Each task has its own scale from zero, as in
 //! [`crate::bars`]. Tasks without terms are left out.
 
-use crate::elements::{data_table, task_name};
+use crate::elements::{data_table, task_name, wide_table};
 use crate::svg::{BAR, STEP};
 use crate::{format, svg};
 use maud::{Markup, html};
@@ -69,7 +69,7 @@ fn chart(index: usize, task: &PlanTask) -> Markup {
                 line.axis x1="0" x2="0" y1="0" y2=(TOP + STEP * steps.len()) {}
                 @for (row, step) in steps.iter().enumerate() { (mark(&task.name, step, TOP + STEP * row, scale)) }
             }
-            details { summary { "The terms of " (task.name) } div.wide { (table(&steps)) } }
+            details { summary { "The terms of " (task.name) } (wide_table(&format!("The terms of {}", task.name), &table(&steps))) }
         }
     }
 }

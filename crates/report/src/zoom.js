@@ -9,13 +9,14 @@ for (const figure of document.querySelectorAll("figure.zooms")) {
   const ticks = svg.querySelector(".ticks"), first = ticks.innerHTML, result = data[svg.dataset.mode];
   const end = Number(svg.dataset.endNs), lane = Number(svg.dataset.lane), cores = JSON.parse(svg.dataset.cores);
   const misses = [...svg.querySelectorAll("[data-miss-ns]")].map(m => Number(m.dataset.missNs)).sort((a, b) => a - b);
+  const pad = parseFloat(getComputedStyle(view).paddingLeft);
   let zoom = 1;
 
   const width = () => svg.getBoundingClientRect().width;
   const draw = () => {
-    for (const name of svg.querySelectorAll(".lane-name")) name.setAttribute("x", view.scrollLeft);
+    for (const name of svg.querySelectorAll(".lane-name")) name.setAttribute("x", Math.max(view.scrollLeft - pad, 0));
     if (zoom === 1) { ticks.innerHTML = first; return; }
-    const all = width(), from = view.scrollLeft / all * end, to = from + view.clientWidth / all * end;
+    const all = width(), from = Math.max(view.scrollLeft - pad, 0) / all * end, to = (view.scrollLeft - pad + view.clientWidth) / all * end;
     let step = 1;
     for (let k = 0; step * all / end < 110; k++) step *= [2, 2.5, 2][k % 3];
     const digits = Math.max(0, 6 - Math.floor(Math.log10(step))), bottom = svg.dataset.bottom;
@@ -23,7 +24,7 @@ for (const figure of document.querySelectorAll("figure.zooms")) {
     for (let n = Math.ceil(from / step); n * step <= Math.min(to, end); n++) {
       const x = n * step / end * 100 + "%", line = document.createElementNS(svg.namespaceURI, "line"), text = document.createElementNS(svg.namespaceURI, "text");
       for (const [name, value] of [["class", "grid"], ["x1", x], ["x2", x], ["y1", 0], ["y2", bottom]]) line.setAttribute(name, value);
-      const at = n * step / end * all - view.scrollLeft;
+      const at = n * step / end * all + pad - view.scrollLeft;
       const anchor = at < 50 ? "start" : at > view.clientWidth - 50 ? "end" : "middle";
       for (const [name, value] of [["class", "muted"], ["x", x], ["y", Number(bottom) + 16], ["text-anchor", anchor]]) text.setAttribute(name, value);
       text.textContent = ms(n * step, digits);
@@ -34,11 +35,11 @@ for (const figure of document.querySelectorAll("figure.zooms")) {
   const set = (wanted, at, px) => {
     zoom = Math.min(Math.max(wanted, 1), 512);
     svg.style.width = zoom === 1 ? "" : zoom * 100 + "%";
-    view.scrollLeft = at / end * width() - px;
+    view.scrollLeft = at / end * width() + pad - px;
     figure.dataset.zoom = zoom;
     draw();
   };
-  const middle = () => (view.scrollLeft + view.clientWidth / 2) / width() * end;
+  const middle = () => (view.scrollLeft + view.clientWidth / 2 - pad) / width() * end;
   const by = factor => set(zoom * factor, middle(), view.clientWidth / 2);
   const next = () => {
     const shown = zoom === 1 ? -1 : middle() + end / width();
