@@ -150,7 +150,7 @@ fn contradictions(inputs: &Inputs) -> Vec<String> {
 
 fn table(inputs: &Inputs) -> Markup {
     let (promised, best): (Vec<&PlanTask>, Vec<&PlanTask>) =
-        inputs.plan.tasks.iter().partition(|t| analysed(t));
+        inputs.plan.tasks.iter().partition(analysed);
     let words = html! {
         "Longest execution time of a job alone, unmanaged and managed; its bound " (c_sce())
         "; the worst-case response time (WCRT) on its core against the deadline."
