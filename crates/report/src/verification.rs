@@ -135,15 +135,10 @@ fn table(v: &Verification) -> Markup {
 
 fn at_once(together: &Together) -> Markup {
     html! {
-        table {
-            (caption(&html! { "Longest response of all tasks at once, from release to end." }))
-            thead { tr {
-                th scope="col" { "Task" } th.num scope="col" { "Jobs" } th.num scope="col" { "Late" }
-                th.num scope="col" { "Response" } th scope="col" { "Enemy" }
-                th.num scope="col" { "Bound" } th.num scope="col" { "Margin" }
-                th scope="col" { "Verdict" }
-            } }
-            tbody {
+        (data_table(
+            &caption(&html! { "Longest response of all tasks at once, from release to end." }),
+            &["Task", "#Jobs", "#Late", "#Response", "Enemy", "#Bound", "#Margin", "Verdict"],
+            &html! {
                 @for t in &together.tasks {
                     tr data-at-once=(t.name) data-response-ns=(t.max_response_ns) {
                         th scope="row" { (task_name(&t.name)) }
@@ -159,8 +154,8 @@ fn at_once(together: &Together) -> Markup {
                         }
                     }
                 }
-            }
-        }
+            },
+        ))
     }
 }
 
