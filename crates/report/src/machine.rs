@@ -108,7 +108,7 @@ fn tasks(run: &RunResult) -> Markup {
     }
     let table = html! {
         (data_table(&caption(&html! { "Tasks of the plan that solocore started or bound; a response lasts \
-                from release to end." }), &["Task", "#Core", "How", "#Jobs", "#Missed", "#Failed", "#Longest response", "#Mean", "#Most CPU time"], &html! { @for task in &ran { (row(task)) } }))
+                from release to end." }), &["Task", "#Core", "How", "#Jobs", "#Late", "#Failed", "#Longest response", "#Mean", "#Most CPU time"], &html! { @for task in &ran { (row(task)) } }))
     };
     html! { (wide_table("Tasks of the run", &table)) (lanes(run, &ran)) }
 }
@@ -121,7 +121,7 @@ fn transfers(run: &RunResult) -> Markup {
     let time = |t: &RunTransfer, ns: u64| format::time_or((t.begun > 0).then_some(ns), "–");
     let table = html! {
         (data_table(&caption(&html! { "Input and output by the time table: what drivers made of their \
-                slots." }), &["Transfer", "On", "#Slots", "#Begun", "#Missed", "#Missed", "#No driver", "#Begun late by", "#Over by"], &html! {
+                slots." }), &["Transfer", "On", "#Slots", "#Begun", "#Late", "#Missed", "#No driver", "#Begun late by", "#Over by"], &html! {
                 @for t in &run.transfers {
                     tr data-transfer=(t.name) {
                         th scope="row" { (t.name) } td { (t.resource) } td.num { (format::count(t.slots)) }
