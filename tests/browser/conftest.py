@@ -1,10 +1,9 @@
-"""The report under test, opened offline in Debian's chromium, and axe-core's script."""
+"""The report under test, opened offline in Debian's chromium."""
 
 import json
 import os
 from pathlib import Path
 
-import axe_playwright_python
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -18,9 +17,6 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
-# What axe-core calls serious or critical stops; the rest is advice.
-GRAVE = ("serious", "critical")
 
 
 @pytest.fixture(scope="session")
@@ -78,16 +74,3 @@ def opened(browser):
     yield open_
     for context in contexts:
         context.close()
-
-
-def faults(page, rules=None, without=(), inside=None):
-    """What axe-core finds that is serious or critical: rule, place, and why. Rules: all, or those; `inside`: selectors."""
-    page.evaluate(AXE)
-    options = {"resultTypes": ["violations"], "rules": {rule: {"enabled": False} for rule in without}}
-    if rules:
-        options["runOnly"] = rules
-    found = page.evaluate("([inside, options]) => axe.run(inside ?? document, options)", [inside, options])
-    assert found["testEngine"]["name"] == "axe-core"
-    assert found["passes"] or found["incomplete"] or found["violations"]
-    grave = [v for v in found["violations"] if v["impact"] in GRAVE]
-    return [(v["id"], n["target"], n["failureSummary"]) for v in grave for n in v["nodes"]]

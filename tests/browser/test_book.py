@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import faults
+from axe import faults
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = os.environ.get("AXE_ALL") == "1"

@@ -13,7 +13,7 @@ import io
 import os
 
 import pytest
-from conftest import faults
+from axe import faults
 from pypdf import PdfReader
 
 ALL = os.environ.get("AXE_ALL") == "1"
