@@ -1,4 +1,4 @@
-"""Hooks of mkdocs for the book: pages of the root join it, and names of pages in the text become links."""
+"""Hooks of mkdocs for the book: pages of the root join it, names of pages in the text become links, wide parts scroll."""
 
 import re
 from pathlib import Path
@@ -41,3 +41,9 @@ def linked(line, files):
                   lambda m: f"]({m[1]}{m[2] or ''})", line)
     # What else lies in the repository is no page: its name stays.
     return re.sub(r"\[([^\]]+)\]\((?!https?://|#)(?![\w-]+\.(?:md|png|svg)|img/)[^)]*\)", r"`\1`", line)
+
+
+def on_page_content(html, page, config, files):
+    """Tables and listings scroll by themselves where they are too wide, also by keyboard."""
+    html = html.replace("<pre>", '<pre tabindex="0">')
+    return html.replace("<table>", '<div class="scrolls" tabindex="0"><table>').replace("</table>", "</table></div>")

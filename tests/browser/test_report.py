@@ -12,63 +12,12 @@ chromium.
 """
 
 import json
-import os
-from pathlib import Path
+import re
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-CHROMIUM = "/usr/bin/chromium"
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-WIDTHS = (360, 1280)
+WIDTHS = (360, 400, 1280)
 SERIES = ("solo", "unmanaged", "managed")
-
-
-@pytest.fixture(scope="session")
-def report():
-    path = os.environ.get("SOLOCORE_REPORT")
-    if not path:
-        pytest.fail("set SOLOCORE_REPORT to the path of a report, as `solocore report -o report.html` writes it")
-    if not Path(path).is_file():
-        pytest.fail(f"SOLOCORE_REPORT={path} is no file")
-    return Path(path).resolve()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser, report):
-    """The report, offline; fails the test when it asks for anything or says anything on the console."""
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    requests, noise = [], []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: noise.append(f"console: {message.type}: {message.text}"))
-    page.on("pageerror", lambda error: noise.append(f"page error: {error}"))
-    page.goto(report.as_uri(), wait_until="load")
-    yield page
-    context.close()
-    assert requests == [report.as_uri()]
-    assert noise == []
-
-
-@pytest.fixture
-def data(page):
-    return json.loads(page.locator("#solocore-data").text_content())
 
 
 def result_of(data, series, task):
@@ -82,7 +31,11 @@ def result_of(data, series, task):
 def test_nothing_is_requested_and_the_console_is_silent(page):
     page.mouse.wheel(0, 20000)
     page.wait_for_timeout(200)  # for a late request to show; the fixture looks
-    assert page.evaluate("[...document.scripts].every(s => s.type === 'application/json')")
+    # One script of the page's own, which its policy names by its hash.
+    scripts = page.evaluate("[...document.scripts].filter(s => s.type !== 'application/json').map(s => [s.src, s.text.length])")
+    assert [src for src, _ in scripts] == [""] and scripts[0][1] < 8192
+    policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+    assert re.search(r"default-src 'none';.* script-src 'sha256-[\w+/]{43}=';", policy)
     assert page.evaluate("performance.getEntriesByType('resource').length") == 0
 
 
@@ -92,6 +45,7 @@ def test_works_without_javascript(browser, report):
     page.goto(report.as_uri())
     assert page.locator("#verdict p.verdict").is_visible()
     if page.locator("details").count():  # a report of a plan alone has no curve and no timeline
+        assert page.locator(".controls").count() == page.locator(".controls[hidden]").count(), "no button that does nothing"
         page.locator("details > summary").first.click()
         assert page.locator("details").first.get_attribute("open") is not None
     context.close()
@@ -209,25 +163,130 @@ def test_timeline_is_the_schedule(page, data, mode):
     assert figure.count() == bool(segments)
     if not segments:
         return
-    drawn = figure.evaluate(
-        """svg => [...svg.querySelectorAll('[data-activity]')].map(r => [+r.dataset.core, r.dataset.task, r.dataset.activity,
-            +r.dataset.startNs, +r.dataset.endNs, r.getBoundingClientRect().x - svg.getBoundingClientRect().x,
-            r.getBoundingClientRect().width, svg.getBoundingClientRect().width, r.getAttribute('fill')])"""
+    width, paths = figure.evaluate(
+        """svg => [svg.getBoundingClientRect().width, [...svg.querySelectorAll('[data-activity]')].map(p => [+p.dataset.core,
+            p.dataset.task, p.dataset.activity, p.getAttribute('d'), p.getBoundingClientRect().x -
+            svg.getBoundingClientRect().x, p.getBoundingClientRect().width, p.getBoundingClientRect().height])]"""
     )
-    tasks = data[mode]["tasks"]
+    tasks, end = data[mode]["tasks"], int(figure.get_attribute("data-end-ns"))
     expected = [(s["core"], tasks[s["task"]]["name"], s["activity"], s["start_ns"], s["end_ns"]) for s in segments]
     expected.sort(key=lambda s: (s[3], s[0]))  # as the report: the earliest are drawn
+    drawn, heights = set(), {}
+    for core, task, activity, d, x, wide, height in paths:
+        parts = [tuple(map(int, m)) for m in re.findall(r"M(\d+) \d+h(\d+)v\d+H(\d+)z", d)]
+        assert re.fullmatch(r"(M\d+ \d+h\d+v\d+H\d+z)+", d) and all(start == back for start, _, back in parts)
+        drawn |= {(core, task, activity, start, start + length) for start, length, _ in parts}
+        first, last = parts[0][0], max(start + length for start, length, _ in parts)
+        assert x == pytest.approx(width * first / end, abs=0.5) and wide == pytest.approx(width * (last - first) / end, abs=0.5)
+        heights[activity] = height
     dropped = int(figure.get_attribute("data-dropped"))
-    assert len(drawn) == len(expected) - dropped
-    assert sorted(tuple(d[:5]) for d in drawn) == sorted(expected[: len(drawn)])
-    throttled = [d for d in drawn if d[2] == "throttled"]
-    assert bool(throttled) == any(s[2] == "throttled" for s in expected[: len(drawn)])
-    assert all((d[8] == "url(#fill-throttled)") == (d[2] == "throttled") for d in drawn)
-    longest = max(drawn, key=lambda d: d[6])
-    for _, _, _, start, end, x, width, _, _ in drawn:
-        scale = longest[6] / max(longest[4] - longest[3], 1)
-        assert width == pytest.approx((end - start) * scale, abs=0.5)
-        assert x == pytest.approx(start * scale, abs=1 + longest[7] / 1000)
+    assert drawn == set(expected[: len(expected) - dropped])
+    # A stop is a thin line, also without colours.
+    assert heights.get("throttled", 0) < heights["run"] / 2
+
+
+@pytest.mark.parametrize("mode", ["managed", "unmanaged"])
+def test_releases_deadlines_and_misses_are_those_of_the_result(page, data, mode):
+    if not (data[mode] or {}).get("timeline"):
+        return
+    svg, result = page.locator(f"svg.timeline[data-mode={mode}]"), data[mode]
+    end = max(s["end_ns"] for s in result["timeline"])
+    jobs = [(result["tasks"][j["task"]]["name"], j) for j in result.get("jobs", []) if j["release_ns"] <= end]
+    assert int(svg.get_attribute("data-dropped-jobs")) == 0 and len(jobs) > 5
+
+    def marks(name):
+        found = svg.evaluate(
+            """(svg, name) => [...svg.querySelectorAll(`[${name}]`)].map(u => {
+                const box = u.getBoundingClientRect(), all = svg.getBoundingClientRect();
+                return [u.dataset.task, +u.getAttribute(name), (box.x + box.width / 2 - all.x) / all.width]; })""",
+            name,
+        )
+        scale = int(svg.get_attribute("data-end-ns"))
+        assert all(place == pytest.approx(ns / scale, abs=0.004) for _, ns, place in found)
+        return sorted((task, ns) for task, ns, _ in found)
+
+    assert marks("data-release-ns") == sorted((name, j["release_ns"]) for name, j in jobs)
+    assert marks("data-deadline") == sorted((name, j["deadline_ns"]) for name, j in jobs if j["deadline_ns"] <= end)
+    missed = sorted((name, j["deadline_ns"]) for name, j in jobs if j["late"] and j["deadline_ns"] <= end)
+    assert marks("data-miss-ns") == missed
+    # No job of the stretch is late that the whole run does not count.
+    for task in result["tasks"]:
+        assert sum(j["late"] for name, j in jobs if name == task["name"]) <= task["misses_deadline"], task["name"]
+
+
+def test_guarantees_and_costs_are_the_numbers(page, data):
+    """Figures of the verdict, from the plan and the results by other sums than the page's."""
+    best = [t["name"] for t in data["plan"]["tasks"] if t["criticality"] == "D"]
+    for key in ("jobs", "accesses"):
+        sums = [sum(t[key] for t in (data[run] or {"tasks": []})["tasks"] if t["name"] in best) for run in ("managed", "unmanaged")]
+        line = page.locator(f"[data-cost={key}]")
+        assert line.count() == bool(data["managed"] and sums[1])
+        if line.count():
+            assert [int(line.get_attribute(f"data-{run}")) for run in ("managed", "unmanaged")] == sums
+            assert f"{100 * sums[0] / sums[1]:.1f}\xa0%" in line.inner_text()
+    sure = [t for t in data["plan"]["tasks"] if t["criticality"] != "D" and t["schedulable"] and t.get("wcrt_ns") and t.get("deadline_ns")]
+    if sure:
+        tightest = max(t["wcrt_ns"] / t["deadline_ns"] for t in sure)
+        line = page.locator("[data-tightest]")
+        assert int(line.get_attribute("data-wcrt-ns")) / int(line.get_attribute("data-deadline")) == pytest.approx(tightest)
+    pages = sum(c["locked_pages"] for c in data["plan"]["cores"])
+    assert not pages or int(page.locator("[data-cost=locked]").get_attribute("data-pages")) == pages
+    assert page.locator("#plan tr[data-reason]").count() == len(data["plan"]["reasons"])
+    assert page.locator("#promises tbody tr").count() == len(data["plan"].get("promises", []))
+
+
+def test_the_page_says_how_it_came_about(page, data, report):
+    """Hashes are those of the files beside the page."""
+    import hashlib
+
+    text = page.locator("#provenance").inner_text()
+    assert data["provenance"]["date"] in text and data["provenance"]["host"] in text
+    for run in SERIES:
+        if data[run]:
+            assert f"seed {data[run]['seed']}" in text
+    hashes = dict(data["provenance"]["inputs"])
+    beside = [name for name in hashes if (report.parent / name).is_file()]
+    assert len(beside) >= 2 or not (report.parent / "managed.json").exists()
+    for name in beside:
+        assert hashes[name] == hashlib.sha256((report.parent / name).read_bytes()).hexdigest() and hashes[name] in text, name
+
+
+def test_bandwidth_has_axes_and_the_budget(page, data):
+    cores = {c["id"]: c["bandwidth_bytes_per_s"] for c in data["plan"]["cores"]}
+    charts = page.evaluate(
+        """[...document.querySelectorAll('[data-chart=bandwidth]')].map(svg => {
+            const line = svg.querySelector('[data-budget]'), columns = [...svg.querySelectorAll('[data-bytes-per-s]')];
+            return [svg.closest('article').querySelector('h3').textContent, svg.closest('figure').textContent,
+                line && [+line.dataset.budget, line.y1.baseVal.value], columns.map(c => [+c.dataset.bytesPerS, c.y.baseVal.value,
+                c.height.baseVal.value]), [...svg.querySelectorAll('text')].map(t => t.textContent)]; })"""
+    )
+    core_of = {t["name"]: t["core"] for t in data["plan"]["tasks"]}
+    for task, words, line, columns, labels in charts:
+        budget = cores[core_of[task]]
+        peak, top, height = max(columns)
+        assert any("B/s" in t for t in labels) and any(re.search("[nµm]s$", t) for t in labels)
+        if line:
+            assert line[0] == budget
+            # On the columns' scale: both heights are above the same foot.
+            assert (top + height - line[1]) * peak == pytest.approx(height * budget, rel=0.01)
+        else:
+            assert budget is None or (budget > 4 * peak and "beyond the scale" in words)
+
+
+def test_the_flame_graph_is_the_misses(page):
+    figures = page.evaluate(
+        """[...document.querySelectorAll('svg.flame')].map(svg => [svg.getBoundingClientRect().width, [...svg.querySelectorAll(
+            'rect')].map(r => [r.dataset.kind, +r.dataset.misses, r.getBoundingClientRect().x - svg.getBoundingClientRect().x,
+            r.getBoundingClientRect().width])])"""
+    )
+    for width, blocks in (f for f in figures if f[0]):  # folded ones have no width
+        total = next(misses for kind, misses, *_ in blocks if kind == "program")
+        assert sum(misses for kind, misses, *_ in blocks if kind == "file") <= total
+        for kind, misses, x, wide in blocks:
+            assert wide == pytest.approx(width * misses / total, abs=0.5), kind
+        for kind in ("file", "function"):
+            row = sorted((x, wide) for of, _, x, wide in blocks if of == kind)
+            assert all(x + wide <= after + 0.5 for (x, wide), (after, _) in zip(row, row[1:]))
 
 
 # ---- reading ----
@@ -250,7 +309,7 @@ CONTRAST = """() => {
         const style = getComputedStyle(e), svg = e instanceof SVGElement;
         let back = ground(e);
         if (e.classList.contains('number')) {
-            const fill = e.previousElementSibling.getAttribute('fill');
+            const fill = e.dataset.fill ?? e.previousElementSibling.getAttribute('fill');
             if (!fill.startsWith('#')) continue;
             back = [1, 3, 5].map(i => parseInt(fill.slice(i, i + 2), 16));
         }
@@ -283,6 +342,7 @@ def test_page_does_not_scroll_sideways(page, width):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_label_lies_over_another(page, width):
     page.set_viewport_size({"width": width, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     overlaps = page.evaluate(
         """() => [...document.querySelectorAll('figure svg[role=img]')].flatMap(svg => {
             const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
@@ -301,7 +361,7 @@ def test_charts_have_names_and_numbers(page):
     assert nameless == 0
     assert page.evaluate("[...document.querySelectorAll('.mark')].every(m => m.tabIndex === 0 && m.ariaLabel)")
     assert page.evaluate(
-        """[...document.querySelectorAll('svg.curve, svg.steps, svg.timeline, svg.spark')].every(
+        """[...document.querySelectorAll('svg.curve, svg.steps, svg.bandwidth, svg.timeline')].every(
             svg => svg.closest('figure').querySelector('details table tbody tr, details .muted'))"""
     )
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
@@ -317,7 +377,7 @@ def test_tab_reaches_the_marks_visibly(page, scheme):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     reached = set()
-    stops = page.evaluate("document.querySelectorAll('a, summary, [tabindex]').length")
+    stops = page.evaluate("document.querySelectorAll('a, summary, button, [tabindex]').length")
     for _ in range(stops):
         chart = page.evaluate("document.activeElement.closest('.mark')?.closest('svg[role=img]')?.classList[0] ?? ''")
         if chart and chart not in reached:
@@ -349,5 +409,3 @@ def test_prints(page):
     )
     assert cut == []
     assert page.evaluate("[...document.querySelectorAll('figure')].every(f => getComputedStyle(f).breakInside === 'avoid')")
-    pdf = page.pdf(format="A4", print_background=False)
-    assert pdf.startswith(b"%PDF") and len(pdf) > 10_000

@@ -104,6 +104,23 @@ pub struct Segment {
     pub activity: Activity,
 }
 
+/// A job that was released in the recorded stretch of the schedule, of a task with a deadline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TimelineJob {
+    /// Index of the task in the result's `tasks`.
+    pub task: u32,
+    /// When it arrived.
+    pub release_ns: u64,
+    /// By when it was to end.
+    pub deadline_ns: u64,
+    /// When it ended; left out where it did not end before the simulation did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_ns: Option<u64>,
+    /// It ended after its deadline, or had not ended at the end although its deadline had passed.
+    pub late: bool,
+}
+
 /// The result of `solocore sim`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -130,4 +147,7 @@ pub struct SimResult {
     /// The first stretch of the schedule, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Segment>,
+    /// Jobs that were released in that stretch, by release; results of before have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<TimelineJob>,
 }

@@ -6,7 +6,7 @@
 //! Its line lies below the bars, so that no number is struck through; a bar that crosses it shows
 //! it again.
 
-use crate::elements::task_name;
+use crate::elements::{folded, task_name};
 use crate::inputs::{Inputs, result_of};
 use crate::svg::{BAR, STEP};
 use crate::{format, svg};
@@ -34,6 +34,9 @@ pub struct Bar {
 }
 
 pub fn section(inputs: &Inputs) -> Markup {
+    let of = |best: bool| {
+        inputs.plan.tasks.iter().enumerate().filter(move |(_, t)| t.best_effort() == best)
+    };
     html! {
         section #times aria-labelledby="times-h" {
             h2 #times-h { "Execution times against their bounds" }
@@ -48,7 +51,10 @@ pub fn section(inputs: &Inputs) -> Markup {
                     "deadline, so compare lengths within a task only (→: the deadline lies far \
                         beyond). The numbers are in the table above."
                 }
-                div.charts { @for (index, task) in inputs.plan.tasks.iter().enumerate() { (chart(inputs, index, task)) } }
+                div.charts { @for (index, task) in of(false) { (chart(inputs, index, task)) } }
+                @if of(true).next().is_some() {
+                    (folded("Best effort", &html! { div.charts { @for (index, task) in of(true) { (chart(inputs, index, task)) } } }))
+                }
             }
         }
     }

@@ -5,7 +5,7 @@
 //! the curve has come within 1 % of its way down. Long curves are thinned for drawing; first and
 //! last point drawn and the plan's choice are kept, and the whole curve is embedded as JSON.
 
-use crate::elements::task_name;
+use crate::elements::{data_table, folded, task_name, wide_table};
 use crate::inputs::Inputs;
 use crate::{format, svg};
 use maud::{Markup, html};
@@ -21,6 +21,10 @@ const TOP: usize = 36;
 const HEIGHT: usize = 160;
 
 pub fn section(inputs: &Inputs) -> Markup {
+    let of = |best: bool| {
+        let is = move |name: &str| inputs.best_effort(name) == best;
+        inputs.profiles.iter().enumerate().filter(move |(_, (task, _))| is(task))
+    };
     html! {
         section #curves aria-labelledby="curves-h" {
             h2 #curves-h { "Lockdown curves" }
@@ -35,10 +39,9 @@ pub fn section(inputs: &Inputs) -> Markup {
                         in the shared cache and the rest of "
                     "the cache is of no use. The diamond marks where the plan stopped."
                 }
-                div.charts {
-                    @for (index, (task, profile)) in inputs.profiles.iter().enumerate() {
-                        (chart(index, task, profile, inputs.plan.tasks.iter().find(|t| t.name == *task)))
-                    }
+                div.charts { @for (index, of) in of(false) { (chart(index, of, inputs)) } }
+                @if of(true).next().is_some() {
+                    (folded("Best effort", &html! { div.charts { @for (index, of) in of(true) { (chart(index, of, inputs)) } } }))
                 }
             }
         }
@@ -66,7 +69,8 @@ fn thinned(end: usize, n: usize, marker: Option<usize>) -> Vec<usize> {
     points
 }
 
-fn chart(index: usize, task: &str, profile: &Profile, planned: Option<&PlanTask>) -> Markup {
+fn chart(index: usize, (task, profile): &(String, Profile), inputs: &Inputs) -> Markup {
+    let planned: Option<&PlanTask> = inputs.plan.tasks.iter().find(|t| t.name == *task);
     let curve = &profile.lockdown;
     let id = format!("curve-{index}");
     let locked = planned.map(|t| t.locked_pages.len());
@@ -82,7 +86,7 @@ fn chart(index: usize, task: &str, profile: &Profile, planned: Option<&PlanTask>
             (drawing(&id, task, curve, end, marker))
             details {
                 summary { "Numbers of this curve" }
-                (table(curve, &marks, marker))
+                (wide_table(&format!("Lockdown curve of {task}"), &table(curve, &marks, marker)))
             }
         }
     }
@@ -179,9 +183,7 @@ fn table(curve: &[u64], marks: &[usize], marker: Option<usize>) -> Markup {
         rows.push(curve.len() - 1);
     }
     html! {
-        table {
-            thead { tr { th.num scope="col" { "Pages locked" } th.num scope="col" { "DRAM transactions" } th scope="col" { "" } } }
-            tbody {
+        (data_table(&html! {}, &["#Pages locked", "#DRAM transactions", "Choice"], &html! {
                 @for k in rows {
                     tr {
                         td.num { (format::count(k as u64)) }
@@ -189,8 +191,7 @@ fn table(curve: &[u64], marks: &[usize], marker: Option<usize>) -> Markup {
                         td { @if marker == Some(k) { "◆ plan" } }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 

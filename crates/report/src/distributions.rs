@@ -5,7 +5,7 @@
 //! time: where none did, the caption says so, and where a deadline was missed, it counts them.
 //! Every task has its own scale, as the longest bars have theirs.
 
-use crate::elements::task_name;
+use crate::elements::{data_table, task_name, wide_table};
 use crate::inputs::{Inputs, result_of};
 use crate::{format, svg};
 use maud::{Markup, html};
@@ -95,7 +95,7 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
                     }
                 }
             }
-            details { summary { "Numbers of this chart" } div.wide { (table(&series)) } }
+            details { summary { "Numbers of this chart" } (wide_table(&format!("Times of the jobs of {}", task.name), &table(&series))) }
         }
     }
 }
@@ -112,12 +112,7 @@ fn in_words(s: &Series) -> String {
 
 fn table(series: &[Series]) -> Markup {
     html! {
-        table {
-            thead { tr {
-                th scope="col" { "Run" }
-                @for head in ["Jobs", "Median", "95 %", "Longest", "Deadlines missed"] { th.num scope="col" { (head) } }
-            } }
-            tbody {
+        (data_table(&html! {}, &["Run", "#Jobs", "#Median", "#95 %", "#Longest", "#Deadlines missed"], &html! {
                 @for s in series {
                     tr {
                         th scope="row" { (s.label) }
@@ -126,8 +121,7 @@ fn table(series: &[Series]) -> Markup {
                         td.num { (format::count(s.result.misses_deadline)) }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 

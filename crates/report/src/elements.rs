@@ -1,7 +1,9 @@
 //! Elements that several sections draw.
 //!
 //! Problem: names and tables are too wide for a narrow page. Rule: a name is cut, with the whole of
-//! it in its tooltip; a table scrolls by itself.
+//! it in its tooltip. On a telephone each row of a table becomes a card with the name of its column
+//! before each value, so that no column is out of sight; a wide table on a wider page scrolls by
+//! itself.
 
 use maud::{Markup, html};
 
@@ -18,4 +20,39 @@ pub fn caption(text: &Markup) -> Markup {
 /// A table that scrolls sideways by itself, also by keyboard.
 pub fn wide_table(label: &str, table: &Markup) -> Markup {
     html! { div.wide tabindex="0" role="region" aria-label=(label) { (table) } }
+}
+
+/// A table of rows. A column of numbers has `#` before its name; what follows an underscore is
+/// lowered. The style sheet reads the names of columns from properties `--c1`, `--c2` and so on.
+pub fn data_table(caption: &Markup, columns: &[&str], rows: &Markup) -> Markup {
+    html! {
+        table style=(names(columns)) {
+            (caption)
+            thead { tr { @for column in columns { (head(column)) } } }
+            tbody { (rows) }
+        }
+    }
+}
+
+fn head(column: &str) -> Markup {
+    let name = column.trim_start_matches('#');
+    let (base, low) = name.split_once('_').unwrap_or((name, ""));
+    html! {
+        th.num[name.len() < column.len()] scope="col" { (base) @if !low.is_empty() { sub { (low) } } }
+    }
+}
+
+/// Names are this crate's own; quotes and backslashes would end a string of CSS, and are left out.
+fn names(columns: &[&str]) -> String {
+    let plain = |c: &char| !matches!(c, '\'' | '\\' | '\n');
+    let of = |(at, column): (usize, &&str)| {
+        let name: String = column.trim_start_matches('#').chars().filter(plain).collect();
+        format!("--c{}:'{name}'", at + 1)
+    };
+    columns.iter().enumerate().map(of).collect::<Vec<_>>().join(";")
+}
+
+/// What is shown on demand.
+pub fn folded(summary: &str, content: &Markup) -> Markup {
+    html! { details.folded { summary { (summary) } (content) } }
 }

@@ -1,12 +1,12 @@
 //! What the profiler found out about each task's program.
 
-use crate::elements::{caption, task_name, wide_table};
+use crate::elements::{caption, data_table, folded, task_name, wide_table};
 use crate::inputs::Inputs;
 use crate::{format, svg};
 use maud::{Markup, html};
-use solocore_model::Profile;
 use solocore_model::plan::PlanTask;
 use solocore_model::profile::{BandwidthSeries, FunctionProfile, Level, PageProfile};
+use solocore_model::{Plan, Profile};
 
 /// Rows of the tables of pages and functions.
 const TOP: usize = 10;
@@ -14,9 +14,17 @@ const TOP: usize = 10;
 const COLUMNS: usize = 120;
 /// Rows of its table.
 const ROWS: usize = 24;
-const HEIGHT: f64 = 56.0;
+const HEIGHT: usize = 96;
+/// Above it, the label of the budget.
+const ABOVE: usize = 18;
+/// A budget further out than this many times the peak is named, not drawn.
+const REACH: u64 = 4;
 
 pub fn section(inputs: &Inputs) -> Markup {
+    let of = |best: bool| {
+        let is = move |name: &str| inputs.best_effort(name) == best;
+        inputs.profiles.iter().enumerate().filter(move |(_, (task, _))| is(task))
+    };
     html! {
         section #profiles aria-labelledby="profiles-h" {
             h2 #profiles-h { "Profiles" }
@@ -26,14 +34,18 @@ pub fn section(inputs: &Inputs) -> Markup {
                     " records what a program does to the memory system."
                 }
             }
-            @for (index, (task, profile)) in inputs.profiles.iter().enumerate() {
-                (article(index, task, profile, inputs.plan.tasks.iter().find(|t| t.name == *task)))
+            @for (index, (task, profile)) in of(false) { (article(index, task, profile, inputs)) }
+            @if of(true).next().is_some() {
+                (folded("Best effort", &html! {
+                    @for (index, (task, profile)) in of(true) { (article(index, task, profile, inputs)) }
+                }))
             }
         }
     }
 }
 
-fn article(index: usize, task: &str, profile: &Profile, planned: Option<&PlanTask>) -> Markup {
+fn article(index: usize, task: &str, profile: &Profile, inputs: &Inputs) -> Markup {
+    let planned = inputs.plan.tasks.iter().find(|t| t.name == *task);
     let id = format!("profile-{index}");
     let notes = notes(profile);
     html! {
@@ -42,11 +54,12 @@ fn article(index: usize, task: &str, profile: &Profile, planned: Option<&PlanTas
             p.command { code { (profile.command.join(" ")) } }
             @if !notes.is_empty() { ul.alert { @for note in &notes { li { (note) } } } }
             (numbers(profile))
-            (bandwidth(index, task, &profile.bandwidth))
-            (wide_table("Cache levels", &levels(&profile.levels)))
+            (bandwidth(index, task, &profile.bandwidth, budget(inputs.plan, planned).as_ref()))
+            (crate::flame::figure(index, task, profile))
+            (wide_table(&format!("Cache levels of {task}"), &levels(&profile.levels)))
             div.pair {
-                (wide_table("Hottest pages", &pages(profile, planned)))
-                (wide_table("Functions by misses", &functions(profile)))
+                (wide_table(&format!("Hottest pages of {task}"), &pages(profile, planned)))
+                (wide_table(&format!("Functions of {task} by misses"), &functions(profile)))
             }
         }
     }
@@ -101,15 +114,7 @@ fn numbers(profile: &Profile) -> Markup {
 
 fn levels(levels: &[Level]) -> Markup {
     html! {
-        table {
-            (caption(&html! { "Cache levels" }))
-            thead {
-                tr {
-                    th scope="col" { "Level" } th.num scope="col" { "Accesses" } th.num scope="col" { "Misses" }
-                    th.num scope="col" { "Miss ratio" } th.num scope="col" { "Write-backs" }
-                }
-            }
-            tbody {
+        (data_table(&caption(&html! { "Cache levels" }), &["Level", "#Accesses", "#Misses", "#Miss ratio", "#Write-backs"], &html! {
                 @for level in levels {
                     tr {
                         th scope="row" { (level.name) }
@@ -119,8 +124,7 @@ fn levels(levels: &[Level]) -> Markup {
                         td.num { (format::count(level.writebacks)) }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 
@@ -130,15 +134,7 @@ fn pages(profile: &Profile, planned: Option<&PlanTask>) -> Markup {
     }
     let locked = |page: &PageProfile| planned.is_some_and(|t| t.locked_pages.contains(&page.name));
     html! {
-        table {
-            (caption(&html! { (head("Hottest pages", profile.pages.len())) }))
-            thead {
-                tr {
-                    th scope="col" { "Page" } th.num scope="col" { "LLC reads" } th.num scope="col" { "LLC writes" }
-                    th.num scope="col" { "References" } th.num scope="col" { "Lines" } th scope="col" { "Locked" }
-                }
-            }
-            tbody {
+        (data_table(&caption(&html! { (head("Hottest pages", profile.pages.len())) }), &["Page", "#LLC reads", "#LLC writes", "#References", "#Lines", "Locked"], &html! {
                 @for page in profile.pages.iter().take(TOP) {
                     tr {
                         th.code scope="row" { span.name title=(page.name.region) { (page.name.region) } "+" (page.name.offset) }
@@ -149,8 +145,7 @@ fn pages(profile: &Profile, planned: Option<&PlanTask>) -> Markup {
                         td { (if locked(page) { "yes" } else { "no" }) }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 
@@ -159,17 +154,8 @@ fn functions(profile: &Profile) -> Markup {
         return html! { p.muted { "The profile names no functions." } };
     }
     html! {
-        table {
-            (caption(&html! { (head("Functions by misses: candidates for a bandwidth lock \
-                (BWLOCK)", profile.functions.len())) }))
-            thead {
-                tr {
-                    th scope="col" { "Function" } th scope="col" { "File" } th.num scope="col" { "LLC misses" }
-                    th.num scope="col" { "Share" }
-                }
-            }
-            tbody { @for function in profile.functions.iter().take(TOP) { (function_row(function)) } }
-        }
+        (data_table(&caption(&html! { (head("Functions by misses: candidates for a bandwidth lock \
+                (BWLOCK)", profile.functions.len())) }), &["Function", "File", "#LLC misses", "#Share"], &html! { @for function in profile.functions.iter().take(TOP) { (function_row(function)) } }))
     }
 }
 
@@ -204,7 +190,24 @@ fn spans(series: &[u64], n: usize) -> Vec<(usize, u64, u64)> {
     series.chunks(size).enumerate().map(span).collect()
 }
 
-fn bandwidth(index: usize, task: &str, series: &BandwidthSeries) -> Markup {
+/// What a core may move under the plan.
+struct Budget {
+    core: u32,
+    bytes_per_s: u64,
+}
+
+fn budget(plan: &Plan, planned: Option<&PlanTask>) -> Option<Budget> {
+    let core = planned?.core;
+    let bytes_per_s = plan.cores.iter().find(|c| c.id == core)?.bandwidth_bytes_per_s?;
+    Some(Budget { core, bytes_per_s })
+}
+
+fn bandwidth(
+    index: usize,
+    task: &str,
+    series: &BandwidthSeries,
+    budget: Option<&Budget>,
+) -> Markup {
     let Some((_, peak, mean)) = spans(&series.bytes_per_s, 1).first().copied() else {
         return html! { p.muted { "The profile holds no bandwidth over time." } };
     };
@@ -216,32 +219,62 @@ fn bandwidth(index: usize, task: &str, series: &BandwidthSeries) -> Markup {
         format::bandwidth(peak),
         format::bandwidth(mean)
     );
+    // A budget far above would press the columns flat.
+    let line = budget.filter(|b| b.bytes_per_s <= peak.saturating_mul(REACH));
+    let scale = peak.max(line.map_or(0, |b| b.bytes_per_s));
+    let bottom = ABOVE + HEIGHT;
+    let height_at = |value| {
+        format!("{:.2}", ABOVE as f64 + HEIGHT as f64 * (1.0 - svg::fraction(value, scale)))
+    };
     html! {
         figure.chart.whole {
             figcaption id=(id) {
                 "Memory bandwidth alone on the machine, over " (format::time(length)) ": peak " (format::bandwidth(peak))
                 ", mean " (format::bandwidth(mean)) ". "
-                span.muted { "Columns show the peak of each of " (spans(&series.bytes_per_s, COLUMNS).len()) " spans, from zero." }
+                span.muted {
+                    "A column is the peak of one of " (spans(&series.bytes_per_s, COLUMNS).len()) " spans. "
+                    @match (budget, line) {
+                        (Some(b), Some(_)) => { "The dashed line is the budget of core " (b.core) " in the plan." },
+                        (Some(b), None) => { "The budget of core " (b.core) " in the plan is " (format::bandwidth(b.bytes_per_s)) ", beyond the scale." },
+                        (None, _) => { "The plan has no budget for its core." },
+                    }
+                }
             }
-            svg.spark width="100%" height=(HEIGHT) role="img" aria-labelledby=(id) {
+            svg.bandwidth width="100%" height=(bottom + 24) role="img" aria-labelledby=(id) data-chart="bandwidth" {
+                @for tick in svg::ticks(scale, 3) {
+                    @let y = height_at(tick);
+                    line.grid x1="0" x2="100%" y1=(y) y2=(y) {}
+                    text.muted.end x="0" dx="-6" dy="4" y=(y) { @if tick == 0 { "0" } @else { (format::bandwidth(tick)) } }
+                }
                 g.mark tabindex="0" role="img" aria-label=(label) {
                     title { (label) }
-                    (columns(&series.bytes_per_s, peak))
+                    (columns(&series.bytes_per_s, scale))
                 }
-                line.axis x1="0" x2="100%" y1=(HEIGHT) y2=(HEIGHT) {}
+                @if let Some(b) = line {
+                    @let y = height_at(b.bytes_per_s);
+                    line.choice x1="0" x2="100%" y1=(y) y2=(y) data-budget=(b.bytes_per_s) {}
+                    text.halo.end x="100%" y=(y) dy="-4" { "budget " (format::bandwidth(b.bytes_per_s)) }
+                }
+                line.axis x1="0" x2="100%" y1=(bottom) y2=(bottom) {}
+                @for tick in svg::ticks(length, 4) {
+                    @let part = svg::fraction(tick, length);
+                    @let anchor = if tick == 0 { "start" } else if part > 0.95 { "end" } else { "middle" };
+                    line.axis x1=(svg::percent(tick, length)) x2=(svg::percent(tick, length)) y1=(bottom) y2=(bottom + 4) {}
+                    text.muted x=(svg::percent(tick, length)) y=(bottom + 18) text-anchor=(anchor) { @if tick == 0 { "0" } @else { (format::time(tick)) } }
+                }
             }
-            details { summary { "Numbers of this chart" } (bandwidth_table(series)) }
+            details { summary { "Numbers of this chart" } (wide_table(&format!("Bandwidth of {task}"), &bandwidth_table(series))) }
         }
     }
 }
 
-fn columns(series: &[u64], peak: u64) -> Markup {
+fn columns(series: &[u64], scale: u64) -> Markup {
     let spans = spans(series, COLUMNS);
     let all = spans.len() as u64;
     html! {
         @for (i, (_, value, _)) in spans.iter().enumerate() {
-            @let height = HEIGHT * svg::fraction(*value, peak);
-            rect.column x=(svg::percent(i as u64, all)) width=(svg::percent(1, all)) y=(format!("{:.2}", HEIGHT - height))
+            @let height = HEIGHT as f64 * svg::fraction(*value, scale);
+            rect.column x=(svg::percent(i as u64, all)) width=(svg::percent(1, all)) y=(format!("{:.2}", (ABOVE + HEIGHT) as f64 - height))
                 height=(format!("{height:.2}")) data-bytes-per-s=(value) {}
         }
     }
@@ -249,9 +282,7 @@ fn columns(series: &[u64], peak: u64) -> Markup {
 
 fn bandwidth_table(series: &BandwidthSeries) -> Markup {
     html! {
-        table {
-            thead { tr { th.num scope="col" { "From" } th.num scope="col" { "Peak" } th.num scope="col" { "Mean" } } }
-            tbody {
+        (data_table(&html! {}, &["#From", "#Peak", "#Mean"], &html! {
                 @for (first, peak, mean) in spans(&series.bytes_per_s, ROWS) {
                     tr {
                         td.num { (format::time(series.interval_ns.saturating_mul(first as u64))) }
@@ -259,8 +290,7 @@ fn bandwidth_table(series: &BandwidthSeries) -> Markup {
                         td.num { (format::bandwidth(mean)) }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Plans with criticality levels: regions, buffers, and every choice beside its next best.
 
-use crate::elements::wide_table;
+use crate::elements::{data_table, wide_table};
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::plan::levels::{LevelsPlan, Method, Ways};
@@ -34,14 +34,7 @@ fn ways(ways: Ways) -> String {
 
 fn regions(mc2: &LevelsPlan) -> Markup {
     html! {
-        table {
-            thead {
-                tr {
-                    th scope="col" { "Region" } th.num scope="col" { "Ways" } th.num scope="col" { "Bank" }
-                    th.num scope="col" { "Level A" } th.num scope="col" { "Levels A and B" } th.num scope="col" { "By C-PETs" }
-                }
-            }
-            tbody {
+        (data_table(&html! {}, &["Region", "#Ways", "#Bank", "#Level A", "#Levels A and B", "#By C-PETs"], &html! {
                 @for core in &mc2.cores {
                     tr {
                         th scope="row" { "core " (core.id) }
@@ -60,8 +53,7 @@ fn regions(mc2: &LevelsPlan) -> Markup {
                         td.num { "the others" } td.num { "–" } td.num { "–" } td.num { "–" }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 
@@ -76,11 +68,7 @@ fn buffers(mc2: &LevelsPlan) -> Markup {
         Method::LevelC => "cacheable",
     };
     html! {
-        table {
-            thead {
-                tr { th scope="col" { "Buffer" } th.num scope="col" { "Bytes" } th scope="col" { "Bank" } th scope="col" { "How" } }
-            }
-            tbody {
+        (data_table(&html! {}, &["Buffer", "#Bytes", "Bank", "How"], &html! {
                 @for m in &mc2.messages {
                     tr {
                         th scope="row" { (m.from) " to " (m.to) }
@@ -98,8 +86,7 @@ fn buffers(mc2: &LevelsPlan) -> Markup {
                             kernel" } }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 

@@ -3,19 +3,22 @@
 //! Problem: a plan is believed only when its reader can see what it promises, why, and how
 //! measurement compares. The page must be readable years later, by mail, offline, on paper and by
 //! screen reader.
-//! Rule: everything is inline (CSS, SVG, data) and nothing runs: no script, and a content security
-//! policy that forbids any request. Every drawn mark carries the number it stands for in a `data-`
-//! attribute, every chart has its numbers in a table, and the plan and the results are embedded
-//! whole as JSON.
+//! Rule: everything is inline (CSS, SVG, data). One script of a few kB (`zoom.js`) zooms the
+//! timelines; the content security policy names it by its hash, and forbids any other and any
+//! request. Without it nothing is missing but the zoom. Every drawn mark carries the number it
+//! stands for in a `data-` attribute or as its coordinates, every chart has its numbers in a table,
+//! and the plan and the results are embedded whole as JSON.
 //! Not covered: computing anything. A bound is shown as the plan states it, a measurement as the
 //! simulator states it; the page only sets them side by side and says aloud where they contradict
 //! each other.
 
+mod bargain;
 mod bars;
 mod curves;
 mod distributions;
 mod elements;
 mod facts;
+mod flame;
 mod format;
 mod inputs;
 mod levels;
@@ -26,6 +29,7 @@ mod perfetto_sched;
 mod perfetto_vcpus;
 mod plan;
 mod promises;
+mod provenance;
 mod regulated;
 mod schedulers;
 mod svg;
@@ -35,22 +39,29 @@ mod verdict;
 mod verification;
 mod waterfall;
 
-pub use inputs::Inputs;
+pub use inputs::{Inputs, Provenance};
 pub use perfetto::perfetto;
 pub use perfetto_run::{RunTrace, TracedCore, TracedPeriod, TracedTask, perfetto_run};
 pub use perfetto_sched::perfetto_sched;
 pub use perfetto_vcpus::perfetto_vcpus;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use solocore_model::run::RunResult;
 use solocore_model::time_table::TableFile;
 use solocore_model::{Plan, SimResult};
 
+/// What zooms the timelines.
+const ZOOM: &str = include_str!("zoom.js");
+
 /// Draws the page: one HTML document that needs nothing else.
 ///
 /// `<script type="application/json" id="solocore-data">` holds
-/// `{"plan", "solo", "unmanaged", "managed", "run", "verification"}` as given (`null` where absent),
+/// `{"plan", "solo", "unmanaged", "managed", "run", "verification", "provenance"}` as given (`null`
+/// where absent),
 /// `id="solocore-curves"` holds the whole lockdown curve of each profiled task by name. Text of the
 /// inputs is escaped throughout. A part that cannot be written as JSON (a path that is not UTF-8)
 /// is embedded as `null`.
@@ -62,7 +73,11 @@ pub fn html(inputs: &Inputs) -> String {
             body {
                 a.skip href="#verdict" { "Skip to the verdict" }
                 (svg::definitions(inputs.plan.tasks.len().max(inputs.plan.windows().map_or(0, |s| s.partitions.len()))))
-                header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents(inputs)) }
+                header {
+                    h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) }
+                    p.paper-only { "On paper: the verdict, the charts, the plan and its promises. Lockdown curves, profiles and derivations are on the page." }
+                    (contents(inputs))
+                }
                 main {
                     (verdict::section(inputs))
                     (verification::section(inputs))
@@ -76,6 +91,7 @@ pub fn html(inputs: &Inputs) -> String {
                     (promises::section(inputs))
                     (facts::section(inputs))
                     (assumptions(inputs.plan))
+                    (provenance::section(inputs))
                 }
                 footer.muted {
                     p { "Made by solocore. The plan and the results are embedded in this page as \
@@ -83,6 +99,7 @@ pub fn html(inputs: &Inputs) -> String {
                 }
                 (embedded("solocore-data", &data(inputs)))
                 (embedded("solocore-curves", &curve_data(inputs)))
+                script { (PreEscaped(ZOOM)) }
             }
         }
     };
@@ -122,8 +139,11 @@ fn head(title: &str) -> Markup {
         head {
             meta charset="utf-8";
             meta http-equiv="Content-Security-Policy"
-                content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri \
-                    'none'; form-action 'none'";
+                content=(format!(
+                    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; img-src data:; \
+                        base-uri 'none'; form-action 'none'",
+                    BASE64.encode(Sha256::digest(ZOOM)),
+                ));
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
             meta name="generator" content=(concat!("solocore ", env!("CARGO_PKG_VERSION")));
@@ -148,7 +168,7 @@ fn subtitle(plan: &Plan) -> String {
 }
 
 fn contents(inputs: &Inputs) -> Markup {
-    const SECTIONS: [(&str, &str); 12] = [
+    const SECTIONS: [(&str, &str); 13] = [
         ("verdict", "Verdict"),
         ("verified", "Verified"),
         ("times", "Times"),
@@ -161,6 +181,7 @@ fn contents(inputs: &Inputs) -> Markup {
         ("promises", "Promises"),
         ("profiles", "Profiles"),
         ("assumptions", "Assumptions"),
+        ("provenance", "Provenance"),
     ];
     let there = |(id, _): &&(&str, &str)| match *id {
         "machine" => inputs.run.is_some(),
@@ -198,6 +219,7 @@ fn data(inputs: &Inputs) -> Value {
         "managed": result(inputs.managed),
         "run": run_data(inputs.run),
         "verification": serde_json::to_value(inputs.verification).unwrap_or(Value::Null),
+        "provenance": serde_json::to_value(inputs.provenance).unwrap_or(Value::Null),
     })
 }
 

@@ -6,7 +6,7 @@
 //! the budget. The strip below is hatched as far as the CPU was throttled in that span. Long series
 //! are drawn with at most [`COLUMNS`] columns; the embedded JSON has them all.
 
-use crate::elements::{caption, task_name, wide_table};
+use crate::elements::{caption, data_table, task_name, wide_table};
 use crate::inputs::Inputs;
 use crate::{format, regulated, schedulers, svg};
 use maud::{Markup, html};
@@ -107,18 +107,8 @@ fn tasks(run: &RunResult) -> Markup {
         run." } };
     }
     let table = html! {
-        table {
-            (caption(&html! { "Tasks of the plan that solocore started or bound; a response lasts \
-                from release to end." }))
-            thead {
-                tr {
-                    th scope="col" { "Task" } th.num scope="col" { "Core" } th scope="col" { "How" }
-                    th.num scope="col" { "Jobs" } th.num scope="col" { "Late" } th.num scope="col" { "Failed" }
-                    th.num scope="col" { "Longest response" } th.num scope="col" { "Mean" } th.num scope="col" { "Most CPU time" }
-                }
-            }
-            tbody { @for task in &ran { (row(task)) } }
-        }
+        (data_table(&caption(&html! { "Tasks of the plan that solocore started or bound; a response lasts \
+                from release to end." }), &["Task", "#Core", "How", "#Jobs", "#Late", "#Failed", "#Longest response", "#Mean", "#Most CPU time"], &html! { @for task in &ran { (row(task)) } }))
     };
     html! { (wide_table("Tasks of the run", &table)) (lanes(run, &ran)) }
 }
@@ -130,17 +120,8 @@ fn transfers(run: &RunResult) -> Markup {
     }
     let time = |t: &RunTransfer, ns: u64| format::time_or((t.begun > 0).then_some(ns), "–");
     let table = html! {
-        table {
-            (caption(&html! { "Input and output by the time table: what drivers made of their \
-                slots." }))
-            thead {
-                tr {
-                    th scope="col" { "Transfer" } th scope="col" { "On" } th.num scope="col" { "Slots" }
-                    th.num scope="col" { "Begun" } th.num scope="col" { "Late" } th.num scope="col" { "Missed" }
-                    th.num scope="col" { "No driver" } th.num scope="col" { "Begun late by" } th.num scope="col" { "Over by" }
-                }
-            }
-            tbody {
+        (data_table(&caption(&html! { "Input and output by the time table: what drivers made of their \
+                slots." }), &["Transfer", "On", "#Slots", "#Begun", "#Late", "#Missed", "#No driver", "#Begun late by", "#Over by"], &html! {
                 @for t in &run.transfers {
                     tr data-transfer=(t.name) {
                         th scope="row" { (t.name) } td { (t.resource) } td.num { (format::count(t.slots)) }
@@ -149,8 +130,7 @@ fn transfers(run: &RunResult) -> Markup {
                         td.num { (time(t, t.max_start_late_ns)) } td.num { (time(t, t.max_end_late_ns)) }
                     }
                 }
-            }
-        }
+            }))
     };
     wide_table("Transfers of the run", &table)
 }

@@ -130,6 +130,7 @@ mod tests {
             requests: 0,
             io: None,
             timeline: vec![segment],
+            jobs: Vec::new(),
         };
         let expect: Vec<u8> = [
             // packet { sequence: 1, descriptor { uuid: 1, name: "core 0" } }

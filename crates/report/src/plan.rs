@@ -1,6 +1,6 @@
 //! The plan: each number, and the reason for it.
 
-use crate::elements::{caption, task_name, wide_table};
+use crate::elements::{caption, data_table, folded, task_name, wide_table};
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
@@ -17,23 +17,56 @@ pub fn section(plan: &Plan) -> Markup {
             @if plan.reasons.is_empty() {
                 p.muted { "The plan gives no reasons; make it anew with " code { "solocore plan" } "." }
             } @else {
-                ul { @for reason in plan.reasons.iter().filter(|r| !of_choice(plan, r)) { li { (reason) } } }
+                (wide_table("Reasons of the plan", &reasons(plan)))
             }
             @if let Some(mc2) = plan.levels() { (crate::levels::part(mc2)) }
             h3 { "Cores" }
             (wide_table("Cores in the plan", &cores(&plan.cores)))
             h3 { "Tasks" }
-            (wide_table("Tasks in the plan", &tasks(&plan.tasks)))
-            h3 { "How the response times came about" }
-            @for task in &plan.tasks {
-                @if let Some(derivation) = &task.derivation {
-                    details {
-                        summary { (task_name(&task.name)) ": " (format::time_or(task.wcrt_ns, "no bound")) }
-                        (self::derivation(derivation))
+            (wide_table("Tasks in the plan", &tasks(plan.tasks.iter().filter(|t| !t.best_effort()))))
+            @if plan.tasks.iter().any(PlanTask::best_effort) {
+                (folded("Best effort", &wide_table(
+                    "Best-effort tasks in the plan",
+                    &tasks(plan.tasks.iter().filter(|t| t.best_effort())),
+                )))
+            }
+            h3 #derivations-h { "How the response times came about" }
+            div.derivations {
+                @for task in &plan.tasks {
+                    @if let Some(derivation) = &task.derivation {
+                        details {
+                            summary { (task_name(&task.name)) ": " (format::time_or(task.wcrt_ns, "no bound")) }
+                            (self::derivation(derivation))
+                        }
                     }
                 }
             }
         }
+    }
+}
+
+/// What a reason is of stands before its first colon: a task, a core, a resource. The clauses
+/// behind it are lines.
+fn reasons(plan: &Plan) -> Markup {
+    data_table(
+        &html! {},
+        &["Of", "Why"],
+        &html! {
+            @for reason in plan.reasons.iter().filter(|r| !of_choice(plan, r)) {
+                @let (of, why) = subject(reason);
+                tr data-reason=(of) {
+                    th scope="row" { (task_name(of)) }
+                    td.words { @for clause in why.split("; ") { div { (clause) } } }
+                }
+            }
+        },
+    )
+}
+
+fn subject(reason: &str) -> (&str, &str) {
+    match reason.split_once(": ") {
+        Some((of, why)) if of.chars().count() <= 60 => (of, why),
+        _ => ("plan", reason),
     }
 }
 
@@ -114,16 +147,7 @@ fn regulation(plan: &Plan) -> String {
 
 fn cores(cores: &[PlanCore]) -> Markup {
     html! {
-        table {
-            thead {
-                tr {
-                    th.num scope="col" { "Core" } th.num scope="col" { "Cache ways" }
-                    th.num scope="col" { "Budget Q (accesses per P)" } th.num scope="col" { "Bandwidth" }
-                    th.num scope="col" { "Locked pages" } th.num scope="col" { "Room for" }
-                    th.num scope="col" { "Utilisation" } th.num scope="col" { "DRAM banks" }
-                }
-            }
-            tbody {
+        (data_table(&html! {}, &["#Core", "#Cache ways", "#Budget Q (accesses per P)", "#Bandwidth", "#Locked pages", "#Room for", "#Utilisation", "#DRAM banks"], &html! {
                 @for core in cores {
                     tr {
                         th.num scope="row" { (core.id) }
@@ -136,8 +160,7 @@ fn cores(cores: &[PlanCore]) -> Markup {
                         td.num { (banks(core.banks)) }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 
@@ -154,26 +177,15 @@ fn margin(task: &PlanTask, of: impl Fn(TaskMargin) -> Option<String>) -> String 
     task.margin.map_or("–".to_owned(), |m| of(m).unwrap_or_else(|| "any".to_owned()))
 }
 
-fn tasks(tasks: &[PlanTask]) -> Markup {
+fn tasks<'a>(tasks: impl Iterator<Item = &'a PlanTask>) -> Markup {
     html! {
-        table {
-            (caption(&html! {
+        (data_table(&caption(&html! {
                 "C: execution time alone with the locked pages; μ: DRAM transactions left to a \
                     job; stall: worst regulation and "
                 "contention stall of a job; CRPD: reload of private caches that it costs the task \
                     it preempts; may be: the largest value "
                 "with which every task of the core still meets its deadline, all else kept."
-            }))
-            thead {
-                tr {
-                    th scope="col" { "Task" } th.num scope="col" { "Core" } th.num scope="col" { "Priority" }
-                    th.num scope="col" { "Period" } th.num scope="col" { "C" } th.num scope="col" { "μ" }
-                    th.num scope="col" { "Stall" } th.num scope="col" { "C" sub { "sce" } } th.num scope="col" { "CRPD" }
-                    th.num scope="col" { "Locked pages" } th.num scope="col" { "C may be" } th.num scope="col" { "μ may be" }
-                    th scope="col" { "Numbers from" }
-                }
-            }
-            tbody {
+            }), &["Task", "#Core", "#Priority", "#Period", "#C", "#μ", "#Stall", "#C_sce", "#CRPD", "#Locked pages", "#C may be", "#μ may be", "Numbers from"], &html! {
                 @for task in tasks {
                     tr {
                         th scope="row" { (task_name(&task.name)) }
@@ -191,7 +203,6 @@ fn tasks(tasks: &[PlanTask]) -> Markup {
                         td { (if task.profile.is_some() { "profile" } else { "system file" }) }
                     }
                 }
-            }
-        }
+            }))
     }
 }

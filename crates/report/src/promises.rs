@@ -4,7 +4,7 @@
 //! and those of nobody come first. A bound is no more than its weakest promise, so the reader
 //! should see that one at once.
 
-use crate::elements::{caption, task_name, wide_table};
+use crate::elements::{caption, data_table, task_name, wide_table};
 use crate::inputs::Inputs;
 use maud::{Markup, html};
 use solocore_model::plan::{Answer, Promise};
@@ -21,7 +21,13 @@ pub fn section(inputs: &Inputs) -> Markup {
             section #promises aria-labelledby="promises-h" {
                 h2 #promises-h { "Promises" }
                 p { "What the bounds rest on while the plan runs." }
-                @if let Some(text) = verdict(&answers) { p { (text) } }
+                @match verdict(&answers) {
+                    Some(text) => p { (text) },
+                    None => p.muted {
+                        "Who keeps each of them is known in a run: " code { "solocore run" } " answers for each before it starts. "
+                        "Give its " code { "run.json" } " to the report as well."
+                    },
+                }
                 (wide_table("What the bounds rest on", &table(promises, &answers, all)))
             }
         }
@@ -41,17 +47,10 @@ fn verdict(answers: &[&Answer]) -> Option<String> {
 }
 
 fn table(promises: &[Promise], answers: &[&Answer], all: usize) -> Markup {
+    let run = &["Promise", "Of", "What", "Kept by", "Checked", "Why"][..];
+    let columns = if answers.is_empty() { &["Promise", "Of", "What", "Tasks"][..] } else { run };
     html! {
-        table {
-            (caption(&html! { "Each promise, and the tasks whose bounds rest on it." }))
-            thead { tr {
-                th scope="col" { "Promise" } th scope="col" { "Of" } th scope="col" { "What" }
-                @if answers.is_empty() { th scope="col" { "Tasks" } }
-                @else {
-                    th scope="col" { "Kept by" } th scope="col" { "Checked" } th scope="col" { "Why" }
-                }
-            } }
-            tbody {
+        (data_table(&caption(&html! { "Each promise, and the tasks whose bounds rest on it." }), columns, &html! {
                 @for promise in promises.iter().filter(|_| answers.is_empty()) {
                     tr data-promise=(promise.id) {
                         (named(promise))
@@ -66,8 +65,7 @@ fn table(promises: &[Promise], answers: &[&Answer], all: usize) -> Markup {
                         td { (answer.why) }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What regulation did to each CPU: a table, and a chart over time.
 
-use crate::elements::{caption, wide_table};
+use crate::elements::{caption, data_table, wide_table};
 use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::run::{RunCore, RunRegulation, RunSpan, RunWrites};
@@ -62,21 +62,21 @@ fn budget(core: &RunCore) -> String {
 
 fn cores_table(r: &RunRegulation, duration_ns: u64) -> Markup {
     let apart = r.cores.iter().any(|c| c.writes.is_some());
+    let mut columns = vec![
+        "#CPU",
+        "#Budget",
+        "#Periods",
+        "#Accesses",
+        "#Most in one",
+        "#Over",
+        "#Throttled in",
+        "#Throttled for",
+    ];
+    if apart {
+        columns.extend(["#Write budget", "#Writes", "#Most writes", "#Writes over"]);
+    }
     let table = html! {
-        table {
-            (caption(&html! { "Each CPU over the whole run, in whole periods." }))
-            thead {
-                tr {
-                    th.num scope="col" { "CPU" } th.num scope="col" { "Budget" } th.num scope="col" { "Periods" }
-                    th.num scope="col" { "Accesses" } th.num scope="col" { "Most in one" } th.num scope="col" { "Over" }
-                    th.num scope="col" { "Throttled in" } th.num scope="col" { "Throttled for" }
-                    @if apart {
-                        th.num scope="col" { "Write budget" } th.num scope="col" { "Writes" }
-                        th.num scope="col" { "Most writes" } th.num scope="col" { "Writes over" }
-                    }
-                }
-            }
-            tbody {
+        (data_table(&caption(&html! { "Each CPU over the whole run, in whole periods." }), &columns, &html! {
                 @for core in &r.cores {
                     tr {
                         th.num scope="row" { (core.cpu) } td.num { (budget(core)) } td.num { (format::count(core.periods)) }
@@ -92,8 +92,7 @@ fn cores_table(r: &RunRegulation, duration_ns: u64) -> Markup {
                         }
                     }
                 }
-            }
-        }
+            }))
     };
     wide_table("CPUs of the run", &table)
 }

@@ -1,6 +1,6 @@
 //! What schedulers of solocore saw of a run: tasks under levels and windows, VCPUs.
 
-use crate::elements::{caption, task_name, wide_table};
+use crate::elements::{caption, data_table, task_name, wide_table};
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::Plan;
@@ -9,19 +9,8 @@ use solocore_model::run::{RunLevelTask, RunLevels, RunVcpu, RunVcpus};
 /// Tasks under a scheduler of levels or windows, beside what the plan says.
 pub fn levels(plan: &Plan, levels: &RunLevels) -> Markup {
     let table = html! {
-        table {
-            (caption(&html! { "Tasks under the scheduler; a response lasts from release to end, \
-                tardiness from deadline to end." }))
-            thead {
-                tr {
-                    th scope="col" { "Task" } th scope="col" { "Level" } th.num scope="col" { "Core" } th scope="col" { "How" }
-                    th.num scope="col" { "Jobs" } th.num scope="col" { "Done" } th.num scope="col" { "Skipped" }
-                    th.num scope="col" { "Overruns" } th.num scope="col" { "Missed" } th.num scope="col" { "Longest response" }
-                    th.num scope="col" { "Tardy by" } th.num scope="col" { "Bound" } th.num scope="col" { "Began late by" }
-                }
-            }
-            tbody { @for task in &levels.tasks { (level_row(plan, task)) } }
-        }
+        (data_table(&caption(&html! { "Tasks under the scheduler; a response lasts from release to end, \
+                tardiness from deadline to end." }), &["Task", "Level", "#Core", "How", "#Jobs", "#Done", "#Skipped", "#Overruns", "#Missed", "#Longest response", "#Tardy by", "#Bound", "#Began late by"], &html! { @for task in &levels.tasks { (level_row(plan, task)) } }))
     };
     html! {
         (wide_table("Tasks under the scheduler", &table))
@@ -67,16 +56,7 @@ pub fn contradictions(plan: &Plan, levels: &RunLevels, lines: &mut Vec<String>) 
 /// VCPUs and CPUs.
 pub fn vcpus(v: &RunVcpus) -> Markup {
     let table = html! {
-        table {
-            (caption(&html! { "VCPUs: time with budget, and what they had beside it." }))
-            thead {
-                tr {
-                    th scope="col" { "VCPU" } th.num scope="col" { "Core" } th.num scope="col" { "C" } th.num scope="col" { "T" }
-                    th.num scope="col" { "With budget" } th.num scope="col" { "In background" } th.num scope="col" { "Moves" }
-                }
-            }
-            tbody { @for vcpu in &v.vcpus { (vcpu_row(vcpu)) } }
-        }
+        (data_table(&caption(&html! { "VCPUs: time with budget, and what they had beside it." }), &["VCPU", "#Core", "#C", "#T", "#With budget", "#In background", "#Moves"], &html! { @for vcpu in &v.vcpus { (vcpu_row(vcpu)) } }))
     };
     html! {
         (wide_table("VCPUs of the run", &table))

@@ -49,6 +49,11 @@ pub fn task_fill(index: usize) -> String {
     }
 }
 
+/// Its colour alone, where stripes would be distorted.
+pub fn task_solid(index: usize) -> String {
+    COLOURS[index % COLOURS.len()].to_owned()
+}
+
 /// Class of a label that lies on a task's fill.
 pub fn task_ink(index: usize) -> &'static str {
     if COLOURS[index % COLOURS.len()] == "#0072b2" { "on-dark" } else { "on-light" }

@@ -7,7 +7,7 @@
 //! hyperperiod; what is too much to draw is left out, and the caption says so.
 //! Not covered: what tasks do inside the windows; the simulated timeline shows that.
 
-use crate::elements::{task_name, wide_table};
+use crate::elements::{data_table, task_name, wide_table};
 use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::Plan;
@@ -290,15 +290,7 @@ fn arrow(chart: &Chart, a: &Slot, b: &Slot) -> Markup {
 
 fn numbers(rows: &[Row]) -> Markup {
     let table = html! {
-        table {
-            thead {
-                tr {
-                    th scope="col" { "Partition" } th.num scope="col" { "Chain" } th scope="col" { "Activity" }
-                    th scope="col" { "On" } th.num scope="col" { "First at" } th.num scope="col" { "Slot" }
-                    th.num scope="col" { "Every" }
-                }
-            }
-            tbody {
+        (data_table(&html! {}, &["Partition", "#Chain", "Activity", "On", "#First at", "#Slot", "#Every"], &html! {
                 @for row in rows {
                     tr {
                         td { (task_name(&row.partition)) }
@@ -308,8 +300,7 @@ fn numbers(rows: &[Row]) -> Markup {
                         td.num { (format::time_cell(row.period_ns)) }
                     }
                 }
-            }
-        }
+            }))
     };
     wide_table("Activities of the time table", &table)
 }
@@ -345,16 +336,7 @@ fn answer(has: Has) -> &'static str {
 
 fn partitions(sce: &WindowsPlan) -> Markup {
     html! {
-        table {
-            thead {
-                tr {
-                    th scope="col" { "Partition" } th.num scope="col" { "Core" } th.num scope="col" { "Window" }
-                    th.num scope="col" { "Needed" } th.num scope="col" { "Every" } th.num scope="col" { "Locked pages" }
-                    th.num scope="col" { "Prefetch, at most" } th.num scope="col" { "Lost to others, at most" }
-                    th scope="col" { "Its tasks" }
-                }
-            }
-            tbody {
+        (data_table(&html! {}, &["Partition", "#Core", "#Window", "#Needed", "#Every", "#Locked pages", "#Prefetch, at most", "#Lost to others, at most", "Its tasks"], &html! {
                 @for p in &sce.partitions {
                     tr {
                         th scope="row" { (task_name(&p.name)) }
@@ -368,28 +350,19 @@ fn partitions(sce: &WindowsPlan) -> Markup {
                         td.bad[!p.schedulable] { (if p.schedulable { "meet their deadlines" } else { "may miss deadlines" }) }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 
 fn rounds(sce: &WindowsPlan) -> Markup {
     html! {
-        table {
-            thead {
-                tr {
-                    th.num scope="col" { "Round" } th.num scope="col" { "Slack" } th scope="col" { "Cores" }
-                    th.num scope="col" { "Step" } th scope="col" { "Outcome" }
-                }
-            }
-            tbody {
+        (data_table(&html! {}, &["#Round", "#Slack", "Cores", "#Step", "Outcome"], &html! {
                 @for (n, round) in sce.rounds.iter().enumerate() {
                     tr {
                         th.num scope="row" { (n + 1) } td.num { (round.slack_percent) " %" } td { (round.allocation) }
                         td.num { (round.step) } td.bad[!round.found] { (round.outcome) }
                     }
                 }
-            }
-        }
+            }))
     }
 }

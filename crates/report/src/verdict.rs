@@ -1,7 +1,8 @@
 //! The verdict, first of all, and the table of tasks that it rests on.
 
+use crate::bargain;
 use crate::distributions;
-use crate::elements::{caption, task_name, wide_table};
+use crate::elements::{caption, data_table, folded, task_name, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
 use crate::verification;
@@ -37,8 +38,9 @@ pub fn section(inputs: &Inputs) -> Markup {
                     ul { @for line in &contradictions { li { (line) } } }
                 }
             }
-            (distributions::charts(inputs))
+            (bargain::part(inputs))
             (table(inputs))
+            (distributions::charts(inputs))
             (missing(inputs))
         }
     }
@@ -147,24 +149,38 @@ fn contradictions(inputs: &Inputs) -> Vec<String> {
 }
 
 fn table(inputs: &Inputs) -> Markup {
-    let table = html! {
-        table {
-            (caption(&html! {
-                "Longest execution time of a job alone, unmanaged and managed; its bound " (c_sce())
-                "; the worst-case response time (WCRT) on its core against the deadline."
-            }))
-            thead {
-                tr {
-                    th scope="col" { "Task" } th.num scope="col" { "Core" } th scope="col" { "Level" }
-                    th.num scope="col" { "Solo" } th.num scope="col" { "Unmanaged" } th.num scope="col" { "Managed" }
-                    th.num scope="col" { "Bound " (c_sce()) } th.num scope="col" { "WCRT" }
-                    th.num scope="col" { "Deadline" } th scope="col" { "Verdict" }
-                }
-            }
-            tbody { @for task in &inputs.plan.tasks { (row(inputs, task)) } }
-        }
+    let (promised, best): (Vec<&PlanTask>, Vec<&PlanTask>) =
+        inputs.plan.tasks.iter().partition(analysed);
+    let words = html! {
+        "Longest execution time of a job alone, unmanaged and managed; its bound " (c_sce())
+        "; the worst-case response time (WCRT) on its core against the deadline."
     };
-    wide_table("Tasks and their times", &table)
+    let best_words = html! { "Nothing is promised of these; they take what is left." };
+    html! {
+        @if !promised.is_empty() { (wide_table("Tasks and their times", &rows(inputs, &promised, &words))) }
+        @if !best.is_empty() {
+            (folded(
+                &format!("Best effort: {}", format::plural(format::len(&best), "task")),
+                &wide_table("Best-effort tasks and their times", &rows(inputs, &best, &best_words)),
+            ))
+        }
+    }
+}
+
+fn rows(inputs: &Inputs, tasks: &[&PlanTask], words: &Markup) -> Markup {
+    let columns = &[
+        "Task",
+        "#Core",
+        "Level",
+        "#Solo",
+        "#Unmanaged",
+        "#Managed",
+        "#Bound C_sce",
+        "#WCRT",
+        "#Deadline",
+        "Verdict",
+    ];
+    data_table(&caption(words), columns, &html! { @for task in tasks { (row(inputs, task)) } })
 }
 
 fn c_sce() -> Markup {

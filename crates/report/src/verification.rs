@@ -4,7 +4,7 @@
 //! nobody tried stands beside it: a measurement is no proof.
 
 use crate::bars::{Bar, mark};
-use crate::elements::{caption, task_name, wide_table};
+use crate::elements::{caption, data_table, task_name, wide_table};
 use crate::format;
 use crate::inputs::Inputs;
 use crate::svg::STEP;
@@ -116,17 +116,7 @@ fn chart(index: usize, task: &Verified) -> Markup {
 fn table(v: &Verification) -> Markup {
     let kind = |name: &Option<String>| name.clone().unwrap_or_else(|| "none".to_owned());
     html! {
-        table {
-            (caption(&html! { "Longest job, from release to end, and the enemy that hurt most." }))
-            thead { tr {
-                th scope="col" { "Task" } th.num scope="col" { "C" } th.num scope="col" { "Alone" }
-                th.num scope="col" { "Unmanaged" } th scope="col" { "Enemy" }
-                th.num scope="col" { "Attacked" } th scope="col" { "Enemy" }
-                th.num scope="col" { "Median" } th.num scope="col" { "99 %" }
-                th.num scope="col" { "Promise" } th.num scope="col" { "Margin" }
-                th scope="col" { "Verdict" }
-            } }
-            tbody {
+        (data_table(&caption(&html! { "Longest job, from release to end, and the enemy that hurt most." }), &["Task", "#C", "#Alone", "#Unmanaged", "Enemy", "#Attacked", "Enemy", "#Median", "#99 %", "#Promise", "#Margin", "Verdict"], &html! {
                 @for t in &v.tasks {
                     tr data-verified=(t.name) data-attacked-ns=(t.attacked_ns) data-promise-ns=[t.promise_ns] {
                         th scope="row" { (task_name(&t.name)) }
@@ -139,22 +129,16 @@ fn table(v: &Verification) -> Markup {
                         td { (judged(t)) }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 
 fn at_once(together: &Together) -> Markup {
     html! {
-        table {
-            (caption(&html! { "Longest response of all tasks at once, from release to end." }))
-            thead { tr {
-                th scope="col" { "Task" } th.num scope="col" { "Jobs" } th.num scope="col" { "Late" }
-                th.num scope="col" { "Response" } th scope="col" { "Enemy" }
-                th.num scope="col" { "Bound" } th.num scope="col" { "Margin" }
-                th scope="col" { "Verdict" }
-            } }
-            tbody {
+        (data_table(
+            &caption(&html! { "Longest response of all tasks at once, from release to end." }),
+            &["Task", "#Jobs", "#Late", "#Response", "Enemy", "#Bound", "#Margin", "Verdict"],
+            &html! {
                 @for t in &together.tasks {
                     tr data-at-once=(t.name) data-response-ns=(t.max_response_ns) {
                         th scope="row" { (task_name(&t.name)) }
@@ -170,8 +154,8 @@ fn at_once(together: &Together) -> Markup {
                         }
                     }
                 }
-            }
-        }
+            },
+        ))
     }
 }
 

@@ -4,7 +4,7 @@
 //! that lowers the sum has another fill. Each task has its own scale from zero, as in
 //! [`crate::bars`]. Tasks without terms are left out.
 
-use crate::elements::task_name;
+use crate::elements::{data_table, task_name, wide_table};
 use crate::svg::{BAR, STEP};
 use crate::{format, svg};
 use maud::{Markup, html};
@@ -69,7 +69,7 @@ fn chart(index: usize, task: &PlanTask) -> Markup {
                 line.axis x1="0" x2="0" y1="0" y2=(TOP + STEP * steps.len()) {}
                 @for (row, step) in steps.iter().enumerate() { (mark(&task.name, step, TOP + STEP * row, scale)) }
             }
-            details { summary { "The terms of " (task.name) } div.wide { (table(&steps)) } }
+            details { summary { "The terms of " (task.name) } (wide_table(&format!("The terms of {}", task.name), &table(&steps))) }
         }
     }
 }
@@ -97,14 +97,7 @@ fn signed(ns: i64) -> String {
 
 fn table(steps: &[Step]) -> Markup {
     html! {
-        table {
-            thead {
-                tr {
-                    th scope="col" { "Term" } th scope="col" { "What it is" } th.num scope="col" { "Time" }
-                    th.num scope="col" { "Sum" } th.num scope="col" { "DRAM transactions" }
-                }
-            }
-            tbody {
+        (data_table(&html! {}, &["Term", "What it is", "#Time", "#Sum", "#DRAM transactions"], &html! {
                 @for step in steps {
                     tr {
                         th scope="row" { (step.term.term.word()) }
@@ -114,7 +107,6 @@ fn table(steps: &[Step]) -> Markup {
                         td.num { (step.term.misses.map_or_else(String::new, format::count)) }
                     }
                 }
-            }
-        }
+            }))
     }
 }

@@ -40,7 +40,7 @@ fn nothing_of_the_inputs_becomes_markup() {
     assert!(!page.contains("<!--"));
     let (visible, _) = page.split_once("<script").expect("data");
     assert!(!visible.contains("\" onload"));
-    assert_eq!(page.matches("<script").count(), 2, "only the two blocks of data");
+    assert_eq!(page.matches("<script").count(), 3, "two blocks of data, and what zooms");
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
     assert_eq!(embedded(&page, "solocore-data")["plan"]["tasks"][3]["name"], HOSTILE);
 }
@@ -192,6 +192,7 @@ fn empty_timeline_draws_none() {
     let page = full(&sample);
     assert!(page.contains(r#"data-mode="unmanaged""#) && !page.contains(r#"data-mode="managed""#));
     assert!(!page.contains(r#"data-activity="throttled""#));
+    assert!(page.contains(r#"data-miss-ns="10000000""#), "the late job of imu-filter");
     sample.results[1].timeline.clear();
     assert!(full(&sample).contains("No schedule was recorded"));
 }
@@ -228,7 +229,7 @@ fn long_schedules_are_cut_and_say_so() {
     let mut sample = sample();
     let mut segment = sample.results[2].timeline[0].clone();
     sample.results[2].timeline.clear();
-    for start in 0..5000 {
+    for start in 0..21_000 {
         (segment.start_ns, segment.end_ns) = (start * 10, start * 10 + 5);
         segment.activity =
             if start.is_multiple_of(2) { Activity::Run } else { Activity::Throttled };
@@ -238,6 +239,132 @@ fn long_schedules_are_cut_and_say_so() {
     let page = full(&sample);
     assert!(page.contains("1\u{202f}000 further parts not drawn"));
     assert!(page.contains("task #77") && page.contains(r#"data-dropped="1000""#));
+}
+
+/// However many jobs there are, those that missed their deadlines are drawn.
+#[test]
+fn late_jobs_are_drawn_first() {
+    let mut sample = sample();
+    let mut job = sample.results[2].jobs[1].clone();
+    sample.results[2].jobs.clear();
+    for n in 0..2000 {
+        (job.release_ns, job.deadline_ns, job.late) = (n * 10, n * 10 + 10, n >= 1990);
+        sample.results[2].jobs.push(job.clone());
+    }
+    let page = full(&sample);
+    assert!(
+        page.contains("10 deadlines missed in it; releases and deadlines of 1\u{202f}500 jobs")
+    );
+    assert!((1990..2000).all(|n| page.contains(&format!("data-miss-ns=\"{}\"", n * 10 + 10))));
+}
+
+/// The policy of the page lets this script run and no other.
+#[test]
+fn the_policy_names_the_script_by_its_hash() {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let page = full(&sample());
+    let (_, rest) = page.split_once("<script>").expect("a script");
+    let (script, _) = rest.split_once("</script>").expect("its end");
+    assert!(script.len() < 8192, "a few kB: {}", script.len());
+    let hash = sha2::Sha256::digest(script);
+    let hash = base64::engine::general_purpose::STANDARD.encode(hash);
+    assert!(page.contains(&format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}';"
+    )));
+}
+
+#[test]
+fn the_verdict_says_what_is_guaranteed_and_what_it_costs() {
+    let sample = sample();
+    let page = full(&sample);
+    for text in [
+        r#"data-tightest="disparity" data-wcrt-ns="881100000" data-deadline="1000000000""#,
+        r#"data-cost="jobs" data-managed="40" data-unmanaged="40""#,
+        "core 5 for 1.5\u{a0}%",
+        r#"data-cost="locked" data-pages="325""#,
+        "Bounds are at most 3.1 times the time alone",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(!page.contains("What would help"));
+    let plan = bare(&sample);
+    assert!(!plan.contains("data-cost=\"jobs\"") && !plan.contains("data-cost=\"stopped\""));
+}
+
+#[test]
+fn advice_stands_beside_a_failure() {
+    use solocore_model::plan::advice::Repair;
+    let mut sample = sample();
+    sample.plan.schedulable = false;
+    sample.plan.tasks[0].schedulable = false;
+    let page = full(&sample);
+    assert!(page.contains("found no single change") && page.contains("Nothing for tracking"));
+    sample.plan.repair.push(Repair {
+        change: "task.tracking.period".to_owned(),
+        value: "120 ms".to_owned(),
+        verified: true,
+        step: Some("0.1 ms".to_owned()),
+        meaning: "tracking runs less often".to_owned(),
+    });
+    let page = full(&sample);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(place("may miss its deadline") < place("data-repair=\"task.tracking.period\""));
+    assert!(place("data-repair=") < place("Tasks and their times"));
+}
+
+#[test]
+fn a_page_says_how_it_came_about() {
+    use solocore_model::results::Mode;
+    use solocore_report::Provenance;
+    let sample = sample();
+    let mut provenance = Provenance {
+        date: "2026-11-23T20:00:00Z".to_owned(),
+        host: "a <b>".to_owned(),
+        inputs: Vec::new(),
+    };
+    provenance.add("plan.json", b"abc");
+    let traces = [(Mode::Managed, "managed.pftrace".to_owned())];
+    let page = html(&Inputs {
+        provenance: Some(&provenance),
+        managed: Some(&sample.results[2]),
+        traces: &traces,
+        ..Inputs::of("P", &sample.plan)
+    });
+    for text in [
+        // Of "abc", in FIPS 180-2, appendix B.1.
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        "2026-11-23T20:00:00Z",
+        "a &lt;b&gt;",
+        "4\u{a0}s simulated, seed 1",
+        r#"href="managed.pftrace""#,
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(!full(&sample).contains(".pftrace"));
+}
+
+/// The widths of a row of the flame graph are the misses of all functions.
+#[test]
+fn functions_make_a_flame_graph() {
+    let sample = sample();
+    let page = full(&sample);
+    let functions = &sample.profiles[0].1.functions;
+    let all: u64 = functions.iter().map(|f| f.llc_misses).sum();
+    for kind in ["program", "file"] {
+        let block = format!(r#"data-kind="{kind}" data-name="tracking" data-misses="{all}""#);
+        assert_eq!(page.matches(&block).count(), 1, "{block}");
+    }
+    assert_eq!(page.matches(r#"data-kind="function""#).count(), functions.len());
+}
+
+#[test]
+fn reasons_are_a_table() {
+    let page = full(&sample());
+    assert!(
+        page.contains(r#"<tr data-reason="ways">"#)
+            && page.contains(r#"<tr data-reason="core 0">"#)
+    );
 }
 
 /// A run on a real machine that has what can go wrong in it.

@@ -1,7 +1,7 @@
 //! `solocore assess`: one command from programs and a board to the answer.
 
 use crate::args::AssessArgs;
-use crate::commands::report::Material;
+use crate::commands::report::{self, Material, here};
 use crate::commands::{plan, sim};
 use crate::fail::Failure;
 use crate::print::print;
@@ -27,7 +27,10 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     };
     let results: Vec<Result<SimResult, Failure>> =
         [Mode::Solo, Mode::Unmanaged, Mode::Managed].into_par_iter().map(run).collect();
-    let mut out = vec![("plan.json", carried::text_of(&plan)?)];
+    let mut provenance = here();
+    provenance.add(&args.system.display().to_string(), files::read_text(&args.system)?.as_bytes());
+    let mut out = vec![("plan.json", carried::text_of(&plan)?.into_bytes())];
+    let mut traces = Vec::new();
     let mut material = Material { plan: Some(plan), ..Material::default() };
     for result in results {
         let result = result?;
@@ -36,10 +39,19 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
             Mode::Unmanaged => (&mut material.unmanaged, "unmanaged.json"),
             Mode::Managed => (&mut material.managed, "managed.json"),
         };
-        out.push((name, files::to_json(&result)));
+        out.push((name, files::to_json(&result).into_bytes()));
+        if let Some(name) = report::trace_of(result.mode) {
+            traces.push((name, solocore_report::perfetto(&result)));
+            material.traces.push((result.mode, name.to_owned()));
+        }
         *slot = Some(result);
     }
-    out.push(("report.html", material.page(&args.system.display().to_string())?));
+    for (name, bytes) in &out {
+        provenance.add(name, bytes);
+    }
+    material.provenance = provenance;
+    out.extend(traces);
+    out.push(("report.html", material.page(&args.system.display().to_string())?.into_bytes()));
     place.fill(&out)?;
     let page = args.output.join("report.html");
     let (Some(plan), Some(managed)) = (&material.plan, &material.managed) else {
@@ -65,10 +77,10 @@ impl<'a> Place<'a> {
         Ok(Self { dir, made })
     }
 
-    fn fill(mut self, named: &[(&str, String)]) -> Result<(), Failure> {
+    fn fill(mut self, named: &[(&str, Vec<u8>)]) -> Result<(), Failure> {
         let paths: Vec<_> = named.iter().map(|(name, _)| self.dir.join(name)).collect();
         let all: Vec<(&Path, &[u8])> =
-            paths.iter().zip(named).map(|(path, (_, text))| (&**path, text.as_bytes())).collect();
+            paths.iter().zip(named).map(|(path, (_, bytes))| (&**path, &**bytes)).collect();
         files::write_together(&all, true)?;
         self.made = false;
         Ok(())

@@ -1,6 +1,7 @@
 //! `solocore report`.
 
 use crate::args::ReportArgs;
+use crate::commands::profiles;
 use crate::fail::Failure;
 use solocore_model::results::Mode;
 use solocore_model::run::{self, RunResult};
@@ -8,9 +9,10 @@ use solocore_model::time_table::{Row, TableFile};
 use solocore_model::verification::{self, Verification};
 use solocore_model::{Plan, Profile, SimResult, files};
 use solocore_profile::carried;
-use solocore_report::Inputs;
+use solocore_report::{Inputs, Provenance};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a page is made of.
 #[derive(Default)]
@@ -26,14 +28,49 @@ pub struct Material {
     pub verification: Option<Verification>,
     /// The plan that the run enforced.
     pub run_plan: Option<Plan>,
+    /// Traces for Perfetto beside the page, by name.
+    pub traces: Vec<(Mode, String)>,
+    /// How the page comes about.
+    pub provenance: Provenance,
+}
+
+/// The name of the trace of a run; none for runs of one task at a time.
+pub fn trace_of(mode: Mode) -> Option<&'static str> {
+    match mode {
+        Mode::Solo => None,
+        Mode::Unmanaged => Some("unmanaged.pftrace"),
+        Mode::Managed => Some("managed.pftrace"),
+    }
+}
+
+/// A page made now, on this machine. `SOURCE_DATE_EPOCH` (seconds since 1970) takes the place of the
+/// clock, so that a page can be made again to the byte.
+pub fn here() -> Provenance {
+    let line = |path: &str| {
+        std::fs::read_to_string(path).map_or_else(|_| String::new(), |text| text.trim().to_owned())
+    };
+    let cpuinfo = line("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+    let stated = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|s| s.parse().ok());
+    let now = stated.map_or_else(SystemTime::now, |s| UNIX_EPOCH + Duration::from_secs(s));
+    let parts = [
+        line("/proc/sys/kernel/hostname"),
+        model.map_or_else(String::new, |(_, name)| name.trim().to_owned()),
+        format!("Linux {} {}", line("/proc/sys/kernel/osrelease"), std::env::consts::ARCH),
+    ];
+    let host = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    Provenance { date: profiles::date(now), host, inputs: Vec::new() }
 }
 
 /// Reads plans and results and writes the page.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
-    let mut material = Material::default();
+    let mut material = Material { provenance: here(), ..Material::default() };
     for path in expand(&args.results)? {
         material.add(&path)?;
+        let text = files::read_text(&path)?;
+        material.provenance.add(&path.display().to_string(), text.as_bytes());
     }
+    material.find_traces(args);
     if let Some(table) = &material.table {
         if material.plan.is_some() || args.results.len() > 1 {
             return Err(Failure::Input(
@@ -91,6 +128,21 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 impl Material {
+    /// Traces of `solocore assess` in a directory are linked where the page goes into the same one.
+    fn find_traces(&mut self, args: &ReportArgs) {
+        let page = files::parent_dir(&args.output).canonicalize().ok();
+        let mut directories = args.results.iter().filter(|p| p.is_dir());
+        if page.is_none() || !directories.any(|p| p.canonicalize().ok() == page) {
+            return;
+        }
+        let (Some(page), runs) = (page, [&self.unmanaged, &self.managed]) else { return };
+        for mode in runs.into_iter().flatten().map(|r| r.mode) {
+            if let Some(name) = trace_of(mode).filter(|name| page.join(name).is_file()) {
+                self.traces.push((mode, name.to_owned()));
+            }
+        }
+    }
+
     fn add(&mut self, path: &Path) -> Result<(), Failure> {
         let value: serde_json::Value = files::read_json(path)?;
         let format = value.get("format").and_then(|f| f.as_str()).unwrap_or("");
@@ -214,6 +266,8 @@ impl Material {
             run: self.run.as_ref(),
             verification: self.verification.as_ref(),
             profiles: &profiles,
+            traces: &self.traces,
+            provenance: Some(&self.provenance),
         };
         Ok(solocore_report::html(&inputs))
     }

@@ -44,6 +44,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
         files::write_atomically(path, &solocore_report::perfetto(&result))?;
         let wanted = args.timeline.map_or(0, Time::ns_ceil);
         result.timeline.retain(|segment| segment.end_ns <= wanted);
+        result.jobs.retain(|job| job.release_ns < wanted);
     }
     if let Some(path) = &args.output {
         files::write_json(path, &result)?;
@@ -148,6 +149,7 @@ fn as_schedule(r: &ScenarioResult) -> SimResult {
         requests: r.requests,
         io: None,
         timeline: r.timeline.clone(),
+        jobs: Vec::new(),
     }
 }
 

@@ -201,6 +201,7 @@ fn vcpus(out: &mut String, v: &RunVcpus) {
 mod tests {
     use super::*;
     use solocore_model::run::RunLevelIntruder;
+    use std::collections::BTreeMap;
 
     #[test]
     fn metrics_have_a_line_per_cpu() {
@@ -231,6 +232,66 @@ mod tests {
             text.lines().filter(|l| l.starts_with("# TYPE")).count(),
             OF_CORES.len() + OF_WRITES.len() + 1
         );
+    }
+
+    /// Each metric and label that the dashboard reads is exported, and each section has a panel.
+    #[test]
+    fn the_dashboard_reads_what_is_exported() {
+        let core = RunCore { writes: Some(RunWrites::default()), ..RunCore::default() };
+        let run = RunResult {
+            regulation: Some(RunRegulation { cores: vec![core], ..RunRegulation::default() }),
+            levels: Some(RunLevels {
+                tasks: vec![RunLevelTask::default()],
+                cpus: vec![RunLevelCpu::default()],
+                ..RunLevels::default()
+            }),
+            vcpus: Some(RunVcpus {
+                vcpus: vec![RunVcpu::default()],
+                cpus: vec![RunVcpuCpu::default()],
+                ..RunVcpus::default()
+            }),
+            ..RunResult::default()
+        };
+        let text = prometheus(&run);
+        let exported: BTreeMap<&str, &str> =
+            text.lines().filter_map(|l| l.split_once('{')).collect();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/grafana.json");
+        let file = std::fs::read_to_string(path).expect("the dashboard");
+        let dashboard: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+        let panels = dashboard["panels"].as_array().expect("panels");
+        let all = panels.iter().filter_map(|p| p["targets"].as_array()).flatten();
+        let mut read = std::collections::BTreeSet::new();
+        for target in all {
+            let expr = target["expr"].as_str().expect("an expression");
+            let legend = target["legendFormat"].as_str().expect("a legend");
+            let used: Vec<&str> = words(expr).filter(|w| w.starts_with("solocore_")).collect();
+            assert!(!used.is_empty(), "{expr}");
+            for name in used {
+                let labels = exported.get(name).unwrap_or_else(|| panic!("{name} is not exported"));
+                let shown = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+                let filtered = Some("cpu").filter(|_| expr.contains("cpu=~"));
+                for label in shown.chain(filtered) {
+                    assert!(has(labels, label), "{name} has no label {label}");
+                }
+                read.insert(name);
+            }
+        }
+        let variable = dashboard["templating"]["list"][1]["query"]["query"].as_str().expect("cpu");
+        for name in words(variable).filter(|w| w.starts_with("solocore_")) {
+            assert!(exported.get(name).is_some_and(|labels| has(labels, "cpu")), "{name}");
+        }
+        for of in ["solocore_level_", "solocore_vcpu_", "solocore_write", "solocore_throttled"] {
+            assert!(read.iter().any(|name| name.starts_with(of)), "{of}");
+        }
+    }
+
+    /// `labels`: what follows the brace.
+    fn has(labels: &str, label: &str) -> bool {
+        labels.split(',').any(|one| one.split_once('=').is_some_and(|(name, _)| name == label))
+    }
+
+    fn words(text: &str) -> impl Iterator<Item = &str> {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
     }
 
     #[test]

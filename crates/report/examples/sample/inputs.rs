@@ -8,7 +8,9 @@ use solocore_model::profile::{
     self, BandwidthSeries, FunctionProfile, Level, PageName, PageProfile, Profile, TraceRef,
     WorkingSet,
 };
-use solocore_model::results::{self, Activity, CoreResult, Mode, Segment, SimResult, TaskResult};
+use solocore_model::results::{
+    self, Activity, CoreResult, Mode, Segment, SimResult, TaskResult, TimelineJob,
+};
 use solocore_model::system::{Criticality, Model, Pages, Policy, Share};
 use std::path::{Path, PathBuf};
 
@@ -241,6 +243,7 @@ fn sim_result(rows: &[Row], mode: Mode, pick: fn(&Row) -> u64) -> SimResult {
         requests: 12_345_678,
         io: None,
         timeline: if mode == Mode::Solo { Vec::new() } else { timeline(mode == Mode::Managed) },
+        jobs: if mode == Mode::Solo { Vec::new() } else { jobs(mode == Mode::Managed) },
     }
 }
 
@@ -272,6 +275,27 @@ fn timeline(managed: bool) -> Vec<Segment> {
         }
     }
     segments
+}
+
+/// Of `tracking` and `imu-filter`; unmanaged, the second job of `imu-filter` is late, and its last
+/// one does not end.
+fn jobs(managed: bool) -> Vec<TimelineJob> {
+    let tracking = TimelineJob {
+        task: 0,
+        release_ns: 0,
+        deadline_ns: 100 * MS,
+        end_ns: Some(if managed { 41 * MS } else { 81 * MS }),
+        late: false,
+    };
+    let filter = |job: u64| TimelineJob {
+        task: 2,
+        release_ns: job * 5 * MS,
+        deadline_ns: (job + 1) * 5 * MS,
+        end_ns: (managed || job < 23)
+            .then_some(job * 5 * MS + if !managed && job == 1 { 6 * MS } else { MS }),
+        late: !managed && (job == 1 || job == 23),
+    };
+    std::iter::once(tracking).chain((0..24).map(filter)).collect()
 }
 
 fn long_profile() -> Profile {

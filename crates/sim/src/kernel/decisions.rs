@@ -6,7 +6,7 @@
 //! traces hold runs only), time that a regulator takes.
 
 use super::config::VcpuConfig;
-use super::observer::{Observer, RunMode, Stretch, Timeline};
+use super::observer::{JobReport, Observer, RunMode, Stretch, Timeline};
 use solocore_model::sched_trace::{Event, Kind, SchedTrace};
 use solocore_policy::sporadic_server::MAX_REPLENISHMENTS;
 use solocore_policy::vcpu::Background;
@@ -83,6 +83,14 @@ impl Decisions {
 }
 
 impl Observer for Decisions {
+    fn job_released(&mut self, task: usize, arrival_ps: u64, now_ps: u64) {
+        self.timeline.job_released(task, arrival_ps, now_ps);
+    }
+
+    fn job_finished(&mut self, job: JobReport) {
+        self.timeline.job_finished(job);
+    }
+
     fn stretch(&mut self, stretch: Stretch) {
         self.timeline.stretch(stretch);
     }

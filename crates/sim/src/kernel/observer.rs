@@ -3,6 +3,7 @@
 use crate::hardware::Notice;
 use solocore_model::results::{Activity, Segment};
 use solocore_model::sched_trace::{Event, Kind, NONE};
+use std::collections::BTreeMap;
 
 /// How a VCPU uses the core (maracas, section III).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,12 +92,14 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// Records the schedule until a time, and at most a number of segments.
+/// Records the schedule until a time, and at most a number of segments and of jobs.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     limit_ps: u64,
     most: usize,
     segments: Vec<Segment>,
+    /// When the jobs ended, by arrival and task; none: not yet.
+    jobs: BTreeMap<(u64, usize), Option<u64>>,
     /// Decisions, where they are wanted.
     decisions: Option<Vec<Event>>,
 }
@@ -104,7 +107,7 @@ pub struct Timeline {
 impl Timeline {
     /// Records what begins before `limit_ps`.
     pub fn new(limit_ps: u64, most: usize) -> Self {
-        Self { limit_ps, most, segments: Vec::new(), decisions: None }
+        Self { limit_ps, most, segments: Vec::new(), jobs: BTreeMap::new(), decisions: None }
     }
 
     /// Records decisions, too, after these events.
@@ -118,6 +121,13 @@ impl Timeline {
         self.decisions.take().unwrap_or_default()
     }
 
+    /// Each job that arrived before the limit: arrival, task, and when it ended, in picoseconds. By
+    /// arrival.
+    pub fn take_jobs(&mut self) -> impl Iterator<Item = (u64, usize, Option<u64>)> + use<> {
+        let jobs = std::mem::take(&mut self.jobs);
+        jobs.into_iter().map(|((arrival_ps, task), end_ps)| (arrival_ps, task, end_ps))
+    }
+
     /// By core, then time; times cut to whole nanoseconds, what is shorter left out.
     pub fn segments(mut self) -> Vec<Segment> {
         self.segments.sort_by_key(|s| (s.core, s.start_ns));
@@ -128,6 +138,18 @@ impl Timeline {
 impl Observer for Timeline {
     fn scheduled(&mut self, event: Event) {
         self.decisions.iter_mut().for_each(|d| d.push(event));
+    }
+
+    fn job_released(&mut self, task: usize, arrival_ps: u64, _now_ps: u64) {
+        if arrival_ps < self.limit_ps && self.jobs.len() < self.most {
+            self.jobs.insert((arrival_ps, task), None);
+        }
+    }
+
+    fn job_finished(&mut self, job: JobReport) {
+        if let Some(end_ps) = self.jobs.get_mut(&(job.arrival_ps, job.task)) {
+            *end_ps = Some(job.end_ps);
+        }
     }
 
     fn dispatched(&mut self, core: usize, task: Option<usize>, _: RunMode, now_ps: u64) {

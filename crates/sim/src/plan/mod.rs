@@ -28,7 +28,9 @@ use options::PS;
 use solocore_model::Time;
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::profile::PageName;
-use solocore_model::results::{Activity, CoreResult, FORMAT, Mode, SimResult, TaskResult};
+use solocore_model::results::{
+    Activity, CoreResult, FORMAT, Mode, SimResult, TaskResult, TimelineJob,
+};
 use solocore_model::sched_trace::SchedTrace;
 use solocore_model::system::Policy;
 use std::collections::HashSet;
@@ -247,11 +249,12 @@ fn finished(
     options: &Options,
     result: &KernelResult,
     added: &[usize],
-    (requests, timeline): (u64, Timeline),
+    (requests, mut timeline): (u64, Timeline),
     execution: Option<&Execution>,
 ) -> SimResult {
     let mut out = results(plan, options, result, added);
     out.requests = requests;
+    out.jobs = jobs(plan, options, added, &mut timeline);
     out.timeline = timeline.segments();
     for segment in &mut out.timeline {
         let task = segment.task as usize;
@@ -270,6 +273,30 @@ fn finished(
         segment.task = u32::try_from(planned).unwrap_or(u32::MAX);
     }
     out
+}
+
+/// The recorded jobs of tasks that have deadlines. A prefetch of windows has a number beyond
+/// `added`.
+fn jobs(
+    plan: &Plan,
+    options: &Options,
+    added: &[usize],
+    timeline: &mut Timeline,
+) -> Vec<TimelineJob> {
+    let job = |(arrival_ps, task, end_ps): (u64, usize, Option<u64>)| {
+        let planned = *added.get(task)?;
+        let deadline_ps =
+            arrival_ps.saturating_add(plan.tasks.get(planned)?.deadline_ns?.saturating_mul(PS));
+        let over_ps = end_ps.unwrap_or(options.duration_ns.saturating_mul(PS));
+        Some(TimelineJob {
+            task: u32::try_from(planned).ok()?,
+            release_ns: arrival_ps / PS,
+            deadline_ns: deadline_ps / PS,
+            end_ns: end_ps.map(|ps| ps.div_ceil(PS)),
+            late: over_ps > deadline_ps,
+        })
+    };
+    timeline.take_jobs().filter_map(job).collect()
 }
 
 /// Adds a task, or the program that stands in for its own.
@@ -443,5 +470,6 @@ fn results(plan: &Plan, options: &Options, result: &KernelResult, added: &[usize
         requests: 0,
         io: None,
         timeline: Vec::new(),
+        jobs: Vec::new(),
     }
 }

@@ -5,7 +5,7 @@
 use super::{Execution, PS};
 use crate::hardware::{DeviceId, Notice};
 use crate::kernel::config::Window;
-use crate::kernel::{Observer, Stretch, Timeline};
+use crate::kernel::{JobReport, Observer, Stretch, Timeline};
 use solocore_model::Time;
 use solocore_model::plan::Plan;
 use solocore_model::results::IoResult;
@@ -27,6 +27,14 @@ impl Observer for Watch {
         if let Notice::Transferred { device } = notice {
             self.transferred.push((device, now_ps));
         }
+    }
+
+    fn job_released(&mut self, task: usize, arrival_ps: u64, now_ps: u64) {
+        self.timeline.job_released(task, arrival_ps, now_ps);
+    }
+
+    fn job_finished(&mut self, job: JobReport) {
+        self.timeline.job_finished(job);
     }
 
     fn stretch(&mut self, stretch: Stretch) {

@@ -18,6 +18,9 @@ fn the_more_urgent_task_preempts() {
         (1, 9 * NS, 15 * NS, 1)
     );
     assert_eq!((r.tasks[0].jobs, r.tasks[0].deadline_misses, r.cores[0].idle_ps), (2, 0, 5 * NS));
+    // Jobs that arrived before the limit, with ends beyond it.
+    let jobs: Vec<_> = timeline.take_jobs().collect();
+    assert_eq!(jobs, [(0, 0, Some(3 * NS)), (0, 1, Some(15 * NS)), (10 * NS, 0, Some(13 * NS))]);
     let segments = timeline.segments();
     assert_eq!(
         segments.iter().map(|s| (s.task, s.start_ns, s.end_ns)).collect::<Vec<_>>(),

@@ -1,0 +1,167 @@
+//! What the plan guarantees, what that costs, and what would help where it does not do.
+//!
+//! Rule: each line states one figure of the plan or of the results, with the figure itself in a
+//! `data-` attribute. What was not measured has no line.
+
+use crate::elements::{caption, data_table, wide_table};
+use crate::format;
+use crate::inputs::{Inputs, result_of};
+use maud::{Markup, html};
+use solocore_model::plan::PlanTask;
+use solocore_model::results::TaskResult;
+
+/// Both lists, and advice where the plan is not schedulable.
+pub fn part(inputs: &Inputs) -> Markup {
+    html! {
+        (advice(inputs))
+        div.pair.bargain {
+            div { h3 { "What is guaranteed" } ul { (guaranteed(inputs)) } }
+            div { h3 { "What it costs" } ul { (costs(inputs)) } }
+        }
+    }
+}
+
+/// Names in a row: `a, b and c`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => "no task".to_owned(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn names<'a>(tasks: &[&'a PlanTask]) -> Vec<&'a str> {
+    tasks.iter().map(|t| t.name.as_str()).collect()
+}
+
+fn guaranteed(inputs: &Inputs) -> Markup {
+    let plan = inputs.plan;
+    let analysed: Vec<&PlanTask> = plan.tasks.iter().filter(|t| !t.best_effort()).collect();
+    let (hold, fail): (Vec<&PlanTask>, Vec<&PlanTask>) =
+        analysed.iter().copied().partition(|t| t.schedulable);
+    let (tardy, punctual): (Vec<&PlanTask>, Vec<&PlanTask>) =
+        hold.iter().copied().partition(|t| t.tardiness_ns.is_some());
+    // The largest part of its deadline that a task may use, in whole numbers.
+    let tightest = punctual
+        .iter()
+        .filter_map(|t| Some((t, t.wcrt_ns?, t.deadline_ns.filter(|&d| d > 0)?)))
+        .max_by_key(|(_, r, d)| u128::from(*r) * 1_000_000_000 / u128::from(*d));
+    html! {
+        @if !punctual.is_empty() { li { "Each job of " strong { (listed(&names(&punctual))) } " ends by its deadline." } }
+        @if let Some((task, wcrt, deadline)) = tightest {
+            li data-tightest=(task.name) data-wcrt-ns=(wcrt) data-deadline=(deadline) {
+                "The tightest is " (task.name) ": at most " (format::time(wcrt)) " from release to end, of "
+                (format::time(deadline)) "."
+            }
+        }
+        @for task in &tardy {
+            li { "A job of " strong { (task.name) } " ends at most " (format::time_or(task.tardiness_ns, "")) " after its deadline." }
+        }
+        @if !fail.is_empty() { li.bad { "Nothing for " (listed(&names(&fail))) ": deadlines may be missed." } }
+        @if analysed.is_empty() { li { "Nothing: no task is analysed." } }
+        @if !hold.is_empty() && !plan.promises.is_empty() {
+            li data-promises=(plan.promises.len()) {
+                "This holds while " a href="#promises" { (format::plural(format::len(&plan.promises), "promise")) }
+                " are kept and " a href="#assumptions" { (format::plural(format::len(&plan.assumptions), "assumption")) } " hold."
+            }
+        }
+    }
+}
+
+/// Managed over unmanaged, of the sums over tasks without analysis; none where nothing was done
+/// unmanaged.
+fn kept(inputs: &Inputs, of: fn(&TaskResult) -> u64) -> Option<(u64, u64)> {
+    let best: Vec<&PlanTask> = inputs.plan.tasks.iter().filter(|t| t.best_effort()).collect();
+    let sum = |result| best.iter().filter_map(|t| result_of(result, &t.name)).map(of).sum::<u64>();
+    let (managed, unmanaged) = (sum(inputs.managed), sum(inputs.unmanaged));
+    (inputs.managed.is_some() && unmanaged > 0).then_some((managed, unmanaged))
+}
+
+fn costs(inputs: &Inputs) -> Markup {
+    let plan = inputs.plan;
+    let locked: u64 = plan.cores.iter().map(|c| c.locked_pages).sum();
+    let room: u64 = plan.cores.iter().map(|c| c.lock_capacity_pages).sum();
+    let stopped: Vec<(u32, u64)> = inputs.managed.map_or_else(Vec::new, |r| {
+        r.cores.iter().filter(|c| c.throttled_ns > 0).map(|c| (c.id, c.throttled_ns)).collect()
+    });
+    let bounds = plan.tasks.iter().filter(|t| !t.best_effort() && t.c_sce_ns != u64::MAX);
+    let slowest = bounds
+        .filter_map(|t| {
+            let alone = result_of(inputs.solo, &t.name)?.moet_ns;
+            (alone > 0).then(|| (t.name.as_str(), t.c_sce_ns as f64 / alone as f64))
+        })
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let parts = [
+        ("jobs", "jobs", kept(inputs, |t| t.jobs)),
+        ("accesses", "memory traffic", kept(inputs, |t| t.accesses)),
+    ];
+    let nothing = locked == 0 && stopped.is_empty() && parts.iter().all(|p| p.2.is_none());
+    html! {
+        @for (key, words, part) in parts {
+            @if let Some((managed, unmanaged)) = part {
+                li data-cost=(key) data-managed=(managed) data-unmanaged=(unmanaged) {
+                    "Best effort does " strong { (format::percent_of(managed, unmanaged)) } " of the " (words)
+                    " that it does unmanaged" @if key == "jobs" { " (" (format::count(managed)) " of " (format::count(unmanaged)) ")" } "."
+                }
+            }
+        }
+        @if let (Some(result), false) = (inputs.managed, stopped.is_empty()) {
+            li data-cost="stopped" {
+                "The regulator stopped "
+                @for (at, (core, ns)) in stopped.iter().enumerate() {
+                    @if at > 0 { ", " } "core " (core) " for " (format::percent_of(*ns, result.simulated_ns))
+                }
+                " of the time."
+            }
+        } @else if inputs.managed.is_some() {
+            li data-cost="stopped" { "The regulator stopped no core in the managed run." }
+        }
+        @if locked > 0 {
+            li data-cost="locked" data-pages=(locked) {
+                (format::plural(locked, "page")) " of the shared cache are locked ("
+                (format::bytes(locked.saturating_mul(plan.platform.page.0))) " of the "
+                (format::bytes(room.saturating_mul(plan.platform.page.0))) " that can be)."
+            }
+        }
+        @if let Some((name, ratio)) = slowest {
+            li data-cost="bound" { "Bounds are at most " (format::times(ratio)) " times the time alone (" (name) ")." }
+        }
+        @if nothing && inputs.managed.is_none() {
+            li.muted { "Not measured: simulate the plan, and the machine without it, and give both results." }
+        }
+    }
+}
+
+/// Changes that the planner has found to suffice.
+fn advice(inputs: &Inputs) -> Markup {
+    let repair = &inputs.plan.repair;
+    if inputs.plan.schedulable {
+        return html! {};
+    }
+    let rows = html! {
+        @for r in repair {
+            tr data-repair=(r.change) {
+                th.code scope="row" { (r.change) }
+                td.code { (r.value) }
+                td.words { (r.meaning) @if let Some(step) = &r.step { " (in steps of " (step) ")" } }
+                td { @if r.verified { "planned: schedulable" } @else { "estimated" } }
+            }
+        }
+    };
+    html! {
+        div.advice role="note" {
+            h3 { "What would help" }
+            @if repair.is_empty() {
+                p { "The planner found no single change that suffices. The reasons below name what does not fit; "
+                    code { "solocore plan --what-if KEY=VALUE" } " tries a change." }
+            } @else {
+                p { "Any one of these changes to the system file suffices." }
+                (wide_table("Changes that suffice", &data_table(
+                    &caption(&html! { "Try one with " code { "solocore plan --what-if KEY=VALUE" } "." }),
+                    &["Key", "Value", "What changes", "Checked"],
+                    &rows,
+                )))
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! How the page came about: enough to make it again, and to tell whether a file is the one it was
+//! made from.
+
+use crate::elements::{caption, data_table, wide_table};
+use crate::format;
+use crate::inputs::{Inputs, Provenance};
+use maud::{Markup, html};
+use solocore_model::SimResult;
+
+/// The section. Without [`Inputs::provenance`], it has the versions and the runs alone.
+pub fn section(inputs: &Inputs) -> Markup {
+    let runs: [(&str, Option<&SimResult>); 3] =
+        [("Solo", inputs.solo), ("Unmanaged", inputs.unmanaged), ("Managed", inputs.managed)];
+    html! {
+        section #provenance aria-labelledby="provenance-h" {
+            h2 #provenance-h { "How this page came about" }
+            dl.facts {
+                (fact("solocore", env!("CARGO_PKG_VERSION")))
+                @if let Some(p) = inputs.provenance { (fact("Made", &p.date)) (fact("Made on", &p.host)) }
+                @for (name, result) in runs {
+                    @if let Some(r) = result {
+                        (fact(&format!("{name} run"), &format!("{} simulated, seed {}", format::time(r.simulated_ns), r.seed)))
+                    }
+                }
+                @if let Some(run) = inputs.run {
+                    (fact("Run on the machine", &format!("{}, ended by {}", format::time(run.duration_ns), run.ended)))
+                }
+                (fact("Board", &inputs.plan.platform.name))
+            }
+            @if let Some(p) = inputs.provenance.filter(|p| !p.inputs.is_empty()) { (files(p)) }
+        }
+    }
+}
+
+fn fact(name: &str, value: &str) -> Markup {
+    html! { div { dt { (name) } dd { (value) } } }
+}
+
+fn files(p: &Provenance) -> Markup {
+    wide_table(
+        "Files that this page was made from",
+        &data_table(
+            &caption(&html! { "Its files; " code { "sha256sum" } " prints the same digits." }),
+            &["File", "SHA-256"],
+            &html! {
+                @for (name, hash) in &p.inputs {
+                    tr { th scope="row" { (name) } td.code.words { (hash) } }
+                }
+            },
+        ),
+    )
+}
