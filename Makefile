@@ -134,7 +134,7 @@ bench: setup-test build vision
 	$(SOLOCORE) bench ipc --rounds 20
 	$(SOLOCORE) bench lockdown || test $$? = 3
 
-# What is too slow for every change: the demo for other seeds, long random tests, licences.
+# What is too slow for every change: the demo for other seeds, long random tests, packages, licences.
 nightly: test bench
 	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
 	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "3 s" || exit 1; done
@@ -149,6 +149,8 @@ nightly: test bench
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)
+	$(MAKE) --no-print-directory install-test
+	tests/install/reproducible.sh
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

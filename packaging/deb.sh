@@ -9,6 +9,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
+# The flags of Debian hold for what is compiled here.
+unset CFLAGS RUSTFLAGS
 architecture=${1:-$(dpkg --print-architecture)}
 SOLOCORE_BIN=$(realpath "${BIN:-target/release}")
 SOLOCORE_EXTENSION=$(realpath "${EXTENSION:-$SOLOCORE_BIN/lib_solocore.so}")
