@@ -1,6 +1,6 @@
 # Targets: demo, test, docs, vm-quick, vm-test, build, install, uninstall, carried, deb, install-test, client, python, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: install uninstall carried deb install-test docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: install uninstall plugins carried deb install-test docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -46,7 +46,7 @@ preload:
 	@$(MAKE) --no-print-directory -s -C crates/space/preload OUT=$(CURDIR)/build/preload
 
 # What is handed out and put in its place: packaging/Makefile. `make install` takes what `make build` has made.
-install uninstall carried deb install-test:
+install uninstall plugins carried deb install-test:
 	@$(MAKE) --no-print-directory -f packaging/Makefile $@
 
 # The book, in build/docs.
