@@ -19,7 +19,7 @@ if [ "$want" = aarch64 ]; then
 fi
 
 if [ "$want" = package ]; then
-	packages+=(debhelper dh-python dpkg-dev lintian debootstrap openssh-client python3)
+	packages+=(debhelper dh-python dpkg-dev lintian debootstrap buildah openssh-client python3)
 fi
 
 missing=()
