@@ -150,7 +150,6 @@ nightly: test bench
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)
 	$(MAKE) --no-print-directory install-test
-	tests/install/reproducible.sh
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

@@ -17,6 +17,8 @@ for place in one another/and-longer; do
 	! grep -q -F "$dir" -r "$dir/$place/build/carried" || fail "a file names the directory where it was built"
 done
 for file in $(cd "$dir/one/build/carried" && find . -type f); do
-	cmp "$dir/one/build/carried/$file" "$dir/another/and-longer/build/carried/$file" || fail "$file differs"
+	other=$dir/another/and-longer/build/carried/$file
+	bytes=$(cmp -l "$dir/one/build/carried/$file" "$other" 2>/dev/null | wc -l)
+	cmp "$dir/one/build/carried/$file" "$other" || fail "$file differs in $bytes bytes"
 	echo "reproducible: $(cd "$dir/one/build/carried" && sha256sum "$file") twice"
 done
