@@ -1,6 +1,6 @@
-# Targets: demo, test, docs, vm-quick, vm-test, build, client, python, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, docs, vm-quick, vm-test, build, install, uninstall, carried, deb, install-test, client, python, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: install uninstall plugins carried deb install-test docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -44,6 +44,10 @@ python: setup-test
 # The library that `solocore exec --colors` preloads, alone; the command carries its own copy.
 preload:
 	@$(MAKE) --no-print-directory -s -C crates/space/preload OUT=$(CURDIR)/build/preload
+
+# What is handed out and put in its place: packaging/Makefile. `make install` takes what `make build` has made.
+install uninstall plugins carried deb install-test:
+	@$(MAKE) --no-print-directory -f packaging/Makefile $@
 
 # The book, in build/docs.
 docs: setup-test
@@ -130,7 +134,7 @@ bench: setup-test build vision
 	$(SOLOCORE) bench ipc --rounds 20
 	$(SOLOCORE) bench lockdown || test $$? = 3
 
-# What is too slow for every change: the demo for other seeds, long random tests, licences.
+# What is too slow for every change: the demo for other seeds, long random tests, packages, licences.
 nightly: test bench
 	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
 	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "3 s" || exit 1; done
@@ -146,6 +150,7 @@ nightly: test bench
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)
+	$(MAKE) --no-print-directory install-test
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building, the demo and the tests need on Debian 12. Does nothing the second time.
-# Usage: scripts/setup.sh demo|test|aarch64
+# Usage: scripts/setup.sh demo|test|aarch64|package
 set -euo pipefail
 cd "$(dirname "$0")/.."
 want=${1:-test}
@@ -16,6 +16,10 @@ fi
 
 if [ "$want" = aarch64 ]; then
 	packages+=(qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross cpio curl python3)
+fi
+
+if [ "$want" = package ]; then
+	packages+=(debhelper dh-python dpkg-dev lintian debootstrap buildah openssh-client python3)
 fi
 
 missing=()

@@ -36,7 +36,7 @@ fn main() {
             // BPF.
             .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
             // Type information names the source files; where they lie is nobody's business.
-            .arg("-fdebug-prefix-map=../../=")
+            .args(["-fdebug-prefix-map=../../=", "-fdebug-compilation-dir=/solocore"])
             .arg("-c")
             .arg(bpf.join(format!("{name}.bpf.c")))
             .arg("-o")

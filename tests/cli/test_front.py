@@ -170,3 +170,19 @@ def test_one_spelling_is_shown_and_the_other_is_understood(solocore):
     assert "colors" in shown and "--colored" in shown and "\n  colours" not in shown and "--coloured" not in shown
     for words in (("bench", "colours"), ("bench", "colour-start"), ("recolour",)):
         assert solocore(*words, "--help").code == 0
+
+
+def test_a_manual_page_for_each_command(solocore):
+    """The pages have what --help has; nested commands have their own, and hidden ones have none."""
+    assert solocore("man", "-o", "man1").code == 0
+    pages = {p.stem: p.read_text().replace("\\-", "-") for p in (solocore.dir / "man1").iterdir()}
+    assert {"solocore", "solocore-plan", "solocore-board-run", "solocore-man"} <= set(pages) and len(pages) > 50
+    assert not any("keep" in name for name in pages)
+    for words in (["plan"], ["board", "run"]):
+        text = solocore(*words, "--help").out.decode()
+        page = pages["-".join(["solocore", *words])]
+        options = {w.strip(",") for w in text.split() if w.startswith("--") and w.strip(",-").isalpha()}
+        assert len(options) > 3 and not [o for o in options if o not in page]
+        assert solocore("man", *words).out.decode().replace("\\-", "-") == page
+    refused(solocore("man", "board", "rnu"), "`solocore board` has no command `rnu`", codes=(2,))
+    refused(solocore("man", "-o", "/proc/nowhere"), "/proc/nowhere", "-o", codes=(2,))

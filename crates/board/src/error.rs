@@ -1,6 +1,7 @@
 //! Why a board did not run.
 
 use solocore_model::ModelError;
+use solocore_plugin::PluginError;
 
 /// Why a board did not run, or did not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,12 @@ pub enum BoardError {
     /// Stopped by a signal.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<PluginError> for BoardError {
+    fn from(error: PluginError) -> Self {
+        Self::Machine(error.to_string())
+    }
 }
 
 impl BoardError {

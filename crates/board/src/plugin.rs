@@ -3,11 +3,11 @@
 use crate::error::BoardError;
 use crate::job::{Counters, Job, Model, Prefetcher};
 use serde::Serialize;
+use solocore_plugin::BOARD;
 use std::path::{Path, PathBuf};
 
 /// Where the plugin writes what it counted.
 pub const TRUTH: &str = "truth.json";
-const NAME: &str = "libsolocore_board_plugin.so";
 /// Simulated time that a CPU runs before the next one's turn.
 const QUANTUM_NS: u64 = 10_000;
 
@@ -67,26 +67,10 @@ fn cpi_ps(cpi: f64, hertz: u64) -> u64 {
 /// # Errors
 /// [`BoardError::Machine`] when it is not where it should be.
 pub fn find() -> Result<Option<PathBuf>, BoardError> {
-    let named =
-        std::env::var_os("SOLOCORE_BOARD_PLUGIN").filter(|n| !n.is_empty()).map(PathBuf::from);
-    if named.as_deref() == Some(Path::new("none")) {
+    if BOARD.named().as_deref() == Some(Path::new("none")) {
         return Ok(None);
     }
-    let mut places: Vec<PathBuf> = named.into_iter().collect();
-    if places.is_empty()
-        && let Some(directory) =
-            std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned))
-    {
-        places.extend(["", "deps", "..", "../lib/solocore"].map(|d| directory.join(d).join(NAME)));
-    }
-    let found =
-        places.iter().find(|p| p.is_file()).map(|p| p.canonicalize().unwrap_or_else(|_| p.clone()));
-    found.map(Some).ok_or_else(|| {
-        BoardError::Machine(format!(
-            "the board's plugin {NAME} is not beside the solocore program; build it with `make \
-                build`, or name it in SOLOCORE_BOARD_PLUGIN"
-        ))
-    })
+    Ok(Some(BOARD.find()?))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub fn stop_child() {
 pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileError> {
     let program = Program::find(&job.command[0], job.dir).map_err(ProfileError::Input)?;
     let emulator = program.emulator()?;
-    let plugin = find_plugin()?;
+    let plugin = solocore_plugin::PROFILE.find()?;
     if out.is_dir() {
         return Err(ProfileError::Input(format!(
             "{}: it is a directory; name a file with -o",
@@ -62,7 +62,7 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
         platform: job.platform.clone(),
         dir: scratch.path().canonicalize().unwrap_or_else(|_| scratch.path().to_owned()),
         trace_limit: job.trace_limit,
-        plugin: plugin.canonicalize().unwrap_or(plugin),
+        plugin,
         program: program.path.clone(),
         sysroot: program.sysroot()?,
     };
@@ -342,27 +342,4 @@ fn no_result(status: ExitStatus, program: &str) -> ProfileError {
             status.code().unwrap_or(-1)
         )),
     }
-}
-
-/// The plugin lies beside the program, or in `../lib/solocore` of an installation.
-pub(crate) fn find_plugin() -> Result<PathBuf, ProfileError> {
-    const NAME: &str = "libsolocore_qemu.so";
-    let mut places = Vec::new();
-    if let Some(path) = std::env::var_os("SOLOCORE_PLUGIN") {
-        places.push(PathBuf::from(path));
-    } else if let Some(dir) =
-        std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned))
-    {
-        places.extend([
-            dir.join(NAME),
-            dir.join("..").join(NAME),
-            dir.join("../lib/solocore").join(NAME),
-        ]);
-    }
-    places.iter().find(|p| p.is_file()).cloned().ok_or_else(|| {
-        ProfileError::Machine(format!(
-            "the profiler plugin {NAME} is not beside the solocore \
-            program; build it with `make build` or name it in SOLOCORE_PLUGIN"
-        ))
-    })
 }

@@ -4,6 +4,7 @@
 //! error names the side that is at fault.
 
 use solocore_model::ModelError;
+use solocore_plugin::PluginError;
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
@@ -20,4 +21,10 @@ pub enum ProfileError {
     /// Stopped by a signal.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<PluginError> for ProfileError {
+    fn from(error: PluginError) -> Self {
+        Self::Machine(error.to_string())
+    }
 }

@@ -34,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Laboratory: studies and papers, which plan and run no system",
         &["analyze", "dram", "reproduce", "study"],
     ),
-    ("Shell and editors", &["completions", "schema", "help"]),
+    ("Shell and editors", &["completions", "man", "schema", "help"]),
 ];
 
 /// Of the names' column.

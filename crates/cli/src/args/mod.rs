@@ -31,6 +31,7 @@ pub use studies::{
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline \
     missed), 2 bad input, 3 this machine cannot do it, 130 interrupted (Ctrl-C or SIGTERM).";
@@ -333,5 +334,18 @@ pub enum Command {
     Completions {
         /// Which shell.
         shell: clap_complete::Shell,
+    },
+    /// Print a command's manual page, or write all of them.
+    #[command(
+        after_help = "Examples:\n  solocore man plan | man -l -\n  solocore man board run | man -l -\n  \
+            solocore man -o /usr/local/share/man/man1"
+    )]
+    Man {
+        /// The command; without one, the page of solocore itself.
+        #[arg(value_name = "COMMAND", conflicts_with = "output")]
+        commands: Vec<String>,
+        /// Write the pages of all commands into this directory.
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
     },
 }

@@ -23,6 +23,7 @@ mod init;
 mod isolation;
 mod latency;
 mod levels;
+mod man;
 mod plan;
 mod platform;
 mod platform_measure;
@@ -105,6 +106,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             print(&solocore_model::files::to_json(&schema::of(file)))?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Man { commands, output } => man::run(&commands, output.as_deref()),
         Command::Completions { shell } => {
             // Printed as a whole: what clap writes to a closed pipe panics.
             let mut script = Vec::new();

@@ -9,7 +9,7 @@
 mod place;
 
 use crate::elf::Program;
-use crate::emulation::{find_plugin, lock, profile, trace_path};
+use crate::emulation::{lock, profile, trace_path};
 use crate::error::ProfileError;
 use crate::job::{Job, of_session};
 use rustix::fs::FlockOperation;
@@ -182,7 +182,7 @@ pub fn key(job: &Job) -> Result<String, ProfileError> {
     let mut hash = Hash::default();
     hash.add(env!("CARGO_PKG_VERSION").as_bytes());
     hash.add(solocore_model::profile::FORMAT.as_bytes());
-    for tool in [program.emulator()?, find_plugin()?] {
+    for tool in [program.emulator()?, solocore_plugin::PROFILE.find()?] {
         let digest = look::digest(&tool).map_or_else(|e| e.to_string(), |(_, digest)| digest);
         hash.add(digest.as_bytes());
     }
