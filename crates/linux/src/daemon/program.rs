@@ -116,7 +116,9 @@ mod tests {
             let child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
             assert_eq!(wait_for(child, || None).unwrap(), code);
         }
-        let sleep = || Command::new("/bin/sleep").arg("100").spawn().unwrap();
+        // What runs the tests in the background ignores SIGINT, and so would the child.
+        let heeding = ["--default-signal=INT", "/bin/sleep", "100"];
+        let sleep = || Command::new("env").args(heeding).spawn().unwrap();
         assert_eq!(wait_for(sleep(), || Some(15)).unwrap(), 128 + 15, "it is asked to end");
         assert_eq!(wait_for(sleep(), || Some(2)).unwrap(), 128 + 2, "as this process was");
     }
