@@ -104,7 +104,10 @@ def test_resume_after_a_kill_loses_and_repeats_nothing(solocore, how):
         keys = [line.split(",")[:2] for line in after.splitlines()]
         assert len(keys) == len({tuple(k) for k in keys}), "no point twice"
         assert results(solocore, name) == results(solocore, "whole")
-        assert sorted(after.splitlines()) == sorted((solocore.dir / "whole/journal.csv").read_text().splitlines())
+        # Threads that run ahead leave points beyond a scenario's end, where nothing is schedulable: these may differ.
+        counts = lambda line: set(line.split(",")[3:-1]) != {"0"}
+        whole = (solocore.dir / "whole/journal.csv").read_text().splitlines()
+        assert sorted(filter(counts, after.splitlines())) == sorted(filter(counts, whole))
 
 
 def test_resume_into_another_directory(solocore):

@@ -9,6 +9,7 @@ pub mod error;
 pub mod files;
 pub mod instance;
 pub mod levels;
+mod missing;
 pub mod plan;
 pub mod platform;
 pub mod profile;

@@ -133,7 +133,10 @@ pub enum Command {
     )]
     Report(ReportArgs),
     /// Do it all: profile, plan, simulate alone, unmanaged and managed, and report.
-    #[command(after_help = "Example:\n  solocore assess examples/vision/system.toml -o out")]
+    #[command(
+        after_help = "Examples:\n  solocore assess examples/vision/system.toml -o out\n  solocore \
+            assess system.toml --check --junit junit.xml --sarif findings.sarif"
+    )]
     Assess(AssessArgs),
     /// Test the task sets of a corpus for schedulability.
     #[command(after_help = "Examples:\n  solocore analyze --test fp-rta corpus.jsonl\n  zcat \

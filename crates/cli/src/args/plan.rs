@@ -111,7 +111,7 @@ pub struct AssessArgs {
     /// System description (TOML).
     pub system: PathBuf,
     /// Directory for the plan, the results and the report.
-    #[arg(short, long, default_value = "solocore-out")]
+    #[arg(short, long, default_value = "solocore-out", conflicts_with = "check")]
     pub output: PathBuf,
     /// Simulated time, like "1 s".
     #[arg(long, default_value = "1 s")]
@@ -119,6 +119,16 @@ pub struct AssessArgs {
     /// Seed of page placement.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Say of each analysed task whether its plan and its simulation hold, and write no results: a
+    /// step of a merge.
+    #[arg(long)]
+    pub check: bool,
+    /// With --check: write the answers as JUnit's XML as well, a test case for each task.
+    #[arg(long, value_name = "FILE", requires = "check")]
+    pub junit: Option<PathBuf>,
+    /// With --check: write what does not hold as SARIF 2.1.0 as well, with the task's line.
+    #[arg(long, value_name = "FILE", requires = "check")]
+    pub sarif: Option<PathBuf>,
     #[command(flatten)]
     pub profiling: Profiling,
 }

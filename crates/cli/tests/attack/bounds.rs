@@ -221,22 +221,22 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
 
 #[test]
 fn no_simulated_job_breaks_its_bound() {
-    attack_many(system, 250);
+    attack_many(system, 160);
 }
 
 #[test]
 fn no_simulated_job_breaks_its_bound_under_dynamic_budgets() {
-    attack_many(dynamic_system, 80);
+    attack_many(dynamic_system, 60);
 }
 
 #[test]
 fn no_simulated_job_breaks_its_bound_with_optimal_shares() {
-    attack_many(optimal_system, 120);
+    attack_many(optimal_system, 80);
 }
 
 #[test]
 fn no_simulated_job_breaks_its_bound_with_pages_anywhere() {
-    attack_many(anywhere_system, 120);
+    attack_many(anywhere_system, 60);
 }
 
 fn attack_many(make: Make, usual: u64) {

@@ -11,6 +11,7 @@ pub use row_hit_cap::RowHitCap;
 
 use crate::error::ModelError;
 use crate::files;
+use crate::missing;
 use crate::units::{Bandwidth, Bytes, Cycles, Frequency, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -293,8 +294,10 @@ impl Platform {
     /// # Errors
     /// [`ModelError::Parse`] or [`ModelError::Invalid`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let platform: Self =
-            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let platform: Self = toml::from_str(text).map_err(|e| {
+            let error = ModelError::from_toml(path, text, &e);
+            missing::named(error, &schemars::schema_for!(Self), text)
+        })?;
         platform.check().map_err(|message| ModelError::Invalid {
             path: path.to_owned(),
             line: None,

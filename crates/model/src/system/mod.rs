@@ -18,6 +18,7 @@ use crate::error::ModelError;
 use crate::files;
 use crate::instance::{Instance, Sections};
 use crate::levels::{Io, Ipc, Isolation, Mc2};
+use crate::missing;
 use crate::platform::Platform;
 use crate::units::Bandwidth;
 use crate::vcpus::Vcpus;
@@ -104,8 +105,8 @@ impl System {
         // Before the file is parsed: that alone takes a while then.
         let heads = text.lines().filter(|line| line.trim_start().starts_with("[[task]]")).count();
         check_number(heads).map_err(whole)?;
-        let file: SystemFile =
-            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let file: SystemFile = toml::from_str(text)
+            .map_err(|e| missing::named(ModelError::from_toml(path, text, &e), &schema(), text))?;
         let mut platform = find(&file.platform)?;
         let at =
             |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);

@@ -112,7 +112,8 @@ pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
     of(&computing(|| System::load(path))?, profiling, None)
 }
 
-fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
+/// The plan of a system; a search for shares takes as long as the limit says.
+pub fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
     let mut profiles = Profiles::new(profiling);
     let mut plan = planned(system, &demands(system, &mut profiles)?, limit)?;
     profiles.mark(&mut plan);

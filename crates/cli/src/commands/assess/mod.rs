@@ -1,5 +1,7 @@
 //! `solocore assess`: one command from programs and a board to the answer.
 
+mod check;
+
 use crate::args::AssessArgs;
 use crate::commands::report::{self, Material, here};
 use crate::commands::{plan, sim};
@@ -19,6 +21,9 @@ const TIMELINE: Time = Time::from_ns(200_000_000);
 /// Profiles, plans, simulates three ways, reports; exit code 1 if not schedulable or late under the
 /// plan. All files are written at the end, or none.
 pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
+    if args.check {
+        return check::run(args);
+    }
     let plan = plan::make(&args.system, &args.profiling)?;
     let place = Place::new(&args.output)?;
     let run = |mode: Mode| -> Result<SimResult, Failure> {

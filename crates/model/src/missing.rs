@@ -1,0 +1,77 @@
+//! All keys that a file lacks, at once.
+//!
+//! Problem: a parser stops at the first key that is missing, and a platform file has forty. Rule: the
+//! file's schema says which keys each table must have; those that its text has not are named
+//! together, as `llc.ways`, and by number in lists, as `task[2].name`.
+//! Does not cover: keys that are needed beside others, which the checks say.
+
+use crate::ModelError;
+use schemars::Schema;
+use serde_json::{Map, Value};
+
+/// The error with every key that is missing, if it says that one is.
+pub fn named(error: ModelError, schema: &Schema, text: &str) -> ModelError {
+    match error {
+        ModelError::Parse { path, line, column, message }
+            if message.starts_with("missing field") =>
+        {
+            let all = keys(schema, text);
+            let message = match all.as_slice() {
+                [] | [_] => message,
+                several => {
+                    let names: Vec<String> = several.iter().map(|key| format!("`{key}`")).collect();
+                    format!("missing fields {}; add them", names.join(", "))
+                }
+            };
+            ModelError::Parse { path, line, column, message }
+        }
+        other => other,
+    }
+}
+
+/// Keys that the text has not and must have; none where it is no TOML.
+fn keys(schema: &Schema, text: &str) -> Vec<String> {
+    let file = toml::from_str::<toml::Table>(text).ok();
+    let Some(file) = file.and_then(|file| serde_json::to_value(file).ok()) else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    let root = schema.as_value();
+    walk((root, root), &file, "", &mut out);
+    out
+}
+
+/// Adds what `value` lacks of the schema `node`, whose references are in `root`.
+fn walk((root, node): (&Value, &Value), value: &Value, place: &str, out: &mut Vec<String>) {
+    let Some(node) = resolved(root, node) else { return };
+    if let (Value::Array(all), Some(items)) = (value, node.get("items")) {
+        for (at, one) in (1..).zip(all) {
+            let place = format!("{}[{at}].", place.trim_end_matches('.'));
+            walk((root, items), one, &place, out);
+        }
+    }
+    let Value::Object(table) = value else { return };
+    let required = node.get("required").and_then(Value::as_array);
+    let lacking = required.into_iter().flatten().filter_map(Value::as_str);
+    out.extend(lacking.filter(|key| !table.contains_key(*key)).map(|key| format!("{place}{key}")));
+    let Some(Value::Object(properties)) = node.get("properties") else { return };
+    for (key, inner) in properties {
+        if let Some(value) = table.get(key) {
+            walk((root, inner), value, &format!("{place}{key}."), out);
+        }
+    }
+}
+
+/// What a reference stands for; of several forms, the one of a table or a list.
+fn resolved<'a>(root: &'a Value, node: &'a Value) -> Option<&'a Map<String, Value>> {
+    let node = node.as_object()?;
+    if let Some(place) = node.get("$ref").and_then(Value::as_str) {
+        return resolved(root, root.pointer(place.strip_prefix('#')?)?);
+    }
+    let forms = ["anyOf", "oneOf", "allOf"].iter().find_map(|name| node.get(*name)?.as_array());
+    let whole =
+        |form: &&Map<String, Value>| form.contains_key("properties") || form.contains_key("items");
+    let Some(forms) = forms else { return Some(node) };
+    let found = forms.iter().filter_map(|form| resolved(root, form)).find(whole);
+    Some(found.unwrap_or(node))
+}
