@@ -6,11 +6,22 @@
 //! Does not cover: keys that are needed beside others, which the checks say.
 
 use crate::ModelError;
-use schemars::Schema;
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::path::Path;
+
+/// A TOML file of this type.
+///
+/// # Errors
+/// [`ModelError::Parse`], with every key that is missing.
+pub fn parsed<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str) -> Result<T, ModelError> {
+    let wrong = |e| named(ModelError::from_toml(path, text, &e), &schema_for!(T), text);
+    toml::from_str(text).map_err(wrong)
+}
 
 /// The error with every key that is missing, if it says that one is.
-pub fn named(error: ModelError, schema: &Schema, text: &str) -> ModelError {
+fn named(error: ModelError, schema: &Schema, text: &str) -> ModelError {
     match error {
         ModelError::Parse { path, line, column, message }
             if message.starts_with("missing field") =>

@@ -294,10 +294,7 @@ impl Platform {
     /// # Errors
     /// [`ModelError::Parse`] or [`ModelError::Invalid`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let platform: Self = toml::from_str(text).map_err(|e| {
-            let error = ModelError::from_toml(path, text, &e);
-            missing::named(error, &schemars::schema_for!(Self), text)
-        })?;
+        let platform: Self = missing::parsed(path, text)?;
         platform.check().map_err(|message| ModelError::Invalid {
             path: path.to_owned(),
             line: None,

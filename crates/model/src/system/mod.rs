@@ -105,8 +105,7 @@ impl System {
         // Before the file is parsed: that alone takes a while then.
         let heads = text.lines().filter(|line| line.trim_start().starts_with("[[task]]")).count();
         check_number(heads).map_err(whole)?;
-        let file: SystemFile = toml::from_str(text)
-            .map_err(|e| missing::named(ModelError::from_toml(path, text, &e), &schema(), text))?;
+        let file: SystemFile = missing::parsed(path, text)?;
         let mut platform = find(&file.platform)?;
         let at =
             |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
