@@ -420,8 +420,21 @@ mod tests {
         #[test]
         fn all_kinds_of_instructions_agree_with_the_recurrence(tasks in adversarial()) {
             let found = response_times(&tasks);
+            // Windows with jobs by the hundred thousand, where somebody may give up.
+            let endless = |tasks: &[SporadicTask]| {
+                let (short, long) = tasks.iter().fold((u64::MAX, 0), |(short, long), t| {
+                    (short.min(t.period), long.max(t.period))
+                });
+                long / short > MAX_STEPS / 16
+            };
             // SAFETY: the architecture includes these instructions.
-            prop_assert_eq!(&unsafe { by::<Baseline>(&tasks) }, &found);
+            let baseline = unsafe { by::<Baseline>(&tasks) };
+            // Instructions take different steps to the same response, and each counts its own.
+            let apart = baseline.iter().zip(&found).position(|(a, b)| a != b);
+            if let Some(i) = apart {
+                prop_assert!(baseline[i].is_none() || found[i].is_none(), "task {} of {:?}", i, &tasks);
+                prop_assert!(endless(&tasks[..=i]), "task {} of {:?}", i, &tasks);
+            }
             let general: Vec<_> = tasks.iter().map(fixed_priority::Task::from).collect();
             for (i, response) in found.iter().enumerate() {
                 if !fits(&tasks[..=i]) {
@@ -431,10 +444,7 @@ mod tests {
                 // Both count their steps, but not the same ones: so either may give up before the
                 // other where a window has jobs by the hundred thousand.
                 if response.is_none() {
-                    let (short, long) = tasks[..=i].iter().fold((u64::MAX, 0), |(short, long), t| {
-                        (short.min(t.period), long.max(t.period))
-                    });
-                    prop_assert!(long / short > MAX_STEPS / 16, "task {} of {:?}", i, &tasks);
+                    prop_assert!(endless(&tasks[..=i]), "task {} of {:?}", i, &tasks);
                     break;
                 }
                 if let Some(exact) = fixed_priority::response_time(&Dedicated, &general, i) {
