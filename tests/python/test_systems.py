@@ -71,7 +71,7 @@ def test_a_scenario_is_simulated_as_the_command_does(command):
         for given in (path, path.read_text()):
             found = solocore.simulate(given, **ours)
             assert found.data | {"wall_ns": 0} == theirs | {"wall_ns": 0}
-            assert "late" in repr(found) and "<table>" in found._repr_html_()
+            assert "missed" in repr(found) and "<table>" in found._repr_html_()
     with pytest.raises(InputError, match="leave mode out"):
         solocore.simulate(path, mode="solo")
 
