@@ -14,6 +14,7 @@ import os
 
 import pytest
 from axe import faults
+from labels import overlaps
 from pypdf import PdfReader
 
 ALL = os.environ.get("AXE_ALL") == "1"
@@ -199,11 +200,4 @@ def test_the_demo_prints_on_five_pages(page, data):
 
 def test_paper_has_no_label_over_another(opened, report):
     page = opened(report, width=702, media="print")
-    overlaps = page.evaluate(
-        """[...document.querySelectorAll('figure svg[role=img]')].filter(s => s.checkVisibility()).flatMap(svg => {
-            const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
-            return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([, q]) => p.x < q.right - 1 && q.x < p.right - 1
-                && p.y < q.bottom - 4 && q.y < p.bottom - 4).map(([b]) => [a, b]));
-        })"""
-    )
-    assert overlaps == []
+    assert overlaps(page) == []

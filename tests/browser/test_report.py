@@ -15,6 +15,7 @@ import json
 import re
 
 import pytest
+from labels import overlaps
 
 WIDTHS = (360, 400, 1280)
 SERIES = ("solo", "unmanaged", "managed")
@@ -343,14 +344,7 @@ def test_page_does_not_scroll_sideways(page, width):
 def test_no_label_lies_over_another(page, width):
     page.set_viewport_size({"width": width, "height": 800})
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    overlaps = page.evaluate(
-        """() => [...document.querySelectorAll('figure svg[role=img]')].flatMap(svg => {
-            const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
-            return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([, q]) => p.x < q.right - 1 && q.x < p.right - 1
-                && p.y < q.bottom - 4 && q.y < p.bottom - 4).map(([b]) => [a, b]));
-        })"""
-    )
-    assert overlaps == []
+    assert overlaps(page) == []
 
 
 def test_charts_have_names_and_numbers(page):

@@ -16,28 +16,24 @@ use std::path::Path;
 /// # Errors
 /// [`ModelError::Parse`], with every key that is missing.
 pub fn parsed<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str) -> Result<T, ModelError> {
-    let wrong = |e| named(ModelError::from_toml(path, text, &e), &schema_for!(T), text);
-    toml::from_str(text).map_err(wrong)
-}
-
-/// The error with every key that is missing, if it says that one is.
-fn named(error: ModelError, schema: &Schema, text: &str) -> ModelError {
-    match error {
+    toml::from_str(text).map_err(|e| match ModelError::from_toml(path, text, &e) {
         ModelError::Parse { path, line, column, message }
             if message.starts_with("missing field") =>
         {
-            let all = keys(schema, text);
-            let message = match all.as_slice() {
-                [] | [_] => message,
-                several => {
-                    let names: Vec<String> = several.iter().map(|key| format!("`{key}`")).collect();
-                    format!("missing fields {}; add them", names.join(", "))
-                }
-            };
+            let message = all_named(message, &keys(&schema_for!(T), text));
             ModelError::Parse { path, line, column, message }
         }
         other => other,
+    })
+}
+
+/// The message with all keys, where several are missing.
+fn all_named(message: String, keys: &[String]) -> String {
+    if keys.len() < 2 {
+        return message;
     }
+    let names: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    format!("missing fields {}; add them", names.join(", "))
 }
 
 /// Keys that the text has not and must have; none where it is no TOML.

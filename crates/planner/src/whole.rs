@@ -44,22 +44,27 @@ pub fn whole(
         reasons: Vec::new(),
         assumptions: Vec::new(),
         promises: Vec::new(),
-        regulation: PlanRegulation {
-            policy: system.regulation.policy,
-            period_ns: system.regulation.period.ns_ceil(),
-            share: system.regulation.share(),
-            carry_in: resources.carry_in,
-            active_cores: resources.cores,
-            pages: system.regulation.pages,
-            other_programs: system.regulation.other_programs,
-            lock_budget_accesses: None,
-            skid: system.regulation.skid,
-        },
+        regulation: regulation(system),
         platform: resources.platform.clone(),
         certificate: None,
         repair: Vec::new(),
         what_if: None,
         carried: std::collections::BTreeMap::new(),
         scheme: Scheme::Budgets,
+    }
+}
+
+/// Regulation as the system states it.
+pub fn regulation(system: &System) -> PlanRegulation {
+    PlanRegulation {
+        policy: system.regulation.policy,
+        period_ns: system.regulation.period.ns_ceil(),
+        share: system.regulation.share(),
+        carry_in: system.regulation.carries_in(),
+        active_cores: system.active_cores(),
+        pages: system.regulation.pages,
+        other_programs: system.regulation.other_programs,
+        lock_budget_accesses: None,
+        skid: system.regulation.skid,
     }
 }

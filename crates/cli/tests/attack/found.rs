@@ -5,21 +5,12 @@
 //! and not schedulable.
 
 use solocore_experiments::attack::evaluate::{planned, simulated, worst};
+use solocore_experiments::attack::genes::BOARDS;
 use solocore_experiments::attack::program::{Beat, Job, Rows, Shape};
 use solocore_experiments::attack::system::{Analysed, Attack, Policy};
 use solocore_model::plan::Plan;
 use solocore_sim::program::OpKind;
 use std::path::Path;
-
-const PRESETS: [&str; 7] = [
-    "imx6q",
-    "xeon-w3530",
-    "p4080",
-    "core-i5-2500k",
-    "raspberry-pi-4",
-    "xeon-x5650",
-    "xeon-gold-6338",
-];
 
 /// Reads rows of one bank with all its miss registers.
 const PREFETCH: Beat = Beat {
@@ -130,7 +121,7 @@ fn carry_in_of_a_budget_drained_at_the_rate_of_the_bus() {
 
 #[test]
 fn carry_in_on_one_core() {
-    let releases = PRESETS.iter().flat_map(|board| {
+    let releases = BOARDS.iter().flat_map(|board| {
         (0..6).map(|n| {
             let mut attack = drained(board, 1);
             attack.victim.phase_ns =
@@ -219,7 +210,7 @@ fn write_drains_beside_level_b() {
 /// its `C`: `L_max` holds for the board that is simulated.
 #[test]
 fn the_longest_access_is_that_of_the_board() {
-    let alone = PRESETS.iter().flat_map(|board| {
+    let alone = BOARDS.iter().flat_map(|board| {
         [Rows::Conflicts, Rows::Random].map(|read_rows| {
             let mut victim = victim(1_000, 20_000, 20_000_000);
             victim.job.read_rows = read_rows;
@@ -234,7 +225,7 @@ fn the_longest_access_is_that_of_the_board() {
 #[test]
 fn what_is_under_way_at_a_release() {
     let mixes = [(1, 0), (0, 1), (1, 1), (8, 8), (8, 40)];
-    let releases = PRESETS.iter().flat_map(|board| {
+    let releases = BOARDS.iter().flat_map(|board| {
         mixes.iter().map(|&(reads, writes)| {
             let mut victim = victim(300, 2, 20_333);
             victim.job.shape = Shape::Start;

@@ -31,7 +31,7 @@ use solocore_analysis::mc2::Level;
 use solocore_model::System;
 use solocore_model::levels::{Isolation, bank_bytes};
 use solocore_model::plan::levels::{LevelsPlan, LevelsTable, Method};
-use solocore_model::plan::{FORMAT, Plan, PlanRegulation, PlanTask, Scheme as WhoRuns};
+use solocore_model::plan::{FORMAT, Plan, PlanTask, Scheme as WhoRuns};
 use table::Job;
 use translate::Translated;
 
@@ -60,17 +60,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         reasons: Vec::new(),
         assumptions: reasons::assumptions(&found, demands),
         promises: Vec::new(),
-        regulation: PlanRegulation {
-            policy: system.regulation.policy,
-            period_ns: system.regulation.period.ns_ceil(),
-            share: system.regulation.share(),
-            carry_in: system.regulation.carries_in(),
-            active_cores: system.active_cores(),
-            pages: system.regulation.pages,
-            other_programs: system.regulation.other_programs,
-            lock_budget_accesses: None,
-            skid: system.regulation.skid,
-        },
+        regulation: crate::whole::regulation(system),
         platform: system.platform.clone(),
         certificate: None,
         repair: Vec::new(),

@@ -125,6 +125,11 @@ fn kinds(args: &VerifyArgs) -> Vec<Enemy> {
     }
 }
 
+/// An enemy of this kind with so much memory.
+fn weapon(args: &VerifyArgs, enemy: Enemy, bytes: u64) -> Weapon<'_> {
+    Weapon { enemy, bytes, map: args.map.as_deref().filter(|_| enemy == Enemy::Bank) }
+}
+
 /// The enemies that hurt most, each once; all where none was looked for.
 fn worst_kinds(tasks: &[Verified], kinds: &[Enemy]) -> Vec<Enemy> {
     let worst = |e: &Enemy| tasks.iter().any(|t| t.worst_channel.as_deref() == Some(e.name()));
@@ -298,11 +303,7 @@ impl Measured<'_> {
         (case, enemy): (Case, Option<Enemy>),
         jobs: u64,
     ) -> Result<Times, Failure> {
-        let weapon = enemy.map(|enemy| Weapon {
-            enemy,
-            bytes: self.bytes,
-            map: self.args.map.as_deref().filter(|_| enemy == Enemy::Bank),
-        });
+        let weapon = enemy.map(|enemy| weapon(self.args, enemy, self.bytes));
         let beside = enemy.map_or(String::new(), |e| format!(" beside {}", e.name()));
         let _progress = pace.begin(&format!(
             "{}: {} {}{beside}",

@@ -8,10 +8,10 @@
 //! Does not cover: enemies inside windows, VCPUs and levels; phases of releases that did not come up.
 
 use super::opponents::{has_command, is_kept_free};
-use super::trials::Trials;
+use super::trials::{Trials, succeeded};
+use super::weapon;
 use crate::args::enemy::Enemy;
 use crate::args::verify::VerifyArgs;
-use crate::commands::enemies::Weapon;
 use crate::fail::Failure;
 use crate::progress::Progress;
 use solocore_model::plan::{PlanTask, Scheme};
@@ -80,12 +80,8 @@ pub fn measure(
         let beside = name.map_or(String::new(), |name| format!(" beside {name}"));
         let seconds = duration.as_secs_f64();
         let _progress = Progress::new(&format!("all tasks as planned{beside}, {seconds:.1} s"));
-        let weapon = kind.map(|enemy| Weapon {
-            enemy,
-            bytes,
-            map: args.map.as_deref().filter(|_| enemy == Enemy::Bank),
-        });
-        let seen = trials.together(weapon.map(|w| (w, enemies.as_slice())), duration)?;
+        let weapon = kind.map(|enemy| (weapon(args, enemy, bytes), enemies.as_slice()));
+        let seen = trials.together(weapon, duration)?;
         for (task, times) in out.tasks.iter_mut().zip(&mut responses) {
             let scheduled = seen.levels.iter().flat_map(|l| &l.tasks);
             if let Some(seen) = scheduled.into_iter().find(|s| s.name == task.name) {
@@ -123,13 +119,7 @@ fn add(
     seen: &RunTask,
     channel: Option<&str>,
 ) -> Result<(), Failure> {
-    if seen.failed > 0 {
-        return Err(Failure::Input(format!(
-            "task `{}`: {} of its jobs failed (all tasks at once); what they said is above, and a \
-                job must succeed to be measured",
-            task.name, seen.failed
-        )));
-    }
+    succeeded(&task.name, seen.failed, "all tasks at once")?;
     let responses = || seen.latest.iter().skip(1).map(|j| j.end_ns.saturating_sub(j.release_ns));
     times.extend(responses());
     task.jobs = times.len() as u64;

@@ -180,6 +180,17 @@ fn ran(mut daemon: Daemon, enemies: Option<(Weapon<'_>, &[u32])>) -> Result<RunR
     }
 }
 
+/// Refuses a task of whose jobs some failed; `how` it ran.
+pub fn succeeded(name: &str, failed: u64, how: &str) -> Result<(), Failure> {
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::Input(format!(
+            "task `{name}`: {failed} of its jobs failed ({how}); what they said is above, and a job \
+                must succeed to be measured"
+        ))),
+    }
+}
+
 /// Those after the first so many.
 fn times(
     tasks: &[RunTask],
@@ -191,14 +202,7 @@ fn times(
     let times: Vec<u64> = seen.map_or_else(Vec::new, |t| {
         t.latest.iter().map(|j| j.end_ns.saturating_sub(j.release_ns)).collect()
     });
-    let failed = seen.map_or(0, |t| t.failed);
-    if failed > 0 {
-        return Err(Failure::Input(format!(
-            "task `{name}`: {failed} of its jobs failed ({}); what they said is above, and a job \
-                must succeed to be measured",
-            case.words()
-        )));
-    }
+    succeeded(name, seen.map_or(0, |t| t.failed), case.words())?;
     let counted: Vec<u64> = times
         .iter()
         .copied()
