@@ -277,9 +277,13 @@ pub enum Command {
         format: Format,
     },
     /// Watch what a running `solocore run` does.
+    ///
+    /// On a terminal: bars with budget lines, throttle history, tasks with deadlines, locks. Into a
+    /// pipe: tables.
     #[command(after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count \
-            10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of \
-            the whole run.")]
+            10\n  solocore top --plain | tee looks.txt\n\nNeeds root. Figures are those of the time \
+            since the last look; `most` and longest times are those of the whole run. The key ? \
+            shows the keys.")]
     Top(TopArgs),
     /// Show how long requests to memory take, and how many each CPU makes.
     ///

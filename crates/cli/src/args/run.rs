@@ -158,9 +158,12 @@ pub struct TopArgs {
     /// Time between two looks, like "1 s".
     #[arg(long, default_value = "1 s", value_name = "TIME")]
     pub every: Time,
-    /// Print this number of looks, then exit [default: until Ctrl-C].
+    /// Print this number of looks as tables, then exit [default: until Ctrl-C].
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
+    /// Print tables on a terminal as well, as into a pipe.
+    #[arg(long)]
+    pub plain: bool,
     /// Format of the output. JSON is the run so far, once.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

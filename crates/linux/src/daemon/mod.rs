@@ -314,6 +314,9 @@ impl Daemon {
         };
         self.parts.iter().try_for_each(|part| part.seen(&mut run))?;
         run.promises = self.answers();
+        if let Some(plan) = &self.plan {
+            promises::limits(plan, &mut run);
+        }
         run.partial = self.partial;
         run.since(self.begun_ns);
         Ok(run)

@@ -10,7 +10,8 @@
 use super::part::Part;
 use crate::host::prefetch;
 use solocore_model::Plan;
-use solocore_model::plan::{Answer, Promise, Subject, Verdict};
+use solocore_model::plan::{Answer, PlanTask, Promise, Subject, Verdict};
+use solocore_model::run::RunResult;
 use solocore_model::system::Model;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,15 +137,52 @@ pub(super) fn broken(before: &[Answer], now: &[Answer]) -> Vec<Answer> {
 
 /// Takes the verdict from tasks whose bounds rest on a promise that nobody keeps.
 pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
-    let open = || answers.iter().filter(|a| a.kept_by.is_none()).map(|a| &a.promise);
-    let without: BTreeSet<&str> = open().flat_map(|p| &p.bound_of).map(String::as_str).collect();
-    let cores: BTreeSet<u32> = open().flat_map(|p| &p.bound_of_cores).copied().collect();
-    let unknown = plan.promises.is_empty();
+    let open = Open::of(plan, answers);
     for task in &mut plan.tasks {
-        let open = without.contains(task.name.as_str()) || cores.contains(&task.core);
-        if task.verdict.is_some() && (unknown || open) {
+        if task.verdict.is_some() && open.holds(task) {
             task.verdict = Some(Verdict::NoBound);
         }
+    }
+}
+
+/// Gives the tasks of a run their deadlines, and the bounds that are in force.
+pub(super) fn limits(plan: &Plan, run: &mut RunResult) {
+    let open = Open::of(plan, &run.promises);
+    let planned: BTreeMap<&str, (Option<u64>, Option<u64>)> = plan
+        .tasks
+        .iter()
+        .map(|t| (t.name.as_str(), (t.deadline_ns, t.wcrt_ns.filter(|_| !open.holds(t)))))
+        .collect();
+    for task in &mut run.tasks {
+        (task.deadline_ns, task.bound_ns) =
+            planned.get(task.name.as_str()).copied().unwrap_or_default();
+    }
+    for task in run.levels.iter_mut().flat_map(|levels| &mut levels.tasks) {
+        (task.deadline_ns, task.bound_ns) =
+            planned.get(task.name.as_str()).copied().unwrap_or_default();
+    }
+}
+
+/// The tasks and cores with a bound that rests on a promise that nobody keeps.
+struct Open<'a> {
+    tasks: BTreeSet<&'a str>,
+    cores: BTreeSet<u32>,
+    /// The plan does not say what its bounds rest on.
+    unknown: bool,
+}
+
+impl<'a> Open<'a> {
+    fn of(plan: &Plan, answers: &'a [Answer]) -> Self {
+        let open = || answers.iter().filter(|a| a.kept_by.is_none()).map(|a| &a.promise);
+        Self {
+            tasks: open().flat_map(|p| &p.bound_of).map(String::as_str).collect(),
+            cores: open().flat_map(|p| &p.bound_of_cores).copied().collect(),
+            unknown: plan.promises.is_empty(),
+        }
+    }
+
+    fn holds(&self, task: &PlanTask) -> bool {
+        self.unknown || self.tasks.contains(task.name.as_str()) || self.cores.contains(&task.core)
     }
 }
 

@@ -155,10 +155,15 @@ fn http(body: &str) -> String {
 /// # Errors
 /// None runs, or this process may not ask.
 pub fn ask() -> Result<String, LinuxError> {
-    let fail = |e: io::Error| match e.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinuxError::Machine(
+    let nobody = || {
+        LinuxError::Machine(
             "no solocore regulates this machine; start one: solocore run PLAN".to_owned(),
-        ),
+        )
+    };
+    let fail = |e: io::Error| match e.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::ConnectionReset => nobody(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LinuxError::Machine(format!(
             "{SOCKET}: no answer in 10 s: the daemon is stopped or busy; try again"
         )),
@@ -170,7 +175,8 @@ pub fn ask() -> Result<String, LinuxError> {
         .set_read_timeout(Some(100 * PATIENCE))
         .and_then(|()| stream.read_to_string(&mut text))
         .map_err(fail)?;
-    Ok(text)
+    // A daemon that ends just now closes what it took.
+    if text.is_empty() { Err(nobody()) } else { Ok(text) }
 }
 
 #[cfg(test)]

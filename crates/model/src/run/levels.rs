@@ -52,6 +52,13 @@ pub struct RunLevelTask {
     pub max_charged_ns: u64,
     /// Time that its jobs ran, in all.
     pub ran_ns: u64,
+    /// Relative deadline in the plan; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<u64>,
+    /// The plan's bound on the response time; absent: none, or somebody does not keep a promise
+    /// that it rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
 }
 
 /// Time lost to real-time threads that no level commands, by the level that had to wait.

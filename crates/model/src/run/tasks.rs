@@ -41,6 +41,13 @@ pub struct RunTask {
     pub mean_response_ns: u64,
     /// Most CPU time of a job and its children.
     pub max_cpu_ns: u64,
+    /// Relative deadline in the plan; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<u64>,
+    /// The plan's bound on the response time; absent: none, or somebody does not keep a promise
+    /// that it rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
     /// The latest jobs.
     #[serde(default)]
     pub latest: Vec<RunJob>,

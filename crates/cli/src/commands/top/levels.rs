@@ -2,7 +2,7 @@
 //! intrude.
 
 use crate::table;
-use solocore_model::run::{RunLevelCpu, RunLevelTask, RunLevels, RunResult};
+use solocore_model::run::{RunLevelCpu, RunLevelTask, RunLevels};
 
 /// Jobs since the last look, and the longest times of all.
 fn row(task: &RunLevelTask, old: Option<&RunLevelTask>) -> Vec<String> {
@@ -55,7 +55,7 @@ fn by_level(tasks: &[RunLevelTask]) -> Vec<RunLevelTask> {
 }
 
 /// Changes since the last look.
-pub fn text(before: Option<&RunLevels>, run: &RunResult, now: &RunLevels) -> String {
+pub fn text(head_line: &str, before: Option<&RunLevels>, now: &RunLevels) -> String {
     let old_tasks = before.map_or(&[][..], |b| &b.tasks);
     let head = [
         "task",
@@ -93,13 +93,7 @@ pub fn text(before: Option<&RunLevels>, run: &RunResult, now: &RunLevels) -> Str
             format!("{:.3}", since(|c| c.intruder_ns) as f64 / 1e6),
         ]);
     }
-    let mut out = format!(
-        "scheduler of {}, {:.1} s\n\n{}\n{}",
-        run.scheme.name(),
-        run.duration_ns as f64 / 1e9,
-        table::render(&rows),
-        table::render(&cpus)
-    );
+    let mut out = format!("{}\n\n{}\n{}", head_line, table::render(&rows), table::render(&cpus));
     for intruder in &now.intruders {
         out += &format!("real-time thread beside the levels: {}\n", intruder.text());
     }
@@ -109,7 +103,7 @@ pub fn text(before: Option<&RunLevels>, run: &RunResult, now: &RunLevels) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use solocore_model::run::{RunIntruder, RunLevelIntruder, RunScheme};
+    use solocore_model::run::{RunIntruder, RunLevelIntruder};
 
     #[test]
     fn levels_and_tasks_are_shown_with_what_happened_since() {
@@ -122,11 +116,6 @@ mod tests {
             late,
             max_response_ns: 2_500_000,
             ..RunLevelTask::default()
-        };
-        let run = RunResult {
-            scheme: RunScheme::Levels,
-            duration_ns: 2_000_000_000,
-            ..RunResult::default()
         };
         let at = |jobs| RunLevels {
             tasks: vec![
@@ -150,7 +139,7 @@ mod tests {
             }],
             events_lost: None,
         };
-        let text = text(Some(&at(100)), &run, &at(150));
+        let text = text("levels", Some(&at(100)), &at(150));
         let cells = |name: &str| -> Vec<String> {
             let line = text
                 .lines()
@@ -168,6 +157,6 @@ mod tests {
             "{text}"
         );
         // The first look at another daemon shows all of it.
-        assert!(super::text(None, &run, &at(100)).contains("150"));
+        assert!(super::text("levels", None, &at(100)).contains("150"));
     }
 }

@@ -1,17 +1,16 @@
-//! `solocore top`: what a running `solocore run` does, a table a look.
+//! `solocore top`: a running `solocore run`, on a screen of its own, or as a table a look.
 
 mod levels;
+mod screen;
+mod tables;
 
 use crate::args::{Format, TopArgs};
-use crate::commands::promises;
-use crate::commands::run_text::{self, bandwidth, limit};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
-use crate::table;
 use solocore_linux::host::status;
 use solocore_model::files;
-use solocore_model::run::{RunClient, RunCore, RunGroup, RunLock, RunRegulation, RunResult};
+use solocore_model::run::RunResult;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -30,6 +29,10 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         print(&files::to_json(&before))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.count.is_none() && !args.plain && screen_is_there() {
+        screen::run(look, before, every)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut looks = 0;
     while args.count.is_none_or(|count| looks < count) {
         wait(every);
@@ -37,13 +40,17 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             break;
         }
         let now = look()?;
-        // On a terminal each look takes the place of the last.
-        let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
-        print(&format!("{clear}{}\n", shown(&before, &now)))?;
+        print(&format!("{}\n", tables::shown(&before, &now)))?;
         before = now;
         looks += 1;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keys come from a terminal, and the picture goes to one that can move its cursor.
+fn screen_is_there() -> bool {
+    let able = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+    able && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 fn wait(time: Duration) {
@@ -61,257 +68,4 @@ fn look() -> Result<RunResult, Failure> {
         ))
     })?;
     Ok(run)
-}
-
-/// What happened since; all that happened where another daemon answers now.
-fn shown(before: &RunResult, now: &RunResult) -> String {
-    let before = (before.duration_ns <= now.duration_ns).then_some(before);
-    if let Some(levels) = &now.levels {
-        return levels::text(before.and_then(|b| b.levels.as_ref()), now, levels);
-    }
-    if let Some(vcpus) = &now.vcpus {
-        return format!(
-            "VCPUs, {:.1} s\n\n{}",
-            now.duration_ns as f64 / 1e9,
-            run_text::vcpus(vcpus)
-        );
-    }
-    let regulated = |run: &RunResult| run.regulation.clone().unwrap_or_default();
-    let before = before.filter(|b| b.regulation.is_some()).unwrap_or(now);
-    text((before, &regulated(before)), (now, &regulated(now)))
-}
-
-fn text(
-    (before, old): (&RunResult, &RunRegulation),
-    (now, new): (&RunResult, &RunRegulation),
-) -> String {
-    let head =
-        ["CPU", "budget", "MB/s", "use", "most", "throttled %", "time %", "over", "longest ms"];
-    let apart = new.cores.iter().any(|c| c.writes.is_some());
-    let of_writes: &[&str] = if apart { &["write budget", "writes", "over"] } else { &[] };
-    let mut rows = vec![head.iter().chain(of_writes).map(|&h| h.to_owned()).collect::<Vec<_>>()];
-    let elapsed = now.duration_ns.saturating_sub(before.duration_ns).max(1) as f64;
-    for core in &new.cores {
-        let was = old.cores.iter().find(|c| c.cpu == core.cpu);
-        let since = |of: fn(&RunCore) -> u64| of(core).saturating_sub(was.map_or(0, of)) as f64;
-        let periods = since(|c| c.periods).max(1.0);
-        let mut row = vec![
-            core.cpu.to_string(),
-            limit(core.budget),
-            bandwidth(core.budget, new.period_ns, new.stands_in),
-            format!("{:.1}", since(|c| c.accesses) / periods),
-            core.max_accesses_per_period.to_string(),
-            format!("{:.1}", 100.0 * since(|c| c.throttled_periods) / periods),
-            format!("{:.1}", 100.0 * since(|c| c.throttled_ns) / elapsed),
-            format!("{}", since(|c| c.periods_over_budget)),
-            format!("{:.3}", core.longest_period_ns as f64 / 1e6),
-        ];
-        if apart {
-            row.extend([
-                limit(core.writes.map_or(u64::MAX, |w| w.write_budget)),
-                format!("{:.1}", since(|c| c.writes.map_or(0, |w| w.writes)) / periods),
-                format!("{}", since(|c| c.writes.map_or(0, |w| w.periods_over_write_budget))),
-            ]);
-        }
-        rows.push(row);
-    }
-    let alone: Vec<&str> =
-        now.transfers.iter().filter(|t| !t.attached).map(|t| t.name.as_str()).collect();
-    let mut clients =
-        now.lock.as_ref().map_or_else(String::new, |lock| clients(before, now, lock, elapsed));
-    if !alone.is_empty() {
-        clients += &format!("transfers without a driver: {}\n", alone.join(", "));
-    }
-    format!(
-        "{} engine, {} per {} us, {:.1} s\n\n{}{clients}{}{}",
-        new.engine,
-        new.event,
-        new.period_ns / 1000,
-        now.duration_ns as f64 / 1e9,
-        table::render(&rows),
-        groups(before, now, elapsed),
-        promises::answered(&now.promises)
-    )
-}
-
-/// What the hardware's groups hold, and transferred since the last look; empty without any.
-fn groups(before: &RunResult, now: &RunResult, elapsed_ns: f64) -> String {
-    if now.groups.is_empty() {
-        return String::new();
-    }
-    let mut rows =
-        vec![["group", "shares", "held KiB", "MB/s", "local MB/s"].map(str::to_owned).to_vec()];
-    for g in &now.groups {
-        let old = before.groups.iter().find(|o| o.group == g.group);
-        let rate = |of: fn(&RunGroup) -> Option<u64>| {
-            let moved = of(g).zip(old.and_then(of)).map(|(now, before)| now.saturating_sub(before));
-            moved.map_or("-".to_owned(), |bytes| format!("{:.1}", bytes as f64 * 1e3 / elapsed_ns))
-        };
-        rows.push(vec![
-            g.group.clone(),
-            g.schemata.join(" "),
-            g.occupancy_bytes.map_or("-".to_owned(), |b| (b >> 10).to_string()),
-            rate(|g| g.total_bytes),
-            rate(|g| g.local_bytes),
-        ]);
-    }
-    format!("\n{}", table::render(&rows))
-}
-
-/// Clients of the bandwidth lock, and what they do with it.
-fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64) -> String {
-    if lock.clients.is_empty() {
-        return "\nno client is attached\n".to_owned();
-    }
-    let head = ["client", "process", "thread", "user", "a second", "CPU", "state"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for c in &lock.clients {
-        let old = before
-            .lock
-            .iter()
-            .flat_map(|l| &l.clients)
-            .find(|o| o.thread == c.thread && o.pid == c.pid);
-        // What a transfer does is slots, what a task does is jobs, what others do is sections.
-        let count = |c: &RunClient| match (&c.transfer, &c.task) {
-            (Some(transfer), _) => transfer.slots,
-            (None, Some(_)) => c.jobs,
-            (None, None) => u64::from(c.sections),
-        };
-        let made = count(c).saturating_sub(old.map_or(count(c), count)) as f64;
-        let seen =
-            c.transfer.as_ref().and_then(|t| now.transfers.iter().find(|s| s.name == t.name));
-        let so_far =
-            seen.map_or_else(String::new, |s| format!(", {} late and {} missed", s.late, s.missed));
-        let state = match (c.depth > 0, c.cut, c.cpu) {
-            _ if c.transfer.as_ref().is_some_and(|t| t.inside) => "in its slot",
-            (false, ..) if c.transfer.is_some() => "waits for its slot",
-            _ if c.in_job => "in a job",
-            (true, true, _) => "held for too long, counts no more",
-            (true, false, Some(_)) => "holds",
-            (true, false, None) => "released, as it does not run",
-            (false, ..) => "free",
-        };
-        // A name may hold anything; a table holds one line each.
-        let what = c.transfer.as_ref().map(|t| &t.name).or(c.task.as_ref());
-        let name = what.map_or_else(|| c.name.clone(), |what| format!("{} ({what})", c.name));
-        let name: String = name.chars().map(|k| if k.is_control() { '?' } else { k }).collect();
-        rows.push(vec![
-            name,
-            c.pid.to_string(),
-            if c.scope == "program" { "all".to_owned() } else { c.thread.to_string() },
-            c.uid.to_string(),
-            format!("{:.0}", made / elapsed_ns * 1e9),
-            c.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()),
-            format!("{state}{so_far}"),
-        ]);
-    }
-    format!("\n{}", table::render(&rows))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use solocore_model::run::RunWrites;
-
-    fn snapshot(periods: u64, accesses: u64, duration_ns: u64) -> RunResult {
-        let core = RunCore {
-            cpu: 2,
-            budget: 20,
-            periods,
-            throttled_periods: periods / 2,
-            throttled_ns: duration_ns / 4,
-            accesses,
-            max_accesses_per_period: 20,
-            longest_period_ns: 1_001_000,
-            ..RunCore::default()
-        };
-        let regulation = RunRegulation {
-            engine: "helper".into(),
-            event: "page-faults".into(),
-            period_ns: 1_000_000,
-            cores: vec![core],
-            ..RunRegulation::default()
-        };
-        RunResult { duration_ns, regulation: Some(regulation), ..RunResult::default() }
-    }
-
-    #[test]
-    fn groups_are_shown_with_what_they_moved_since() {
-        let group = |total| RunGroup {
-            group: "solocore-cpu2".to_owned(),
-            schemata: vec!["L3:0=7".to_owned()],
-            occupancy_bytes: Some(2 << 20),
-            total_bytes: Some(total),
-            ..RunGroup::default()
-        };
-        let at = |total, ns| RunResult { groups: vec![group(total)], ..snapshot(1, 0, ns) };
-        let text = shown(&at(10_000_000, 1_000_000_000), &at(30_000_000, 3_000_000_000));
-        let cells: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(cells, ["solocore-cpu2", "L3:0=7", "2048", "10.0", "-"]);
-    }
-
-    #[test]
-    fn a_look_shows_what_happened_since_the_last() {
-        let text =
-            shown(&snapshot(1000, 5000, 1_000_000_000), &snapshot(2000, 22_000, 2_000_000_000));
-        let last = text.lines().last().unwrap();
-        let cells: Vec<&str> = last.split_whitespace().collect();
-        // 20 lines of 64 B in a millisecond are 1.28 MB/s.
-        assert_eq!(cells, ["2", "20", "1.3", "17.0", "20", "50.0", "25.0", "0", "1.001"]);
-        assert!(!text.contains("write"));
-    }
-
-    #[test]
-    fn writes_are_shown_apart() {
-        let with = |periods, accesses, ns, writes| {
-            let mut snapshot = snapshot(periods, accesses, ns);
-            let seen = RunWrites {
-                write_budget: 5,
-                writes,
-                periods_over_write_budget: writes / 1000,
-                ..RunWrites::default()
-            };
-            snapshot.regulation.as_mut().unwrap().cores[0].writes = Some(seen);
-            snapshot
-        };
-        let text =
-            shown(&with(1000, 5000, 1_000_000_000, 100), &with(2000, 22_000, 2_000_000_000, 3100));
-        let cells: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(cells[9..], ["5", "3.0", "3"]);
-    }
-
-    #[test]
-    fn clients_are_shown_with_what_they_do() {
-        let client = |thread, sections, depth, cpu, cut| RunClient {
-            pid: 10,
-            thread,
-            uid: 1000,
-            name: "a\nb".to_owned(),
-            scope: "thread".to_owned(),
-            sections,
-            depth,
-            cpu,
-            cut,
-            ..RunClient::default()
-        };
-        let lock = |clients| RunLock { clients, ..RunLock::default() };
-        let clients = |n| {
-            vec![
-                client(11, n, 1, Some(0), false),
-                client(12, 7, 1, None, false),
-                client(13, 7, 1, Some(1), true),
-            ]
-        };
-        let at = |n, ns| RunResult { lock: Some(lock(clients(n))), ..snapshot(1, 0, ns) };
-        let text = shown(&at(100, 1_000_000_000), &at(150, 2_000_000_000));
-        let lines: Vec<&str> = text.lines().rev().take(3).collect();
-        assert!(
-            lines[2].starts_with("a?b") && lines[2].ends_with("holds") && lines[2].contains(" 50 "),
-            "{text}"
-        );
-        assert!(lines[1].ends_with("released, as it does not run"), "{text}");
-        assert!(lines[0].ends_with("held for too long, counts no more"), "{text}");
-        let nobody = RunResult { lock: Some(lock(Vec::new())), ..snapshot(1, 0, 1) };
-        assert!(shown(&nobody, &nobody).ends_with("no client is attached\n"));
-    }
 }
