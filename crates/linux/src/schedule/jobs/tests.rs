@@ -1,4 +1,4 @@
-//! Jobs come in time, in their windows, and end with their children.
+//! Jobs start in time and in their windows, and end with their children.
 
 use super::*;
 use crate::schedule::placed::Probed;
@@ -106,7 +106,7 @@ fn root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
-/// Two that never rest on one core: each gets its windows, and nothing else.
+/// Two endless jobs on one core: each gets its own windows only.
 #[test]
 fn partitions_run_in_their_windows_only() {
     let window = |partition: &str, offset_ns: u64, length_ns: u64| {
