@@ -50,7 +50,8 @@ impl Args {
         groups::grouped(Self::command())
     }
 
-    /// Of the command line; which options of `run` stand on it as well. Bad usage ends the process.
+    /// Reads the command line, and notes which options of `run` it contains. Bad usage ends the
+    /// process.
     pub fn read() -> Self {
         let matches = Self::grouped().get_matches();
         let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
@@ -295,7 +296,7 @@ pub enum Command {
     #[command(after_help = "Each has --help with examples. bandwidth, latency and io-load take \
             IsolBench's -c, -p and -r.")]
     Bench {
-        /// Which benchmark.
+        /// The benchmark.
         #[command(subcommand)]
         name: crate::commands::bench::Bench,
     },
@@ -329,13 +330,13 @@ pub enum Command {
             taplo and its extension for VS Code complete and check a system file."
     )]
     Schema {
-        /// Which file.
+        /// The kind of file.
         #[arg(value_enum)]
         file: SchemaFile,
     },
     /// Print completions for a shell.
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Print a command's manual page, or write all of them.

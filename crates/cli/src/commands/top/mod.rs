@@ -1,4 +1,4 @@
-//! `solocore top`: what a running `solocore run` does, a table a look.
+//! `solocore top`: the state of a running `solocore run`, one table for each look.
 
 mod levels;
 
@@ -16,7 +16,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Looks until it is told to stop, or the daemon ends.
+/// Prints looks until it is told to stop, or the daemon ends.
 pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let every = Duration::from_nanos(args.every.ns_ceil());
     if every < Duration::from_millis(10) {
@@ -63,7 +63,7 @@ fn look() -> Result<RunResult, Failure> {
     Ok(run)
 }
 
-/// What happened since; all that happened where another daemon answers now.
+/// Changes since the last look; all counts where another daemon answers now.
 fn shown(before: &RunResult, now: &RunResult) -> String {
     let before = (before.duration_ns <= now.duration_ns).then_some(before);
     if let Some(levels) = &now.levels {
@@ -134,7 +134,8 @@ fn text(
     )
 }
 
-/// What the hardware's groups hold, and transferred since the last look; empty without any.
+/// Occupancy of the hardware's groups, and their transfers since the last look; empty without
+/// groups.
 fn groups(before: &RunResult, now: &RunResult, elapsed_ns: f64) -> String {
     if now.groups.is_empty() {
         return String::new();
@@ -158,7 +159,7 @@ fn groups(before: &RunResult, now: &RunResult, elapsed_ns: f64) -> String {
     format!("\n{}", table::render(&rows))
 }
 
-/// Clients of the bandwidth lock, and what they do with it.
+/// Clients of the bandwidth lock, and their use of it.
 fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64) -> String {
     if lock.clients.is_empty() {
         return "\nno client is attached\n".to_owned();
@@ -171,7 +172,7 @@ fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64)
             .iter()
             .flat_map(|l| &l.clients)
             .find(|o| o.thread == c.thread && o.pid == c.pid);
-        // What a transfer does is slots, what a task does is jobs, what others do is sections.
+        // A transfer makes slots, a task makes jobs, other clients make sections.
         let count = |c: &RunClient| match (&c.transfer, &c.task) {
             (Some(transfer), _) => transfer.slots,
             (None, Some(_)) => c.jobs,
@@ -191,7 +192,7 @@ fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64)
             (true, false, None) => "released, as it does not run",
             (false, ..) => "free",
         };
-        // A name may hold anything; a table holds one line each.
+        // A name may contain anything; a row of a table has one line.
         let what = c.transfer.as_ref().map(|t| &t.name).or(c.task.as_ref());
         let name = what.map_or_else(|| c.name.clone(), |what| format!("{} ({what})", c.name));
         let name: String = name.chars().map(|k| if k.is_control() { '?' } else { k }).collect();
