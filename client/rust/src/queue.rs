@@ -166,7 +166,7 @@ impl Shared {
     pub fn new(shape: &Shape, place: Place) -> Result<Self, QueueError> {
         let bytes = shape.bytes().ok_or(QueueError::Status(6))?;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping touches no memory that anybody has.
+        // SAFETY: a new mapping overlaps no memory in use.
         let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, RIGHTS, flags) };
         let memory = Self::mapped(at, bytes)?;
         memory.create(shape, place)?;
@@ -183,7 +183,7 @@ impl Shared {
         if bytes == 0 || size.is_none_or(|s| s < bytes) {
             return Err(QueueError::Status(6));
         }
-        // SAFETY: a new mapping touches no memory that anybody has.
+        // SAFETY: a new mapping overlaps no memory in use.
         let at = unsafe { mmap(std::ptr::null_mut(), bytes, RIGHTS, MapFlags::SHARED, fd, 0) };
         Self::mapped(at, bytes)
     }

@@ -13,7 +13,7 @@
 //! core is taken to have waited for that load where it was issued, as `OpKind::LoadWait` of the
 //! simulator does. So a chase of pointers pays every latency, and a walk over an array overlaps
 //! them.
-//! A fence waits for what it orders: LFENCE for loads, MFENCE for stores as well.
+//! A fence waits for the accesses that it orders: LFENCE for loads, MFENCE for stores as well.
 //! Not covered: dependences through arithmetic (an index that was loaded), the order of
 //! speculation, store buffers beside the registers.
 //!

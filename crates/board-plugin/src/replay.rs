@@ -352,7 +352,7 @@ impl Replay {
         }
         self.answers = answers;
         if self.llc_mshrs != usize::MAX {
-            // Those that waited for a register of the shared cache.
+            // Cores that waited for a register of the shared cache go on.
             for core in 0..self.cores.len() {
                 if self.cores[core].blocked.is_none() && self.cores[core].next == NEVER {
                     self.step(core, now);

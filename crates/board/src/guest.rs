@@ -279,7 +279,7 @@ fn mount_all() {
         ("tracefs", "/sys/kernel/tracing"),
     ];
     for (kind, place) in list {
-        // Those below /sys are there already.
+        // The directories below /sys exist already.
         let _ = std::fs::create_dir(place);
         let _ = rustix::mount::mount(kind, place, kind, MountFlags::empty(), None);
     }

@@ -55,7 +55,7 @@ fn leave() {
             && COMPUTING.load(SeqCst) > 0
         {
             eprintln!("solocore: {}", fail::INTERRUPTED);
-            // Not `exit`, which unmaps a stack: that waits for what other threads get of memory.
+            // Not `exit`, which unmaps a stack: that waits for memory requests of other threads.
             // SAFETY: ends the process at once; nothing is being written, and all that is printed
             // is flushed when it is printed.
             unsafe { libc::_exit(Failure::Interrupted.exit_code().into()) };

@@ -11,7 +11,7 @@
 //!   --bench) is in the workspace.
 //!
 //! `*` and `<name>` stand for any part of one name, `{a,b}` for one and the other. Not covered:
-//! CHANGES.md, which names what was; files that are made (target/, build/); whether a sentence is
+//! CHANGES.md, which names old files; files that are made (target/, build/); whether a sentence is
 //! true.
 
 use std::collections::BTreeSet;

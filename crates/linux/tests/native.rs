@@ -178,7 +178,7 @@ fn either_budget_stops_the_cpu() {
     );
 
     let (c, w) = seen("other kind", &apart(("minor-faults", FREE), ("major-faults", (20, 2))));
-    // At 20 a millisecond it would make few.
+    // At 20 faults a millisecond the hog would make few.
     assert!(
         c.accesses > c.periods * 40,
         "who makes no writes is not stopped by their budget: {c:?}"
@@ -265,7 +265,7 @@ fn real_time_tasks_pass_by() {
     let ns: u64 = text.trim().parse().unwrap_or_else(|_| panic!("not nanoseconds: {text}"));
     drop(started);
     println!("real-time: 20000 faults beside a budget of 5 per ms take {:.1} ms", ns as f64 / 1e6);
-    // At five a millisecond they would take 4 s.
+    // At five faults a millisecond they would take 4 s.
     assert!(ns < 3_000_000_000, "a real-time task is not throttled");
     hog.stop();
 }
@@ -357,7 +357,7 @@ fn overhead() -> ExitCode {
                         engine::start(&plenty, Choice::Helper).expect("the helper engine runs");
                     spin_ns()
                 };
-                // Whoever comes second finds warmer caches: they take turns.
+                // The second one finds warmer caches: they take turns.
                 let first = (pair % 2 == 0).then(spin_ns);
                 let managed = managed();
                 let alone = first.unwrap_or_else(spin_ns);

@@ -233,7 +233,7 @@ fn transfers_begin_in_their_slots(bench: &Bench) {
     let transfer = clients.first().and_then(|c| c.transfer.as_ref()).expect("it is known");
     assert_eq!((clients.len(), transfer.name.as_str()), (1, INPUT));
     let [missed, done] = driver.numbers()[..] else { panic!("two numbers") };
-    // It detached and waits for its end.
+    // The driver has detached and waits for its end.
     assert_eq!(driver.hear(), "detached");
     let run = bench.await_seen(INPUT, "it detaches", |r| !r.attached);
     println!(

@@ -258,7 +258,8 @@ fn sum(parts: Vec<Profile>, job: &Job, switches: u64) -> Profile {
         sum.by_ways.iter_mut().zip(&p.by_ways).for_each(|(all, n)| *all += n);
         let free = u32::try_from(sum.pages.len()).unwrap_or(u32::MAX);
         for mut page in p.pages.drain(..) {
-            // Its own pages: whoever locks pages of the first program must not take these for them.
+            // Its own pages: a plan that locks pages of the first program must not mistake these
+            // for them.
             page.name.region = format!("part {number}: {}", page.name.region);
             page.frame = page.frame.saturating_add(free);
             sum.pages.push(page);
@@ -277,7 +278,7 @@ fn sum(parts: Vec<Profile>, job: &Job, switches: u64) -> Profile {
     let back = switches * llc.min(most_lines);
     sum.lockdown = build::lockdown_curve(&sum.pages);
     sum.lockdown.iter_mut().for_each(|n| *n += 2 * lines);
-    // No more than all accesses reach DRAM, whatever the other process displaced.
+    // At most all accesses reach DRAM, for any displacement by the other process.
     let all = sum.lockdown.first().copied().unwrap_or(0);
     sum.by_ways.iter_mut().for_each(|n| *n = (*n + 2 * back).min(all));
     sum.origin.processes = Processes { switches, reads: lines, writes: lines };

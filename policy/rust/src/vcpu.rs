@@ -52,7 +52,7 @@ pub enum Mode {
 impl Core {
     /// A core without VCPUs.
     pub fn new(policy: Background, now_ns: u64) -> Box<Self> {
-        // SAFETY: integers only, all of which may be zero.
+        // SAFETY: it has only integers, which may all be zero.
         let mut core = unsafe { crate::zeroed::<Self>() };
         // SAFETY: `core` is zeroed and of the layout that both sides check.
         let ok = unsafe { raw::sc_vcpu_init(&raw mut *core, policy as u32, now_ns) };

@@ -58,8 +58,8 @@ pub struct MachineArgs {
     /// The board: a preset or a platform file.
     #[arg(value_name = "BOARD")]
     pub board: String,
-    /// The kernel's version, like 7.0.13, or 7.0.13-rt [default: 6.19.14, or what the archive has
-    /// in its place].
+    /// The kernel's version, like 7.0.13, or 7.0.13-rt [default: 6.19.14, or the archive's
+    /// replacement].
     #[arg(long, value_name = "V")]
     pub kernel: Option<String>,
     /// CPUs of the guest [default: the board's cores].
@@ -91,7 +91,7 @@ pub struct MachineArgs {
     /// times.
     #[arg(long, value_name = "PATH")]
     pub share: Vec<PathBuf>,
-    /// Copy what the guest wrote to /out into this directory.
+    /// Copy the files that the guest wrote to /out into this directory.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

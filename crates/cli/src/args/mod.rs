@@ -277,7 +277,7 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Watch what a running `solocore run` does.
+    /// Watch a running `solocore run`.
     #[command(after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count \
             10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of \
             the whole run.")]

@@ -9,7 +9,7 @@ pub enum Engine {
     /// QEMU user-mode emulation; needs no counters and no privileges.
     #[default]
     Qemu,
-    /// Counters of this machine, which raise what the emulator counted.
+    /// Counters of this machine, which raise the emulator's counts.
     Perf,
 }
 

@@ -160,7 +160,7 @@ pub enum VcpuCommand {
         /// Its core; without it, the one with the most room.
         #[arg(long, value_name = "N")]
         core: Option<u32>,
-        /// It is never moved by balancing.
+        /// Balancing never moves it.
         #[arg(long)]
         fixed: bool,
         /// Page colours that it needs.

@@ -182,7 +182,7 @@ impl Material {
             let mut result: RunResult =
                 serde_json::from_value(value).map_err(|e| no_run(e.to_string()))?;
             result.check().map_err(no_run)?;
-            // It brings its plan along.
+            // A run contains its plan.
             if self.run.is_some() {
                 return Err(wrong("a second run; give one".to_owned()));
             }

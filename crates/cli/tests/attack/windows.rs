@@ -85,7 +85,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
         pick(rng, &[0, 0, 10, 30])
     );
     if policy == "memguard" && rng.random_bool(0.2) {
-        // The I/O core's share is stated, the others have what is left.
+        // The I/O core's share is stated, the others have the rest.
         let guaranteed = Platform::find(board, Path::new(".")).unwrap().guaranteed_bandwidth().0
             / 1_000_000
             / u64::from(cores);

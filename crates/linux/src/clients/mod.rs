@@ -1,7 +1,7 @@
 //! The bandwidth lock for programs: the programs that may hold it, and the pages on which they do.
 //!
 //! Problem: a program takes the lock with a store to a page (client/c/solocore_page.h); the daemon
-//! must give it the page, know its owner, and take it back, whatever the program does.
+//! must give it the page, know its owner, and take it back in any state of the program.
 //! Rule: the daemon listens at a socket that root and the members of a group may connect to. Each
 //! attached thread (or whole program) gets a page of its own, in an unused map, and keeps it until
 //! its connection or the thread ends. The BPF programs count a page only while its owner runs, so a

@@ -337,7 +337,7 @@ mod tests {
         let mut page: HashMap<usize, u64> = HashMap::new();
         board.passed(1049);
         assert_eq!(board.seen()[0].slots, 0);
-        // The first two pass before anybody is there.
+        // The first two pass before a client attaches.
         board.passed(1160);
         let run = board.seen().remove(0);
         assert_eq!((run.slots, run.unattended, run.clients), (2, 2, 0));
@@ -356,13 +356,13 @@ mod tests {
         let run = look(&mut board, &page, 1235);
         assert_eq!((run.slots, run.begun, run.missed, run.unattended, run.late), (2, 1, 0, 2, 0));
         assert!(run.attached && run.latest.is_empty());
-        // It is overdue while its slot is over and it is not.
+        // A transfer is overdue once its slot is over and it has not ended.
         assert_eq!(look(&mut board, &page, 1250).late, 1);
         page.extend([(page_at::BEGUN, 2), (page_at::LATEST + 8, 1241)]);
         let run = look(&mut board, &page, 1251);
         assert_eq!((run.slots, run.begun, run.missed, run.late), (3, 1, 0, 0));
         assert_eq!(run.latest, [RunJob { release_ns: 1230, start_ns: 1232, end_ns: 1241 }]);
-        // It hangs through slots 3 and 4, is in slot 5 until after its end, and goes.
+        // The client hangs through slots 3 and 4, is in slot 5 until after its end, and leaves.
         let run = look(&mut board, &page, 1455);
         assert_eq!((run.slots, run.begun, run.missed, run.unattended), (5, 1, 2, 2));
         page.extend([

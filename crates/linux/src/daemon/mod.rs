@@ -1,9 +1,9 @@
 //! One loop for every run: parts are checked, started, looked at, and ended in the reverse order.
 //!
 //! Problem: a run regulates, schedules, starts tasks, serves clients and keeps others away, in
-//! changing company; each of these must be undone whatever happens. Rule: each is a [`Part`]. A
+//! changing company; each of these must be undone after any event. Rule: each is a [`Part`]. A
 //! plan's scheme, or the program of `exec`, says which parts there are; the daemon checks all
-//! before it starts any, undoes what was started if one fails, and asks each what it saw, for one
+//! before it starts any, undoes the started ones if one fails, and collects their counts in one
 //! [`RunResult`]. Regulation, clients, ways, interrupts, confinement and tasks stand beside any
 //! scheduler. One daemon runs at a time ([`Instance`]).
 //! Does not cover: the choice of the parts. The command makes it, and refuses options that no part

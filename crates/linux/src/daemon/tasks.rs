@@ -251,7 +251,7 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
             changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
         }
         if let Some(tasks) = &task.group {
-            // It leaves when the group is removed.
+            // The thread leaves when the group is removed.
             std::fs::write(tasks, format!("{}\n", thread.tid)).map_err(|e| fail(&e))?;
         }
     }

@@ -202,7 +202,7 @@ fn limit(
     }
     let (path, list) = (text(&dir.join("cpuset.cpus")), cpu_list(cpus));
     if enabled.contains(&parent) {
-        // It goes away with the controller.
+        // The setting vanishes with the controller.
         return changes.set_without_way_back(&path, &list).is_ok();
     }
     let old = fs::read_to_string(&path).unwrap_or_default();

@@ -156,7 +156,7 @@ pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
         for change in inherited(thread, &records, &by_tid) {
             match change.undo(thread.tid) {
                 Ok(()) => {}
-                // It has ended meanwhile.
+                // The thread has ended meanwhile.
                 Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(e) => {
                     eprintln!(

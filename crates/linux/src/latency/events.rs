@@ -15,7 +15,7 @@
 //! on the package (MCHBM) and persistent memory; latency from the DMC-620, whose queue depth needs
 //! a multiplier (`incr`) that its driver does not explain; latency on AMD, whose memory controllers
 //! count commands, not waiting. None of these recipes has been tried on hardware by its authors;
-//! the encodings are tested on copies of what the kernel shows.
+//! the encodings are tested on copies of the kernel's files.
 
 use crate::error::LinuxError;
 

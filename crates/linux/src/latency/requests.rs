@@ -138,7 +138,7 @@ mod tests {
         let cpus = crate::host::machine::online_cpus().unwrap();
         match CoreRequests::open(&Event::find("minor-faults", "").unwrap(), &cpus) {
             Ok(counts) => Some(counts),
-            // Not everybody may count on every CPU; the message says so.
+            // Not every user may count on every CPU; the message says so.
             Err(e) => {
                 assert!(e.to_string().contains("run as root"), "{e}");
                 None

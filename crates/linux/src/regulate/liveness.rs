@@ -80,7 +80,7 @@ mod tests {
         for _ in 0..=LOOKS {
             looked(&mut liveness, [1, 0]).unwrap();
         }
-        // Not before its patience is over, however many looks there were.
+        // An error needs the end of its patience, after any number of looks.
         looked(&mut liveness, [1, 0]).unwrap();
         std::thread::sleep(PATIENCE + Duration::from_millis(10));
         let error = looked(&mut liveness, [1, 0]).unwrap_err().to_string();

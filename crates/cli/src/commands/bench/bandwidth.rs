@@ -33,9 +33,9 @@ pub enum Sequence {
     Lines,
     /// At random, none waiting for the one before: a row of some bank for each.
     Random,
-    /// One of each page, at random: the TLB misses as well.
+    /// One line of each page, at random: the TLB misses as well.
     Pages,
-    /// Those of one DRAM bank (root, and --map).
+    /// The lines of one DRAM bank (root, and --map).
     Bank,
 }
 

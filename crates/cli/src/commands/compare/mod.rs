@@ -60,7 +60,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let others: Vec<u32> = online.into_iter().filter(|&cpu| cpu != core).collect();
     let bytes = args.memory.map_or_else(enemies::default_memory, |m| m.0);
     let weapon = Weapon { enemy: args.enemy, bytes, map: args.map.as_deref() };
-    // A program that fails is refused before enemies disturb anybody.
+    // A program that fails is refused before any enemy starts.
     Start { core, command: &args.command }.once()?;
     let (alone, beside) = unprotected(args, core, &others, weapon)?;
     let (protected, protection) = match protected(args, core, &others, weapon) {

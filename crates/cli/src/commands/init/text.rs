@@ -1,8 +1,8 @@
-//! The text of a system file for somebody who has not seen one.
+//! The text of a system file for a user who has not seen one.
 //!
 //! Problem: a first system file is written by hand from documents, and mistakes show late.
-//! Rule: the file says what each table means, beside the table. Proposed values are marked. A task
-//! without numbers stands in comments, so that no plan rests on numbers that nobody measured.
+//! Rule: the file explains each table beside the table. Proposed values are marked. A task without
+//! numbers stands in comments, so that no plan rests on numbers that nobody measured.
 //! Source: TOML v1.0.0.
 //! Does not cover: tables of other schemes (partitions, levels, VCPUs).
 
@@ -31,7 +31,7 @@ policy = \"memguard\"             # the planner chooses the budgets; docs/shares
 period = \"1 ms\"                 # each core gets its budget anew after this time
 ";
 
-/// On this machine: what nobody has to keep.
+/// Lines for this machine: with them, no part has to keep promises on pages and other programs.
 const ANYWHERE: &str = "\
 # Pages lie where the kernel puts them. Nobody has to place them then, and bounds count on no hit in
 # the shared cache. Without this line each core gets a part of the cache and banks of its own, which

@@ -264,7 +264,7 @@ impl Desk {
     fn leave(&mut self, connection: Connection, messages: &mut Vec<String>) {
         let Some(held) = connection.held else { return };
         if let Some(change) = held.bound.as_ref().filter(|_| lives(held.pid, held.owner)) {
-            // The old affinity is restored, unless somebody else has bound the thread since.
+            // The old affinity is restored, unless another program has bound the thread since.
             let _ = change.undo(held.owner.number);
         }
         if let Some(number) = held.owner.slot {

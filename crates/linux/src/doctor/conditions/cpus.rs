@@ -30,7 +30,7 @@ const GUEST: Topic = Topic::new(
 /// Units of counters of hybrids.
 const UNITS: &[&str] = &["cpu_core", "cpu_atom", "cpu_lowpower"];
 
-/// Are there CPUs of several types?
+/// Whether there are CPUs of several types.
 pub(super) fn hybrid(root: &Root) -> Finding {
     let online = root.online();
     let Some(first) = online.first() else {

@@ -102,7 +102,7 @@ fn restore_from(directory: &Path) -> Result<Restored, LinuxError> {
     for path in paths.into_iter().rev() {
         let file = match File::open(&path) {
             Ok(file) => file,
-            // Its keeper was done first.
+            // Its keeper has put everything back already.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(fail(e)),
         };

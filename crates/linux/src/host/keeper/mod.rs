@@ -1,4 +1,4 @@
-//! Settings of the kernel and of tasks that are changed for a while, and put back whatever happens.
+//! Settings of the kernel and of tasks that are changed for a while, and always put back.
 //!
 //! Problem: a setting (sysctl, debugfs, a task's affinity) outlives the process that changed it,
 //! and a process that is killed puts nothing back.
@@ -69,7 +69,7 @@ impl Changes {
             .spawn()
             .map_err(fail)?;
         let input = child.stdin.take();
-        // It says a line when it no longer listens to signals.
+        // The keeper writes a line once it ignores signals.
         let mut ready = [0; 6];
         child.stdout.take().map_or(Ok(()), |mut out| out.read_exact(&mut ready)).map_err(fail)?;
         Ok(Self { keeper: Some((child, input)), journal, debugfs: sys::debugfs().ok() })

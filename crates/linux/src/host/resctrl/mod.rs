@@ -111,7 +111,7 @@ fn change(
             tree.write(&format!("{}/mode", group.name), "exclusive\n").map_err(fail)?;
         }
         if let Members::Cpu(cpu) = group.members {
-            // Last: only now does it hold for anybody.
+            // Last: it takes effect only now.
             tree.write(&format!("{}/cpus_list", group.name), &format!("{cpu}\n")).map_err(fail)?;
         }
     }

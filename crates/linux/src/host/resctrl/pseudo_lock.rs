@@ -75,7 +75,7 @@ pub(crate) fn lock(
         Err(e) => {
             let said = tree.read("info/last_cmd_status").unwrap_or_default();
             if e.kind() != std::io::ErrorKind::AlreadyExists {
-                // It was made here, or it is not there.
+                // The group was made here, or it does not exist.
                 let _ = tree.remove(name);
             }
             Err(LinuxError::Machine(format!(

@@ -187,7 +187,7 @@ impl Engine for Helper {
     }
 
     fn check(&self) -> Result<(), LinuxError> {
-        // Its counter and its timer do not come back with it.
+        // The counter and the timer of a CPU do not come back with it.
         let online = machine::online_cpus()?;
         if let Some(cpu) = self.cpus.iter().find(|cpu| !online.contains(cpu)) {
             return Err(LinuxError::Machine(format!(

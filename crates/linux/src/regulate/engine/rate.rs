@@ -4,11 +4,11 @@
 //! than `kernel.perf_event_max_sample_rate`, and lowers that rate by itself when it finds a
 //! hardware counter's interrupts long (`kernel.perf_cpu_time_max_percent`). Accesses meanwhile are
 //! not counted, and no budget is kept.
-//! Rule: the rate is raised to what the regulation needs, and with a hardware counter the lowering
-//! is off, until the engine ends.
+//! Rule: the rate is raised to the regulation's need, and with a hardware counter the lowering is
+//! off, until the engine ends.
 //! Source: Linux, kernel/events/core.c; seen in the aarch64 guest of tests/vm, where the rate fell
 //! from 100,000 to 2,750.
-//! Does not cover: events of others, which may interrupt as often meanwhile.
+//! Does not cover: events of others, which may interrupt at the same rate meanwhile.
 
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;

@@ -372,7 +372,7 @@ impl Guard {
         let mut open = vec![false; self.windows.len()];
         loop {
             let now = tasks::monotonic_ns().saturating_sub(begun);
-            // Those that end first: no two are open at a time.
+            // Windows that end come first: no two are open at a time.
             for opens in [false, true] {
                 for (window, was) in self.windows.iter().zip(&mut open) {
                     if window.is_open(now) == opens && *was != opens {
@@ -461,7 +461,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
     let result = ended.and_then(tasks::reap);
     state.running = None;
     if stop.load(Ordering::SeqCst) && !matches!(result, Ok((true, _))) {
-        // It was ended before its time.
+        // The job was killed before its end.
         let late = task.placed.deadline_ns.is_some_and(|d| end_ns - release_ns > d);
         state.run.misses_deadline += u64::from(late && !task.placed.goes_on());
         return;

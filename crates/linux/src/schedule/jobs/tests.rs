@@ -72,7 +72,7 @@ fn a_task_that_fails_is_given_up() {
 fn what_runs_at_the_end_is_ended_with_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("child");
-    // It does not listen to a polite end, and neither does its child.
+    // It ignores SIGTERM, and so does its child.
     let script = format!("trap '' TERM; sleep 100 & echo $! >{}; wait", file.display());
     let jobs = Jobs::start(
         &[placed(&["/bin/sh", "-c", &script], None)],
@@ -91,7 +91,7 @@ fn what_runs_at_the_end_is_ended_with_its_children() {
     };
     drop(jobs);
     let since = Instant::now();
-    // Whoever adopts it reaps it sooner or later; until then it is a zombie.
+    // Its new parent reaps it sooner or later; until then it is a zombie.
     let alive = || {
         let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
         stat.rsplit(')').next().and_then(|s| s.split_whitespace().next()).is_some_and(|s| s != "Z")
