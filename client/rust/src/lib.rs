@@ -3,7 +3,7 @@
 //! Problem: only the program knows which of its sections suffer from other cores' accesses, and
 //! when its jobs begin.
 //! Rule: a [`Lock`] holds the bandwidth lock from when it is taken until it is dropped, for the
-//! thread that took it and while that thread runs; a [`Job`] is a job of the thread's task. Both
+//! thread that took it and while that thread runs. A [`Job`] is a job of the thread's task. Both
 //! are stores to memory and cost a few nanoseconds. They never wait. Without a running solocore
 //! they do nothing; `Lock::taken` reports that. A driver that moves data for a partition attaches
 //! as a transfer of the plan's time table and waits for its slots ([`wait_slot`]).

@@ -2,14 +2,14 @@
 //!
 //! Problem: a vCPU runs for a quantum alone, so the latency of its misses beside those of the
 //! others is unknown while it runs. Rule: it runs on an estimate, and leaves a record of every
-//! miss; at the end of the window [`crate::replay`] runs the records of all cores through the DRAM
+//! miss. At the end of the window [`crate::replay`] runs the records of all cores through the DRAM
 //! in the order of time and gives the error of the estimate. The vCPU's clock is set right by that
 //! difference, so no error stays; the estimate follows the mean of the core's own latencies.
 //!
 //! A miss takes a miss register (MSHR) until its line is there; with all taken the core waits for
 //! the first to be free. A load's line must be there when the core has computed `window` past its
 //! issue. Instruction fetches and page walks are waited for at once; stores and prefetches never. A
-//! load whose address lies within [`REACH`] of the value of a load under way depends on it: the
+//! load whose address lies within [`REACH`] of the value of a load under way depends on it. The
 //! core is taken to have waited for that load where it was issued, as `OpKind::LoadWait` of the
 //! simulator does. So a chase of pointers pays every latency, and a walk over an array overlaps
 //! them.

@@ -5,7 +5,7 @@
 //! model on it also fetches its lines, unless the last fetch was of the same line, and every
 //! reference to memory is a callback. The board answers `rdmsr`, `wrmsr` and `rdpmc` of its
 //! counters and of cache allocation, `cpuid` of its own leaves, and `cpuid` with EAX = 0x5343_0000
-//! + operation, by which guests speak to it:
+//! plus the operation, by which guests speak to it:
 //!
 //! | operation | does |
 //! |---|---|

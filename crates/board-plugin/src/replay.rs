@@ -1,16 +1,16 @@
 //! The records of all cores through the DRAM, in the order of time.
 //!
 //! Problem: quanta run one after another, so requests reach the model in the order of quanta. Rule:
-//! at the end of a window the records of all cores ([`crate::front`]) are run side by side, each
-//! core as a machine of computation, miss registers and window, its requests through the controller
-//! of `solocore-dram`, up to half a quantum before the window's end and not beyond; the remaining
-//! records are run with those of the next window. The half quantum is for cores whose misses were
-//! faster than estimated: they go on from a time before the window's end. The replay of a window
-//! runs on a processor of its own while the vCPUs run the next window; its corrections come at the
-//! end of the latter. Their time does not depend on the speed of the replay. So every core meets
-//! the requests of the others at their times, in any order of the quanta, and none has an
-//! advantage. A core whose misses took longer than estimated is ahead of the window when it has run
-//! its quantum; it then waits for the window.
+//! at the end of a window the records of all cores ([`crate::front`]) are run side by side. Each
+//! core is a machine of computation, miss registers and window; its requests go through the
+//! controller of `solocore-dram`. The run ends half a quantum before the window's end; the
+//! remaining records are run with those of the next window. The half quantum is for cores whose
+//! misses were faster than estimated: they go on from a time before the window's end. The replay of
+//! a window runs on a processor of its own while the vCPUs run the next window; its corrections
+//! come at the end of the latter. Their time does not depend on the speed of the replay. So every
+//! core meets the requests of the others at their times, in any order of the quanta, and none has
+//! an advantage. A core whose misses took longer than estimated is ahead of the window when it has
+//! run its quantum; it then waits for the window.
 //! Not covered: the order of accesses to the shared cache within a quantum (a line that two cores
 //! use within 10 us may be brought in by the other one).
 

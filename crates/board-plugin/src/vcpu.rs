@@ -1,8 +1,8 @@
 //! A vCPU: its local time, the effects of its references, its counters.
 //!
-//! Local time is a number of the scoreboard, to which the translated code adds each block's
-//! instructions times cpi and to which callbacks add stalls, on a base that is set when a quantum
-//! begins, so that the number reaches [`FIRE`] at the quantum's end.
+//! Local time is a number of the scoreboard. The translated code adds each block's instructions
+//! times cpi to it, and callbacks add stalls. Its base is set when a quantum begins, so that the
+//! number reaches [`FIRE`] at the quantum's end.
 //! Rule: a reference whose line is the most recent of its set in the first data cache changes
 //! nothing and costs nothing. `filter` knows these lines by virtual address, one for each set that
 //! a page's lines fall into: one compare, no question to QEMU. It is emptied when the guest changes

@@ -2,10 +2,10 @@
 //! place of misses.
 //!
 //! Needs root; without it, it says so and passes. A hog runs on one CPU, which is regulated, and a
-//! client holds the lock on another one, as a real-time thread: where several jobs share the
-//! machine it would otherwise be preempted, and would then rightly hold no lock. The tests assert a
-//! factor of four between a limited hog and a free one, and print the measured values: `cargo test
-//! -p solocore-linux --test lock`.
+//! client holds the lock on another one. The client is a real-time thread: where several jobs share
+//! the machine it would otherwise be preempted, and would then rightly hold no lock. The tests
+//! assert a factor of four between a limited hog and a free one, and print the measured values:
+//! `cargo test -p solocore-linux --test lock`.
 
 mod support;
 

@@ -1,10 +1,10 @@
 //! The files of the QEMU plugins.
 //!
 //! Problem: the emulator loads a plugin from a file, and the command may be the only file that was
-//! copied. Rule: a plugin is the file that its variable names; or part of the command itself
-//! (feature `carry`), which then shows it to the emulator as a sealed file in memory; or beside the
-//! command; or in `../lib/solocore` of an installation. A carried plugin precedes one beside the
-//! command, because others may be able to write there.
+//! copied. Rule: a plugin is the file that its variable names, or part of the command itself
+//! (feature `carry`), or beside the command, or in `../lib/solocore` of an installation. The
+//! command shows its own plugin to the emulator as a sealed file in memory. A carried plugin
+//! precedes one beside the command, because others may be able to write there.
 //! Not covered: an emulator that runs as another user cannot open the file in memory.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};

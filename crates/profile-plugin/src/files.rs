@@ -1,8 +1,8 @@
 //! The files that the program looks at, with their state before it changed them.
 //!
 //! Problem: the validity of a profile depends on files that only the run names. Rule: the state of
-//! a path is taken before the first call that looks at it: its content where the call opens it for
-//! reading or maps or executes it, its names where a directory is listed, else its status.
+//! a path is taken before the first call that looks at it. It is the content where the call opens
+//! it for reading or maps or executes it, the names where a directory is listed, else the status.
 //! A file that the program creates, truncates to zero or only writes is its own: its later contents
 //! are no input.
 //! A file that it writes in part and then reads counts as it was before the first write. Not

@@ -4,11 +4,11 @@
 //! profile of its own with cold caches; the profile of the job is their sum. This sum is the work
 //! of one core for the job if the processes run one after the other. Where a parent goes on beside
 //! its child, each of its system calls may hand the core over and get it back, and each
-//! [`INSTRUCTIONS_PER_SWITCH`] instructions may be interrupted for the other: each such switch is
+//! [`INSTRUCTIONS_PER_SWITCH`] instructions may be interrupted for the other. Each such switch is
 //! charged with the lines, read and written, that the continuing process may have to bring back. A
-//! run is refused where this sum is no bound, or where a process is unknown: children that run at
-//! the same time, a parent that computes beside its child, a child that died of a signal or goes on
-//! after the program, and a program that could not be followed.
+//! run is refused where this sum is no bound, or where a process is unknown. Such cases are
+//! children that run at the same time, a parent that computes beside its child, a child that died
+//! of a signal or goes on after the program, and a program that could not be followed.
 
 use crate::build;
 use crate::elf::Program;

@@ -72,7 +72,7 @@ impl Verdict {
 
 impl MemGuard {
     /// Regulation with periods of `period_ns`, `chunk` accesses taken from the pool at a time, for
-    /// this number of cores; `None` if a value is out of range (period 1 ns to 73 minutes, chunk 1
+    /// this number of cores. `None` if a value is out of range (period 1 ns to 73 minutes, chunk 1
     /// to 2^32-1, cores 1 to 256).
     pub fn new(period_ns: u64, chunk: u64, sharing: Sharing, cores: u32) -> Option<Self> {
         let mut g = Self::default();

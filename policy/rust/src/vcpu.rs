@@ -68,8 +68,8 @@ impl Core {
     }
 
     /// Adds a blocked VCPU that comes from another core, as [`Self::add`], with the times that it
-    /// has run (maracas, section III: a VCPU is tracked for the background time it has used so far,
-    /// on any core). Its budget is whole.
+    /// has run. By maracas, section III, a VCPU is tracked for the background time it has used so
+    /// far, on any core. Its budget is whole.
     pub fn add_moved(&mut self, id: u32, config: Config, from: &Vcpu, now_ns: u64) -> bool {
         let added = self.add(id, config, now_ns);
         if let (true, Some(v)) = (added, self.vcpu.get_mut(id as usize)) {

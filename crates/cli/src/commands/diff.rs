@@ -3,7 +3,7 @@
 //! Problem: merges that make a task slower keep every deadline for a while. Once a deadline is
 //! missed, nobody knows the merge that caused it. Rule: tasks are compared by name. A task is worse
 //! where its verdict is, where its margin (deadline minus bound) is smaller, or where it has no
-//! promise any more; a plan is worse with one of its tasks, or where its bounds come from the
+//! promise any more. A plan is worse with one of its tasks, or where its bounds come from the
 //! papers' model and did not before.
 //! Does not cover: changed programs; a longer deadline counts as a larger margin, and is shown.
 

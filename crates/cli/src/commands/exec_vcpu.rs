@@ -1,7 +1,7 @@
 //! `solocore exec --vcpu C/T`: a program in a VCPU of its own, until its end.
 //!
 //! Rule: where VCPUs are scheduled (`solocore vcpu serve`, `solocore run` of a plan with VCPUs),
-//! one is created for this process, the program is its child and inherits it, and the VCPU is
+//! one is created for this process. The program is its child and inherits it, and the VCPU is
 //! destroyed at its end. Where none are, this process schedules them meanwhile, and starts
 //! `solocore exec --vcpu` again as its client, which runs the program. A VCPU that does not fit is
 //! refused before the program starts.

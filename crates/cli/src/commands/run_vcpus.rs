@@ -1,7 +1,7 @@
 //! `solocore run` of a plan with VCPUs: schedules them as planned, with the plan's tasks in them.
 //!
 //! Rule: the scheduler of `solocore vcpu serve` with the plan's options; its VCPUs on the plan's
-//! cores, each admitted again before anything runs; tasks are started or attached as in every run,
+//! cores, each admitted again before anything runs. Tasks are started or attached as in every run,
 //! as ordinary threads, and bound to their VCPUs before the first job is released. Threads that are
 //! bound to none are best effort. While it runs, `solocore vcpu` and `solocore exec --vcpu` find
 //! it. A plan's `throttle` is applied as that of `solocore vcpu serve --threshold`; no bound rests

@@ -1,7 +1,7 @@
 //! `solocore vcpu drill`: the scheduler fails on purpose, and the kernel's own must take over each
 //! time, with nothing left behind.
 //!
-//! Rule: BPF's objects are counted before anything is loaded and after all of it is gone; the
+//! Rule: BPF's objects are counted before anything is loaded and after all of it is gone. The
 //! memory that the kernel holds for itself is read after the first tenth of the rounds, when
 //! one-time allocations are made, and after the last. More than a page a round, or an object more
 //! than before, is a leak.

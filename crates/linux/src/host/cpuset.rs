@@ -4,7 +4,7 @@
 //! Problem: any program may run anywhere, and the plan's tasks share their cores with programs that
 //! the plan does not know.
 //! Rule: where version 2 of control groups has the cpuset controller, every group that holds
-//! neither solocore nor a task of the plan is limited to the other cores (`cpuset.cpus`); other
+//! neither solocore nor a task of the plan is limited to the other cores (`cpuset.cpus`). Other
 //! programs are limited by their affinity, again every two seconds for new ones. No program is
 //! moved to another group. A partition (`cpuset.cpus.partition`) is not made: it would take the
 //! cores from solocore's own threads, too. A thread whose affinity allows no other core was bound

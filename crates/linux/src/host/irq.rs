@@ -3,7 +3,7 @@
 //! Problem: an interrupt delays the program on its CPU, and the plan's bounds include no
 //! interrupts.
 //! Rule: an interrupt that may come to a core of analysed tasks goes to the one CPU that is
-//! designated for them, and so do those that are set up later (`default_smp_affinity`); the
+//! designated for them, and so do those that are set up later (`default_smp_affinity`). The
 //! kernel's unbound work (`workqueue/cpumask`) goes to the other cores. Some refuse (an interrupt
 //! of one CPU; one whose driver spreads its queues itself): they stay, and are named.
 //! Does not cover: timer interrupts and kernel threads of a CPU, which belong to it; a running

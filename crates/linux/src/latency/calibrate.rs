@@ -8,7 +8,7 @@
 //! threshold is the latency alone times a factor. The result also has the share of windows that
 //! would have counted as contended, alone and at the highest load. The cost of the probe is
 //! measured in pairs: a hog runs at full speed for a moment with the probe at work and for a moment
-//! without, in either order; the ratio of a pair is free of slow drifts.
+//! without, in either order. The ratio of a pair is free of slow drifts.
 //! Source: maracas, section VI (thresholds from a profile of latency against traffic); the factor
 //! is a choice, no theorem.
 //! Does not cover: the worst pattern for a bank (hogs stream through memory), and other programs on

@@ -14,8 +14,8 @@
 //! as much where the hardware fetches lines in pairs). Requests of devices are not counted, but
 //! they lengthen the loads.
 //! Does not cover: the load of the probe's own CPU, as the probe runs in place of its tasks (let it
-//! rotate); a probe that never runs beside an endless real-time task; writes, and other places on
-//! the chip than this CPU's.
+//! rotate); a probe that never runs beside an endless real-time task; writes; other places on the
+//! chip.
 
 use super::source::{Cost, LatencySource, Reading, Unit};
 use crate::error::LinuxError;

@@ -3,7 +3,7 @@
 //! Rule (single-core-equivalence, section 2.4): the n-th window of a partition begins at `offset +
 //! n * period` after the first release. On each core with windows a thread, above all tasks in
 //! priority, stops a partition's jobs (SIGSTOP to their process groups) when its window ends and
-//! continues them (SIGCONT) when the next one begins; a job that is started outside is stopped at
+//! continues them (SIGCONT) when the next one begins. A job that is started outside is stopped at
 //! once. A window's margin belongs to it. If solocore is killed, the keeper continues the stopped
 //! jobs, which it knows by a variable of their environment (host/stopped.rs).
 //! Does not cover: the table's input and output, which drivers start; prefetch and locking of

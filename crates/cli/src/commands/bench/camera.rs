@@ -3,8 +3,8 @@
 //!
 //! Rule: the device gets the buffers as user pointers; each frame is looked at and its buffer
 //! handed over again. With --coloured the buffers' pages come from two lists of a coloured pool, as
-//! those of `bench io-load`, and their frames are looked up again while the device has them: a page
-//! in a wrong one is a failure.
+//! those of `bench io-load`, and their frames are looked up again while the device has them. A page
+//! in a wrong frame is a failure.
 //! Does not cover: the use of the picture. Devices that only use their own buffers are refused.
 
 use super::io_load::ColouredFrames;

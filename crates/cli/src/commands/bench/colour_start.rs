@@ -1,7 +1,7 @@
 //! `solocore bench colour-start`: the cost of starting and running a program in its colours.
 //!
 //! Rule: the same command plain and under `solocore exec --colors`, in turn, from start to end,
-//! with all that solocore does; the ratio is the median of those of neighbouring runs, so that
+//! with all that solocore does. The ratio is the median of those of neighbouring runs, so that
 //! other work of the machine slows both alike. A program that is started again in the same colours
 //! gets its own freed frames; --before starts it in other colours first, so that frames of the
 //! wrong colours come first.

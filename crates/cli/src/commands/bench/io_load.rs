@@ -2,12 +2,12 @@
 //! interval, straight into pinned buffers.
 //!
 //! Rule: each read is released an interval after the one before and takes the file's next piece,
-//! from the beginning again at its end; one that takes longer than the interval delays the next,
+//! from the beginning again at its end. A read that takes longer than the interval delays the next,
 //! which is counted. Buffers are placed by a plan, a share of them in level C's list and the rest
 //! in the core's.
 //! With --coloured the pages come from a pool of two lists, the core's (for levels A and B) and
-//! level C's, by cache colour: the colours that stand for the core's ways in the plan, or half of
-//! them. Without it they are any pages, and the output says so.
+//! level C's, by cache colour. These are the colours for the core's ways in the plan, or half of
+//! all colours. Without it they are any pages, and the output says so.
 
 use super::output::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;

@@ -2,8 +2,8 @@
 //! alone and beside hogs.
 //!
 //! Rule: the memory is flushed and brought in line by line; then the same core reads other memory,
-//! twice as much as its private caches hold, so that the remaining lines are in the shared one;
-//! then some time passes, beside hogs or not; then one line of each page is timed (crates/buffers,
+//! twice as much as its private caches hold, so that the remaining lines are in the shared one.
+//! Then some time passes, beside hogs or not, and one line of each page is timed (crates/buffers,
 //! residency). This is repeated, each time with other lines. There are three ways to keep the
 //! memory: prefetching alone, ways that nobody else may allocate in, and the kernel's
 //! pseudo-locking, as far as this machine has them.

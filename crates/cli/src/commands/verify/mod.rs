@@ -1,8 +1,8 @@
 //! `solocore verify`: a plan compared with this machine, task by task.
 //!
 //! Problem: a bound is credible if its quantity was measured under the worst load that the plan
-//! allows. Rule: each task is measured by itself on its core: alone; beside enemies on all other
-//! CPUs with nothing enforced; and with the plan enforced by the same daemon as `solocore run`,
+//! allows. Rule: each task is measured by itself on its core: alone, and beside enemies on all
+//! other CPUs with nothing enforced. Then the same daemon as `solocore run` enforces the plan,
 //! beside enemies wherever a core has no promise but its budget. Among several kinds of enemies a
 //! short search finds the worst, separately for both cases. Times are from release to end; they are
 //! compared with `C_sce`.

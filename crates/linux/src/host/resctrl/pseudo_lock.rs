@@ -1,10 +1,10 @@
 //! Ways that the kernel fills by itself and then takes out of use: pseudo-locking.
 //!
 //! Problem: lines stay in a cache only until other lines replace them.
-//! Rule: a group is put in `pseudo-locksetup`; when its schemata is written, the kernel fills these
-//! ways with memory of its own, gives them to no group any more, and offers the memory as a device
-//! (/dev/pseudo_lock/NAME) that a program on that cache's CPUs maps. The kernel does this on three
-//! Intel models only, those on which it can switch the prefetchers off.
+//! Rule: a group is put in `pseudo-locksetup`. When its schemata is written, the kernel fills these
+//! ways with memory of its own, and gives them to no group any more. It offers the memory as a
+//! device (/dev/pseudo_lock/NAME) that a program on that cache's CPUs maps. The kernel does this on
+//! three Intel models only, those on which it can switch the prefetchers off.
 //! Source: resctrl.rst, "Cache Pseudo-Locking"; the models are those of Linux 6.19.
 //! Does not cover: lines that leave by wbinvd, or by a CPU that sleeps deeply (the kernel keeps it
 //! from that).

@@ -1,16 +1,16 @@
 //! Shares of a plan, in resctrl's terms.
 //!
 //! Rule, of a plan without levels: each core gets a group (`solocore-cpuN`) with the plan's ways as
-//! a mask of contiguous bits, lowest core lowest, and the plan's bandwidth as percentage of the sum
-//! of all cores, rounded down to the hardware's steps, or in MiB/s. CPUs outside the plan use the
-//! ways that it leaves free. A plan that leaves none is refused: these CPUs would use its cores'
-//! ways. Of a plan with levels: tasks of levels A and B of core N get a group (`solocore-abN`) with
-//! the core's region, level C and all other programs stay in the first group, which is narrowed to
-//! level C's region; the region of locked buffers is a group without members (`solocore-locked`). A
-//! group is made exclusive where no other group can have its ways, so that none gets them later
-//! either. Where tasks of a core have locked pages, the ways that these pages fill are a group of
-//! their own (`solocore-lockN`), without running members (schedule/locker.rs). At least one way is
-//! left for everything else.
+//! a mask of contiguous bits, lowest core lowest. It also gets the plan's bandwidth as percentage
+//! of the sum of all cores, rounded down to the hardware's steps, or in MiB/s. CPUs outside the
+//! plan use the ways that it leaves free. A plan that leaves none is refused: these CPUs would use
+//! its cores' ways. Of a plan with levels: tasks of levels A and B of core N get a group
+//! (`solocore-abN`) with the core's region. Level C and all other programs stay in the first group,
+//! which is narrowed to level C's region. The region of locked buffers is a group without members
+//! (`solocore-locked`). A group is made exclusive where no other group can have its ways, so that
+//! none gets them later either. Where tasks of a core have locked pages, the ways that these pages
+//! fill are a group of their own (`solocore-lockN`), without running members (schedule/locker.rs).
+//! At least one way is left for everything else.
 //! With code and data apart (CDP), both get the same mask.
 //! Source: mc2-os-isolation, Fig. 3; resctrl.rst, "Resource groups" and "mode".
 

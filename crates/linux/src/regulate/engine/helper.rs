@@ -6,7 +6,7 @@
 //! windows. A core that has used its budget up then stops as a whole; this includes every other
 //! real-time task below that priority.
 //! The hole: the kernel does not give a CPU to real-time tasks for ever. Since Linux 6.8 its fair
-//! server runs ordinary tasks for 50 ms of each second in which they would get less; kernels with
+//! server runs ordinary tasks for 50 ms of each second in which they would get less. Kernels with
 //! real-time groups, and older ones, throttle real-time tasks for 50 ms of each second instead.
 //! Throttled tasks would run in that time. Both are turned off while this engine runs
 //! (`fair_server/cpuN/runtime` of debugfs, `kernel.sched_rt_runtime_us`) and put back at its end;

@@ -1,7 +1,7 @@
 //! The CPUs of this machine, each by itself, for the table of events.
 //!
 //! Problem: the CPUs of one machine may be of several types (big.LITTLE, hybrid), each with its own
-//! event; on hybrid Intel the counters of each type are a unit of their own, and a raw event
+//! event. On hybrid Intel the counters of each type are a unit of their own, and a raw event
 //! without its number opens on the fast cores only.
 //! Rule: `/proc/cpuinfo` has a block for each CPU, with its vendor and model; a block without a
 //! number stands for every CPU. `/sys/bus/event_source/devices/UNIT/cpus` lists the CPUs of a

@@ -2,7 +2,7 @@
 //!
 //! Problem: a last-level miss has another number on every microarchitecture, the CPUs of a machine
 //! may be of several, and in a virtual machine there may be none at all.
-//! Rule: `llc-misses` is, for each CPU, the event that the table has for its type ([`Row`]); `rHEX`
+//! Rule: `llc-misses` is, for each CPU, the event that the table has for its type ([`Row`]). `rHEX`
 //! is a raw event as `perf` writes it, with `,offcore_rsp=HEX` where it needs that register; each
 //! is opened on the unit of counters that the CPU has. A software event stands in where there is no
 //! counter, to try the mechanism, and then no bound of a plan holds.
