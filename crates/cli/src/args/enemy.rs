@@ -45,7 +45,8 @@ impl Enemy {
         }
     }
 
-    /// Memory of an enemy of this kind, if `bytes` is the default.
+    /// Memory of an enemy of this kind, in bytes: `bytes`, but for [`Enemy::Cache`] at most the
+    /// shared cache.
     pub fn bytes(self, bytes: u64) -> u64 {
         let shared = caches::here().shared_bytes;
         if self == Self::Cache && shared > 0 { shared.min(bytes) } else { bytes }

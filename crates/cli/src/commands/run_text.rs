@@ -31,7 +31,7 @@ pub fn text(run: &RunResult) -> String {
     out + &format!("\n{}, {:.3} s; ended by {}\n", by(run), run.duration_ns as f64 / 1e9, run.ended)
 }
 
-/// The parts that kept the plan's promises, and the tasks with verdicts that hold.
+/// The parts that kept the plan's promises, the broken ones, and a note on a partial run.
 fn promises(run: &RunResult) -> String {
     let mut out = promises::answered(&run.promises);
     if !run.broken.is_empty() {
@@ -43,7 +43,7 @@ fn promises(run: &RunResult) -> String {
     out
 }
 
-/// The engine and the event of the run.
+/// The scheduler of the run, or its engine and event.
 fn by(run: &RunResult) -> String {
     if run.levels.is_some() {
         format!("{} scheduler", run.scheme.name())

@@ -64,7 +64,7 @@ struct Board {
     platform: Platform,
     /// Name of the machine in the system file.
     key: String,
-    /// Kind of this name.
+    /// Description of the machine, for a comment.
     what: &'static str,
     /// The text of machine.toml, if it is to be written.
     file: Option<String>,

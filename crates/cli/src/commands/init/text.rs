@@ -66,7 +66,7 @@ misses = 10000                  # memory accesses of one job
 pub struct Machine<'a> {
     /// Value of the key `platform`.
     pub key: &'a str,
-    /// Kind of this value.
+    /// Description of this value, for a comment.
     pub what: &'a str,
     /// Whether it is this machine.
     pub here: bool,
