@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Clients of the bandwidth lock and of dynamic budgets: which page belongs to which program.
+ * Clients of the bandwidth lock and of dynamic budgets: their programs and their pages.
  *
- * Problem: a client says what it does with a store to its page (client/c/solocore_page.h), which
- * tells nobody. Rule: the daemon writes here which thread, or which process with its descendants,
- * has which page; the regulators look for the page of what runs, and read it.
+ * Problem: a client signals with a store to its page (client/c/solocore_page.h), which causes no
+ * event. Rule: the daemon writes the page of each thread, or of each process with its descendants,
+ * here. The regulators look for the page of the running thread, and read it.
  */
 #ifndef SOLOCORE_CLIENTS_H
 #define SOLOCORE_CLIENTS_H
@@ -51,7 +51,7 @@ static __always_inline struct run_clients *clients_of(void)
 	return bpf_map_lookup_elem(&lock_clients, &zero);
 }
 
-/* The number says 0 for a task that is another one with the same number. */
+/* Returns 0 for another task that has the same number. */
 static __always_inline __u32 owner_slot(void *owners, __u32 number, __u64 start_ns)
 {
 	struct run_owner *o = bpf_map_lookup_elem(owners, &number);
@@ -72,8 +72,10 @@ struct lock_search {
 	__u32 slot;
 };
 
-/* One of them, or the thread that started it: a page may be that of all that a thread starts. Its
- * parent is next. */
+/*
+ * Looks at one ancestor: a process, or the thread that started it, as a page may be that of all
+ * children of a thread. Its parent is next.
+ */
 static long lock_generation(__u32 step, struct lock_search *search)
 {
 	struct task_struct *leader = search->leader;
@@ -90,9 +92,9 @@ static long lock_generation(__u32 step, struct lock_search *search)
 }
 
 /*
- * The page of a task, plus 1; 0 if it is no client's. The verifier reads through all of the
- * kernel's type information for each pointer that it sees followed, a millisecond each. So this
- * uses bpf_loop, whose body is not unrolled, and is called where a program has not branched yet.
+ * The page of a task, plus 1; 0 if the task is no client. The verifier reads all of the kernel's
+ * type information for each pointer that it follows, a millisecond each. So this uses bpf_loop,
+ * which does not unroll its body, and is called before a program branches.
  */
 static __always_inline __u32 client_slot(struct task_struct *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A regulated CPU: its state, its counter, and what all regulators do with them.
+ * A regulated CPU: its state, its counter, and the operations that all regulators share.
  *
  * Problem: the policies know no counter, no clock and no CPU.
  * Rule: on each regulated CPU a counter interrupts every `sample` accesses, and the program there
@@ -10,9 +10,10 @@
  *
  * One-sided error: `sample` divides the budget, and an overflow reports a whole sample, also the
  * part of it that was made before the period began. So a CPU is stopped at its budget or up to one
- * sample before, never after it, but for the time that stopping takes.
+ * sample before. It never stops later, except for the time that stopping takes.
  *
- * Does not cover: what is not stopped (kernel threads, real-time tasks) is counted all the same.
+ * Does not cover: tasks that are not stopped (kernel threads, real-time tasks); their accesses are
+ * counted all the same.
  */
 #ifndef SOLOCORE_CORE_H
 #define SOLOCORE_CORE_H
@@ -46,7 +47,7 @@ static __always_inline struct run_core *core_of(__u32 cpu)
 	return bpf_map_lookup_elem(&cores, &cpu);
 }
 
-/* Must what is regulated stay off this CPU? */
+/* Whether regulated tasks must stay off this CPU. */
 static __always_inline __u32 core_throttled(__u32 cpu)
 {
 	struct run_core *c = core_of(cpu);
@@ -84,8 +85,10 @@ static __always_inline void core_tally(struct run_core *c, __u32 cpu, __u64 now,
 	c->ticked_ns = now;
 }
 
-/* Ticks come half a period after next_ns: this one was lost, or it comes at once and finds nothing
- * to do. */
+/*
+ * Ticks come half a period after next_ns: this one was lost, or it comes soon and finds nothing to
+ * do.
+ */
 static __always_inline __u32 tick_lost(const struct run_core *c, __u64 now)
 {
 	return now >= c->guard.next_ns + settings.period_ns / 2;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Dynamic budgets on the kernel's performance counters: what both engines share.
+ * Dynamic budgets on the kernel's performance counters, for both engines.
  *
  * Problem: solocore/dynamic_budget.h decides, but it must hear of each beginning and end of a job,
- * and a hard task says so with a store to its page (client/c/solocore_page.h), which tells nobody.
+ * and a hard task signals these with a store to its page (client/c/solocore_page.h), which causes
+ * no event.
  * Rule: each soft CPU looks at the pages of the hard tasks itself: at every overflow of its counter
- * and at every tick, which come some ten times per period while there are clients. What it made
- * since its last look is charged to the budgets that were in force and, as the job may have begun
- * just after that look, to the new one as well. It is stopped when what is left is less than a
- * sample, since the next overflow may come that late. So in a job it never makes more than its
- * budget; a budget that is noticed late stays in force late, which costs the soft CPU accesses and
- * the hard task nothing. Source: dynamic-budgeting, section IV, Algorithm 1.
+ * and at every tick, which come some ten times per period while there are clients. Its accesses
+ * since its last look are charged to the budgets that were in force and, as the job may have begun
+ * just after that look, to the new one as well. It is stopped when the rest is less than a sample,
+ * since the next overflow may come that late. So in a job it never makes more than its budget; a
+ * budget that is noticed late stays in force late, which costs the soft CPU accesses and the hard
+ * task nothing. Source: dynamic-budgeting, section IV, Algorithm 1.
  *
- * A task whose client goes away in a job needs no protection any more: the job counts as finished.
+ * A task that loses its client during a job needs no protection any more: the job counts as
+ * finished.
  * Does not cover: more than one job between two looks of a CPU: only the last one is seen. The CPU
  * makes less than a sample between two looks, and so in each of them.
  */
@@ -26,15 +28,15 @@
 
 #include <solocore/dynamic_budget.h>
 
-/* What the loader says of the hard tasks, and the daemon of their pages. */
+/* The loader's description of the hard tasks, and the daemon's of their pages. */
 /* One soft CPU under dynamic budgets. */
 struct run_dynamic {
 	sc_u64 counted;		/* the counter at the last look */
-	sc_u64 jobs;		/* how many it saw begin */
-	sc_u64 stops;		/* how often it was stopped */
+	sc_u64 jobs;		/* number of jobs that it saw begin */
+	sc_u64 stops;		/* number of stops */
 	sc_u64 limit;		/* accesses that are left; SC_UNLIMITED: any number */
 	sc_u64 seen[RUN_TASKS]; /* by task: the page's word at the last look */
-	sc_u64 slot[RUN_TASKS]; /* and whose page it was */
+	sc_u64 slot[RUN_TASKS]; /* and their slots */
 	struct sc_dynamic dynamic;
 };
 
@@ -116,8 +118,10 @@ static long dynamic_signals(__u32 i, struct dynamic_look *look)
 	r->seen[SC_MASKED(i, RUN_TASKS)] = word;
 	if (word >> 1 != old >> 1) {
 		dynamic_apply(r, SC_DYNAMIC_STARTED, i, look->now, 0);
-		/* Charged to all that are in force: too much for the old ones, never too little for
-		 * the new one. */
+		/*
+		 * Charged to all budgets in force: too much for the old ones, never too little for
+		 * the new one.
+		 */
 		dynamic_apply(r, SC_DYNAMIC_EVENT, i, look->now, look->made);
 		r->jobs++;
 	}

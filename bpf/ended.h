@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Why a scheduler ended.
+ * The reason for the end of a scheduler.
  *
  * Problem: the kernel unloads a sched_ext scheduler at any time (an error of its own, the watchdog,
- * a CPU that goes offline, a request), and solocore must say why. Rule: the callback `exit` writes
- * what the kernel gives as the reason; crates/linux/src/regulate/bpf.rs reads it (check_ended), and
- * knows the layout. `kind` is written last: a reader that sees it sees the texts.
+ * a CPU that goes offline, a request), and solocore must report the reason. Rule: the callback
+ * `exit` writes the reason that the kernel gives; crates/linux/src/regulate/bpf.rs reads it
+ * (check_ended), and knows the layout. `kind` is written last: a reader that sees it sees the
+ * texts.
  */
 #ifndef SOLOCORE_ENDED_H
 #define SOLOCORE_ENDED_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What an engine gives the regulators: it says what stopping a CPU means.
+ * The functions that an engine gives the regulators: it defines the way to stop a CPU.
  *
  * Rule: the regulators decide and call these; sched_ext.bpf.c and helper.bpf.c each define all
  * four.
@@ -12,7 +12,7 @@
 
 #include <linux/types.h>
 
-/* Keeps what is regulated off this CPU, which is the one that calls. */
+/* Keeps regulated tasks off this CPU, which is the one that calls. */
 static void cpu_stop(__u32 cpu, struct run_core *c);
 /* As cpu_stop, where the program may not wait. */
 static void cpu_stop_soon(__u32 cpu, struct run_core *c);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Jobs and sections of the bandwidth lock of programs that say nothing: calls of their functions,
- * and wakeups.
+ * Jobs and sections of the bandwidth lock of unmodified programs: calls of their functions, and
+ * wakeups.
  *
- * Problem: a client says what it does with a store to its page (client/c/solocore_page.h), and an
- * unmodified program stores nothing. Rule: a uprobe at the entry of a function and one at its
- * return make the same stores in its place. So whoever regulates reads pages as ever, and needs not
- * know who wrote them. Only calls of the program that the probe was set for count: a process that
- * solocore's thread started (or that solocore exec became), and its descendants. Others that run
- * the same file pass by.
+ * Problem: a client signals with a store to its page (client/c/solocore_page.h), and an unmodified
+ * program stores nothing. Rule: a uprobe at the entry of a function and one at its return make the
+ * same stores in its place. So regulators read pages as before, and need not know their writer.
+ * Only calls of the probed program count: a process that solocore's thread started (or that
+ * solocore exec became), and its descendants. Other processes with the same file are ignored.
  *
  * Recursion and nesting: a thread is in the function from its outermost entry until the frame of
  * that entry returns, which the stack pointer tells; the kernel calls no return probe for more than
- * 64 frames of a thread, and need not for the inner ones. An entry above the outermost frame means
- * that longjmp() left that frame. The end of a thread and execve() end its calls.
+ * 64 frames of a thread, and none is needed for the inner ones. An entry above the outermost frame
+ * means that longjmp() left that frame. The end of a thread and execve() end its calls.
  *
- * By wakeup: a job is under way from when the first thread of the program's process wakes until it
- * goes to an interruptible sleep. Waiting for a disk or for a page is part of the job.
+ * By wakeup: a job lasts from the wakeup of the first thread of the program's process until this
+ * thread goes to an interruptible sleep. Waiting for a disk or for a page is part of the job.
  * Source: bwlock, section 4.2 (which asks for a changed line where this needs none);
  * dynamic-budgeting, section IV (signals of jobs).
  *
@@ -126,7 +125,7 @@ static __always_inline void end_job(struct sc_page *page, __u32 program, __u64 b
 	bpf_ringbuf_output(&ended_jobs, &job, sizeof(job), BPF_RB_NO_WAKEUP);
 }
 
-/* One more call of this kind took so long. */
+/* Counts one more call of this kind, with its time. */
 static __always_inline void count_call(__u32 program, __u32 kind, __u64 took, __u32 abandoned)
 {
 	struct run_seen *seen = bpf_map_lookup_elem(&watched_seen, &program);
@@ -160,7 +159,7 @@ static __always_inline void leave(struct watched_thread *t, __u32 kind, __u64 no
 		end_section(page);
 }
 
-/* The thread that runs, if it is one of this program's (plus 1). */
+/* The running thread, if it belongs to this program (plus 1). */
 static __always_inline struct watched_thread *thread_of(__u32 program)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
@@ -254,15 +253,17 @@ int BPF_PROG(becomes, struct task_struct *p)
 	return 0;
 }
 
-/* A program whose jobs are wakeups. */
+/* A program with wakeups as jobs. */
 struct waking {
 	struct run_seen *seen;
 	struct sc_page *page;
 	__u32 program;
 };
 
-/* That of this task, if it has one: of the first thread of a process that is named, or that a named
- * thread started. 0: it has none. */
+/*
+ * The entry of this task, if it has one: of the first thread of a named process, or of one that a
+ * named thread started. 0: it has none.
+ */
 static __always_inline __u32 waking_of(struct task_struct *p, struct waking *w)
 {
 	struct run_watched *whose;
@@ -310,7 +311,7 @@ static __always_inline void settle(struct task_struct *p)
 	end_job(w.page, w.program, since, now);
 }
 
-/* Loaded where jobs are wakeups, as the next one. */
+/* Loaded where jobs are wakeups, like the next program. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(woken, struct task_struct *p)
 {
@@ -318,7 +319,7 @@ int BPF_PROG(woken, struct task_struct *p)
 	return 0;
 }
 
-/* What runs next and was not seen waking has just begun. */
+/* A thread that runs next without a seen wakeup has just begun. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(slept, _Bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)

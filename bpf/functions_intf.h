@@ -8,21 +8,22 @@
 #include <solocore/types.h>
 #include "../client/c/solocore_page.h"
 
-/* Programs whose functions are watched at a time. */
+/* maximum number of watched programs at a time */
 #define RUN_WATCHED 64u
 /* Generations of descendants that belong to a program. */
 #define RUN_FAMILY 8u
 
-/* What a call is: it holds the bandwidth lock, or it is a job. The lowest bit of a probe's cookie;
- * the rest is the number of the program.
+/*
+ * Meaning of a call: it holds the bandwidth lock, or it is a job. The lowest bit of a probe's
+ * cookie; the rest is the number of the program.
  */
 #define RUN_CALL_SECTION 0u
 #define RUN_CALL_JOB 1u
 #define RUN_CALLS 2u
 
-/* Whose processes a program's are, by number of a process, or of the thread that starts them. */
+/* The program of a process, by the number of the process or of the thread that starts it. */
 struct run_watched {
-	sc_u64 started; /* when it started, in hundredths of a second since the machine did */
+	sc_u64 started; /* start time, in hundredths of a second since boot */
 	sc_u32 program;
 	sc_u32 wakeups; /* 1: a job begins as the process's first thread wakes, and ends as it goes
 			   to sleep */
@@ -37,10 +38,10 @@ struct run_calls {
 	sc_u64 longest_ns; /* the longest one */
 };
 
-/* What was seen of a program. */
+/* Counts of a program. */
 struct run_seen {
 	struct run_calls calls[RUN_CALLS];
-	sc_u64 woken_ns; /* since when a job by wakeup is under way; 0: none is */
+	sc_u64 woken_ns; /* start of the present job by wakeup; 0: there is none */
 };
 
 /* A job that has ended. Times by CLOCK_MONOTONIC. */

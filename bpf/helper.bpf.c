@@ -7,12 +7,12 @@
  * occupies it until the tick gives the budget back: ordinary tasks wait behind it, real-time tasks
  * of higher priority pass by. This is how MemGuard does it with a kernel thread.
  *
- * The hole: the kernel's fair server runs ordinary tasks for 50 ms of each second that they would
- * get less, before real-time tasks, the helper among them. crates/linux turns it off where the
- * kernel lets it. Where not, an ordinary task that overflows a second time in a throttled period is
- * held in the overflow program itself, until the period ends. That delays no real-time task which
- * the fair server does not delay more. Not for hardware counters: their programs run in interrupts
- * that nothing interrupts, and the kernel lowers the rate of those that take long.
+ * The hole: the kernel's fair server runs ordinary tasks for 50 ms of each second in which they
+ * would get less, before real-time tasks, the helper among them. crates/linux turns it off where
+ * the kernel allows that. Elsewhere, an ordinary task that overflows a second time in a throttled
+ * period is held in the overflow program itself, until the period ends. That delays no real-time
+ * task longer than the fair server does. Hardware counters have no such hold: their programs run in
+ * interrupts that cannot be interrupted, and the kernel lowers the rate of long ones.
  *
  * Does not cover: waking takes tens of microseconds, in which the task goes on; kernel threads
  * wait, too, for at most one period.
@@ -51,7 +51,7 @@ static long hold_step(__u32 step, struct hold *h)
 	return now >= h->until_ns;
 }
 
-/* Keeps the running task where it is until its period ends, if it is an ordinary one. */
+/* Holds the running task until its period ends, if it is an ordinary one. */
 static void hold_task(struct run_core *c)
 {
 	struct task_struct *p = bpf_get_current_task_btf();

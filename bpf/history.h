@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The latest periods of each CPU, for pictures: how much was used, and since when the CPU was
- * throttled.
+ * The latest periods of each CPU, for pictures: the accesses, and the start of the throttling.
  *
- * Problem: counts say how often a CPU was throttled, not when.
+ * Problem: counts give the number of throttlings of a CPU, not their times.
  * Rule: a ring by CPU in a mapped array. Only the CPU's own programs write, one entry a period, and
- * count it afterwards; the loader reads what is new some twenty times a second. Entries that it did
- * not read in time are overwritten, and it knows how many by the count.
+ * count it afterwards; the loader reads the new entries some twenty times a second. Entries that it
+ * did not read in time are overwritten; the count gives their number.
  *
- * Does not cover: a throttling that ended within its period (a shared round): only what lasts until
- * the period's end is kept.
+ * Does not cover: a throttling that ended within its period (a shared round): only a throttling
+ * that lasts until the period's end is kept.
  *
  * crates/linux/src/regulate/history.rs repeats the layout; a test there compares it with the
  * objects.

@@ -8,14 +8,14 @@
  * makes the Rust of it (bindgen; crates/linux/src/contract.rs), and a test there compares each
  * field with the type information in the compiled objects. A struct has no padding that is not
  * named.
- * Does not cover: what the fields of `guard` mean (solocore/memguard.h).
+ * Does not cover: the fields of `guard` (solocore/memguard.h).
  */
 #ifndef SOLOCORE_INTF_H
 #define SOLOCORE_INTF_H
 
 #include <solocore/memguard.h>
 
-/* What the loader decides once, before the programs are loaded (read-only data). */
+/* Settings that the loader fixes before the programs are loaded (read-only data). */
 struct run_settings {
 	sc_u64 period_ns;
 	sc_u64 slice_ns;   /* a task's turn, for the sched_ext engine */
@@ -23,7 +23,7 @@ struct run_settings {
 	sc_u64 hold_ns;	   /* longest time that an overflow program holds a task; 0: never (helper
 			      engine) */
 	sc_u32 cpus;	   /* CPUs of the machine, numbered from 0 */
-	sc_u32 regulated;  /* how many of them have a budget */
+	sc_u32 regulated;  /* number of CPUs with a budget */
 	sc_u32 sharing;	   /* SC_SHARE_* */
 	sc_u32 loader_pid; /* thread group that is never throttled; 0: none */
 };
@@ -37,31 +37,31 @@ struct run_core {
 	sc_u32 flags;	    /* SC_HARD, SC_PREDICT, SC_RECLAIM */
 	sc_u32 started;	    /* 1: `guard` is valid */
 	struct sc_memguard_core guard;
-	sc_u64 at_start;   /* the counter when the period began */
-	sc_u64 stopped_ns; /* since when it is throttled; 0: it is not */
-	sc_u64 running_ns; /* since when its task runs (sched_ext engine) */
+	sc_u64 at_start;   /* counter at the start of the period */
+	sc_u64 stopped_ns; /* start of the throttling; 0: not throttled */
+	sc_u64 running_ns; /* start of its task's run (sched_ext engine) */
 	sc_u64 stop_seen;  /* 1: the helper has been called in this period (helper engine) */
 	/* Whole periods only. */
-	sc_u64 periods;	     /* how many there were */
-	sc_u64 throttled;    /* in how many of them the CPU was throttled */
-	sc_u64 throttled_ns; /* for how long, in all */
+	sc_u64 periods;	     /* number of periods */
+	sc_u64 throttled;    /* number of periods with a throttling */
+	sc_u64 throttled_ns; /* total time of throttling */
 	sc_u64 accesses;     /* in all, by the counter itself */
 	sc_u64 most;	     /* most accesses in one period */
 	sc_u64 over;	     /* periods with more accesses than budget + tolerance */
-	sc_u64 skipped;	     /* periods whose start was never seen: the tick came too late */
-	sc_u64 unseen;	   /* accesses whose overflow was not reported and that were found later */
-	sc_u64 longest_ns; /* longest time between two ticks */
-	sc_u64 ticked_ns;  /* the last tick */
-	sc_u64 held; /* how often a task was held because the helper was not let in (helper engine)
+	sc_u64 skipped;	     /* periods without a seen start: the tick came too late */
+	sc_u64 unseen;	     /* accesses that no overflow reported, found later */
+	sc_u64 longest_ns;   /* longest time between two ticks */
+	sc_u64 ticked_ns;    /* the last tick */
+	sc_u64 held; /* number of holds of a task because the helper was not let in (helper engine)
 		      */
 	/* Writes, where they are counted apart (writes.h). The first two are the loader's. */
 	sc_u64 write_reservation; /* writes per period; SC_UNLIMITED: no limit */
 	sc_u64 write_sample;   /* writes per overflow of their counter; 0: they are not counted */
-	sc_u64 write_at_start; /* the counter when the period began */
+	sc_u64 write_at_start; /* counter at the start of the period */
 	sc_u64 writes;	       /* in all, by the counter itself */
 	sc_u64 most_writes;    /* most writes in one period */
 	sc_u64 over_writes;    /* periods with more writes than budget + sample */
-	sc_u64 unseen_writes; /* writes whose overflow was not reported and that were found later */
+	sc_u64 unseen_writes;  /* writes that no overflow reported, found later */
 };
 
 /* An analysed task of the plan inside the sched_ext engine. */
@@ -76,7 +76,7 @@ struct run_rank {
 struct run_period {
 	sc_u64 start_ns;
 	sc_u64 end_ns;
-	sc_u64 stopped_ns; /* since when it was throttled at its end; 0: it was not */
+	sc_u64 stopped_ns; /* start of the throttling that lasted until its end; 0: none */
 	sc_u64 accesses;
 };
 

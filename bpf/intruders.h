@@ -3,11 +3,11 @@
  * Real-time threads that run beside a sched_ext scheduler.
  *
  * Problem: SCHED_FIFO, SCHED_RR and SCHED_DEADLINE threads are scheduled before every sched_ext
- * thread, so they take time that was promised to others, and the scheduler is not asked. Rule: it
- * is seen at the change of threads (tp_btf/sched_switch), and kept by thread: how long it ran, and
- * whose time that was. 256 threads are told apart; the scheduler's own counts have all of them.
- * Priorities are those that the threads asked for: a holder of a lock for a real-time thread is no
- * intruder. crates/linux/src/schedule/intruders.rs repeats the layout.
+ * thread, so they take time that was promised to others, and the scheduler is not asked. Rule: this
+ * program sees them at the change of threads (tp_btf/sched_switch), and records by thread the time
+ * of the run and the owner of that time. It distinguishes 256 threads; the scheduler's own counts
+ * have all of them. Priorities are those that the threads asked for: a holder of a lock for a
+ * real-time thread is no intruder. crates/linux/src/schedule/intruders.rs repeats the layout.
  */
 #ifndef SOLOCORE_INTRUDERS_H
 #define SOLOCORE_INTRUDERS_H
@@ -44,7 +44,7 @@ static __always_inline __u32 is_real_time(struct task_struct *p)
 	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
 }
 
-/* It ran for so long; `whose` time that was, below INTRUDER_WHOSE. */
+/* Records a run of this time; `whose`: the owner of the time, below INTRUDER_WHOSE. */
 static __always_inline void intruder_ran(struct task_struct *p, __u64 ns, __u32 whose)
 {
 	struct task_struct___intruder *t = (void *)p;

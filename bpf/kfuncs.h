@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the programs need to know of the kernel, in place of a vmlinux.h of 100,000 lines.
+ * Declarations of the kernel for the programs, in place of a vmlinux.h of 100,000 lines.
  *
- * Rule: a struct names the members that are read, nothing else; libbpf finds where they are in the
- * running kernel (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the
- * kernel's type information before it loads anything, and says which one is missing.
+ * Rule: a struct names only the members that are read; libbpf finds their offsets in the running
+ * kernel (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the kernel's
+ * type information before it loads anything, and names a missing one.
  * Source: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are
  * the same in all of them.
  */

@@ -6,30 +6,30 @@
  * and partitions run in the windows of their tables (single-core-equivalence, section 2.4). Rule:
  * each task of the plan has a queue (DSQ), in which its threads wait; a CPU is given threads of the
  * task that policy/ chooses for it (levels.h), and keeps them until it decides anew: when its timer
- * says so (the end of a slot or of a budget, a release), or when something concerns it that happens
- * elsewhere, by a kick. Timers do no more than kick, so every decision is made in `dispatch`.
- * Threads that belong to no task share what is left with level D: a queue per CPU, taken from by
- * others, too. Kernel threads run at once, the loader where neither level A nor B is at work.
- * Children belong to the task of their parent. What real-time threads of the kernel's own classes
- * take is not commanded here; it is seen at the change of threads, charged to the job that had to
- * wait, and reported. If the loader ends, or an error is found, the kernel unloads the scheduler
+ * fires (the end of a slot or of a budget, a release), or when an event elsewhere concerns it, by a
+ * kick. Timers do no more than kick, so every decision is made in `dispatch`. Threads that belong
+ * to no task share the remaining time with level D: there is a queue per CPU, from which other CPUs
+ * take, too. Kernel threads run at once; the loader runs where neither level A nor B is at work.
+ * Children belong to the task of their parent. The time of real-time threads of the kernel's own
+ * classes is not controlled here; it is seen at the change of threads, charged to the job that had
+ * to wait, and reported. If the loader ends, or an error is found, the kernel unloads the scheduler
  * and its own goes on.
  *
- * Does not cover: a yield of one thread ends the job of all. Time that the kernel takes
- * (interrupts, its threads) counts as the job's that it interrupts. Threads that belong to no task
- * wait for as long as levels A to C take every CPU; after `timeout_ms` of that, or of a period that
- * long, the kernel unloads the scheduler.
+ * Does not cover: a yield of one thread ends the job of all. Time of the kernel (interrupts, its
+ * threads) counts as time of the interrupted job. Threads that belong to no task wait for as long
+ * as levels A to C take every CPU; after `timeout_ms` of that, or of a period that long, the kernel
+ * unloads the scheduler.
  */
 #include "levels.h"
 #include "ended.h"
 #include "intruders.h"
 
-/* A turn of one thread among several of a task, and of level D and others. */
+/* Time slice of one thread among several of a task, and of level D and others. */
 #define TURN_NS 3000000ull
 #define WHOLE_NS 1000000000ull
-/* When a CPU looks again for a thread that is on its way to its queue. */
+/* Time after which a CPU looks again for a thread that is on its way to its queue. */
 #define AGAIN_NS 50000ull
-/* Queue of the loader's threads, and for how long levels A and B may keep them waiting. */
+/* Queue of the loader's threads, and the longest time that levels A and B may keep them waiting. */
 #define QUEUE_OF_LOADER (2 * SC_MAX_CPUS + SC_MAX_TASKS)
 #define LOADER_WAITS_NS 100000000ull
 #define LOADER_TURN_NS 500000ull
@@ -42,7 +42,7 @@
 #define SCX_DEQ_SLEEP 1ull
 #define SCX_DSQ_LOCAL_ON 0xc000000000000000ull
 
-/* As in kfuncs.h, with what is needed here. */
+/* As in kfuncs.h, with the members needed here. */
 struct sched_ext_ops___levels {
 	__s32 (*select_cpu)(struct task_struct *p, __s32 prev_cpu, __u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, __u64 enq_flags);
@@ -83,7 +83,7 @@ static __u64 virtual_now;
 
 extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq) __ksym __weak;
 
-/* Since when a thread of the loader waits, if one does. */
+/* Time since which a thread of the loader waits, if one does. */
 static __u64 loader_since;
 
 static __always_inline __u32 is_loader(const struct task_struct *p)
@@ -184,15 +184,15 @@ _Bool BPF_PROG(levels_yield, struct task_struct *from, struct task_struct *to)
 	return 0;
 }
 
-/* May the loader run where this was decided? */
+/* Whether the loader may run where this was decided. */
 static __always_inline __u32 has_room(const struct level_core *c)
 {
 	return c->level >= SC_LEVEL_C && c->level != LEVEL_WINDOW;
 }
 
 /*
- * A CPU is told of the loader when it wakes, and when the CPU that it was on has no room for it any
- * more. Not each time that it ends a turn: two of its threads would drive each other off.
+ * A CPU is told of the loader when the loader wakes, and when its last CPU has no room for it any
+ * more. It is not told at each end of a time slice: two of its threads would displace each other.
  */
 static __always_inline void enqueue_loader(struct task_struct *p, __u32 cpu, __u64 enq_flags)
 {
@@ -237,14 +237,17 @@ void BPF_PROG(levels_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, QUEUE_OF(id), TURN_NS, enq_flags);
 		if (id >= SC_MAX_TASKS)
 			return;
-		/* Somebody may wait for it: who decided for it while it was on its way here. */
+		/*
+		 * The CPU that decided for the task may wait for this thread, which was on its way
+		 * here.
+		 */
 		where = w->levels.task[SC_TASK(id)].running;
 		c = level_core_of(where);
 		if (c && c->waits)
 			kick(where);
 		return;
 	}
-	/* Who slept saves up one turn, not more. */
+	/* A thread that slept saves up at most one time slice. */
 	if ((__s64)(virtual - (virtual_now - TURN_NS)) < 0)
 		virtual = virtual_now - TURN_NS;
 	scx_bpf_dsq_insert_vtime(p, cpu, TURN_NS, virtual, enq_flags);
@@ -321,7 +324,7 @@ static __always_inline __u32 dispatch_task(struct level_core *c, struct task_str
 		prev->scx.slice = sc_min(WHOLE_NS, sc_sub(c->until_ns, now) + 1);
 		return 1;
 	}
-	/* First, so that who comes meanwhile sees it. */
+	/* Set first, so that a thread that comes meanwhile sees it. */
 	c->waits = !stays;
 	if (scx_bpf_dsq_move_to_local(QUEUE_OF(id))) {
 		c->waits = 0;
@@ -377,7 +380,7 @@ void BPF_PROG(levels_dispatch, __s32 cpu, struct task_struct *prev)
 		return;
 	if (dispatch_others(cpu))
 		return;
-	/* Nobody else wants the CPU: another turn for who belongs to no task. */
+	/* No other thread wants the CPU: a thread without a task gets another time slice. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) != 0 && !member_of(prev))
 		prev->scx.slice = TURN_NS;
 }

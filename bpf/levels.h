@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Criticality levels and partitions: what the scheduler keeps, and the decisions on it.
+ * Criticality levels and partitions: the scheduler's state, and the decisions on it.
  *
  * Problem: solocore/criticality.h decides for one core at a time and knows neither threads nor
  * timers. Rule: all state lies behind one lock (level C is global), a word that is taken by compare
- * and swap and only where a runqueue is locked. So interrupts are off, and no CPU that wants it can
- * interrupt its holder. A CPU that waits too long for it ends the scheduler. Times
- * read under it are distinct, so a trace has one order.
+ * and swap, and only under a runqueue's lock. So interrupts are off, and no CPU that wants it can
+ * interrupt its holder. A CPU that waits too long for it ends the scheduler. Times read under it
+ * are distinct, so a trace has one order.
  *
  * Jobs: a task is released at its times by its CPU's timer. A release makes a job if a thread of
  * the task wants to run then; if all sleep, it is skipped, and a thread that wakes later waits for
- * the next one (as under a polling server: a task that wakes late takes from nobody else what they
- * were promised). At level A, whose slots are its own, it may begin late. A job is done when all
- * threads of its task block, or one yields. Late jobs as in
- * crates/sim/src/kernel/scheduler/levels.rs: at C each keeps its own deadline, at B they follow
- * each other within the budget of the latest release, at A the job before is given up. Other than
- * there, a job of C whose budget is used up while releases wait goes on at once with that of the
- * oldest. Does not cover: jobs that sleep before they are done (the rest belongs to the next job).
+ * the next one (as under a polling server: a task that wakes late takes no promised time from
+ * others). At level A, whose slots are its own, it may begin late. A job is done when all threads
+ * of its task block, or one yields. Late jobs as in crates/sim/src/kernel/scheduler/levels.rs: at C
+ * each keeps its own deadline, at B they follow each other within the budget of the latest release,
+ * at A the job before is given up. Other than there, a job of C whose budget is used up while
+ * releases wait goes on at once with that of the oldest. Does not cover: jobs that sleep before
+ * they are done (the rest belongs to the next job).
  */
 #ifndef SOLOCORE_LEVELS_H
 #define SOLOCORE_LEVELS_H
@@ -25,11 +25,15 @@
 #include "levels_intf.h"
 #include "sched_trace.h"
 
-/* Releases that one decision makes; the rest follow at once. Few, as the verifier walks through
- * each. */
+/*
+ * Number of releases that one decision makes; the others follow at once. Few, as the verifier walks
+ * through each.
+ */
 #define LEVEL_RELEASES 4u
-/* Tries to take the lock: a tenth of a second, where holding it takes microseconds. A virtual
- * machine may stop the CPU that holds it meanwhile. As many as bpf_loop allows. */
+/*
+ * Number of tries to take the lock: a tenth of a second, where holding it takes microseconds. A
+ * virtual machine may stop the holder's CPU meanwhile. bpf_loop allows no more.
+ */
 #define LEVEL_TRIES (1u << 23)
 /* Late jobs that are remembered. */
 #define LEVEL_BACKLOG 1000u
@@ -39,7 +43,8 @@ const volatile struct levels_settings levels_settings SEC(".rodata.levels");
 struct level_world {
 	sc_u64 lock;
 	sc_u64 last_ns;
-	sc_u64 room[SC_MAX_CPUS]; /* by CPU: who would have to make way; the larger, the sooner */
+	sc_u64 room[SC_MAX_CPUS]; /* by CPU: order in which its job would make way; the largest
+				     first */
 	struct sc_levels levels;
 	struct sc_ready_set ready[LEVEL_PARTITIONS];
 	sc_u32 order[SC_MAX_TASKS]; /* by rank: the task */
@@ -48,12 +53,12 @@ struct level_world {
 struct level_core {
 	struct sc_level_core core;
 	struct sc_heap releases; /* tasks by their next release */
-	sc_u64 until_ns;	 /* when it must decide again */
-	sc_u64 armed_ns;	 /* when its timer fires */
+	sc_u64 until_ns;	 /* time of its next decision */
+	sc_u64 armed_ns;	 /* time at which its timer fires */
 	sc_u64 slot_ns;		 /* begin of the slot of level A, or of the window */
-	sc_u64 ran_ns;		 /* since when its thread runs */
-	sc_u64 intruder_ns;	 /* since when an intruder runs; 0: none does */
-	sc_u32 task;		 /* what it was last given; SC_NONE */
+	sc_u64 ran_ns;		 /* start of its thread's run */
+	sc_u64 intruder_ns;	 /* start of an intruder's run; 0: there is none */
+	sc_u32 task;		 /* its last task; SC_NONE */
 	sc_u32 level;
 	sc_u32 turn;
 	sc_u32 window; /* that was open at the last decision */
@@ -119,7 +124,7 @@ static long lock_try(__u32 step, struct level_world **w)
 	return (*w)->lock == 0 && sc_cas(&(*w)->lock, 0, 1);
 }
 
-/* The lock, and a time that nobody else has had; 0 if it cannot be taken. */
+/* Takes the lock; a time that is unique, or 0 if the lock cannot be taken. */
 static __always_inline __u64 world_lock(struct level_world *w)
 {
 	static char stuck[] = "the lock of the levels is stuck";
@@ -149,7 +154,10 @@ static __always_inline void kick(__u32 cpu)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* The CPU that has most room for a job of level C with this deadline decides anew, if one has. */
+/*
+ * Makes the CPU with the most room for a job of level C with this deadline decide anew, if one has
+ * room.
+ */
 __noinline int level_offer(__u64 deadline)
 {
 	struct level_world *w = world_of();
@@ -230,7 +238,7 @@ __noinline int level_release(__u32 id, __u64 at, __u32 cpu)
 	return 1;
 }
 
-/* Makes a job of what was released, if its time has come. */
+/* Makes a job of a release, if its time has come. */
 __noinline int level_admit(__u32 id, __u32 cpu)
 {
 	struct level_world *w = world_of();
@@ -258,8 +266,10 @@ __noinline int level_admit(__u32 id, __u32 cpu)
 	}
 	if (state == SC_TASK_IDLE && r->runnable == 0)
 		return 0;
-	/* A job whose budget was used up goes on with that of a release, and the job of that with
-	 * what it leaves. */
+	/*
+	 * A job without budget goes on with that of a release, and the job of that release with the
+	 * rest.
+	 */
 	if (state == SC_TASK_SUSPENDED && r->level == SC_LEVEL_C)
 		r->inside++;
 	else if (state == SC_TASK_SUSPENDED || (state == SC_TASK_READY && r->level == SC_LEVEL_B))
@@ -281,8 +291,10 @@ __noinline int level_due(__u32 id, __u32 cpu)
 	if (r->backlog < LEVEL_BACKLOG)
 		r->backlog++;
 	if (level_state(w, r, id) == SC_TASK_IDLE && r->runnable == 0) {
-		/* At level A the job may begin later in its slots; of the others nobody makes up
-		 * for it. */
+		/*
+		 * At level A the job may begin later in its slots; at the other levels a lost
+		 * release is not made up for.
+		 */
 		if (r->level != SC_LEVEL_A || r->backlog > 1)
 			r->skipped++;
 		r->backlog = r->level == SC_LEVEL_A;
@@ -292,7 +304,7 @@ __noinline int level_due(__u32 id, __u32 cpu)
 	return 1;
 }
 
-/* What was seen of a job that is done. */
+/* Records a job that is done. */
 static __always_inline void level_record(const struct level_world *w, struct level_task *r,
 					 __u32 id, __u64 now)
 {
@@ -309,7 +321,7 @@ static __always_inline void level_record(const struct level_world *w, struct lev
 		r->max_used_ns = sc_max(r->max_used_ns, w->levels.task[SC_TASK(id)].used_ns);
 }
 
-/* The task's job is done; `blocked`: nobody of it wants to run. */
+/* The task's job is done; `blocked`: no thread of it wants to run. */
 __noinline int level_done(__u32 id, __u32 blocked, __u32 cpu)
 {
 	struct level_world *w = world_of();
@@ -368,8 +380,9 @@ static __always_inline void level_releases(struct level_core *c, __u64 now, __u3
 	}
 }
 
-/* Who runs among the levels; and what is to be told of the job that ran before. The task whose
- * budget ended.
+/*
+ * Chooses the running task among the levels, and reports on the job before. Returns the task that
+ * used its budget up.
  */
 static __always_inline __u32 level_pick(struct level_world *w, struct level_core *c, __u64 now,
 					__u32 cpu, struct sc_level_choice *choice)
@@ -412,7 +425,7 @@ static __always_inline __u32 level_pick(struct level_world *w, struct level_core
 	return spent;
 }
 
-/* Who runs in the window that is open. */
+/* Chooses the running task in the open window. */
 static __always_inline void level_pick_window(struct level_world *w, struct level_core *c,
 					      __u64 now, __u32 cpu, struct sc_level_choice *choice)
 {
@@ -432,14 +445,14 @@ static __always_inline void level_pick_window(struct level_world *w, struct leve
 	w->room[SC_CPU(cpu)] = slot.id >= LEVEL_PARTITIONS ? SC_UNLIMITED : 0;
 	if (slot.id >= LEVEL_PARTITIONS)
 		return;
-	/* Nobody else may have what a partition leaves of its window. */
+	/* No other task may have the rest of a partition's window. */
 	choice->level = LEVEL_WINDOW;
 	rank = sc_ready_first(&w->ready[SC_MASKED(slot.id, LEVEL_PARTITIONS)]);
 	if (rank < SC_MAX_TASKS)
 		choice->task = w->order[SC_TASK(rank)];
 }
 
-/* What this CPU runs from now on: in c->task, c->level, c->until_ns. Under the lock. */
+/* Decides the task of this CPU from now on: in c->task, c->level, c->until_ns. Under the lock. */
 __noinline int level_decide(__u32 cpu)
 {
 	struct level_world *w = world_of();
@@ -460,7 +473,9 @@ __noinline int level_decide(__u32 cpu)
 	c->task = choice.task;
 	c->level = choice.level;
 	c->until_ns = sc_min(choice.until_ns, sc_heap_top_key(&c->releases));
-	/* Late at level C: a release has come already, whose budget it goes on with. */
+	/*
+	 * A late job of level C: a release has come already, and the job goes on with its budget.
+	 */
 	if (spent != SC_NONE)
 		level_admit(spent, cpu);
 	return 1;

@@ -12,10 +12,10 @@
 
 /* Partitions, and transfers of the I/O core, that there is room for. */
 #define LEVEL_PARTITIONS 128u
-/* The level of what runs in the windows of a partition; after SC_LEVEL_IDLE. */
+/* Level of tasks in the windows of a partition; after SC_LEVEL_IDLE. */
 #define LEVEL_WINDOW 5u
 
-/* What the loader decides once, before the programs are loaded. */
+/* Settings that the loader fixes before the programs are loaded. */
 struct levels_settings {
 	sc_u32 cpus;	   /* of the machine, numbered from 0 */
 	sc_u32 loader_pid; /* thread group that always runs */
@@ -23,7 +23,7 @@ struct levels_settings {
 	sc_u32 tasks;	   /* numbered from 0 */
 };
 
-/* What the loader asks of `setup`. */
+/* Requests of the loader to `setup`. */
 #define LEVEL_SETUP_CORE 0u /* a: CPU, b: now */
 #define LEVEL_SETUP_TASK                                                                           \
 	1u /* a: task, b: level << 32 | core, c: period, d: PET, e: first release; f: partition    \
@@ -41,28 +41,28 @@ struct level_setup {
 	sc_u64 f;
 };
 
-/* Whose a thread is (task storage). */
+/* The task of a thread (task storage). */
 #define LEVEL_PARENT 1u /* its children are the task's, not itself */
 
 struct level_member {
-	sc_u32 task;	/* plus 1; 0: nobody's */
+	sc_u32 task;	/* plus 1; 0: no task */
 	sc_u32 flags;	/* LEVEL_* */
 	sc_u32 counted; /* 1: it counts as runnable */
 	sc_u32 reserved;
 };
 
-/* A task of the plan, and what was seen of it. */
+/* A task of the plan, and its counts. */
 struct level_task {
-	sc_u64 period_ns;	/* 0: released when it wakes */
-	sc_u64 next_ns;		/* its next release */
-	sc_u64 release_ns;	/* of the present job */
-	sc_u64 job;		/* number of the present job, from 1 */
-	sc_u64 backlog;		/* releases that no job was made of yet */
-	sc_u64 inside;		/* releases whose jobs go on within the budget of the present one */
-	sc_u64 done;		/* jobs that were completed */
-	sc_u64 skipped;		/* releases at which it slept, or had been ended */
-	sc_u64 overruns;	/* as the policy counts them */
-	sc_u64 late;		/* jobs that were completed after their deadlines */
+	sc_u64 period_ns;  /* 0: released when it wakes */
+	sc_u64 next_ns;	   /* its next release */
+	sc_u64 release_ns; /* of the present job */
+	sc_u64 job;	   /* number of the present job, from 1 */
+	sc_u64 backlog;	   /* releases that no job was made of yet */
+	sc_u64 inside;	   /* releases with jobs that go on within the budget of the present one */
+	sc_u64 done;	   /* jobs that were completed */
+	sc_u64 skipped;	   /* releases at which it slept, or had been ended */
+	sc_u64 overruns;   /* as the policy counts them */
+	sc_u64 late;	   /* jobs that were completed after their deadlines */
 	sc_u64 max_start_ns;	/* longest time from release, or begin of the slot, to the first
 				   instruction */
 	sc_u64 max_response_ns; /* longest time from release to completion */
@@ -72,18 +72,18 @@ struct level_task {
 	sc_u64 sum_response_ns;
 	sc_u32 runnable;  /* threads that want to run */
 	sc_u32 unstarted; /* 1: the present job has not run yet */
-	sc_u32 cpu;	  /* whose timer releases it; its core but for level C */
+	sc_u32 cpu;	  /* CPU with the timer of its releases; its core except at level C */
 	sc_u32 level;	  /* SC_LEVEL_*, LEVEL_WINDOW */
 	sc_u32 partition;
 	sc_u32 rank;
 	sc_u64 oldest_ns; /* release of the first job that is not done yet */
 };
 
-/* What was seen of a CPU. */
+/* Counts of a CPU. */
 struct level_cpu_run {
 	sc_u64 dispatches;
 	sc_u64 timers;
-	sc_u64 max_timer_ns;  /* longest time from when the timer was to fire to the decision */
+	sc_u64 max_timer_ns;  /* longest time from the set time of the timer to the decision */
 	sc_u64 max_lock_ns;   /* longest wait for the lock */
 	sc_u64 max_decide_ns; /* longest decision, with the lock held */
 	sc_u64 decide_ns;     /* in all */

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The bandwidth lock on the kernel's performance counters: what both engines share.
+ * The bandwidth lock on the kernel's performance counters, for both engines.
  *
  * Problem: solocore/bwlock.h decides, but a client takes the lock with a store to its page, which
- * tells nobody. Rule: each limited CPU looks by itself. It counts the holders itself, at every
- * overflow of its counter, at every tick, and when it changes tasks: those CPUs whose running
- * thread has a page (`run_lock.slot`) that says it is in a section. So a lock reaches a CPU with
- * its next sample of accesses, before it can do more harm than that, and a release with its next
- * tick, which comes some ten times per period while there are clients (crates/linux changes the
- * timer then). The holders are counted anew, as in the paper (bwlock, Algorithm 1); the policy's
- * own count serves schedulers that see every change. A thread that does not run holds nothing: one
- * that is preempted, stopped, or dead releases by that.
+ * causes no event. Rule: each limited CPU checks the lock itself. It counts the holders at every
+ * overflow of its counter, at every tick, and when it changes tasks. A holder is a CPU with a
+ * running thread whose page (`run_lock.slot`) says that it is in a section. So a lock reaches a CPU
+ * with its next sample of accesses, before it can do more harm than that, and a release with its
+ * next tick, which comes some ten times per period while there are clients (crates/linux changes
+ * the timer then). The holders are counted anew, as in the paper (bwlock, Algorithm 1); the
+ * policy's own count serves schedulers that see every change. A thread that does not run holds
+ * nothing: one that is preempted, stopped, or dead releases by that.
  *
- * What is real-time: tasks of the real-time policies, and the threads of clients. They are never
- * throttled. What an overflow reports is the whole sample, as in core.h: the error is one-sided.
+ * Tasks of the real-time policies and the threads of clients count as real-time. They are never
+ * throttled. An overflow reports the whole sample, as in core.h: the error is one-sided.
  *
- * Without the hook at the change of tasks (a kernel may refuse it), what runs is known as of the
- * last tick.
- * Does not cover: a CPU whose tasks make no accesses notices the lock with its tick; it has nothing
- * to stop for before.
+ * Without the hook at the change of tasks (a kernel may refuse it), the running thread is known as
+ * of the last tick.
+ * Does not cover: a CPU without accesses notices the lock only with its tick; before that, it has
+ * no reason to stop.
  */
 #ifndef SOLOCORE_LOCK_H
 #define SOLOCORE_LOCK_H
@@ -45,7 +45,8 @@ static __always_inline struct run_lock *lock_of(__u32 cpu)
 
 /*
  * The overflow of a hardware counter interrupts everything, also `switched` in the middle of what
- * it changes. So a change of the CPU's state is marked. 0: one is under way, and hears of it.
+ * it changes. So a change of the CPU's state is marked. 0: a change is under way, and the mark
+ * tells it of this call.
  */
 static __always_inline __u32 lock_enter(struct run_lock *l)
 {
@@ -59,7 +60,10 @@ static __always_inline __u32 lock_enter(struct run_lock *l)
 	return free;
 }
 
-/* 1: somebody was turned away meanwhile. One who comes after `inside` was taken back was not. */
+/*
+ * 1: a program was turned away meanwhile. A program that comes after the reset of `inside` is let
+ * in.
+ */
 static __always_inline __u32 lock_leave(struct run_lock *l)
 {
 	__u32 missed;
@@ -121,14 +125,14 @@ static __noinline __u32 lock_holders(__u64 now)
 	return holders;
 }
 
-/* Accesses in this period of what is not real-time. */
+/* Accesses in this period of tasks that are not real-time. */
 static __always_inline __u64 limited_made(const struct run_core *c, const struct run_lock *l,
 					  __u64 count)
 {
 	return sc_sub(count - c->at_start, l->exempt);
 }
 
-/* Charges what was made since the last look to what ran. */
+/* Charges the accesses since the last look to the running task. */
 static __always_inline void lock_charge(struct run_lock *l, __u64 count)
 {
 	if (l->core.realtime)
@@ -136,7 +140,7 @@ static __always_inline void lock_charge(struct run_lock *l, __u64 count)
 	l->counted = count;
 }
 
-/* The page of what runs here, on a CPU that is not regulated. */
+/* Notes the page of the running thread, on a CPU that is not regulated. */
 static __always_inline void lock_runs(struct run_lock *l, struct task_struct *p, __u32 slot)
 {
 	if (settings.loader_pid == 0 || p->tgid != settings.loader_pid)
@@ -151,7 +155,7 @@ static __always_inline void lock_switch(struct run_core *c, struct run_lock *l,
 	__u64 missing;
 
 	lock_charge(l, count);
-	/* The helper runs in place of what it keeps from running. */
+	/* The helper runs in place of the stopped tasks. */
 	if (settings.loader_pid != 0 && p->tgid == settings.loader_pid)
 		return;
 	realtime = slot != 0 || (p->prio < MAX_RT_PRIO && p->pid != 0);
@@ -168,9 +172,7 @@ static __always_inline void lock_switch(struct run_core *c, struct run_lock *l,
 	sc_bwlock_switch(&l->lock, &l->core, 0, &l->task, 0);
 }
 
-/* The verdict as it is now, and what follows from it. 1 if the CPU must stop now and did not have
- * to before.
- */
+/* Gets the present verdict, and obeys it. 1 if the CPU must stop now and did not have to before. */
 static __always_inline __u32 lock_decide(struct run_core *c, struct run_lock *l, __u32 cpu,
 					 __u64 now)
 {
@@ -228,8 +230,10 @@ static __always_inline void lock_turn(struct run_core *c, struct run_lock *l, __
 	l->whole = l->lock.holders != 0;
 }
 
-/* The timer, or an overflow that finds it late; `slot` is the page of what runs. 1 if the CPU must
- * stop now and did not have to before. */
+/*
+ * The timer, or an overflow that finds it late; `slot` is the page of the running thread. 1 if the
+ * CPU must stop now and did not have to before.
+ */
 static __always_inline __u32 lock_look(struct run_core *c, struct run_lock *l, __u32 cpu,
 				       __u32 slot, __u64 now, __u64 count)
 {
@@ -238,8 +242,10 @@ static __always_inline __u32 lock_look(struct run_core *c, struct run_lock *l, _
 		return 0;
 	}
 	lock_switch(c, l, bpf_get_current_task_btf(), slot, count);
-	/* What no overflow has reported yet: a kernel that finds a counter too busy leaves
-	 * overflows out. */
+	/*
+	 * Accesses that no overflow has reported yet: a kernel that finds a counter too busy skips
+	 * overflows.
+	 */
 	if (!l->core.realtime)
 		sc_bwlock_account(&l->core, sc_sub(limited_made(c, l, count), l->core.used));
 	l->lock.holders = lock_holders(now);
@@ -291,8 +297,10 @@ static __always_inline __u32 lock_overflow(struct run_core *c, __u32 cpu, __u64 
 	return stop;
 }
 
-/* An overflow was turned away: all that was made by now counts. 1 if the CPU must stop. What is
- * turned away in here waits for the next overflow, which finds it as well. */
+/*
+ * An overflow was turned away: all accesses by now count. 1 if the CPU must stop. An overflow that
+ * is turned away in here waits for the next one, which finds its accesses as well.
+ */
 static __always_inline __u32 lock_catch_up(struct run_core *c, struct run_lock *l, __u32 cpu)
 {
 	struct bpf_perf_event_value value = {};

@@ -9,7 +9,7 @@
 #include <solocore/bwlock.h>
 #include "../client/c/solocore_page.h"
 
-/* What regulates. */
+/* The acting regulator. */
 #define RUN_MEMGUARD 0u
 #define RUN_BWLOCK 1u
 #define RUN_DYNAMIC 2u
@@ -21,25 +21,25 @@
 /* Generations of descendants that a program's page covers. */
 #define RUN_GENERATIONS 8u
 
-/* What the loader decides once, before the programs are loaded. */
+/* Settings that the loader fixes before the programs are loaded. */
 struct lock_settings {
 	sc_u64 max_budget;  /* accesses per period and core while nobody holds the lock */
-	sc_u64 min_budget;  /* while somebody does */
+	sc_u64 min_budget;  /* the same while somebody does */
 	sc_u64 max_hold_ns; /* longest time for which a section counts; 0: no limit */
 	sc_u32 policy;	    /* RUN_* */
 	sc_u32 reserved;
 };
 
-/* How many clients there are: programs look no further without any. */
+/* Number of clients: without any, programs do not look further. */
 struct run_clients {
 	sc_u32 threads;
 	sc_u32 programs;
 };
 
-/* Whose page a slot is, by thread (or by process, for a program). */
+/* Owner of a slot, by thread (or by process, for a program). */
 struct run_owner {
-	sc_u64 started; /* when it started, in hundredths of a second since the machine did: numbers
-			   are used again */
+	sc_u64 started; /* start time, in hundredths of a second since boot: numbers are used again
+			 */
 	sc_u32 slot;
 	sc_u32 reserved;
 };
@@ -47,7 +47,7 @@ struct run_owner {
 /* A slot, as the programs see it. */
 struct run_slot {
 	sc_u64 section;	 /* number of the section that was seen last */
-	sc_u64 since_ns; /* when it was first seen; 0: none is under way */
+	sc_u64 since_ns; /* time of the first look at it; 0: there is none */
 	sc_u64 cut;	 /* number of the last section that was held for too long, plus 1 */
 	sc_u64 endless;	 /* 1: no limit holds for it (root's) */
 };
@@ -56,26 +56,26 @@ struct run_slot {
 struct run_lock {
 	struct sc_bwlock lock; /* the CPU's own view: `holders` is counted anew for each decision */
 	struct sc_bwlock_core core;
-	struct sc_bwlock_task task; /* what runs */
-	sc_u64 slot;		    /* page of the client that runs here, plus 1; 0: none does */
-	sc_u64 counted;		    /* the counter when it was last looked at */
-	sc_u64 exempt;		    /* accesses of real-time tasks in this period */
-	sc_u64 whole;		    /* 1: at every look of this period, somebody held the lock */
-	sc_u64 held;		    /* periods in which somebody held it at a look */
-	sc_u64 stops;		    /* how often the lock stopped the CPU */
-	sc_u64 pid;		    /* number of the thread that runs here; 0: idle */
-	sc_u64 turn;		    /* 1: clients came first last time (sched_ext engine) */
-	sc_u64 frees;  /* how often the CPU went on before its period ended, as nobody held it any
-			  more */
-	sc_u64 inside; /* 1: a program changes this, and what interrupts it must not */
-	sc_u64 missed; /* 1: an overflow came meanwhile */
+	struct sc_bwlock_task task; /* running task */
+	sc_u64 slot;	/* page of the client that runs here, plus 1; 0: there is none */
+	sc_u64 counted; /* counter at the last look */
+	sc_u64 exempt;	/* accesses of real-time tasks in this period */
+	sc_u64 whole;	/* 1: at every look of this period, somebody held the lock */
+	sc_u64 held;	/* periods in which somebody held it at a look */
+	sc_u64 stops;	/* number of stops of the CPU by the lock */
+	sc_u64 pid;	/* number of the thread that runs here; 0: idle */
+	sc_u64 turn;	/* 1: clients came first last time (sched_ext engine) */
+	sc_u64 frees;	/* number of releases of the CPU before its period ended, as nobody held the
+			   lock any more */
+	sc_u64 inside;	/* 1: a program changes this, and a program that interrupts it must not */
+	sc_u64 missed;	/* 1: an overflow came meanwhile */
 };
 
 /* A hard task of dynamic budgets; its number is its priority. */
 struct run_task {
 	sc_u64 budget;	  /* accesses of each soft CPU per job */
-	sc_u64 length_ns; /* how long that is in force; 0: there is no such task */
-	sc_u64 slot;	  /* page of the client that signals its jobs, plus 1; 0: none does */
+	sc_u64 length_ns; /* longest time in force; 0: there is no such task */
+	sc_u64 slot;	  /* page of the client that signals its jobs, plus 1; 0: there is none */
 	sc_u32 core;
 	sc_u32 reserved;
 };

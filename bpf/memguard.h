@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * MemGuard on the kernel's performance counters: what both engines share.
+ * MemGuard on the kernel's performance counters, for both engines.
  *
  * Problem: solocore/memguard.h decides, but it must hear of accesses and of periods.
  * Rule: as in core.h. Writes have a counter of their own where the plan gives them a budget
@@ -8,12 +8,12 @@
  * Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
  *
  * Lost interrupts: a program of a perf event does not run while another one runs on the same CPU.
- * Both read the counter itself, and what was made but not reported is accounted with the next
- * overflow (`unseen`). An overflow program that finds a tick due starts the period in its place.
+ * Both read the counter itself, and unreported accesses are accounted with the next overflow
+ * (`unseen`). An overflow program that finds a tick due starts the period in its place.
  *
- * The first period begins half a period before the first tick: ticks then fall in the middle of
- * what the policy takes for a period, and one that is a little late still starts the next period
- * and not the one after.
+ * The first period begins half a period before the first tick: ticks then fall in the middle of the
+ * policy's periods, and a tick that is a little late still starts the next period and not the one
+ * after.
  */
 #ifndef SOLOCORE_BPF_MEMGUARD_H
 #define SOLOCORE_BPF_MEMGUARD_H
@@ -22,7 +22,7 @@
 #include "engine.h"
 #include "writes.h"
 
-/* What the cores share. */
+/* State that the cores share. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -53,7 +53,7 @@ static __always_inline void memguard_start(struct sc_memguard *g, struct run_cor
 	if (!sc_memguard_core_init(g, &c->guard, reservation, c->flags,
 				   now - settings.period_ns / 2))
 		return;
-	/* CPUs start one after the other; what they share goes by the number of the period. */
+	/* CPUs start one after the other; their shared state goes by the number of the period. */
 	c->guard.epoch = (sc_u32)(now / settings.period_ns);
 	c->at_start = count;
 	writes_start(c);
@@ -89,7 +89,7 @@ static __always_inline void memguard_tick(struct sc_memguard *g, struct run_core
 		memguard_turn(g, c, cpu, now, count);
 }
 
-/* Does what the policy says. */
+/* Obeys the policy's verdict. */
 static __always_inline void memguard_obey(__u32 verdict, __u32 cpu, struct run_core *c)
 {
 	if (verdict == SC_GO_ALL) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * A client's page (client/c/solocore_page.h) as a map, and how it is found in a map of such maps.
- */
+/* A client's page (client/c/solocore_page.h) as a map, found in a map of such maps. */
 #ifndef SOLOCORE_PAGES_H
 #define SOLOCORE_PAGES_H
 
@@ -19,7 +17,7 @@ struct client_page {
 	__uint(value_size, sizeof(struct sc_page));
 };
 
-/* The page at this place of `pages`; 0: there is none. */
+/* The page with this index in `pages`; 0: there is none. */
 static __always_inline struct sc_page *page_at(void *pages, __u32 at)
 {
 	void *map = bpf_map_lookup_elem(pages, &at);

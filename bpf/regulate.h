@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The programs of a regulated CPU: which regulator hears of a tick, an overflow, a change of tasks.
+ * The programs of a regulated CPU: they pass ticks, overflows and changes of tasks to the
+ * regulator.
  *
  * Rule: one regulator acts per run, by `lock_settings.policy`: MemGuard (memguard.h), the bandwidth
  * lock (lock.h) or dynamic budgets (dynamic.h). Both engines include this; each defines what

@@ -2,17 +2,17 @@
 /*
  * The sched_ext engine: a scheduler that gives no task to a throttled CPU.
  *
- * Problem: a CPU that has used its budget up must run nothing that is regulated until its next
- * period, at once, and without a busy loop.
+ * Problem: a CPU that has used its budget up must run no regulated task until its next period. This
+ * must hold at once, and without a busy loop.
  * Rule: each CPU has a queue (DSQ) of its own, ordered by weighted virtual time. The overflow
  * program kicks the CPU, which ends the running task's turn; `dispatch` then moves nothing to a
  * throttled CPU, which idles. The tick kicks it again. A CPU with budget left takes tasks from the
  * queues of others. Kernel threads and the loader go straight to the CPU's local queue; SCHED_FIFO,
- * SCHED_RR and SCHED_DEADLINE tasks never come here. When the loader ends, however it ends, the
- * kernel unloads the scheduler and its own goes on.
+ * SCHED_RR and SCHED_DEADLINE tasks never come here. When the loader ends in any way, the kernel
+ * unloads the scheduler and its own goes on.
  *
- * Clients of the bandwidth lock have a second queue per CPU. A throttled CPU takes from that one
- * only; any other takes from the two by turns, so that neither starves.
+ * Clients of the bandwidth lock have a second queue per CPU. A throttled CPU takes from that queue
+ * only; other CPUs take from the two by turns, so that neither starves.
  *
  * Analysed tasks of the plan have a rank and a third queue per CPU, ordered by it: fixed
  * priorities, before all ordinary tasks, and stopped like these. Children inherit the rank.
@@ -43,7 +43,7 @@ struct {
 	__type(value, struct run_rank);
 } ranks SEC(".maps");
 
-/* By CPU: the rank of what runs; 0: one that nobody preempts, or none. */
+/* By CPU: the rank of the running task; 0: a task that no other preempts, or none. */
 static __u32 running_rank[SC_MAX_CPUS];
 
 /* Rank of a task, or UNRANKED. */
@@ -87,7 +87,7 @@ static __always_inline __u32 exempt(const struct task_struct *p)
 	       (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
 }
 
-/* May it run where others are throttled? */
+/* Whether it may run where others are throttled. */
 static __always_inline __u32 is_client(struct task_struct *p)
 {
 	return lock_settings.policy == RUN_BWLOCK && client_slot(p) != 0;
@@ -164,7 +164,7 @@ void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
 		enqueue_ranked(p, cpu, rank, enq_flags);
 		return;
 	}
-	/* Who slept saves up one turn, not more. */
+	/* A task that slept saves up at most one time slice. */
 	if ((__s64)(virtual - (virtual_now - settings.slice_ns)) < 0)
 		virtual = virtual_now - settings.slice_ns;
 	if (is_client(p)) {
@@ -182,7 +182,7 @@ void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
 }
 
-/* Every other time clients come first, on a throttled CPU always. 1 if one was found. */
+/* Clients come first every other time, and always on a throttled CPU. 1 if one was found. */
 static __always_inline __u32 dispatch_client(__u32 cpu, __u32 throttled)
 {
 	struct run_lock *l = lock_of(cpu);
@@ -193,7 +193,7 @@ static __always_inline __u32 dispatch_client(__u32 cpu, __u32 throttled)
 	return (throttled || l->turn) && scx_bpf_dsq_move_to_local(CLIENTS_OF(cpu));
 }
 
-/* Of the ranked tasks the first; 1 if one runs on or was found. */
+/* Takes the first of the ranked tasks; 1 if one runs on or was found. */
 static __always_inline __u32 dispatch_ranked(__u32 cpu, struct task_struct *prev)
 {
 	__u32 rank;
@@ -227,7 +227,7 @@ void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 			return;
 		from = from + 1 < settings.cpus ? from + 1 : 0;
 	}
-	/* Nobody else wants the CPU: another turn. */
+	/* No other task wants the CPU: another time slice. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) != 0)
 		prev->scx.slice = settings.slice_ns;
 }
@@ -243,7 +243,7 @@ void BPF_PROG(solocore_running, struct task_struct *p)
 		virtual_now = p->scx.dsq_vtime;
 	rank = exempt(p) ? 0 : rank_of(p);
 	running_rank[cpu % SC_MAX_CPUS] = rank;
-	/* It may have come while this one was chosen. */
+	/* A better task may have come while this one was chosen. */
 	if (rank != 0 && !core_throttled(cpu) && better_waits(cpu, rank))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if (!c)
@@ -259,11 +259,11 @@ void BPF_PROG(solocore_stopping, struct task_struct *p, _Bool runnable)
 	__u32 cpu = scx_bpf_task_cpu(p), weight = p->scx.weight;
 	struct run_core *c = core_of(cpu);
 
-	/* Who comes next is chosen now; who is put back must not have it sent away. */
+	/* The next task is chosen now; a task that is put back must not send it away. */
 	running_rank[cpu % SC_MAX_CPUS] = 0;
 	if (rank_of(p) != UNRANKED)
 		return;
-	/* By the clock, not by what is left of the turn: a kick takes all of that. */
+	/* By the clock, not by the rest of the time slice: a kick takes all of that. */
 	if (c && weight != 0)
 		p->scx.dsq_vtime += sc_sub(bpf_ktime_get_ns(), c->running_ns) * 100 / weight;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The contract between what all schedulers have (ended.h, sched_trace.h, intruders.h) and
+ * The contract between the shared parts of all schedulers (ended.h, sched_trace.h, intruders.h) and
  * crates/linux. Rule: as in intf.h.
  */
 #ifndef SOLOCORE_SCHED_INTF_H
@@ -15,7 +15,7 @@ struct run_exit {
 	char message[256];
 };
 
-/* What it decided (sched_trace.h). */
+/* Decisions of the scheduler (sched_trace.h). */
 #define TRACE_EVENTS 16384u /* a power of two */
 
 enum trace_kind {
@@ -40,7 +40,7 @@ enum trace_kind {
 	TRACE_LEVEL_OVERRUN = 36,
 	TRACE_LEVEL_SLOT = 37,
 	TRACE_LEVEL_TABLE = 38,
-	/* What really ran. */
+	/* Threads that really ran. */
 	TRACE_RUNS = 64,
 	TRACE_STOPS = 65,
 	TRACE_INTRUDER = 66,
@@ -60,7 +60,7 @@ struct trace_ring {
 };
 
 /* Real-time threads beside it (intruders.h). */
-/* Whose time it was: the levels and the windows, or the modes of a core with VCPUs. */
+/* Owners of time: the levels and the windows, or the modes of a core with VCPUs. */
 #define INTRUDER_WHOSE 6
 
 struct sched_intruder {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the schedulers decided, event by event: what `solocore check-trace` replays and Perfetto
- * shows.
+ * Decisions of the schedulers, event by event: `solocore check-trace` replays them, and Perfetto
+ * shows them.
  *
  * Problem: a user who relies on a scheduler wants to see every decision with its reason, and a
  * checker must be able to make them again. Rule: a ring by CPU in a mapped array, one entry of 32
  * bytes an event, in the order in which the policy was called. Everything that concerns a core is
- * written while its runqueue is locked, so there is one writer at a time; the loader reads what is
- * new some twenty times a second. Entries that it did not read in time are overwritten, and it
- * knows how many by the count.
+ * written while its runqueue is locked, so there is one writer at a time; the loader reads the new
+ * entries some twenty times a second. Entries that it did not read in time are overwritten; the
+ * count gives their number.
  *
  * crates/linux/src/schedule/sched_trace.rs repeats the layout, crates/model/src/sched_trace.rs the
- * numbers of the events and what `id`, `a` and `b` mean with each; a test compares them with the
- * objects.
+ * numbers of the events and the meaning of `id`, `a` and `b` with each; a test compares them with
+ * the objects.
  */
 #ifndef SOLOCORE_SCHED_TRACE_H
 #define SOLOCORE_SCHED_TRACE_H
@@ -30,7 +30,7 @@ struct {
 	__type(value, struct trace_ring);
 } trace_rings SEC(".maps");
 
-/* 0: nobody wants the events. The loader decides before it loads. */
+/* 0: no option asks for events. The loader decides before it loads. */
 const volatile __u32 traced SEC(".rodata.trace");
 
 static __always_inline void trace(__u32 cpu, __u64 time_ns, __u32 kind, __u32 id, __u64 a, __u64 b)

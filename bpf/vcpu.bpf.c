@@ -3,40 +3,42 @@
  * VCPUs on a stock kernel (MARACAS): a sched_ext scheduler whose decisions are those of
  * solocore/vcpu.h.
  *
- * Problem: threads belong to VCPUs, a VCPU has C in T on its core, and what is left over is
+ * Problem: threads belong to VCPUs, a VCPU has C in T on its core, and the remaining time is
  * background time. The policy decides for one core at a time, and every call on a core must be
- * serialised. Rule: what concerns a core is done while its runqueue is locked. The kernel's
- * callbacks for a thread on a CPU come that way: `enqueue` (its VCPU has work), `stopping` (nobody
- * is charged from here on), `dispatch` (who is next) and `running` (who is picked is charged from
- * here on). Whoever else has something for a core, a thread that wakes on another CPU, the
- * balancing, or solocore's own programs of type syscall, leaves it in the core's mail and kicks the
- * CPU; its `dispatch` reads that. A timer of each CPU only kicks, when the policy wants to be asked
- * again.
+ * serialised. Rule: all work on a core is done while its runqueue is locked. The kernel's callbacks
+ * for a thread on a CPU come that way: `enqueue` (its VCPU has work), `stopping` (no VCPU is
+ * charged from here on), `dispatch` (the choice of the next thread) and `running` (the picked VCPU
+ * is charged from here on). Other sources of work for a core are a thread that wakes on another
+ * CPU, the balancing, and solocore's own programs of type syscall. They leave a message in the
+ * core's mail and kick the CPU; its `dispatch` reads the mail. A timer of each CPU only kicks, when
+ * the policy wants to be asked again.
  *
  * Each VCPU has a queue (DSQ) of its threads, in the order of weighted virtual time, wherever the
  * VCPU is. A thread that is bound to no VCPU belongs to the best-effort VCPU of the CPU it is on,
  * and an idle CPU takes such threads from others. Kernel threads and solocore itself go straight to
- * the local queue, real-time threads never come here: the core is paused meanwhile, nobody is
+ * the local queue, real-time threads never come here: the core is paused meanwhile, no VCPU is
  * charged, and they are reported.
  *
- * A timer that comes late does not enlarge a budget: what ran beyond it is settled at the instant
- * at which it was used up, and the rest is counted (`late_ns`) but is nobody's. Admission allows
- * for it.
+ * A timer that comes late does not enlarge a budget: a run beyond the budget is settled at the
+ * instant at which it was used up, and the rest is counted (`late_ns`) but charged to no VCPU.
+ * Admission allows for it.
  *
- * Source: maracas, sections II to V. Does not cover: time that interrupts take is the running
- * VCPU's; a thread whose affinity excludes its VCPU's core is best effort meanwhile; the kernel's
- * own threads are not held to anything.
+ * Source: maracas, sections II to V. Does not cover: time of interrupts, which counts as the
+ * running VCPU's; the kernel's own threads, which have no limit. A thread with an affinity that
+ * excludes its VCPU's core is best effort meanwhile.
  */
 #include "ended.h"
 #include "intruders.h"
 #include "vcpu_control.h"
 #include "vcpu_mail.h"
 
-/* Tries of a dispatch to find a VCPU whose threads are there. */
+/* Number of tries of a dispatch to find a VCPU with waiting threads. */
 #define TRIES 8
 
-/* The VCPU has a thread that wants to run. `cpu`: whose runqueue is locked. 1: that CPU must pick
- * anew. */
+/*
+ * The VCPU has a thread that wants to run. `cpu`: the CPU with the locked runqueue. 1: that CPU
+ * must pick anew.
+ */
 static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
 {
 	struct vcpu_cpu *c;
@@ -60,7 +62,7 @@ static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
 	core_settle(cpu, now);
 	if (!core_call(cpu, TRACE_VCPU_WAKE, id, now))
 		return 0;
-	/* Another one than runs must not be charged. */
+	/* Only the running VCPU may be charged. */
 	if (!c->core.paused && c->core.current != before)
 		core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
 	balance_soon(cpu);
@@ -80,9 +82,9 @@ __s32 BPF_PROG(vcpu_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wak
 }
 
 /*
- * A thread that wakes while another one of its VCPU runs, and nobody waits in the VCPU's queue, is
- * next: it need not pass through queue and `dispatch`. Should another VCPU be picked meanwhile, it
- * is sent away as it begins (`running`).
+ * A thread that wakes while another thread of its VCPU runs and the VCPU's queue is empty is next:
+ * it need not pass through queue and `dispatch`. If another VCPU is picked meanwhile, the thread is
+ * sent away as it begins (`running`).
  */
 static __always_inline __u32 goes_next(__u32 cpu, __u32 id, const struct vcpu_info *v,
 				       __u64 enq_flags)
@@ -116,7 +118,7 @@ void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns, enq_flags);
 		return;
 	}
-	/* Who slept saves up one turn, not more. */
+	/* A thread that slept saves up at most one time slice. */
 	now = v->virtual_ns;
 	if ((__s64)(virtual - (now - settings.slice_ns)) < 0)
 		virtual = now - settings.slice_ns;
@@ -130,8 +132,10 @@ void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	/* Best effort: perhaps another CPU idles. Of one that wakes the kernel has looked already.
-	 * */
+	/*
+	 * Best effort: perhaps another CPU idles. For a thread that wakes, the kernel has looked
+	 * already.
+	 */
 	if (id != (__u32)cpu || (enq_flags & SCX_ENQ_WAKEUP) != 0 || p->nr_cpus_allowed == 1)
 		return;
 	other = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -221,7 +225,7 @@ void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 
 	if (!c || stuck)
 		return;
-	/* Who just blocked has read the clock. */
+	/* The thread that just blocked has read the clock. */
 	now = c->stopped_ns;
 	c->stopped_ns = 0;
 	if (queued || now == 0)
@@ -244,7 +248,7 @@ void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 		if (own < SC_MAX_TASKS && c->core.vcpu[SC_TASK(own)].state == SC_VCPU_BLOCKED)
 			core_now(cpu, TRACE_VCPU_WAKE, own);
 	}
-	/* What was picked is still the pick if nothing is due. */
+	/* The pick is still valid if nothing is due. */
 	if (now >= c->core.until_ns)
 		core_now(cpu, TRACE_VCPU_TICK, 0);
 	ask_throttling(c, cpu);
@@ -330,7 +334,7 @@ void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
 
 	if (!c || exempt(p))
 		return;
-	/* By the clock, not by what is left of the turn: a kick takes all of that. */
+	/* By the clock, not by the rest of the time slice: a kick takes all of that. */
 	p->scx.dsq_vtime += sc_sub(now, c->running_ns) * 100 / sc_max(p->scx.weight, 1);
 	trace(cpu, now, TRACE_STOPS, p->pid, runnable, c->running_id + 1);
 	if (!runnable) {
@@ -345,7 +349,7 @@ void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
 	}
 }
 
-/* A real-time thread takes the CPU: nobody is charged. */
+/* A real-time thread takes the CPU: no VCPU is charged. */
 SEC("struct_ops/vcpu_cpu_release")
 void BPF_PROG(vcpu_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {

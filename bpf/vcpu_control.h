@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What changes VCPUs from outside: the balancing (maracas, section V, Algorithm 2), and solocore's
+ * Changes of VCPUs from outside: the balancing (maracas, section V, Algorithm 2), and solocore's
  * requests.
  *
- * Rule: sc_balance has one caller at a time, by a word that is taken and given back (`turn`);
- * a caller that finds it taken comes again. None of this runs under a runqueue's lock, so that
- * nobody waits for it there; what it decides goes into the cores' mail.
+ * Rule: sc_balance has one caller at a time, by a word that is taken and given back (`turn`); a
+ * caller that finds it taken comes again. None of this runs under a runqueue's lock, so that no CPU
+ * waits for it there; its decisions go into the cores' mail.
  */
 #ifndef SOLOCORE_VCPU_CONTROL_H
 #define SOLOCORE_VCPU_CONTROL_H
@@ -24,7 +24,7 @@ static __always_inline void turn_given(void)
 	__sync_lock_test_and_set(&balance_turn, 0);
 }
 
-/* One VCPU whose place in sc_balance is not where it is or goes: sends it there. */
+/* Sends one VCPU to its place in sc_balance, if it is neither there nor on its way. */
 static long send_one(__u32 id, void *context)
 {
 	struct sc_balance *b = *(struct sc_balance **)context;
@@ -42,8 +42,10 @@ static long send_one(__u32 id, void *context)
 	return 0;
 }
 
-/* The migration thread of a core, or (SC_NONE) of the one with the least slack. How many VCPUs
- * move. */
+/*
+ * Runs the migration thread of a core, or (SC_NONE) of the one with the least slack. Returns the
+ * number of VCPUs that move.
+ */
 __attribute__((noinline)) int balance_core(__u32 from)
 {
 	__u32 zero = 0;
@@ -102,7 +104,10 @@ static __always_inline __u64 load_of(__u64 capacity_ns, __u64 period_ns)
 			      period_ns);
 }
 
-/* Creates a VCPU on a core. Admission is solocore's; what the policy refuses is refused here. */
+/*
+ * Creates a VCPU on a core. solocore decides admission; a request that the policy refuses is
+ * refused here.
+ */
 SEC("syscall")
 int vcpu_create(struct vcpu_request *r)
 {
@@ -196,8 +201,8 @@ int vcpu_monitor(struct vcpu_request *r)
 }
 
 /*
- * Before the scheduler is installed, for the first time or again: cores for sc_balance, the rule of
- * the throttling, and nothing of a former one.
+ * Called before the scheduler is installed, for the first time or again: sets the cores for
+ * sc_balance and the rule of the throttling, and clears the state of a former scheduler.
  */
 SEC("syscall")
 int vcpu_begin(struct vcpu_request *r)
@@ -219,7 +224,8 @@ int vcpu_begin(struct vcpu_request *r)
 	return 0;
 }
 
-/* A drill: an error of the scheduler (0), or one that lets nobody in any more (1). The kernel must
+/*
+ * A drill: an error of the scheduler (0), or one that runs no thread any more (1). The kernel must
  * take over.
  */
 SEC("syscall")
@@ -236,7 +242,10 @@ int vcpu_fail(struct vcpu_request *r)
 	return 0;
 }
 
-/* How many page colours of a core are free; requests of a core in the period that ends. */
+/*
+ * Sets the number of free page colours of a core, or the requests of a core in the period that
+ * ends.
+ */
 SEC("syscall")
 int vcpu_report(struct vcpu_request *r)
 {

@@ -3,9 +3,9 @@
  * VCPUs: the maps, and the calls of the policy for a core.
  *
  * Rule: every call of the policy goes through core_call, which writes its record, and before it the
- * core is settled (core_settle): a VCPU that used its budget up since is charged to the instant at
- * which that was, not to the later one at which somebody looks. All of it under the lock of the
- * core's runqueue (vcpu.bpf.c says why).
+ * core is settled (core_settle): a VCPU that used its budget up since then is charged to that
+ * instant, not to the later one of the call. All of this happens under the lock of the core's
+ * runqueue (for the reason in vcpu.bpf.c).
  */
 #ifndef SOLOCORE_VCPU_CORE_H
 #define SOLOCORE_VCPU_CORE_H
@@ -44,7 +44,7 @@ struct {
 	__type(value, struct sc_vcpu);
 } transit SEC(".maps");
 
-/* Which VCPU a thread is bound to (VCPU_BOUND). Written by solocore, and inherited by children. */
+/* The VCPU that a thread is bound to (VCPU_BOUND). solocore writes it, and children inherit it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -205,9 +205,9 @@ static int timer_fired(void *map, __u32 *key, struct cpu_timer *timer)
 }
 
 /*
- * The CPU is to be asked again at until_ns. A timer that goes off somewhat earlier stays: it is
- * then armed anew, at most once for each halving of what is left, and threads that come and go do
- * not program the clock each time.
+ * Asks the CPU again at until_ns. A timer that goes off somewhat earlier stays: it is then armed
+ * anew, at most once for each halving of the remaining time, so that short-lived threads do not
+ * program the clock each time.
  */
 static __always_inline void arm(__u32 cpu, __u64 until_ns, __u64 now_ns)
 {
@@ -222,7 +222,7 @@ static __always_inline void arm(__u32 cpu, __u64 until_ns, __u64 now_ns)
 	bpf_timer_start(&timer->timer, until_ns, BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN);
 }
 
-/* When a core must be asked again: in background mode also for the throttling's sake. */
+/* Time at which a core must be asked again: in background mode also for the throttling. */
 static __always_inline __u64 until_of(const struct vcpu_cpu *c)
 {
 	if (settings.check_ns != 0 && c->core.mode != SC_MODE_FOREGROUND)
@@ -230,8 +230,7 @@ static __always_inline __u64 until_of(const struct vcpu_cpu *c)
 	return c->core.until_ns;
 }
 
-/* A thread of this VCPU, which was picked, runs from now on; unless another one has got budget just
- * now. */
+/* A thread of this picked VCPU runs from now on, unless another VCPU has got budget just now. */
 static __always_inline void core_resumes(struct vcpu_cpu *c, __u32 cpu, __u32 id)
 {
 	__u64 now = bpf_ktime_get_ns();

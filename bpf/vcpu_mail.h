@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * VCPUs: what others have for a core.
+ * VCPUs: messages of others for a core.
  *
  * Rule: a CPU that does not hold the lock of a core's runqueue leaves its message for the core in
  * the core's mail, a set of VCPUs for each kind (woken, arriving, leaving), and kicks the CPU; the
@@ -11,10 +11,10 @@
 
 #include "vcpu_core.h"
 
-/* Pieces of mail that one dispatch reads. */
+/* Pieces of mail that one dispatch reads at most. */
 #define MAIL 256
 
-/* 1: a drill, nobody is let in. */
+/* 1: a drill, no thread runs. */
 static volatile __u64 stuck;
 
 /* 1: the kernel calls us. */
@@ -40,7 +40,7 @@ static __always_inline void post(__u32 cpu, __u32 id, __u32 kind)
 /* Cores on which VCPUs have woken since they were balanced; those above 63 share bits. */
 static volatile __u64 woken_cores;
 
-/* A VCPU of this core has woken, or (SC_NONE) one has blocked, come or gone. */
+/* A VCPU of this core has woken, or (SC_NONE) one has blocked, was created or destroyed. */
 static __always_inline void balance_soon(__u32 core)
 {
 	__u32 key = SC_MAX_CPUS;
@@ -55,8 +55,10 @@ static __always_inline void balance_soon(__u32 core)
 		bpf_timer_start(&timer->timer, settings.balance_ns, 0);
 }
 
-/* A thread of a VCPU that is no more goes to the local queue; when it has run, it is best effort.
- * */
+/*
+ * A thread of a VCPU that no longer exists goes to the local queue; when it has run, it is best
+ * effort.
+ */
 static long drain_one(__u32 step, void *context)
 {
 	__u64 moved = scx_bpf_dsq_move_to_local(*(__u32 *)context);
@@ -149,7 +151,7 @@ static __always_inline __u32 take_bit(sc_u64 *words, __u32 word)
 	return word * 64 + bit;
 }
 
-/* One piece of mail, or the next word. Arrivals first: what they wait for may be in them. */
+/* Reads one piece of mail, or the next word. Arrivals come first: other mail may concern them. */
 static long read_mail(__u32 step, void *context)
 {
 	struct mail *m = context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Budgets of writes: a second counter on each CPU, for what both engines share.
+ * Budgets of writes: a second counter on each CPU, for both engines.
  *
  * Problem: lines read and lines written back are different events, and MemGuard counts them apart
  * (solocore/memguard.h, SC_WRITE).
@@ -70,7 +70,7 @@ static __always_inline void writes_tally(struct run_core *c)
 	c->write_at_start = count;
 }
 
-/* The counter of writes overflowed at this count: what the policy says to that. */
+/* The counter of writes overflowed at this count. Returns the policy's verdict. */
 static __always_inline __u32 writes_account(struct sc_memguard *g, struct run_core *c, __u64 count)
 {
 	__u64 made = count - c->write_at_start,

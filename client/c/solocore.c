@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * libsolocore (solocore.h says what it is for): attaching to the daemon, and the two words of the
+ * libsolocore (solocore.h describes its purpose): attaching to the daemon, and the two words of the
  * page.
  *
- * Rule: what a thread has is thread-local, so the calls need no lock. All attached threads are in a
- * list, for the child of a fork, which must close their connections: the daemon takes an open
+ * Rule: the state of a thread is thread-local, so the calls need no lock. All attached threads are
+ * in a list, for the child of a fork, which must close their connections: the daemon takes an open
  * connection for a living client. The page is not inherited by children at all (MADV_DONTFORK).
  */
 #define _GNU_SOURCE
@@ -71,7 +71,7 @@ static void detach(struct client *c)
 static void thread_ends(void *c)
 {
 	detach(c);
-	/* What runs after this in the ending thread does not attach it again. */
+	/* Calls that run after this in the ending thread do not attach it again. */
 	((struct client *)c)->tried = 1;
 	((struct client *)c)->status = SC_NO_DAEMON;
 }
@@ -225,13 +225,13 @@ static int attach(struct client *c, uint32_t scope, const char *task)
 	pthread_setspecific(at_thread_end, c);
 	c->page = page;
 	c->yields = !page;
-	/* Who wants a page hears that nobody has one to give. */
+	/* A caller that wants a page learns that there is none. */
 	if (!page)
 		c->status = SC_NO_DAEMON;
 	return SC_OK;
 }
 
-/* The calling thread's page; 0 if it has none, and then *status says why. */
+/* The calling thread's page; 0 if it has none, with the reason in *status. */
 static inline struct sc_page *my_page(int *status)
 {
 	struct client *c = &self;
@@ -344,8 +344,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Only the thread writes what is kept here: single stores, so that the daemon never reads halves.
- * */
+/* Only the thread writes these words: single stores, so that the daemon never reads halves. */
 static void put(uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELAXED);
@@ -382,7 +381,7 @@ static void end_transfer(struct sc_slot *slot)
 	__atomic_store_n(&slot->begun, slot->begun & ~1ull, __ATOMIC_RELEASE);
 }
 
-/* The calling thread's slots; 0 if it has none, and then *status says why. */
+/* The calling thread's slots; 0 if it has none, with the reason in *status. */
 static struct sc_slot *my_slot(int *status)
 {
 	struct sc_page *page = self.page;
@@ -423,7 +422,10 @@ int sc_wait_slot(unsigned long long *missed)
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
 			;
 		now = now_ns();
-		/* Who is not let in before the slot's end would be in somebody else's. */
+		/*
+		 * A thread that wakes after its slot's end would be in the slot of another
+		 * transfer.
+		 */
 	} while (now - start >= slot->length_ns);
 	if (sc_check() != SC_OK)
 		return SC_NO_DAEMON;
@@ -458,7 +460,7 @@ int sc_check(void)
 
 	if (!self.page && !self.yields)
 		return self.tried ? self.status : SC_NO_DAEMON;
-	/* The daemon says nothing more: what can be read is the end. */
+	/* The daemon sends nothing more: readable data means its end. */
 	return poll(&connection, 1, 0) > 0 ? SC_NO_DAEMON : SC_OK;
 }
 
@@ -468,7 +470,7 @@ int sc_hold_program(void)
 	struct sc_page *page = NULL;
 	int socket, status;
 
-	/* Open across execve(): the connection is what keeps it. */
+	/* Open across execve(): the open connection holds the lock. */
 	status = ask(SC_SCOPE_PROGRAM, "", 0, &socket, &page, &answer);
 	if (status != SC_OK)
 		return status;

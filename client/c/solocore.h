@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * libsolocore: what a program tells a running solocore about itself.
+ * libsolocore: messages of a program to a running solocore.
  *
  * Problem: only the program knows which of its sections suffer when other cores use the memory, and
  * when its jobs begin. Rule: while a thread holds the bandwidth lock and runs, other cores may do
  * for tasks that are not real-time only as many accesses per period as the plan allows; the thread
- * itself is never throttled. Any number of threads may hold it at a time, and nobody ever waits for
- * it. Taking and releasing it is a store to memory: no system call, a few nanoseconds. Source:
+ * itself is never throttled. Any number of threads may hold it at a time, and no thread ever waits
+ * for it. Taking and releasing it is a store to memory: no system call, a few nanoseconds. Source:
  * bwlock, sections 3 and 4.2; dynamic-budgeting, section IV.
  *
  *	bw_lock();
@@ -15,11 +15,11 @@
  *
  * Sections nest. A thread is attached by its first call, which costs some milliseconds, or by
  * sc_attach() beforehand, and detached when it ends. All calls act on the calling thread. Without a
- * running solocore they do nothing and say so; a program may ignore what they return.
+ * running solocore they do nothing and return the reason; a program may ignore their results.
  *
  * Does not cover: a child of fork() is not attached and holds nothing, until it calls again; one
- * made by a bare clone() system call must not call at all. After execve() nothing is held, but for
- * sc_hold_program().
+ * made by a bare clone() system call must not call at all. After execve() the lock is no longer
+ * held, except by sc_hold_program().
  */
 #ifndef SOLOCORE_H
 #define SOLOCORE_H
@@ -28,13 +28,13 @@
 extern "C" {
 #endif
 
-/* What the calls return. */
+/* Results of the calls. */
 enum sc_status {
 	SC_OK = 0,
 	SC_NO_DAEMON = 1, /* no solocore runs here that serves clients */
 	SC_DENIED = 2,	  /* the user is not in the group that may (solocore run --group) */
 	SC_FULL = 3,	  /* too many clients */
-	SC_UNKNOWN = 4, /* the running plan has no such task or slot, or somebody has it already */
+	SC_UNKNOWN = 4,	  /* the plan has no such task or slot, or another client has it already */
 	SC_REFUSED = 5, /* another version, or the thread is unknown to the daemon (a container) */
 	SC_SYSTEM = 6,	/* a system call failed: no memory, no descriptors */
 	SC_UNMATCHED = 7, /* bw_unlock() without bw_lock(), a job that begins twice or ends without
@@ -48,13 +48,13 @@ int bw_lock(void);
 int bw_unlock(void);
 
 /*
- * A job of the calling thread's task begins. Where solocore schedules the plan's levels (solocore
+ * Begins a job of the calling thread's task. Where solocore schedules the plan's levels (solocore
  * run --scheduler levels), jobs begin with their releases, and this does nothing.
  */
 int sc_job_begin(void);
 
 /*
- * It ends. Under the scheduler of levels this is a sched_yield(): the thread, and with it all
+ * Ends the job. Under the scheduler of levels this is a sched_yield(): the thread, and with it all
  * threads of its task, goes on with the task's next release.
  */
 int sc_job_end(void);
@@ -63,8 +63,9 @@ int sc_job_end(void);
 int sc_attach(void);
 
 /*
- * The same, as the task of this name in the plan, whose jobs it signals. At most 63 bytes. Under
- * the scheduler of levels the thread becomes one of that task, and stays one until it ends.
+ * Attaches the calling thread as the task of this name in the plan; it signals the jobs of this
+ * task. At most 63 bytes. Under the scheduler of levels the thread becomes one of that task, and
+ * stays one until it ends.
  */
 int sc_attach_task(const char *task);
 
@@ -75,17 +76,17 @@ int sc_attach_task(const char *task);
 int sc_attach_slot(const char *slot);
 
 /*
- * Ends the transfer that is under way, if one is, and waits for the beginning of the thread's next
- * slot. Slots whose beginnings have passed are missed, not made up for; *missed (which may be null)
- * says how many since the call before, or since the thread was attached. SC_NO_DAEMON: solocore has
- * ended, and nobody keeps the table any more.
+ * Ends the present transfer, if there is one, and waits for the start of the thread's next slot.
+ * Slots with a start in the past are missed, not made up for; *missed (which may be null) is their
+ * number since the call before, or since the thread was attached. SC_NO_DAEMON: solocore has ended,
+ * and the table is no longer kept.
  */
 int sc_wait_slot(unsigned long long *missed);
 
 /* The transfer is over. */
 int sc_slot_end(void);
 
-/* Detaches the calling thread: it holds nothing any more. */
+/* Detaches the calling thread: it holds no lock any more. */
 void sc_detach(void);
 
 /* Is the calling thread attached, and does the daemon still run? Costs a system call. */
@@ -98,11 +99,13 @@ int sc_check(void);
  */
 int sc_hold_program(void);
 
-/* For how long a section of the calling thread counts at most, in nanoseconds; 0: no limit, or it
- * is not attached. */
+/*
+ * Longest time for which a section of the calling thread counts, in nanoseconds; 0: no limit, or it
+ * is not attached.
+ */
 unsigned long long sc_max_hold_ns(void);
 
-/* What a status means, in English. Never fails. */
+/* Text of a status, in English. Never fails. */
 const char *sc_strstatus(int status);
 
 #ifdef __cplusplus

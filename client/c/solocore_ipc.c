@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Message queues (solocore_ipc.h says what they are for).
+ * Message queues (solocore_ipc.h describes their purpose).
  *
  * Rule: a lane has a ring of slots and two counters, of messages published and of messages taken.
- * Only its sender writes the first, only the receiver the second, each in a line of its own: nobody
- * ever retries. Slots between the two hold messages, the others are the sender's. A sender fills a
- * slot and then publishes it; one that is killed in between leaves a slot that its successor fills
- * anew. Whoever owns a lane is named by process and time of its start, so that a number that is
- * used again is not taken for the one that ended. What lies in shared memory is read once and
+ * Only its sender writes the first, only the receiver the second, each in a line of its own: no
+ * side ever retries. Slots between the two hold messages, the others are the sender's. A sender
+ * fills a slot and then publishes it; a sender that is killed in between leaves a slot that its
+ * successor fills anew. The owner of a lane is named by its process and start time, so that a
+ * reused number is not taken for the ended process. Values in shared memory are read once and
  * checked: sizes when the queue is opened, numbers and lengths each time.
  */
 #define _GNU_SOURCE
@@ -37,13 +37,13 @@
 struct header {
 	uint64_t magic; /* last, when all else is there */
 	uint32_t lanes, slots, message_bytes, place;
-	_Alignas(64) uint64_t receiver; /* who it is; 0: nobody */
+	_Alignas(64) uint64_t receiver; /* the receiver's name; 0: none */
 };
 
 struct lane {
 	_Alignas(64) uint64_t published; /* the sender's */
 	_Alignas(64) uint64_t taken;	 /* the receiver's */
-	_Alignas(64) uint64_t owner;	 /* who the sender is; 0: nobody */
+	_Alignas(64) uint64_t owner;	 /* the sender's name; 0: none */
 };
 
 static size_t slot_bytes(size_t message_bytes)
@@ -133,7 +133,7 @@ static uint64_t my_name(void)
 	return (uint64_t)task << 32 | start;
 }
 
-/* Who cannot be looked at is taken to live. */
+/* A process that cannot be examined is taken to live. */
 static int has_ended(uint64_t name)
 {
 	uint32_t start = 0;
@@ -235,7 +235,7 @@ int sc_queue_send(struct sc_queue *q, const void *data, size_t length)
 	return SC_QUEUE_OK;
 }
 
-/* The next message of one lane; it stays. */
+/* Reads the next message of one lane, without taking it. */
 static int look(struct sc_queue *q, uint32_t number, void *data, size_t capacity, size_t *length)
 {
 	struct lane *lane = lane_of(q, number);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a queue does to shared memory: two kinds of counters' accesses, and copies into and out of
- * slots.
+ * Accesses of a queue to shared memory: two kinds for counters, and copies into and out of slots.
  *
- * Rule: a counter that is loaded orders what comes after it, one that is stored what came before
- * it. A copy that bypasses the caches is done when it returns: its stores are ordered before
- * whatever is stored next. Slots are whole lines, so a store past the caches never has to read a
+ * Rule: the load of a counter is ordered before later accesses, the store of a counter after
+ * earlier ones. A copy that bypasses the caches is done when it returns: its stores are ordered
+ * before all later stores. Slots are whole lines, so a store past the caches never has to read a
  * line first. Apart from solocore_ipc.c so that tests can put a model of memory in its place
  * (tests/interleave.c). Does not cover: processors on which programs may not flush lines.
  */

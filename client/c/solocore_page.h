@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The page that a client shares with the kernel, and how it asks the daemon for one.
+ * The page that a client shares with the kernel, and the request for one to the daemon.
  *
  * Problem: taking the bandwidth lock or beginning a job must cost no system call (bwlock, section
  * 4.2).
  * Rule: each attached thread has a page of its own, a map of the BPF programs that regulate. The
- * thread writes two words of it, with one store each; the programs read them. Nobody but the thread
- * writes its page, and whatever it writes there, it can only do what it may: hold the lock or not,
- * have a job under way or not. A thread that is a transfer of the plan's time table
- * (single-core-equivalence, section 2.4) finds its slots on the page, as the daemon wrote them
- * before it granted it, and says there what it made of them. The page is asked for over a Unix
- * socket (SOCK_SEQPACKET): one request, one answer with the page as a file descriptor (SCM_RIGHTS).
- * The connection stays open for as long as the page is in use. Does not cover: what the programs
- * make of it (bpf/lock.h).
+ * thread writes two words of it, with one store each; the programs read them. Only the thread
+ * writes its page, and no value on it exceeds the thread's rights: to hold the lock or not, to have
+ * a job under way or not. A thread that is a transfer of the plan's time table
+ * (single-core-equivalence, section 2.4) finds its slots on the page, which the daemon wrote before
+ * it granted the page, and records its transfers there. The page is asked for over a Unix socket
+ * (SOCK_SEQPACKET): one request, one answer with the page as a file descriptor (SCM_RIGHTS). The
+ * connection stays open for as long as the page is in use. Does not cover: the use of the page by
+ * the programs (bpf/lock.h).
  */
 #ifndef SOLOCORE_PAGE_H
 #define SOLOCORE_PAGE_H
 
 #include <stdint.h>
 
-/* Where the daemon listens for clients. SOLOCORE_SOCKET in the environment of a client names
+/*
+ * Path of the daemon's socket for clients. SOLOCORE_SOCKET in the environment of a client names
  * another place.
  */
 #define SC_CLIENT_SOCKET "/run/solocore-client.sock"
@@ -27,7 +28,7 @@
 #define SC_NAME_BYTES 64u
 #define SC_PROTOCOL 1u
 
-/* Whose page it is. */
+/* Owner of a page. */
 #define SC_SCOPE_THREAD 1u  /* the thread's that asks */
 #define SC_SCOPE_PROGRAM 2u /* the process's that asks and its descendants', also after execve */
 #define SC_SCOPE_SLOT 3u    /* the thread's that asks, as a transfer of the time table */
@@ -45,7 +46,7 @@
 /* Transfers that the page remembers: a power of two. */
 #define SC_SLOTS_KEPT 64u
 
-/* One of them. Times by CLOCK_MONOTONIC. */
+/* A transfer. Times by CLOCK_MONOTONIC. */
 struct sc_transfer {
 	uint64_t begun_ns;
 	uint64_t ended_ns; /* 0: under way */
@@ -80,8 +81,8 @@ struct sc_request {
 	uint32_t scope;	   /* SC_SCOPE_* */
 	uint32_t thread;   /* its number, as gettid() tells it */
 	uint32_t reserved;
-	char task[SC_NAME_BYTES]; /* the plan's task whose jobs it signals (empty: none), or the
-				     slot: "nav/1/device-input". Ends with a zero */
+	char task[SC_NAME_BYTES]; /* the plan's task with the jobs that it signals (empty: none), or
+				     the slot: "nav/1/device-input". Ends with a zero */
 };
 
 struct sc_answer {

@@ -1,4 +1,4 @@
-//! Compiles `client/c`, the one implementation of what clients do.
+//! Compiles `client/c`, the only implementation of a client.
 
 fn main() {
     for input in ["../c", "build.rs"] {

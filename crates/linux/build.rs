@@ -1,11 +1,12 @@
 //! Compiles the programs of `bpf/` with clang; the crate embeds the objects, so that the command is
-//! one file. Makes the Rust of what they share with this crate (`src/contract.rs`).
+//! one file. It also generates the Rust types that these programs share with the crate
+//! (`src/contract.rs`).
 
 use bindgen::callbacks::{DeriveInfo, IntKind, ParseCallbacks};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How libbpf's headers are told whose registers a probe sees.
+/// Definition that tells libbpf's headers the architecture of the registers that a probe reads.
 const REGISTERS: &str =
     if cfg!(target_arch = "aarch64") { "-D__TARGET_ARCH_arm64" } else { "-D__TARGET_ARCH_x86" };
 
@@ -35,7 +36,7 @@ fn main() {
             // Debian keeps <asm/types.h> there, and clang does not look for it when the target is
             // BPF.
             .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
-            // Type information names the source files; where they lie is nobody's business.
+            // Type information names the source files; their folder is left out of it.
             .args(["-fdebug-prefix-map=../../=", "-fdebug-compilation-dir=/solocore"])
             .arg("-c")
             .arg(bpf.join(format!("{name}.bpf.c")))
@@ -53,7 +54,7 @@ fn main() {
     }
 }
 
-/// Every struct that only lies in memory: bytes are as good as any others.
+/// Derives zerocopy's traits for every struct, which is plain data: any bytes are valid.
 #[derive(Debug)]
 struct Bytes;
 

@@ -36,7 +36,7 @@ fn main() {
         .expect("the Rust of the policies' headers is written");
 }
 
-/// The state of a policy is not copied by accident; what it hands out is a value like any other.
+/// The state of a policy is not copied by accident; it hands out an ordinary value.
 #[derive(Debug)]
 struct Structures;
 

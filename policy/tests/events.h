@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Events that get somewhere, for any mechanism, from a stream of bytes: the fuzzer's (fuzz.c) or a
+ * Events with an effect, for any mechanism, from a stream of bytes: the fuzzer's (fuzz.c) or a
  * random one (sanitize.c).
  *
  * Numbers that are drawn evenly from 64 bits are refused nearly always. Here a sequence has a
@@ -113,7 +113,7 @@ static inline sc_u64 sc_stream_number(struct sc_stream *s)
 }
 
 /*
- * Mostly one of a few: what is about the same core or task in several events goes deeper. Cores are
+ * Mostly one of a few ids: several events for the same core or task reach deeper states. Cores are
  * numbered from 0; tasks are also spread over their range, by a step that belongs to the sequence.
  */
 static inline sc_u32 sc_stream_id(struct sc_stream *s)
@@ -142,8 +142,10 @@ static inline void sc_stream_start(struct sc_stream *s)
 	s->last = 0;
 }
 
-/* An operand of an event. What configures a world is a scale, a small number or a flag more often.
- * */
+/*
+ * An operand of an event. For a configuring event it is more often a scale, a small number or a
+ * flag.
+ */
 static inline sc_u64 sc_stream_operand(struct sc_stream *s, sc_u32 configure)
 {
 	sc_u32 byte;
@@ -157,7 +159,7 @@ static inline sc_u64 sc_stream_operand(struct sc_stream *s, sc_u32 configure)
 	return s->last;
 }
 
-/* The next event. The first ones should configure the world: `configure` makes those. */
+/* The next event. The first ones should configure the world: `configure` makes such events. */
 static inline void sc_stream_event(struct sc_stream *s, sc_u32 configure, struct sc_event *event)
 {
 	sc_u32 byte = sc_stream_byte(s);

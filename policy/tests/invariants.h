@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What must hold of a world after every event: invariants/<mechanism>.h defines
- * sc_check_<mechanism>, which says what is broken, or 0. A mechanism without such a file is only
- * run.
+ * Invariants of a world after every event: invariants/<mechanism>.h defines sc_check_<mechanism>,
+ * which returns the broken one, or 0. A mechanism without such a file is only run.
  */
 #ifndef SOLOCORE_TESTS_INVARIANTS_H
 #define SOLOCORE_TESTS_INVARIANTS_H

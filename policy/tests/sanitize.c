@@ -41,7 +41,7 @@ static sc_u32 random_byte(void *source)
 	return byte;
 }
 
-/* One world: how many events were answered with something. */
+/* Runs one world; returns the number of events with a non-zero answer. */
 static unsigned long run_world(struct sc_stream *s, sc_u64 events)
 {
 	struct sc_event event;

@@ -10,13 +10,13 @@ pub struct Column<T: pyo3::buffer::Element>(PyBuffer<T>);
 /// A column that is written.
 pub struct Output<T: pyo3::buffer::Element>(PyBuffer<T>);
 
-/// Where a column that is written lies, for threads that write disjoint parts of it.
+/// Address of a written column, for threads that write disjoint parts of it.
 pub struct Place<T> {
     start: *mut T,
     len: usize,
 }
 
-// SAFETY: `Output::place` gives the address of memory that stays allocated and that nobody else
+// SAFETY: `Output::place` gives the address of memory that stays allocated and that no other code
 // looks at; `Place::part` asks its callers for disjoint ranges.
 unsafe impl<T: Send> Sync for Place<T> {}
 
@@ -38,8 +38,7 @@ impl<T: pyo3::buffer::Element> Column<T> {
             return &[];
         }
         // SAFETY: `of` found one piece of memory with elements of this type, aligned (`PyBuffer`
-        // checks both). It belongs to an Arrow array, which nobody may change, and the buffer holds
-        // it.
+        // checks both). It belongs to an Arrow array, which is immutable, and the buffer holds it.
         unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.item_count()) }
     }
 }
@@ -56,7 +55,8 @@ impl<T: pyo3::buffer::Element> Output<T> {
     }
 
     /// # Safety
-    /// Until the place is dropped, nobody else reads or writes the memory, and the column is held.
+    /// Until the place is dropped, no other code reads or writes the memory, and the column is
+    /// held.
     pub unsafe fn place(&self) -> Place<T> {
         Place { start: self.0.buf_ptr().cast(), len: self.0.item_count() }
     }

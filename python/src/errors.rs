@@ -1,4 +1,4 @@
-//! Errors of the crates as Python's exceptions: message, file and line as they know them.
+//! Errors of the crates as Python's exceptions, with message, file and line where they are known.
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
@@ -10,14 +10,14 @@ use solocore_sim::SimError;
 use solocore_study::StudyError;
 use std::path::PathBuf;
 
-/// Why there is no result.
+/// Reason for a missing result.
 #[derive(Debug)]
 pub enum Error {
     /// The input is at fault.
     Input { message: String, file: Option<PathBuf>, line: Option<usize> },
     /// The machine lacks something.
     Machine(String),
-    /// Python asked to stop; its own exception says why.
+    /// Python asked to stop; its own exception has the reason.
     Stopped,
 }
 
@@ -26,7 +26,7 @@ impl Error {
         Self::Input { message: message.into(), file: None, line: None }
     }
 
-    /// The same, said of a file where none is named.
+    /// The same error, with this file if it names none.
     pub fn of(self, path: &std::path::Path) -> Self {
         match self {
             Self::Input { message, file: None, line } => {
@@ -103,7 +103,7 @@ impl From<ExperimentError> for Error {
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
-        // Without an interpreter no exception can be made, and nobody would see it.
+        // Without an interpreter no exception can be made, and no code would see it.
         Python::attach(|py| {
             let made = match error {
                 Error::Stopped => return PyKeyboardInterrupt::new_err(()),
@@ -130,7 +130,7 @@ fn exception(
     Ok(PyErr::from_value(class.call1((message, file, line))?))
 }
 
-/// A thread of ours came to grief.
+/// The exception for a thread of this package that panicked.
 pub fn panicked() -> PyErr {
     PyRuntimeError::new_err("solocore panicked; report what led to it")
 }

@@ -158,7 +158,7 @@ pub fn reproduce_files(
     Ok(found.iter().map(one).collect::<Result<_, Error>>()?)
 }
 
-/// Attacks bounds: what came of it, as JSON.
+/// Attacks bounds: the result as JSON.
 #[pyfunction]
 pub fn attack(
     py: Python<'_>,

@@ -1,7 +1,7 @@
-//! What the Python package `solocore` computes in Rust.
+//! The part of the Python package `solocore` that runs in Rust.
 //!
-//! Problem: Python must not wait, nor end, for what Rust does. Rule: each function takes plain
-//! values and buffers, works without the interpreter's lock in a thread of its own, looks for
+//! Problem: Python must neither block nor crash because of work in Rust. Rule: each function takes
+//! plain values and buffers, works without the interpreter's lock in a thread of its own, looks for
 //! Ctrl-C meanwhile (`work`), and gives JSON or fills buffers. Types, tables and charts are
 //! Python's (python/solocore). Columns come in as the memory of Arrow arrays, without a copy.
 

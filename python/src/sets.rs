@@ -10,9 +10,9 @@ use solocore_study::sporadic::{self, Deadlines, Periods, Scratch, Simplex, Utili
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Sets that a thread takes at a time.
+/// Number of sets that a thread takes at a time.
 const CHUNK: usize = 256;
-/// A verdict of a set that the test refuses.
+/// The verdict of a refused set.
 const REFUSED: u8 = 2;
 
 /// Names of all tests.
@@ -37,7 +37,7 @@ struct Sets<'a> {
 }
 
 impl Sets<'_> {
-    /// Are the offsets those of the columns?
+    /// Checks that the offsets fit the columns.
     fn check(&self) -> Result<(), Error> {
         let tasks = self.wcet.len();
         let fit = self.offsets.len() == self.cores.len() + 1
@@ -49,7 +49,7 @@ impl Sets<'_> {
         if fit { Ok(()) } else { Err(Error::input("columns: their lengths do not fit together")) }
     }
 
-    /// Where a set's tasks lie.
+    /// Range of a set's tasks.
     fn range(&self, set: usize) -> std::ops::Range<usize> {
         // `check` has found the offsets in order, from 0 to the number of tasks.
         let at = |i: usize| usize::try_from(self.offsets[i]).unwrap_or(0);
@@ -67,7 +67,8 @@ impl Sets<'_> {
 }
 
 /// Tests sets: fills `verdicts` (0 no, 1 yes, 2 refused), and unless they are None `bounds` and
-/// `known` (is there a bound?), one for each task. Gives the reasons of refused sets by index.
+/// `known` (whether there is a bound), one for each task. Gives the reasons of refused sets by
+/// index.
 #[pyfunction]
 #[pyo3(signature = (test, offsets, wcet, period, deadline, cores, verdicts, bounds, known, threads, progress))]
 #[allow(clippy::too_many_arguments, reason = "columns of one call; python/solocore names them")]
@@ -110,7 +111,7 @@ pub fn analyze(
         )),
         _ => None,
     };
-    // SAFETY: python/solocore allocates the outputs for this call, and nobody else has them.
+    // SAFETY: python/solocore allocates the outputs for this call, and no other code has them.
     let verdicts_at = unsafe { verdicts.place() };
     // SAFETY: as above.
     let outputs_at = outputs.as_ref().map(|(b, k)| unsafe { (b.place(), k.place()) });
@@ -161,7 +162,7 @@ pub fn analyze(
     })
 }
 
-/// How the verdict on a set came about: a derivation as JSON, and as text.
+/// The derivation of the verdict on a set: as JSON, and as text.
 #[pyfunction]
 pub fn explain(
     test: &str,
@@ -251,7 +252,7 @@ impl Generator {
             Output::<u64>::of(period, total, "period")?,
             Output::<u64>::of(deadline, total, "deadline")?,
         );
-        // SAFETY: python/solocore allocates the columns for this call, and nobody else has them.
+        // SAFETY: python/solocore allocates the columns for this call, and no other code has them.
         let places = unsafe { (columns.0.place(), columns.1.place(), columns.2.place()) };
         work::run(py, None, |watch| {
             let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));

@@ -14,7 +14,7 @@ use solocore_sim::scenario::{self, Scenario};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Simulated of a plan where nothing is said.
+/// Default simulated time of a plan, ns.
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The text of a file, unless the caller has it.
@@ -77,8 +77,8 @@ pub fn save_plan(py: Python<'_>, json: String, path: PathBuf) -> PyResult<()> {
     })
 }
 
-/// Simulates a plan, given as JSON, or a scenario, given as TOML: the result as JSON. Without a
-/// duration or a seed, those of the scenario, or a second and 1.
+/// Simulates a plan, given as JSON, or a scenario, given as TOML: the result as JSON. The defaults
+/// of duration and seed are those of the scenario, or a second and 1.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "python/solocore names them")]
 pub fn simulate(
@@ -132,7 +132,8 @@ pub fn simulate(
     })
 }
 
-/// Looks for a time table: the answer as the command prints it, and the table as it writes it.
+/// Looks for a time table: the answer in the form of the command, and the table in the form of its
+/// file.
 #[pyfunction]
 pub fn schedule_io(
     py: Python<'_>,

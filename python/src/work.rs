@@ -2,9 +2,9 @@
 //!
 //! Problem: Ctrl-C must end any function within a second, and other threads of Python must go on.
 //! Rule: the work runs in threads of its own. The calling thread sleeps without the interpreter's
-//! lock, wakes 20 times a second, lets Python handle signals and tells the share done. When Python
-//! raises, the work is told to stop, and the exception is Python's own. Work that looks at `stop`
-//! too seldom would hold Ctrl-C up: every loop here asks it at least each 100 ms of work.
+//! lock, wakes 20 times a second, lets Python handle signals and reports the share done. When
+//! Python raises, the work is told to stop, and the exception is Python's own. Work that checks
+//! `stop` too seldom would delay Ctrl-C: every loop here checks it at least every 100 ms of work.
 
 use crate::errors::{Error, panicked};
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What work is told, and tells.
+/// Communication with the work: its progress, and the request to stop.
 #[derive(Default)]
 pub struct Watch {
     stop: AtomicBool,
@@ -27,7 +27,7 @@ impl Watch {
         self.stop.load(Relaxed)
     }
 
-    /// Says a share, 0 to 1, and whether to go on. What is no share says nothing.
+    /// Reports a share, 0 to 1; returns whether to go on. Other values are ignored.
     pub fn step(&self, share: f64) -> bool {
         if share > 0.0 {
             self.share.store(share.to_bits(), Relaxed);
@@ -36,7 +36,7 @@ impl Watch {
     }
 }
 
-/// Runs `work` and gives what it gives; `progress` is called with shares, 0 to 1.
+/// Runs `work` and returns its result; `progress` is called with shares, 0 to 1.
 pub fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

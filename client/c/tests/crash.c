@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Both sides of a queue are killed, again and again: does a committed message get lost, or another
- * come?
+ * Both sides of a queue are killed, again and again: no committed message may get lost, and no
+ * other may come.
  *
  *	crash KILLS SEED PLACE
  *
  * Rule: a sender sends 1, 2, 3, ... and writes down each number whose send has returned; its
  * successor goes on with the number of messages published. A receiver writes each message down when
- * it has it. Whoever runs is killed after a random time (SIGKILL) and replaced. Then the numbers
+ * it has it. Each process is killed after a random time (SIGKILL) and replaced. Then the numbers
  * written down must be 1, 2, 3, ... without a gap, but for repetitions of the last one right after
  * a receiver was killed, contents must be whole, and every number that the sender wrote down must
  * be among them.
@@ -28,8 +28,8 @@
 #define LENGTH 1024
 
 struct record {
-	uint64_t sent;	   /* the highest number whose send returned */
-	uint64_t received; /* how many entries there are */
+	uint64_t sent;	   /* the highest number with a send that returned */
+	uint64_t received; /* number of entries */
 	uint32_t numbers[MOST];
 };
 
@@ -102,7 +102,7 @@ static pid_t begin(int sender)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		/* None is left over when the test fails. */
+		/* No process is left over when the test fails. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (sender)
 			send_for_ever();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Every interleaving of a sender, a receiver, a memory that makes stores visible late and out of
- * order, and kills: is there one in which a message is lost, torn, or comes out of turn?
+ * order, and kills: in none may a message be lost, torn, or out of turn.
  *
  *	interleave SLOTS MESSAGES KILLS
  *
@@ -35,7 +35,7 @@ struct agent {
 	ucontext_t context;
 	struct entry buffer[ENTRIES];
 	int entries, begun, finished, killed, waits;
-	uint64_t version; /* of the memory, when it began to wait */
+	uint64_t version; /* of the memory, at the start of its wait */
 	uint64_t history; /* of what it has read, as far as that is still in it */
 	char stack[STACK];
 };
@@ -48,14 +48,14 @@ struct action {
 };
 
 static struct agent agents[2];
-static int current = -1; /* nobody: what makes the queue is no part of it */
+static int current = -1; /* none: the making of the queue is no part of the model */
 static ucontext_t scheduler;
 static unsigned char *memory;
 static size_t bytes;
 static struct sc_queue sides[2];
 static uint64_t version, messages;
 static int kills, kills_left, failed;
-static uint64_t last; /* what the receiver has dealt with */
+static uint64_t last; /* the last message that the receiver has handled */
 static struct {
 	int index, count;
 } choices[DEPTH];
@@ -109,7 +109,7 @@ static void fail(const char *what, uint64_t n)
 	failed = 1;
 }
 
-/* Nothing changes until somebody else's store becomes visible. */
+/* Nothing changes until a store of another agent becomes visible. */
 static void wait_for_a_change(void)
 {
 	agents[current].version = version;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A queue between threads, for ThreadSanitizer and the other sanitizers, and what it refuses.
+ * A queue between threads, for ThreadSanitizer and the other sanitizers, and its refusals.
  *
  * Prints "ok" and ends with 0, or says the line that does not hold. Does not cover processes that
  * are killed (crash.c) and weakly ordered memory (interleave.c).
@@ -39,7 +39,7 @@ static void *map(size_t size)
 	return at;
 }
 
-/* Message n of a sender: n, the sender, and as many bytes as n says. */
+/* Message n of a sender: n, the sender, and a number of bytes that depends on n. */
 static size_t fill(unsigned char *message, unsigned sender, unsigned n)
 {
 	size_t length = 8 + n % (LONGEST - 8);
@@ -151,7 +151,7 @@ static void refusals(void)
 		      data[0] == 7);
 	CHECK(sc_queue_done(&out) == SC_QUEUE_OK && sc_queue_done(&out) == SC_QUEUE_ARGUMENT);
 	CHECK(sc_queue_peek(&out, data, 64, &length) == SC_QUEUE_EMPTY);
-	/* Somebody wrote over the counters, or over a length. */
+	/* The counters, or a length, were overwritten. */
 	CHECK(sc_queue_send(&in, data, 8) == SC_QUEUE_OK);
 	for (size_t word = 0; word < 4096 / 8; word++) {
 		uint64_t *p = (uint64_t *)(void *)at + word, old = *p;

@@ -1,12 +1,12 @@
-//! What a program tells a running solocore about itself: the Rust binding of `client/c/solocore.h`.
+//! Messages of a program to a running solocore: the Rust binding of `client/c/solocore.h`.
 //!
 //! Problem: only the program knows which of its sections suffer from other cores' accesses, and
 //! when its jobs begin.
 //! Rule: a [`Lock`] holds the bandwidth lock from when it is taken until it is dropped, for the
-//! thread that took it and while that thread runs; a [`Job`] is a job of the thread's task. Both
-//! are stores to memory and cost a few nanoseconds. Nobody ever waits. Without a running solocore
-//! they do nothing: `Lock::taken` tells. A driver that moves data for a partition attaches as a
-//! transfer of the plan's time table and waits for its slots ([`wait_slot`]).
+//! thread that took it and while that thread runs. A [`Job`] is a job of the thread's task. Both
+//! are stores to memory and cost a few nanoseconds. They never wait. Without a running solocore
+//! they do nothing; `Lock::taken` reports that. A driver that moves data for a partition attaches
+//! as a transfer of the plan's time table and waits for its slots ([`wait_slot`]).
 //! Source: bwlock, sections 3 and 4.2; dynamic-budgeting, section IV; single-core-equivalence,
 //! section 2.4.
 //!
@@ -43,24 +43,23 @@ unsafe extern "C" {
     fn sc_strstatus(status: c_int) -> *const c_char;
 }
 
-/// Why a call did nothing (`enum sc_status`).
+/// Reason why a call did nothing (`enum sc_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.text())]
 pub enum Status {
-    /// No solocore runs here that serves clients.
+    /// No solocore with a service for clients runs here.
     NoDaemon,
-    /// The user is not in the group that may.
+    /// The user is not in the group of clients.
     Denied,
     /// Too many clients.
     Full,
-    /// The running plan has no such task or slot, or somebody has it already.
+    /// The running plan has no such task or slot, or another client has it already.
     Unknown,
-    /// Another version, or the daemon does not know the thread.
+    /// The version differs, or the daemon does not know the thread.
     Refused,
     /// A system call failed.
     System,
-    /// An end without a beginning, a job that begins twice, or a wait by a thread that is no
-    /// transfer.
+    /// An end came without a beginning, a job began twice, or a thread that is no transfer waited.
     Unmatched,
 }
 
@@ -100,7 +99,7 @@ pub struct Lock {
     _here: PhantomData<*const ()>,
 }
 
-/// Takes the bandwidth lock, and attaches the thread if it is not yet.
+/// Takes the bandwidth lock, and attaches the thread if it is not attached yet.
 pub fn lock() -> Lock {
     // SAFETY: the function acts on the calling thread only and has no preconditions; so do all
     // others here.
@@ -108,10 +107,10 @@ pub fn lock() -> Lock {
 }
 
 impl Lock {
-    /// Does it have an effect?
+    /// Whether it has an effect.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it has none.
     pub fn taken(&self) -> Result<(), Status> {
         self.taken
     }
@@ -134,10 +133,10 @@ pub struct Job {
     _here: PhantomData<*const ()>,
 }
 
-/// A job of the calling thread's task begins.
+/// Begins a job of the calling thread's task.
 ///
 /// # Errors
-/// One is under way, or the thread cannot be attached.
+/// A job is under way, or the thread cannot be attached.
 pub fn begin_job() -> Result<Job, Status> {
     // SAFETY: as for bw_lock.
     result(unsafe { sc_job_begin() }).map(|()| Job { _here: PhantomData })
@@ -150,19 +149,19 @@ impl Drop for Job {
     }
 }
 
-/// Attaches the calling thread, which otherwise happens with its first call.
+/// Attaches the calling thread; else its first call does so.
 ///
 /// # Errors
-/// Why it cannot be.
+/// The reason why it cannot be attached.
 pub fn attach() -> Result<(), Status> {
     // SAFETY: as for bw_lock.
     result(unsafe { sc_attach() })
 }
 
-/// Attaches the calling thread as a task of the plan, whose jobs it signals.
+/// Attaches the calling thread as a task of the plan; it signals the jobs of this task.
 ///
 /// # Errors
-/// Why it cannot be.
+/// The reason why it cannot be attached.
 pub fn attach_task(task: &str) -> Result<(), Status> {
     let task = CString::new(task).map_err(|_| Status::Unknown)?;
     // SAFETY: the string is terminated and lives through the call.
@@ -173,7 +172,7 @@ pub fn attach_task(task: &str) -> Result<(), Status> {
 /// like `nav/1/device-input`. A device's transfer is bound to the I/O core until it detaches.
 ///
 /// # Errors
-/// Why it cannot be.
+/// The reason why it cannot be attached.
 pub fn attach_slot(slot: &str) -> Result<(), Status> {
     let slot = CString::new(slot).map_err(|_| Status::Unknown)?;
     // SAFETY: the string is terminated and lives through the call.
@@ -190,13 +189,14 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Slots whose beginnings have passed since the one before, or since the thread was attached.
+    /// Number of slots with a start that has passed since the transfer before, or since the thread
+    /// was attached.
     pub fn missed(&self) -> u64 {
         self.missed
     }
 }
 
-/// Waits for the beginning of the calling thread's next slot.
+/// Waits for the start of the calling thread's next slot.
 ///
 /// # Errors
 /// The thread is no transfer, or solocore has ended.
@@ -215,32 +215,32 @@ impl Drop for Transfer {
     }
 }
 
-/// Detaches the calling thread: it holds nothing any more.
+/// Detaches the calling thread: it holds no lock any more.
 pub fn detach() {
     // SAFETY: as for bw_lock.
     unsafe { sc_detach() };
 }
 
-/// Is the calling thread attached, and does the daemon still run? Costs a system call.
+/// Checks that the calling thread is attached, and that the daemon still runs. Costs a system call.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it is not.
 pub fn check() -> Result<(), Status> {
     // SAFETY: as for bw_lock.
     result(unsafe { sc_check() })
 }
 
-/// Holds the lock from now on whenever this process or a descendant runs, also after it becomes
-/// another program, until it ends.
+/// Holds the lock from now on whenever this process or a descendant runs, until the process ends;
+/// it still holds after it becomes another program.
 ///
 /// # Errors
-/// Why it cannot be.
+/// The reason why it cannot hold the lock.
 pub fn hold_program() -> Result<(), Status> {
     // SAFETY: as for bw_lock.
     result(unsafe { sc_hold_program() })
 }
 
-/// For how long a section of the calling thread counts at most; `None` without a limit.
+/// Longest time for which a section of the calling thread counts; `None` without a limit.
 pub fn max_hold() -> Option<Duration> {
     // SAFETY: as for bw_lock.
     let ns = unsafe { sc_max_hold_ns() };

@@ -1,9 +1,9 @@
-//! Message queues in shared memory whose buffers lie where the plan wants them: the Rust binding of
-//! `client/c/solocore_ipc.h`.
+//! Message queues in shared memory, with buffers in the places that the plan wants: the Rust
+//! binding of `client/c/solocore_ipc.h`.
 //!
 //! Rule: a queue lies in [`Shared`] memory, which processes that were forked from this one share,
-//! or who has the descriptor. One [`Receiver`], as many [`Sender`]s as the queue has lanes. Sending
-//! and receiving never wait, for nobody.
+//! or processes with its descriptor. There is one [`Receiver`], and one [`Sender`] for each lane.
+//! Sending and receiving never wait.
 //!
 //! ```
 //! use solocore_client::queue::{Place, Receiver, Sender, Shape, Shared};
@@ -15,7 +15,7 @@
 //! assert_eq!(receiver.receive(&mut message).unwrap(), None);
 //! ```
 //!
-//! Does not cover: what `solocore_ipc.h` does not.
+//! Does not cover: the same cases as `solocore_ipc.h`.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -60,14 +60,14 @@ unsafe extern "C" {
     fn sc_strqueue(status: c_int) -> *const c_char;
 }
 
-/// Why a call did nothing.
+/// Reason why a call did nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// The receiver has to take messages first.
     #[error("{}", text(2))]
     Full,
-    /// The message is too long for the queue, or for the receiver's memory, which needs so many
-    /// bytes.
+    /// The message is too long for the queue, or for the receiver's memory, which needs this number
+    /// of bytes.
     #[error("{} ({} bytes)", text(3), .0)]
     TooLong(usize),
     /// Another status of `enum sc_queue_status`.
@@ -91,30 +91,30 @@ fn result(status: c_int) -> Result<(), QueueError> {
     }
 }
 
-/// What is done with the lines of messages.
+/// Treatment of the lines of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Ordinary accesses.
     Cached = 0,
-    /// Past the caches (SBP).
+    /// Accesses past the caches (SBP).
     Bypass = 1,
-    /// Ordinary accesses to pages that somebody locked (CL).
+    /// Ordinary accesses to locked pages (CL).
     Locked = 2,
 }
 
-/// How large a queue is.
+/// Size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Senders that there may be at a time.
+    /// Maximum number of senders at a time.
     pub lanes: u32,
-    /// Messages of each that may wait: a power of two.
+    /// Maximum number of waiting messages of each sender: a power of two.
     pub slots: u32,
-    /// The longest message.
+    /// Length of the longest message, bytes.
     pub message_bytes: usize,
 }
 
 impl Shape {
-    /// How much memory it needs; none: it is impossible.
+    /// Size of its memory in bytes; `None`: the shape is impossible.
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         // SAFETY: the function only computes.
@@ -128,17 +128,17 @@ impl Shape {
 pub struct Shared {
     at: NonNull<u8>,
     bytes: usize,
-    /// Unmapped here?
+    /// Whether this value unmaps the memory.
     mapped: bool,
 }
 
-// SAFETY: what both sides do to the memory is meant for several threads.
+// SAFETY: both sides use the memory in ways that are meant for several threads.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// What was mapped, for reading and writing.
+    /// The memory at a mapped address, for reading and writing.
     fn mapped(at: rustix::io::Result<*mut c_void>, bytes: usize) -> Result<Self, QueueError> {
         let at = NonNull::new(at.map_err(io::Error::from)?.cast());
         Ok(Self { at: at.ok_or_else(|| io::Error::other("memory at 0"))?, bytes, mapped: true })
@@ -166,7 +166,7 @@ impl Shared {
     pub fn new(shape: &Shape, place: Place) -> Result<Self, QueueError> {
         let bytes = shape.bytes().ok_or(QueueError::Status(6))?;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping touches no memory that anybody has.
+        // SAFETY: a new mapping overlaps no memory in use.
         let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, RIGHTS, flags) };
         let memory = Self::mapped(at, bytes)?;
         memory.create(shape, place)?;
@@ -183,16 +183,16 @@ impl Shared {
         if bytes == 0 || size.is_none_or(|s| s < bytes) {
             return Err(QueueError::Status(6));
         }
-        // SAFETY: a new mapping touches no memory that anybody has.
+        // SAFETY: a new mapping overlaps no memory in use.
         let at = unsafe { mmap(std::ptr::null_mut(), bytes, RIGHTS, MapFlags::SHARED, fd, 0) };
         Self::mapped(at, bytes)
     }
 
-    /// A new queue in somebody's pages.
+    /// A new queue in pages of the caller.
     ///
     /// # Safety
     /// They are shared memory, mapped for reading and writing for as long as this and its sides
-    /// live, and nobody else touches them but sides of the queue.
+    /// live, and only sides of the queue touch them.
     ///
     /// # Errors
     /// The pages are too few or do not begin at a page's beginning, or lines cannot be bypassed
@@ -208,7 +208,7 @@ impl Shared {
         Ok(memory)
     }
 
-    /// Where it is, to be locked or looked at.
+    /// Address and size in bytes, for locking or reading it.
     #[must_use]
     pub fn range(&self) -> (*const u8, usize) {
         (self.at.as_ptr(), self.bytes)
@@ -235,7 +235,7 @@ impl Drop for Shared {
     }
 }
 
-/// Who sends. It belongs to its thread: whether it lives is what others look at.
+/// A sender. It belongs to its thread: other processes check whether this thread lives.
 #[derive(Debug)]
 pub struct Sender<'m> {
     side: Side,
@@ -246,7 +246,7 @@ impl<'m> Sender<'m> {
     /// Takes a free lane, or one whose sender has ended.
     ///
     /// # Errors
-    /// There is none, or the memory holds no queue.
+    /// No lane is free, or the memory holds no queue.
     pub fn open(memory: &'m Shared) -> Result<Self, QueueError> {
         Ok(Self { side: memory.open(sc_queue_open_sender)?, _memory: memory })
     }
@@ -263,7 +263,7 @@ impl<'m> Sender<'m> {
         }
     }
 
-    /// Messages that were published in this lane, also by those before.
+    /// Number of messages that were published in this lane, also by earlier senders.
     #[must_use]
     pub fn published(&self) -> u64 {
         // SAFETY: the side is open.
@@ -278,7 +278,7 @@ impl Drop for Sender<'_> {
     }
 }
 
-/// Who receives. It belongs to its thread.
+/// The receiver. It belongs to its thread.
 #[derive(Debug)]
 pub struct Receiver<'m> {
     side: Side,
@@ -289,15 +289,16 @@ impl<'m> Receiver<'m> {
     /// Becomes the receiver.
     ///
     /// # Errors
-    /// There is one, or the memory holds no queue.
+    /// There is a receiver already, or the memory holds no queue.
     pub fn open(memory: &'m Shared) -> Result<Self, QueueError> {
         Ok(Self { side: memory.open(sc_queue_open_receiver)?, _memory: memory })
     }
 
-    /// Copies the next message, which stays until [`Receiver::done`]; its length, if there is one.
+    /// Copies the next message, which stays until [`Receiver::done`]. Returns its length, if there
+    /// is a message.
     ///
     /// # Errors
-    /// It is longer than the memory given, or somebody wrote over the queue.
+    /// The message is longer than the given memory, or the queue was overwritten.
     pub fn peek(&mut self, message: &mut [u8]) -> Result<Option<usize>, QueueError> {
         let mut length = 0;
         // SAFETY: the side is open, and both are written during the call only.
@@ -317,16 +318,16 @@ impl<'m> Receiver<'m> {
         }
     }
 
-    /// Takes the message that was looked at last.
+    /// Takes the message of the last [`Receiver::peek`].
     ///
     /// # Errors
-    /// There was none.
+    /// There was no such message.
     pub fn done(&mut self) -> Result<(), QueueError> {
         // SAFETY: the side is open.
         result(unsafe { sc_queue_done(&raw mut self.side) })
     }
 
-    /// Both at once.
+    /// Copies the next message and takes it.
     ///
     /// # Errors
     /// As [`Receiver::peek`].
@@ -348,7 +349,7 @@ impl Drop for Receiver<'_> {
 mod tests {
     use super::*;
 
-    /// What the compiler of C says of `struct sc_queue`.
+    /// The C compiler's size of `struct sc_queue`.
     #[test]
     fn the_side_is_as_large_as_in_c() {
         let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../c/solocore_ipc.h");

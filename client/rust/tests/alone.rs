@@ -1,14 +1,14 @@
-//! A client where no daemon runs: it does nothing, says why, and is quick about it.
+//! A client without a running daemon: it does nothing, returns the reason, and is quick.
 //!
 //! With a daemon it is tested in crates/linux/tests/lock.rs.
 
 use solocore_client as client;
 use solocore_client::Status;
 
-/// Every test needs the place where nobody listens; set before any thread asks.
+/// Every test needs a socket path without a listener; it is set before any thread asks.
 fn nobody_listens() {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    // SAFETY: the tests below call this first, and nothing else in this program reads the
+    // SAFETY: the tests below call this first, and no other code of this program reads the
     // environment before.
     ONCE.call_once(|| unsafe {
         std::env::set_var("SOLOCORE_SOCKET", "/nonexistent/solocore.sock")

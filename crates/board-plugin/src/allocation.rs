@@ -1,23 +1,22 @@
-//! Cache allocation and monitoring as a kernel finds them: CAT for the shared cache with code and
+//! Cache allocation and monitoring for the guest's kernel: CAT for the shared cache with code and
 //! data apart (CDP), MBA, CMT, MBM.
 //!
 //! Source: Intel SDM volume 3, chapter on resource director technology; AMD64 technology platform
-//! quality of service extensions. Rule: CPUID says what there is, MSRs say which class a core is in
-//! and what a class may have; a core's class gives the mask that its misses bring to the shared
-//! cache, and the least distance of its lines from DRAM. All cores share one domain. AMD's
-//! bandwidth is in eighths of GB/s; Intel's delay of `d` percent leaves `100 - d` percent of what
-//! the core's miss registers can carry at idle latency.
-//! Not covered: second-level masks, SMBA, BMEC, assignable counters (ABMC), noncontiguous masks on
-//! Intel's flavour are taken as they are.
+//! quality of service extensions. Rule: CPUID lists the features. MSRs hold the class of a core and
+//! the limits of a class. A core's class gives the mask for its misses in the shared cache, and the
+//! least distance of its lines from DRAM. All cores share one domain. AMD's bandwidth is in eighths
+//! of GB/s; Intel's delay of `d` percent leaves `100 - d` percent of the bandwidth of the core's
+//! miss registers at idle latency. Noncontiguous masks of Intel's flavour are taken as they are.
+//! Not covered: second-level masks, SMBA, BMEC, assignable counters (ABMC).
 
 use crate::config::{Config, PmuKind};
 use crate::machine::{Geometry, MONITORS, Machine};
 
 /// Classes of service.
 pub const CLASSES: usize = 16;
-/// Log2 of AMD's largest bandwidth value, which is no limit.
+/// Log2 of AMD's largest bandwidth value, which means no limit.
 const AMD_BITS: u32 = 11;
-/// Intel's largest delay.
+/// Intel's largest delay, percent.
 const MAX_DELAY: u64 = 90;
 
 const FEATURES: u32 = 7;
@@ -33,19 +32,19 @@ pub struct Allocation {
     amd: bool,
     ways: u32,
     line: u64,
-    /// A core's line every so often is all that it can have.
+    /// Shortest possible distance of a core's lines from DRAM.
     best_gap_ps: u64,
     masks: [u64; 2 * CLASSES],
     bandwidth: [u64; CLASSES],
     apart: bool,
-    /// By core: class and what it wants to read.
+    /// By core: its class, and the counter that it selected for reading.
     classes: Vec<usize>,
     associations: Vec<u64>,
     selected: Vec<u64>,
 }
 
 impl Allocation {
-    /// Without limits.
+    /// Registers without limits.
     pub fn new(config: &Config, geometry: &Geometry) -> Self {
         let amd = config.pmu != PmuKind::Intel;
         let shape = geometry.shape;
@@ -65,7 +64,7 @@ impl Allocation {
         }
     }
 
-    /// Must the answers of `cpuid` to this leaf be changed?
+    /// Whether the answers of `cpuid` to this leaf must be changed.
     pub fn concerns(&self, leaf: u32) -> bool {
         self.on
             && matches!(
@@ -74,7 +73,7 @@ impl Allocation {
             )
     }
 
-    /// Changes QEMU's answer (EAX, EBX, ECX, EDX) to what the board has.
+    /// Changes QEMU's answer (EAX, EBX, ECX, EDX) to that of the board.
     pub fn cpuid(&self, leaf: u32, sub: u32, answer: &mut [u32; 4]) {
         let last = CLASSES as u32 - 1;
         match (leaf, sub) {
@@ -103,7 +102,7 @@ impl Allocation {
         if self.amd { 0xc000_0200 } else { 0xd50 }
     }
 
-    /// A core reads an MSR.
+    /// Answers a core's read of an MSR.
     pub fn read(&self, cpu: usize, number: u32, machine: &Machine) -> Option<u64> {
         if !self.on {
             return None;
@@ -133,7 +132,7 @@ impl Allocation {
         }
     }
 
-    /// A core writes an MSR; was it one of these?
+    /// Takes a core's write to an MSR; returns whether it is one of these.
     pub fn write(&mut self, cpu: usize, number: u32, value: u64, machine: &mut Machine) -> bool {
         if !self.on {
             return false;

@@ -1,4 +1,4 @@
-//! The board's parts, and who may touch them.
+//! The board's parts, and the threads that may touch them.
 //!
 //! Rule: at any time one vCPU runs, the schedule's holder, or the clock's thread while there is
 //! none. That one has the machine and all vCPUs to itself; the hand-over goes through QEMU's big
@@ -18,47 +18,47 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The time stamp counter of a processor of this clock, in Hz, after so many nanoseconds. It counts
-/// the core's clock, so that the guest finds the platform's frequency.
+/// The time stamp counter, as a count, of a processor with this clock in Hz after `ns` nanoseconds.
+/// It counts the core's clock, so that the guest finds the platform's frequency.
 #[must_use]
 pub fn ticks(ns: i64, frequency: u64) -> i64 {
     let ticks = i128::from(ns) * i128::from(frequency) / 1_000_000_000;
     i64::try_from(ticks).unwrap_or(i64::MAX)
 }
 
-/// All vCPUs are there and time runs.
+/// Whether all vCPUs exist and time runs.
 static LIVE: AtomicBool = AtomicBool::new(false);
-/// References go through the model of memory.
+/// Whether references go through the model of memory.
 pub static MODEL: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static THIS: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Does time run?
+/// Whether time runs.
 #[inline]
 pub fn is_live() -> bool {
     LIVE.load(Relaxed)
 }
 
-/// Time runs.
+/// Starts the time.
 pub fn set_live() {
     LIVE.store(true, Relaxed);
 }
 
-/// The vCPU whose thread this is.
+/// The vCPU of this thread.
 #[inline]
 pub fn this_vcpu() -> Option<usize> {
     let at = THIS.get();
     (at != usize::MAX).then_some(at)
 }
 
-/// This is the thread of a vCPU.
+/// Marks this thread as that of a vCPU.
 pub fn set_this_vcpu(at: usize) {
     THIS.set(at);
 }
 
-/// Does something in this thread as if it were no vCPU's: clocks then show global time.
+/// Calls a function in this thread as if it belonged to no vCPU: clocks then show global time.
 pub fn as_no_vcpu<T>(what: impl FnOnce() -> T) -> T {
     let this = THIS.replace(usize::MAX);
     let result = what();
@@ -68,7 +68,7 @@ pub fn as_no_vcpu<T>(what: impl FnOnce() -> T) -> T {
 
 /// The board.
 pub struct Board {
-    /// What the host said.
+    /// Configuration by the host.
     pub config: Config,
     /// The platform.
     pub platform: Platform,
@@ -82,7 +82,7 @@ pub struct Board {
     allocation: UnsafeCell<Allocation>,
 }
 
-// SAFETY: who may touch what is said at the head of this file.
+// SAFETY: the head of this file names the threads that may touch each part.
 unsafe impl Sync for Board {}
 // SAFETY: as above; QEMU's pointers belong to no thread.
 unsafe impl Send for Board {}
@@ -101,7 +101,7 @@ pub fn board() -> &'static Board {
 /// Makes the board.
 ///
 /// # Errors
-/// One line: what of the platform is missing or cannot be modelled.
+/// One line: a part of the platform is missing or cannot be modelled.
 pub fn make(config: Config) -> Result<&'static Board, String> {
     let path = &config.platform;
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -173,12 +173,12 @@ impl Board {
         unsafe { &mut *self.allocation.get() }
     }
 
-    /// A member of the scoreboard: local time.
+    /// The scoreboard's member for local time.
     pub fn time(&self) -> Member {
         Member { score: self.scoreboard, offset: offset_of!(Score, time) }
     }
 
-    /// Instructions of programs, or of the kernel.
+    /// The scoreboard's member for instructions of programs, or of the kernel.
     pub fn instructions(&self, kernel: bool) -> Member {
         Member {
             score: self.scoreboard,
@@ -186,12 +186,12 @@ impl Board {
         }
     }
 
-    /// The last line that was fetched.
+    /// The scoreboard's member for the last fetched line.
     pub fn last_line(&self) -> Member {
         Member { score: self.scoreboard, offset: offset_of!(Score, last_line) }
     }
 
-    /// The entry of a vCPU; QEMU may move it as long as vCPUs come.
+    /// The entry of a vCPU; QEMU may move it until all vCPUs exist.
     pub fn entry(&self, at: usize) -> *mut Score {
         let at = std::ffi::c_uint::try_from(at).unwrap_or(0);
         // SAFETY: the vCPU exists.

@@ -1,9 +1,10 @@
-//! What the host says: a JSON file that `-plugin libsolocore_board_plugin.so,config=PATH` names.
+//! Configuration by the host: a JSON file that `-plugin libsolocore_board_plugin.so,config=PATH`
+//! names.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// When the model of memory is on.
+/// Time during which the model of memory is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelSwitch {
@@ -16,7 +17,7 @@ pub enum ModelSwitch {
     Asked,
 }
 
-/// Which lines are fetched before they are asked for.
+/// Lines that are fetched before they are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetcherKind {
@@ -29,7 +30,7 @@ pub enum PrefetcherKind {
     Stride,
 }
 
-/// Whose counters the guest finds.
+/// Vendor of the counters in the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PmuKind {
@@ -48,40 +49,40 @@ pub enum PmuKind {
 pub struct Config {
     /// A platform file.
     pub platform: PathBuf,
-    /// vCPUs.
+    /// Number of vCPUs.
     pub cpus: usize,
-    /// Decides what is left to chance: the ends of quanta, random replacement.
+    /// Seed of everything random: the ends of quanta, random replacement.
     #[serde(default)]
     pub seed: u64,
-    /// How long a vCPU runs before the next does.
+    /// Time that a vCPU runs before the next one does, ns.
     #[serde(default = "quantum")]
     pub quantum_ns: u64,
     /// Picoseconds of an instruction whose references all hit; left out: the platform's cpi at its
     /// frequency.
     #[serde(default)]
     pub cpi_ps: Option<u64>,
-    /// When the model of memory is on.
+    /// Time during which the model of memory is on.
     #[serde(default)]
     pub model: ModelSwitch,
     /// Prefetcher of the private caches.
     #[serde(default)]
     pub prefetcher: PrefetcherKind,
-    /// Do misses of the TLB read page tables through the caches?
+    /// Whether misses of the TLB read page tables through the caches.
     #[serde(default)]
     pub page_walks: bool,
     /// Counters.
     #[serde(default)]
     pub pmu: PmuKind,
-    /// Has the shared cache allocation and monitoring (CAT, MBA, CMT, MBM)?
+    /// Whether there is shared cache allocation and monitoring (CAT, MBA, CMT, MBM).
     #[serde(default)]
     pub allocation: bool,
-    /// Where the counts go at exit.
+    /// File for the counts at exit.
     #[serde(default)]
     pub truth: Option<PathBuf>,
-    /// Where a line goes each second of wall time.
+    /// File for a line each second of wall time.
     #[serde(default)]
     pub progress: Option<PathBuf>,
-    /// Where every reference goes while the model is on, for a replay. For tests: a second is
+    /// File for every reference while the model is on, for a replay. For tests: a second takes
     /// gigabytes.
     #[serde(default)]
     pub trace: Option<PathBuf>,
@@ -95,7 +96,7 @@ impl Config {
     /// Reads the file.
     ///
     /// # Errors
-    /// One line: the file and what is wrong with it.
+    /// One line: the file and its fault.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let config: Self =

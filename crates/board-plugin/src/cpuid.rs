@@ -1,4 +1,4 @@
-//! What `cpuid` says beyond QEMU's processor: the platform's caches, counters, and cache
+//! Answers of `cpuid` beyond QEMU's processor: the platform's caches, counters, and cache
 //! allocation.
 //!
 //! Caches are told by leaf 4 (Intel) and leaf 8000001D with TOPOEXT (AMD APM volume 3, appendix E):
@@ -14,7 +14,7 @@ use crate::board::board;
 use crate::config::PmuKind;
 use crate::vcpu::Vcpu;
 
-/// A vCPU is about to execute `cpuid`: must its answer be changed?
+/// Whether the answer of a `cpuid` that a vCPU is about to execute must be changed.
 pub fn concerns(leaf: u32) -> bool {
     if matches!(leaf, 4 | 0x8000_0000 | 0x8000_0001 | 0x8000_001d | 0x8000_001e) {
         return true;
@@ -29,7 +29,7 @@ pub fn concerns(leaf: u32) -> bool {
 
 /// A cache as the leaves describe it.
 struct Cache {
-    /// 1 data, 2 instructions, 3 both.
+    /// Kind: 1 data, 2 instructions, 3 both.
     kind: u32,
     level: u32,
     line: u32,
@@ -38,7 +38,7 @@ struct Cache {
     shared: bool,
 }
 
-/// The cache that a sub-leaf is about.
+/// The cache that a sub-leaf describes.
 fn caches(leaf: u32, sub: u32) -> Option<Cache> {
     if !matches!(leaf, 4 | 0x8000_001d) {
         return None;
@@ -88,7 +88,7 @@ pub fn change(v: &Vcpu, leaf: u32, sub: u32) {
     match leaf {
         0x8000_0000 => answer[0] = answer[0].max(0x8000_001e),
         0x8000_0001 if board().config.pmu != PmuKind::Intel => answer[2] |= 1 << 22,
-        // One thread a core, one node.
+        // One thread per core, one node.
         0x8000_001e => {
             let at = v.index as u32;
             answer = [at, at, 0, 0];

@@ -1,19 +1,19 @@
-//! A core's misses while the core runs: what it waits for, by an estimate of the DRAM's latency.
+//! A core's misses while the core runs: its waits, by an estimate of the DRAM's latency.
 //!
-//! Problem: a vCPU runs for a quantum alone, so while it runs nobody knows how long its misses take
-//! beside those of the others. Rule: it runs on an estimate, and leaves a record of every miss; at
-//! the end of the window [`crate::replay`] runs the records of all cores through the DRAM in the
-//! order of time and says by how much the estimate was wrong. The vCPU's clock is set right by that
+//! Problem: a vCPU runs for a quantum alone, so the latency of its misses beside those of the
+//! others is unknown while it runs. Rule: it runs on an estimate, and leaves a record of every
+//! miss. At the end of the window [`crate::replay`] runs the records of all cores through the DRAM
+//! in the order of time and gives the error of the estimate. The vCPU's clock is set right by that
 //! difference, so no error stays; the estimate follows the mean of the core's own latencies.
 //!
 //! A miss takes a miss register (MSHR) until its line is there; with all taken the core waits for
 //! the first to be free. A load's line must be there when the core has computed `window` past its
 //! issue. Instruction fetches and page walks are waited for at once; stores and prefetches never. A
-//! load whose address lies within [`REACH`] of the value of a load under way depends on it: the
+//! load whose address lies within [`REACH`] of the value of a load under way depends on it. The
 //! core is taken to have waited for that load where it was issued, as `OpKind::LoadWait` of the
 //! simulator does. So a chase of pointers pays every latency, and a walk over an array overlaps
 //! them.
-//! A fence waits for what it orders: LFENCE for loads, MFENCE for stores as well.
+//! A fence waits for the accesses that it orders: LFENCE for loads, MFENCE for stores as well.
 //! Not covered: dependences through arithmetic (an index that was loaded), the order of
 //! speculation, store buffers beside the registers.
 //!
@@ -22,31 +22,32 @@
 
 use std::collections::VecDeque;
 
-/// An address this far beyond a loaded pointer belongs to the structure that the pointer names.
+/// Range behind a loaded pointer, in bytes: an address in it belongs to the structure that the
+/// pointer names.
 pub const REACH: u64 = 4096;
-/// And this far in front of it.
+/// The same range in front of it, in bytes.
 const REACH_BACK: u64 = 512;
-/// Loads that hit the second level and whose values are remembered.
+/// Number of loads with a remembered value that hit the second level.
 const RECENT: usize = 4;
 
 /// Numbers of a core.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Miss registers.
+    /// Number of miss registers.
     pub mshrs: usize,
-    /// Computation after which a load must be there; 0: at once.
+    /// Time of computation after which a load must be there; 0: at once.
     pub window_ps: u64,
-    /// A hit of the second level beyond one of the first.
+    /// Time of a hit of the second level beyond that of the first.
     pub l2_ps: u64,
-    /// The same for the shared cache.
+    /// Time of a hit of the shared cache beyond that of the first level.
     pub llc_ps: u64,
-    /// From a miss of the shared cache to the memory controller.
+    /// Time from a miss of the shared cache to the memory controller.
     pub overhead_ps: u64,
     /// First guess of the DRAM's own time.
     pub dram_ps: u64,
 }
 
-/// Why a line is fetched.
+/// Reason for fetching a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A load.
@@ -55,55 +56,55 @@ pub enum Need {
     Store,
     /// The core waits at once: an instruction, an entry of a page table.
     Now,
-    /// Nobody asked yet.
+    /// A prefetch: no instruction has asked yet.
     Prefetch,
 }
 
-/// What the core did, for the replay.
+/// An action of the core, for the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A line came into the private caches, out of the DRAM if `miss`.
     Fill {
-        /// Not in the shared cache either.
+        /// Whether the shared cache missed, too.
         miss: bool,
-        /// The core waits for it at some time.
+        /// Whether the core waits for it at some time.
         load: bool,
-        /// A store asked for it.
+        /// Whether a store asked for it.
         store: bool,
-        /// The core waits for it at once.
+        /// Whether the core waits for it at once.
         block: bool,
         /// Earliest distance to the core's next line from DRAM.
         gap_ps: u64,
     },
     /// A load met a line that a prefetch had asked for.
     Join {
-        /// The core waits for it at once.
+        /// Whether the core waits for it at once.
         block: bool,
     },
     /// A dirty line went to DRAM.
     Write,
     /// The core waited for its loads, and for its stores as well if `stores`.
     Fence {
-        /// All accesses.
+        /// Whether it waits for all accesses.
         stores: bool,
     },
     /// The core did nothing until this time.
     Idle {
-        /// Absolute.
+        /// End of the idle time, absolute.
         until_ps: u64,
     },
 }
 
-/// A thing that the core did.
+/// An action of the core, with its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// When, in time of computation.
+    /// Time of the action, in time of computation.
     pub computed: u64,
-    /// Waited before it, by the estimate.
+    /// Waits before it, by the estimate.
     pub waited: i64,
     /// Physical line.
     pub line: u64,
-    /// What.
+    /// The action.
     pub what: What,
 }
 
@@ -114,7 +115,7 @@ pub struct Flight {
     /// Number of its record.
     pub(crate) record: u64,
     computed: u64,
-    /// By the estimate, in the estimated time.
+    /// Time of arrival by the estimate, in the estimated time.
     pub(crate) done: i64,
     need: Need,
     value: u64,
@@ -127,20 +128,20 @@ pub struct Front {
     /// Estimated time of a line from DRAM, from issue to data.
     pub miss_ps: u64,
     waited: i64,
-    /// What the replay has found: added to every estimated time.
+    /// Error that the replay has found: it is added to every estimated time.
     correction: i64,
     flights: Vec<Flight>,
     recent: [(u64, u64); RECENT],
     next_recent: usize,
-    /// What the replay has not seen.
+    /// Records that the replay has not seen.
     pub records: VecDeque<Record>,
     /// Number of the first of them.
     pub first_record: u64,
     /// `waited` after the last record.
     pub waited_at_last: i64,
-    /// No line from DRAM before this, in estimated time (memory bandwidth allocation).
+    /// Earliest time of the next line from DRAM, in estimated time (memory bandwidth allocation).
     not_before: i64,
-    /// Loads and stores missed since the last fence that waits for them.
+    /// Whether loads and stores have missed since the last fence that waits for them.
     unfenced: [bool; 2],
 }
 
@@ -149,7 +150,7 @@ fn signed(ps: u64) -> i64 {
 }
 
 impl Front {
-    /// A core that has done nothing.
+    /// A core in its initial state.
     pub fn new(shape: Shape) -> Self {
         Self {
             miss_ps: shape.llc_ps + shape.overhead_ps + shape.dram_ps,
@@ -167,8 +168,7 @@ impl Front {
         }
     }
 
-    /// All waits and idleness so far, corrections included: what the core's time is beyond its
-    /// computation.
+    /// All waits and idleness so far, corrections included: the core's time beyond its computation.
     #[inline]
     pub fn total_wait(&self) -> i64 {
         self.waited + self.correction
@@ -184,7 +184,7 @@ impl Front {
         self.first_record + self.records.len() as u64 - 1
     }
 
-    /// The core has computed up to here: waits for the loads that it needed before.
+    /// Waits for the loads that the core needed up to this time of computation.
     #[inline]
     pub fn settle(&mut self, computed: u64) {
         if !self.flights.is_empty() {
@@ -204,14 +204,14 @@ impl Front {
         self.flights.retain(|f| f.done > now);
     }
 
-    /// Is a miss register free, without waiting?
+    /// Whether a miss register is free, without waiting.
     pub fn has_register(&mut self, computed: u64) -> bool {
         self.settle(computed);
         self.flights.len() < self.shape.mshrs
     }
 
-    /// A line comes from the shared cache, or if `miss` from DRAM. `value` is what a load read, for
-    /// dependences.
+    /// A line comes from the shared cache, or if `miss` from DRAM. `value` is the value that a load
+    /// read, for dependences.
     pub fn fill(
         &mut self,
         computed: u64,
@@ -250,7 +250,7 @@ impl Front {
         self.waited_at_last = self.waited;
     }
 
-    /// A reference found its line in the second level. Returns what it adds to the core's
+    /// A reference found its line in the second level. Returns its addition to the core's
     /// computation.
     #[inline]
     pub fn second_level_hit(&mut self, computed: u64, line: u64, need: Need, value: u64) -> u64 {
@@ -288,8 +288,8 @@ impl Front {
         true
     }
 
-    /// A reference to a virtual address that the first level does not hold: if its address was
-    /// loaded by a load under way, the core has waited for that load. Returns what it adds to the
+    /// Handles a reference to a virtual address that the first level does not hold. If a load under
+    /// way loaded its address, the core has waited for that load. Returns its addition to the
     /// core's computation.
     #[inline]
     pub fn depends(&mut self, computed: u64, address: u64) -> u64 {
@@ -310,7 +310,7 @@ impl Front {
         0
     }
 
-    /// The load is taken to have been waited for where it was issued.
+    /// Waits for a load at the time of its issue.
     fn wait_for(&mut self, at: usize, computed: u64) {
         let flight = self.flights.remove(at);
         let wait = (flight.done - signed(flight.computed) - self.waited).max(0);
@@ -335,7 +335,7 @@ impl Front {
         self.waited_at_last = self.waited;
     }
 
-    /// Is a line of a load or a store under way, by the estimate?
+    /// Whether a line of a load or a store is under way, by the estimate.
     pub fn expects(&self, line: u64) -> bool {
         self.flights.iter().any(|f| f.line == line && f.need != Need::Prefetch)
     }
@@ -366,16 +366,16 @@ impl Front {
         self.waited_at_last = self.waited;
     }
 
-    /// Gives its records away, and what it had waited after the last of them.
+    /// Passes its records on, and its waits after the last of them.
     pub fn hand_over(&mut self, to: &mut VecDeque<Record>) -> i64 {
         self.first_record += self.records.len() as u64;
         to.extend(self.records.drain(..));
         self.waited_at_last
     }
 
-    /// Takes over what the replay found: where the core had waited `estimated` by the estimate, it
-    /// has waited `waited`; `done` says when a line arrived, if it did. Returns the change of the
-    /// core's time.
+    /// Takes over the result of the replay: `waited` is the actual wait of the core where
+    /// `estimated` was the estimate; `done` is the arrival time of a line, if there is one. Returns
+    /// the change of the core's time.
     pub fn correct(
         &mut self,
         waited: i64,

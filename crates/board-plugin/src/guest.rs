@@ -1,11 +1,11 @@
-//! What the plugin adds to the guest's code when QEMU translates it, and the instructions that the
+//! Code that the plugin adds to the guest's when QEMU translates it, and the instructions that the
 //! board answers itself.
 //!
 //! Every block adds its instructions and their time, and asks whether the quantum is over. With the
 //! model on it also fetches its lines, unless the last fetch was of the same line, and every
 //! reference to memory is a callback. The board answers `rdmsr`, `wrmsr` and `rdpmc` of its
-//! counters and of cache allocation, `cpuid` of what it has, and `cpuid` with EAX = 0x5343_0000 +
-//! operation, by which guests speak to it:
+//! counters and of cache allocation, `cpuid` of its own leaves, and `cpuid` with EAX = 0x5343_0000
+//! plus the operation, by which guests speak to it:
 //!
 //! | operation | does |
 //! |---|---|
@@ -42,26 +42,26 @@ const RCX: usize = 1;
 const RDX: usize = 2;
 const RBX: usize = 3;
 
-/// Physical addresses where blocks begin behind a `cpuid` that ended one.
+/// Physical addresses of the blocks after one that ended with `cpuid`.
 static AFTER_CPUID: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Upper half of EAX of the guest's requests.
 const MAGIC: u64 = 0x5343;
 
-/// Where such an instruction is.
+/// Place of such an instruction.
 struct Site {
     special: Special,
     /// Begin of its block and the instruction behind it, by their addresses at translation.
     begin: u64,
     next: u64,
-    /// Instructions behind it in its block.
+    /// Number of instructions behind it in its block.
     rest: u64,
     kernel: bool,
 }
 
 impl Site {
     /// The address of the instruction behind it. QEMU keeps a block by its physical page and uses
-    /// it for whatever page is mapped there, so the block's addresses differ by whole pages from
+    /// it for every page that is mapped there, so the block's addresses differ by whole pages from
     /// those at translation; `rip` lies in the block.
     fn next_at(&self, rip: u64) -> u64 {
         const PAGE: u64 = 4096;
@@ -69,7 +69,7 @@ impl Site {
     }
 }
 
-/// A line range and who fetches it, in the pointer that QEMU hands back: first line (44 bits),
+/// A range of lines and its mode, in the pointer that QEMU hands back: first line (44 bits),
 /// further lines (16), kernel (1).
 fn pack(first: u64, more: u64, kernel: bool) -> *mut c_void {
     std::ptr::without_provenance_mut((first | more << 44 | u64::from(kernel) << 60) as usize)
@@ -96,7 +96,7 @@ extern "C" fn on_data(vcpu: c_uint, info: u32, vaddr: u64, kernel: *mut c_void) 
     }
 }
 
-/// QEMU translates a block.
+/// Called when QEMU translates a block.
 pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
     let q = qemu();
     let b = board();
@@ -161,14 +161,14 @@ pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
     }
 }
 
-/// Where a virtual address lies; in the thread of the vCPU that translates.
+/// Physical address of a virtual one; in the thread of the vCPU that translates.
 fn physical(vaddr: u64) -> Option<u64> {
     let mut physical = 0;
     // SAFETY: in the thread of a vCPU; writes one number.
     unsafe { (qemu().translate)(vaddr, &raw mut physical) }.then_some(physical)
 }
 
-/// Callbacks that fetch the block's lines: one for each of the at most two pages.
+/// Adds callbacks that fetch the block's lines: one for each of the at most two pages.
 fn fetches(block: *mut c_void, instructions: &[*mut c_void], kernel: bool) {
     let q = qemu();
     let b = board();
@@ -265,19 +265,19 @@ extern "C" fn on_special(vcpu: c_uint, site: *mut c_void) {
         score.time = score.time.saturating_sub(site.rest * cpi);
         let counted = &mut score.instructions[usize::from(site.kernel)];
         *counted = counted.saturating_sub(site.rest);
-        // SAFETY: this callback was registered to write the program counter; nothing here waits to
+        // SAFETY: this callback was registered to write the program counter; no value here waits to
         // be dropped.
         unsafe { (qemu().set_pc)(site.next_at(v.regs.rip())) }
     }
 }
 
-/// A line leaves all caches.
+/// Removes a line from all caches.
 fn flush(at: usize, operand: Operand, site: &Site) {
     let (vcpus, machine) = board().vcpus_and_machine();
     let v = &vcpus[at];
     let next = site.next_at(v.regs.rip());
     let vaddr = operand.address(next, |register| v.regs.get(register));
-    // A line that is mapped nowhere raises a fault, if at all, and changes nothing.
+    // An unmapped line raises at most a fault, and changes nothing.
     let Some(physical) = physical(vaddr) else { return };
     vcpus[at].flush(machine, vaddr, physical, site.kernel);
     for vcpu in vcpus.iter_mut() {

@@ -1,18 +1,17 @@
 //! A board inside QEMU: an unmodified guest finds caches, contended memory, time of its own,
 //! performance counters and cache allocation.
 //!
-//! Problem: an emulator has no misses and its time is the host's, so nothing that real-time systems
-//! are about can be seen in it. Rule: this plugin of QEMU's system emulation owns what the guest
-//! can measure. Every reference goes through the caches and the DRAM of `solocore-cache` and
-//! `solocore-dram`, by its physical address ([`machine`]). A vCPU's time is its instructions and
-//! what it waited for ([`vcpu`], [`front`], [`replay`]); the guest's clocks show it ([`schedule`]).
-//! The model's events count in the counters that the guest programs ([`pmu`]), masks and bandwidths
-//! that it sets act ([`allocation`]). What really happened is written to a file ([`truth`]).
-//! docs/board-model.md has the model, its costs and its tests.
+//! Problem: an emulator has no misses and its time is the host's, so it shows no effect that
+//! matters for real-time systems. Rule: this plugin of QEMU's system emulation owns all quantities
+//! that the guest can measure. Every reference goes through the caches and the DRAM of
+//! `solocore-cache` and `solocore-dram`, by its physical address ([`machine`]). A vCPU's time is
+//! that of its instructions and its waits ([`vcpu`], [`front`], [`replay`]); the guest's clocks
+//! show it ([`schedule`]). The model's events count in the counters that the guest programs
+//! ([`pmu`]), masks and bandwidths that it sets have an effect ([`allocation`]). The true counts
+//! are written to a file ([`truth`]). docs/board-model.md has the model, its costs and its tests.
 //!
 //! Start: `-plugin libsolocore_board_plugin.so,config=PATH` ([`config`]); the guest speaks to it by
-//! `cpuid` ([`guest`]). A QEMU or a file with which the board cannot be had ends the process with
-//! code 3 and one line.
+//! `cpuid` ([`guest`]). An unsuitable QEMU or file ends the process with code 3 and one line.
 //! Licence: GPL-2.0-or-later, as it uses QEMU beyond the plugin interface ([`qemu`]).
 
 mod allocation;
@@ -50,11 +49,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// QEMU refuses a plugin that does not say which interface it was made for.
+/// Version of the plugin interface; QEMU refuses a plugin without it.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = qemu::API;
 
-/// The truth has been written.
+/// Whether the truth has been written.
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the process: one line, code 3.
@@ -64,10 +63,10 @@ fn refuse(why: &str) -> ! {
     unsafe { libc::_exit(3) }
 }
 
-/// QEMU loads the plugin.
+/// Called when QEMU loads the plugin.
 ///
 /// # Safety
-/// QEMU calls it with the arguments that its interface says.
+/// QEMU calls it with the arguments of its interface.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: qemu::Id,
@@ -128,7 +127,7 @@ fn install(id: qemu::Id, info: &Info, target: &[u8], arguments: &[String]) -> Re
     Ok(())
 }
 
-/// A vCPU is there; this is its thread. The first one takes over the clocks, the last one starts
+/// Called in the thread of a new vCPU. The first vCPU takes over the clocks, the last one starts
 /// time.
 extern "C" fn on_vcpu(index: c_uint, _: *mut c_void) {
     let at = index as usize;
@@ -179,7 +178,7 @@ extern "C" fn on_exit(_: *mut c_void) {
     finish(board());
 }
 
-/// Writes what is left to write, once.
+/// Writes the remaining output, once.
 fn finish(board: &Board) {
     if FINISHED.swap(true, Relaxed) || !board::is_live() {
         return;

@@ -1,10 +1,10 @@
-//! The board's memory: private caches, the shared cache, prefetchers, and what each reference makes
-//! them do.
+//! The board's memory: private caches, the shared cache, prefetchers, and the effects of each
+//! reference on them.
 //!
 //! Rule: references come in the order in which the vCPUs make them, one vCPU at a time. Every cache
 //! decides at once, so counts of hits and misses are final when the reference returns; only time is
 //! settled later ([`crate::front`], [`crate::replay`]). A fill asks the second level first, then
-//! the shared cache; what falls out follows, the second level's victim before the first level's, as
+//! the shared cache; evicted lines follow, the second level's victim before the first level's, as
 //! in the profiler and in the simulator. Dirty lines travel down; one that falls out of the shared
 //! cache goes to DRAM. Caches are those of `solocore-cache`, all physically indexed, neither
 //! inclusive nor exclusive; cores do not take lines from each other.
@@ -23,7 +23,7 @@ use solocore_cache::shared::Shared;
 use solocore_dram::Spec;
 use solocore_model::Platform;
 
-/// What is counted.
+/// Counted events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -32,13 +32,13 @@ pub enum Event {
     L1iMisses,
     /// Lines fetched into the first data cache, page tables included.
     L1dMisses,
-    /// Of both, those that the second level had not.
+    /// Lines of both kinds that missed the second level.
     L2Misses,
-    /// Fills asked of the shared cache by references.
+    /// Fills that references asked of the shared cache.
     LlcReferences,
-    /// Of these, those that it had not: lines from DRAM that the core asked for.
+    /// References that missed the shared cache: lines from DRAM that the core asked for.
     LlcMisses,
-    /// Of these, those of instructions.
+    /// Fetches of instructions that missed the shared cache.
     LlcFetchMisses,
     /// Dirty lines from the second level to the shared cache.
     L2Writebacks,
@@ -46,7 +46,7 @@ pub enum Event {
     LlcWritebacks,
     /// Lines that a prefetcher asked for.
     PrefetchFills,
-    /// Of these, lines from DRAM.
+    /// Lines from DRAM that a prefetcher asked for.
     PrefetchMisses,
     /// Misses of the translation buffer.
     PageWalks,
@@ -54,7 +54,7 @@ pub enum Event {
 
 /// Number of events.
 pub const EVENTS: usize = 11;
-/// All of them.
+/// All events.
 pub const ALL: [Event; EVENTS] = [
     Event::L1iMisses,
     Event::L1dMisses,
@@ -89,9 +89,9 @@ pub struct Geometry {
     l1i: (u64, u32),
     l1d: (u64, u32),
     l2: Option<(u64, u32)>,
-    /// log2 of a line.
+    /// log2 of the size of a line.
     pub line_shift: u32,
-    /// log2 of a page.
+    /// log2 of the size of a page.
     pub page_shift: u32,
     /// Times and registers of a core.
     pub shape: Shape,
@@ -99,7 +99,7 @@ pub struct Geometry {
     pub llc_ways: u32,
 }
 
-/// Where a frame's lines went.
+/// Lines of a frame that moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameCounts {
     /// Lines that references or prefetchers brought from DRAM.
@@ -119,7 +119,7 @@ pub struct Core {
     prefetcher: Prefetcher,
     /// Counts since the begin.
     pub counts: [u64; EVENTS],
-    /// Ways of the shared cache for data and for instructions.
+    /// Ways of the shared cache for data and for instructions, as masks.
     pub masks: [u64; 2],
     /// Class of monitoring.
     pub monitor: u32,
@@ -127,7 +127,7 @@ pub struct Core {
     pub gap_ps: u64,
 }
 
-/// What a fill is for.
+/// Purpose of a fill.
 #[derive(Clone, Copy)]
 struct Ask {
     need: Need,
@@ -135,12 +135,12 @@ struct Ask {
     fetch: bool,
 }
 
-/// What happened, for the counters of the guest: how often each event came. Cleared by the reader.
+/// Counts of events since the reader cleared them, for the counters of the guest.
 #[derive(Clone, Debug, Default)]
 pub struct Happened {
     /// Bits of the events.
     pub mask: u32,
-    /// How often.
+    /// Count of each event.
     pub times: [u8; EVENTS],
 }
 
@@ -151,7 +151,7 @@ impl Happened {
         self.times[event as usize] = self.times[event as usize].saturating_add(1);
     }
 
-    /// Nothing happened.
+    /// Clears the counts.
     #[inline]
     pub fn clear(&mut self) {
         if self.mask != 0 {
@@ -177,13 +177,13 @@ pub struct Machine {
     /// Cores.
     pub cores: Vec<Core>,
     llc: Shared,
-    /// Time.
+    /// The replay, which determines time.
     worker: Worker,
     /// Counts by frame.
     pub frames: Vec<FrameCounts>,
-    /// What the last reference made happen.
+    /// Events of the last reference.
     pub happened: Happened,
-    /// Every reference, if wanted.
+    /// File of every reference, if one is configured.
     pub trace: Option<Trace>,
     /// By class of monitoring; empty without allocation.
     pub monitored: Vec<Monitored>,
@@ -195,13 +195,13 @@ pub struct Machine {
 
 /// Classes of monitoring (RMIDs).
 pub const MONITORS: u32 = 64;
-/// Frames that are counted apart.
+/// Maximum number of frames with counts of their own.
 const MOST_FRAMES: usize = 1 << 28;
 /// Owner of a place without a line.
 const NOBODY: u8 = u8::MAX;
 
 impl Geometry {
-    /// Of a checked platform.
+    /// Sizes and times of a checked platform.
     pub fn of(p: &Platform) -> Self {
         let line = p.llc.line.0;
         let sets = |size: u64, ways: u32| (size / (u64::from(ways) * line), ways);
@@ -225,7 +225,7 @@ impl Geometry {
         }
     }
 
-    /// Sets of the first data cache.
+    /// Number of sets of the first data cache.
     pub fn l1d_sets(&self) -> u64 {
         self.l1d.0
     }
@@ -235,7 +235,7 @@ impl Machine {
     /// An idle machine of `cpus` cores.
     ///
     /// # Errors
-    /// What of the platform cannot be modelled.
+    /// A part of the platform cannot be modelled.
     pub fn new(
         p: &Platform,
         cpus: usize,
@@ -279,8 +279,8 @@ impl Machine {
         })
     }
 
-    /// A reference of `cpu` to a physical line, which it makes after so much computation; its
-    /// virtual address and the value that it read are for dependences. Returns what it adds to the
+    /// A reference of `cpu` to a physical line at the time `computed` of its computation; its
+    /// virtual address and the value that it read are for dependences. Returns its addition to the
     /// core's computation and its waits.
     pub fn access(
         &mut self,
@@ -330,13 +330,13 @@ impl Machine {
         self.happened.add(event);
     }
 
-    /// The translation buffer of a core did not have a page.
+    /// Counts a miss of a core's translation buffer.
     pub fn count_walk(&mut self, cpu: usize) {
         self.happened.clear();
         self.count(cpu, Event::PageWalks);
     }
 
-    /// A line for the first level. Returns what it adds to the core's computation.
+    /// A line for the first level. Returns its addition to the core's computation.
     fn fill(&mut self, cpu: usize, computed: u64, line: u64, ask: Ask) -> u64 {
         let core = &mut self.cores[cpu];
         if let Some(l2) = &mut core.l2 {
@@ -422,8 +422,7 @@ impl Machine {
         let core = &mut self.cores[cpu];
         let Some(next) = core.prefetcher.next(line) else { return };
         let held = core.l2.as_ref().is_none_or(|l2| l2.holds(next));
-        // Without a second level there is no place for it but the first, which only references
-        // fill.
+        // Without a second level the line could only go to the first, which only references fill.
         if held || !core.front.has_register(computed) {
             return;
         }
@@ -443,7 +442,7 @@ impl Machine {
     fn frame(&mut self, line: u64) -> &mut FrameCounts {
         let frame = usize::try_from(line >> (self.geometry.page_shift - self.geometry.line_shift))
             .unwrap_or(0);
-        // Beyond a terabyte there is no memory that a board could have: one entry for all of it.
+        // No board has memory beyond a terabyte: one entry stands for all of it.
         let frame = frame.min(MOST_FRAMES);
         if frame >= self.frames.len() {
             self.frames.resize((frame + 1).next_power_of_two(), FrameCounts::default());
@@ -451,7 +450,7 @@ impl Machine {
         &mut self.frames[frame]
     }
 
-    /// A line came into the shared cache for the core's class of monitoring.
+    /// Counts a line that came into the shared cache for the core's class of monitoring.
     #[inline]
     fn bring(&mut self, cpu: usize, line: u64) {
         if !self.monitored.is_empty() {
@@ -480,8 +479,8 @@ impl Machine {
         }
     }
 
-    /// A window is over: begins to run what the cores did, up to `horizon`, through the DRAM.
-    /// Returns by how much each core's time changes, by what came of the window before.
+    /// Ends a window: starts the replay of the cores' records up to `horizon` through the DRAM.
+    /// Returns the change of each core's time by the replay of the window before.
     pub fn replay(&mut self, horizon_ps: u64) -> &[i64] {
         let replay = self.worker.replay();
         self.changes.clear();
@@ -493,7 +492,7 @@ impl Machine {
         &self.changes
     }
 
-    /// What was replayed so far.
+    /// The replay so far.
     pub fn replayed(&mut self) -> &Replay {
         self.worker.replay()
     }

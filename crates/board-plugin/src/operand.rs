@@ -4,19 +4,19 @@
 //! Source: Intel SDM volume 2, section 2.1.5, tables 2-2 and 2-3, and section 2.2.1.
 //! Not covered: segments with a base, addresses of 32 bits.
 
-/// What an address is made of.
+/// Parts of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
     base: Option<u8>,
     /// Register and log2 of its factor.
     index: Option<(u8, u8)>,
     displacement: i32,
-    /// Relative to the instruction behind.
+    /// Whether it is relative to the instruction behind.
     relative: bool,
 }
 
 impl Operand {
-    /// From the bytes that begin with ModRM; `None`: it names a register, or bytes are missing.
+    /// Reads the bytes that begin with ModRM; `None`: it names a register, or bytes are missing.
     pub fn of(bytes: &[u8], rex: u8) -> Option<Self> {
         let modrm = *bytes.first()?;
         let (mode, low) = (modrm >> 6, modrm & 7);
@@ -49,7 +49,7 @@ impl Operand {
         Some(Self { base, index, displacement, relative })
     }
 
-    /// The address; `next`: of the instruction behind.
+    /// The address; `next`: the address of the instruction behind.
     pub fn address(&self, next: u64, register: impl Fn(usize) -> u64) -> u64 {
         let base = self.base.map_or(0, |r| register(r.into()));
         let index = self.index.map_or(0, |(r, shift)| register(r.into()) << shift);
@@ -64,7 +64,7 @@ impl Operand {
 mod tests {
     use super::*;
 
-    /// Bytes as an assembler makes them of `clflush` of these operands.
+    /// Bytes that an assembler makes of `clflush` of these operands.
     #[test]
     fn addresses_are_those_of_the_operands() {
         let register = |number: usize| 0x1000 * (number as u64 + 1);

@@ -1,15 +1,15 @@
-//! A core's performance counters as the guest's kernel finds them.
+//! A core's performance counters for the guest's kernel.
 //!
 //! AMD: six counters of 48 bits, control and count in MSRs C0010200 to C001020B, the first four in
 //! C0010000 to C0010007 as well (AMD APM volume 2, 13.2).
 //! Intel: architectural version 2, four counters and three fixed ones (Intel SDM volume 3, chapter
-//! on performance monitoring). The machine's events have numbers of the vendor's where it has one
-//! for them ([`amd`], [`intel`]), and all of them are event 0xE7 with the unit mask 1 + their
-//! number in [`Event`]; 0xE8 is the same for the vendor-free cycles (1) and instructions (2). An
-//! overflow sends the core an NMI by the entry LVTPC of its local APIC, at the reference that
-//! caused it; cycles and instructions overflow at the end of the block in which they did.
+//! on performance monitoring). The machine's events have the vendor's numbers where these exist
+//! ([`amd`], [`intel`]), and all of them are event 0xE7 with the unit mask 1 + their number in
+//! [`Event`]. 0xE8 is the same for the vendor-free cycles (1) and instructions (2). An overflow
+//! sends the core an NMI by the entry LVTPC of its local APIC, at the reference that caused it;
+//! overflows of cycles and instructions are found at the end of their block.
 //! Not covered: edge and threshold bits, PEBS, IBS, LBR. User cycles are those of user instructions
-//! and of what they waited for.
+//! and of their waits.
 
 use crate::config::PmuKind;
 use crate::machine::{EVENTS, Event, Happened};
@@ -21,10 +21,10 @@ const GENERAL_AMD: usize = 6;
 const GENERAL_INTEL: usize = 4;
 const FIXED: usize = 6;
 
-/// What a counter counts.
+/// Subject of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counts {
-    /// Nothing that the board has.
+    /// No event of the board.
     #[default]
     Nothing,
     /// Any of these events.
@@ -35,7 +35,7 @@ pub enum Counts {
     Instructions,
 }
 
-/// Cycles and instructions of a core so far: in programs, in all.
+/// Cycles and instructions of a core so far: in programs, and in all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Now {
     /// Cycles.
@@ -53,7 +53,7 @@ struct Counter {
     kernel: bool,
     interrupt: bool,
     on: bool,
-    /// [`Now`] when the value was valid.
+    /// Counts at the time when the value was valid.
     since: u64,
 }
 
@@ -62,13 +62,13 @@ struct Counter {
 pub struct Pmu {
     kind: PmuKind,
     counters: [Counter; COUNTERS],
-    /// Events that some counter counts.
+    /// Events that some counter counts, as a mask.
     watched: u32,
     timed: bool,
     global: u64,
     fixed_control: u64,
     status: u64,
-    /// Interrupts asked for.
+    /// Number of interrupts that were asked for.
     pub interrupts: u64,
 }
 
@@ -86,8 +86,8 @@ fn own(event: u64, unit: u64) -> Option<Counts> {
     }
 }
 
-/// AMD's numbers (PPR for family 17h): cycles, instructions, L2 requests and misses, fills by where
-/// they came from, hardware prefetches.
+/// AMD's numbers (PPR for family 17h): cycles, instructions, L2 requests and misses, fills by their
+/// source, hardware prefetches.
 pub fn amd(select: u64) -> Counts {
     let event = select & 0xff | select >> 24 & 0xf00;
     let unit = select >> 8 & 0xff;
@@ -122,7 +122,7 @@ pub fn intel(select: u64) -> Counts {
     })
 }
 
-/// What an MSR is.
+/// Meaning of an MSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Msr {
     Select(usize),
@@ -131,12 +131,12 @@ enum Msr {
     Global,
     Status,
     Clear,
-    /// Read as this, written to for nothing.
+    /// A register that is read as this value, and ignores writes.
     Constant(u64),
 }
 
 impl Pmu {
-    /// Counters that stand still.
+    /// Stopped counters.
     pub fn new(kind: PmuKind) -> Self {
         Self {
             kind,
@@ -196,7 +196,7 @@ impl Pmu {
         counter.value.wrapping_add(Self::now_of(counter, now).saturating_sub(counter.since)) & WIDTH
     }
 
-    /// Makes every counter's value valid now, and decides anew what they count.
+    /// Brings every counter's value up to date, and determines their subjects anew.
     fn configure(&mut self, now: &Now, change: impl FnOnce(&mut Self)) {
         for at in 0..COUNTERS {
             self.counters[at].value = self.value(at, now);
@@ -233,7 +233,7 @@ impl Pmu {
         }
     }
 
-    /// The guest reads an MSR.
+    /// Answers the guest's read of an MSR.
     pub fn read(&self, number: u32, now: &Now) -> Option<u64> {
         Some(match self.msr(number)? {
             Msr::Select(at) => self.counters[at].select,
@@ -246,7 +246,7 @@ impl Pmu {
         })
     }
 
-    /// The guest writes an MSR; was it one of these?
+    /// Takes the guest's write to an MSR; returns whether it is one of these.
     pub fn write(&mut self, number: u32, value: u64, now: &Now) -> bool {
         let Some(msr) = self.msr(number) else { return false };
         match msr {
@@ -260,7 +260,7 @@ impl Pmu {
         true
     }
 
-    /// The guest executes `rdpmc`.
+    /// Answers the guest's `rdpmc`.
     pub fn rdpmc(&self, number: u32, now: &Now) -> Option<u64> {
         let general = if self.kind == PmuKind::Amd { GENERAL_AMD } else { GENERAL_INTEL };
         let at = match number {
@@ -273,7 +273,7 @@ impl Pmu {
         Some(self.value(at, now))
     }
 
-    /// Counts what happened in programs or in the kernel. `true`: an interrupt is due.
+    /// Counts events in programs or in the kernel. `true`: an interrupt is due.
     #[inline]
     pub fn count(&mut self, happened: &Happened, kernel: bool) -> bool {
         happened.mask & self.watched != 0 && self.count_events(happened, kernel)
@@ -303,7 +303,7 @@ impl Pmu {
         due
     }
 
-    /// Have cycles or instructions overflowed? `true`: an interrupt is due.
+    /// Checks whether cycles or instructions have overflowed. `true`: an interrupt is due.
     pub fn check_time(&mut self, now: &Now) -> bool {
         if !self.timed {
             return false;

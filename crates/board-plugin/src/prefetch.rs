@@ -1,4 +1,4 @@
-//! The prefetchers: which line to fetch after a miss of the first data cache.
+//! The prefetchers: they choose the line to fetch after a miss of the first data cache.
 //!
 //! Next line: the line after the missed one, in the same page. Stride: of each of the last 16 pages
 //! the last miss and its distance to the one before are kept; when a distance repeats, the line at
@@ -28,7 +28,7 @@ pub struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// For pages of `1 << page_lines_shift` lines.
+    /// A prefetcher for pages of `1 << page_lines_shift` lines.
     pub fn new(kind: PrefetcherKind, page_lines_shift: u32) -> Self {
         Self {
             kind,
@@ -38,7 +38,7 @@ impl Prefetcher {
         }
     }
 
-    /// A miss; the line to fetch.
+    /// The line to fetch after a miss.
     #[inline]
     pub fn next(&mut self, line: u64) -> Option<u64> {
         let next = match self.kind {

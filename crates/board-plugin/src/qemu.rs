@@ -1,9 +1,10 @@
-//! QEMU as the plugin sees it: the plugin interface, version 7 (`include/plugins/qemu-plugin.h`),
-//! and the symbols beyond it that the board needs, all found by name when QEMU loads the plugin.
+//! QEMU's functions for the plugin: the plugin interface, version 7
+//! (`include/plugins/qemu-plugin.h`), and the symbols beyond it that the board needs, all found by
+//! name when QEMU loads the plugin.
 //!
-//! Problem: no package of Debian has the header, and time is not the interface's to give. Rule:
+//! Problem: no package of Debian has the header, and the interface gives no access to time. Rule:
 //! every function is looked up, so a QEMU that lacks one is refused by name; the tests of the model
-//! link without QEMU. What is read of QEMU's memory is said at [`Clocks`].
+//! link without QEMU. [`Clocks`] describes the parts of QEMU's memory that are read.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -26,16 +27,16 @@ pub struct Cpu {
     _opaque: [u8; 0],
 }
 
-/// What QEMU says about itself.
+/// QEMU's information about itself.
 #[repr(C)]
 pub struct Info {
     /// Architecture of the guest.
     pub target: *const c_char,
     /// Oldest and newest interface.
     pub version: [c_int; 2],
-    /// A whole system?
+    /// Whether it emulates a whole system.
     pub system: bool,
-    /// vCPUs at start and at most.
+    /// Number of vCPUs at start, and the maximum.
     pub smp: [c_int; 2],
 }
 
@@ -54,7 +55,7 @@ pub struct Member {
 pub struct Bytes {
     /// Contents.
     pub data: *mut u8,
-    /// Bytes.
+    /// Length in bytes.
     pub len: c_uint,
 }
 
@@ -63,14 +64,14 @@ pub struct Bytes {
 pub struct Registers {
     /// Contents.
     pub data: *const Register,
-    /// Elements.
+    /// Number of elements.
     pub len: c_uint,
 }
 
 /// A register.
 #[repr(C)]
 pub struct Register {
-    /// To read and write it.
+    /// Handle to read and write it.
     pub handle: *mut c_void,
     /// Its name.
     pub name: *const c_char,
@@ -116,7 +117,7 @@ macro_rules! symbols {
                 Ok(Self { $($name: {
                     let address = symbol($symbol).ok_or_else(|| format!("this QEMU has no `{}`", $symbol))?;
                     // SAFETY: the symbol is the function that the declaration describes, in version
-                    // 7 of the interface; `Clocks::check` looks at what goes beyond it.
+                    // 7 of the interface; `Clocks::check` checks those beyond it.
                     unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(address) }
                 },)* })
             }
@@ -181,7 +182,7 @@ symbols! {
 
 fn symbol(name: &str) -> Option<*mut c_void> {
     let name = CString::new(name).ok()?;
-    // SAFETY: looks for a name among what is loaded.
+    // SAFETY: looks up a name among the loaded symbols.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
@@ -191,7 +192,7 @@ static QEMU: OnceLock<Qemu> = OnceLock::new();
 /// Finds QEMU's functions.
 ///
 /// # Errors
-/// The one that is missing.
+/// The name of a missing function.
 pub fn load() -> Result<&'static Qemu, String> {
     let found = Qemu::find()?;
     Ok(QEMU.get_or_init(|| found))
@@ -235,9 +236,9 @@ impl Drop for BigLock {
 
 /// The clocks of the guest, taken over in the class `tcg-accel-ops`.
 ///
-/// `cpus_get_virtual_clock` and `cpus_get_elapsed_ticks` call what this class holds. Where in the
-/// class the two lie is read from their code: the first `mov offset(%rax),%rax`. The field before
-/// the first is `handle_interrupt`'s: it must hold what it is known to.
+/// `cpus_get_virtual_clock` and `cpus_get_elapsed_ticks` call the functions of this class. The
+/// offsets of the two are read from their code: the first `mov offset(%rax),%rax`. The field before
+/// the first is that of `handle_interrupt`: it must have the known value.
 pub struct Clocks {
     class: *mut u8,
     virtual_clock: usize,
@@ -245,7 +246,7 @@ pub struct Clocks {
     handle_interrupt: usize,
 }
 
-/// What the guest's clocks are replaced by.
+/// Functions that replace the guest's clocks.
 #[derive(Clone, Copy)]
 pub struct Replaced {
     /// Nanoseconds of the guest.
@@ -256,14 +257,14 @@ pub struct Replaced {
     pub handle_interrupt: extern "C" fn(*mut Cpu, c_int),
 }
 
-/// Bytes of the class that are looked at.
+/// Number of bytes of the class that are read.
 const CLASS: usize = 512;
 
 impl Clocks {
-    /// Finds the class and looks whether it is as it must be.
+    /// Finds the class and checks its layout.
     ///
     /// # Errors
-    /// What differs.
+    /// The difference from the expected layout.
     pub fn find() -> Result<Self, String> {
         let q = qemu();
         // SAFETY: no arguments; the accelerator is set up when a vCPU starts.
@@ -304,10 +305,10 @@ impl Clocks {
         Ok(Self { class, virtual_clock, elapsed_ticks, handle_interrupt })
     }
 
-    /// Takes the clocks over; then QEMU's own functions must give what `test` says.
+    /// Takes the clocks over; then QEMU's own functions must give the values of `test`.
     ///
     /// # Errors
-    /// They give something else.
+    /// They give other values.
     pub fn replace(&self, by: Replaced, test: impl Fn() -> (i64, i64)) -> Result<(), String> {
         let put = |at: usize, what: usize| {
             // SAFETY: fields of the class that hold functions of these types, looked at in `find`;
@@ -353,15 +354,15 @@ pub struct Regs {
 }
 
 impl Regs {
-    /// Of the vCPU whose thread calls this.
+    /// The registers of the vCPU of this thread.
     ///
     /// # Errors
-    /// The register that QEMU does not name.
+    /// QEMU does not name a register; the error does.
     pub fn of_this_vcpu() -> Result<Self, String> {
         let q = qemu();
         // SAFETY: called in the vCPU's init callback, as the interface asks.
         let (list, bytes) = unsafe { ((q.registers)(), (q.bytes_new)()) };
-        // SAFETY: an array of `len` elements that nobody frees.
+        // SAFETY: an array of `len` elements that no code frees.
         let list = unsafe { std::slice::from_raw_parts((*list).data, (*list).len as usize) };
         let find = |name: &str| {
             // SAFETY: names are C strings that live for ever.
@@ -390,7 +391,7 @@ impl Regs {
     /// The first bytes of the array as a number.
     fn word(&self) -> u64 {
         let mut word = [0u8; 8];
-        // SAFETY: as many bytes as the array says.
+        // SAFETY: the array states this number of bytes.
         let bytes =
             unsafe { std::slice::from_raw_parts((*self.bytes).data, (*self.bytes).len as usize) };
         let n = bytes.len().min(8);

@@ -1,16 +1,16 @@
 //! The records of all cores through the DRAM, in the order of time.
 //!
 //! Problem: quanta run one after another, so requests reach the model in the order of quanta. Rule:
-//! at the end of a window the records of all cores ([`crate::front`]) are run side by side, each
-//! core as a machine of computation, miss registers and window, its requests through the controller
-//! of `solocore-dram`, up to half a quantum before the window's end and not beyond; what is left is
-//! run with the next window's. The half quantum is for cores whose misses were faster than
-//! estimated: they go on from a time before the window's end. The replay of a window runs on a
-//! processor of its own while the vCPUs run the next one; its corrections come at that one's end.
-//! When they come does not depend on how long the replay takes. So every core meets every other's
-//! requests at their times, whatever the order of the quanta, and none has an advantage. A core
-//! whose misses took longer than estimated is ahead of the window when it has run its quantum; it
-//! then waits for the window.
+//! at the end of a window the records of all cores ([`crate::front`]) are run side by side. Each
+//! core is a machine of computation, miss registers and window; its requests go through the
+//! controller of `solocore-dram`. The run ends half a quantum before the window's end; the
+//! remaining records are run with those of the next window. The half quantum is for cores whose
+//! misses were faster than estimated: they go on from a time before the window's end. The replay of
+//! a window runs on a processor of its own while the vCPUs run the next window; its corrections
+//! come at the end of the latter. Their time does not depend on the speed of the replay. So every
+//! core meets the requests of the others at their times, in any order of the quanta, and none has
+//! an advantage. A core whose misses took longer than estimated is ahead of the window when it has
+//! run its quantum; it then waits for the window.
 //! Not covered: the order of accesses to the shared cache within a quantum (a line that two cores
 //! use within 10 us may be brought in by the other one).
 
@@ -29,7 +29,7 @@ struct Flight {
     line: u64,
     tag: u64,
     issued: u64,
-    /// `None`: the DRAM has it.
+    /// Time of arrival; `None`: the DRAM has it.
     done: Option<u64>,
     computed: u64,
     load: bool,
@@ -40,22 +40,22 @@ struct Flight {
 #[derive(Debug, Default)]
 struct Back {
     records: VecDeque<Record>,
-    /// What the core had waited after the last of them, by the estimate.
+    /// Waits of the core after the last of them, by the estimate.
     estimated: i64,
     /// Mean of its last lines from DRAM, from issue to data.
     miss_ps: u64,
     waited: i64,
     flights: Vec<Flight>,
-    /// The core waits for this answer, since then.
+    /// The answer for which the core waits, and the start of the wait.
     blocked: Option<(u64, u64)>,
-    /// Sent to the controller and not taken.
+    /// Writes that were sent to the controller and not taken.
     writes: u32,
     /// Time of its next event.
     next: u64,
-    /// No line from DRAM before this.
+    /// Earliest time of the next line from DRAM.
     not_before: u64,
     next_tag: u64,
-    /// All its records were done at the last horizon.
+    /// Whether all its records were done at the last horizon.
     caught_up: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Latencies {
 #[derive(Debug)]
 pub struct Replay {
     shape: Shape,
-    /// Misses that the shared cache can have under way; `usize::MAX`: any number.
+    /// Maximum number of misses that the shared cache can have under way; `usize::MAX`: any number.
     llc_mshrs: usize,
     under_way: usize,
     cores: Vec<Back>,
@@ -105,7 +105,7 @@ impl Replay {
     /// An idle machine.
     ///
     /// # Errors
-    /// When the memory is impossible.
+    /// The memory is impossible.
     pub fn new(
         shape: Shape,
         cores: u16,
@@ -144,7 +144,7 @@ impl Replay {
         back.estimated = front.hand_over(&mut back.records);
     }
 
-    /// Records that have not been run.
+    /// Number of records that have not been run.
     pub fn waiting(&self) -> usize {
         self.cores.iter().map(|c| c.records.len()).sum()
     }
@@ -190,7 +190,7 @@ impl Replay {
         }
     }
 
-    /// The core acts at `now`, as far as it can.
+    /// Makes the core act at `now`, as far as it can.
     fn step(&mut self, core: usize, now: u64) {
         while let Some(&record) = self.cores[core].records.front() {
             let back = &mut self.cores[core];
@@ -352,7 +352,7 @@ impl Replay {
         }
         self.answers = answers;
         if self.llc_mshrs != usize::MAX {
-            // Those that waited for a register of the shared cache.
+            // Cores that waited for a register of the shared cache go on.
             for core in 0..self.cores.len() {
                 if self.cores[core].blocked.is_none() && self.cores[core].next == NEVER {
                     self.step(core, now);
@@ -378,7 +378,7 @@ impl Replay {
         }
     }
 
-    /// Tells a core what came of its records; by how much its time changes.
+    /// Passes the results of its records to a core; returns the change of its time.
     pub fn correct(&mut self, core: usize, front: &mut Front) -> i64 {
         let back = &self.cores[core];
         let horizon = self.horizon_ps;
@@ -387,7 +387,7 @@ impl Replay {
             waited += signed(horizon.saturating_sub(since).max(back.miss_ps));
         }
         if let Some(record) = back.records.front() {
-            // What is left is not before the horizon.
+            // The remaining records are not before the horizon.
             estimated = record.waited;
             waited = waited.max(signed(horizon) - signed(record.computed));
         }

@@ -1,21 +1,20 @@
-//! Which vCPU runs when: windows of a quantum, one vCPU at a time, and the guest's clocks.
+//! The schedule of the vCPUs: windows of a quantum, one vCPU at a time, and the guest's clocks.
 //!
-//! Problem: QEMU's vCPUs run as fast as the host lets them, and its clock is the host's. Rule:
-//! global time `T` goes in windows. In each, every vCPU that has work runs once, alone, until its
-//! local time reaches the window's end; then the next does. When none is left, its thread, or the
-//! clock's thread, runs the window's misses through the DRAM ([`crate::replay`]), moves `T`, and
-//! runs QEMU's timers. When no vCPU has work, `T` jumps to the next timer. The guest's clocks
-//! (virtual time and with it HPET, PIT, ACPI and the local APICs' timers; the TSC) show the local
-//! time of the vCPU that asks. A vCPU that an interrupt wakes goes on at the local time of the one
-//! that sent it, or at `T` if a timer did. The order in a window is that of the numbers, forwards
-//! and backwards by turns; it decides nothing but who finds a line in the shared cache first. The
-//! ends of quanta are spread by up to a quarter of a quantum from the seed: with even ends two
-//! vCPUs that spin for each other can miss each other for ever. A window ends early where a timer
-//! is due.
+//! Problem: QEMU's vCPUs run at the speed of the host, and its clock is the host's. Rule: global
+//! time `T` goes in windows. In each, every vCPU that has work runs once, alone, until its local
+//! time reaches the window's end; then the next does. When none is left, its thread, or the clock's
+//! thread, runs the window's misses through the DRAM ([`crate::replay`]), moves `T`, and runs
+//! QEMU's timers. When no vCPU has work, `T` jumps to the next timer. The guest's clocks (virtual
+//! time and with it HPET, PIT, ACPI and the local APICs' timers; the TSC) show the local time of
+//! the vCPU that asks. A vCPU that an interrupt wakes goes on at the local time of the one that
+//! sent it, or at `T` if a timer did. The order in a window is that of the numbers, forwards and
+//! backwards by turns; it only decides the first user of a line in the shared cache. The ends of
+//! quanta are spread by up to a quarter of a quantum from the seed: with even ends two vCPUs that
+//! spin for each other can miss each other for ever. A window ends early where a timer is due.
 //!
-//! How QEMU is held: a vCPU that may not run is paused (`cpu_pause`); the end of a quantum is
+//! Control of QEMU: a vCPU that may not run is paused (`cpu_pause`); the end of a quantum is
 //! noticed by the translated code, which asks for work in the vCPU's thread, where pausing is
-//! allowed. All of [`Schedule`] is used with QEMU's big lock held. Nobody is released while the
+//! allowed. All of [`Schedule`] is used with QEMU's big lock held. No vCPU is released while the
 //! machine is not running, as QEMU waits for all vCPUs to stop when it ends.
 
 use crate::board::{self, MODEL, board};
@@ -30,19 +29,19 @@ use std::time::Duration;
 
 /// Least length of a window that a timer cuts short.
 const LEAST_PS: u64 = 2_000_000;
-/// Quanta are so much longer while the model waits to be asked for.
+/// Factor of the quanta's length while the model is not asked for yet.
 const UNMEASURED: u64 = 4;
-/// A condition variable of QEMU's; it has less than this.
+/// A condition variable of QEMU's, which is smaller than this.
 type Condition = [u64; 16];
 
-/// What is known of a vCPU here.
+/// State of a vCPU here.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seat {
-    /// Paused by the schedule.
+    /// Whether the schedule has paused it.
     held: bool,
-    /// It has gone to sleep.
+    /// Whether it has gone to sleep.
     asleep: bool,
-    /// When it was woken.
+    /// Time at which it was woken.
     woken_ps: u64,
 }
 
@@ -71,12 +70,12 @@ pub struct Schedule {
     quantum_ps: u64,
     clock_wanted: bool,
     condition: Box<Condition>,
-    /// Numbers for the curious.
+    /// Statistics of the schedule.
     pub statistics: Statistics,
 }
 
 impl Schedule {
-    /// For so many vCPUs.
+    /// The schedule of this number of vCPUs.
     pub fn new(cpus: usize, quantum_ps: u64, seed: u64) -> Self {
         Self {
             seats: vec![Seat::default(); cpus],
@@ -96,7 +95,7 @@ impl Schedule {
         (&raw mut *self.condition).cast()
     }
 
-    /// The vCPU has work, held or not.
+    /// Whether the vCPU has work, held or not.
     fn can_run(&self, vcpus: &[Vcpu], at: usize) -> bool {
         // SAFETY: a vCPU of QEMU, with the big lock held.
         self.seats[at].held || !unsafe { (qemu().cpu_is_idle)(vcpus[at].cpu) }
@@ -116,7 +115,7 @@ impl Schedule {
         }
     }
 
-    /// Where a vCPU would go on.
+    /// Time at which a vCPU would go on.
     fn start_of(&self, vcpus: &[Vcpu], at: usize) -> u64 {
         let seat = self.seats[at];
         let woken = if seat.asleep { seat.woken_ps.max(NOW_PS.load(Relaxed)) } else { 0 };
@@ -131,8 +130,8 @@ impl Schedule {
         unsafe { (qemu().cond_signal)(condition) };
     }
 
-    /// Chooses the next vCPU of the window. It goes on, unless it is `own`, which has not been
-    /// paused: that one is only told.
+    /// Chooses the next vCPU of the window and releases it. `own` has not been paused: it only gets
+    /// its new times.
     fn choose(&mut self, own: Option<usize>) -> Option<usize> {
         let (vcpus, machine) = board().vcpus_and_machine();
         // SAFETY: no arguments.
@@ -151,7 +150,7 @@ impl Schedule {
                 self.hold(vcpus, own);
             }
             self.release(vcpus, at);
-            // What it had been woken for may be gone.
+            // The reason for its wake-up may be gone.
             if !self.can_run(vcpus, at) {
                 continue;
             }
@@ -172,8 +171,8 @@ impl Schedule {
         }
     }
 
-    /// The quantum of `at` is over; this is its thread. Whoever is next runs; if the window is
-    /// over, the next one begins here, which saves waking the clock's thread.
+    /// Ends the quantum of `at`, in its thread. The next vCPU runs; if the window is over, the next
+    /// window begins here, which saves waking the clock's thread.
     fn end_of(&mut self, at: usize) {
         self.holder = None;
         loop {
@@ -191,14 +190,14 @@ impl Schedule {
         self.want_clock();
     }
 
-    /// The longest window. While the guest has not asked for the model nothing is measured, and
-    /// longer ones save time.
+    /// The longest window. Until the guest asks for the model, nothing is measured, and longer
+    /// windows save time.
     fn length_ps(&self) -> u64 {
         let asked = board().config.model == ModelSwitch::Asked && !MODEL.load(Relaxed);
         if asked { self.quantum_ps * UNMEASURED } else { self.quantum_ps }
     }
 
-    /// Ends of the quanta of the window that begins.
+    /// Spreads the ends of the quanta in the window that begins.
     fn spread(&mut self, vcpus: &mut [Vcpu]) {
         let spread = self.length_ps() / 4;
         for vcpu in vcpus {
@@ -206,7 +205,7 @@ impl Schedule {
         }
     }
 
-    /// A window is over. Returns whether there is a vCPU to run.
+    /// Ends a window. Returns whether there is a vCPU to run.
     fn next_window(&mut self, idle_for: &mut u32) -> bool {
         let q = qemu();
         let (vcpus, machine) = board().vcpus_and_machine();
@@ -252,7 +251,7 @@ impl Schedule {
         running && unsafe { (q.is_running)() } && (0..vcpus.len()).any(|at| self.can_run(vcpus, at))
     }
 
-    /// An interrupt has made a sleeping vCPU run: it goes on at the time of its sender.
+    /// An interrupt has woken a sleeping vCPU: it goes on at the time of its sender.
     fn wake(&mut self, at: usize, now_ps: u64) {
         if self.seats[at].asleep && self.seats[at].woken_ps == 0 {
             self.seats[at].woken_ps = now_ps;
@@ -260,7 +259,7 @@ impl Schedule {
     }
 }
 
-/// The clock's thread.
+/// Runs the clock's thread.
 pub fn clock_thread() {
     let _lock = BigLock::take();
     let mut idle_for = 0;
@@ -290,11 +289,11 @@ pub fn clock_thread() {
 /// Makes the condition variable, before any vCPU runs.
 pub fn prepare() {
     let condition = board().schedule().condition();
-    // SAFETY: memory of its own that is large enough and stays where it is.
+    // SAFETY: a buffer of its own that is large enough and does not move.
     unsafe { (qemu().cond_init)(condition) };
 }
 
-/// All vCPUs are there.
+/// Begins the schedule: all vCPUs exist.
 pub fn begin() {
     let schedule = board().schedule();
     let (vcpus, _) = board().vcpus_and_machine();
@@ -305,7 +304,7 @@ pub fn begin() {
     schedule.want_clock();
 }
 
-/// What the translated code calls at a quantum's end.
+/// Called by the translated code at a quantum's end.
 pub extern "C" fn on_end(vcpu: c_uint, _: *mut c_void) {
     let at = vcpu as usize;
     let (vcpus, machine) = board().vcpus_and_machine();
@@ -329,7 +328,7 @@ pub extern "C" fn on_end(vcpu: c_uint, _: *mut c_void) {
     unsafe { (qemu().async_run_on_cpu)(v.cpu, work, at) };
 }
 
-/// In the vCPU's thread, outside the translated code, with the big lock held.
+/// Work in the vCPU's thread, outside the translated code, with the big lock held.
 extern "C" fn work(_: *mut Cpu, at: usize) {
     let (vcpus, machine) = board().vcpus_and_machine();
     let schedule = board().schedule();
@@ -346,7 +345,7 @@ extern "C" fn work(_: *mut Cpu, at: usize) {
     schedule.end_of(at);
 }
 
-/// A vCPU has nothing to do; QEMU holds the big lock.
+/// Called when a vCPU has nothing to do; QEMU holds the big lock.
 pub extern "C" fn on_idle(vcpu: c_uint, _: *mut c_void) {
     let at = vcpu as usize;
     let schedule = board().schedule();
@@ -362,7 +361,7 @@ pub extern "C" fn on_idle(vcpu: c_uint, _: *mut c_void) {
     }
 }
 
-/// A vCPU has something to do; QEMU holds the big lock.
+/// Called when a vCPU has something to do; QEMU holds the big lock.
 pub extern "C" fn on_resume(vcpu: c_uint, _: *mut c_void) {
     let at = vcpu as usize;
     let schedule = board().schedule();
@@ -376,7 +375,7 @@ pub extern "C" fn on_resume(vcpu: c_uint, _: *mut c_void) {
     }
 }
 
-/// In place of `tcg_handle_interrupt`.
+/// Replaces `tcg_handle_interrupt`.
 pub extern "C" fn handle_interrupt(cpu: *mut Cpu, mask: c_int) {
     // SAFETY: QEMU's own function with QEMU's own arguments.
     unsafe { (qemu().handle_interrupt)(cpu, mask) };
@@ -397,7 +396,7 @@ pub extern "C" fn handle_interrupt(cpu: *mut Cpu, mask: c_int) {
     }
 }
 
-/// The time of the vCPU whose thread this is, else global time.
+/// The time of this thread's vCPU, else global time.
 fn local_now_ps() -> u64 {
     let now = NOW_PS.load(Relaxed);
     let Some(at) = board::this_vcpu().filter(|_| board::is_live()) else { return now };
@@ -409,7 +408,7 @@ fn local_now_ps() -> u64 {
     v.local().max(now)
 }
 
-/// `cpus_get_virtual_clock`: nanoseconds, never back on one vCPU.
+/// Replaces `cpus_get_virtual_clock`: nanoseconds, never back on one vCPU.
 pub extern "C" fn virtual_clock() -> i64 {
     let ns = local_now_ps() / 1000;
     shown(ns).cast_signed()
@@ -427,7 +426,7 @@ fn shown(ns: u64) -> u64 {
     }
 }
 
-/// `cpus_get_elapsed_ticks`: the TSC.
+/// Replaces `cpus_get_elapsed_ticks`: the TSC.
 pub extern "C" fn elapsed_ticks() -> i64 {
     board::ticks(virtual_clock(), board().common.frequency)
 }

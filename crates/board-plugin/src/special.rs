@@ -1,8 +1,8 @@
-//! Instructions that the board looks at when they run, by their bytes.
+//! Instructions that the board handles when they run, recognised by their bytes.
 
 use crate::operand::Operand;
 
-/// An instruction that is looked at when it runs.
+/// An instruction that the board handles when it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// `cpuid`.
@@ -25,7 +25,7 @@ pub enum Special {
     Flush(Operand),
     /// `lfence`; `mfence` waits for stores as well.
     Fence {
-        /// Of all accesses.
+        /// Whether it waits for all accesses.
         stores: bool,
     },
 }

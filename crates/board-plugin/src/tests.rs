@@ -22,7 +22,7 @@ const CPI_PS: u64 = 1000;
 struct Step {
     line: u64,
     access: Access,
-    /// What a load reads.
+    /// Value that a load reads.
     value: u64,
     instructions: u64,
 }
@@ -49,7 +49,7 @@ impl Run {
         Self { machine, cores: programs.into_iter().map(core).collect(), now: 0 }
     }
 
-    /// A window, cores in this order.
+    /// Runs a window, with the cores in this order.
     fn window(&mut self, quantum: u64, order: &[usize]) {
         let end = self.now + quantum;
         for &at in order {
@@ -102,7 +102,7 @@ fn shuffled(first: u64, count: u64, stride: u64, seed: u64) -> Vec<u64> {
     lines
 }
 
-/// Mean time of a step, after so many of warming up.
+/// Mean time of a step, after `warm` steps of warming up.
 fn step_ps(p: &Platform, program: Program, warm: u64, steps: u64) -> f64 {
     let mut run = Run::new(p, PrefetcherKind::Off, vec![program]);
     while run.cores[0].done < warm {
@@ -195,7 +195,7 @@ fn the_next_line_saves_a_walk_over_an_array_its_latency() {
     assert!(next < 0.8 * off && stride < 0.8 * off, "{off} {next} {stride}");
 }
 
-/// The quantum decides when the replay runs, not what comes of it.
+/// The quantum decides the time of the replay, not its results.
 #[test]
 fn time_does_not_depend_on_the_quantum() {
     let p = platform();
@@ -282,7 +282,7 @@ fn a_shared_cache_with_few_registers_makes_cores_wait() {
     assert!(few < many / 2, "{few} {many}");
 }
 
-/// A line that was put out comes from DRAM again, and goes there first if it was written.
+/// A flushed line comes from DRAM again, and goes there first if it was written.
 #[test]
 fn flushed_lines_leave_all_caches() {
     let p = platform();
@@ -302,8 +302,8 @@ fn flushed_lines_leave_all_caches() {
     assert_eq!(count(&machine, Event::LlcWritebacks), 1, "once");
 }
 
-/// A fence waits for what is under way, in the estimate and in the replay: for loads always, for
-/// stores if it is asked for.
+/// A fence waits for accesses under way, in the estimate and in the replay: for loads always, for
+/// stores on demand.
 #[test]
 fn fences_wait() {
     let mut p = platform();

@@ -1,4 +1,4 @@
-//! Global time, which everybody may read.
+//! Global time, which every thread may read.
 
 use std::sync::atomic::AtomicU64;
 

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Of a reference.
+    /// The kind of a reference.
     pub fn of(access: Access) -> Self {
         match access {
             Access::Load => Self::Load,
@@ -44,7 +44,7 @@ impl Trace {
     /// Makes the file.
     ///
     /// # Errors
-    /// One line with its path.
+    /// One line with the path.
     pub fn create(path: &Path) -> Result<Self, String> {
         let file = File::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(Self { file: BufWriter::with_capacity(1 << 20, file), failed: false })
@@ -56,7 +56,7 @@ impl Trace {
         self.failed |= self.file.write_all(&word.to_le_bytes()).is_err();
     }
 
-    /// Writes what is left; was all of it written?
+    /// Writes the remaining records; returns whether all were written.
     pub fn finish(&mut self) -> bool {
         self.file.flush().is_ok() && !self.failed
     }

@@ -1,9 +1,9 @@
-//! The ground truth: what every vCPU, program and frame did, by the model itself; written as JSON
-//! at exit and when the guest asks.
+//! The ground truth: the actions of every vCPU, program and frame, from the model itself; written
+//! as JSON at exit and when the guest asks.
 //!
-//! A program is an address space (CR3), named by itself with a magic `cpuid`; what the kernel does
-//! while that address space is loaded is the program's. An idle CPU keeps the address space of the
-//! program that ran last.
+//! A program is an address space (CR3), named by itself with a magic `cpuid`; the kernel's work
+//! while that address space is loaded counts as the program's. An idle CPU keeps the address space
+//! of the program that ran last.
 
 use crate::machine::{ALL, EVENTS, Machine};
 use crate::replay::Latencies;
@@ -28,7 +28,7 @@ struct Program {
 pub struct Truth {
     programs: Vec<Program>,
     by_cr3: FxHashMap<u64, usize>,
-    /// When the counts were last set to nothing, and what they were.
+    /// Time of the last reset of the counts, and their values then.
     since_ps: u64,
     zero: Vec<Totals>,
     latencies: Vec<Latencies>,
@@ -41,7 +41,7 @@ const SPACE: u64 = 0x000f_ffff_ffff_e000;
 
 impl Default for Truth {
     fn default() -> Self {
-        // What runs before any address space is known.
+        // Code that runs before any address space is known.
         let boot = Program { name: "boot".to_owned(), ..Program::default() };
         Self {
             programs: vec![boot],
@@ -63,7 +63,7 @@ impl Truth {
         })
     }
 
-    /// Adds what a vCPU did to its program.
+    /// Adds the actions of a vCPU to its program.
     pub fn settle(&mut self, vcpu: &mut Vcpu, totals: Totals) {
         let gone = totals.since(&vcpu.since);
         if let Some(program) = self.programs.get_mut(vcpu.program) {
@@ -72,13 +72,13 @@ impl Truth {
         vcpu.since = totals;
     }
 
-    /// Another address space comes to a vCPU.
+    /// Switches a vCPU to another address space.
     pub fn switch(&mut self, vcpu: &mut Vcpu, totals: Totals, cr3: u64) {
         self.settle(vcpu, totals);
         vcpu.program = self.program(cr3);
     }
 
-    /// The program of an address space says its name; what it did before stays with the old one.
+    /// Names the program of an address space; its earlier counts stay with the old name.
     pub fn name(&mut self, vcpu: &mut Vcpu, totals: Totals, cr3: u64, name: &str) {
         self.settle(vcpu, totals);
         self.programs.push(Program {
@@ -90,7 +90,7 @@ impl Truth {
         vcpu.program = self.programs.len() - 1;
     }
 
-    /// Sets the counts to nothing.
+    /// Resets the counts.
     pub fn reset(&mut self, vcpus: &mut [Vcpu], machine: &mut Machine) {
         self.zero = vcpus.iter().map(|v| v.totals(machine)).collect();
         self.latencies.clone_from(&machine.replayed().latencies);
@@ -102,7 +102,7 @@ impl Truth {
         machine.frames.iter_mut().for_each(|f| *f = crate::machine::FrameCounts::default());
     }
 
-    /// Everything as JSON; `host` is what the host's own doing decides.
+    /// Everything as JSON; `host` are the counts that depend on the host.
     pub fn json(
         &mut self,
         vcpus: &mut [Vcpu],
@@ -157,8 +157,8 @@ impl Truth {
                 "reads": uncore.reads, "writes": uncore.writes, "device": uncore.device,
                 "read_occupancy_ps": uncore.read_occupancy_ps,
             },
-            // QEMU gives sleeping vCPUs work of its own, so quanta in which a guest does nothing
-            // differ from run to run.
+            // QEMU gives sleeping vCPUs work of its own, so the number of quanta of an idle guest
+            // differs from run to run.
             "host": host,
             "largest_correction_ps": largest,
             "lost_ps": lost,
@@ -167,8 +167,8 @@ impl Truth {
         })
     }
 
-    /// Where a snapshot goes, beside the file of the end: `PATH.LABEL`, or `PATH.N` without a
-    /// label; and the label.
+    /// Path of a snapshot, beside the final file: `PATH.LABEL`, or `PATH.N` without a label; and
+    /// the label.
     pub fn place(&mut self, path: &Path, label: &str) -> (PathBuf, String) {
         self.snapshots += 1;
         let known = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);

@@ -1,8 +1,8 @@
-//! A vCPU: its local time, what its references do, its counters.
+//! A vCPU: its local time, the effects of its references, its counters.
 //!
-//! Local time is a number of the scoreboard, to which the translated code adds each block's
-//! instructions times cpi and to which callbacks add stalls, on a base that is set when a quantum
-//! begins, so that the number reaches [`FIRE`] at the quantum's end.
+//! Local time is a number of the scoreboard. The translated code adds each block's instructions
+//! times cpi to it, and callbacks add stalls. Its base is set when a quantum begins, so that the
+//! number reaches [`FIRE`] at the quantum's end.
 //! Rule: a reference whose line is the most recent of its set in the first data cache changes
 //! nothing and costs nothing. `filter` knows these lines by virtual address, one for each set that
 //! a page's lines fall into: one compare, no question to QEMU. It is emptied when the guest changes
@@ -13,7 +13,7 @@ use crate::pmu::{Now, Pmu};
 use crate::qemu::{Cpu, Regs, qemu};
 use crate::walk::Walker;
 
-/// The scoreboard's number at which a quantum is over.
+/// Value of the scoreboard at which a quantum is over.
 pub const FIRE: u64 = 1 << 42;
 
 /// An entry of the scoreboard.
@@ -28,11 +28,11 @@ pub struct Score {
     pub last_line: u64,
 }
 
-/// Lines of a page that the filter tells apart.
+/// Number of lines of a page that the filter distinguishes.
 const FILTER: usize = 64;
 const NO_LINE: u64 = u64::MAX;
 
-/// What a vCPU did, at one time.
+/// Totals of a vCPU at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     /// Instructions of programs and of the kernel.
@@ -44,7 +44,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// What was done since `before`.
+    /// Difference from the earlier totals `before`.
     pub fn since(&self, before: &Self) -> Self {
         let mut events = self.events;
         events.iter_mut().zip(before.events).for_each(|(e, b)| *e -= b);
@@ -57,7 +57,7 @@ impl Totals {
         }
     }
 
-    /// Adds.
+    /// Adds other totals.
     pub fn add(&mut self, other: &Self) {
         self.events.iter_mut().zip(other.events).for_each(|(e, o)| *e += o);
         self.instructions.iter_mut().zip(other.instructions).for_each(|(e, o)| *e += o);
@@ -73,14 +73,14 @@ pub struct Vcpu {
     line_shift: u32,
     /// Its number.
     pub index: usize,
-    /// QEMU's.
+    /// QEMU's vCPU.
     pub cpu: *mut Cpu,
     /// Its entry of the scoreboard; null until all vCPUs are there.
     pub score: *mut Score,
     base: i64,
-    /// Its quantum ends at this time.
+    /// End of its quantum.
     pub end_ps: u64,
-    /// The latest time that the guest has read here.
+    /// The latest time that the guest has read on this vCPU.
     pub shown_ns: u64,
     /// Stalls in programs.
     stalled_user: i64,
@@ -95,13 +95,13 @@ pub struct Vcpu {
     pub walker: Option<Walker>,
     /// Number of its program.
     pub program: usize,
-    /// What it had done when the program came.
+    /// Its totals when the program came.
     pub since: Totals,
-    /// Its quantum's end has been said.
+    /// Whether the end of its quantum has been reported.
     pub ending: bool,
-    /// It executes `cpuid` of this leaf and sub-leaf, whose answer must be changed.
+    /// Leaf and sub-leaf of the `cpuid` that it executes, if the answer must be changed.
     pub cpuid: Option<(u32, u32)>,
-    /// Overflows that found the local APIC's entry masked.
+    /// Number of overflows while the local APIC's entry was masked.
     pub masked: u64,
 }
 
@@ -110,11 +110,11 @@ pub struct Vcpu {
 pub struct Common {
     /// Time of an instruction.
     pub cpi_ps: u64,
-    /// Core clock.
+    /// Core clock, Hz.
     pub frequency: u64,
-    /// log2 of a line.
+    /// log2 of the size of a line.
     pub line_shift: u32,
-    /// Sets of the first data cache.
+    /// Number of sets of the first data cache.
     pub l1d_sets: u64,
 }
 
@@ -130,7 +130,8 @@ impl Vcpu {
     ) -> Self {
         Self {
             filter: [NO_LINE; FILTER],
-            // With fewer sets than lines of a page, two lines of a page share one, and so an entry.
+            // With fewer sets than lines of a page, two lines of a page share a set, and so an
+            // entry.
             filter_mask: common.l1d_sets.min(FILTER as u64) - 1,
             store_bit: store_bit(),
             line_shift: common.line_shift,
@@ -159,8 +160,8 @@ impl Vcpu {
     #[inline(always)]
     pub fn score(&mut self) -> &mut Score {
         // SAFETY: set before any vCPU runs, to an entry that moves only when vCPUs are added, which
-        // the board does not allow. The translated code of this vCPU writes it, not while a
-        // callback of the vCPU or the clock's thread does.
+        // the board does not allow. The translated code of this vCPU writes it only while neither a
+        // callback of the vCPU nor the clock's thread runs.
         unsafe { &mut *self.score }
     }
 
@@ -169,7 +170,7 @@ impl Vcpu {
         unsafe { &*self.score }
     }
 
-    /// Its time, with the waits that are known.
+    /// Its time, with all known waits.
     #[inline(always)]
     pub fn local(&self) -> u64 {
         self.base.wrapping_add(self.read_score().time.cast_signed()).max(0).cast_unsigned()
@@ -183,7 +184,7 @@ impl Vcpu {
             .cast_unsigned()
     }
 
-    /// Waits for what the core needs by now.
+    /// Waits for the lines that the core needs by now.
     pub fn settle(&mut self, machine: &mut Machine) {
         let computed = self.computed(machine);
         let front = &mut machine.cores[self.index].front;
@@ -193,7 +194,7 @@ impl Vcpu {
         self.score().time = self.score().time.wrapping_add_signed(waited);
     }
 
-    /// It goes on at `at_ps`, or at its own time if that is later, until `end_ps`.
+    /// Continues at `at_ps`, or at its own time if that is later, until `end_ps`.
     pub fn go_on(&mut self, machine: &mut Machine, at_ps: u64, end_ps: u64) {
         if at_ps > self.local() {
             let computed = self.computed(machine);
@@ -208,7 +209,8 @@ impl Vcpu {
         self.arm();
     }
 
-    /// The scoreboard reaches [`FIRE`] at the quantum's end, or when a counter overflows.
+    /// Sets the scoreboard so that it reaches [`FIRE`] at the quantum's end, or when a counter
+    /// overflows.
     pub fn arm(&mut self) {
         let local = self.local();
         let mut end = self.end_ps;
@@ -223,7 +225,7 @@ impl Vcpu {
         self.base = local.cast_signed() - (FIRE - left).cast_signed();
     }
 
-    /// The replay found that its time is another.
+    /// Corrects its time by the result of the replay.
     pub fn correct(&mut self, change: i64) {
         self.base = self.base.wrapping_add(change);
     }
@@ -244,7 +246,7 @@ impl Vcpu {
         self.local().saturating_sub(self.idle_ps)
     }
 
-    /// What it did so far.
+    /// Its totals so far.
     pub fn totals(&self, machine: &Machine) -> Totals {
         Totals {
             instructions: self.read_score().instructions,
@@ -253,7 +255,7 @@ impl Vcpu {
         }
     }
 
-    /// The guest's translations change.
+    /// Called when the guest's translations change.
     pub fn forget_translations(&mut self) {
         self.filter = [NO_LINE; FILTER];
         if let Some(walker) = &mut self.walker {
@@ -261,7 +263,8 @@ impl Vcpu {
         }
     }
 
-    /// A reference to data that may be the most recent of its set: then there is nothing to do.
+    /// Whether a reference to data may be to the most recent line of its set: then there is nothing
+    /// to do.
     #[inline(always)]
     pub fn is_most_recent(&self, info: u32, vaddr: u64) -> bool {
         let line = vaddr >> self.line_shift;
@@ -271,14 +274,14 @@ impl Vcpu {
         (known ^ line << 1) <= 1 && (known & 1 == 1 || !store) && !self.crosses(vaddr)
     }
 
-    /// Near the end of a line.
+    /// Whether an address is near the end of a line.
     #[inline(always)]
     fn crosses(&self, vaddr: u64) -> bool {
         let size = 1u64 << self.line_shift;
         (vaddr & (size - 1)) + 8 > size
     }
 
-    /// A reference to data.
+    /// Handles a reference to data.
     #[inline(never)]
     pub fn data(&mut self, machine: &mut Machine, info: u32, vaddr: u64, kernel: bool) {
         let q = qemu();
@@ -306,7 +309,7 @@ impl Vcpu {
         }
     }
 
-    /// Where the second line of a reference lies: in the same page, or in the next.
+    /// Physical address of the second line of a reference: in the same page, or in the next.
     fn second_half(
         &mut self,
         machine: &mut Machine,
@@ -349,12 +352,12 @@ impl Vcpu {
         }
     }
 
-    /// An instruction line.
+    /// Fetches a line of instructions.
     pub fn fetch(&mut self, machine: &mut Machine, line: u64, kernel: bool) {
         self.reference(machine, line, 0, Access::Fetch, || 0, kernel);
     }
 
-    /// Puts a line out of all caches; `physical` is where it lies.
+    /// Removes a line from all caches; `physical` is its physical address.
     pub fn flush(&mut self, machine: &mut Machine, vaddr: u64, physical: u64, kernel: bool) {
         self.walk(machine, vaddr, kernel);
         let computed = self.computed(machine);
@@ -366,8 +369,8 @@ impl Vcpu {
         }
     }
 
-    /// A line is in no cache any more. Lines of all its addresses have this place in the filter, as
-    /// it is a part of the page's offset.
+    /// Forgets a line that is in no cache any more. Lines of all its addresses have this place in
+    /// the filter, as it is a part of the page's offset.
     pub fn forget_line(&mut self, vaddr: u64) {
         let vline = vaddr >> self.line_shift;
         self.filter[(vline & self.filter_mask) as usize & (FILTER - 1)] = NO_LINE;

@@ -2,10 +2,10 @@
 //! misses make.
 //!
 //! Rule: the buffer holds 1536 pages of 4 KiB or 2 MiB, in sets of [`WAYS`], least recently used
-//! first out. A miss reads the entry of the last level, and the levels above it whose line was not
-//! among the last [`UPPER`] that a walk read (the paging-structure caches). Entries are read from
-//! the guest's memory at their physical addresses, so they compete for the caches like all other
-//! data. The buffer is emptied when the guest writes CR3 or invalidates a page.
+//! first out. A miss reads the entry of the last level, and the levels above it with a line that
+//! was not among the last [`UPPER`] read by a walk (the paging-structure caches). Entries are read
+//! from the guest's memory at their physical addresses, so they compete for the caches like all
+//! other data. The buffer is emptied when the guest writes CR3 or invalidates a page.
 //! Assumed sizes: a second-level buffer of 1536 entries, as in the cores of about 2015 to 2020; the
 //! first level is not modelled.
 //! Not covered: global pages that outlive a write of CR3, 1 GiB pages apart (they count as 2 MiB),
@@ -15,25 +15,25 @@ use crate::qemu::Regs;
 
 const WAYS: usize = 12;
 const SETS: usize = 128;
-/// Entries of upper levels that are remembered.
+/// Number of remembered entries of upper levels.
 const UPPER: usize = 32;
 const NONE: u64 = u64::MAX;
 const PRESENT: u64 = 1;
 const LARGE: u64 = 1 << 7;
-/// Physical memory ends below this.
+/// Upper limit of physical memory.
 const MEMORY: u64 = 1 << 40;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// A core's buffer.
 #[derive(Clone, Debug)]
 pub struct Walker {
-    /// `page << 1 | large`, most recent first.
+    /// Sets of `page << 1 | large`, most recent first.
     sets: Vec<[u64; WAYS]>,
     upper: [u64; UPPER],
     next_upper: usize,
-    /// The last page, which is looked at first.
+    /// The last page, which is compared first.
     last: u64,
-    /// CR3, where it is known.
+    /// CR3, if it is known.
     root: Option<u64>,
 }
 
@@ -50,18 +50,18 @@ impl Default for Walker {
 }
 
 impl Walker {
-    /// Empties it.
+    /// Empties the buffer.
     pub fn forget(&mut self) {
         let root = self.root;
         *self = Self { root, ..Self::default() };
     }
 
-    /// The page tables' root. Without one nothing is walked.
+    /// Sets the page tables' root. Without one there are no walks.
     pub fn set_root(&mut self, cr3: u64) {
         self.root = Some(cr3);
     }
 
-    /// Is the root unknown?
+    /// Whether the root is unknown.
     pub fn needs_root(&self) -> bool {
         self.root.is_none()
     }

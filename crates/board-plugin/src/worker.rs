@@ -1,29 +1,29 @@
-//! A thread for the replay, so that it costs no time of the vCPUs' where the host has a second
+//! A thread for the replay, so that it takes no time of the vCPUs if the host has a second
 //! processor.
 //!
-//! Rule: the replay is handed to the thread and back, so only one of the two has it. Few records
-//! are run at once: the hand-over would take longer.
+//! Rule: the replay is handed to the thread and back, so only one of the two has it. A small number
+//! of records is run at once, as the hand-over would take longer.
 
 use crate::replay::Replay;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Records that are not worth a hand-over.
+/// Number of records below which a hand-over takes too long.
 const FEW: usize = 64;
 
-/// A replay and up to when to run.
+/// A replay, and the end of its run.
 type Job = (Box<Replay>, u64);
 
-/// The thread.
+/// The thread of the replay.
 #[derive(Debug)]
 pub struct Worker {
-    /// Here, or in the thread.
+    /// The replay, if the thread does not have it.
     replay: Option<Box<Replay>>,
     to: SyncSender<Job>,
     from: Receiver<Box<Replay>>,
 }
 
 impl Worker {
-    /// Starts it; it ends when this is dropped.
+    /// Starts the thread; it ends when this is dropped.
     pub fn new(replay: Replay) -> Self {
         let (to, jobs) = sync_channel::<Job>(1);
         let (done, from) = sync_channel(1);
@@ -41,7 +41,7 @@ impl Worker {
     /// The replay, once its run is over.
     ///
     /// # Panics
-    /// If the thread has died.
+    /// The thread has died.
     pub fn replay(&mut self) -> &mut Replay {
         let Self { replay, from, .. } = self;
         replay.get_or_insert_with(|| {
@@ -49,7 +49,7 @@ impl Worker {
         })
     }
 
-    /// Runs it up to `horizon`.
+    /// Runs the replay up to `horizon`.
     pub fn run(&mut self, horizon: u64) {
         if self.replay().waiting() <= FEW {
             self.replay().run(horizon);

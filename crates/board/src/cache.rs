@@ -1,8 +1,9 @@
-//! The directory where QEMU and kernels stay.
+//! The directory of QEMU and kernels.
 //!
-//! Problem: two processes may fetch at once, and each may be killed half-way. Rule: whoever fetches
-//! holds a lock; a thing is unpacked beside its place and renamed, so that what has its name is
-//! whole. Packages on the way keep what came, and the next fetch goes on there.
+//! Problem: two processes may fetch at once, and each may be killed half-way. Rule: the process
+//! that fetches holds a lock. A package is unpacked beside its place and renamed, so that a
+//! directory with the final name is complete. Partly fetched packages are kept, and the next fetch
+//! resumes them.
 
 use crate::error::BoardError;
 use crate::watch::Watch;
@@ -11,13 +12,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where things are kept between runs.
+/// A directory that is kept between runs.
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// Nobody else fetches while this lives.
+/// The exclusive right to fetch, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -54,7 +55,7 @@ impl Cache {
         Ok(path)
     }
 
-    /// The names of what a directory in it holds whole, sorted.
+    /// The names of the complete entries of a directory in it, sorted.
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -64,7 +65,7 @@ impl Cache {
         names
     }
 
-    /// Waits until nobody else fetches.
+    /// Waits until no other process fetches.
     pub fn lock(&self, watch: &mut dyn Watch) -> Result<Lock, BoardError> {
         let path = self.directory("")?.join("lock");
         let file = File::options().create(true).append(true).open(&path);
@@ -83,8 +84,8 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// An empty directory beside the places of things, removed when it is dropped. What was left by
-    /// a process that was killed goes as well.
+    /// An empty directory beside the final places, removed when it is dropped. Directories that a
+    /// killed process left are removed as well.
     pub fn scratch(&self, _lock: &Lock) -> Result<tempfile::TempDir, BoardError> {
         let home = self.directory("")?;
         for entry in std::fs::read_dir(&home).into_iter().flatten().flatten() {
@@ -98,7 +99,7 @@ impl Cache {
             .map_err(|e| BoardError::file(&home, "write", &e))
     }
 
-    /// Gives a finished directory its place.
+    /// Moves a finished directory to its final place.
     pub fn keep(&self, made: &Path, directory: &str, name: &str) -> Result<PathBuf, BoardError> {
         let place = self.directory(directory)?.join(name);
         std::fs::rename(made, &place).map_err(|e| BoardError::file(&place, "write", &e))?;

@@ -1,29 +1,29 @@
-//! How the guest's output reaches the host: memory that both see.
+//! The guest's output on its way to the host: shared memory.
 //!
 //! Problem: a serial line is slow and Debian has the drivers of faster devices as modules; and a
-//! program must not wait for the host, whose speed would then show in simulated time. Rule: a PCI
-//! device (`ivshmem-plain`) has a file of the host as its memory, which the guest maps through
-//! sysfs without a driver. In it lies one ring of messages from the guest to the host: the guest
-//! moves `head`, the host `tail`, both count all bytes ever passed. The guest waits only when the
-//! host is a whole ring behind.
+//! program must not wait for the host, as the host's speed would then show in simulated time. Rule:
+//! a PCI device (`ivshmem-plain`) has a file of the host as its memory, which the guest maps
+//! through sysfs without a driver. In it lies one ring of messages from the guest to the host: the
+//! guest moves `head`, the host `tail`, both count all bytes ever passed. The guest waits only when
+//! the host is a whole ring behind.
 
 use rustix::mm::{MapFlags, ProtFlags};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of the shared memory.
+/// Size of the shared memory in bytes.
 pub const SIZE: usize = 16 << 20;
-/// Where the ring begins; `head` and `tail` lie before it, each in a cache line of its own.
+/// Offset of the ring; `head` and `tail` lie before it, each in a cache line of its own.
 const RING: usize = 4096;
 const HEAD: usize = 64;
 const TAIL: usize = 128;
-/// Kind and length of a message.
+/// Size of the kind and the length of a message, in bytes.
 const HEADER: u64 = 8;
-/// Longer ones are taken apart, so that a ring holds several.
+/// Longest message in bytes; longer ones are split, so that a ring holds several.
 pub const LONGEST: usize = 1 << 20;
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -50,15 +50,15 @@ pub struct Channel {
     length: usize,
 }
 
-// SAFETY: the memory lives as long as the value, and `head` and `tail`, which say who may touch
-// which byte of it, are atomic.
+// SAFETY: the memory lives as long as the value. `head` and `tail`, which decide the owner of each
+// byte of it, are atomic.
 unsafe impl Send for Channel {}
 
 impl Channel {
     /// Maps a file of at least two pages.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the system.
     pub fn map(file: &File) -> io::Result<Self> {
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         if length <= RING {
@@ -82,7 +82,7 @@ impl Channel {
         (self.length - RING) as u64
     }
 
-    /// Where a byte lies, and how many follow it before the ring begins anew.
+    /// Offset of a byte, and the number of bytes after it before the ring begins anew.
     fn place(&self, position: u64) -> (usize, usize) {
         let at = usize::try_from(position % self.room()).unwrap_or(0);
         (RING + at, self.length - RING - at)
@@ -133,7 +133,7 @@ impl Channel {
     /// The next message, if one is there.
     ///
     /// # Errors
-    /// When the guest wrote what is no message.
+    /// The guest wrote no valid message.
     pub fn receive(&mut self) -> io::Result<Option<(Kind, Vec<u8>)>> {
         let tail = self.counter(TAIL).load(Ordering::Relaxed);
         let filled = self.counter(HEAD).load(Ordering::Acquire).wrapping_sub(tail);
@@ -159,7 +159,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `map`, which nobody uses any more.
+        // SAFETY: the mapping made in `map`, which no code uses any more.
         let _ = unsafe { rustix::mm::munmap(self.memory.cast(), self.length) };
     }
 }

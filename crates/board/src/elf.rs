@@ -1,5 +1,5 @@
-//! What a program of this machine needs to start elsewhere, and itself without what it does not
-//! load.
+//! Files that a program of this machine needs to start elsewhere, and programs without their
+//! unloaded parts.
 
 use object::Endianness;
 use object::elf::{FileHeader64, PT_INTERP};
@@ -56,14 +56,14 @@ pub fn interpreter(bytes: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(String::from_utf8_lossy(path).into_owned()))
 }
 
-/// Is it a program or a library for x86-64?
+/// Whether it is a program or a library for x86-64.
 pub fn is_elf(bytes: &[u8]) -> bool {
     let Ok(header) = Header::parse(bytes) else { return false };
     header.endian().is_ok_and(|e| header.e_machine(e) == object::elf::EM_X86_64)
 }
 
-/// A program without its symbols and debug information: what lies behind the last byte that is
-/// loaded. The guest's memory is dear.
+/// A program without its symbols and debug information, which lie behind its last loaded byte. This
+/// saves memory of the guest.
 pub fn loaded_part(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(end) = loaded_end(&bytes) else { return bytes };
     if end >= bytes.len() {

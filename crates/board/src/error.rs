@@ -1,15 +1,15 @@
-//! Why a board did not run.
+//! Errors of a board.
 
 use solocore_model::ModelError;
 use solocore_plugin::PluginError;
 
-/// Why a board did not run, or did not run to its end.
+/// Reason why a board did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
-    /// What was asked for is at fault.
+    /// The user's request is at fault.
     #[error("{0}")]
     Input(String),
-    /// This machine, the archive or the guest is.
+    /// This machine, the archive or the guest is at fault.
     #[error("{0}")]
     Machine(String),
     /// A file could not be read or written.
@@ -27,7 +27,7 @@ impl From<PluginError> for BoardError {
 }
 
 impl BoardError {
-    /// Something could not be done with a file or a directory of this machine.
+    /// An operation on a file or a directory of this machine failed.
     pub(crate) fn file(path: &std::path::Path, what: &str, error: &std::io::Error) -> Self {
         Self::Machine(format!(
             "{}: cannot {what}: {error}; check its permissions and the free space",

@@ -1,8 +1,9 @@
 //! The first program of the guest: it starts the user's program and tells the host how it ended.
 //!
-//! Rule: it mounts what programs expect, reads the [`Task`], switches the memory model on, runs the
-//! program, switches it off, sends what lies in /out and turns the power off. All that the host
-//! must know goes through the [`Channel`]; the console has the kernel's messages only.
+//! Rule: it mounts the file systems that programs expect, reads the [`Task`], switches the memory
+//! model on, runs the program, switches the model off, sends the files in /out and turns the power
+//! off. All messages to the host go through the [`Channel`]; the console has the kernel's messages
+//! only.
 
 use crate::channel::{Channel, Kind, LONGEST};
 use crate::image::HOME;
@@ -22,82 +23,82 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Where the guest finds its [`Task`].
+/// Path of the [`Task`] in the guest.
 pub const TASK: &str = "/board/task.json";
 
-/// What the guest is to do.
+/// Task of the guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Task {
     /// The program's file.
     pub program: PathBuf,
     /// Its name and its arguments.
     pub command: Vec<String>,
-    /// Where it runs.
+    /// Its working directory.
     pub directory: PathBuf,
     /// Its environment.
     pub environment: BTreeMap<String, String>,
-    /// Switch the memory model on for as long as it runs.
+    /// Whether to switch the memory model on while it runs.
     pub switch: bool,
-    /// On the console, with so many rows and columns.
+    /// Rows and columns of the console, if the program runs there.
     pub terminal: Option<(u16, u16)>,
 }
 
-/// What the guest tells.
+/// Messages of the guest.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
     /// The program starts.
     Started {
-        /// The guest's clock, since its boot.
+        /// Time since the guest's boot by its clock, ns.
         ns: u64,
     },
     /// It ended.
     Ended {
         /// Its exit code, as a shell gives it.
         code: u8,
-        /// The guest's clock.
+        /// Time since the guest's boot by its clock, ns.
         ns: u64,
     },
     /// A file of /out; its bytes follow.
     File {
-        /// Below /out.
+        /// Path below /out.
         path: PathBuf,
         /// Its permissions.
         mode: u32,
-        /// Its length.
+        /// Its length in bytes.
         size: u64,
     },
-    /// Nothing more comes.
+    /// No more messages follow.
     Done,
     /// The guest could not do its task.
     Failed {
-        /// In one line.
+        /// Reason on one line.
         what: String,
     },
 }
 
-/// What a program may ask of the board (`cpuid` with a leaf that no processor has).
+/// Requests of a program to the board (`cpuid` with a leaf that no processor has).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[repr(u32)]
 pub enum Request {
-    /// The memory model computes.
+    /// Switch the memory model on.
     ModelOn = 1,
-    /// References take no time of the memory's, and nothing is counted.
+    /// Switch the memory model off: references take no time of the memory, and nothing is counted.
     ModelOff = 0,
-    /// What was counted so far goes to the file of --truth, with the label at its end.
+    /// Write the counts so far to the file of --truth, with the label at the end of its name.
     Snapshot = 3,
-    /// Counts begin anew.
+    /// Reset the counts.
     Reset = 4,
 }
 
-/// What the board answers in EAX.
+/// Answer of the board in EAX.
 const ANSWER: u32 = 0x5343_0001;
 
 /// Runs the guest's task and turns the power off. Does not return inside a guest.
 ///
 /// # Errors
-/// When this is not the first process of a machine.
+/// This is not the first process of a machine.
 pub fn main() -> Result<(), String> {
     if std::process::id() != 1 {
         return Err(
@@ -159,8 +160,8 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
         ask(Request::ModelOff, "");
     }
     let status = status.map_err(|e| format!("{}: {e}", task.command[0]))?;
-    // What it left running would hold the pipes open.
-    // That is everybody but process 1 itself.
+    // Processes that it left running would hold the pipes open. All processes but process 1 are
+    // such.
     let _ = rustix::process::kill_process_group(Pid::INIT, Signal::KILL);
     for output in outputs.into_iter().flatten() {
         let _ = output.join();
@@ -169,7 +170,7 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
     Ok(Event::Ended { code: u8::try_from(code).unwrap_or(u8::MAX), ns })
 }
 
-/// The program gets the console as its terminal.
+/// Makes the console the program's terminal.
 fn on_console(command: &mut Command, (rows, columns): (u16, u16)) -> io::Result<()> {
     let terminal = File::options().read(true).write(true).open("/dev/ttyS0")?;
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -186,7 +187,7 @@ fn on_console(command: &mut Command, (rows, columns): (u16, u16)) -> io::Result<
     Ok(())
 }
 
-/// The way to the host, for several threads.
+/// The connection to the host, for several threads.
 #[derive(Clone)]
 struct Line(Arc<Mutex<Channel>>);
 
@@ -263,7 +264,7 @@ fn open_channel() -> io::Result<Channel> {
     Err(io::Error::other("the machine has no shared memory"))
 }
 
-/// Mounts what programs expect. What a kernel lacks is left out.
+/// Mounts the file systems that programs expect; those that a kernel lacks are left out.
 fn mount_all() {
     let list = [
         ("proc", "/proc"),
@@ -278,7 +279,7 @@ fn mount_all() {
         ("tracefs", "/sys/kernel/tracing"),
     ];
     for (kind, place) in list {
-        // Those below /sys are there already.
+        // The directories below /sys exist already.
         let _ = std::fs::create_dir(place);
         let _ = rustix::mount::mount(kind, place, kind, MountFlags::empty(), None);
     }
@@ -300,8 +301,8 @@ fn clock_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Asks the board, with a label of at most eight bytes: its plugin sees the leaf before the
-/// processor does. Was it a board that answered?
+/// Sends a request to the board, with a label of at most eight bytes: its plugin sees the leaf
+/// before the processor does. Returns whether a board answered.
 pub fn ask(request: Request, label: &str) -> bool {
     let mut bytes = [0; 8];
     for (byte, given) in bytes.iter_mut().zip(label.bytes()) {
@@ -309,8 +310,8 @@ pub fn ask(request: Request, label: &str) -> bool {
     }
     let mut answer = 0x5343_0000 | request as u32;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: `cpuid` changes these four registers only; rbx, which the compiler keeps for itself,
-    // is put back.
+    // SAFETY: `cpuid` changes these four registers only; rbx, which the compiler reserves, is
+    // restored.
     unsafe {
         std::arch::asm!(
             "xchg {label}, rbx",

@@ -1,7 +1,7 @@
 //! Programs of this machine that fetch and unpack: curl, xz, dpkg-deb.
 //!
-//! Rule: a helper is looked at a few times a second, so that Ctrl-C ends it and progress shows. One
-//! that is missing is an error that names its package.
+//! Rule: a helper is checked a few times a second, so that Ctrl-C ends it and progress shows. The
+//! error for a missing helper names its package.
 
 use crate::error::BoardError;
 use crate::watch::Watch;

@@ -1,8 +1,8 @@
 //! The guest's files: copies of the host's, at the same paths.
 //!
 //! Problem: a program needs its libraries, and a script its interpreter; the guest must not be able
-//! to change any. Rule: what the command names is copied, with what it needs to start, into the
-//! memory that the kernel unpacks as its root. A stock kernel needs no module for that, and no
+//! to change any. Rule: the files that the command names are copied, with their dependencies, into
+//! the memory that the kernel unpacks as its root. A stock kernel needs no module for that, and no
 //! request goes to the host while the program runs, so the host's speed does not show in the
 //! guest's time. Symbolic links on the way stay links.
 //! Does not cover: libraries that a program loads by name at run time, and data that its arguments
@@ -14,11 +14,11 @@ use crate::initramfs::{Entry, Tree};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Where the guest's own files lie.
+/// Directory of the guest's own files.
 pub const HOME: &str = "/board";
-/// Links on the way to one file, as the kernel allows.
+/// Maximum number of links on the way to one file, as in the kernel.
 const MOST_LINKS: u32 = 40;
-/// What the kernel gives each guest itself.
+/// Directories that the kernel of each guest provides.
 const KERNELS: &[&str] = &["/proc", "/sys", "/dev", "/run"];
 
 /// The files of a guest.
@@ -59,7 +59,7 @@ impl Image {
         &self.tree
     }
 
-    /// Bytes of all files.
+    /// Size of all files in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -86,12 +86,12 @@ impl Image {
         self.walk(path).map(|_| ())
     }
 
-    /// Where a path of the host leads to, without links.
+    /// Target of a path of the host, without links.
     pub fn real_directory(path: &str) -> PathBuf {
         Path::new(path).canonicalize().unwrap_or_else(|_| PathBuf::from(path))
     }
 
-    /// Adds a file, and what it needs to start if it is a program.
+    /// Adds a file, and its dependencies if it is a program.
     pub fn file(&mut self, path: &Path) -> Result<(), BoardError> {
         let real = self.walk(path)?;
         let mut begin = [0; 2];
@@ -124,7 +124,7 @@ impl Image {
         Ok(())
     }
 
-    /// Adds a file or a directory with all that is in it.
+    /// Adds a file, or a directory with its contents.
     pub fn share(&mut self, path: &Path) -> Result<(), BoardError> {
         check_share(path)?;
         let absolute = std::path::absolute(path).map_err(|e| BoardError::file(path, "read", &e))?;
@@ -153,7 +153,8 @@ impl Image {
         Ok(())
     }
 
-    /// Adds what lies on the way to a path, and what it leads to; returns that, without links.
+    /// Adds the directories and links on the way to a path, and its target; returns the target,
+    /// without links.
     fn walk(&mut self, path: &Path) -> Result<PathBuf, BoardError> {
         let mut done = PathBuf::from("/");
         let mut left: Vec<PathBuf> = parts(path);
@@ -198,7 +199,7 @@ impl Image {
     }
 }
 
-/// Can this be copied into a guest?
+/// Checks that this can be copied into a guest.
 ///
 /// # Errors
 /// [`BoardError::Input`].
@@ -225,8 +226,7 @@ fn parts(path: &Path) -> Vec<PathBuf> {
     parts
 }
 
-/// The programs that a script's first line names: its interpreter, and the one that `env` looks
-/// for.
+/// The programs that a script's first line names: its interpreter, and the argument of `env`.
 fn interpreters(script: &[u8]) -> Vec<PathBuf> {
     let line = script[2..].split(|&b| b == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line).into_owned();
@@ -240,7 +240,7 @@ fn interpreters(script: &[u8]) -> Vec<PathBuf> {
     found
 }
 
-/// A program as a shell finds it by its name.
+/// A program by its name, found as a shell does.
 pub fn in_path(name: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let executable = |p: &PathBuf| {

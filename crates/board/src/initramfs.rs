@@ -1,8 +1,8 @@
 //! The archive that the guest's kernel unpacks as its root: cpio, format `newc` (Linux,
 //! Documentation/driver-api/early-userspace/buffer-format.rst).
 //!
-//! Rule: all belongs to root and is of the same day, and entries come in the order of their paths,
-//! so that the same files make the same bytes.
+//! Rule: all entries belong to root, have the same date, and come in the order of their paths, so
+//! that the same files make the same bytes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -14,26 +14,26 @@ const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 const REGULAR: u32 = 0o100_000;
 
-/// What lies at a path of the guest.
+/// An entry at a path of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A directory that everybody may read; with `true` everybody may write there as well.
+    /// A directory that everybody may read; if `shared`, everybody may write there as well.
     Directory {
-        /// As /tmp.
+        /// Whether everybody may write, as in /tmp.
         shared: bool,
     },
     /// A symbolic link.
     Link(PathBuf),
     /// The bytes of a host file, with its permissions.
     File {
-        /// Where it lies on the host.
+        /// Path on the host.
         source: PathBuf,
         /// Its permissions.
         mode: u32,
     },
     /// Bytes made here.
     Made {
-        /// What the file holds.
+        /// Contents of the file.
         bytes: Vec<u8>,
         /// Its permissions.
         mode: u32,
@@ -46,7 +46,7 @@ pub type Tree = BTreeMap<PathBuf, Entry>;
 /// Writes the archive and returns its length.
 ///
 /// # Errors
-/// As the reading of a host file or the writing fails; the error names the file.
+/// A host file cannot be read, or the archive cannot be written; the error names the file.
 pub fn write(tree: &Tree, out: &mut impl Write) -> io::Result<u64> {
     let mut archive = Archive { out, length: 0, number: 0 };
     for (path, entry) in tree {
@@ -86,7 +86,8 @@ impl<W: Write> Archive<'_, W> {
         }
     }
 
-    /// A file that shrinks meanwhile is filled with zeros: the header already told its length.
+    /// Writes a file. A file that shrinks meanwhile is filled with zeros: the header has its length
+    /// already.
     fn file(&mut self, name: &Path, source: &Path, mode: u32) -> io::Result<()> {
         let mut file = std::fs::File::open(source)?;
         let length = file.metadata()?.len();

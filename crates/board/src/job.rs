@@ -1,4 +1,4 @@
-//! What a user asks of a board, and the checks that need no guest.
+//! A user's request to a board, and the checks that need no guest.
 
 use crate::error::BoardError;
 use crate::image::{check_share, in_path};
@@ -8,14 +8,14 @@ use solocore_model::{ModelError, Platform};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The least memory that a guest boots in.
+/// Smallest memory in which a guest boots, bytes.
 const LEAST_MEMORY: u64 = 256 << 20;
-/// What the kernel takes for itself, and a program to start.
+/// Memory of the kernel and of a starting program, bytes.
 const KERNEL_MEMORY: u64 = 160 << 20;
-/// Processors that QEMU's machine has without x2APIC.
+/// Maximum number of processors of QEMU's machine without x2APIC.
 const MOST_CPUS: u32 = 255;
 
-/// When the memory model computes.
+/// Time during which the memory model computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -29,7 +29,7 @@ pub enum Model {
     Asked,
 }
 
-/// What the private caches fetch by themselves.
+/// Lines that the private caches prefetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -43,15 +43,15 @@ pub enum Prefetcher {
     Stride,
 }
 
-/// Whose counters the guest finds.
+/// Vendor of the counters in the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Counters {
-    /// Those of AMD's Zen.
+    /// Counters of AMD's Zen.
     #[default]
     Amd,
-    /// Intel's architectural ones.
+    /// Intel's architectural counters.
     Intel,
     /// None.
     None,
@@ -62,43 +62,43 @@ pub enum Counters {
 pub struct Job {
     /// The board.
     pub platform: Platform,
-    /// The kernel's version, if one is asked for.
+    /// Version of the kernel, if the user chooses one.
     pub kernel: Option<String>,
     /// CPUs of the guest.
     pub cpus: u32,
     /// Its memory.
     pub memory: Bytes,
-    /// When the memory model computes.
+    /// Time during which the memory model computes.
     pub model: Model,
-    /// What the caches fetch by themselves.
+    /// Lines that the private caches prefetch.
     pub prefetcher: Prefetcher,
-    /// Do misses of the translation buffer read page tables through the caches?
+    /// Whether misses of the translation buffer read page tables through the caches.
     pub page_walks: bool,
-    /// Whose counters the guest finds.
+    /// Vendor of the counters in the guest.
     pub counters: Counters,
-    /// Can the guest share out the shared cache and its bandwidth (resctrl)?
+    /// Whether the guest can share out the shared cache and its bandwidth (resctrl).
     pub allocation: bool,
-    /// Of all that is left to chance.
+    /// Seed of everything random.
     pub seed: u64,
-    /// By the wall's clock, boot included.
+    /// Longest wall time, boot included.
     pub time_limit: Option<Duration>,
     /// More files and directories for the guest.
     pub shares: Vec<PathBuf>,
-    /// Where files go that the guest wrote to /out.
+    /// Directory for files that the guest wrote to /out.
     pub out: Option<PathBuf>,
-    /// Where the kernel's messages go.
+    /// File for the kernel's messages.
     pub console: Option<PathBuf>,
-    /// Where all goes that the board counted; its snapshots lie beside it.
+    /// File for the board's counts; its snapshots lie beside it.
     pub truth: Option<PathBuf>,
     /// Program and arguments; none for a shell.
     pub command: Vec<String>,
 }
 
 impl Job {
-    /// Can the board be what is asked for?
+    /// Checks that the board can meet the request.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// A part of the request is impossible; the message names the fault and the remedy.
     pub fn check(&self) -> Result<(), BoardError> {
         let most = self.platform.cores.min(MOST_CPUS);
         if !(1..=most).contains(&self.cpus) {
@@ -136,12 +136,12 @@ impl Job {
         Ok(())
     }
 
-    /// Is there room for the guest's files, here and in the guest?
+    /// Checks that there is room for the guest's files, here and in the guest.
     ///
     /// # Errors
-    /// [`BoardError::Machine`], with how much it takes.
+    /// [`BoardError::Machine`], with the memory that it takes.
     pub fn check_memory(&self, image: u64) -> Result<(), BoardError> {
-        // The kernel holds the archive and what it unpacked of it at the same time.
+        // The kernel holds the archive and its unpacked files at the same time.
         let need = 2 * image + KERNEL_MEMORY;
         if self.memory.0 < need {
             return Err(too_little(self.memory, need));
@@ -165,7 +165,7 @@ fn too_little(memory: Bytes, need: u64) -> BoardError {
     ))
 }
 
-/// What this machine could give, as its kernel estimates it.
+/// Available memory of this machine by its kernel's estimate, bytes.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
@@ -173,7 +173,7 @@ fn available_memory() -> Option<u64> {
 }
 
 /// The program that a command names: a path from `directory`, or a name as a shell finds it.
-/// `solocore` is this very program where PATH has none.
+/// `solocore` is this program itself where PATH has none.
 ///
 /// # Errors
 /// [`BoardError::Machine`] when there is none that can be run.

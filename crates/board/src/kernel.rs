@@ -1,8 +1,8 @@
 //! Debian's stock kernels.
 //!
-//! Rule: a kernel is asked for by its version, with `-rt` or `-cloud` for these flavours. Nothing
-//! but `vmlinuz` is kept: the guest needs no module. Where none is asked for, the one that figures
-//! were measured on is taken, and without it the newest of its series' line.
+//! Rule: a kernel is asked for by its version, with `-rt` or `-cloud` for these flavours. Only
+//! `vmlinuz` is kept: the guest needs no module. The default is the kernel of the measured figures,
+//! or without it the newest of its series.
 
 use crate::archive::{Archive, Index, Package};
 use crate::cache::Cache;
@@ -13,9 +13,9 @@ use crate::watch::Watch;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The kernel that the board's figures were measured on.
+/// The kernel of the board's measured figures.
 pub const TESTED: &str = "6.19.14";
-/// From here on the stock kernels' type information is wrong about what sched_ext needs
+/// First version of stock kernels with wrong type information for sched_ext
 /// (docs/linux-figures.md).
 const BELOW: &str = "7.2";
 const SUITES: &[&str] = &["trixie-backports", "trixie"];
@@ -24,9 +24,9 @@ const DIRECTORY: &str = "kernels";
 /// A kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// As it is asked for.
+    /// Version in the form of `--kernel`.
     pub version: String,
-    /// What QEMU boots.
+    /// File that QEMU boots.
     pub image: PathBuf,
 }
 
@@ -40,7 +40,7 @@ pub fn cached(cache: &Cache) -> Vec<String> {
 /// The versions that the archive has, the oldest first.
 ///
 /// # Errors
-/// [`BoardError::Machine`] when it cannot be reached.
+/// [`BoardError::Machine`] when the archive cannot be reached.
 pub fn available(
     archive: &Archive,
     scratch: &Path,
@@ -49,7 +49,7 @@ pub fn available(
     Ok(versions(&archive.index(SUITES[0], scratch, watch)?))
 }
 
-/// The kernel of a version, or one that suits; fetched if the cache does not have it.
+/// The kernel of a version, or a suitable one; it is fetched if the cache lacks it.
 ///
 /// # Errors
 /// [`BoardError::Machine`] when it cannot be had.
@@ -62,7 +62,7 @@ pub fn obtain(
         return Ok(found);
     }
     match find_in_archive(cache, asked, watch) {
-        // Without the archive any kernel is better than none.
+        // Without the archive, any kernel in the cache will do.
         Err(BoardError::Machine(text)) if asked.is_none() => {
             let found = preferred(&cached(cache)).and_then(|v| in_cache(cache, &v));
             found.ok_or(BoardError::Machine(text))
@@ -87,7 +87,7 @@ fn find_in_archive(
         if let Some(version) = wanted
             && let Some(package) = package(&index, &version)
         {
-            // Somebody else may have fetched it meanwhile.
+            // Another process may have fetched it meanwhile.
             return match in_cache(cache, &version) {
                 Some(found) => Ok(found),
                 None => fetch(&archive, package, &version, cache, scratch.path(), watch),
@@ -109,7 +109,7 @@ fn in_cache(cache: &Cache, version: &str) -> Option<Kernel> {
     image.is_file().then(|| Kernel { version: version.to_owned(), image })
 }
 
-/// The tested one, else the newest that sched_ext works on, else the newest.
+/// The tested kernel, else the newest that runs sched_ext, else the newest.
 fn preferred(versions: &[String]) -> Option<String> {
     let tested = versions.iter().find(|v| *v == TESTED);
     let older = || versions.iter().rfind(|v| version::key(v) < version::key(BELOW));
@@ -132,7 +132,7 @@ fn versions(index: &Index) -> Vec<String> {
     versions
 }
 
-/// The package that holds the image: of its own since 6.19, before that with the modules.
+/// The package with the image: a separate one since 6.19, before that the one with the modules.
 fn package<'a>(index: &'a Index, asked: &str) -> Option<&'a Package> {
     let (version, flavour) =
         asked.split_once('-').map_or((asked, String::new()), |(v, f)| (v, format!("{f}-")));
@@ -168,7 +168,7 @@ fn fetch(
     Ok(Kernel { version: version.to_owned(), image: place.join("vmlinuz") })
 }
 
-/// In /boot, or from 7.1 or so on below /usr/lib.
+/// Finds the image: in /boot, or from about 7.1 on below /usr/lib.
 fn find_image(directory: &Path) -> Option<PathBuf> {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

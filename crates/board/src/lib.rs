@@ -2,9 +2,9 @@
 //! file.
 //!
 //! This crate is the host's side: it fetches QEMU and kernels ([`archive`], [`qemu`], [`kernel`]),
-//! collects the guest's files ([`image`]), starts the machine and follows it ([`run`]), and holds
-//! what runs first inside ([`guest`]). What makes the machine a board is a QEMU plugin
-//! (`crates/board-plugin`), which is told by a file ([`plugin`]) and asked by the guest.
+//! collects the guest's files ([`image`]), starts the machine and follows it ([`run`]), and
+//! contains the guest's first program ([`guest`]). A QEMU plugin (`crates/board-plugin`) makes the
+//! machine a board. It reads a configuration file ([`plugin`]) and answers requests of the guest.
 
 pub mod archive;
 pub mod cache;

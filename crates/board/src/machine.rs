@@ -1,8 +1,8 @@
 //! A running guest: QEMU with its files, followed until it ends.
 //!
 //! Rule: QEMU runs in a process group of its own, so that the terminal's Ctrl-C reaches solocore
-//! alone, and is killed by the kernel if solocore is. All files of a run lie in a directory of its
-//! own, which goes when the run ends.
+//! alone, and is killed by the kernel if solocore is killed. All files of a run lie in a directory
+//! of its own, which is removed when the run ends.
 
 use crate::channel::{Channel, Kind, SIZE};
 use crate::error::BoardError;
@@ -20,31 +20,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often the guest's messages are read.
+/// Interval between two reads of the guest's messages.
 const LOOK: Duration = Duration::from_millis(5);
-/// How often its speed is told.
+/// Interval between two reports of its speed.
 const TELL: Duration = Duration::from_millis(500);
-/// How long QEMU may take to end once nothing more comes.
+/// Time that QEMU may take to end after the last message.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The clock is trusted and the timer not checked, because a stall of the host looks like a broken
-/// one; addresses are the same in every run.
+/// Options of the kernel: the clock is trusted and the timer not checked, because a stall of the
+/// host looks like a broken one; addresses are the same in every run.
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 nokaslr norandmaps mitigations=off \
     tsc=reliable no_timer_check cryptomgr.notests";
-/// What takes the emulator seconds and no guest needs: keys of modules, self-tests of random
-/// numbers and hashes.
+/// Initialisations that take the emulator seconds and that no guest needs: keys of modules,
+/// self-tests of random numbers and hashes.
 const SKIPPED: &str =
     "load_system_certificate_list,jent_mod_init,sha1_mod_init,bpf_tcp_ca_kfunc_init";
 
-/// What a guest did.
+/// Result of a guest.
 #[derive(Debug, Default)]
 pub struct Followed {
     /// The program's exit code.
     pub code: Option<u8>,
     /// Simulated time of the program.
     pub simulated_ns: u64,
-    /// From QEMU's start to the program's.
+    /// Wall time from QEMU's start to the program's.
     pub boot: Duration,
-    /// Of the program, by the wall.
+    /// Wall time of the program.
     pub wall: Duration,
 }
 
@@ -131,7 +131,7 @@ impl Machine {
         Ok(Self { child, channel, directory: directory.to_owned() })
     }
 
-    /// Reads what the guest says until it ends.
+    /// Reads the guest's messages until it ends.
     pub fn follow(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Followed, BoardError> {
         let begin = Instant::now();
         let mut state = State::new(job);
@@ -139,7 +139,7 @@ impl Machine {
         loop {
             let ended =
                 self.child.try_wait().map_err(|e| BoardError::Machine(format!("QEMU: {e}")))?;
-            // After its end, once more: what it said last.
+            // Once more after its end, for its last messages.
             self.drain(&mut state, begin, watch)?;
             if let Some(status) = ended {
                 return self.verdict(state, status.to_string());
@@ -187,7 +187,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The plugin's last line: simulated ns, wall ns, model.
+    /// Reports the plugin's last line: simulated ns, wall ns, model.
     fn tell_speed(&self, state: &State, watch: &mut dyn Watch) {
         let text = std::fs::read_to_string(self.directory.join("progress")).unwrap_or_default();
         let Some(line) = text.lines().last() else { return };
@@ -229,8 +229,8 @@ impl Machine {
     }
 }
 
-/// What QEMU or its plugin ended with: what a panic says, else the last line, without the long path
-/// of the loader in front.
+/// The last error of QEMU or its plugin: the text of a panic, else the last line, without the long
+/// path of the loader.
 fn complaint(errors: &str) -> Option<&str> {
     let mut lines = errors.lines().filter(|l| !l.contains("warning: TCG doesn't support"));
     let panic = lines.clone().skip_while(|l| !l.contains("panicked at")).nth(1);
@@ -272,7 +272,7 @@ fn read_lossy(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// What is known of the guest so far.
+/// State of the guest so far.
 struct State {
     followed: Followed,
     started: Option<(Instant, u64)>,

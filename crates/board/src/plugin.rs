@@ -1,4 +1,4 @@
-//! The QEMU plugin that makes the machine a board: where it lies, and what it is told.
+//! The QEMU plugin that makes the machine a board: its file and its configuration.
 
 use crate::error::BoardError;
 use crate::job::{Counters, Job, Model, Prefetcher};
@@ -6,12 +6,12 @@ use serde::Serialize;
 use solocore_plugin::BOARD;
 use std::path::{Path, PathBuf};
 
-/// Where the plugin writes what it counted.
+/// Name of the file with the plugin's counts.
 pub const TRUTH: &str = "truth.json";
 /// Simulated time that a CPU runs before the next one's turn.
 const QUANTUM_NS: u64 = 10_000;
 
-/// What the plugin reads at its start, as JSON.
+/// Configuration that the plugin reads at its start, as JSON.
 #[derive(Debug, Serialize)]
 pub struct Config {
     platform: PathBuf,
@@ -25,14 +25,14 @@ pub struct Config {
     page_walks: bool,
     pmu: Counters,
     allocation: bool,
-    /// Where it writes what it counted.
+    /// File for the counts.
     truth: PathBuf,
-    /// Where it adds a line a second: simulated ns, wall ns, model.
+    /// File to which it adds a line each second: simulated ns, wall ns, model.
     progress: PathBuf,
 }
 
 impl Config {
-    /// The configuration of a run whose files lie in `directory`.
+    /// The configuration of a run with its files in `directory`.
     pub fn new(job: &Job, directory: &Path, counters: bool) -> Self {
         let platform = &job.platform;
         Self {
@@ -61,11 +61,11 @@ fn cpi_ps(cpi: f64, hertz: u64) -> u64 {
     ((cpi * 1e12 / hertz as f64).round() as u64).max(1)
 }
 
-/// The plugin's file; none where `SOLOCORE_BOARD_PLUGIN` is `none`: the machine is then plain QEMU,
-/// without the board's clock and memory.
+/// The plugin's file; `None` where `SOLOCORE_BOARD_PLUGIN` is `none`: the machine is then plain
+/// QEMU, without the board's clock and memory.
 ///
 /// # Errors
-/// [`BoardError::Machine`] when it is not where it should be.
+/// [`BoardError::Machine`] if the file is missing.
 pub fn find() -> Result<Option<PathBuf>, BoardError> {
     if BOARD.named().as_deref() == Some(Path::new("none")) {
         return Ok(None);

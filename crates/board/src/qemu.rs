@@ -2,7 +2,7 @@
 //!
 //! Problem: the board needs a QEMU that its plugin knows, and most machines have another or none.
 //! Rule: Debian's packages are unpacked, none is installed; the emulator is started by its own
-//! dynamic loader with its own libraries. Backports replace versions, so whatever the archive has
+//! dynamic loader with its own libraries. Backports replace versions, so any version of the archive
 //! is taken, in an order of preference. Does not cover: hosts that are not x86-64 with Linux.
 
 use crate::archive::{Archive, Index, resolve};
@@ -14,11 +14,11 @@ use crate::watch::Watch;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the board's figures were measured with.
+/// Version of QEMU for the board's measured figures.
 pub const TESTED: &str = "11.1.3";
-/// From here on a plugin can write registers, which counters need.
+/// First version whose plugins can write registers, which counters need.
 const COUNTERS_FROM: &str = "11.0";
-/// Suites to take it from, the best first; each with what its packages stand beside.
+/// Suites for QEMU, the best first; each with the suite beside its packages.
 const SUITES: &[&[&str]] =
     &[&["trixie-backports", "trixie"], &["trixie"], &["bookworm-backports", "bookworm"]];
 /// Busybox gives the guest a shell and its tools.
@@ -28,13 +28,13 @@ const DIRECTORY: &str = "qemu";
 /// An unpacked QEMU.
 #[derive(Clone, Debug)]
 pub struct Qemu {
-    /// As QEMU's makers count it.
+    /// Version by QEMU's own numbering.
     pub version: String,
     root: PathBuf,
 }
 
 impl Qemu {
-    /// Can its plugins show counters? If not, the board has its clock alone.
+    /// Whether its plugins can show counters. If not, the board has its clock alone.
     pub fn has_counters(&self) -> bool {
         version::key(&self.version) >= version::key(COUNTERS_FROM)
     }
@@ -48,7 +48,7 @@ impl Qemu {
             .unwrap_or_else(|| self.root.join("usr/bin/busybox"))
     }
 
-    /// The emulator, without arguments but for where its files lie.
+    /// The emulator, without arguments except the directory of its files.
     pub fn command(&self) -> Command {
         let libraries =
             ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|p| self.root.join(p));
@@ -76,7 +76,7 @@ pub fn cached(cache: &Cache) -> Vec<Qemu> {
         .collect()
 }
 
-/// The QEMU to use; fetched if the cache has none.
+/// The QEMU to use; it is fetched if the cache has none.
 ///
 /// # Errors
 /// [`BoardError::Machine`] when it cannot be had.
@@ -91,7 +91,7 @@ pub fn obtain(cache: &Cache, watch: &mut dyn Watch) -> Result<Qemu, BoardError> 
         return Ok(found);
     }
     let lock = cache.lock(watch)?;
-    // Somebody else may have fetched it meanwhile.
+    // Another process may have fetched it meanwhile.
     if let Some(found) = cached(cache).into_iter().next() {
         return Ok(found);
     }
@@ -172,7 +172,7 @@ fn fetch(
     Ok(qemu)
 }
 
-/// One file of many: its share is a share of the whole.
+/// Progress of one file among several, as a share of the whole.
 struct Part<'a> {
     watch: &'a mut dyn Watch,
     done: u64,

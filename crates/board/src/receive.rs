@@ -1,7 +1,7 @@
 //! Files that the guest wrote to /out, taken to a directory of the host.
 //!
-//! Rule: a file gets its name when all its bytes are there. A path that leads out of the directory
-//! is refused, whatever the guest says.
+//! Rule: a file gets its name once it is complete. A path of the guest that leads out of the
+//! directory is refused.
 
 use crate::error::BoardError;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// The files that come.
+/// Files that the guest sends.
 #[derive(Debug)]
 pub struct Files {
     directory: Option<PathBuf>,
@@ -17,12 +17,12 @@ pub struct Files {
 }
 
 impl Files {
-    /// Files for a directory; without one they are dropped.
+    /// Files for a directory; without a directory they are dropped.
     pub fn new(directory: Option<PathBuf>) -> Self {
         Self { directory, open: None }
     }
 
-    /// A file begins.
+    /// Begins a file.
     pub fn begin(&mut self, path: &Path, mode: u32, size: u64) -> Result<(), BoardError> {
         let Some(directory) = &self.directory else { return Ok(()) };
         if path.as_os_str().is_empty()
@@ -47,7 +47,7 @@ impl Files {
         self.data(&[])
     }
 
-    /// More of the file comes.
+    /// Adds bytes to the file.
     pub fn data(&mut self, bytes: &[u8]) -> Result<(), BoardError> {
         let Some((mut file, place, left)) = self.open.take() else { return Ok(()) };
         file.write_all(bytes).map_err(|e| BoardError::file(&place, "write", &e))?;

@@ -18,29 +18,29 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// The program's.
+    /// Exit code of the program.
     pub exit_code: u8,
     /// Time of the program by the guest's clock.
     pub simulated_ns: u64,
-    /// Time of the program by the wall's.
+    /// Wall time of the program.
     pub wall_ns: u64,
-    /// Time of the boot by the wall's.
+    /// Wall time of the boot.
     pub boot_ns: u64,
     /// QEMU's version.
     pub qemu: String,
-    /// The kernel's.
+    /// The kernel's version.
     pub kernel: String,
-    /// What the plugin counted, but for its counts of each frame; null without it.
+    /// The plugin's counts, without those of each frame; null without a plugin.
     pub truth: serde_json::Value,
 }
 
 /// Boots a board and runs a program on it, or a shell.
 ///
 /// # Errors
-/// [`BoardError`]; no process and no file is left then, but for what the cache holds.
+/// [`BoardError`]; no process and no file is left then, except in the cache.
 pub fn run(job: &Job, watch: &mut dyn Watch) -> Result<Outcome, BoardError> {
     job.check()?;
     let here = std::env::current_dir().map_err(|e| BoardError::file(Path::new("."), "read", &e))?;
@@ -159,7 +159,7 @@ fn is_solocore(program: &Path) -> bool {
     own.is_some() && program.canonicalize().ok() == own
 }
 
-/// This very program, without what is not loaded, as the first program of the guest and as
+/// Adds this program itself, without its unloaded parts, as the first program of the guest and as
 /// `solocore` in its PATH.
 fn add_solocore(image: &mut Image) -> Result<(), BoardError> {
     let path = std::env::current_exe()
@@ -217,7 +217,7 @@ fn terminal_size() -> (u16, u16) {
     size.map_or((24, 80), |s| (s.ws_row, s.ws_col))
 }
 
-/// The archive for the kernel and the board for the plugin.
+/// Writes the archive for the kernel and the configuration of the plugin.
 fn write_files(job: &Job, image: &Image, directory: &Path) -> Result<(), BoardError> {
     let path = directory.join("initramfs");
     let fail = |e: std::io::Error| BoardError::file(&path, "write", &e);

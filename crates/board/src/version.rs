@@ -5,7 +5,7 @@ pub fn key(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
 }
 
-/// The part of a Debian version that its makers gave: `11.1.3` of `1:11.1.3+ds-1~bpo13+1`.
+/// The upstream part of a Debian version: `11.1.3` of `1:11.1.3+ds-1~bpo13+1`.
 pub fn upstream(debian: &str) -> &str {
     let without_epoch = debian.split_once(':').map_or(debian, |(_, v)| v);
     without_epoch.split(['+', '-', '~']).next().unwrap_or_default()

@@ -3,7 +3,7 @@
 //! Problem: a study takes hours on one machine, and the cluster speaks Python. Rule: the command
 //! starts `python3 -m solocore.from_command`, which sends points to the workers and prints each
 //! answer as it comes in. Answers are the texts that the command itself would have written; it
-//! writes them where it keeps its own unfinished work, and so goes on from them like from an
+//! writes them to the files of its own unfinished work, and so continues from them as from an
 //! interrupted run. The child is in a process group of its own: Ctrl-C reaches it once, from here.
 //!
 //! Not covered: starting a scheduler or workers.
@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 /// The interpreter, and the module that it runs.
 const PYTHON: &str = "python3";
 const MODULE: &str = "solocore.from_command";
-/// How often signals are looked at.
+/// Interval between two checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the child has to take its work back from the cluster.
+/// Time that the child has to withdraw its work from the cluster.
 const GRACE: Duration = Duration::from_secs(5);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -43,12 +43,12 @@ struct Line {
     kind: String,
 }
 
-/// Has the workers of the scheduler at `address` compute `function` at every point. `keep` is given
+/// Makes the workers of the scheduler at `address` compute `function` at every point. `keep` gets
 /// the number of a point and its answer, as they come in.
 ///
 /// # Errors
-/// No package, no scheduler, workers of another version, what a point is refused for, or of `keep`;
-/// [`Failure::Interrupted`]. What came in before is kept.
+/// No package, no scheduler, workers of another version, a refused point, or an error of `keep`;
+/// [`Failure::Interrupted`]. Earlier answers are kept.
 pub fn campaign(
     address: &str,
     function: &str,
@@ -79,9 +79,9 @@ pub fn campaign(
     }
 }
 
-/// Why a campaign did not come to its end.
+/// Reason for an early end of a campaign.
 enum Ended {
-    /// The child said no more.
+    /// The child's output ended early.
     Early,
     Because(Failure),
 }
@@ -99,11 +99,11 @@ fn start() -> Result<Child, Failure> {
     child.map_err(|e| Failure::Machine(format!("--dask: cannot start {PYTHON}: {e}; {INSTALL}")))
 }
 
-/// What to do where the package is missing.
+/// Remedy for a missing package.
 const INSTALL: &str = "install the Python package where python3 finds it: pip install \
     './python[campaign]'";
 
-/// Tells the child what is asked, and gives its lines as they come.
+/// Sends the request to the child, and passes its lines on as they come.
 fn reader(child: &mut Child, asked: &str) -> Receiver<String> {
     let (send, receive) = channel();
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
@@ -146,7 +146,7 @@ fn follow(
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return Err(Ended::Early),
         };
-        // What else a program prints is no answer.
+        // Other output of a program is no answer.
         let Ok(line) = serde_json::from_str::<Line>(&line) else { continue };
         if let Some(error) = line.error {
             let failure = if line.kind == "input" { Failure::Input } else { Failure::Machine };
@@ -179,7 +179,7 @@ fn same_version(whose: &str, version: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Asks the child to end, and ends it where it does not.
+/// Asks the child to end, and kills it if it does not.
 fn end(child: &mut Child) -> Option<ExitStatus> {
     let begun = Instant::now();
     if let Ok(pid) = i32::try_from(child.id()) {
@@ -209,7 +209,7 @@ fn early(said: &str, status: Option<ExitStatus>) -> Failure {
 /// One text of an answer.
 ///
 /// # Errors
-/// When the worker gave none of that name.
+/// The worker gave no text of that name.
 pub fn text<'a>(answer: &'a Answer, name: &str) -> Result<&'a str, Failure> {
     answer.get(name).map(String::as_str).ok_or_else(|| {
         Failure::Machine(format!(

@@ -9,19 +9,19 @@ use solocore_profile::ProfileError;
 use solocore_sim::SimError;
 use solocore_space::SpaceError;
 
-/// What is said of a command that a signal ended.
+/// Message for a command that a signal ended.
 pub const INTERRUPTED: &str = "interrupted; no output was written";
 
-/// Why a command failed.
+/// Reason for a failed command.
 #[derive(Debug)]
 pub enum Failure {
-    /// Exit code 2.
+    /// The input or the usage is wrong: exit code 2.
     Input(String),
-    /// Exit code 3.
+    /// The machine cannot do it: exit code 3.
     Machine(String),
     /// Ctrl-C or SIGTERM: exit code 130.
     Interrupted,
-    /// The same, with what is kept.
+    /// As `Interrupted`, with a text on the results that are kept.
     Stopped(String),
 }
 
@@ -35,7 +35,7 @@ impl Failure {
         }
     }
 
-    /// As the interface says.
+    /// Exit code of the failure.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input(_) => 2,
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, said of something.
+    /// The same failure, with its subject in front.
     pub fn of(self, what: &str) -> Self {
         match self {
             Self::Input(text) => Self::Input(format!("{what}: {text}")),

@@ -14,31 +14,32 @@ use std::time::Duration;
 
 /// The signal that asks to end; 0: none has come.
 static STOP: AtomicI32 = AtomicI32::new(0);
-/// Pieces of work under way that can be left at any time.
+/// Pieces of running work that can be abandoned at any time.
 static COMPUTING: AtomicUsize = AtomicUsize::new(0);
 /// Signals that ask to end.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-/// How long work under way has to stop by itself.
+/// Time that running work has to stop by itself.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// Ctrl-C and SIGTERM ask the work under way to stop; what it began is then cleaned up. Work that
-/// only computes is left where it does not stop by itself ([`computing`]).
+/// Ctrl-C and SIGTERM ask the running work to stop; its changes are then cleaned up. Work that only
+/// computes is abandoned if it does not stop by itself ([`computing`]).
 pub fn handle_signals() {
     // Failing only means that the default action stays: the process ends at once.
     let Ok(mut signals) = Signals::new(SIGNALS) else { return };
     let thread = || std::thread::Builder::new();
-    // Nothing is allocated for a signal: work that gets gigabytes keeps the kernel from giving more.
+    // Nothing is allocated for a signal: work that allocates gigabytes keeps the kernel from giving
+    // more.
     let leaving = thread().spawn(|| {
         while !stopped() {
             std::thread::park();
         }
         leave();
     });
-    // Where no thread can be had, the work still stops by itself.
+    // Without a thread, the work still stops by itself.
     let leaving = leaving.ok().map(|handle| handle.thread().clone());
     drop(thread().spawn(move || {
         for signal in signals.forever() {
-            // The first one is passed on, whatever comes later.
+            // The first signal is passed on; later ones are ignored.
             let _ = STOP.compare_exchange(0, signal, SeqCst, SeqCst);
             solocore_profile::stop_child();
             leaving.iter().for_each(std::thread::Thread::unpark);
@@ -46,7 +47,7 @@ pub fn handle_signals() {
     }));
 }
 
-/// Ends the process while it computes. No file is being written then, and none is begun.
+/// Ends the process while it computes. No file is being written at that time, and none is begun.
 fn leave() {
     loop {
         std::thread::sleep(GRACE);
@@ -54,7 +55,7 @@ fn leave() {
             && COMPUTING.load(SeqCst) > 0
         {
             eprintln!("solocore: {}", fail::INTERRUPTED);
-            // Not `exit`, which unmaps a stack: that waits for what other threads get of memory.
+            // Not `exit`, which unmaps a stack: that waits for memory requests of other threads.
             // SAFETY: ends the process at once; nothing is being written, and all that is printed
             // is flushed when it is printed.
             unsafe { libc::_exit(Failure::Interrupted.exit_code().into()) };
@@ -62,7 +63,7 @@ fn leave() {
     }
 }
 
-/// Does work that holds nothing but memory and files that others wrote: no child, no setting, no
+/// Does work that holds only memory and files of other programs: no child, no setting, no
 /// directory. A signal that it does not notice ends the process.
 pub fn computing<T>(work: impl FnOnce() -> T) -> T {
     struct Done;
@@ -76,10 +77,10 @@ pub fn computing<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// [`computing`] in a thread of its own, for work that gets much memory: a signal is taken by the
-/// first thread, which would be in the kernel all that time.
+/// As [`computing`], in a thread of its own, for work that allocates much memory: the first thread
+/// takes signals, and would be in the kernel all that time.
 pub fn computing_apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    /// Bytes, as the first thread has them.
+    /// Bytes, the same as for the first thread.
     const STACK: usize = 8 << 20;
     computing(|| {
         std::thread::scope(|scope| {
@@ -93,7 +94,7 @@ pub fn computing_apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Was the user's patience at an end?
+/// Whether a signal has asked the process to end.
 pub fn stopped() -> bool {
     asked().is_some()
 }
@@ -103,14 +104,15 @@ pub fn asked() -> Option<i32> {
     Some(STOP.load(SeqCst)).filter(|&signal| signal != 0)
 }
 
-/// Says how far a profiled program is: a plain line after 1, 2, 4, ... seconds, then each minute.
+/// Reports the progress of a profiled program: a plain line after 1, 2, 4, ... seconds, then each
+/// minute.
 #[derive(Default)]
 pub struct Steps {
     next: Cell<Duration>,
 }
 
 impl Steps {
-    /// Says it, if it is time to.
+    /// Prints a line, if it is time for one.
     pub fn say(&self, seen: Seen) {
         const FIRST: Duration = Duration::from_secs(1);
         const LONGEST: Duration = Duration::from_secs(60);
@@ -128,10 +130,10 @@ impl Steps {
     }
 }
 
-/// Says what is being done: one line, or a bar on a terminal.
+/// Shows the present step: one line, or a bar on a terminal.
 pub struct Progress {
     bar: ProgressBar,
-    /// What a line without a terminal will say, once something has been done.
+    /// The line for outputs without a terminal, once some work is done.
     line: Option<String>,
     said: Once,
 }
@@ -144,8 +146,8 @@ impl Progress {
         progress
     }
 
-    /// Begins work that first reads its input: nothing is said before [`Progress::share`], so that
-    /// a refusal stands alone.
+    /// Begins work that first reads its input: nothing is printed before [`Progress::share`], so
+    /// that a refusal stands alone.
     pub fn checked(what: &str) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self {
@@ -174,7 +176,7 @@ impl Progress {
         }
     }
 
-    /// Says what of the work comes next: a line, or the bar's text on a terminal.
+    /// Announces the next step: a line, or the bar's text on a terminal.
     pub fn say_now(&self, what: &str) {
         if self.line.is_some() {
             eprintln!("{what}");

@@ -1,5 +1,5 @@
-//! What the documents name is there: files and folders of this repository, targets of make,
-//! packages and tests of cargo.
+//! Checks that files and folders of this repository, targets of make, packages and tests of cargo
+//! exist if the documents name them.
 //!
 //! Problem: files move, and a sentence that names the old place reads as well as before.
 //!
@@ -11,7 +11,7 @@
 //!   --bench) is in the workspace.
 //!
 //! `*` and `<name>` stand for any part of one name, `{a,b}` for one and the other. Not covered:
-//! CHANGES.md, which names what was; files that are made (target/, build/); whether a sentence is
+//! CHANGES.md, which names old files; files that are made (target/, build/); whether a sentence is
 //! true.
 
 use std::collections::BTreeSet;
@@ -19,13 +19,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Is the path, from the root, of what is made, of which git knows nothing?
+/// Whether the path, from the root, is that of a generated file, which git does not know.
 fn is_made(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
     ["target", "build", ".git"].contains(&first) || first.starts_with("target-")
 }
 
-/// Names of files that end so are source files.
+/// Endings of the names of source files.
 const SOURCES: &[&str] = &[".rs", ".py", ".sh", ".c", ".h"];
 
 #[test]
@@ -59,7 +59,7 @@ fn documents(root: &Path) -> Vec<String> {
     found
 }
 
-/// What documents may name.
+/// Names that documents may use.
 struct Tree {
     root: PathBuf,
     /// Folders at the root.
@@ -99,7 +99,7 @@ impl Tree {
         Self { root: root.to_owned(), folders, paths, packages, targets }
     }
 
-    /// Is there a path that the pattern fits?
+    /// Whether the pattern fits a path.
     fn has(&self, pattern: &str) -> bool {
         let pattern = pattern.trim_end_matches('/');
         pattern.is_empty()
@@ -107,7 +107,7 @@ impl Tree {
             || (pattern.contains('*') && self.paths.iter().any(|p| fits(pattern, p)))
     }
 
-    /// Does a path end so?
+    /// Whether the pattern fits the end of a path.
     fn has_end(&self, pattern: &str) -> bool {
         let parts = pattern.split('/').count();
         self.paths.iter().any(|path| {
@@ -116,7 +116,7 @@ impl Tree {
         })
     }
 
-    /// Has the Makefile in this folder a rule for the target?
+    /// Whether the Makefile in this folder has a rule for the target.
     fn makes(&self, folder: &str, target: &str) -> bool {
         let text =
             std::fs::read_to_string(self.root.join(folder).join("Makefile")).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Tree {
     }
 }
 
-/// The workspace's packages, and what cargo builds of them.
+/// The workspace's packages, and cargo's targets in them.
 fn cargo_targets(root: &Path) -> (BTreeSet<String>, BTreeSet<(String, String, String)>) {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -155,7 +155,7 @@ fn cargo_targets(root: &Path) -> (BTreeSet<String>, BTreeSet<(String, String, St
     (packages, targets)
 }
 
-/// Does the pattern fit the whole text? `*` is any part of one name.
+/// Whether the pattern fits the whole text; `*` is any part of one name.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -224,7 +224,7 @@ fn pieces(document: &str) -> Vec<Piece> {
     pieces
 }
 
-/// What a document names wrongly, by line.
+/// Wrong names in a document, by line.
 fn mistakes(tree: &Tree, document: &str, text: &str) -> Vec<(usize, String)> {
     let mut wrong = Vec::new();
     for (line, text) in text.lines().enumerate() {
@@ -256,7 +256,7 @@ fn mistakes(tree: &Tree, document: &str, text: &str) -> Vec<(usize, String)> {
     wrong
 }
 
-/// Where the links of a line lead on this site, without their `#section`.
+/// Targets of a line's links on this site, without their `#section`.
 fn links(line: &str) -> Vec<&str> {
     let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     targets
@@ -301,7 +301,7 @@ fn path_mistake(tree: &Tree, word: &str, code: bool) -> Option<String> {
     Some(format!("there is no {missing}"))
 }
 
-/// `words` follow `make`.
+/// Mistake in the words behind `make`.
 fn make_mistake(tree: &Tree, words: &[&str]) -> Option<String> {
     let mut folder = ".";
     let mut words = words.iter().copied();
@@ -317,7 +317,7 @@ fn make_mistake(tree: &Tree, words: &[&str]) -> Option<String> {
     None
 }
 
-/// `words` follow `cargo`.
+/// Mistake in the words behind `cargo`.
 fn cargo_mistake(tree: &Tree, words: &[&str]) -> Option<String> {
     let words = words
         .iter()
@@ -350,12 +350,12 @@ fn cargo_mistake(tree: &Tree, words: &[&str]) -> Option<String> {
     None
 }
 
-/// Does a word stand for another?
+/// Whether a word is a placeholder.
 fn placeholder(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_uppercase() || "_<>.[]".contains(c))
 }
 
-/// A tree that is not there, for the tests of this file.
+/// A made-up tree, for the tests of this file.
 fn small_tree() -> Tree {
     let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
     Tree {

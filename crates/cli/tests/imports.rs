@@ -2,8 +2,8 @@
 //!
 //! Problem: files that need each other in a circle can only be read and changed together. Rule: an
 //! arrow goes from file A to file B when A names, by `use` or by a path, an item that is defined in
-//! B. Re-exports are followed, and a parent module is a file like any other. The usual mend: what
-//! the children share moves out of their parent into a file of its own, which the parent
+//! B. Re-exports are followed, and a parent module is a file like any other. The usual remedy: the
+//! items that the children share move from their parent into a file of its own, which the parent
 //! re-exports. Within the crates of [`LAYERS`] no arrow goes up either.
 //!
 //! Not covered: tests (`#[cfg(test)]`); items that are reached through a value or a glob without
@@ -33,7 +33,7 @@ type Names = Vec<String>;
 struct Module {
     file: String,
     items: BTreeSet<String>,
-    /// What each imported name stands for, as it is written.
+    /// Path of each imported name, as it is written.
     imports: BTreeMap<String, Names>,
     /// Every path that occurs, imports too.
     paths: Vec<Names>,
@@ -42,7 +42,7 @@ struct Module {
 #[derive(Default)]
 struct Crate {
     modules: BTreeMap<Names, Module>,
-    /// Modules that only tests have.
+    /// Modules for tests only.
     tests: Vec<Names>,
     macros: BTreeMap<String, String>,
 }
@@ -70,7 +70,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Length of the string, character or lifetime that a text begins with.
+/// Length of the string, character or lifetime at the start of a text.
 fn literal(text: &str) -> Option<usize> {
     let quoted = text.trim_start_matches(['b', 'c', 'r', '#']);
     let start = text.len() - quoted.len() + 1;
@@ -110,7 +110,7 @@ fn after_item(tokens: &[&str], at: usize) -> usize {
     tokens.len()
 }
 
-/// Reads the use tree at `at`, up to the sign after it; adds names and what they stand for.
+/// Reads the use tree at `at`, up to the sign after it; adds names and their paths.
 fn use_tree(tokens: &[&str], at: &mut usize, prefix: &[String], found: &mut Vec<(String, Names)>) {
     let mut path = prefix.to_vec();
     let begin = *at;
@@ -235,8 +235,8 @@ impl Crate {
         self.modules.insert(path.to_vec(), module);
     }
 
-    /// The file that defines what `path`, written in `module`, names. `None`: another crate, a
-    /// module, a local name.
+    /// The file that defines the item that `path`, written in `module`, names. `None`: another
+    /// crate, a module, a local name.
     fn home(&self, module: &[String], path: &[String], steps: usize) -> Option<&str> {
         let (mut at, mut rest) = (module.to_vec(), path);
         let child = |at: &[String], name: &String| self.modules.contains_key(&below(at, name));
@@ -283,7 +283,7 @@ impl Crate {
     }
 }
 
-/// The path of what is called `name` in `module`.
+/// The path of the item `name` in `module`.
 fn below(module: &[String], name: &str) -> Names {
     [module, &[name.to_owned()]].concat()
 }

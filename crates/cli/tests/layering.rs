@@ -96,7 +96,7 @@ fn no_arrow_points_back() {
     }
 }
 
-/// `check-io` judges time tables: it has no code in common with what makes them.
+/// `check-io` judges time tables: it shares no code with the solver that makes them.
 #[test]
 fn the_checker_of_tables_does_not_know_the_search() {
     let parts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands/check_io");

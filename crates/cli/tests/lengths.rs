@@ -1,9 +1,9 @@
-//! No file of source is longer than 500 lines, but those that say why at their heads.
+//! No file of source is longer than 500 lines, except those with a reason at their heads.
 
 use std::path::{Path, PathBuf};
 
 const LONGEST: usize = 500;
-/// Long for a reason that stands at its head.
+/// Files with a reason at their heads.
 const EXCEPTIONS: &[&str] = &["crates/sim/src/workload/spec.rs"];
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {

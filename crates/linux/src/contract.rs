@@ -4,7 +4,7 @@
 //! Problem: two languages share memory; a field that moves must not go unnoticed. Rule: the structs
 //! and numbers here are made of the C headers when this crate is built (`build.rs`), under their
 //! names there. A test compares them with the type information in the compiled programs.
-//! Does not cover: the kernel's own structs, whose places the programs find by themselves.
+//! Does not cover: the kernel's own structs; the programs find their offsets by themselves.
 
 #![allow(missing_docs, non_camel_case_types, dead_code, reason = "as in C")]
 
@@ -13,12 +13,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 include!(concat!(env!("OUT_DIR"), "/contract.rs"));
 
-/// The struct that lies in these bytes; all zero where they are of another length.
+/// The struct in these bytes; all zero where their length differs.
 pub(crate) fn read<T: FromBytes>(bytes: &[u8]) -> T {
     T::read_from_bytes(bytes).unwrap_or_else(|_| T::new_zeroed())
 }
 
-/// What a map holds at a key: number or descriptor.
+/// The value of a map at a key: a number or a descriptor.
 pub(crate) fn look_up<T: FromBytes>(map: &impl MapCore, key: u32) -> libbpf_rs::Result<Option<T>> {
     Ok(map.lookup(key.as_bytes(), MapFlags::ANY)?.map(|bytes| read(&bytes)))
 }
@@ -32,7 +32,7 @@ pub(crate) fn put(
     map.update(key.as_bytes(), value.as_bytes(), MapFlags::ANY)
 }
 
-/// The text in an array that ends with a zero, or is full.
+/// Text in an array that ends with a zero or fills the array.
 pub(crate) fn text(of: &(impl IntoBytes + Immutable)) -> String {
     let bytes = of.as_bytes();
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
@@ -56,7 +56,7 @@ mod tests {
 
     const MADE: &str = include_str!(concat!(env!("OUT_DIR"), "/contract.rs"));
 
-    /// What bindgen asserts after these words: a name and its number of bytes.
+    /// The sizes that bindgen asserts after these words: a name and its number of bytes.
     fn asserted(what: &'static str) -> impl Iterator<Item = (&'static str, usize)> {
         MADE.split(what).skip(1).map(|rest| {
             let (name, rest) = rest.split_once('"').unwrap();
@@ -65,8 +65,8 @@ mod tests {
         })
     }
 
-    /// Every struct of the contracts is laid out in the compiled programs that use it as it is
-    /// here.
+    /// Every struct of the contracts has the same layout here as in the compiled programs that use
+    /// it.
     #[test]
     fn the_layouts_are_those_of_the_objects() {
         let mut seen = BTreeSet::new();
@@ -88,7 +88,7 @@ mod tests {
                 );
             }
         }
-        // What only goes over a socket, a ring or a client's memory is in no program's types.
+        // Structs that only cross a socket, a ring or a client's memory are in no program's types.
         let all: BTreeSet<&str> = asserted("[\"Size of ").map(|(name, _)| name).collect();
         let unseen: Vec<&&str> = all.difference(&seen).collect();
         let untyped =

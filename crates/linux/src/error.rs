@@ -1,19 +1,18 @@
-//! Why a plan is not regulated: the cause (the input, the machine, or solocore) decides the exit
-//! code.
+//! Errors of regulation: the cause (the input, the machine, or solocore) decides the exit code.
 
-/// What was wrong, where, and what to do, on one line.
+/// The fault, its place and the remedy, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinuxError {
     /// The plan or an option is wrong on any machine.
     #[error("{0}")]
     Input(String),
-    /// This machine cannot do it, or may not.
+    /// This machine cannot do it, or this process may not.
     #[error("{0}")]
     Machine(String),
 }
 
 impl LinuxError {
-    /// The same, said of something.
+    /// The same error, with its subject in front.
     #[must_use]
     pub fn of(self, what: &str) -> Self {
         match self {

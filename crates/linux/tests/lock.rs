@@ -1,11 +1,11 @@
-//! The bandwidth lock on the machine that runs the tests: the helper engine, page faults in place
-//! of misses.
+//! The bandwidth lock on the machine that runs the tests, with the helper engine and page faults in
+//! place of misses.
 //!
 //! Needs root; without it, it says so and passes. A hog runs on one CPU, which is regulated, and a
-//! client holds the lock on another one, as a real-time thread: where several jobs share the
-//! machine it would otherwise be preempted, and rightly hold nothing then. What is asserted is a
-//! factor of four between a hog that is held down and one that is free; what was measured is
-//! printed: `cargo test -p solocore-linux --test lock`.
+//! client holds the lock on another one. The client is a real-time thread: where several jobs share
+//! the machine it would otherwise be preempted, and would then rightly hold no lock. The tests
+//! assert a factor of four between a limited hog and a free one, and print the measured values:
+//! `cargo test -p solocore-linux --test lock`.
 
 mod support;
 
@@ -24,16 +24,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// Faults per millisecond beside a held lock.
+/// Faults per millisecond while the lock is held.
 const BUDGET: u64 = 6;
 const SAMPLE: u64 = 2;
 const PERIOD_NS: u64 = 1_000_000;
 const WINDOW: Duration = Duration::from_millis(120);
-/// A holder that did not run for so long in a window freed the hog for about 100 faults at most.
+/// Longest time in a window for which the holder may not run: the hog makes about 100 faults in it
+/// at most.
 const LOST: Duration = Duration::from_micros(500);
 const MAX_HOLD: Duration = Duration::from_millis(700);
 const NOBODY: u32 = 65534;
-/// Faults of the hog in a job, and how long that limit holds at most.
+/// Budget of the hog in a job, in faults, and the longest time for which it holds.
 const JOB_BUDGET: u64 = 40;
 const JOB_LENGTH: Duration = Duration::from_millis(600);
 
@@ -161,16 +162,16 @@ impl Bench {
         Self { hog, service, engine, socket: socket.to_owned() }
     }
 
-    /// Faults of the hog so far.
+    /// Number of faults of the hog so far.
     fn count(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.hog.id())).expect("it lives");
         let after = stat.rsplit(')').next().expect("fields").to_owned();
         after.split_whitespace().nth(7).and_then(|f| f.parse::<u64>().ok()).expect("minor faults")
     }
 
-    /// Faults of the hog in a while.
+    /// Number of faults of the hog in a window.
     fn faults(&self) -> u64 {
-        // What was under way has come to rest.
+        // Wait until earlier effects have settled.
         std::thread::sleep(Duration::from_millis(10));
         let before = self.count();
         std::thread::sleep(WINDOW);
@@ -183,8 +184,9 @@ impl Bench {
         assert!(faults > 4 * Self::allowed(), "{what}: the hog is free");
     }
 
-    /// While this process ran, which holds the lock: where others keep it from its CPU for a while
-    /// (the kernel's fair server does), it rightly holds nothing, and the window does not tell.
+    /// Checks windows in which this process, the holder of the lock, ran all the time. Where others
+    /// keep it from its CPU for a while (the kernel's fair server does), it rightly holds no lock,
+    /// and the window proves nothing.
     fn is_held_down(&self, what: &str, by: u32) {
         for _ in 0..6 {
             let (begin, before) = (Instant::now(), ran(by));
@@ -214,8 +216,8 @@ impl Bench {
         panic!("{what}: others took the holder's CPU, or it was not seen, in each of six windows");
     }
 
-    /// No client is known to run. Some sandboxes have threads of their own, and from these the
-    /// kernel changes to another thread without its tracepoint `sched_switch`:
+    /// Whether no client is seen to run. Some sandboxes have threads of their own, and from these
+    /// the kernel changes to another thread without its tracepoint `sched_switch`:
     /// `perf record -e sched:sched_switch` misses the same changes.
     fn nobody_is_seen(&self) -> bool {
         self.service.clients().iter().all(|client| client.cpu.is_none())
@@ -369,7 +371,8 @@ fn one_user_has_so_many_slots(bench: &Bench) {
     bench.wait_for_clients(0);
 }
 
-/// Who goes and keeps its page gets the same again: 200 times, and no more pages than slots.
+/// A client that leaves and keeps its page gets the same page again: 200 times, and no more pages
+/// than slots.
 const HOARD: &str = "
 import os, socket, struct, sys
 kept, ids = [], set()
@@ -408,8 +411,8 @@ fn a_job_limits_the_hog(bench: &Bench) {
         task.tell("begin");
         std::thread::sleep(WINDOW);
         let made = bench.count() - before;
-        // Those before the beginning, whose time is not known here, come on top: the next job
-        // tells.
+        // The number includes faults before the job began, at a time that is unknown here; the next
+        // window is exact.
         println!("a job: {made} faults since shortly before it");
         let before = bench.count();
         std::thread::sleep(WINDOW);
@@ -448,7 +451,7 @@ fn a_task_has_one_client(bench: &Bench) {
     assert_eq!(String::from_utf8_lossy(&second.stdout), "Err(Unknown) Ok(())\n");
 }
 
-/// For how long a process ran so far; none if it is gone.
+/// Run time of a process so far; `None` if it is gone.
 fn ran(pid: u32) -> Duration {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -468,7 +471,7 @@ fn ran(pid: u32) -> Duration {
     )
 }
 
-/// A client that does what it is told.
+/// A client that obeys commands.
 struct Holder {
     child: Child,
     input: Option<ChildStdin>,
@@ -492,7 +495,8 @@ impl Holder {
     }
 }
 
-/// To a child that has not been waited for, or a child of one that lives, so its number is its own.
+/// Sends a signal to a child that has not been waited for, or to a child of a living one: its
+/// number is its own.
 fn signal(pid: u32, number: libc::c_int) {
     // SAFETY: no memory is involved.
     unsafe { libc::kill(libc::pid_t::try_from(pid).expect("a number"), number) };
@@ -505,7 +509,7 @@ impl Drop for Holder {
     }
 }
 
-/// A real-time thread on the first CPU that computes, and looks at its input all the time.
+/// A real-time thread on the first CPU that computes, and polls its input.
 fn holder(task: bool) -> ! {
     end_with_parent();
     bind_to(cpus()[0]);
@@ -554,7 +558,7 @@ fn holder(task: bool) -> ! {
     std::process::exit(1)
 }
 
-/// The child computes in what is its parent's section; the parent sleeps.
+/// The child computes in its parent's section; the parent sleeps.
 fn fork_and_sleep() {
     // SAFETY: this process has one thread.
     if unsafe { libc::fork() } == 0 {
@@ -582,12 +586,12 @@ fn spin_for(time: Duration) {
     }
 }
 
-/// Holds the lock as a program, and has a grandchild compute.
+/// Holds the lock as a program; its grandchild computes.
 fn program() -> ExitCode {
     end_with_parent();
     client::hold_program().expect("held");
     bind_to(cpus()[0]);
-    // Real-time for the grandchild's sake, which inherits it.
+    // Real-time, so that the grandchild inherits it.
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the parameters, which live through the call.
     assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }, 0);
@@ -596,7 +600,7 @@ fn program() -> ExitCode {
     ExitCode::from(u8::from(!status.success()))
 }
 
-/// As many clients as the argument of the tests above says.
+/// Attaches 70 threads at once; prints the number of each answer.
 fn many_threads() -> ExitCode {
     let gate = std::sync::Barrier::new(70);
     let attach = || {

@@ -1,11 +1,11 @@
 //! The helper engine on the machine that runs the tests, with page faults in place of misses.
 //!
 //! Needs root; without it, it says so and passes. Only CPU 1 (or 0, if it is the only one) is
-//! regulated, for a few seconds, because others may work on this machine. What is asserted holds on
-//! a loaded machine, too; what was measured is printed:
+//! regulated, for a few seconds, because others may work on this machine. The assertions hold on a
+//! loaded machine, too; the tests print the measured values:
 //! `cargo test -p solocore-linux --test native`, `SOLOCORE_LINUX_SECONDS=20` for longer runs. With
 //! the argument `overhead` (`cargo test -p solocore-linux --test native -- overhead`) it measures
-//! what regulating costs who is never throttled.
+//! the cost of regulation for a program that is never throttled.
 
 mod support;
 
@@ -124,8 +124,8 @@ fn budgets_are_kept() {
     hog.stop();
 }
 
-/// Reads by one event and writes by another. The hog makes page faults, all of them minor ones, so
-/// it spends both budgets at one pace, or, with major faults for writes, only one of them.
+/// Reads by one event and writes by another. The hog makes minor page faults only, so it spends
+/// both budgets at one pace, or, with major faults for writes, only one of them.
 fn either_budget_stops_the_cpu() {
     const FREE: (u64, u64) = (1 << 20, 1 << 17);
     let apart = |reads: (&str, (u64, u64)), writes: (&str, (u64, u64))| {
@@ -178,7 +178,7 @@ fn either_budget_stops_the_cpu() {
     );
 
     let (c, w) = seen("other kind", &apart(("minor-faults", FREE), ("major-faults", (20, 2))));
-    // At 20 a millisecond it would make few.
+    // At 20 faults a millisecond the hog would make few.
     assert!(
         c.accesses > c.periods * 40,
         "who makes no writes is not stopped by their budget: {c:?}"
@@ -197,7 +197,7 @@ fn either_budget_stops_the_cpu() {
     assert_eq!(c.writes, None, "a plan without budgets of writes has no counts of them");
 }
 
-/// The kernel's limit of interrupts a second, which the tick of 1 ms needs to be 2000.
+/// The tick of 1 ms needs a limit of 2000 interrupts per second in the kernel.
 fn a_rate_that_is_too_low_is_raised() {
     const RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
     let read = || fs::read_to_string(RATE).unwrap_or_default().trim().to_owned();
@@ -246,7 +246,7 @@ fn a_killed_daemon_leaves_the_machine_free() {
 fn what_is_left_over_is_shared() {
     let mut hog = Hog::start();
     let (c, _) = watch(&regulation(20, 2, Sharing::Spare));
-    // One core is all cores: as soon as it has used its budget up, it goes on without limit.
+    // The only core is all cores: once it has used its budget up, it goes on without limit.
     println!(
         "budget 20, spare: most {}, throttled for {} ns",
         c.max_accesses_per_period, c.throttled_ns
@@ -265,12 +265,12 @@ fn real_time_tasks_pass_by() {
     let ns: u64 = text.trim().parse().unwrap_or_else(|_| panic!("not nanoseconds: {text}"));
     drop(started);
     println!("real-time: 20000 faults beside a budget of 5 per ms take {:.1} ms", ns as f64 / 1e6);
-    // At five a millisecond they would take 4 s.
+    // At five faults a millisecond they would take 4 s.
     assert!(ns < 3_000_000_000, "a real-time task is not throttled");
     hog.stop();
 }
 
-/// Makes 20,000 faults as a real-time task; prints how long that took.
+/// Makes 20,000 faults as a real-time task; prints the time that this took.
 fn real_time_faults() -> ExitCode {
     const PAGES: usize = 20_000;
     bind_to(the_cpu() as usize);
@@ -292,7 +292,7 @@ fn real_time_faults() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The keeper needs a moment.
+/// Waits until the keeper has put a setting back.
 fn await_setting(before: &str) {
     let since = Instant::now();
     while fs::read_to_string(RT_RUNTIME).unwrap_or_default() != before {
@@ -301,7 +301,7 @@ fn await_setting(before: &str) {
     }
 }
 
-/// Faults that a process makes, from its statistics.
+/// Number of faults of a process in a time, from its statistics.
 fn faults_in(time: Duration, pid: u32) -> u64 {
     let faults = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
@@ -321,7 +321,7 @@ fn regulate_until_killed() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A fixed computation; prints the CPU time that it took, interrupts and all.
+/// A fixed computation; prints its CPU time, including interrupts.
 fn spin() -> ExitCode {
     bind_to(the_cpu() as usize);
     let mut sum = 1u64;
@@ -348,7 +348,7 @@ fn overhead() -> ExitCode {
     let pairs =
         std::env::var("SOLOCORE_LINUX_PAIRS").ok().and_then(|s| s.parse().ok()).unwrap_or(21);
     for period_ns in [1_000_000, 100_000] {
-        // No overflow: what remains is the tick.
+        // The counter never overflows: only the tick remains.
         let plenty = Regulation { period_ns, ..regulation(1 << 20, 1 << 17, Sharing::None) };
         let mut ratios: Vec<f64> = (0..pairs)
             .map(|pair| {
@@ -357,7 +357,7 @@ fn overhead() -> ExitCode {
                         engine::start(&plenty, Choice::Helper).expect("the helper engine runs");
                     spin_ns()
                 };
-                // Whoever comes second finds warmer caches: they take turns.
+                // The second one finds warmer caches: they take turns.
                 let first = (pair % 2 == 0).then(spin_ns);
                 let managed = managed();
                 let alone = first.unwrap_or_else(spin_ns);

@@ -1,9 +1,10 @@
 //! Drivers and the slots of a time table on the machine that runs the tests: real processes, the
 //! helper engine's service.
 //!
-//! Needs root; without it, it says so and passes. The machine may be busy, so it is not asserted
-//! that transfers are in time but that each began in its slot, and that what is counted as late,
-//! missed or unattended is what the clients saw. What was measured is printed:
+//! Needs root; without it, it says so and passes. The machine may be busy, so the tests do not
+//! assert that transfers are in time. They assert that each began in its slot, and that the counts
+//! of late, missed and unattended transfers equal those of the clients. They print the measured
+//! values:
 //! `cargo test -p solocore-linux --test slots`.
 
 mod support;
@@ -148,7 +149,7 @@ impl Bench {
         }
     }
 
-    /// What holds of every transfer at any time.
+    /// Checks facts that hold of every transfer at any time.
     fn check(&self, run: &RunTransfer) {
         let length = run.length_ns;
         for job in &run.latest {
@@ -188,7 +189,7 @@ impl Driver {
         line.trim_end().to_owned()
     }
 
-    /// Numbers that it says.
+    /// The numbers in the client's next line.
     fn numbers(&mut self) -> Vec<u64> {
         let line = self.hear();
         line.split_whitespace()
@@ -232,7 +233,7 @@ fn transfers_begin_in_their_slots(bench: &Bench) {
     let transfer = clients.first().and_then(|c| c.transfer.as_ref()).expect("it is known");
     assert_eq!((clients.len(), transfer.name.as_str()), (1, INPUT));
     let [missed, done] = driver.numbers()[..] else { panic!("two numbers") };
-    // It detached and waits for its end.
+    // The driver has detached and waits for its end.
     assert_eq!(driver.hear(), "detached");
     let run = bench.await_seen(INPUT, "it detaches", |r| !r.attached);
     println!(
@@ -254,7 +255,7 @@ fn transfers_begin_in_their_slots(bench: &Bench) {
     );
 }
 
-/// On different resources, by two threads of one process.
+/// Transfers on different resources, by two threads of one process.
 fn two_transfers_at_a_time(bench: &Bench) {
     let (sensor, output) = (bench.seen(SENSOR), bench.seen(OUTPUT));
     let mut driver = bench.driver(SENSOR, "two");
@@ -277,7 +278,7 @@ fn who_takes_too_long_misses_slots(bench: &Bench) {
         "slow: begun {}, late {}, missed {} (it saw {missed})",
         run.begun, run.late, run.missed
     );
-    // Each transfer takes one and a half periods: the next slot's beginning passes meanwhile.
+    // Each transfer takes one and a half periods: the start of the next slot passes meanwhile.
     assert!(done == 3 && missed >= 2, "{missed} {done}");
     assert_eq!((run.begun - before.begun, run.late - before.late), (3, 3));
     assert!(run.missed - before.missed >= missed);
@@ -290,7 +291,7 @@ fn who_hangs_or_dies_is_counted(bench: &Bench) {
     let mut driver = bench.driver(INPUT, "hang");
     assert_eq!(driver.hear(), "attached");
     assert_eq!(driver.hear(), "in the slot");
-    // The daemon sees it by itself: the client says nothing any more.
+    // The daemon sees it by itself: the client sends nothing any more.
     let run = bench.await_seen(INPUT, "it is overdue", |r| {
         r.late > before.late && r.missed >= before.missed + 2
     });
@@ -339,7 +340,7 @@ fn the_end_is_told_and_put_back(bench: Bench) {
     );
 }
 
-/// A driver, in one of several manners.
+/// A driver, in one of several modes.
 fn driver(name: &str, mode: &str) -> ExitCode {
     // SAFETY: asks for a signal; takes no pointers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -387,7 +388,7 @@ fn transfer(name: &str, count: u32, length: Duration) {
     }
 }
 
-/// Who is refused what.
+/// Refused clients, with the reasons.
 fn strangers() -> ExitCode {
     println!("taken {:?}", client::attach_slot(INPUT));
     println!("unknown {:?}", client::attach_slot("nav/2/device-input"));

@@ -1,10 +1,10 @@
-//! Where the QEMU plugins lie.
+//! The files of the QEMU plugins.
 //!
 //! Problem: the emulator loads a plugin from a file, and the command may be the only file that was
-//! copied. Rule: a plugin is where its variable says; or in the command itself (feature `carry`),
-//! which then shows it to the emulator as a sealed file in memory; or beside the command; or in
-//! `../lib/solocore` of an installation. What the command carries comes before what lies beside
-//! it, because others may be able to write there.
+//! copied. Rule: a plugin is the file that its variable names, or part of the command itself
+//! (feature `carry`), or beside the command, or in `../lib/solocore` of an installation. The
+//! command shows its own plugin to the emulator as a sealed file in memory. A carried plugin
+//! precedes one beside the command, because others may be able to write there.
 //! Not covered: an emulator that runs as another user cannot open the file in memory.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -15,18 +15,18 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Why there is no plugin.
+/// Reason for a missing plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
-    /// It lies nowhere.
+    /// There is no such file.
     #[error(
         "the plugin {name} is not beside the solocore program; build it with `make build`, or name \
             it in {variable}"
     )]
     Missing {
-        /// Of the file.
+        /// Name of the file.
         name: &'static str,
-        /// That names another file.
+        /// Variable that names another file.
         variable: &'static str,
     },
     /// The command carries it, and cannot show it to the emulator.
@@ -34,11 +34,11 @@ pub enum PluginError {
         "the plugin {name} cannot be unpacked into memory: {source}; name a file in {variable}"
     )]
     Unpack {
-        /// Of the file.
+        /// Name of the file.
         name: &'static str,
-        /// That names another file.
+        /// Variable that names another file.
         variable: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: std::io::Error,
     },
 }
@@ -49,8 +49,8 @@ pub struct Plugin {
     name: &'static str,
     variable: &'static str,
     carried: Option<&'static [u8]>,
-    /// What is carried, unpacked: open as long as this process lives, as the emulator and the
-    /// programs that it starts load it whenever they like.
+    /// The carried plugin, unpacked. It is open as long as this process lives, as the emulator and
+    /// the programs that it starts may load it at any time.
     unpacked: OnceLock<OwnedFd>,
 }
 
@@ -67,7 +67,7 @@ macro_rules! carried {
     };
 }
 
-/// Counts what a program does to the caches (`crates/profile-plugin`).
+/// Counts the effects of a program on the caches (`crates/profile-plugin`).
 pub static PROFILE: Plugin =
     Plugin::new("libsolocore_qemu.so", "SOLOCORE_PLUGIN", carried!("libsolocore_qemu.so"));
 /// Makes a guest a board (`crates/board-plugin`).
@@ -86,7 +86,7 @@ impl Plugin {
         Self { name, variable, carried, unpacked: OnceLock::new() }
     }
 
-    /// The file that the user's variable names, whether it is there or not.
+    /// The file that the user's variable names, even if it does not exist.
     pub fn named(&self) -> Option<PathBuf> {
         std::env::var_os(self.variable).filter(|name| !name.is_empty()).map(PathBuf::from)
     }
@@ -94,7 +94,7 @@ impl Plugin {
     /// A file that an emulator can load while this process lives.
     ///
     /// # Errors
-    /// It is nowhere, or the kernel gives no file in memory.
+    /// There is no such file, or the kernel gives no file in memory.
     pub fn find(&self) -> Result<PathBuf, PluginError> {
         let here = std::env::current_exe().ok();
         self.find_from(self.named(), here.as_deref().and_then(Path::parent))
@@ -128,7 +128,7 @@ impl Plugin {
                 variable: self.variable,
                 source,
             })?;
-            // Of two threads that come at once one keeps its file.
+            // If two threads come at once, one keeps its file.
             let _ = self.unpacked.set(fd);
         }
         let fd = self.unpacked.get().map_or(-1, AsRawFd::as_raw_fd);
@@ -136,7 +136,7 @@ impl Plugin {
     }
 }
 
-/// A file that has no place on a disk, and that nobody can change any more.
+/// A file without a place on a disk, which nobody can change any more.
 fn in_memory(name: &str, bytes: &[u8]) -> std::io::Result<OwnedFd> {
     // Its code is mapped, never executed as a program, which some machines forbid
     // (vm.memfd_noexec = 2). Kernels before 6.3 do not know this flag.

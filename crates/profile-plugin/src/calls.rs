@@ -1,4 +1,4 @@
-//! What the program's system calls tell: its address space, its processes, and its files.
+//! The program's system calls: effects on its address space, its processes, and its files.
 //!
 //! Rule: files are looked at as a call begins, before it can change them; the address space and the
 //! processes change as it returns.
@@ -14,7 +14,7 @@ use std::ffi::{OsString, c_uint};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// A system call begins.
+/// Called when a system call begins.
 #[allow(clippy::many_single_char_names, reason = "the arguments have no names")]
 pub extern "C" fn on_syscall(
     _: Id,
@@ -57,7 +57,7 @@ pub extern "C" fn on_syscall(
     t.pending = Some(Pending { call, args, file, opened });
 }
 
-/// The files that a call looks at; the path, where it opens one for reading.
+/// Notes the files that a call looks at; returns the path that it opens for reading, if any.
 fn looks(g: &mut Global, memory: Memory, call: Call, args: [u64; 6]) -> Option<PathBuf> {
     let mut look = |how: How, dir: Option<usize>, path: usize| {
         let path = path_of(memory, dir.map(|at| args[at]), args[path])?;
@@ -89,7 +89,7 @@ fn looks(g: &mut Global, memory: Memory, call: Call, args: [u64; 6]) -> Option<P
     }
 }
 
-/// A system call returned.
+/// Called when a system call has returned.
 pub extern "C" fn on_syscall_return(_: Id, vcpu: c_uint, _number: i64, ret: i64) {
     let Some(t) = thread(vcpu) else { return };
     let pending = t.pending.take();
@@ -143,7 +143,8 @@ pub extern "C" fn on_syscall_return(_: Id, vcpu: c_uint, _number: i64, ret: i64)
     }
 }
 
-/// The program wants to be replaced by another: the emulator goes on with that, if it can.
+/// Handles a program's request to be replaced by another: the emulator continues with the latter,
+/// if it can.
 fn execute(g: &mut Global, t: &mut Thread, memory: Memory, call: Call, args: [u64; 6]) {
     let (dir, [path, argv, envp]) = match call {
         Call::Execve => (None, [args[0], args[1], args[2]]),
@@ -184,17 +185,17 @@ fn path_of(memory: Memory, dir: Option<u64>, path: u64) -> Option<PathBuf> {
         None | Some(libc::AT_FDCWD) => std::fs::read_link("/proc/self/cwd").ok()?,
         Some(fd) => std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?,
     };
-    // An empty path is the descriptor's own file, which is known since it was opened.
+    // An empty path means the descriptor's own file, which is known since it was opened.
     (!text.as_os_str().is_empty() && start.is_absolute()).then(|| start.join(text))
 }
 
-/// What the emulator opens in place of a path, where it has libraries of another machine.
+/// The path that the emulator opens instead, where it has libraries of another machine.
 fn beneath(sysroot: Option<&Path>, path: PathBuf) -> PathBuf {
     let inside = sysroot.and_then(|root| Some(root.join(path.strip_prefix("/").ok()?)));
     inside.filter(|p| p.exists()).unwrap_or(path)
 }
 
-/// Descriptors are 32-bit.
+/// A descriptor from an argument; descriptors have 32 bits.
 #[allow(clippy::cast_possible_truncation, reason = "the kernel does the same")]
 fn descriptor(argument: u64) -> i32 {
     (argument as u32).cast_signed()

@@ -1,4 +1,4 @@
-//! Time, to order what several processes do.
+//! Time, to order the actions of several processes.
 
 /// Monotonic time, ns.
 pub fn clock_ns() -> u64 {

@@ -1,12 +1,13 @@
 //! The files that the program looks at, with their state before it changed them.
 //!
-//! Problem: whether a profile still holds depends on files that only the run names. Rule: the state
-//! of a path is taken before the first call that looks at it: its content where the call opens it
-//! for reading or maps or executes it, its names where a directory is listed, else its status.
-//! A file that the program creates, cuts to nothing or only writes is its own: what it holds later
-//! is no input. A file that it writes in part and then reads counts as it was before the first
-//! write. Not covered: devices, `/proc`, `/sys` (named in `not_covered`), descriptors that were open
-//! at the start, and times of files.
+//! Problem: the validity of a profile depends on files that only the run names. Rule: the state of
+//! a path is taken before the first call that looks at it. It is the content where the call opens
+//! it for reading or maps or executes it, the names where a directory is listed, else the status.
+//! A file that the program creates, truncates to zero or only writes is its own: its later contents
+//! are no input.
+//! A file that it writes in part and then reads counts as it was before the first write. Not
+//! covered: devices, `/proc`, `/sys` (named in `not_covered`), descriptors that were open at the
+//! start, and times of files.
 
 use crate::clock::clock_ns;
 use solocore_cache::contract::Looked;
@@ -15,14 +16,14 @@ use solocore_model::profile::{FileState, InputFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// More files than that are not listed.
+/// Maximum number of listed files.
 const MOST_FILES: usize = 50_000;
-/// More names of what is not covered are not either.
+/// Maximum number of listed names in `not_covered`.
 const MOST_NAMES: usize = 50;
-/// Devices that always give the same.
+/// Devices with constant contents.
 const CONSTANT: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
 
-/// How a call looks at a path.
+/// The way in which a call looks at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Reads it, or executes it.
@@ -31,13 +32,13 @@ pub enum How {
     Entries,
     /// Reads a link, or the status of one.
     Link,
-    /// Asks whether it is there, and of what kind.
+    /// Asks for its existence and its kind.
     Status,
-    /// Opens it for writing only, and keeps what is in it.
+    /// Opens it for writing only, and keeps its contents.
     Write,
-    /// Replaces what is in it, whether it was there or not.
+    /// Replaces its contents, or creates it.
     Replace,
-    /// Makes it, and fails where it is.
+    /// Creates it, and fails if it exists.
     Create,
     /// Removes it.
     Remove,
@@ -46,11 +47,11 @@ pub enum How {
 #[derive(Clone, Debug)]
 struct Known {
     at_ns: u64,
-    /// What was found; `None` for what is the program's own.
+    /// State that was found; `None` for a file of the program's own.
     found: Option<FileState>,
-    /// Before the program wrote into it; an input if it reads it later.
+    /// State before the program wrote to it; an input if the program reads it later.
     before: Option<FileState>,
-    /// When the program changed it first: what is there since says nothing.
+    /// Time of the program's first change: later states are no inputs.
     changed: Option<u64>,
 }
 
@@ -63,7 +64,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// A call is about to look at a path (absolute).
+    /// Notes that a call is about to look at a path (absolute).
     pub fn look(&mut self, path: &Path, how: How) {
         let path = plain(path);
         let volatile = ["/proc", "/sys", "/dev"].iter().any(|top| path.starts_with(top));
@@ -91,7 +92,7 @@ impl Files {
         }
     }
 
-    /// The program asked for something that no file tells.
+    /// Notes that the program asked for something that no file contains.
     pub fn not_covered(&mut self, what: &str) {
         if self.not_covered.len() < MOST_NAMES {
             self.not_covered.insert(what.to_owned());
@@ -100,7 +101,7 @@ impl Files {
         }
     }
 
-    /// What was found so far, for the results.
+    /// States found so far, for the results.
     pub fn looked(&self) -> Vec<Looked> {
         let known = self.known.iter();
         known
@@ -111,17 +112,17 @@ impl Files {
             .collect()
     }
 
-    /// What the program changed, and since when.
+    /// Files that the program changed, with the times of the first change.
     pub fn owned(&self) -> Vec<(PathBuf, u64)> {
         self.known.iter().filter_map(|(path, k)| Some((path.clone(), k.changed?))).collect()
     }
 
-    /// Names of what is not covered.
+    /// Names of inputs that are not covered.
     pub fn names_not_covered(&self) -> Vec<String> {
         self.not_covered.iter().cloned().collect()
     }
 
-    /// Why the list is not whole.
+    /// Reason why the list is incomplete.
     pub fn not_whole(&self) -> Option<String> {
         self.not_whole.clone()
     }
@@ -147,7 +148,7 @@ impl Known {
     fn look(&mut self, path: &Path, how: How) {
         let status = matches!(self.found, Some(FileState::Status { .. } | FileState::Link { .. }));
         match how {
-            // It was there when it was first seen, and nobody here has written to it since.
+            // The file existed at the first look, and the program has not written to it since.
             How::Content if self.changed.is_none() && status => {
                 self.found = Some(look::content(path))
             }
@@ -170,12 +171,12 @@ impl Known {
     }
 }
 
-/// Without `.` and, where it can be told from the text alone, `..`.
+/// A path without `.`, and without `..` where the text alone allows that.
 fn plain(path: &Path) -> PathBuf {
     path.components().filter(|c| *c != Component::CurDir).collect()
 }
 
-/// Names of this process in `/proc` are the same in each run.
+/// The path with a fixed name for this process in `/proc`, the same in each run.
 fn own_pid(path: &Path) -> String {
     let own = format!("/proc/{}", std::process::id());
     let text = path.to_string_lossy();

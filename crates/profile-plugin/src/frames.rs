@@ -1,21 +1,21 @@
 //! Frames in order of first touch.
 //!
-//! Problem: caches are physically addressed, but where the host puts a page says nothing of the
-//! program. Rule: the n-th page that is touched is frame n, and its name is its region and offset.
-//! Not covered: frames that are used again; an unmapped page's frame stays its own.
+//! Problem: caches are physically addressed, but the host's frame of a page does not depend on the
+//! program. Rule: the n-th touched page is frame n, and its name is its region and offset. Not
+//! covered: frames that are used again; an unmapped page's frame stays its own.
 
 use crate::regions::Regions;
 use rustc_hash::FxHashMap;
 use solocore_cache::Frames;
 
-/// Slots of the direct-mapped front of the page table.
+/// Number of slots of the direct-mapped front of the page table.
 const FRONT: u64 = 4096;
 
 /// Frames in order of first touch, with a small direct-mapped front.
 pub struct FrameTable {
     front: Vec<(u64, u32)>,
     map: FxHashMap<u64, u32>,
-    /// By frame: region and page in it.
+    /// Region and page in it, by frame.
     pub names: Vec<(u32, u64)>,
     pub regions: Regions,
     page_shift: u32,
@@ -32,7 +32,7 @@ impl FrameTable {
         }
     }
 
-    /// No page has been touched yet; regions stay.
+    /// Forgets all touched pages; regions stay.
     pub fn start_over(&mut self) {
         self.front.fill((u64::MAX, 0));
         self.map.clear();

@@ -1,4 +1,4 @@
-//! The emulated machine as the plugin must read it: numbers of system calls, and memory.
+//! The emulated machine: its numbers of system calls, and its memory.
 //!
 //! Problem: pointers of the program have the width and the order of its instruction set. Rule: the
 //! target's name says both; memory is read through the kernel, so that a wrong address is an error
@@ -20,7 +20,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// By QEMU's name.
+    /// The target of QEMU's name.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "x86_64" => Self::X86_64,
@@ -58,10 +58,10 @@ impl Target {
     }
 }
 
-/// The program's memory.
+/// Memory of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Whose pointers.
+    /// Target that determines the pointers.
     pub target: Target,
     /// Host address of the program's address 0.
     pub base: u64,
@@ -124,7 +124,7 @@ impl Memory {
     }
 }
 
-/// Reads this process's memory; how many bytes there were.
+/// Reads this process's memory; returns the number of bytes read.
 fn read(address: u64, into: &mut [u8]) -> Option<usize> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: into.len() };

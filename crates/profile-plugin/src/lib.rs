@@ -40,11 +40,11 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// QEMU refuses a plugin that does not say which interface it was made for.
+/// Version of the plugin interface; QEMU refuses a plugin without it.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 1;
 
-/// A translated block: its lines, and the instruction to blame for fetch misses.
+/// A translated block: its lines, and the instruction that fetch misses are attributed to.
 struct Block {
     first_line: u64,
     last_line: u64,
@@ -68,7 +68,7 @@ fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: *const 
             recorder.push(access)
         });
     if let Some(event) = event
-        // SAFETY: null, or a leaked `Code` from `code_of`, which lives for ever.
+        // SAFETY: null, or a leaked `Code` from `code_of`, which is never freed.
         && let Some(code) = unsafe { code.as_ref() }
     {
         // Only ever changed here, with the gate held.
@@ -98,8 +98,8 @@ extern "C" fn on_access(vcpu: c_uint, info: u32, vaddr: u64, user: *mut c_void) 
     }
 }
 
-/// Near the end of a line: the access may go on in the next. (Accesses above 8 bytes reach the
-/// plugin in halves.)
+/// Handles an access near the end of a line, which may continue in the next. (Accesses above 8
+/// bytes reach the plugin in halves.)
 #[inline(never)]
 fn crosses_line(t: &mut Thread, info: u32, vaddr: u64, write: bool, code: *const Code) {
     // SAFETY: a pure function of `info`, which QEMU passed to the callback.
@@ -138,7 +138,7 @@ extern "C" fn on_block(vcpu: c_uint, user: *mut c_void) {
     }
 }
 
-/// Writes how far the process is.
+/// Writes the progress of the process.
 #[cold]
 fn report(t: &mut Thread) {
     t.next_report = t.private.instructions + PROGRESS_INSTRUCTIONS;
@@ -236,10 +236,10 @@ extern "C" fn on_exit(_: Id, _: *mut c_void) {
     g.finish(t, None);
 }
 
-/// QEMU calls this when it has loaded the plugin. `argv` holds `config=PATH`.
+/// Called when QEMU has loaded the plugin. `argv` holds `config=PATH`.
 ///
 /// # Safety
-/// `info` and `argv` must be as QEMU's plugin interface says.
+/// `info` and `argv` must be valid by QEMU's plugin interface.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: Id,

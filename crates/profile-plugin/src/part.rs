@@ -1,31 +1,31 @@
-//! The part of a run that a process is: its number, and what it does while children of it live.
+//! The part of a run that a process is: its number, and its work while children of it live.
 //!
-//! Rule: a part says that it has started in a file of its own, so that one which dies before it
-//! writes its counts is missed.
+//! Rule: a part reports its start in a file of its own, so that one that dies before it writes its
+//! counts is noticed.
 
 use crate::clock::clock_ns;
 use solocore_cache::contract::{Config, PartFile, Started};
 use std::io::Write;
 
-/// The part that this process is now.
+/// The part of this process.
 #[derive(Debug)]
 pub struct Part {
     pub number: u32,
     pub started: Started,
-    /// System calls made while a child lived.
+    /// Number of system calls made while a child lived.
     pub calls_beside_children: u64,
-    /// Children that nobody has waited for.
+    /// Number of children that have not been waited for.
     pub living: u32,
-    /// Instructions beside children that have ended.
+    /// Number of instructions beside children that have ended.
     pub beside: u64,
-    /// Instructions when the first of the living children was forked.
+    /// Instruction count when the first of the living children was forked.
     pub since: u64,
-    /// Instructions up to the last report.
+    /// Instruction count at the last report.
     pub reported: u64,
 }
 
 impl Part {
-    /// Takes the next number and says that the part has started.
+    /// Takes the next number and reports that the part has started.
     pub fn start(config: &Config, from: Option<u32>, forked: bool) -> std::io::Result<Self> {
         let started = Started { pid: std::process::id(), from, forked, at_ns: clock_ns() };
         let mut number = 0;
@@ -55,12 +55,12 @@ impl Part {
         }
     }
 
-    /// A system call begins.
+    /// Called when a system call begins.
     pub fn called(&mut self) {
         self.calls_beside_children += u64::from(self.living > 0);
     }
 
-    /// Instructions executed while a child lived, of so many in all.
+    /// Number of instructions executed while a child lived; `instructions` is the total count.
     pub fn beside_children(&self, instructions: u64) -> u64 {
         let open = if self.living > 0 { instructions.saturating_sub(self.since) } else { 0 };
         self.beside + open

@@ -3,10 +3,11 @@
 //! Problem: a job may be several processes, and none of them may be left out. Rule: each is a part
 //! with counts, a trace and a list of files of its own, and with cold caches at its start. A forked
 //! child has a copy of the plugin and starts over; a program that replaces another is started under
-//! the emulator by the plugin, in the place of the program's own call. A part says so when it starts,
-//! so that one that dies before it writes its counts is missed. While a child lives, the parent's
+//! the emulator by the plugin, in the place of the program's own call. A part reports its start, so
+//! that one that dies before it writes its counts is noticed. While a child lives, the parent's
 //! instructions and system calls are counted: each call may hand the CPU over.
-//! Not covered: programs of another instruction set (the part says that they could not be followed).
+//! Not covered: programs of another instruction set (the part says that they could not be
+//! followed).
 
 use crate::files::Files;
 use crate::part::Part;
@@ -17,11 +18,11 @@ use std::cell::RefCell;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Set in a child from the fork to its first callback.
+/// Whether this is a child between the fork and its first callback.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Of the thread that forks: nobody is inside the gate meanwhile.
+    /// The gate's guard of the thread that forks: no other thread is inside the gate meanwhile.
     static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
 }
 
@@ -46,13 +47,13 @@ pub extern "C" fn in_child() {
     FORKED.store(true, Relaxed);
 }
 
-/// Is this the first callback of a forked child?
+/// Whether this is the first callback of a forked child.
 pub fn forked() -> bool {
     FORKED.swap(false, Relaxed)
 }
 
 impl Global {
-    /// The program forked.
+    /// Called when the program has forked.
     pub fn child_began(&mut self, t: &Thread) {
         self.children += 1;
         if self.part.living == 0 {
@@ -61,7 +62,7 @@ impl Global {
         self.part.living += 1;
     }
 
-    /// The program waited for a child.
+    /// Called when the program has waited for a child.
     pub fn child_ended(&mut self, t: &Thread) {
         if self.part.living == 1 {
             self.part.beside += t.private.instructions.saturating_sub(self.part.since);
@@ -69,7 +70,7 @@ impl Global {
         self.part.living = self.part.living.saturating_sub(1);
     }
 
-    /// This process is a child that was just forked: it starts over, with regions as they are.
+    /// Starts over in a child that was just forked; its regions stay.
     pub fn begin_child(&mut self, t: &mut Thread) {
         match Part::start(&self.config, Some(self.part.number), true) {
             Ok(part) => self.part = part,
@@ -98,7 +99,7 @@ impl Global {
         *t = Thread::new(self);
     }
 
-    /// Writes how far the process is, now that it has executed so many instructions more.
+    /// Writes the progress of the process, after `more` further instructions.
     pub fn report(&mut self, more: u64) {
         self.part.reported += more;
         let references: u64 = self.shared.pages.iter().map(|p| p.references).sum();

@@ -1,7 +1,7 @@
-//! A program that takes the place of another, and how it is started under the emulator.
+//! A program that replaces another, and its start under the emulator.
 //!
-//! Rule: what the kernel would execute is found as the kernel finds it: a program, or the interpreter
-//! that a script names. Not covered: programs of another instruction set, which are named.
+//! Rule: the file to execute is found as the kernel finds it: a program, or the interpreter that a
+//! script names. Not covered: programs of another instruction set, which are named.
 
 use solocore_cache::contract::{Config, STACK_BYTES};
 use std::ffi::{CString, OsString};
@@ -19,16 +19,17 @@ pub struct Program {
 }
 
 impl Program {
-    /// What the kernel would execute for `path` with `arguments`; `None` where it would refuse.
+    /// The program that the kernel would execute for `path` with `arguments`; `None` where it would
+    /// refuse.
     ///
     /// # Errors
-    /// Why it cannot be followed.
+    /// The reason why it cannot be followed.
     pub fn of(
         path: &Path,
         mut arguments: Vec<Vec<u8>>,
         like: &Path,
     ) -> Result<Option<Self>, &'static str> {
-        /// As the kernel has it.
+        /// Maximum depth of interpreters, as in the kernel.
         const DEEPEST: usize = 5;
         let mut path = path.to_owned();
         let mut files = Vec::new();
@@ -70,7 +71,7 @@ impl Program {
         Ok(None)
     }
 
-    /// Starts it in the place of this process; returns only where the kernel refuses.
+    /// Starts the program in place of this process; returns only if the kernel refuses.
     pub fn execute(self, config: &Config, part: u32, environment: Vec<Vec<u8>>) {
         let Ok(emulator) = std::fs::read_link("/proc/self/exe") else { return };
         let quoted = |path: &Path| path.to_string_lossy().replace(',', ",,").into_bytes();

@@ -1,4 +1,4 @@
-//! QEMU's plugin interface, version 1 (QEMU 4.2 to 8.2), as far as it is used here. Declared from
+//! QEMU's plugin interface, version 1 (QEMU 4.2 to 8.2): the part that is used here. Declared from
 //! the documentation of the interface; QEMU resolves the names when it loads the plugin.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -18,7 +18,7 @@ pub struct Insn {
     _private: [u8; 0],
 }
 
-/// What QEMU says of itself at load time; fields beyond these are not read.
+/// QEMU's information about itself at load time; fields beyond these are not read.
 #[repr(C)]
 pub struct Info {
     pub target_name: *const c_char,
@@ -28,7 +28,7 @@ pub struct Info {
 }
 
 pub const CB_NO_REGS: c_uint = 0;
-/// Loads and stores. QEMU 7.2 mixes the two up when they are asked for apart.
+/// Loads and stores. QEMU 7.2 confuses the two when they are requested separately.
 pub const MEM_RW: c_uint = 3;
 
 pub type MemCb = extern "C" fn(c_uint, u32, u64, *mut c_void);

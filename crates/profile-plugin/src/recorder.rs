@@ -13,9 +13,9 @@ pub struct Recorder {
     sink: Sink,
     encoder: Encoder,
     limit: u64,
-    /// Cycles at the last record.
+    /// Cycle count at the last record.
     pub cycles: u64,
-    /// The limit was reached.
+    /// Whether the limit was reached.
     pub truncated: bool,
     /// First write error; recording stops there.
     pub error: Option<Error>,
@@ -41,7 +41,7 @@ impl Write for Sink {
 }
 
 impl Recorder {
-    /// Records to `path`, at most `limit` accesses.
+    /// A recorder that writes at most `limit` accesses to `path`.
     pub fn new(path: PathBuf, limit: u64) -> Self {
         let sink = Sink { path, length: 0 };
         Self { sink, encoder: Encoder::default(), limit, cycles: 0, truncated: false, error: None }
@@ -60,8 +60,8 @@ impl Recorder {
         self.error = self.encoder.push(access, &mut self.sink).err();
     }
 
-    /// Ends the file as it stands; returns the number of records. Recording may go on afterwards
-    /// (a failed `execve`): what follows overwrites the end mark.
+    /// Ends the file as it stands; returns the number of records. Recording may go on afterwards (a
+    /// failed `execve`): later records overwrite the end mark.
     pub fn end(&mut self) -> u64 {
         let mut encoder = std::mem::take(&mut self.encoder);
         match encoder.finish(&mut self.sink) {

@@ -11,14 +11,14 @@ struct Span {
     region: u32,
     /// Byte offset in the region at the span's start.
     offset: u64,
-    /// Offsets count from the end downwards (stack).
+    /// Whether offsets count from the end downwards (stack).
     downwards: bool,
 }
 
 /// The guest's address space.
 #[derive(Debug, Default)]
 pub struct Regions {
-    /// Every region ever seen.
+    /// All regions so far.
     pub regions: Vec<Region>,
     spans: BTreeMap<u64, Span>,
     mmaps: u32,
@@ -26,7 +26,7 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Takes over what is mapped before the program runs, from the text of `/proc/self/maps`.
+    /// Takes over the mappings before the program runs, from the text of `/proc/self/maps`.
     pub fn load_maps(&mut self, maps: &str, guest_base: u64, limit: u64) {
         let mut previous: Option<(u64, u64, Option<PathBuf>, bool)> = None;
         for line in maps.lines() {
@@ -96,7 +96,7 @@ impl Regions {
         self.insert(start, end, name, None, 0, false);
     }
 
-    /// The program break moved to `brk` (the first call tells where the heap starts).
+    /// The program break moved to `brk` (the first call gives the start of the heap).
     pub fn set_break(&mut self, brk: u64) {
         let (start, end) = *self.heap.get_or_insert((brk, brk));
         if brk > end {
@@ -177,7 +177,8 @@ impl Regions {
     }
 }
 
-/// Text and read-only data bear the file's name; a writable mapping of the same file is apart.
+/// Name of a file's region. Text and read-only data have the file's name; a writable mapping has
+/// another one.
 fn file_region(path: &Path, writable: bool) -> String {
     let name = base_name(path);
     if writable { format!("{name}:data") } else { name }

@@ -1,4 +1,4 @@
-//! What the threads counted, gathered, and written at the end.
+//! Gathers the counts of the threads, and writes them at the end.
 
 use crate::clock::clock_ns;
 use crate::state::{Code, Global, THREADS, Thread};
@@ -33,8 +33,8 @@ impl Global {
         thread.unmaps_seen = self.unmaps.len();
     }
 
-    /// The pages of a range are gone or replaced: what the thread's caches hold of them is written
-    /// back, and new pages there get new frames.
+    /// Retires the pages of a range that are gone or replaced: their lines in the thread's caches
+    /// are written back, and new pages there get new frames.
     pub(super) fn retire(&mut self, t: &mut Thread, start: u64, len: u64) {
         if len == 0 {
             return;

@@ -1,6 +1,6 @@
-//! What the callbacks share: the threads' own caches, and one state behind a gate.
+//! State that the callbacks share: the threads' own caches, and one state behind a gate.
 //!
-//! Rule: a thread touches its own part alone; the gate is locked once there is a second thread.
+//! Rule: a thread touches only its own part; the gate is locked once there is a second thread.
 
 use crate::files::Files;
 use crate::frames::FrameTable;
@@ -23,7 +23,7 @@ pub const MAX_THREADS: usize = 4096;
 pub static THREADS: [AtomicPtr<Thread>; MAX_THREADS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_THREADS];
 pub static GLOBAL: OnceLock<Gate> = OnceLock::new();
-/// Set before the second thread starts: from then on the gate is locked.
+/// Whether there is, or will soon be, a second thread: from then on the gate is locked.
 pub static MANY: AtomicBool = AtomicBool::new(false);
 
 /// The shared state. While the program has one thread, the lock (a third of the cost of a miss) is
@@ -59,13 +59,13 @@ impl std::ops::DerefMut for Guard {
 #[repr(C)]
 pub struct Thread {
     pub line_shift: u32,
-    /// Bit of the access information that marks a store; 0: ask QEMU.
+    /// Bit of the access information that marks a store; 0: QEMU must be asked.
     pub store_bit: u32,
     pub last_fetch: u64,
     pub private: Private,
     pub unmaps_seen: usize,
     pub pending: Option<Pending>,
-    /// Instructions after which progress is written again.
+    /// Instruction count at which progress is written again.
     pub next_report: u64,
 }
 
@@ -121,7 +121,7 @@ pub struct Global {
 pub fn global() -> Option<Guard> {
     let gate = GLOBAL.get()?;
     let lock = if MANY.load(Relaxed) { Some(gate.lock.lock().ok()?) } else { None };
-    // SAFETY: with one thread nobody else runs a callback, and no callback calls another while it
+    // SAFETY: with one thread no other code runs a callback, and no callback calls another while it
     // holds a guard; with several the lock is held. `on_thread` sets MANY in the thread that
     // creates the second one, before that one starts.
     let global = unsafe { &mut *gate.global.get() };

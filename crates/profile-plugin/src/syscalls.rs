@@ -6,7 +6,7 @@
 use crate::files::How;
 use crate::guest::Target;
 
-/// A call the profiler has to follow.
+/// A call that the profiler has to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `mmap`; the offset argument counts in units of this many bytes.
@@ -22,21 +22,22 @@ pub enum Call {
     Wait,
     /// Waits for a child; the last argument but one has the options.
     WaitId,
-    /// `open`: places of the directory (`None`: the working directory), the path and the flags.
+    /// `open`: indices of the arguments for the directory (`None`: the working directory), the path
+    /// and the flags.
     Open(Option<usize>, usize, usize),
     /// `openat2`: the flags lie in a structure.
     Openat2,
-    /// Looks at a path: places of its directory and of the path.
+    /// Looks at a path: indices of the arguments for its directory and the path.
     Look(How, Option<usize>, usize),
-    /// Status of a path, of a link itself if the flags at the last place say so.
+    /// Status of a path; the flags in the argument at this index select a link itself.
     StatAt(usize),
-    /// Moves or links a file: places of both directories and paths.
+    /// Moves or links a file: indices of the arguments for both directories and paths.
     Move([Option<usize>; 2], [usize; 2]),
     /// Lists the directory of the descriptor.
     List,
-    /// Asks what no file tells.
+    /// Asks for something that no file contains.
     Asks(&'static str),
-    /// Of no interest by itself.
+    /// A call without interest.
     Other,
 }
 
@@ -47,7 +48,7 @@ const SOCKETS: &str = "sockets";
 const SHARED: &str = "System V messages, semaphores and shared memory";
 const MACHINE: &str = "CPUs, memory and name of this machine";
 
-/// Which call a number is.
+/// The call with this number.
 pub fn identify(target: Target, number: i64) -> Call {
     use How::{Content, Create, Link, Remove, Replace, Status, Write};
     let Some(name) = usize::try_from(number).ok().and_then(|n| target.syscall(n)) else {
@@ -99,7 +100,8 @@ pub fn identify(target: Target, number: i64) -> Call {
     }
 }
 
-/// How `open` with these flags looks at a path. The flags used here are the same on all targets.
+/// The way in which `open` with these flags looks at a path. The flags used here are the same on
+/// all targets.
 pub fn how_opened(flags: u64) -> How {
     const WRITE_ONLY: u64 = 1;
     const MODES: u64 = 3;
@@ -120,7 +122,7 @@ pub fn how_opened(flags: u64) -> How {
     }
 }
 
-/// How the status with these flags looks at a path.
+/// The way in which a status call with these flags looks at a path.
 pub fn how_seen(flags: u64) -> How {
     if flags & NO_FOLLOW != 0 { How::Link } else { How::Status }
 }

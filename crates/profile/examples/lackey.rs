@@ -59,7 +59,7 @@ impl Model {
         }
     }
 
-    /// Fetching on in the line at hand is not a new access.
+    /// Counts a fetch. Fetching on in the present line is not a new access.
     fn fetch(&mut self, address: u64, size: u64) {
         self.private.instructions += 1;
         for line in address >> self.line_shift..=(address + size - 1) >> self.line_shift {

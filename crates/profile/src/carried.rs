@@ -2,8 +2,9 @@
 //!
 //! Problem: a plan names profiles and traces in the cache of one user on one machine, and `sim` and
 //! `report` need them. Rule: a plan that is written to a file carries both, compressed, under plain
-//! names; who reads it unpacks them into a directory that goes away with the command. Plans without
-//! them are read as before. Not covered: programs and their data, which `run --start` needs here.
+//! names; a command that reads it unpacks them into a directory that it removes at its end. Plans
+//! without them are read as before. Not covered: programs and their data, which `run --start` needs
+//! here.
 
 use crate::ProfileError;
 use solocore_model::profile::Profile;
@@ -13,14 +14,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Of what a plan carries, unpacked: no trace of the profiler is longer.
+/// Longest unpacked part of a plan, bytes: no trace of the profiler is longer.
 const LONGEST: u64 = 1 << 34;
 
-/// Reads and checks a plan, and makes the profiles that it carries files again: they are there as
-/// long as the directory that this returns.
+/// Reads and checks a plan, and turns the profiles that it carries into files again: they exist as
+/// long as the returned directory.
 ///
 /// # Errors
-/// When the file cannot be read, is no plan of this version, or carries something damaged.
+/// The file cannot be read, is no plan of this version, or carries a damaged part.
 pub fn load(path: &Path) -> Result<(Plan, Option<TempDir>), ProfileError> {
     open(path, &files::read_text(path)?)
 }
@@ -28,7 +29,7 @@ pub fn load(path: &Path) -> Result<(Plan, Option<TempDir>), ProfileError> {
 /// As [`load`], of the text of a plan; `path` names it in errors.
 ///
 /// # Errors
-/// As [`load`], but for the reading.
+/// As [`load`], except those of reading.
 pub fn open(path: &Path, text: &str) -> Result<(Plan, Option<TempDir>), ProfileError> {
     let mut plan: Plan = serde_json::from_str(text).map_err(|e| ModelError::from_json(path, &e))?;
     if plan.format != solocore_model::plan::FORMAT {
@@ -51,20 +52,20 @@ pub fn open(path: &Path, text: &str) -> Result<(Plan, Option<TempDir>), ProfileE
 /// Writes a plan with its profiles.
 ///
 /// # Errors
-/// When a profile or its trace cannot be read, or the file cannot be written.
+/// A profile or its trace cannot be read, or the file cannot be written.
 pub fn write(path: &Path, plan: &Plan) -> Result<(), ProfileError> {
     Ok(files::write_atomically(path, text_of(plan)?.as_bytes())?)
 }
 
-/// What such a file holds.
+/// The contents of such a file.
 ///
 /// # Errors
-/// When a profile or its trace cannot be read.
+/// A profile or its trace cannot be read.
 pub fn text_of(plan: &Plan) -> Result<String, ProfileError> {
     Ok(files::to_json(&packed(plan)?))
 }
 
-/// The plan with all that it refers to.
+/// The plan with all files that it refers to.
 fn packed(plan: &Plan) -> Result<Plan, ProfileError> {
     let mut plan = plan.clone();
     let mut known: HashMap<PathBuf, PathBuf> = HashMap::new();
@@ -91,11 +92,11 @@ fn packed(plan: &Plan) -> Result<Plan, ProfileError> {
     Ok(plan)
 }
 
-/// Makes the profiles that a plan carries files again, and names them in the plan. They are there
-/// as long as what this returns.
+/// Turns the profiles that a plan carries into files again, and names them in the plan. They exist
+/// as long as the returned directory.
 ///
 /// # Errors
-/// When a name or its text is damaged, or a file cannot be written.
+/// A name or its text is damaged, or a file cannot be written.
 pub fn unpack(path: &Path, plan: &mut Plan) -> Result<Option<TempDir>, ProfileError> {
     if plan.carried.is_empty() {
         return Ok(None);
@@ -130,7 +131,7 @@ pub fn unpack(path: &Path, plan: &mut Plan) -> Result<Option<TempDir>, ProfileEr
     Ok(Some(dir))
 }
 
-/// Compressed, in letters.
+/// Bytes compressed, as letters.
 fn text(bytes: &[u8]) -> Result<String, ProfileError> {
     let packed = zstd::encode_all(bytes, 0).map_err(|e| ProfileError::Machine(e.to_string()))?;
     Ok(base64::Engine::encode(&base64::prelude::BASE64_STANDARD, packed))

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// An ELF program.
 #[derive(Debug)]
 pub struct Program {
-    /// Where it lies.
+    /// Path of its file.
     pub path: PathBuf,
-    /// What it is made for.
+    /// Its instruction set.
     pub isa: Isa,
     /// Its dynamic loader, if it asks for one.
     pub(crate) interpreter: Option<PathBuf>,
@@ -118,10 +118,10 @@ impl Program {
         })
     }
 
-    /// Where the libraries of a foreign dynamic program lie.
+    /// Directory with the libraries of a foreign dynamic program.
     ///
     /// # Errors
-    /// [`ProfileError::Machine`] when they are not installed.
+    /// [`ProfileError::Machine`] if they are not installed.
     pub fn sysroot(&self) -> Result<Option<PathBuf>, ProfileError> {
         let Some(interpreter) = &self.interpreter else { return Ok(None) };
         if interpreter.exists() {

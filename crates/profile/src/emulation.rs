@@ -19,18 +19,18 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Accesses recorded when nothing else is said: about half a gigabyte of address stream, a tenth of
-/// that on disk.
+/// Default limit of recorded accesses: about half a gigabyte of address stream, a tenth of that on
+/// disk.
 pub const TRACE_LIMIT: u64 = 1 << 26;
 
-/// How often a run is looked at.
+/// Interval between two looks at a run.
 const LOOK: Duration = Duration::from_secs(1);
-/// What a program that was asked to end, or whose children go on after it, is given.
+/// Time for a program to end after a request, and for children that go on after it.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The running emulator, for [`stop_child`].
+/// Process of the running emulator, for [`stop_child`].
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// Somebody asked for the end.
+/// Whether somebody asked for the end.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the emulated program, if one is running; safe to call from a signal thread.
@@ -101,14 +101,15 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
     let trace = config.dir.join("trace");
     let file = trace_path(out).file_name().map(PathBuf::from).unwrap_or_default();
     let profile = parts.profile(&config, job, &program, code, &trace, file)?;
-    // The store is private: nobody else can hold it.
+    // The store is private: no other process can hold it.
     let store = job.quiet.then(|| files::parent_dir(out));
     let _lock = store.and_then(|dir| lock(dir, FlockOperation::LockExclusive));
     put(&profile, &config.dir, Some(&trace), out)?;
     Ok((profile, status))
 }
 
-/// A profile and its trace take their places: both are whole in `scratch` before either does.
+/// Moves a profile and its trace to their places: both are complete in `scratch` before either is
+/// moved.
 ///
 /// # Errors
 /// There is no room, or no right to write.
@@ -127,7 +128,7 @@ pub fn put(
     std::fs::rename(&ready, out).map_err(write)
 }
 
-/// A file beside `out` could not be written: users know that one only.
+/// The error for a file beside `out`, which is the only name that users know.
 fn said_of(error: ModelError, out: &Path) -> ModelError {
     match error {
         ModelError::Write { source, .. } => ModelError::Write { path: out.to_owned(), source },
@@ -135,7 +136,8 @@ fn said_of(error: ModelError, out: &Path) -> ModelError {
     }
 }
 
-/// A directory beside `out` for the files of the run; it goes away with what this returns.
+/// A directory beside `out` for the files of the run; it is removed when the returned value is
+/// dropped.
 ///
 /// # Errors
 /// There is no such place, or no right to write.
@@ -146,8 +148,9 @@ pub fn scratch(out: &Path) -> Result<TempDir, ModelError> {
         .map_err(|source| ModelError::Write { path: out.to_owned(), source })
 }
 
-/// Holds a directory for those that replace a profile and its trace together, or read both. `None`
-/// where the file system cannot: the two are then checked against each other when they are read.
+/// Locks a directory for processes that replace a profile and its trace together, or read both.
+/// `None` where the file system has no locks: the two are then checked against each other when they
+/// are read.
 pub(crate) fn lock(dir: &Path, how: FlockOperation) -> Option<File> {
     let file = File::open(dir).ok()?;
     rustix::fs::flock(&file, how).ok()?;
@@ -186,7 +189,7 @@ fn emulated(
     command
 }
 
-/// What the run left, once its processes have ended.
+/// The results of a run, once its processes have ended.
 fn whole(config: &Config, main: u32) -> Result<Parts, ProfileError> {
     let began = Instant::now();
     loop {
@@ -206,7 +209,7 @@ fn whole(config: &Config, main: u32) -> Result<Parts, ProfileError> {
     }
 }
 
-/// The processes of a run: none is left when this goes.
+/// The processes of a run; all are ended when this is dropped.
 struct Processes<'a>(&'a Config);
 
 impl Drop for Processes<'_> {
@@ -215,8 +218,8 @@ impl Drop for Processes<'_> {
     }
 }
 
-/// Ends every process of a run. One that starts meanwhile says so in a file, and is found by the
-/// next look.
+/// Ends every process of a run. A process that starts meanwhile writes a file, and the next look
+/// finds it.
 fn end_all(config: &Config) {
     let began = Instant::now();
     while began.elapsed() < GRACE {
@@ -236,22 +239,22 @@ fn end_all(config: &Config) {
     }
 }
 
-/// Is this a living process of the run? Its command line has the run's directory; one that has
-/// ended has none.
+/// Whether this is a living process of the run. Its command line has the run's directory; an ended
+/// process has none.
 fn is_of_run(pid: u32, config: &Config) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let dir = config.dir.to_string_lossy().replace(',', ",,");
     !dir.is_empty() && String::from_utf8_lossy(&line).contains(&dir)
 }
 
-/// Where the trace of the profile at `out` lies.
+/// Path of the trace of the profile at `out`.
 pub fn trace_path(out: &Path) -> PathBuf {
     let mut name = out.as_os_str().to_owned();
     name.push(".trace");
     PathBuf::from(name)
 }
 
-/// Runs the emulator to its end; its status and process.
+/// Runs the emulator to its end; returns its status and process.
 fn run(
     mut command: Command,
     job: &Job,
@@ -315,7 +318,7 @@ fn kill(pid: u32) {
     }
 }
 
-/// How far all processes are.
+/// Progress of all processes.
 fn seen(config: &Config, began: Instant) -> Seen {
     let mut seen = Seen { time: began.elapsed(), ..Seen::default() };
     for number in (0u32..).take(started(config).len()) {

@@ -1,4 +1,4 @@
-//! Why there is no profile.
+//! Errors of profiling.
 //!
 //! Problem: a wrong program and a machine without an emulator need different answers. Rule: the
 //! error names the side that is at fault.
@@ -6,7 +6,7 @@
 use solocore_model::ModelError;
 use solocore_plugin::PluginError;
 
-/// Why there is no profile.
+/// Reason for a missing profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The program or its arguments are at fault.

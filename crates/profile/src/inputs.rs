@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Profiles the job's command with each of `inputs` added, and writes `out` and its trace.
 ///
 /// # Errors
-/// [`ProfileError`]; also when a run fails. Nothing is left at `out` then.
+/// [`ProfileError`], also if a run fails. Nothing is left at `out` then.
 pub fn profile_inputs(
     job: &Job,
     inputs: &[Vec<String>],

@@ -1,4 +1,4 @@
-//! What is profiled.
+//! The job to profile.
 //!
 //! Problem: the run, the profile built from it and the store of profiles depend on the same
 //! choices. Rule: one [`Job`] holds them all.
@@ -7,33 +7,33 @@ use solocore_model::Platform;
 use std::path::Path;
 use std::time::Duration;
 
-/// What to run and how.
+/// A job: its command, its place and its limits.
 pub struct Job<'a> {
-    /// Whose caches to model.
+    /// Platform with the modelled caches.
     pub platform: &'a Platform,
     /// Program and arguments.
     pub command: &'a [String],
-    /// Where to run it.
+    /// Working directory.
     pub dir: &'a Path,
-    /// Keep its input and output to itself, and the session's variables from it (planning), or pass
-    /// them through (profiling).
+    /// Whether to keep its input and output to itself, and the session's variables from it
+    /// (planning), or to pass them through (profiling).
     pub quiet: bool,
-    /// Most accesses to record, in each process.
+    /// Maximum number of recorded accesses, in each process.
     pub trace_limit: u64,
-    /// End the program, and all that it started, after this time.
+    /// Time after which the program and all its children are ended.
     pub timeout: Option<Duration>,
     /// Called once a second while the program runs.
     pub watch: &'a (dyn Fn(Seen) + 'a),
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Since its start.
+    /// Time since its start.
     pub time: Duration,
-    /// Instructions, to the last few millions.
+    /// Instructions so far, to the last few millions.
     pub instructions: u64,
-    /// Loads, stores and fetched lines that the private caches no longer hold.
+    /// Loads, stores and fetched lines that missed the private caches.
     pub references: u64,
 }
 
@@ -57,10 +57,10 @@ const SESSION: [&str; 16] = [
     "XAUTHORITY",
     "SOLOCORE_PLUGIN",
 ];
-/// The same by how they begin.
+/// Prefixes of such variables.
 const SESSION_PREFIXES: [&str; 4] = ["SSH_", "SUDO_", "TERM_", "XDG_SESSION_"];
 
-/// Is this a variable of the session?
+/// Whether this is a variable of the session.
 pub(crate) fn of_session(name: &str) -> bool {
     SESSION.contains(&name) || SESSION_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -1,9 +1,9 @@
-//! Runs an unmodified program under QEMU user-mode emulation with the solocore plugin and turns
-//! what it counted into a [`Profile`](solocore_model::Profile).
+//! Runs an unmodified program under QEMU user-mode emulation with the solocore plugin and turns the
+//! counts into a [`Profile`](solocore_model::Profile).
 //!
-//! Needs no hardware counters and no privileges, and takes any ELF program whose instruction set
-//! has an emulator installed. One run of the program, with all processes that it starts, is one job.
-//! Not covered: what the kernel writes on the program's behalf.
+//! It needs no hardware counters and no privileges, and takes any ELF program with an installed
+//! emulator for its instruction set. One run of the program, with all processes that it starts, is
+//! one job. Not covered: writes of the kernel on the program's behalf.
 
 mod build;
 pub mod carried;

@@ -1,14 +1,14 @@
 //! The processes of a run as one profile.
 //!
 //! Problem: a job may fork, and programs may replace each other. Rule: each part ([`Raw`]) has a
-//! profile of its own with cold caches; the profile of the job is their sum. That is what one core
-//! does for the job if the processes run one after the other. Where a parent goes on beside its
-//! child, each of its system calls may hand the core over and get it back, and each
-//! [`INSTRUCTIONS_PER_SWITCH`] instructions may be interrupted for the other: each such switch is
-//! charged with the lines that the process which goes on may have to bring back, read and written.
-//! A run is refused where that is no bound, or where a process is not known: children that run at
-//! the same time, a parent that computes beside its child, a child that died of a signal or goes on
-//! after the program, and a program that could not be followed.
+//! profile of its own with cold caches; the profile of the job is their sum. This sum is the work
+//! of one core for the job if the processes run one after the other. Where a parent goes on beside
+//! its child, each of its system calls may hand the core over and get it back, and each
+//! [`INSTRUCTIONS_PER_SWITCH`] instructions may be interrupted for the other. Each such switch is
+//! charged with the lines, read and written, that the continuing process may have to bring back. A
+//! run is refused where this sum is no bound, or where a process is unknown. Such cases are
+//! children that run at the same time, a parent that computes beside its child, a child that died
+//! of a signal or goes on after the program, and a program that could not be followed.
 
 use crate::build;
 use crate::elf::Program;
@@ -25,25 +25,26 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Instructions that a parent may execute while a child of it lives.
+/// Maximum number of instructions that a parent may execute while a child of it lives.
 const MOST_BESIDE: u64 = 1_000_000;
-/// Shorter than any time slice of Linux: 0.75 ms at 1 GHz and one cycle an instruction.
+/// Instructions per switch: fewer than in any time slice of Linux (0.75 ms at 1 GHz and one cycle
+/// an instruction).
 const INSTRUCTIONS_PER_SWITCH: u64 = 100_000;
 
-/// What is there of a run.
+/// The parts of a run.
 #[derive(Debug, Default)]
 pub struct Parts {
     /// Parts that started, in this order.
     pub started: Vec<Started>,
-    /// Those that ended, by number.
+    /// Results of the parts that ended, by number.
     pub raw: BTreeMap<u32, Raw>,
 }
 
 impl Parts {
-    /// Reads what a run left.
+    /// Reads the files of a run.
     ///
     /// # Errors
-    /// When a file is damaged.
+    /// A file is damaged.
     pub fn read(config: &Config) -> Result<Self, ModelError> {
         let mut parts = Self { started: started(config), raw: BTreeMap::new() };
         for number in (0u32..).take(parts.started.len()) {
@@ -60,7 +61,7 @@ impl Parts {
         (0u32..).zip(&self.started).filter(|(number, _)| !self.raw.contains_key(number))
     }
 
-    /// Why the sum of the parts would not be the job; `main` is the program's process.
+    /// Reason why the sum of the parts would not be the job; `main` is the program's process.
     pub fn refusal(&self, main: u32) -> Option<String> {
         if let Some((_, lost)) = self.unended().find(|(_, s)| s.pid != main) {
             return Some(format!(
@@ -91,7 +92,7 @@ impl Parts {
         ))
     }
 
-    /// Two processes that lived at the same time, neither of which waits for the other.
+    /// Two processes that lived at the same time, with neither waiting for the other.
     fn at_once(&self) -> Option<(u32, u32)> {
         let mut lives: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for raw in self.raw.values() {
@@ -108,14 +109,14 @@ impl Parts {
         })
     }
 
-    /// Was process `of` started by `from`, or by its children?
+    /// Whether process `of` was started by `from`, or by its children.
     fn descends(&self, of: u32, from: u32) -> bool {
         let mut part = self.started.iter().position(|s| s.pid == of);
         while let Some(at) = part {
             if self.started[at].pid == from {
                 return true;
             }
-            // A part starts after the one that it comes from.
+            // A part starts after its parent.
             part = self.started[at].from.map(|n| n as usize).filter(|&n| n < at);
         }
         false
@@ -169,27 +170,27 @@ impl Parts {
     }
 }
 
-/// What started so far.
+/// Parts that have started so far.
 pub fn started(config: &Config) -> Vec<Started> {
     let marks = (0u32..).map(|number| config.file(PartFile::Started, number));
-    // One that is being written has no process yet.
+    // A part with an unwritten file has no process yet.
     let unwritten = Started { pid: 0, from: None, forked: true, at_ns: 0 };
     let read = |path: PathBuf| files::read_json(&path).unwrap_or(unwritten);
     marks.map_while(|path| path.exists().then(|| read(path))).collect()
 }
 
-/// How often the core may change between the part and its children.
+/// Maximum number of switches of the core between the part and its children.
 fn switches(raw: &Raw) -> u64 {
     if raw.children == 0 {
         return 0;
     }
-    // To each child and back, beside what the calls and the clock do.
+    // Switches to each child and back, beside those of the calls and the clock.
     2 * u64::from(raw.children)
         + 2 * raw.calls_beside_children
         + 2 * raw.beside_children.div_ceil(INSTRUCTIONS_PER_SWITCH)
 }
 
-/// The files of all parts. What a part reads after another wrote it is no input.
+/// The files of all parts. A file that another part wrote before is no input.
 fn rests_on<'a>(parts: impl Iterator<Item = &'a Raw> + Clone, program: &Program) -> RestsOn {
     let mut owned: HashMap<&Path, u64> = HashMap::new();
     for (path, at) in parts.clone().flat_map(|raw| &raw.owned) {
@@ -206,7 +207,8 @@ fn rests_on<'a>(parts: impl Iterator<Item = &'a Raw> + Clone, program: &Program)
         known
             .entry(path.clone())
             .and_modify(|(at, found)| {
-                // The first look counts; a later one at the content says more than a status.
+                // The first look counts; but a later look at the content replaces one at the
+                // status.
                 if status(found) && !status(state)
                     || status(found) == status(state) && looked.at_ns < *at
                 {
@@ -229,7 +231,7 @@ fn rests_on<'a>(parts: impl Iterator<Item = &'a Raw> + Clone, program: &Program)
     }
 }
 
-/// The parts one after the other.
+/// The sum of the parts, one after the other.
 fn sum(parts: Vec<Profile>, job: &Job, switches: u64) -> Profile {
     let platform = job.platform;
     let most_lines = parts.iter().map(|p| p.working_set.lines).max().unwrap_or(0);
@@ -256,7 +258,8 @@ fn sum(parts: Vec<Profile>, job: &Job, switches: u64) -> Profile {
         sum.by_ways.iter_mut().zip(&p.by_ways).for_each(|(all, n)| *all += n);
         let free = u32::try_from(sum.pages.len()).unwrap_or(u32::MAX);
         for mut page in p.pages.drain(..) {
-            // Its own pages: whoever locks pages of the first program must not take these for them.
+            // Its own pages: a plan that locks pages of the first program must not mistake these
+            // for them.
             page.name.region = format!("part {number}: {}", page.name.region);
             page.frame = page.frame.saturating_add(free);
             sum.pages.push(page);
@@ -275,14 +278,14 @@ fn sum(parts: Vec<Profile>, job: &Job, switches: u64) -> Profile {
     let back = switches * llc.min(most_lines);
     sum.lockdown = build::lockdown_curve(&sum.pages);
     sum.lockdown.iter_mut().for_each(|n| *n += 2 * lines);
-    // No more than all accesses reach DRAM, whatever the other process displaced.
+    // At most all accesses reach DRAM, for any displacement by the other process.
     let all = sum.lockdown.first().copied().unwrap_or(0);
     sum.by_ways.iter_mut().for_each(|n| *n = (*n + 2 * back).min(all));
     sum.origin.processes = Processes { switches, reads: lines, writes: lines };
     sum
 }
 
-/// The traces one after the other, up to the first that was cut.
+/// The traces one after the other, up to the first incomplete one.
 fn join_traces(
     parts: &[Profile],
     path: &Path,

@@ -1,4 +1,4 @@
-//! From a place in a program file to the function it lies in.
+//! Finds the function at a place in a program file.
 //!
 //! Names come from the symbol tables; a stripped program still carries unwind tables, whose entries
 //! give the functions' bounds, and the functions are then named by address.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Admission: do all tasks, or VCPUs, of a core meet their deadlines under fixed priorities?
+ * Admission: tests whether all tasks, or VCPUs, of a core meet their deadlines under fixed
+ * priorities.
  *
  * Problem: a task or VCPU may enter a core only if everything on it keeps its guarantee (maracas,
  * section V: each VCPU that is created or migrated must pass a schedulability test on its core).
@@ -9,13 +10,13 @@
  *   hyperbolic bound: product of (C/T + 1) <= 2 (Bini, Buttazzo and Buttazzo, 2003); response
  *   times: R = C_i + sum over higher priorities of ceil(R / T_j) C_j, from the sum of the C_j on
  *   until it stays the same (Joseph and Pandya, 1986); a deadline D <= T is met if R <= D.
- * Utilisations have 32 bits after the point and are rounded up, bounds are rounded down: what is
- * admitted, the exact bound admits too. Invariants: RMS admits => hyperbolic admits (up to
+ * Utilisations have 32 bits after the point and are rounded up, bounds are rounded down: the exact
+ * bound admits every admitted set, too. Invariants: RMS admits => hyperbolic admits (up to
  * rounding) => response times fit when priorities follow periods and D = T.
  * Known limits: the two bounds hold for rate-monotonic priorities and D = T, whatever order tasks
- * are in; a set that just reaches a bound may be refused for rounding. Response times are looked
- * for during SC_MAX_RTA_STEPS additions; after that the answer is "unknown", which does not admit.
- * No blocking, no jitter. At most SC_MAX_ADMITTED tasks in a set.
+ * are in; a set that just reaches a bound may be refused because of rounding. The search for
+ * response times takes at most SC_MAX_RTA_STEPS additions; after that the answer is "unknown",
+ * which does not admit. No blocking, no jitter. At most SC_MAX_ADMITTED tasks in a set.
  * Cost: O(n) for the bounds, pseudo-polynomial but bounded for the response times.
  */
 #ifndef SOLOCORE_ADMISSION_H
@@ -30,13 +31,13 @@
 #error "SC_MAX_ADMITTED is a power of two, 1 to 4096"
 #endif
 #ifndef SC_MAX_RTA_STEPS
-#define SC_MAX_RTA_STEPS 4096u /* additions of one response time */
+#define SC_MAX_RTA_STEPS 4096u /* maximum number of additions for one response time */
 #endif
 #define SC_ADMITTED(i) SC_MASKED(i, SC_MAX_ADMITTED)
 
 #define SC_FULL_UTILIZATION 0x100000000ull /* a whole core */
 
-/* What the response time says. */
+/* Results of a response time. */
 #define SC_RTA_LATE 0u
 #define SC_RTA_FITS 1u
 #define SC_RTA_UNKNOWN 2u
@@ -50,7 +51,7 @@ struct sc_admission_task {
 
 struct sc_admission {
 	sc_u32 count;
-	sc_u32 zero; /* always 0: what it is or-ed to, the BPF verifier no longer knows */
+	sc_u32 zero; /* always 0: the BPF verifier no longer knows a value that is or-ed with it */
 	struct sc_admission_task task[SC_MAX_ADMITTED]; /* index = priority, 0 is the highest */
 };
 
@@ -77,8 +78,9 @@ SC_FN sc_u64 sc_utilization(sc_u64 wcet_ns, sc_u64 period_ns)
 
 	if (!sc_span_valid(period_ns) || wcet_ns == 0 || wcet_ns > period_ns)
 		return 0;
-	/* A span has at most 43 bits: 12 too many. Each bit that is left in long_part is one to
-	 * drop. */
+	/*
+	 * A span has at most 43 bits: 12 too many. Each remaining bit in long_part is one to drop.
+	 */
 	for (bit = 0; bit < 12; bit++)
 		shift += (long_part >> bit) != 0;
 	wcet = (wcet_ns + ((1ull << shift) - 1)) >> shift;
@@ -88,8 +90,10 @@ SC_FN sc_u64 sc_utilization(sc_u64 wcet_ns, sc_u64 period_ns)
 	return ((wcet << 32) + (period - 1)) / period;
 }
 
-/* All ones if a >= b, otherwise 0, for a and b below 2^63. Arithmetic, so that it stays without a
- * branch. */
+/*
+ * All ones if a >= b, otherwise 0, for a and b below 2^63. It uses arithmetic, so that it has no
+ * branch.
+ */
 SC_FN sc_u64 sc_mask_reached(sc_u64 a, sc_u64 b)
 {
 	return ((a - b) >> 63) - 1;
@@ -106,7 +110,7 @@ SC_FN sc_u64 sc_rms_bound(sc_u32 count)
 	};
 	sc_u64 listed = sc_mask_reached(16, count);
 
-	/* A choice without a branch; what a set without tasks is compared with does not matter. */
+	/* A choice without a branch; a set without tasks may be compared with any bound. */
 	return (bound[(count - 1) & 15] & listed) | (2977044471ull & ~listed);
 }
 
@@ -131,9 +135,9 @@ SC_FN sc_u64 sc_hyperbolic_step(sc_u64 product, sc_u64 utilization)
 }
 
 /*
- * Appends a task below all that are there. Deadline 0 means the period. Its index, or SC_NONE if
- * the set is full or the times are not 1 <= C <= T, D <= T <= SC_MAX_SPAN. This tests nothing: the
- * caller asks below.
+ * Appends a task below all present ones. Deadline 0 means the period. Returns its index, or SC_NONE
+ * if the set is full or the times are not 1 <= C <= T, D <= T <= SC_MAX_SPAN. This tests nothing:
+ * the caller asks below.
  */
 SC_FN sc_u32 sc_admission_add(struct sc_admission *a, sc_u64 wcet_ns, sc_u64 period_ns,
 			      sc_u64 deadline_ns)
@@ -182,7 +186,7 @@ SC_FN sc_u32 sc_admission_hyperbolic(const struct sc_admission *a)
 	return 1;
 }
 
-/* Where the response time of a task starts: all budgets down to its own, once. */
+/* Start of the iteration for a task's response time: the sum of all budgets down to its own. */
 SC_FN sc_u64 sc_response_start(const struct sc_admission *a, sc_u32 index)
 {
 	sc_u64 sum = 0;
@@ -194,14 +198,14 @@ SC_FN sc_u64 sc_response_start(const struct sc_admission *a, sc_u32 index)
 }
 
 /*
- * The response time of task `index`, whose interference are the tasks before it. 0 if there is no
+ * The response time of task `index`; the tasks before it are its interference. 0 if there is no
  * such task.
  *
  * The loops over R and over j are one, with a single branch in a step: with two the BPF verifier
- * would lay more paths aside than it allows. A step first looks at a finished sum (j == index): it
- * is the answer if it equals R or passes the deadline, and the next R otherwise; as sums never
- * fall, one comparison tells. Then it adds a term. R <= 2^42 and a term is below R + T_j, so that
- * sums stay below 2^56.
+ * would store more paths than it allows. A step first looks at a finished sum (j == index): it is
+ * the answer if it equals R or passes the deadline, and the next R otherwise; as sums never fall,
+ * one comparison tells. Then it adds a term. R <= 2^42 and a term is below R + T_j, so that sums
+ * stay below 2^56.
  */
 SC_FN sc_u32 sc_admission_response(const struct sc_admission *a, sc_u32 index,
 				   struct sc_response *out)

@@ -2,15 +2,15 @@
 /*
  * Load balancing of VCPUs (MARACAS).
  *
- * Problem: each VCPU keeps its reserved share wherever it runs, but how much background time it
- * gets depends on what its core has left, and on how many share that (maracas, section V-A).
+ * Problem: each VCPU keeps its reserved share wherever it runs, but its background time depends on
+ * the remaining time of its core, and on the number of VCPUs that share it (maracas, section V-A).
  * Rule: the slack per VCPU (SPV) of a core is (1 - sum of U) / number of VCPUs. A VCPU is moved
  * from a loaded core to the one with the largest SPV that can schedule it (RMS bound; with colours,
  * section V-B, also enough free page colours), as long as the difference shrinks (Algorithm 2). A
  * VCPU that blocks wakes the migration thread of the core with the smallest SPV; one that wakes,
  * that of its own core.
- * Corrected: the paper's host is undefined when no core passes, and a core with SPV 0 never is one;
- * here the source counts as passing, and wins ties. An empty core has infinite slack.
+ * Corrected: the paper's host is undefined when no core passes, and a core with SPV 0 is never a
+ * host; here the source counts as passing, and wins ties. An empty core has infinite slack.
  * Invariants: sum, count and set of a core are those of its VCPUs; only a VCPU that passes the test
  * of the destination moves; the source keeps at least one; with colours, free colours plus those of
  * the core's VCPUs stay the same; a fixed VCPU stays.
@@ -28,34 +28,34 @@
 #include "ready_set.h"
 
 #ifndef SC_MAX_CORE_VCPUS
-#define SC_MAX_CORE_VCPUS 64u /* VCPUs on one core */
+#define SC_MAX_CORE_VCPUS 64u /* maximum number of VCPUs on one core */
 #endif
 
 struct sc_balance_vcpu {
 	sc_u64 utilization; /* 32 bits after the point, rounded up */
 	sc_u64 colours;	    /* page colours it needs; 0 unless they are looked at */
 	sc_u32 core_plus_1; /* 0: there is no such VCPU */
-	sc_u32 fixed;	    /* 1: it stays where it is */
+	sc_u32 fixed;	    /* 1: it stays on its core */
 };
 
 struct sc_balance_core {
 	sc_u64 utilization;	   /* sum over its VCPUs */
 	sc_u64 slack;		   /* SPV, 32 bits after the point; SC_UNLIMITED without VCPUs */
-	sc_u64 room;		   /* utilisation of one VCPU more that the RMS bound admits */
+	sc_u64 room;		   /* utilisation of a further VCPU that the RMS bound admits */
 	sc_u64 colours;		   /* free page colours */
 	struct sc_ready_set vcpus; /* ids, and their number */
 };
 
 struct sc_balance {
 	sc_u64 zero;  /* always 0: after adding it, the BPF verifier knows nothing of a number, and
-			  so finds that all paths through a loop's body end alike */
+			 so finds that all paths through a loop's body end alike */
 	sc_u32 cores; /* 0: not initialised */
-	sc_u32 cache_aware; /* 1: a VCPU only moves where its colours are free */
+	sc_u32 cache_aware; /* 1: a VCPU only moves to a core with enough free colours */
 	struct sc_balance_core core[SC_MAX_CPUS];
 	struct sc_balance_vcpu vcpu[SC_MAX_TASKS];
 };
 
-/* What a rebalance did. */
+/* Moves of a rebalance. */
 struct sc_balance_move {
 	sc_u64 imbalance; /* SPV(destination) - SPV(source); SC_UNLIMITED: the destination is empty
 			   */
@@ -120,7 +120,7 @@ SC_FN sc_u32 sc_balance_where(const struct sc_balance *b, sc_u32 id)
 	return b->vcpu[SC_TASK(id)].core_plus_1 - 1;
 }
 
-/* Says how many page colours of a core are free. 0: no such core. */
+/* Sets the number of free page colours of a core. 0: no such core. */
 SC_FN sc_u32 sc_balance_colours(struct sc_balance *b, sc_u32 core, sc_u64 free)
 {
 	if (core >= b->cores || core >= SC_MAX_CPUS)
@@ -161,9 +161,10 @@ SC_FN void sc_balance_leave(struct sc_balance *b, sc_u32 id)
 }
 
 /*
- * Adds a VCPU to a core; `utilization` from sc_utilization(). 0 if it is there already, or is 0
- * (what sc_utilization refused) or above one core, if there is no such id or core, the core is
- * full, or (cache-aware) has too few free colours. Schedulability is not tested.
+ * Adds a VCPU to a core; `utilization` from sc_utilization(). Returns 0 if the VCPU is there
+ * already, if `utilization` is 0 (refused by sc_utilization) or above one core, if there is no such
+ * id or core, if the core is full, or if it (cache-aware) has too few free colours. Schedulability
+ * is not tested.
  */
 SC_FN sc_u32 sc_balance_add(struct sc_balance *b, sc_u32 id, sc_u64 utilization, sc_u32 core,
 			    sc_u64 colours)
@@ -190,7 +191,7 @@ SC_FN sc_u32 sc_balance_remove(struct sc_balance *b, sc_u32 id)
 	return 1;
 }
 
-/* Says whether a VCPU stays where it is; at first it does not. 0 if there is no such VCPU. */
+/* Sets whether a VCPU stays on its core; at first it does not. 0 if there is no such VCPU. */
 SC_FN sc_u32 sc_balance_fix(struct sc_balance *b, sc_u32 id, sc_u32 fixed)
 {
 	if (id >= SC_MAX_TASKS || b->vcpu[SC_TASK(id)].core_plus_1 == 0)
@@ -278,8 +279,8 @@ SC_FN sc_u32 sc_balance_smallest(const struct sc_balance *b, sc_u32 core)
 }
 
 /*
- * Tries to move one VCPU of m->from to m->to. 0 if that ends the rebalancing: the destination is no
- * longer less loaded.
+ * Tries to move one VCPU of m->from to m->to. Returns 0 if that ends the rebalancing: the
+ * destination is no longer less loaded.
  */
 SC_FN sc_u32 sc_balance_try(struct sc_balance *b, struct sc_balance_move *m, sc_u32 id)
 {
@@ -309,8 +310,8 @@ SC_FN sc_u32 sc_balance_try(struct sc_balance *b, struct sc_balance_move *m, sc_
 
 /*
  * The migration thread of core `from` runs: moves at most `limit` VCPUs to a less loaded core (the
- * paper's thread: one in each of its periods). How many, and which last, is left in `m`. 0 if there
- * is no such core.
+ * paper's thread: one in each of its periods). Their number and the last one are left in `m`.
+ * Returns 0 if there is no such core.
  */
 SC_FN sc_u32 sc_balance_rebalance(struct sc_balance *b, sc_u32 from, sc_u32 limit,
 				  struct sc_balance_move *m)

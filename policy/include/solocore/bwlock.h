@@ -2,12 +2,13 @@
 /*
  * Memory bandwidth lock (BWLOCK).
  *
- * Problem: the memory-performance critical sections of soft real-time tasks lose their time to what
- * the other cores read and write, while outside of such sections nobody needs protection.
- * Rule 1: a real-time task is never throttled. Rule 2: as long as the running task of some core
- * holds the lock, what is not real-time (idle, too) may make `min_budget` accesses per period and
- * core, otherwise `max_budget`. Any number of cores may hold the lock; a preempted holder releases
- * it and takes it again when it next runs (bwlock, sections 3 to 3.3, Algorithm 1).
+ * Problem: the memory-performance critical sections of soft real-time tasks lose time to the
+ * accesses of other cores, while outside of such sections no task needs protection.
+ * Rule 1: a real-time task is never throttled.
+ * Rule 2: as long as the running task of some core holds the lock, other tasks than real-time ones
+ * (idle, too) may make `min_budget` accesses per period and core, otherwise `max_budget`. Any
+ * number of cores may hold the lock; a preempted holder releases it and takes it again when it next
+ * runs (bwlock, sections 3 to 3.3, Algorithm 1).
  * Formula: budget = realtime ? unlimited : holders > 0 ? min_budget : max_budget; throttled = used
  * >= budget. Worked values, max unlimited and min 100: used 250 in this period; a task elsewhere
  * locks, the core asks again and stops; the task unlocks, the core asks again and goes on.
@@ -20,8 +21,8 @@
  * throttled; a task runs on at most one core.
  * Known limits: a change of the lock reaches another core with its next switch, tick or update;
  * sc_bwlock_ account goes on using the budget of the last one of these. A switch starts no period,
- * only the tick does. What a real-time task has made when it exits must be accounted before, or the
- * next switch charges it to the idle core. Accesses of real-time tasks are not limited at all, so
+ * only the tick does. The accesses of a real-time task must be accounted before it exits, or the
+ * next switch charges them to the idle core. Accesses of real-time tasks are not limited at all, so
  * they do slow each other.
  * Writers: a core its own struct and its running task's, and any core a task that does not run;
  * `holders` is atomic. Cost: O(1).
@@ -33,29 +34,29 @@
 
 struct sc_bwlock {
 	sc_u64 period_ns;
-	sc_u64 max_budget; /* accesses per period and core while nobody holds the lock; may be
+	sc_u64 max_budget; /* accesses per period and core while no core holds the lock; may be
 			      SC_UNLIMITED */
-	sc_u64 min_budget; /* accesses per period and core while somebody does */
-	sc_u64 holders;	   /* cores whose running task holds the lock */
+	sc_u64 min_budget; /* accesses per period and core while some core does */
+	sc_u64 holders;	   /* cores with a running task that holds the lock */
 };
 
 struct sc_bwlock_core {
-	sc_u64 used;	  /* accesses of what is not real-time, in this period */
+	sc_u64 used;	  /* accesses of tasks that are not real-time, in this period */
 	sc_u64 budget;	  /* accesses per period as of the last switch, tick or update */
-	sc_u64 next_ns;	  /* when the next period starts */
+	sc_u64 next_ns;	  /* start of the next period */
 	sc_u32 id;	  /* number of this core */
 	sc_u32 busy;	  /* 1: a task runs, 0: idle */
 	sc_u32 realtime;  /* 1: the running task is real-time */
 	sc_u32 holding;	  /* 1: this core is one of the holders */
-	sc_u32 throttled; /* 1: the core must not run what it runs */
+	sc_u32 throttled; /* 1: the core must not run its task */
 	sc_u32 reserved;
 };
 
 struct sc_bwlock_task {
-	sc_u32 alive;	 /* 0: the rest means nothing */
+	sc_u32 alive;	 /* 0: the other members mean nothing */
 	sc_u32 realtime; /* 0 or 1 */
 	sc_u32 depth;	 /* sections it is in */
-	sc_u32 core;	 /* where it runs, SC_NONE if it does not */
+	sc_u32 core;	 /* core on which it runs, SC_NONE if it does not */
 };
 
 /* 0 if the period is no valid span, or unless 1 <= min <= max, with min limited. */
@@ -100,7 +101,7 @@ SC_FN sc_u32 sc_bwlock_task_init(struct sc_bwlock_task *t, sc_u32 realtime)
 	return 1;
 }
 
-/* The core is one of the holders from now on, or no longer. */
+/* Makes the core a holder from now on, or ends that. */
 SC_FN void sc_bwlock_hold(struct sc_bwlock *l, struct sc_bwlock_core *c, sc_u32 holding)
 {
 	if (c->holding == holding)
@@ -130,7 +131,10 @@ SC_FN sc_u32 sc_bwlock_lock(struct sc_bwlock *l, struct sc_bwlock_core *c, struc
 	return 1;
 }
 
-/* The task leaves a section. 0 if it is dead or in none. As for sc_bwlock_lock otherwise. */
+/*
+ * The task leaves a section. Returns 0 if it is dead or in no section. As for sc_bwlock_lock
+ * otherwise.
+ */
 SC_FN sc_u32 sc_bwlock_unlock(struct sc_bwlock *l, struct sc_bwlock_core *c,
 			      struct sc_bwlock_task *t)
 {
@@ -142,16 +146,20 @@ SC_FN sc_u32 sc_bwlock_unlock(struct sc_bwlock *l, struct sc_bwlock_core *c,
 	return 1;
 }
 
-/* May what runs go on, by the budget as it stands? Not sticky: a larger budget lets it go on at
- * once. */
+/*
+ * Whether the running task may go on, by the present budget. Not sticky: a larger budget lets it go
+ * on at once.
+ */
 SC_FN sc_u32 sc_bwlock_verdict(struct sc_bwlock_core *c)
 {
 	c->throttled = !c->realtime && c->budget != SC_UNLIMITED && c->used >= c->budget;
 	return c->throttled ? SC_STOP : SC_GO;
 }
 
-/* Rules 1 and 2, then the verdict: what a core does when the lock was taken or released elsewhere.
- * */
+/*
+ * Rules 1 and 2, then the verdict: the update of a core after the lock was taken or released
+ * elsewhere.
+ */
 SC_FN sc_u32 sc_bwlock_update(const struct sc_bwlock *l, struct sc_bwlock_core *c)
 {
 	if (c->realtime)
@@ -169,7 +177,7 @@ SC_FN sc_u32 sc_bwlock_account(struct sc_bwlock_core *c, sc_u64 accesses)
 	return sc_bwlock_verdict(c);
 }
 
-/* After how many accesses the counter should interrupt. */
+/* Number of accesses after which the counter should interrupt. */
 SC_FN sc_u64 sc_bwlock_sample(const struct sc_bwlock_core *c)
 {
 	return c->budget == SC_UNLIMITED ? SC_MAX_SAMPLE : sc_sample(sc_sub(c->budget, c->used));
@@ -192,9 +200,10 @@ SC_FN sc_u32 sc_bwlock_tick(const struct sc_bwlock *l, struct sc_bwlock_core *c,
 }
 
 /*
- * The core switches from `prev` to `next` (0: idle); prev made `accesses` since it was last asked.
- * 0 if prev is not what runs, or next is dead or runs elsewhere. The verdict is in c->throttled.
- * Where somebody held before or holds now, the other cores should ask for an update.
+ * The core switches from `prev` to `next` (0: idle); prev made `accesses` since the last call.
+ * Returns 0 if prev does not run, or next is dead or runs elsewhere. The verdict is in
+ * c->throttled. If the core held the lock before or holds it now, the other cores should ask for an
+ * update.
  */
 SC_FN sc_u32 sc_bwlock_switch(struct sc_bwlock *l, struct sc_bwlock_core *c,
 			      struct sc_bwlock_task *prev, struct sc_bwlock_task *next,
@@ -217,8 +226,9 @@ SC_FN sc_u32 sc_bwlock_switch(struct sc_bwlock *l, struct sc_bwlock_core *c,
 }
 
 /*
- * The task is gone, and with it the sections it was in. `c` is the core it runs on, which is idle
- * from then on; not looked at, and may be 0, if it does not run. 0 if it is dead.
+ * The task has exited, which ends its sections. `c` is the core on which it runs, which is idle
+ * from then on; `c` is ignored, and may be 0, if the task does not run. Returns 0 if the task is
+ * dead.
  */
 SC_FN sc_u32 sc_bwlock_exit(struct sc_bwlock *l, struct sc_bwlock_core *c, struct sc_bwlock_task *t)
 {

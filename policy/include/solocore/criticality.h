@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Criticality levels (MC2): which task runs on a core that tasks of four levels share.
+ * Criticality levels (MC2): the choice of the running task on a core that tasks of four levels
+ * share.
  *
- * Problem: hard tasks must not depend on how softer ones behave, and the softer ones should still
- * get all that is left. Rule (mc2-os-isolation, section 2): levels are strictly prioritised, A over
- * B over C over D.
+ * Problem: hard tasks must not depend on the behaviour of softer ones, and the softer ones should
+ * still get all remaining time. Rule (mc2-os-isolation, section 2): levels are strictly
+ * prioritised, A over B over C over D.
  *   A  per core, by a time table (a cyclic executive);
  *   B  per core, rate monotonic;
  *   C  on all cores, earliest deadline first (GEDF);
@@ -45,15 +46,15 @@ struct sc_level_task {
 	sc_u64 pet_ns;	    /* provisioned execution time of a job at the task's own level */
 	sc_u64 used_ns;	    /* execution of the present job */
 	sc_u64 deadline_ns; /* absolute, of the present job */
-	sc_u64 overruns; /* jobs that used their PET up, or at level A were not done when the next
-			    came */
+	sc_u64 overruns;    /* jobs that used their PET up, or at level A were not done at the next
+			       release */
 	sc_u32 level;
-	sc_u32 core;	/* levels A, B and D: where it runs */
+	sc_u32 core;	/* levels A, B and D: its core */
 	sc_u32 state;	/* SC_TASK_* */
 	sc_u32 running; /* core that it runs on; SC_NONE */
 };
 
-/* What the cores share. */
+/* State that the cores share. */
 struct sc_levels {
 	struct sc_heap ready_c; /* ready jobs of level C that run nowhere, by deadline */
 	sc_u64 overruns;	/* of all tasks */
@@ -61,9 +62,9 @@ struct sc_levels {
 };
 
 struct sc_level_core {
-	sc_u64 last_ns;		/* until when execution has been charged */
+	sc_u64 last_ns;		/* time up to which execution has been charged */
 	sc_u32 current;		/* the task that runs; SC_NONE */
-	sc_u32 number;		/* which core this is */
+	sc_u32 number;		/* number of this core */
 	struct sc_table table;	/* level A */
 	struct sc_heap ready_b; /* ready tasks of level B, by period */
 	struct sc_heap ready_d; /* ready tasks of level D, by number */
@@ -71,8 +72,8 @@ struct sc_level_core {
 
 /* The answer of sc_level_pick. */
 struct sc_level_choice {
-	sc_u64 until_ns; /* when the core must pick again at the latest; SC_UNLIMITED: only when
-			    something happens */
+	sc_u64 until_ns; /* latest time at which the core must pick again; SC_UNLIMITED: only at an
+			    event */
 	sc_u32 task;	 /* SC_NONE: nothing to run */
 	sc_u32 level;	 /* SC_LEVEL_* */
 };
@@ -191,7 +192,7 @@ SC_FN sc_u32 sc_level_release(struct sc_levels *w, struct sc_level_core *core, s
 		t->overruns++;
 		w->overruns++;
 	}
-	/* Where it waits in the queue of level C depends on the deadline. */
+	/* Its place in the queue of level C depends on the deadline. */
 	queued = t->state != SC_TASK_READY ||
 		 (t->level == SC_LEVEL_C && sc_heap_remove(&w->ready_c, id));
 	t->used_ns = 0;
@@ -202,8 +203,10 @@ SC_FN sc_u32 sc_level_release(struct sc_levels *w, struct sc_level_core *core, s
 	return t->state;
 }
 
-/* The task's job is done at now_ns; `core` as in sc_level_release. Returns 1, or 0 if it had none.
- * */
+/*
+ * The task's job is done at now_ns; `core` as in sc_level_release. Returns 1, or 0 if the task had
+ * none.
+ */
 SC_FN sc_u32 sc_level_complete(struct sc_levels *w, struct sc_level_core *core, sc_u32 id,
 			       sc_u64 now_ns)
 {
@@ -211,8 +214,10 @@ SC_FN sc_u32 sc_level_complete(struct sc_levels *w, struct sc_level_core *core, 
 		return 0;
 	if (w->task[SC_TASK(id)].state != SC_TASK_READY)
 		return 0;
-	/* A job that is done is done: also one that needed exactly its PET, or more before anybody
-	 * looked. */
+	/*
+	 * The completion counts, also for a job that needed exactly its PET, or more before this
+	 * call.
+	 */
 	if (core->current == id) {
 		sc_level_charge(w, core, now_ns);
 		core->current = SC_NONE;
@@ -221,8 +226,7 @@ SC_FN sc_u32 sc_level_complete(struct sc_levels *w, struct sc_level_core *core, 
 	return 1;
 }
 
-/* The level-C job for this core: the one that runs here, unless one that waits has an earlier
- * deadline. */
+/* The level-C job for this core: the running one, unless a waiting one has an earlier deadline. */
 SC_FN sc_u32 sc_level_earliest(const struct sc_levels *w, const struct sc_level_core *c)
 {
 	sc_u32 here = c->current, top = sc_heap_top(&w->ready_c);
@@ -235,7 +239,7 @@ SC_FN sc_u32 sc_level_earliest(const struct sc_levels *w, const struct sc_level_
 	return top;
 }
 
-/* Makes `id` the task that runs; a level-C job that it displaces goes back to the queue. */
+/* Makes `id` the running task; a level-C job that it displaces goes back to the queue. */
 SC_FN void sc_level_switch(struct sc_levels *w, struct sc_level_core *c, sc_u32 id)
 {
 	sc_u32 old = c->current;
@@ -255,7 +259,7 @@ SC_FN void sc_level_switch(struct sc_levels *w, struct sc_level_core *c, sc_u32 
 	c->current = id;
 }
 
-/* Decides what the core runs from now_ns on. */
+/* Chooses the task of the core from now_ns on. */
 SC_FN void sc_level_pick(struct sc_levels *w, struct sc_level_core *c, sc_u64 now_ns,
 			 struct sc_level_choice *choice)
 {

@@ -4,8 +4,8 @@
  * task.
  *
  * Problem: the accesses of soft real-time cores delay the hard real-time tasks on other cores. A
- * budget per period of time must assume the worst task at all times, and wastes the budget that
- * jobs leave when they finish early.
+ * budget per period of time must assume the worst task at all times, and wastes the unused budget
+ * of jobs that finish early.
  * Rule: a job of hard task i that starts brings a budget of B_i accesses for A_i of time (its WCET
  * with that interference, and with that of the other hard cores). Of each hard core's active
  * budgets only the one of highest priority is in force: it alone is consumed, and its time alone
@@ -16,8 +16,7 @@
  * 10 after 4 accesses: the limit is 2 until 15, then 9 - 4 = 5, until 25.
  *
  * One `struct sc_dynamic` per soft core, changed by that core only. A task's index is its priority,
- * the lower the higher. Every event says how many accesses the core has made since the event
- * before.
+ * the lower the higher. Every event has the number of accesses of the core since the event before.
  * Invariants: a hard core's head is the smallest index among its active budgets; between the start
  * of i and its expiry, the accesses made while the verdict was SC_GO and i was an unfinished head
  * are at most B_i, if they are reported one by one.
@@ -36,14 +35,14 @@
 
 #define SC_DYNAMIC_WORDS ((SC_MAX_TASKS + 63u) / 64u)
 
-/* What happened. */
+/* Kinds of events. */
 #define SC_DYNAMIC_STARTED 0u  /* a job of a hard task started */
 #define SC_DYNAMIC_FINISHED 1u /* it finished */
 #define SC_DYNAMIC_EVENT 2u    /* the counter overflowed or the timer fired */
 
 struct sc_dynamic_task {
 	sc_u64 budget;	  /* B_i: accesses of this soft core per job */
-	sc_u64 length_ns; /* A_i: how long the budget is in force */
+	sc_u64 length_ns; /* A_i: time for which the budget is in force */
 	sc_u64 left;	  /* accesses that the active budget still has */
 	sc_u64 left_ns;	  /* time in force that it still has, at least 1 */
 	sc_u32 core;	  /* hard core of the task */
@@ -62,8 +61,8 @@ struct sc_dynamic_list {
 /* All zero before sc_dynamic_init. */
 struct sc_dynamic {
 	sc_u64 last_ns; /* time of the last event */
-	sc_u64 zero;	/* always 0: what it is or-ed to, the BPF verifier no longer knows */
-	sc_u32 cores;	/* highest number of a hard core in use, plus 1 */
+	sc_u64 zero;  /* always 0: the BPF verifier no longer knows a value that is or-ed with it */
+	sc_u32 cores; /* highest number of a hard core in use, plus 1 */
 	sc_u32 reserved;
 	sc_u32 head[SC_MAX_CPUS]; /* by hard core: index of the budget in force, plus 1; 0 if there
 				     is none */
@@ -73,8 +72,8 @@ struct sc_dynamic {
 
 struct sc_dynamic_decision {
 	sc_u64 limit;	   /* accesses until the core must stop; SC_UNLIMITED */
-	sc_u64 sample;	   /* accesses after which the counter should interrupt */
-	sc_u64 timeout_ns; /* when to report an event at the latest; SC_UNLIMITED: never */
+	sc_u64 sample;	   /* number of accesses after which the counter should interrupt */
+	sc_u64 timeout_ns; /* latest time to report an event; SC_UNLIMITED: never */
 	sc_u32 verdict;	   /* SC_STOP until the next event, or SC_GO */
 	sc_u32 reserved;
 };
@@ -142,8 +141,8 @@ SC_FN void sc_dynamic_remove(struct sc_dynamic *d, sc_u32 i)
 }
 
 /*
- * Task i: B_i = budget, A_i = length_ns. 0 if it is active, or a number is out of range. The sum of
- * B_i over the soft cores is what the analysis of task i took.
+ * Defines task i: B_i = budget, A_i = length_ns. Returns 0 if it is active, or a number is out of
+ * range. The analysis of task i assumes the sum of B_i over the soft cores.
  */
 SC_FN sc_u32 sc_dynamic_define(struct sc_dynamic *d, sc_u32 i, sc_u32 core, sc_u64 budget,
 			       sc_u64 length_ns)
@@ -184,7 +183,7 @@ SC_FN void sc_dynamic_consume(struct sc_dynamic *d, sc_u32 core, sc_u64 elapsed_
 	head = d->head[SC_CPU(core)] - 1;
 	if (!late || head >= SC_MAX_TASKS)
 		return;
-	/* It was in force for some of the time, nobody knows for how many of the accesses. */
+	/* It was in force for some of the time, with an unknown number of the accesses. */
 	t = &d->task[SC_TASK(head)];
 	t->left = sc_sub(t->left, accesses);
 }
@@ -203,7 +202,7 @@ SC_FN void sc_dynamic_advance(struct sc_dynamic *d, sc_u64 now_ns, sc_u64 access
 	}
 }
 
-/* May the core go on, for how many accesses, and until when? */
+/* Decides whether the core may go on, for how many accesses, and until which time. */
 SC_FN void sc_dynamic_decide(const struct sc_dynamic *d, struct sc_dynamic_decision *out)
 {
 	sc_u64 limit = SC_UNLIMITED - d->zero, left_ns = SC_UNLIMITED - d->zero;
@@ -230,11 +229,11 @@ SC_FN void sc_dynamic_decide(const struct sc_dynamic *d, struct sc_dynamic_decis
 }
 
 /*
- * Something happened at now_ns: a job of task i started or finished, the counter overflowed or the
+ * Handles an event at now_ns: a job of task i started or finished, the counter overflowed or the
  * timer fired (then i does not matter). The core has made `accesses` since the event before.
- * sc_dynamic_decide then says what the core may do. A job that finishes after its budget has
- * expired is an event like any other. 0, and nothing has happened, if i is no index, or a job of a
- * task starts that was never defined.
+ * sc_dynamic_decide then gives the limits of the core. A job that finishes after its budget has
+ * expired is an event like any other. Returns 0, without any change, if i is no index, or if a job
+ * of an undefined task starts.
  */
 SC_FN sc_u32 sc_dynamic_apply(struct sc_dynamic *d, sc_u32 what, sc_u32 i, sc_u64 now_ns,
 			      sc_u64 accesses)
@@ -245,8 +244,7 @@ SC_FN sc_u32 sc_dynamic_apply(struct sc_dynamic *d, sc_u32 what, sc_u32 i, sc_u6
 		return 0;
 	if (what == SC_DYNAMIC_STARTED && !d->task[SC_TASK(i)].defined)
 		return 0;
-	/* The verifier walks the loop once, not once for each of what it knows of `what` and `i`.
-	 * */
+	/* The verifier walks the loop once, not once for each known value of `what` and `i`. */
 	what |= (sc_u32)d->zero;
 	i |= (sc_u32)d->zero;
 	sc_dynamic_advance(d, now_ns, accesses);

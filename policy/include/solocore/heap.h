@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * An ordered queue of tasks: which one has the smallest key?
+ * An ordered queue of tasks: it gives the one with the smallest key.
  *
  * Problem: schedulers ask for the earliest deadline, the shortest period or the next replenishment,
- * and tasks come, go and leave from the middle.
- * Rule: a binary heap of (key, id), the lower id first among equals, that knows where each id
- * stands.
+ * and tasks enter and leave at any position.
+ * Rule: a binary heap of (key, id), the lower id first among equals, that knows the position of
+ * each id.
  * Invariants: an id is in the heap at most once; no entry is smaller than its parent; position[id]
  * is 0 for an absent id and its index plus 1 otherwise. Known limits: ids below SC_MAX_TASKS. A
  * heap must start zeroed (sc_heap_init does it for an old one). Cost: O(1) to look at the first,
@@ -21,8 +21,8 @@
 
 struct sc_heap {
 	sc_u32 count;
-	sc_u32 zero; /* always 0: what it is or-ed to, the BPF verifier no longer knows, and so
-			stops enumerating */
+	sc_u32 zero; /* always 0: the BPF verifier no longer knows a value that is or-ed with it,
+			and so stops enumerating */
 	sc_u64 key[SC_MAX_TASKS];      /* by heap index */
 	sc_u32 id[SC_MAX_TASKS];       /* by heap index */
 	sc_u32 position[SC_MAX_TASKS]; /* by id: heap index + 1, 0 if absent */
@@ -38,7 +38,7 @@ SC_FN void sc_heap_init(struct sc_heap *h)
 		h->position[i] = 0;
 }
 
-/* Is (key, id) before what stands at index `at`? */
+/* Whether (key, id) comes before the entry at index `at`. */
 SC_FN sc_u32 sc_heap_before(const struct sc_heap *h, sc_u64 key, sc_u32 id, sc_u32 at)
 {
 	if (at >= SC_MAX_TASKS)
@@ -63,7 +63,7 @@ SC_FN void sc_heap_move(struct sc_heap *h, sc_u32 from, sc_u32 to)
 	sc_heap_set(h, to, h->key[SC_TASK(from)], h->id[SC_TASK(from)]);
 }
 
-/* Puts (key, id) at the free index `at`, or as far above it as it belongs. */
+/* Puts (key, id) at the free index `at`, or at its proper place above it. */
 SC_FN void sc_heap_rise(struct sc_heap *h, sc_u32 at, sc_u64 key, sc_u32 id)
 {
 	sc_u32 level;
@@ -97,7 +97,7 @@ SC_SUBPROGRAM sc_u32 sc_heap_child(const struct sc_heap *h, sc_u32 at)
 	return child;
 }
 
-/* Puts (key, id) at the free index `at`, or as far below it as it belongs. */
+/* Puts (key, id) at the free index `at`, or at its proper place below it. */
 SC_FN void sc_heap_sink(struct sc_heap *h, sc_u32 at, sc_u64 key, sc_u32 id)
 {
 	sc_u32 level;

@@ -43,20 +43,20 @@
 
 /* Flags of a core. */
 #define SC_HARD 1u    /* never gives anything away */
-#define SC_PREDICT 2u /* gives away what it is not expected to use */
-#define SC_RECLAIM 4u /* takes from what others gave away */
+#define SC_PREDICT 2u /* gives away the part of its budget that it is not predicted to use */
+#define SC_RECLAIM 4u /* takes budget that others gave away */
 
-/* What happens when every core has used its reservation. */
+/* Use of the rest of a period when every core has used its reservation. */
 #define SC_SHARE_NONE 0u
 #define SC_SHARE_SPARE 1u
 #define SC_SHARE_PROPORTIONAL 2u
 
-/* What the cores share. */
+/* State that the cores share. */
 struct sc_memguard {
 	sc_u64 period_ns;
 	sc_u64 chunk;	       /* accesses taken from the pool at a time, >= 1 */
 	sc_u32 sharing;	       /* SC_SHARE_* */
-	sc_u32 cores;	       /* how many must be done before what is left is shared */
+	sc_u32 cores;	       /* number of cores that must be done before the rest is shared */
 	sc_u64 pool[SC_KINDS]; /* period << 32 | accesses given away in it */
 	sc_u64 done; /* period << 32 | round << 16 | cores that have used their reservation in it */
 };
@@ -68,9 +68,9 @@ struct sc_memguard_core {
 	sc_u64 predicted[SC_KINDS];   /* accesses expected per period */
 	sc_u64 asked[SC_KINDS]; /* new reservation from the next period on; 0: none. Any core may
 				   write it */
-	sc_u64 next_ns;		/* when the next period starts */
+	sc_u64 next_ns;		/* start of the next period */
 	sc_u32 epoch;		/* number of the period, wrapping */
-	sc_u32 round;		/* how often what was left has been shared in this period */
+	sc_u32 round;		/* number of shared rounds in this period */
 	sc_u32 flags;
 	sc_u32 throttled; /* 1: the core must not run */
 	sc_u32 counted;	  /* 1: counted in `done` for this round */
@@ -95,7 +95,7 @@ SC_FN sc_u32 sc_memguard_init(struct sc_memguard *g, sc_u64 period_ns, sc_u64 ch
 	return 1;
 }
 
-/* Is period `mine` after the one that the word belongs to? */
+/* Whether period `mine` is after the one that the word belongs to. */
 SC_FN sc_u32 sc_memguard_newer(sc_u32 mine, sc_u64 word)
 {
 	sc_u32 ahead = mine - (sc_u32)(word >> 32);
@@ -103,8 +103,10 @@ SC_FN sc_u32 sc_memguard_newer(sc_u32 mine, sc_u64 word)
 	return ahead != 0 && ahead < 0x80000000u;
 }
 
-/* Gives accesses to the pool of this period; 0 also marks the pool as this period's. What comes
- * after the period has ended, or finds no room, is lost. */
+/*
+ * Gives accesses to the pool of this period; 0 also marks the pool as this period's. Accesses that
+ * come after the period's end, or find no room, are lost.
+ */
 SC_FN void sc_memguard_donate(struct sc_memguard *g, sc_u32 kind, sc_u32 epoch, sc_u64 accesses)
 {
 	sc_u64 *word = &g->pool[kind & 1u];
@@ -124,7 +126,7 @@ SC_FN void sc_memguard_donate(struct sc_memguard *g, sc_u32 kind, sc_u32 epoch, 
 	}
 }
 
-/* Takes up to `wanted` accesses from the pool of this period; returns how many there were. */
+/* Takes up to `wanted` accesses from the pool of this period; returns the number taken. */
 SC_FN sc_u64 sc_memguard_take(struct sc_memguard *g, sc_u32 kind, sc_u32 epoch, sc_u64 wanted)
 {
 	sc_u64 *word = &g->pool[kind & 1u];
@@ -171,8 +173,10 @@ SC_FN sc_u32 sc_memguard_reservation_valid(sc_u64 accesses)
 	return accesses == SC_UNLIMITED || (accesses >= 1 && accesses <= SC_MAX_ACCESSES);
 }
 
-/* Starts the first period of a core at now_ns. Start all cores at the same time. 0 if a reservation
- * or a flag is out of range; nothing has changed then. */
+/*
+ * Starts the first period of a core at now_ns. Start all cores at the same time. Returns 0, without
+ * any change, if a reservation or a flag is out of range.
+ */
 SC_FN sc_u32 sc_memguard_core_init(struct sc_memguard *g, struct sc_memguard_core *c,
 				   const sc_u64 reservation[2], sc_u32 flags, sc_u64 now_ns)
 {
@@ -194,8 +198,10 @@ SC_FN sc_u32 sc_memguard_core_init(struct sc_memguard *g, struct sc_memguard_cor
 	return 1;
 }
 
-/* Wishes for another reservation from the core's next period on. The only function that one core
- * may call for another. 0 if it is out of range. */
+/*
+ * Requests another reservation from the core's next period on. It is the only function that one
+ * core may call for another. Returns 0 if it is out of range.
+ */
 SC_FN sc_u32 sc_memguard_request(struct sc_memguard_core *c, sc_u32 kind, sc_u64 reservation)
 {
 	if (kind >= SC_KINDS || !sc_memguard_reservation_valid(reservation))
@@ -204,7 +210,7 @@ SC_FN sc_u32 sc_memguard_request(struct sc_memguard_core *c, sc_u32 kind, sc_u64
 	return 1;
 }
 
-/* What the core will use: three parts of the last expectation, one of what it used, rounded up. */
+/* Predicted use of the core: three parts of the last prediction, one of its use, rounded up. */
 SC_FN void sc_memguard_learn(struct sc_memguard_core *c, sc_u32 kind)
 {
 	sc_u64 asked = sc_exchange(&c->asked[kind & 1u], 0);
@@ -237,8 +243,9 @@ SC_FN sc_u32 sc_memguard_replenish(struct sc_memguard *g, struct sc_memguard_cor
 	return 1;
 }
 
-/* What this period has reserved for the core so far: one reservation, and one for each shared
- * round. */
+/*
+ * Reservation of this period for the core so far: one reservation, and one for each shared round.
+ */
 SC_FN sc_u64 sc_memguard_reserved(const struct sc_memguard_core *c, sc_u32 kind)
 {
 	return c->reservation[kind & 1u] * (c->spare ? 1u : (sc_u64)c->round + 1);
@@ -273,7 +280,10 @@ SC_FN void sc_memguard_join(const struct sc_memguard *g, struct sc_memguard_core
 	c->throttled = sc_memguard_exhausted(c);
 }
 
-/* This core has used its reservation up. 1 if it was the last one, and a shared round begins. */
+/*
+ * This core has used its reservation up. Returns 1 if it was the last one, and a shared round
+ * begins.
+ */
 SC_FN sc_u32 sc_memguard_finish(struct sc_memguard *g, struct sc_memguard_core *c)
 {
 	sc_u32 attempt;
@@ -334,8 +344,7 @@ SC_FN sc_u32 sc_memguard_account(struct sc_memguard *g, struct sc_memguard_core 
 	return SC_GO_ALL;
 }
 
-/* Some core was told SC_GO_ALL: takes part in the shared round if there is one. Harmless at any
- * time. */
+/* Some core got SC_GO_ALL: takes part in the shared round if there is one. Harmless at any time. */
 SC_FN sc_u32 sc_memguard_resume(struct sc_memguard *g, struct sc_memguard_core *c)
 {
 	sc_u64 done = sc_load(&g->done);
@@ -346,7 +355,7 @@ SC_FN sc_u32 sc_memguard_resume(struct sc_memguard *g, struct sc_memguard_core *
 	return c->throttled ? SC_STOP : SC_GO;
 }
 
-/* After how many accesses the counter must interrupt: 1 to SC_MAX_SAMPLE, never 0. */
+/* Number of accesses after which the counter must interrupt: 1 to SC_MAX_SAMPLE, never 0. */
 SC_FN sc_u64 sc_memguard_sample(const struct sc_memguard_core *c, sc_u32 kind)
 {
 	if (c->throttled)

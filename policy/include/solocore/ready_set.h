@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A set of ranks: which ready task has the highest priority?
+ * A set of ranks: it gives the ready task with the highest priority.
  *
  * Problem: a core with fixed, distinct priorities asks at every scheduling point for the first
  * ready task.
@@ -8,9 +8,9 @@
  * says "this word is not empty"; the first rank is the lowest bit of the lowest such word (rate
  * monotonic when ranks follow periods; Liu and Layland, 1973).
  * Invariants: bit w of `summary` is set exactly if word[w] is not 0; count is the number of ranks.
- * Known limits: ranks below SC_MAX_TASKS; the set is of one core, nothing is atomic. A set must
- * start zeroed (sc_ready_init does it for an old one). Cost: O(1), also for the next rank after a
- * given one.
+ * Known limits: ranks below SC_MAX_TASKS; the set belongs to one core, and no operation is atomic.
+ * A set must start zeroed (sc_ready_init does it for an old one). Cost: O(1), also for the next
+ * rank after a given one.
  */
 #ifndef SOLOCORE_READY_SET_H
 #define SOLOCORE_READY_SET_H

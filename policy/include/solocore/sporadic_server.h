@@ -3,27 +3,27 @@
  * A sporadic server: a budget that comes back one period after it was used.
  *
  * Problem: a VCPU is to get a capacity C in every period T, and must load the core no more than a
- * periodic task (C, T) would, although it wakes, blocks and is preempted when it likes. POSIX's
+ * periodic task (C, T) would, although it may wake, block and be preempted at any time. POSIX's
  * sporadic server breaks that: it replenishes too early, and overruns and full lists enlarge its
  * budget.
  * Rule: the capacity is a list of replenishments (time, amount). The first is used from its time
- * on; what is used comes back one period after that time (Stanovich, Baker, Wang, Harbour, "Defects
- * of the POSIX Sporadic Server and How to Correct Them", RTAS 2010, section 5; maracas, section
- * II-A). A server that wakes late counts from then, and takes along what falls due while it runs. A
- * full list postpones its last entry. An overrun is taken from the following replenishments, so
- * that it is paid for.
+ * on; the used part comes back one period after that time (Stanovich, Baker, Wang, Harbour,
+ * "Defects of the POSIX Sporadic Server and How to Correct Them", RTAS 2010, section 5; maracas,
+ * section II-A). A server that wakes late counts from then, and takes along the replenishments that
+ * fall due while it runs. A full list postpones its last entry. An overrun is taken from the
+ * following replenishments.
  *
  *   C 4, T 10: ((0, 4))   charge 3 ((3, 1), (10, 3)) wake at 9 ((9, 4)) charge 4 ((19, 4))
  *
  * Invariants: the amounts add up to the capacity and none is 0; 1 <= count <= limit; the entries
- * are sorted, and each ends (time + amount) before the next one's time, so that there is never
- * anything to merge but in sc_server_wake. Known limits: if the caller says sc_server_wake only
- * when the server unblocks, C is supplied in each T like to a periodic task, but a server that was
- * preempted may run for up to 2C in some window of length T. If the caller says it at every
- * dispatch (SC_SERVER_STRICT, which vcpu.h does), no window of length T has more than C, and
- * preemption postpones replenishments. Both at once are impossible. A low limit costs budget (it
- * comes later), never gains any. One charge takes at most C. Cost: O(1), and O(replenishments that
- * a charge or a wake passes), at most SC_MAX_REPLENISHMENTS + 1.
+ * are sorted, and each ends (time + amount) before the next one's time, so that only sc_server_wake
+ * has anything to merge. Known limits: if the caller calls sc_server_wake only when the server
+ * unblocks, C is supplied in each T like to a periodic task, but a server that was preempted may
+ * run for up to 2C in some window of length T. If the caller calls it at every dispatch
+ * (SC_SERVER_STRICT, which vcpu.h does), no window of length T has more than C, and preemption
+ * postpones replenishments. Both at once are impossible. A low limit costs budget (it comes later),
+ * never gains any. One charge takes at most C. Cost: O(1), and O(replenishments that a charge or a
+ * wake passes), at most SC_MAX_REPLENISHMENTS + 1.
  */
 #ifndef SOLOCORE_SPORADIC_SERVER_H
 #define SOLOCORE_SPORADIC_SERVER_H
@@ -41,7 +41,7 @@ struct sc_server_config {
 };
 
 struct sc_replenishment {
-	sc_u64 time_ns;	  /* when the amount is there */
+	sc_u64 time_ns;	  /* time at which the amount is available */
 	sc_u64 amount_ns; /* budget */
 };
 
@@ -80,14 +80,16 @@ SC_FN sc_u32 sc_server_init(struct sc_server *s, const struct sc_server_config *
 	return 1;
 }
 
-/* When there is budget: in the past if there is some. */
+/* Time of the first budget: in the past if there is some. */
 SC_FN sc_u64 sc_server_next(const struct sc_server *s)
 {
 	return s->entry[SC_SERVER_AT(s, 0)].time_ns;
 }
 
-/* How long it may run from now_ns on, in ns; 0 if it has to wait. More may be due when this is used
- * up. */
+/*
+ * Time for which it may run from now_ns on, in ns; 0 if it has to wait. More may be due when this
+ * is used up.
+ */
 SC_FN sc_u64 sc_server_available(const struct sc_server *s, sc_u64 now_ns)
 {
 	const struct sc_replenishment *head = &s->entry[SC_SERVER_AT(s, 0)];
@@ -104,7 +106,7 @@ SC_FN void sc_server_pop(struct sc_server *s)
 
 /*
  * The server became runnable, or (SC_SERVER_STRICT) is dispatched, at now_ns: it uses its budget
- * from now on, together with what falls due before that is used up.
+ * from now on, together with replenishments that fall due before that budget is used up.
  */
 SC_FN void sc_server_wake(struct sc_server *s, sc_u64 now_ns)
 {
@@ -125,7 +127,10 @@ SC_FN void sc_server_wake(struct sc_server *s, sc_u64 now_ns)
 	s->entry[SC_SERVER_AT(s, 0)].amount_ns = amount;
 }
 
-/* Appends a replenishment, or adds it to the last one if that reaches it or the list is full. */
+/*
+ * Appends a replenishment, or adds it to the last one if the last one reaches it or the list is
+ * full.
+ */
 SC_FN void sc_server_append(struct sc_server *s, sc_u64 time_ns, sc_u64 amount_ns)
 {
 	sc_u32 count = s->count;
@@ -145,8 +150,10 @@ SC_FN void sc_server_append(struct sc_server *s, sc_u64 time_ns, sc_u64 amount_n
 	last->amount_ns += amount_ns;
 }
 
-/* Takes up to used_ns from the first entry, to come back a period later; how much is still to be
- * taken. */
+/*
+ * Takes up to used_ns from the first entry, to come back a period later; returns the rest to be
+ * taken.
+ */
 SC_FN sc_u64 sc_server_consume(struct sc_server *s, sc_u64 used_ns)
 {
 	struct sc_replenishment *head = &s->entry[SC_SERVER_AT(s, 0)];

@@ -3,23 +3,23 @@
  * Latency-based throttling of background time (MARACAS).
  *
  * Problem: time that no reservation covers (background time) helps progress, but when the memory
- * bus is contended it slows the other cores' reserved work. Rates do not tell contention: requests
+ * bus is contended it slows the other cores' reserved work. Rates do not show contention: requests
  * to one DRAM bank are slower than to many, and devices make requests, too (maracas, section IV).
  * Rule: once per monitor period the latency, occupancy / requests of the memory controller's queue,
  * is compared with a threshold. At or above it one core more is refused background time
  * (num_throttle); once the cores' requests R_cur fall to idle_per_mille of R_high, the most seen
- * since throttling began, one fewer. Which ones: background time is allowed to the n - num_throttle
- * cores whose virtual time, background time in this period times requests in the last one (m_i), is
- * smallest (Algorithm 1).
+ * since throttling began, one fewer. Background time is allowed to the n - num_throttle cores with
+ * the smallest virtual time, that is background time in this period times requests in the last one
+ * (m_i) (Algorithm 1).
  * The paper's weights are m_i / R_cur; R_cur is common and cancels in comparisons. Its test counts
  * cores with virtual times "at most" that of the asking core, so that equal ones refuse each other;
  * here the lower index goes first. For comparison the rate rule takes all requests of a period in
  * place of the latency.
  * Invariants: exactly n - num_throttle cores are allowed at any time; 0 <= num_throttle <= n;
  * r_high is 0 while nothing is throttled.
- * Known limits: reserved time is never throttled, so without background time there is nothing to
- * take away (section VI of the paper). Background time counts up to 2^32-1 ns in a period, and so
- * do requests as weights. A period without requests has no latency and is not contended. Words of
+ * Known limits: reserved time is never throttled, so without background time the throttling has no
+ * effect (section VI of the paper). Background time counts up to 2^32-1 ns in a period, and so do
+ * requests as weights. A period without requests has no latency and is not contended. Words of
  * other cores are read without a lock: a decision may be one update late. Cost: O(n) in the cores.
  */
 #ifndef SOLOCORE_THROTTLE_H
@@ -31,8 +31,9 @@
 #define SC_THROTTLE_LATENCY 0u
 #define SC_THROTTLE_RATE 1u
 
-#define SC_THROTTLE_CLAMP 0xffffffffull		 /* of the factors of a virtual time */
-#define SC_THROTTLE_REQUESTS 0x20000000000000ull /* 2^53: of what is multiplied by 1000 */
+#define SC_THROTTLE_CLAMP 0xffffffffull /* of the factors of a virtual time */
+#define SC_THROTTLE_REQUESTS                                                                       \
+	0x20000000000000ull /* 2^53: limit of the numbers that are multiplied by 1000 */
 
 struct sc_throttle {
 	sc_u64 threshold; /* latency rule: cycles per request; rate rule: requests per period */
@@ -42,7 +43,8 @@ struct sc_throttle {
 	sc_u32 rule;	  /* SC_THROTTLE_* */
 	sc_u32 idle_per_mille; /* of r_high: at or below, throttling is reduced */
 	sc_u32 num_throttle;   /* cores that get no background time */
-	sc_u64 zero; /* always 0: what it is or-ed to, compiler and BPF verifier no longer know */
+	sc_u64 zero; /* always 0: compiler and BPF verifier no longer know a value that is or-ed
+			with it */
 	sc_u64 reported[SC_MAX_CPUS]; /* requests that each core reported for the coming monitor */
 	sc_u64 weight[SC_MAX_CPUS];   /* m_i: requests in the last period, at most 2^32-1 */
 	sc_u64 background[SC_MAX_CPUS]; /* ns of background time in this period, at most 2^32-1 */
@@ -116,7 +118,7 @@ SC_FN sc_u32 sc_throttle_contended(const struct sc_throttle *t, sc_u64 occupancy
 	return occupancy == SC_UNLIMITED || occupancy / requests >= t->threshold;
 }
 
-/* Have requests fallen so far that throttling is to be reduced? */
+/* Whether requests have fallen so far that throttling is to be reduced. */
 SC_FN sc_u32 sc_throttle_relaxed(const struct sc_throttle *t)
 {
 	return sc_min(t->r_cur, SC_THROTTLE_REQUESTS) * 1000 <=
@@ -124,8 +126,8 @@ SC_FN sc_u32 sc_throttle_relaxed(const struct sc_throttle *t)
 }
 
 /*
- * The monitor period ends. `occupancy` is the sum over cycles of the requests in the controller's
- * queue, `requests` how many entered it. 1 if the bus was contended.
+ * Ends the monitor period. `occupancy` is the sum over cycles of the requests in the controller's
+ * queue, `requests` the number that entered it. Returns 1 if the bus was contended.
  */
 SC_FN sc_u32 sc_throttle_monitor(struct sc_throttle *t, sc_u64 occupancy, sc_u64 requests)
 {
@@ -167,13 +169,13 @@ SC_FN sc_u64 sc_throttle_ran(struct sc_throttle *t, sc_u32 cpu, sc_u64 ran_ns)
 	return sc_throttle_vtime(t, cpu);
 }
 
-/* 1 if a < b. Without branches, so that the BPF verifier has one path through the loop below. */
+/* 1 if a < b. It has no branches, so that the BPF verifier has one path through the loop below. */
 SC_FN sc_u64 sc_throttle_less(sc_u64 a, sc_u64 b)
 {
 	return ((~a & b) | ((~a | b) & (a - b))) >> 63;
 }
 
-/* How many other cores come before this one in the order of (virtual time, index). */
+/* Number of other cores that come before this one in the order of (virtual time, index). */
 SC_FN sc_u64 sc_throttle_before(const struct sc_throttle *t, sc_u32 cpu)
 {
 	sc_u64 own = sc_throttle_vtime(t, cpu), count = t->zero, index = cpu | t->zero;

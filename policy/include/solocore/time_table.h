@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Time tables: which partition, task or transaction is active at a given time.
+ * Time tables: they give the active partition, task or transaction at a given time.
  *
  * Problem: IMA partitions, the transactions of the I/O core and Level-A tasks run at fixed times,
- * so that nothing at run time can move them (single-core-equivalence, sections 2.4 and 4;
+ * so that no event at run time can move them (single-core-equivalence, sections 2.4 and 4;
  * mc2-os-isolation, section 2). Rule: a table repeats every major frame from its origin on. In a
  * frame, entry k is active in [start, end). Each core, and the I/O core, has a table with a frame
  * of its own length. Invariants: entries are sorted, do not overlap and lie in the frame (an entry
@@ -32,10 +32,10 @@ struct sc_table {
 };
 
 struct sc_table_slot {
-	sc_u64 edge_ns;	 /* when the answer changes next; SC_UNLIMITED if never */
-	sc_u64 start_ns; /* when the active entry began; 0 if there is none */
+	sc_u64 edge_ns;	 /* time of the next change of the answer; SC_UNLIMITED if never */
+	sc_u64 start_ns; /* start of the active entry; 0 if there is none */
 	sc_u64 frame;	 /* number of the frame */
-	sc_u32 id;	 /* SC_NONE: nothing is active */
+	sc_u32 id;	 /* SC_NONE: no entry is active */
 	sc_u32 reserved;
 };
 
@@ -68,7 +68,7 @@ SC_FN sc_u32 sc_table_append(struct sc_table *t, sc_u64 start_ns, sc_u64 end_ns,
 	return 1;
 }
 
-/* How many entries start at or before `offset_ns`. */
+/* Number of entries that start at or before `offset_ns`. */
 SC_SUBPROGRAM sc_u32 sc_table_started(const struct sc_table *t, sc_u64 offset_ns)
 {
 	sc_u32 low = 0, high, step;
@@ -81,7 +81,7 @@ SC_SUBPROGRAM sc_u32 sc_table_started(const struct sc_table *t, sc_u64 offset_ns
 	 */
 	if (high > SC_MAX_TASKS)
 		return 0;
-	/* 2^13 > SC_MAX_TASKS: thirteen halvings leave nothing. */
+	/* 2^13 > SC_MAX_TASKS: thirteen halvings are enough. */
 	for (step = 0; step < 13; step++) {
 		sc_u32 middle = low + (high - low) / 2;
 
@@ -95,7 +95,7 @@ SC_SUBPROGRAM sc_u32 sc_table_started(const struct sc_table *t, sc_u64 offset_ns
 	return low;
 }
 
-/* What is active at now_ns. Before the origin nothing is. */
+/* The active entry at now_ns. Before the origin none is active. */
 SC_FN void sc_table_lookup(const struct sc_table *t, sc_u64 now_ns, struct sc_table_slot *slot)
 {
 	sc_u64 now = sc_time(now_ns), base, offset, edge;

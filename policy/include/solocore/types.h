@@ -23,7 +23,7 @@ typedef uint64_t sc_u64;
 typedef uint32_t sc_u32;
 #endif
 
-/* How the functions of these headers are defined. A build that wants symbols defines it empty. */
+/* Specifiers of the functions of these headers. A build that wants symbols defines it empty. */
 #ifndef SC_FN
 #define SC_FN static inline __attribute__((unused))
 #endif
@@ -64,14 +64,13 @@ typedef uint32_t sc_u32;
 #define SC_MAX_TIME 0x4000000000000000ull  /* 2^62 ns */
 #define SC_MAX_SPAN 0x40000000000ull	   /* 2^42 ns */
 #define SC_MAX_ACCESSES 0xffffffffull	   /* accesses per period */
-#define SC_MAX_SAMPLE 0x7fffffffull	   /* what every counter can count down */
+#define SC_MAX_SAMPLE 0x7fffffffull	   /* largest number that every counter can count down */
 
 /* Verdicts. */
-#define SC_STOP 0u /* the core must not run (what is regulated) until the policy says otherwise */
+#define SC_STOP 0u /* the core must not run (regulated tasks) until the policy allows it again */
 #define SC_GO 1u   /* the core goes on */
 #define SC_GO_ALL                                                                                  \
-	2u /* every core, this one too, must ask again: what was spent is granted anew             \
-	    */
+	2u /* every core, this one too, must ask again: spent budgets are granted anew \ */
 
 static inline __attribute__((unused)) sc_u64 sc_add(sc_u64 a, sc_u64 b)
 {
@@ -112,9 +111,9 @@ static inline __attribute__((unused)) sc_u32 sc_span_valid(sc_u64 span_ns)
 }
 
 /*
- * An index that the caller has checked. A compiler drops a second check of what it has proved, and
- * the BPF verifier forgets the first when a register is copied or spilled: in BPF builds a mask
- * that the compiler cannot drop stands at the access. The limits must be powers of two there.
+ * An index that the caller has checked. A compiler drops a second check of a proved fact, and the
+ * BPF verifier forgets the first when a register is copied or spilled: in BPF builds a mask that
+ * the compiler cannot drop stands at the access. The limits must be powers of two there.
  */
 #ifdef __BPF__
 #define SC_MASKED(i, limit)                                                                        \

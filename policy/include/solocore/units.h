@@ -7,8 +7,8 @@
  * cores).
  * Rule: events = floor(bytes_per_s * period_ns / (10^9 * line)), and back: bytes_per_s =
  * floor(events * line * 10^9 / period_ns). Both are exact for every 64-bit operand: products have
- * 128 bits, made of 32-bit halves. What does not fit 64 bits is SC_UNLIMITED; a period or line of 0
- * gives 0.
+ * 128 bits, made of 32-bit halves. A result that does not fit 64 bits is SC_UNLIMITED; a period or
+ * line of 0 gives 0.
  * Invariants: converting to events and back never yields more bandwidth than was asked for. Known
  * limits: rounding down, a budget can be 0 (refused by the regulators): the period is too short for
  * that bandwidth.
@@ -38,7 +38,7 @@ SC_FN void sc_wide_multiply(struct sc_wide *product, sc_u64 a, sc_u64 b)
 	product->high = a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/* 1 if a < b. Without branches, so that the BPF verifier has one path through the division. */
+/* 1 if a < b. It has no branches, so that the BPF verifier has one path through the division. */
 SC_FN sc_u64 sc_wide_borrow(sc_u64 a, sc_u64 b)
 {
 	return ((~a & b) | ((~a | b) & (a - b))) >> 63;

@@ -2,8 +2,8 @@
 /*
  * The VCPU scheduler of one core.
  *
- * Problem: every VCPU is to get its capacity in every period, and the time that is left over is to
- * be shared well, or given up where it would disturb other cores.
+ * Problem: every VCPU is to get its capacity in every period, and the remaining time is to be
+ * shared well, or given up where it would disturb other cores.
  * Rule: a VCPU is a sporadic server. Among those that have budget (foreground) the one of the
  * shortest period runs, the lower id first among equals (rate monotonic; maracas, section II-A). If
  * none has, the core is in background mode, and one that waits for its replenishment may run
@@ -14,16 +14,16 @@
  *   least memory   the least memory-intensive one.
  * Where background time is not allowed (throttle.h), or no VCPU is runnable, the core idles.
  *
- * Every call with a time first settles: the time since the last one is charged to what ran, and due
- * replenishments are made. Then it picks; the caller runs `current` until `until_ns` at the latest,
- * and then calls sc_vcpu_tick. All calls on a core must be serialised. Each call with a time picks,
- * sc_vcpu_add too, unless it is refused: then nothing changes. While a core is paused (an interrupt
- * thread, a real-time task or the switch to the pick has it) nobody is charged; a strict server's
- * budget then counts from the resumption.
+ * Every call with a time first settles: the time since the last one is charged to the VCPU that
+ * ran, and due replenishments are made. Then it picks; the caller runs `current` until `until_ns`
+ * at the latest, and then calls sc_vcpu_tick. All calls on a core must be serialised. Each call
+ * with a time picks, sc_vcpu_add too, unless it is refused: then nothing changes. While a core is
+ * paused (an interrupt thread, a real-time task or the switch to the pick has it) no VCPU is
+ * charged; a strict server's budget then counts from the resumption.
  *
  * A VCPU that moves to another core is taken with its budget (sc_vcpu_take) and put there
- * (sc_vcpu_put): replenishments keep their times, so that it has no more than its capacity in a
- * period, wherever it runs.
+ * (sc_vcpu_put): replenishments keep their times, so that it has at most its capacity in a period,
+ * on any core.
  *
  * Invariants: a runnable VCPU is in the foreground heap if it has budget at last_ns, and otherwise
  * in the waiting heap (and in the background heap, if the policy orders it otherwise than by
@@ -60,20 +60,20 @@ struct sc_vcpu {
 	struct sc_server server;
 	sc_u64 foreground_ns; /* time it ran with budget */
 	sc_u64 background_ns; /* time it ran without (BGT) */
-	sc_u64 intensity;     /* how much it uses memory, in any unit */
+	sc_u64 intensity;     /* its use of memory, in any unit */
 	sc_u32 state;	      /* SC_VCPU_... */
 	sc_u32 reserved;
 };
 
 struct sc_vcpu_core {
 	sc_u64 last_ns;	      /* time of the last call */
-	sc_u64 until_ns;      /* when the pick ends; SC_UNLIMITED if nothing is due */
+	sc_u64 until_ns;      /* end of the pick; SC_UNLIMITED if nothing is due */
 	sc_u64 background_ns; /* background time of all its VCPUs, also of those that have left */
 	sc_u32 policy;	      /* SC_BACKGROUND_... */
 	sc_u32 allowed;	      /* 1: background time may be used */
 	sc_u32 current;	      /* the pick: SC_NONE when idle */
 	sc_u32 mode;	      /* SC_MODE_... */
-	sc_u32 paused;	      /* 1: what is picked does not run */
+	sc_u32 paused;	      /* 1: the picked VCPU does not run */
 	sc_u32 reserved;
 	struct sc_heap foreground; /* key: period */
 	struct sc_heap waiting;	   /* key: time of the replenishment */
@@ -113,7 +113,7 @@ SC_FN void sc_vcpu_dequeue(struct sc_vcpu_core *c, sc_u32 id)
 	sc_heap_remove(&c->background, id);
 }
 
-/* Puts a runnable VCPU that is in no heap into those where it belongs at last_ns. */
+/* Puts a runnable VCPU that is in no heap into the heaps for its state at last_ns. */
 SC_FN void sc_vcpu_enqueue(struct sc_vcpu_core *c, sc_u32 id)
 {
 	struct sc_vcpu *v;
@@ -135,7 +135,7 @@ SC_FN void sc_vcpu_enqueue(struct sc_vcpu_core *c, sc_u32 id)
 			     id);
 }
 
-/* Charges what ran for ran_ns, and queues it again where that moves it. */
+/* Charges the VCPU that ran for ran_ns, and queues it again if that moves it. */
 SC_FN void sc_vcpu_charge(struct sc_vcpu_core *c, sc_u64 ran_ns)
 {
 	sc_u32 id = c->current;
@@ -171,8 +171,9 @@ SC_FN sc_u32 sc_vcpu_replenish_one(struct sc_vcpu_core *c)
 
 /* Makes all replenishments that are due. */
 #ifdef __BPF__
-/* The verifier follows a loop turn by turn, which is too much for heaps; the body of bpf_loop it
- * walks once.
+/*
+ * The verifier follows a loop turn by turn, which is too much for heaps; it walks the body of
+ * bpf_loop once.
  */
 static long (*const sc_vcpu_loop)(sc_u32 turns, void *body, void *context,
 				  sc_u64 flags) = (void *)181;
@@ -217,7 +218,7 @@ SC_SUBPROGRAM sc_u32 sc_vcpu_settle(struct sc_vcpu_core *c, sc_u64 now_ns)
 	return 1;
 }
 
-/* Which of the waiting VCPUs gets background time, or SC_NONE. */
+/* The waiting VCPU that gets background time, or SC_NONE. */
 SC_FN sc_u32 sc_vcpu_pick_background(const struct sc_vcpu_core *c)
 {
 	sc_u32 stays = c->policy == SC_BACKGROUND_KEEP ||
@@ -231,7 +232,7 @@ SC_FN sc_u32 sc_vcpu_pick_background(const struct sc_vcpu_core *c)
 					       : sc_heap_top(&c->background);
 }
 
-/* Lets a VCPU with budget run; when it has to stop. */
+/* Lets a VCPU with budget run; returns the time at which it has to stop. */
 SC_FN sc_u64 sc_vcpu_dispatch(struct sc_vcpu_core *c, sc_u32 id)
 {
 	struct sc_server *s;
@@ -245,7 +246,7 @@ SC_FN sc_u64 sc_vcpu_dispatch(struct sc_vcpu_core *c, sc_u32 id)
 	return c->last_ns + sc_server_available(s, c->last_ns);
 }
 
-/* Decides what runs from last_ns on. */
+/* Decides the running VCPU from last_ns on. */
 SC_SUBPROGRAM sc_u32 sc_vcpu_pick(struct sc_vcpu_core *c)
 {
 	sc_u64 replenished;
@@ -274,14 +275,14 @@ SC_FN void sc_vcpu_tick(struct sc_vcpu_core *c, sc_u64 now_ns)
 	sc_vcpu_pick(c);
 }
 
-/* From now on what is picked does not run, until sc_vcpu_resume. Does not pick. */
+/* The picked VCPU does not run from now on, until sc_vcpu_resume. Does not pick. */
 SC_FN void sc_vcpu_pause(struct sc_vcpu_core *c, sc_u64 now_ns)
 {
 	sc_vcpu_settle(c, now_ns);
 	c->paused = 1;
 }
 
-/* From now on what is picked runs. */
+/* The picked VCPU runs from now on. */
 SC_FN void sc_vcpu_resume(struct sc_vcpu_core *c, sc_u64 now_ns)
 {
 	sc_u32 id = c->current;
@@ -327,7 +328,7 @@ SC_FN sc_u32 sc_vcpu_remove(struct sc_vcpu_core *c, sc_u32 id, sc_u64 now_ns)
 	return 1;
 }
 
-/* As sc_vcpu_remove, for a VCPU that moves; `out` is what to give to sc_vcpu_put. */
+/* As sc_vcpu_remove, for a VCPU that moves; `out` is the argument for sc_vcpu_put. */
 SC_FN sc_u32 sc_vcpu_take(struct sc_vcpu_core *c, sc_u32 id, struct sc_vcpu *out, sc_u64 now_ns)
 {
 	if (id >= SC_MAX_TASKS || sc_vcpu_state(c, id) == SC_VCPU_ABSENT)
@@ -357,7 +358,7 @@ SC_FN sc_u32 sc_vcpu_put(struct sc_vcpu_core *c, sc_u32 id, const struct sc_vcpu
 	return 1;
 }
 
-/* The VCPU has work; nothing new if it had some. 0 if it is absent. */
+/* The VCPU has work; no change if it had some. 0 if it is absent. */
 SC_FN sc_u32 sc_vcpu_wake(struct sc_vcpu_core *c, sc_u32 id, sc_u64 now_ns)
 {
 	if (id >= SC_MAX_TASKS || sc_vcpu_state(c, id) == SC_VCPU_ABSENT)
@@ -391,7 +392,7 @@ SC_FN void sc_vcpu_allow(struct sc_vcpu_core *c, sc_u32 allowed, sc_u64 now_ns)
 	sc_vcpu_pick(c);
 }
 
-/* States how memory-intensive a VCPU is; it counts from the next pick on. 0 if it is absent. */
+/* Sets the memory intensity of a VCPU; it counts from the next pick on. 0 if it is absent. */
 SC_FN sc_u32 sc_vcpu_intensity(struct sc_vcpu_core *c, sc_u32 id, sc_u64 value)
 {
 	if (id >= SC_MAX_TASKS || sc_vcpu_state(c, id) == SC_VCPU_ABSENT)

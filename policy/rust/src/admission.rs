@@ -6,17 +6,17 @@ use crate::raw::{self, sc_response as RawResponse};
 /// Tasks of a core, in order of priority, the highest first.
 pub use crate::raw::sc_admission as Admission;
 
-/// Tasks that a set holds (`SC_MAX_ADMITTED`).
+/// Maximum number of tasks in a set (`SC_MAX_ADMITTED`).
 pub const MAX_ADMITTED: usize = raw::SC_MAX_ADMITTED as usize;
 
-/// What is known of a task's worst-case response time.
+/// Result for a task's worst-case response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
     /// It passes the deadline.
     Late,
-    /// It is so long, in ns, and meets the deadline.
+    /// It has this length in ns, and meets the deadline.
     Fits(u64),
-    /// It took too long to find out: do not admit.
+    /// The computation took too long: do not admit the task.
     Unknown,
 }
 
@@ -34,8 +34,8 @@ impl Admission {
     }
 
     /// Appends a task of the lowest priority, with its deadline from release (`None`: the period).
-    /// Its index; `None` if the set is full or not 1 <= C <= T and 1 <= D <= T, all at most 73
-    /// minutes. Tests nothing.
+    /// Returns its index; `None` if the set is full or not 1 <= C <= T and 1 <= D <= T, all at most
+    /// 73 minutes. Tests nothing.
     pub fn add(&mut self, wcet_ns: u64, period_ns: u64, deadline_ns: Option<u64>) -> Option<u32> {
         if deadline_ns == Some(0) {
             return None;
@@ -46,7 +46,7 @@ impl Admission {
         (index != NONE).then_some(index)
     }
 
-    /// Takes all tasks out.
+    /// Removes all tasks.
     pub fn clear(&mut self) {
         // SAFETY: `self` is a valid set.
         unsafe { raw::sc_admission_init(self) }
@@ -58,13 +58,14 @@ impl Admission {
         unsafe { raw::sc_admission_utilization(self) }
     }
 
-    /// Does the set pass the bound of Liu and Layland? For rate-monotonic priorities and D = T.
+    /// Whether the set passes the bound of Liu and Layland. For rate-monotonic priorities and D =
+    /// T.
     pub fn passes_rms(&self) -> bool {
         // SAFETY: `self` is a valid set.
         unsafe { raw::sc_admission_rms(self) != 0 }
     }
 
-    /// Does the set pass the hyperbolic bound? For rate-monotonic priorities and D = T.
+    /// Whether the set passes the hyperbolic bound. For rate-monotonic priorities and D = T.
     pub fn passes_hyperbolic(&self) -> bool {
         // SAFETY: `self` is a valid set.
         unsafe { raw::sc_admission_hyperbolic(self) != 0 }
@@ -87,7 +88,7 @@ impl Admission {
         self.count as usize
     }
 
-    /// Is it empty?
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -147,7 +148,7 @@ mod tests {
     }
 
     proptest! {
-        /// Rounded up, by little.
+        /// The rounding is upwards and small.
         #[test]
         fn utilization_is_never_understated(period in 1u64..=1 << 42, part in 0.0f64..1.0) {
             let wcet = ((period as f64 * part) as u64).clamp(1, period);
@@ -156,7 +157,7 @@ mod tests {
             prop_assert!(got >= exact && got <= exact + 16, "{got} {exact}");
         }
 
-        /// What RMS admits, response times admit, when priorities are rate monotonic.
+        /// With rate-monotonic priorities, response times admit every set that RMS admits.
         #[test]
         fn the_bounds_are_sufficient(mut tasks in prop::collection::vec((1u64..200, 50u64..2000), 1..8)) {
             tasks.sort_by_key(|&(_, period)| period);

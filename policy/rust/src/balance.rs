@@ -4,20 +4,20 @@ use crate::NONE;
 use crate::raw::{self, sc_balance_move as RawMove};
 use crate::ready_set::ReadySet;
 
-/// Which VCPU is on which core. 240 KiB: in a box.
+/// The core of each VCPU. 240 KiB: in a box.
 pub use crate::raw::sc_balance as Balance;
 
 /// A core and its VCPUs.
 pub use crate::raw::sc_balance_core as Core;
 
-/// What a rebalance did.
+/// Moves of a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moves {
-    /// How many VCPUs moved, at least 1.
+    /// Number of moved VCPUs, at least 1.
     pub count: u64,
-    /// The last one.
+    /// The last one that moved.
     pub vcpu: u32,
-    /// Where they went.
+    /// The core to which they moved.
     pub to: u32,
 }
 
@@ -37,15 +37,15 @@ impl Core {
         self.colours
     }
 
-    /// Ids of its VCPUs.
+    /// Ids of the core's VCPUs.
     pub fn vcpus(&self) -> &ReadySet {
         &self.vcpus
     }
 }
 
 impl Balance {
-    /// So many cores (1 to 256) without VCPUs and without colours. `cache_aware`: a VCPU only goes
-    /// where as many page colours as it needs are free. `None` if there are no cores or too many.
+    /// This number of cores (1 to 256) without VCPUs and without colours. `cache_aware`: a VCPU
+    /// only goes to a core with enough free page colours. `None` if there are no cores or too many.
     pub fn new(cores: u32, cache_aware: bool) -> Option<Box<Self>> {
         // SAFETY: integers only.
         let mut b: Box<Self> = unsafe { crate::zeroed() };
@@ -54,7 +54,7 @@ impl Balance {
         (ok != 0).then_some(b)
     }
 
-    /// Says how many page colours of a core are free; false if there is no such core.
+    /// Sets the number of free page colours of a core; false if there is no such core.
     pub fn set_colours(&mut self, core: u32, free: u64) -> bool {
         // SAFETY: `self` is valid.
         unsafe { raw::sc_balance_colours(self, core, free) != 0 }
@@ -68,13 +68,13 @@ impl Balance {
         unsafe { raw::sc_balance_add(self, id, utilization, core, colours) != 0 }
     }
 
-    /// Takes a VCPU out; false if there is no such VCPU.
+    /// Removes a VCPU; false if there is no such VCPU.
     pub fn remove(&mut self, id: u32) -> bool {
         // SAFETY: `self` is valid.
         unsafe { raw::sc_balance_remove(self, id) != 0 }
     }
 
-    /// Says whether a VCPU stays where it is; at first it does not. False if there is no such VCPU.
+    /// Sets whether a VCPU stays on its core; at first it does not. False if there is no such VCPU.
     pub fn fix(&mut self, id: u32, fixed: bool) -> bool {
         // SAFETY: `self` is valid.
         unsafe { raw::sc_balance_fix(self, id, fixed.into()) != 0 }
@@ -94,8 +94,8 @@ impl Balance {
         (core != NONE).then_some(core)
     }
 
-    /// The core with the least slack, whose migration thread is to be woken when a VCPU blocks;
-    /// `None` if there are no VCPUs.
+    /// The core with the least slack; its migration thread must be woken when a VCPU blocks. `None`
+    /// if there are no VCPUs.
     pub fn trigger(&self) -> Option<u32> {
         // SAFETY: `self` is valid.
         let core = unsafe { raw::sc_balance_trigger(self) };

@@ -1,6 +1,5 @@
 //! Memory bandwidth lock (`policy/include/solocore/bwlock.h`; bwlock, section 3): while a real-time
-//! task is in a memory-performance critical section, what is not real-time has a small budget on
-//! every core.
+//! task is in a memory-performance critical section, other tasks have a small budget on every core.
 
 use crate::raw::{self, sc_bwlock as Shared, sc_bwlock_core as Core, sc_bwlock_task as Task};
 use crate::{MAX_CPUS, MAX_TASKS, NONE};
@@ -11,20 +10,20 @@ const NO_TASK: Task = Task { alive: 0, realtime: 0, depth: 0, core: NONE };
 /// [`MAX_TASKS`]).
 ///
 /// Methods that take a core answer `None` if there is no such core. "Go" is true if the core may
-/// run what it runs, false if it must stop until the policy says otherwise.
+/// run its task, false if it must stop until the policy says otherwise.
 #[derive(Clone, Debug)]
 pub struct BwLock {
     shared: Shared,
     cores: Vec<Core>,
     /// The task that runs on a core.
     current: Vec<Option<u32>>,
-    /// Up to the highest number in use.
+    /// Tasks up to the highest number in use.
     tasks: Vec<Task>,
 }
 
 impl BwLock {
-    /// A lock for so many idle cores, whose first periods start at `now_ns`. Budgets are accesses
-    /// per period and core: `max_budget` while nobody holds the lock
+    /// A lock for this number of idle cores; their first periods start at `now_ns`. Budgets are
+    /// accesses per period and core: `max_budget` while nobody holds the lock
     /// ([`UNLIMITED`](crate::UNLIMITED) for none), `min_budget` while somebody does. `None` unless
     /// the period is 1 ns to 73 minutes (2^42 ns), 1 <= min <= max, the limited budgets are below
     /// 2^32, and there are 1 to 256 cores.
@@ -51,7 +50,7 @@ impl BwLock {
         Some(Self { shared, current: vec![None; all.len()], cores: all, tasks: Vec::new() })
     }
 
-    /// A new task, which does not run; false if the number is too large or taken.
+    /// Adds a task, which does not run; false if the number is too large or taken.
     pub fn add(&mut self, task: u32, realtime: bool) -> bool {
         let at = task as usize;
         if at >= MAX_TASKS {
@@ -64,8 +63,8 @@ impl BwLock {
         unsafe { raw::sc_bwlock_task_init(&raw mut self.tasks[at], u32::from(realtime)) != 0 }
     }
 
-    /// Calls `f` with the lock, the core that the task runs on (or null), and the task; false if
-    /// there is no such task.
+    /// Calls `f` with the lock, the task's present core (or null), and the task; false if there is
+    /// no such task.
     fn with_task(
         &mut self,
         task: u32,
@@ -81,20 +80,21 @@ impl BwLock {
         unsafe { f(&raw mut self.shared, core, t) != 0 }
     }
 
-    /// The task enters a section. False if it is not there, not real-time, or 2^32-1 sections deep.
-    /// If [`holders`](Self::holders) has changed, the other cores should [`update`](Self::update).
+    /// The task enters a section. False if there is no such task, it is not real-time, or it is
+    /// 2^32-1 sections deep. If [`holders`](Self::holders) has changed, the other cores should
+    /// [`update`](Self::update).
     pub fn lock(&mut self, task: u32) -> bool {
         self.with_task(task, raw::sc_bwlock_lock)
     }
 
-    /// The task leaves a section. False if it is not there or in none. As for [`lock`](Self::lock)
-    /// otherwise.
+    /// The task leaves a section. False if there is no such task, or it is in no section. As for
+    /// [`lock`](Self::lock) otherwise.
     pub fn unlock(&mut self, task: u32) -> bool {
         self.with_task(task, raw::sc_bwlock_unlock)
     }
 
-    /// The task is gone, and its core idle if it ran; false if it is not there. What it has made
-    /// must be [accounted](Self::account) before.
+    /// Removes the task; its core becomes idle if it ran. False if there is no such task. Its
+    /// accesses must be [accounted](Self::account) before.
     pub fn exit(&mut self, task: u32) -> bool {
         let core = self.tasks.get(task as usize).map_or(NONE, |t| t.core);
         let done = self.with_task(task, raw::sc_bwlock_exit);
@@ -104,9 +104,9 @@ impl BwLock {
         done
     }
 
-    /// The core runs `next` from now on (`None`: nothing); what ran has made `accesses` since it
-    /// was last asked. Answers whether to go; `None` if there is no such core, no such task, or it
-    /// runs elsewhere.
+    /// The core runs `next` from now on (`None`: nothing); the task before has made `accesses`
+    /// since the last call. Returns whether to go; `None` if there is no such core, no such task,
+    /// or it runs elsewhere.
     pub fn switch(&mut self, core: u32, next: Option<u32>, accesses: u64) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         let current = &mut self.current[core as usize];
@@ -137,41 +137,41 @@ impl BwLock {
         Some(c.throttled == 0)
     }
 
-    /// The running task has made `accesses` accesses since the last call; may it go on?
+    /// The running task has made `accesses` accesses since the last call. Returns whether to go.
     pub fn account(&mut self, core: u32, accesses: u64) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         // SAFETY: the core is valid.
         Some(unsafe { raw::sc_bwlock_account(c, accesses) != 0 })
     }
 
-    /// Looks at the lock again, which another core has taken or released; go?
+    /// Checks the lock again, which another core has taken or released. Returns whether to go.
     pub fn update(&mut self, core: u32) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         // SAFETY: both are valid.
         Some(unsafe { raw::sc_bwlock_update(&raw const self.shared, c) != 0 })
     }
 
-    /// The timer of the core's period fired; true if a new period has begun. Looks at the lock
-    /// again, too.
+    /// The timer of the core's period fired; true if a new period has begun. Checks the lock again,
+    /// too.
     pub fn tick(&mut self, core: u32, now_ns: u64) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         // SAFETY: both are valid.
         Some(unsafe { raw::sc_bwlock_tick(&raw const self.shared, c, now_ns) != 0 })
     }
 
-    /// After how many accesses the core's counter must interrupt: 1 to 2^31-1.
+    /// Number of accesses after which the core's counter must interrupt: 1 to 2^31-1.
     pub fn sample(&self, core: u32) -> Option<u64> {
         let c = self.cores.get(core as usize)?;
         // SAFETY: the core is valid.
         Some(unsafe { raw::sc_bwlock_sample(c) })
     }
 
-    /// Must the core not run what it runs?
+    /// Whether the core must not run its task.
     pub fn throttled(&self, core: u32) -> Option<bool> {
         self.cores.get(core as usize).map(|c| c.throttled != 0)
     }
 
-    /// Accesses that what is not real-time has made on the core in this period.
+    /// Accesses of tasks that are not real-time, on the core in this period.
     pub fn used(&self, core: u32) -> Option<u64> {
         self.cores.get(core as usize).map(|c| c.used)
     }
@@ -181,17 +181,17 @@ impl BwLock {
         self.cores.get(core as usize).map(|c| c.budget)
     }
 
-    /// When the core's next period starts, in ns.
+    /// Start of the core's next period, in ns.
     pub fn next_ns(&self, core: u32) -> Option<u64> {
         self.cores.get(core as usize).map(|c| c.next_ns)
     }
 
-    /// How many cores run a task that holds the lock.
+    /// Number of cores that run a task with the lock.
     pub fn holders(&self) -> u64 {
         self.shared.holders
     }
 
-    /// How many sections the task is in; 0 if there is no such task.
+    /// Number of sections that the task is in; 0 if there is no such task.
     pub fn depth(&self, task: u32) -> u32 {
         self.tasks.get(task as usize).map_or(0, |t| t.depth)
     }

@@ -1,9 +1,9 @@
-//! Criticality levels: who runs on a core (`policy/include/solocore/criticality.h`).
+//! Criticality levels: the choice of the running task (`policy/include/solocore/criticality.h`).
 
 use crate::NONE;
 use crate::raw::{self, sc_level_choice as RawChoice, sc_level_core as Core, sc_levels as Shared};
 
-/// A task, as it stands.
+/// A task and its state.
 pub use crate::raw::sc_level_task as Task;
 
 /// Level of a task, hard to best effort.
@@ -20,7 +20,7 @@ pub enum Level {
     D = 3,
 }
 
-/// What a task is doing.
+/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has no job.
@@ -31,15 +31,14 @@ pub enum State {
     Suspended,
 }
 
-/// What a core should run.
+/// The choice for a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The task; `None`: nothing.
     pub task: Option<u32>,
     /// Its level.
     pub level: Option<Level>,
-    /// When the core must pick again at the latest, in ns; [`crate::UNLIMITED`]: when something
-    /// happens.
+    /// Latest time of the core's next pick, in ns; [`crate::UNLIMITED`]: at the next event.
     pub until_ns: u64,
 }
 
@@ -60,12 +59,12 @@ fn state_of(word: u32) -> Option<State> {
 }
 
 impl Levels {
-    /// So many cores (1 to 256) without tasks; time tables start at `now_ns`.
+    /// This number of cores (1 to 256) without tasks; time tables start at `now_ns`.
     pub fn new(cores: u32, now_ns: u64) -> Option<Self> {
         Self::with_origin(cores, now_ns, now_ns)
     }
 
-    /// The same; time tables start at `origin_ns`.
+    /// As [`Self::new`]; time tables start at `origin_ns`.
     pub fn with_origin(cores: u32, now_ns: u64, origin_ns: u64) -> Option<Self> {
         if cores == 0 || cores > 256 {
             return None;
@@ -129,28 +128,28 @@ impl Levels {
         table.append(start_ns, end_ns, task)
     }
 
-    /// The core that the task runs on, or else the one it belongs to.
+    /// The present core of the task, or else the one that it belongs to.
     fn core_of(&mut self, id: u32) -> Option<(&mut Shared, &mut Core)> {
         let t = self.shared.task.get(id as usize)?;
         let core = if t.running == NONE { t.core } else { t.running };
         (t.state != 0).then(|| (&mut *self.shared, &mut *self.cores[core as usize]))
     }
 
-    /// A job of the task is released; the task's state then. `None` if there is no such task.
+    /// Releases a job of the task; returns the task's state then. `None` if there is no such task.
     pub fn release(&mut self, id: u32, now_ns: u64) -> Option<State> {
         let (shared, core) = self.core_of(id)?;
         // SAFETY: both are valid.
         state_of(unsafe { raw::sc_level_release(shared, core, id, now_ns) })
     }
 
-    /// The task's job is done; false if it had none.
+    /// Completes the task's job; false if it had none.
     pub fn complete(&mut self, id: u32, now_ns: u64) -> bool {
         let Some((shared, core)) = self.core_of(id) else { return false };
         // SAFETY: both are valid.
         unsafe { raw::sc_level_complete(shared, core, id, now_ns) != 0 }
     }
 
-    /// Decides what a core runs from `now_ns` on. `None` if there is no such core.
+    /// Chooses the task of a core from `now_ns` on. `None` if there is no such core.
     pub fn pick(&mut self, core: u32, now_ns: u64) -> Option<Choice> {
         let core = self.cores.get_mut(core as usize)?;
         let mut choice = RawChoice::default();
@@ -166,25 +165,25 @@ impl Levels {
         })
     }
 
-    /// Jobs of all tasks that used their execution time up, or at level A were not done when the
-    /// next one came.
+    /// Number of jobs of all tasks that used their execution time up, or at level A were not done
+    /// at the next release.
     pub fn overruns(&self) -> u64 {
         self.shared.overruns
     }
 
-    /// A task; `None` if there is none of that number.
+    /// A task; `None` if there is no task with that number.
     pub fn task(&self, id: u32) -> Option<&Task> {
         self.shared.task.get(id as usize).filter(|t| t.state != 0)
     }
 }
 
 impl Task {
-    /// What it is doing.
+    /// State of the task.
     pub fn state(&self) -> State {
         state_of(self.state).unwrap_or(State::Idle)
     }
 
-    /// Execution of the present job in ns, up to the last decision.
+    /// Execution time of the present job in ns, up to the last decision.
     pub fn used_ns(&self) -> u64 {
         self.used_ns
     }
@@ -194,12 +193,12 @@ impl Task {
         self.deadline_ns
     }
 
-    /// Its jobs that overran.
+    /// Number of its jobs that overran.
     pub fn overruns(&self) -> u64 {
         self.overruns
     }
 
-    /// The core that it runs on.
+    /// The core on which it runs.
     pub fn running(&self) -> Option<u32> {
         (self.running != NONE).then_some(self.running)
     }

@@ -7,16 +7,16 @@ const STARTED: u32 = 0;
 const FINISHED: u32 = 1;
 const EVENT: u32 = 2;
 
-/// What the soft core may do until the next event.
+/// Limits of the soft core until the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// May it run?
+    /// Whether it may run.
     pub go: bool,
     /// Accesses until it must stop; [`UNLIMITED`](crate::UNLIMITED) if no budget is in force.
     pub limit: u64,
-    /// After how many accesses its counter must interrupt: 1 to 2^31-1.
+    /// Number of accesses after which its counter must interrupt: 1 to 2^31-1.
     pub sample: u64,
-    /// When to report an [event](DynamicBudget::event) at the latest, in ns;
+    /// Latest time for reporting an [event](DynamicBudget::event), in ns;
     /// [`UNLIMITED`](crate::UNLIMITED): never.
     pub timeout_ns: u64,
 }
@@ -24,11 +24,11 @@ pub struct Decision {
 /// An active budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Accesses that are left.
+    /// Remaining accesses.
     pub left: u64,
-    /// Time in force that is left, in ns.
+    /// Remaining time in force, in ns.
     pub left_ns: u64,
-    /// The job has finished, and the budget limits nothing any more.
+    /// Whether the job has finished; the budget then has no effect any more.
     pub finished: bool,
 }
 
@@ -61,13 +61,13 @@ impl DynamicBudget {
     }
 
     /// A job of the task started at `now_ns`; the soft core has made `accesses` since the last
-    /// event. `None`, and nothing has happened, if the task is not defined.
+    /// event. `None`, without any change, if the task is not defined.
     pub fn started(&mut self, task: u32, now_ns: u64, accesses: u64) -> Option<Decision> {
         self.apply(STARTED, task, now_ns, accesses)
     }
 
     /// The job of the task finished; an event like any other if its budget is not active. `None`,
-    /// and nothing has happened, if the number is too large.
+    /// without any change, if the number is too large.
     pub fn finished(&mut self, task: u32, now_ns: u64, accesses: u64) -> Option<Decision> {
         self.apply(FINISHED, task, now_ns, accesses)
     }
@@ -79,7 +79,7 @@ impl DynamicBudget {
         self.decide()
     }
 
-    /// What the core may do, as of the last event.
+    /// Limits of the core, as of the last event.
     pub fn decide(&self) -> Decision {
         let mut raw = RawDecision::default();
         // SAFETY: both are valid.
@@ -144,8 +144,8 @@ mod tests {
     }
 
     proptest! {
-        /// From its start to its expiry, a lone task sees at most its budget if the core stops when
-        /// told.
+        /// From its start to its expiry, a lone task sees at most its budget if the core stops on
+        /// command.
         #[test]
         fn no_job_sees_more_than_its_budget(budget in 1u64..50, gaps in prop::collection::vec(0u64..9, 1..200)) {
             let mut d = DynamicBudget::new(0);

@@ -20,31 +20,31 @@ impl Heap {
         unsafe { raw::sc_heap_push(self, key, id) != 0 }
     }
 
-    /// Takes an id out; false if it is not there.
+    /// Removes an id; false if it is not in the heap.
     pub fn remove(&mut self, id: u32) -> bool {
         // SAFETY: `self` is a valid heap.
         unsafe { raw::sc_heap_remove(self, id) != 0 }
     }
 
-    /// Key and id of the first.
+    /// Key and id of the first entry.
     pub fn top(&self) -> Option<(u64, u32)> {
         // SAFETY: `self` is a valid heap.
         let (key, id) = unsafe { (raw::sc_heap_top_key(self), raw::sc_heap_top(self)) };
         (id != NONE).then_some((key, id))
     }
 
-    /// Is the id there?
+    /// Whether the id is in the heap.
     pub fn contains(&self, id: u32) -> bool {
         // SAFETY: `self` is a valid heap.
         unsafe { raw::sc_heap_contains(self, id) != 0 }
     }
 
-    /// How many ids are there.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Is it empty?
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -17,9 +17,9 @@ pub mod time_table;
 pub mod units;
 pub mod vcpu;
 
-/// Tasks, VCPUs, jobs or table entries that a structure holds (`SC_MAX_TASKS`).
+/// Maximum number of tasks, VCPUs, jobs or table entries in a structure (`SC_MAX_TASKS`).
 pub const MAX_TASKS: usize = raw::SC_MAX_TASKS as usize;
-/// Cores that a structure holds (`SC_MAX_CPUS`).
+/// Maximum number of cores in a structure (`SC_MAX_CPUS`).
 pub const MAX_CPUS: usize = raw::SC_MAX_CPUS as usize;
 /// No task, no core.
 pub(crate) const NONE: u32 = raw::SC_NONE;

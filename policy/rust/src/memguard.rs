@@ -3,7 +3,7 @@
 use crate::UNLIMITED;
 use crate::raw;
 
-/// What the cores share. Here the caller keeps one core at a time in it.
+/// State that the cores share. Here the caller keeps one core at a time in it.
 pub use crate::raw::sc_memguard as MemGuard;
 
 /// The regulator of one core.
@@ -19,7 +19,7 @@ pub enum Kind {
     Write = 1,
 }
 
-/// What happens with the rest of a period when every core has used its reservation.
+/// Use of the rest of a period when every core has used its reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Sharing {
@@ -32,14 +32,14 @@ pub enum Sharing {
     Proportional = 2,
 }
 
-/// How a core takes part.
+/// Role of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// Never gives anything away.
+    /// Whether it never gives budget away.
     pub hard: bool,
-    /// Gives away what it is not expected to use.
+    /// Whether it gives away the part of its budget that it is not predicted to use.
     pub predict: bool,
-    /// Takes from what others gave away.
+    /// Whether it takes budget that others gave away.
     pub reclaim: bool,
 }
 
@@ -49,10 +49,10 @@ impl Role {
     }
 }
 
-/// What a core must do after its accesses were counted.
+/// Verdict on a core after its accesses were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Not run until the next period or round.
+    /// Stop until the next period or round.
     Stop,
     /// Go on.
     Go,
@@ -72,8 +72,8 @@ impl Verdict {
 
 impl MemGuard {
     /// Regulation with periods of `period_ns`, `chunk` accesses taken from the pool at a time, for
-    /// so many cores; `None` if a value is out of range (period 1 ns to 73 minutes, chunk 1 to
-    /// 2^32-1, cores 1 to 256).
+    /// this number of cores. `None` if a value is out of range (period 1 ns to 73 minutes, chunk 1
+    /// to 2^32-1, cores 1 to 256).
     pub fn new(period_ns: u64, chunk: u64, sharing: Sharing, cores: u32) -> Option<Self> {
         let mut g = Self::default();
         // SAFETY: `g` is valid and of the layout that both sides check.
@@ -82,7 +82,7 @@ impl MemGuard {
         (ok != 0).then_some(g)
     }
 
-    /// Accesses given away in the period in which somebody last gave or looked.
+    /// Accesses given away in the latest period in which a core gave or looked.
     pub fn pool(&self, kind: Kind) -> u64 {
         self.pool[kind as usize] & u64::from(u32::MAX)
     }
@@ -137,13 +137,13 @@ impl Core {
         unsafe { raw::sc_memguard_resume(shared, self) != 0 }
     }
 
-    /// After how many accesses a counter must interrupt: 1 to 2^31-1.
+    /// Number of accesses after which a counter must interrupt: 1 to 2^31-1.
     pub fn sample(&self, kind: Kind) -> u64 {
         // SAFETY: `self` is a valid core.
         unsafe { raw::sc_memguard_sample(self, kind as u32) }
     }
 
-    /// Must the core not run?
+    /// Whether the core must not run.
     pub fn throttled(&self) -> bool {
         self.throttled != 0
     }
@@ -163,17 +163,17 @@ impl Core {
         self.predicted[kind as usize]
     }
 
-    /// How often what was left has been shared in this period.
+    /// Number of shared rounds in this period.
     pub fn round(&self) -> u32 {
         self.round
     }
 
-    /// When the next period starts, in ns.
+    /// Start of the next period, in ns.
     pub fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
-    /// Is the kind limited at all?
+    /// Whether the kind is limited at all.
     pub fn limited(&self, kind: Kind) -> bool {
         self.reservation[kind as usize] != UNLIMITED
     }

@@ -3,7 +3,7 @@
 use crate::NONE;
 use crate::raw;
 
-/// Which ranks, 0 to 4095 with 0 the highest priority, are ready. Everything it does is O(1).
+/// The set of ready ranks, 0 to 4095 with 0 the highest priority. Every operation is O(1).
 pub use crate::raw::sc_ready_set as ReadySet;
 
 impl ReadySet {
@@ -18,13 +18,13 @@ impl ReadySet {
         unsafe { raw::sc_ready_add(self, rank) != 0 }
     }
 
-    /// Takes a rank out; false if it is not there.
+    /// Removes a rank; false if it is not in the set.
     pub fn remove(&mut self, rank: u32) -> bool {
         // SAFETY: `self` is a valid set.
         unsafe { raw::sc_ready_remove(self, rank) != 0 }
     }
 
-    /// The first rank: what to run.
+    /// The first rank: the one to run.
     pub fn first(&self) -> Option<u32> {
         // SAFETY: `self` is a valid set.
         let rank = unsafe { raw::sc_ready_first(self) };
@@ -38,18 +38,18 @@ impl ReadySet {
         (rank != NONE).then_some(rank)
     }
 
-    /// Is the rank there?
+    /// Whether the rank is in the set.
     pub fn contains(&self, rank: u32) -> bool {
         // SAFETY: `self` is a valid set.
         unsafe { raw::sc_ready_contains(self, rank) != 0 }
     }
 
-    /// How many ranks are there.
+    /// Number of ranks.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Is it empty?
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

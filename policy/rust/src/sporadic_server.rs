@@ -3,16 +3,16 @@
 
 use crate::raw::{self, sc_server_config as RawConfig};
 
-/// Some budget, and when it is there.
+/// An amount of budget, and the time of its return.
 pub use crate::raw::sc_replenishment as Replenishment;
 
 /// A server. The amounts of its replenishments always add up to its capacity.
 pub use crate::raw::sc_server as Server;
 
-/// Entries that a list of replenishments can have (`SC_MAX_REPLENISHMENTS`).
+/// Maximum number of entries of a list of replenishments (`SC_MAX_REPLENISHMENTS`).
 pub const MAX_REPLENISHMENTS: usize = raw::SC_MAX_REPLENISHMENTS as usize;
 
-/// What a server is made of.
+/// Parameters of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Budget per period in ns: 1 to the period.
@@ -44,7 +44,7 @@ impl Server {
         (ok != 0).then_some(server)
     }
 
-    /// A server with these replenishments, as one that comes from elsewhere has them; `None` if the
+    /// A server with these replenishments, for one that comes from another core. `None` if the
     /// configuration is out of range, there are none or too many, or they do not add up to the
     /// capacity.
     pub fn with_budget(config: Config, budget: &[Replenishment]) -> Option<Self> {
@@ -58,27 +58,28 @@ impl Server {
         Some(server)
     }
 
-    /// It became runnable (or is dispatched, if strict) at `now_ns`: it uses its budget from now
-    /// on, together with what falls due before that is used up.
+    /// The server became runnable (or is dispatched, if strict) at `now_ns`. It uses its budget
+    /// from now on, together with replenishments that fall due before that budget is used up.
     pub fn wake(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid server.
         unsafe { raw::sc_server_wake(self, now_ns) }
     }
 
-    /// It ran for `used_ns`, of which at most the capacity is counted. What it was not allowed to
-    /// use is taken from later replenishments.
+    /// The server ran for `used_ns`; at most the capacity of it is counted. Use beyond its budget
+    /// is taken from later replenishments.
     pub fn charge(&mut self, used_ns: u64) {
         // SAFETY: `self` is a valid server.
         unsafe { raw::sc_server_charge(self, used_ns) }
     }
 
-    /// How long in ns it may run from `now_ns` on; 0 if it has to wait until [`Self::next_ns`].
+    /// Time in ns for which it may run from `now_ns` on; 0 if it has to wait until
+    /// [`Self::next_ns`].
     pub fn available_ns(&self, now_ns: u64) -> u64 {
         // SAFETY: `self` is a valid server.
         unsafe { raw::sc_server_available(self, now_ns) }
     }
 
-    /// When there is budget, in ns: in the past if there is some.
+    /// Time of the first budget, in ns: in the past if there is some.
     pub fn next_ns(&self) -> u64 {
         // SAFETY: `self` is a valid server.
         unsafe { raw::sc_server_next(self) }

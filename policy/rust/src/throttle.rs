@@ -2,10 +2,10 @@
 
 use crate::raw;
 
-/// Who may use background time. 6 KiB.
+/// Cores that may use background time. 6 KiB.
 pub use crate::raw::sc_throttle as Throttle;
 
-/// What tells that the memory bus is contended.
+/// Signs of a contended memory bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Rule {
@@ -16,9 +16,9 @@ pub enum Rule {
 }
 
 impl Throttle {
-    /// Throttling of so many cores (1 to 256). `threshold`, at least 1, is in cycles per request or
-    /// requests per period, by the rule; once requests are at or below `idle_per_mille` (0 to 1000)
-    /// of the most seen, throttling is reduced. `None` if a value is out of range.
+    /// Throttling of this number of cores (1 to 256). `threshold`, at least 1, is in cycles per
+    /// request or requests per period, by the rule; once requests are at or below `idle_per_mille`
+    /// (0 to 1000) of the most seen, throttling is reduced. `None` if a value is out of range.
     pub fn new(cpus: u32, rule: Rule, threshold: u64, idle_per_mille: u32) -> Option<Box<Self>> {
         // SAFETY: integers only.
         let mut t: Box<Self> = unsafe { crate::zeroed() };
@@ -29,27 +29,27 @@ impl Throttle {
         (ok != 0).then_some(t)
     }
 
-    /// A core's requests in the period that ends; false if there is no such core.
+    /// Reports a core's requests in the period that ends; false if there is no such core.
     pub fn report(&mut self, cpu: u32, requests: u64) -> bool {
         // SAFETY: `self` is valid.
         unsafe { raw::sc_throttle_report(self, cpu, requests) != 0 }
     }
 
-    /// The monitor period ends, with this occupancy (requests in the queue, summed over cycles) and
-    /// so many requests of the controller. True if the bus was contended.
+    /// Ends the monitor period with this occupancy (requests in the queue, summed over cycles) and
+    /// this number of requests of the controller. Returns true if the bus was contended.
     pub fn monitor(&mut self, occupancy: u64, requests: u64) -> bool {
         // SAFETY: `self` is valid.
         unsafe { raw::sc_throttle_monitor(self, occupancy, requests) != 0 }
     }
 
-    /// A core ran so many ns in the background. Its virtual time: ns of this period times requests
-    /// of the last; 0 if there is no such core.
+    /// Reports that a core ran `ran_ns` in the background. Returns its virtual time: ns of this
+    /// period times requests of the last; 0 if there is no such core.
     pub fn ran(&mut self, cpu: u32, ran_ns: u64) -> u64 {
         // SAFETY: `self` is valid.
         unsafe { raw::sc_throttle_ran(self, cpu, ran_ns) }
     }
 
-    /// May this core use background time now?
+    /// Whether this core may use background time now.
     pub fn allowed(&self, cpu: u32) -> bool {
         // SAFETY: `self` is valid.
         unsafe { raw::sc_throttle_allowed(self, cpu) != 0 }
@@ -60,7 +60,7 @@ impl Throttle {
         self.cpus
     }
 
-    /// How many cores get no background time.
+    /// Number of cores without background time.
     pub fn throttled(&self) -> u32 {
         self.num_throttle
     }

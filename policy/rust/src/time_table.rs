@@ -3,32 +3,31 @@
 use crate::NONE;
 use crate::raw::{self, sc_table_slot as RawSlot};
 
-/// What is active when, repeated every major frame. 96 KiB: keep it in a box.
+/// Active entries by time, repeated every major frame. 96 KiB: keep it in a box.
 pub use crate::raw::sc_table as Table;
 
-/// What a table says of an instant. Times in ns.
+/// Contents of a table at an instant. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// What is active.
+    /// The active entry.
     pub id: Option<u32>,
-    /// When the answer changes next; [`crate::UNLIMITED`]: never.
+    /// Time of the next change; [`crate::UNLIMITED`]: never.
     pub edge_ns: u64,
-    /// When the active entry began; 0 if there is none.
+    /// Start of the active entry; 0 if there is none.
     pub start_ns: u64,
     /// Number of the frame.
     pub frame: u64,
 }
 
 impl Table {
-    /// An empty table whose frame 0 starts at `origin_ns`; `None` if the frame is 0 or above 73
-    /// minutes.
+    /// An empty table with frame 0 at `origin_ns`; `None` if the frame is 0 or above 73 minutes.
     pub fn new(origin_ns: u64, frame_ns: u64) -> Option<Box<Self>> {
         // SAFETY: integers only; zero is an empty table without a frame.
         let mut t = unsafe { crate::zeroed::<Self>() };
         t.reset(origin_ns, frame_ns).then_some(t)
     }
 
-    /// Empties the table; false, and nothing changes, if the frame is out of range.
+    /// Empties the table; false, without any change, if the frame is out of range.
     pub fn reset(&mut self, origin_ns: u64, frame_ns: u64) -> bool {
         // SAFETY: `self` is a valid table.
         unsafe { raw::sc_table_init(self, origin_ns, frame_ns) != 0 }
@@ -41,7 +40,7 @@ impl Table {
         unsafe { raw::sc_table_append(self, start_ns, end_ns, id) != 0 }
     }
 
-    /// What is active at `now_ns`.
+    /// Contents of the table at `now_ns`.
     pub fn lookup(&self, now_ns: u64) -> Slot {
         let mut raw = RawSlot::default();
         // SAFETY: both are valid.

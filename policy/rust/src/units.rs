@@ -1,8 +1,9 @@
 //! Bandwidth in bytes per second, and accesses per period (`policy/include/solocore/units.h`). All
-//! rounded down; what does not fit is [`crate::UNLIMITED`]; a period or line of 0 gives 0.
+//! are rounded down; a result that does not fit is [`crate::UNLIMITED`]; a period or line of 0
+//! gives 0.
 
 use crate::raw;
-/// Accesses of `line` bytes in `period_ns` at so many bytes per second.
+/// Number of accesses of `line` bytes in `period_ns` at this number of bytes per second.
 pub fn events(bytes_per_s: u64, line: u64, period_ns: u64) -> u64 {
     // SAFETY: numbers only.
     unsafe { raw::sc_units_events(bytes_per_s, line, period_ns) }
@@ -14,7 +15,7 @@ pub fn bandwidth(events: u64, line: u64, period_ns: u64) -> u64 {
     unsafe { raw::sc_units_bandwidth(events, line, period_ns) }
 }
 
-/// The same in MB/s (10^6 bytes).
+/// Bandwidth as [`bandwidth`], in MB/s (10^6 bytes).
 pub fn megabytes(events: u64, line: u64, period_ns: u64) -> u64 {
     // SAFETY: numbers only.
     unsafe { raw::sc_units_megabytes(events, line, period_ns) }
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Small numbers, large numbers and those in between, as often.
+    /// Small numbers, large numbers and those in between, equally often.
     fn operand() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0u32..64).prop_map(|(x, shift)| x >> shift)
     }

@@ -1,5 +1,5 @@
 //! The VCPU scheduler of a core (`policy/include/solocore/vcpu.h`): sporadic servers by rate, and
-//! policies for the time that is left over (maracas, sections II and III).
+//! policies for the remaining time (maracas, sections II and III).
 
 use crate::NONE;
 use crate::raw;
@@ -11,11 +11,11 @@ pub use crate::raw::sc_vcpu as Vcpu;
 /// A core and its VCPUs. 1.5 MiB: it lives in a box.
 pub use crate::raw::sc_vcpu_core as Core;
 
-/// Which of the VCPUs without budget runs when none has budget.
+/// Choice among the VCPUs without budget, when none has budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Background {
-    /// The one with the least background time so far; it stays until one with budget runs.
+    /// The one with the least background time so far; it stays until a VCPU with budget runs.
     #[default]
     LeastTime = 0,
     /// The one that ran before, or else the one that is replenished first.
@@ -24,7 +24,7 @@ pub enum Background {
     LeastMemory = 2,
 }
 
-/// What a VCPU is up to.
+/// State of a VCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has no work.
@@ -35,24 +35,24 @@ pub enum State {
     Background,
 }
 
-/// What a core does.
+/// Mode of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing.
+    /// It runs no VCPU.
     Idle,
     /// It runs this VCPU, at the expense of its budget.
     Foreground(u32),
-    /// It runs this VCPU in time that is left over.
+    /// It runs this VCPU in remaining time, without charging its budget.
     Background(u32),
 }
 
-/// Every method with a time first charges the time that passed to what ran; a time before the last
-/// one is read as the last one. It then decides anew what runs: see [`Core::mode`] and
+/// Every method with a time first charges the time that passed to the running VCPU; a time before
+/// the last one is read as the last one. It then decides anew: see [`Core::mode`] and
 /// [`Core::until_ns`].
 impl Core {
     /// A core without VCPUs.
     pub fn new(policy: Background, now_ns: u64) -> Box<Self> {
-        // SAFETY: integers only, all of which may be zero.
+        // SAFETY: it has only integers, which may all be zero.
         let mut core = unsafe { crate::zeroed::<Self>() };
         // SAFETY: `core` is zeroed and of the layout that both sides check.
         let ok = unsafe { raw::sc_vcpu_init(&raw mut *core, policy as u32, now_ns) };
@@ -68,8 +68,8 @@ impl Core {
     }
 
     /// Adds a blocked VCPU that comes from another core, as [`Self::add`], with the times that it
-    /// has run (maracas, section III: a VCPU is tracked for the background time it has used so far,
-    /// wherever that was). Its budget is whole.
+    /// has run. By maracas, section III, a VCPU is tracked for the background time it has used so
+    /// far, on any core. Its budget is whole.
     pub fn add_moved(&mut self, id: u32, config: Config, from: &Vcpu, now_ns: u64) -> bool {
         let added = self.add(id, config, now_ns);
         if let (true, Some(v)) = (added, self.vcpu.get_mut(id as usize)) {
@@ -80,8 +80,8 @@ impl Core {
         added
     }
 
-    /// Takes a VCPU off the core with its budget, for [`Self::put`] on another core; `None` if it
-    /// is not there.
+    /// Removes a VCPU with its budget from the core, for [`Self::put`] on another core; `None` if
+    /// it is not there.
     pub fn take(&mut self, id: u32, now_ns: u64) -> Option<Vcpu> {
         let mut taken = self.vcpu(id)?.clone();
         // SAFETY: `self` is a valid core, and `taken` a VCPU to write to.
@@ -89,27 +89,27 @@ impl Core {
         done.then_some(taken)
     }
 
-    /// Adds a VCPU that was taken off another core, blocked, with the budget that it had; false if
-    /// the id is taken or too large.
+    /// Adds a blocked VCPU that was removed from another core, with the budget that it had; false
+    /// if the id is taken or too large.
     pub fn put(&mut self, id: u32, vcpu: &Vcpu, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
         unsafe { raw::sc_vcpu_put(self, id, vcpu, now_ns) != 0 }
     }
 
-    /// From now on what is picked does not run, and nobody is charged, until [`Self::resume`].
+    /// The picked VCPU does not run from now on, and no VCPU is charged, until [`Self::resume`].
     /// Nothing is decided.
     pub fn pause(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid core.
         unsafe { raw::sc_vcpu_pause(self, now_ns) }
     }
 
-    /// From now on what is picked runs.
+    /// The picked VCPU runs from now on.
     pub fn resume(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid core.
         unsafe { raw::sc_vcpu_resume(self, now_ns) }
     }
 
-    /// Takes a VCPU off the core; false if it is not there.
+    /// Removes a VCPU from the core; false if it is not there.
     pub fn remove(&mut self, id: u32, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
         unsafe { raw::sc_vcpu_remove(self, id, now_ns) != 0 }
@@ -127,7 +127,7 @@ impl Core {
         unsafe { raw::sc_vcpu_block(self, id, now_ns) != 0 }
     }
 
-    /// The time is [`Self::until_ns`], or any other.
+    /// Decides anew at [`Self::until_ns`], or at any other time.
     pub fn tick(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid core.
         unsafe { raw::sc_vcpu_tick(self, now_ns) }
@@ -139,14 +139,14 @@ impl Core {
         unsafe { raw::sc_vcpu_allow(self, allowed.into(), now_ns) }
     }
 
-    /// States how memory-intensive a VCPU is, in any unit (0 at first), from the next decision on;
+    /// Sets the memory intensity of a VCPU, in any unit (0 at first), from the next decision on;
     /// false if it is not there.
     pub fn set_intensity(&mut self, id: u32, value: u64) -> bool {
         // SAFETY: `self` is a valid core.
         unsafe { raw::sc_vcpu_intensity(self, id, value) != 0 }
     }
 
-    /// What runs.
+    /// Present mode of the core.
     pub fn mode(&self) -> Mode {
         match (self.mode, self.current) {
             (_, NONE) | (0, _) => Mode::Idle,
@@ -155,7 +155,8 @@ impl Core {
         }
     }
 
-    /// Until when, in ns; then call [`Self::tick`]. [`crate::UNLIMITED`] if nothing is due.
+    /// End of the present mode, in ns; then call [`Self::tick`]. [`crate::UNLIMITED`] if nothing is
+    /// due.
     pub fn until_ns(&self) -> u64 {
         self.until_ns
     }
@@ -170,12 +171,12 @@ impl Core {
         self.background_ns
     }
 
-    /// How many runnable VCPUs have budget.
+    /// Number of runnable VCPUs with budget.
     pub fn with_budget(&self) -> usize {
         self.foreground.len()
     }
 
-    /// How many runnable VCPUs wait for their replenishment.
+    /// Number of runnable VCPUs that wait for their replenishment.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -187,7 +188,7 @@ impl Core {
 }
 
 impl Vcpu {
-    /// What it is up to.
+    /// State of the VCPU.
     pub fn state(&self) -> State {
         match self.state {
             1 => State::Blocked,
@@ -196,7 +197,7 @@ impl Vcpu {
         }
     }
 
-    /// A VCPU as it comes from another core: for those who replay what happened.
+    /// A VCPU that comes from another core, for a replay of events.
     pub fn arriving(
         server: Server,
         foreground_ns: u64,
@@ -216,12 +217,12 @@ impl Vcpu {
         self.foreground_ns
     }
 
-    /// Time in ns that it ran without.
+    /// Time in ns that it ran without budget.
     pub fn background_ns(&self) -> u64 {
         self.background_ns
     }
 
-    /// How memory-intensive it is, as stated.
+    /// Its memory intensity, as stated.
     pub fn intensity(&self) -> u64 {
         self.intensity
     }
@@ -363,8 +364,8 @@ mod tests {
         assert_eq!(c.mode(), Mode::Background(0));
     }
 
-    /// Runs a core until `end`, with a VCPU waking or blocking now and then; when each ran with
-    /// budget, as (start, end).
+    /// Runs a core until `end`, with a VCPU waking or blocking now and then. Returns the times when
+    /// each ran with budget, as (start, end).
     fn simulate(
         vcpus: &[(u64, u64)],
         strict: bool,
@@ -404,7 +405,7 @@ mod tests {
         ran
     }
 
-    /// The most that was run in a window of `span`: windows that start where a run starts are the
+    /// The longest execution in a window of `span`: windows that start where a run starts are the
     /// worst.
     fn most(ran: &[(u64, u64)], span: u64) -> u64 {
         let within = |from: u64| {
@@ -414,8 +415,8 @@ mod tests {
     }
 
     proptest! {
-        /// A strict server has at most its capacity in any window of its period, whatever it is
-        /// preempted by.
+        /// A strict server has at most its capacity in any window of its period, under any
+        /// preemption.
         #[test]
         fn strict_servers_keep_to_their_capacity_in_every_window(
             vcpus in prop::collection::vec((1u64..30, 1u64..60), 1..5), limit in 1u32..=16,
@@ -428,7 +429,7 @@ mod tests {
             }
         }
 
-        /// VCPUs that never block, of harmonic periods and at most the whole core together, get
+        /// VCPUs that never block, with harmonic periods and at most the whole core together, get
         /// their capacity in every period from the second one on (they wake during the first).
         #[test]
         fn what_fits_gets_its_capacity_in_every_period(shares in prop::collection::vec(1u64..12, 1..5)) {

@@ -46,8 +46,10 @@ static inline const char *sc_check_admission(const struct sc_world_admission *w,
 		if (a->task[i].wcet_ns == 0 || a->task[i].wcet_ns > a->task[i].period_ns ||
 		    a->task[i].deadline_ns > a->task[i].period_ns)
 			return "a task";
-	/* What the utilisation bound admits, the hyperbolic one does, and the exact test where D =
-	 * T. */
+	/*
+	 * The hyperbolic bound admits every set that the utilisation bound admits, and so does the
+	 * exact test where D = T.
+	 */
 	if (sc_admission_rms(a) && !sc_admission_hyperbolic(a))
 		return "the hyperbolic bound is below the utilisation bound";
 	if (w->ready && e->op == 5 && out->word[0] == SC_RTA_FITS &&

@@ -5,7 +5,7 @@
 #include "../driver.h"
 #include <solocore/heap.h>
 
-/* What is broken in a heap, or 0. */
+/* The broken invariant of a heap, or 0. */
 static inline const char *sc_heap_broken(const struct sc_heap *h)
 {
 	sc_u32 i, members = 0;

@@ -35,7 +35,7 @@ static inline const char *sc_memguard_sum_broken(const struct sc_world_memguard 
 
 		if (!w->present[i] || c->reservation[kind] == SC_UNLIMITED)
 			continue;
-		/* Where numbers of periods may have wrapped, nothing can be said. */
+		/* Where numbers of periods may have wrapped, the sum is undefined. */
 		if ((present++ && c->epoch != epoch) ||
 		    c->next_ns / w->shared.period_ns >= 1u << 31)
 			return 0;

@@ -5,7 +5,7 @@
 #include "../driver.h"
 #include <solocore/ready_set.h>
 
-/* What is broken in a set, or 0. */
+/* The broken invariant of a set, or 0. */
 static inline const char *sc_ready_broken(const struct sc_ready_set *s)
 {
 	sc_u32 i, count = 0, first = SC_NONE;

@@ -5,7 +5,7 @@
 #include "../driver.h"
 #include <solocore/sporadic_server.h>
 
-/* What is broken in a server, or 0. */
+/* The broken invariant of a server, or 0. */
 static inline const char *sc_server_broken(const struct sc_server *s)
 {
 	sc_u64 sum = 0, end = 0;

@@ -11,7 +11,7 @@ static inline const char *sc_check_throttle(const struct sc_world_throttle *w,
 		return "number of throttled cores";
 	if (t->num_throttle == 0 ? t->r_high != 0 : t->r_high < t->r_cur)
 		return "highest rate";
-	/* Exactly so many get background time: no tie stops all of them. */
+	/* Exactly n - num_throttle cores get background time: no tie stops all of them. */
 	if (w->ready && e->op == 4 && e->id < t->cpus && out->word[1] != t->cpus - t->num_throttle)
 		return "number of cores with background time";
 	return 0;

@@ -5,7 +5,7 @@
 #include "../driver.h"
 #include <solocore/time_table.h>
 
-/* What is broken in a table, or 0. */
+/* The broken invariant of a table, or 0. */
 static inline const char *sc_table_broken(const struct sc_table *t)
 {
 	sc_u64 end = 0;
@@ -21,7 +21,7 @@ static inline const char *sc_table_broken(const struct sc_table *t)
 	return end <= t->frame_ns ? 0 : "frame of a table";
 }
 
-/* The index of what is active at an offset in the frame, by looking at every entry; SC_NONE. */
+/* The index of the active entry at an offset in the frame, by looking at every entry; SC_NONE. */
 static inline sc_u32 sc_table_active(const struct sc_table *t, sc_u64 offset_ns)
 {
 	sc_u32 i;

@@ -45,7 +45,7 @@ static inline const char *sc_check_vcpu(const struct sc_world_vcpu *w, const str
 		return "a pick that has ended";
 	if (c->mode == SC_MODE_IDLE)
 		return c->current == SC_NONE ? 0 : "an idle core that runs something";
-	/* One that has left, or was not asked about since, may still be named. */
+	/* A VCPU that has left, or was not queried since, may still be named. */
 	return c->current < SC_MAX_TASKS ? 0 : "nothing runs though the core is not idle";
 }
 

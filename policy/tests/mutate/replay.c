@@ -25,7 +25,7 @@ struct record {
 extern const sc_u64 replay_world_size;
 void replay_drive(void *world, const struct sc_event *event, struct sc_answer *answer);
 
-/* A zeroed world for so many events. 0 if an answer differs. */
+/* Replays this number of events on a zeroed world. Returns 0 if an answer differs. */
 static int replay(const struct record *record, sc_u64 count)
 {
 	void *world = mmap(0, replay_world_size, PROT_READ | PROT_WRITE,

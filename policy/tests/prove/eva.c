@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What Frama-C's Eva looks at (prove.sh): a world that starts zeroed, as the protocol says, and
- * then any events in any order, for ever. Eva reports every operation that it cannot prove to be
- * defined in C: an access outside an object, a division by zero, a shift too far, a signed
- * overflow, the use of what was never written.
+ * Input of Frama-C's Eva (prove.sh): a world that starts zeroed, as the protocol says, and then any
+ * events in any order, for ever. Eva reports every operation that it cannot prove to be defined in
+ * C: an access outside an object, a division by zero, a shift too far, a signed overflow, the use
+ * of an uninitialised value.
  *
  * MECHANISM, DRIVER (the file drive/<mechanism>.h) and, for a mechanism with functions that its
  * driver does not call, ALSO (prove/<mechanism>.h) come from prove.sh.

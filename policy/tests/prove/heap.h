@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the driver does not call. */
+/* Calls the functions that the driver does not call. */
 static void call_also(struct sc_world_heap *world, const struct sc_event *event)
 {
 	(void)event;

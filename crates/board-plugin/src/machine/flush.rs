@@ -1,14 +1,14 @@
-//! Lines that a program puts out of the caches (CLFLUSH, CLFLUSHOPT), and its fences.
+//! Flushes of lines by a program (CLFLUSH, CLFLUSHOPT), and its fences.
 //!
 //! Rule: a flushed line leaves every cache of every core. If one of them had it dirty, it goes to
-//! DRAM once, when the line itself has come. A fence has the core wait ([`crate::front`]).
+//! DRAM once, when the line itself has come. A fence makes the core wait ([`crate::front`]).
 //! Source: Intel SDM volume 2, CLFLUSH, LFENCE, MFENCE.
 //! Not covered: CLWB, the order of flushes of several cores, stores under way of another core.
 
 use super::{Machine, NOBODY};
 
 impl Machine {
-    /// A core puts a line out of all caches. Returns what it waits.
+    /// Removes a line from all caches for a core. Returns its wait.
     pub fn flush(&mut self, cpu: usize, computed: u64, line: u64) -> i64 {
         let mut dirty = false;
         for core in &mut self.cores {
@@ -36,7 +36,7 @@ impl Machine {
         self.cores[cpu].front.total_wait() - before
     }
 
-    /// A core waits for its loads, and if `stores` for its stores as well. Returns how long.
+    /// Makes a core wait for its loads, and if `stores` for its stores as well. Returns the wait.
     pub fn fence(&mut self, cpu: usize, computed: u64, stores: bool) -> i64 {
         let front = &mut self.cores[cpu].front;
         let before = front.total_wait();

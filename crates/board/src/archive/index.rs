@@ -1,14 +1,13 @@
-//! Indices of packages, and what a package needs.
+//! Indices of packages, and the dependencies of a package.
 //!
-//! Rule: a dependency is met by the first of its alternatives that an index has, by name or as
-//! something that a package provides; the indices are asked in the order given. Backports are newer
-//! than what they stand beside and are built on it, so asking them first needs no comparison of
-//! versions. Does not cover: conflicts, and what packages do when they are installed, because they
-//! are only unpacked.
+//! Rule: a dependency is met by the first of its alternatives that an index has, by name or as a
+//! provided name; the indices are asked in the order given. Backports are newer than the suite
+//! beside them and are built on it, so asking them first needs no comparison of versions. Does not
+//! cover: conflicts, and the scripts of an installation, because packages are only unpacked.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// What maintainers' scripts need, which nobody runs here.
+/// Packages for maintainers' scripts, which do not run here.
 const NOT_NEEDED: &[&str] = &["adduser", "debconf", "debconf-2.0", "passwd"];
 
 /// A package.
@@ -18,11 +17,11 @@ pub struct Package {
     pub name: String,
     /// Debian's version.
     pub version: String,
-    /// Where it lies in the archive.
+    /// Path in the archive.
     pub filename: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// In hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub sha256: String,
     depends: Vec<Vec<String>>,
     provides: Vec<String>,
@@ -32,12 +31,12 @@ pub struct Package {
 #[derive(Debug)]
 pub struct Index {
     packages: BTreeMap<String, Package>,
-    /// Which package provides a name.
+    /// Package that provides each name.
     provided: HashMap<String, String>,
 }
 
 impl Index {
-    /// Reads an index (`Packages`). Of several versions the last counts.
+    /// Reads an index (`Packages`). Of several versions of a package the last one counts.
     pub fn parse(text: &str) -> Self {
         let mut packages = BTreeMap::new();
         let mut provided = HashMap::new();
@@ -100,7 +99,7 @@ fn bare(text: &str) -> String {
 pub fn release_entry(release: &str, file: &str) -> Option<(u64, String)> {
     let signed = release.split("-----BEGIN PGP SIGNATURE-----").next()?;
     let hashes = signed.split("\nSHA256:").nth(1)?;
-    // The list ends where a line is not indented.
+    // The list ends at a line without indentation.
     for line in hashes.lines().skip(1).take_while(|l| l.starts_with(' ')) {
         let mut words = line.split_whitespace();
         if let (Some(hash), Some(size), Some(name)) = (words.next(), words.next(), words.next())
@@ -112,10 +111,10 @@ pub fn release_entry(release: &str, file: &str) -> Option<(u64, String)> {
     None
 }
 
-/// The packages named and all that they need, sorted by name.
+/// The named packages and all their dependencies, sorted by name.
 ///
 /// # Errors
-/// The dependency that no index has.
+/// No index has a dependency; the error names it.
 pub fn resolve<'a>(indices: &'a [Index], roots: &[&str]) -> Result<Vec<&'a Package>, String> {
     let mut found: BTreeMap<&str, &Package> = BTreeMap::new();
     let mut open: Vec<(Vec<String>, String)> =

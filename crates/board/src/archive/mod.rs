@@ -1,9 +1,10 @@
 //! Debian's archive: packages by name, checked.
 //!
-//! Problem: QEMU and kernels are not part of solocore, and what a mirror sends is not to be
-//! trusted. Rule: Debian's signature covers `InRelease`, its hashes cover the indices of packages,
-//! and these cover the packages. Files come by curl, which goes on where it was interrupted.
-//! Does not cover: expiry (`Valid-Until`), because an old mirror still serves what it once checked.
+//! Problem: QEMU and kernels are not part of solocore, and the files of a mirror cannot be trusted.
+//! Rule: Debian's signature covers `InRelease`, its hashes cover the indices of packages, and these
+//! cover the packages. Files come by curl, which resumes an interrupted transfer.
+//! Does not cover: expiry (`Valid-Until`), because the files of an old mirror are as valid as
+//! before.
 
 mod index;
 mod signature;
@@ -22,7 +23,7 @@ use std::process::Command;
 /// An archive.
 #[derive(Debug)]
 pub struct Archive {
-    /// Without `/` at its end.
+    /// Address without `/` at its end.
     address: String,
     proxy: Option<String>,
 }
@@ -97,8 +98,8 @@ impl Archive {
         Ok(Index::parse(&solocore_model::files::read_text(&plain)?))
     }
 
-    /// Fetches a package into `directory` and returns its path; a part that is there already is not
-    /// fetched again.
+    /// Fetches a package into `directory` and returns its path; existing parts are not fetched
+    /// again.
     ///
     /// # Errors
     /// [`BoardError::Machine`], also when its checksum is wrong; the file is then removed.
@@ -194,7 +195,7 @@ fn of_apt() -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The proxy that apt uses for a scheme. Those of the environment are curl's own matter.
+/// The proxy that apt uses for a scheme. curl reads those of the environment itself.
 fn proxy_of_apt(scheme: &str) -> Option<String> {
     let key = format!("Acquire::{scheme}::Proxy");
     let output =

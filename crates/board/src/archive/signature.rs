@@ -1,8 +1,8 @@
 //! Debian's signature of a release.
 //!
 //! Rule: where this machine has Debian's keys and a program that checks signatures (gpgv or sqv), a
-//! release without a good signature is refused. Where it has not, the user is told that only
-//! checksums were compared.
+//! release without a good signature is refused. Without them, the user is told that only checksums
+//! were compared.
 
 use crate::error::BoardError;
 use crate::watch::Watch;
@@ -10,7 +10,7 @@ use solocore_model::files;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where Debian's packages of keys put them.
+/// Paths of the keys from Debian's packages.
 const KEYS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",

@@ -25,41 +25,41 @@ pub enum BoardCommand {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Inside a guest: ask the board for something.
+    /// Inside a guest: send a request to the board.
     #[command(after_help = "Examples, in a script that `board run` runs:\n  solocore board ask \
             model-off\n  solocore board ask snapshot before\n\nExit code 3: this machine is no \
             board.")]
     Ask {
-        /// What to ask for.
+        /// The request.
         #[arg(value_enum)]
         what: Request,
         /// With `snapshot`: its name, at most eight letters.
         #[arg(default_value = "")]
         label: String,
     },
-    /// What runs first in a board's guest.
+    /// First process of a board's guest.
     #[command(hide = true)]
     Guest,
 }
 
-/// Is it there?
+/// A feature that is on or off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// Yes.
+    /// It is on.
     #[default]
     On,
-    /// No.
+    /// It is off.
     Off,
 }
 
-/// What `run` and `shell` have in common.
+/// Options that `run` and `shell` share.
 #[derive(Debug, clap::Args)]
 pub struct MachineArgs {
     /// The board: a preset or a platform file.
     #[arg(value_name = "BOARD")]
     pub board: String,
-    /// The kernel's version, like 7.0.13, or 7.0.13-rt [default: 6.19.14, or what the archive has
-    /// in its place].
+    /// The kernel's version, like 7.0.13, or 7.0.13-rt [default: 6.19.14, or the archive's
+    /// replacement].
     #[arg(long, value_name = "V")]
     pub kernel: Option<String>,
     /// CPUs of the guest [default: the board's cores].
@@ -68,8 +68,8 @@ pub struct MachineArgs {
     /// Memory of the guest, like "2 GiB" or 2G.
     #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = memory)]
     pub memory: Bytes,
-    /// When the memory model computes. Without it every reference takes the same time, and the
-    /// board runs faster.
+    /// Time during which the memory model computes. Without it every reference takes the same time,
+    /// and the board runs faster.
     #[arg(long, value_enum, default_value_t)]
     pub model: Model,
     /// Prefetchers of the caches.
@@ -91,7 +91,7 @@ pub struct MachineArgs {
     /// times.
     #[arg(long, value_name = "PATH")]
     pub share: Vec<PathBuf>,
-    /// Copy what the guest wrote to /out into this directory.
+    /// Copy the files that the guest wrote to /out into this directory.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -106,8 +106,8 @@ pub struct RunArgs {
     /// Write the messages of the kernel and of QEMU to this file.
     #[arg(long, value_name = "FILE")]
     pub console: Option<PathBuf>,
-    /// Write all that the board counted to this file, also the counts of each frame of memory.
-    /// Snapshots lie beside it, as FILE.LABEL.
+    /// Write all counts of the board to this file, with those of each frame of memory. Snapshots
+    /// lie beside it, as FILE.LABEL.
     #[arg(long, value_name = "FILE")]
     pub truth: Option<PathBuf>,
     /// Format of the output. With json, the program's output goes to stderr.
@@ -124,7 +124,7 @@ pub struct ShellArgs {
     pub machine: MachineArgs,
 }
 
-/// A size with its unit, or as QEMU takes it: 768M, 2G.
+/// Reads a size with its unit, or in the form of QEMU: 768M, 2G.
 fn memory(text: &str) -> Result<Bytes, String> {
     let of_qemu =
         text.strip_suffix('M').map(|n| (n, 20)).or_else(|| text.strip_suffix('G').map(|n| (n, 30)));

@@ -1,9 +1,9 @@
-//! What enemies do to memory.
+//! Kinds of enemies.
 
 use clap::ValueEnum;
 use solocore_buffers::caches;
 
-/// A kind of enemy. Each hurts at another place.
+/// A kind of enemy. Each loads another part of the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Enemy {
     /// Read in order: the bandwidth of the memory.
@@ -22,7 +22,7 @@ pub enum Enemy {
 }
 
 impl Enemy {
-    /// As it is written.
+    /// Name of the kind in options and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -45,7 +45,8 @@ impl Enemy {
         }
     }
 
-    /// Memory of an enemy that would have this much.
+    /// Memory of an enemy of this kind, in bytes: `bytes`, but for [`Enemy::Cache`] at most the
+    /// shared cache.
     pub fn bytes(self, bytes: u64) -> u64 {
         let shared = caches::here().shared_bytes;
         if self == Self::Cache && shared > 0 { shared.min(bytes) } else { bytes }

@@ -1,4 +1,4 @@
-//! How results are printed.
+//! Formats of results.
 
 use clap::ValueEnum;
 

@@ -1,7 +1,7 @@
-//! The commands of `solocore --help`, by what they are for.
+//! The commands of `solocore --help`, grouped by their purpose.
 //!
 //! Rule: clap has one list of commands without headings, so the list is written here, into the
-//! help's template. A test holds it to the commands that there are.
+//! help's template. A test compares it with clap's commands.
 
 use clap::Command;
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Shell and editors", &["completions", "man", "schema", "help"]),
 ];
 
-/// Of the names' column.
+/// Width of the column of names.
 const WIDTH: usize = 11;
 
 /// The command line with its commands in groups.

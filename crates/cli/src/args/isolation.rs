@@ -1,9 +1,9 @@
-//! Options of `solocore run` beside budgets: where tasks run, and what is written down.
+//! Options of `solocore run` beside budgets: places of tasks, and files to write.
 
 use solocore_linux::schedule::placed::Trial;
 use std::path::PathBuf;
 
-/// Who runs where.
+/// Places of tasks and of other programs.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Tasks and isolation")]
 pub struct IsolationArgs {
@@ -41,7 +41,7 @@ pub struct IsolationArgs {
     /// periods of each CPU).
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Of `solocore verify`: one task is measured.
+    /// The one task that `solocore verify` measures.
     #[arg(skip)]
     pub trial: Option<Trial>,
 }

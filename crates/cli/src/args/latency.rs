@@ -33,8 +33,8 @@ pub struct LatencyArgs {
     /// Rule by which memory counts as contended.
     #[arg(long, value_enum, default_value_t)]
     pub rule: Rule,
-    /// Memory counts as contended from this latency (in the unit shown) or this many requests a
-    /// period on. The output then says which cores Algorithm 1 would throttle.
+    /// Threshold from which memory counts as contended: a latency (in the unit shown), or requests
+    /// per period. The output then says which cores Algorithm 1 would throttle.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
     /// With --threshold: throttling is reduced once requests are at or below this share of the most
@@ -53,14 +53,14 @@ pub struct LatencyArgs {
     /// Make the probe a real-time thread (SCHED_FIFO) of this priority, 1 to 99.
     #[arg(long, value_name = "N")]
     pub priority: Option<u8>,
-    /// Measure the latency alone and beside memory hogs, what the probe costs, and suggest a
+    /// Measure the latency alone and beside memory hogs, and the cost of the probe; suggest a
     /// threshold.
     #[arg(long, conflicts_with_all = ["every", "count", "source", "event", "rule", "threshold"])]
     pub calibrate: bool,
     /// With --calibrate: time for each load, like "2 s".
     #[arg(long, default_value = "2 s", value_name = "TIME", requires = "calibrate")]
     pub span: Time,
-    /// With --calibrate: the threshold is the latency alone times this.
+    /// With --calibrate: factor from the latency alone to the threshold.
     #[arg(long, default_value_t = 1.5, value_name = "X", requires = "calibrate")]
     pub factor: f64,
     /// Format of the output.

@@ -50,7 +50,8 @@ impl Args {
         groups::grouped(Self::command())
     }
 
-    /// Of the command line; which options of `run` stand on it as well. Bad usage ends the process.
+    /// Reads the command line, and notes which options of `run` it contains. Bad usage ends the
+    /// process.
     pub fn read() -> Self {
         let matches = Self::grouped().get_matches();
         let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
@@ -276,7 +277,7 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Watch what a running `solocore run` does.
+    /// Watch a running `solocore run`.
     ///
     /// On a terminal: bars with budget lines, throttle history, tasks with deadlines, locks. Into a
     /// pipe: tables.
@@ -299,7 +300,7 @@ pub enum Command {
     #[command(after_help = "Each has --help with examples. bandwidth, latency and io-load take \
             IsolBench's -c, -p and -r.")]
     Bench {
-        /// Which benchmark.
+        /// The benchmark.
         #[command(subcommand)]
         name: crate::commands::bench::Bench,
     },
@@ -333,13 +334,13 @@ pub enum Command {
             taplo and its extension for VS Code complete and check a system file."
     )]
     Schema {
-        /// Which file.
+        /// The kind of file.
         #[arg(value_enum)]
         file: SchemaFile,
     },
     /// Print completions for a shell.
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Print a command's manual page, or write all of them.

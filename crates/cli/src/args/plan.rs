@@ -34,7 +34,7 @@ pub struct PlanArgs {
     /// Write the plan here.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
-    /// How to plan [default: sce for a system with partitions, else cores].
+    /// Method of planning [default: sce for a system with partitions, else cores].
     #[arg(long, value_enum)]
     pub method: Option<Method>,
     /// Add the derivation of each response time: rule, inputs, intermediate values, and the terms
@@ -119,14 +119,14 @@ pub struct AssessArgs {
     /// Seed of page placement.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Say of each analysed task whether its plan and its simulation hold, and write no results: a
-    /// step of a merge.
+    /// Report for each analysed task whether its plan and its simulation hold, and write no
+    /// results: a check before a merge.
     #[arg(long)]
     pub check: bool,
     /// With --check: write the answers as JUnit's XML as well, a test case for each task.
     #[arg(long, value_name = "FILE", requires = "check")]
     pub junit: Option<PathBuf>,
-    /// With --check: write what does not hold as SARIF 2.1.0 as well, with the task's line.
+    /// With --check: write the failures as SARIF 2.1.0 as well, with the task's line.
     #[arg(long, value_name = "FILE", requires = "check")]
     pub sarif: Option<PathBuf>,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum PlatformCommand {
     /// Describe this machine, or another from copies of its files, as a platform file.
     ///
-    /// Each number has its source beside it: read, table, or assumed and what would make it known.
+    /// Each number has its source beside it: read, table, or assumed with a way to learn it.
     #[command(
         after_help = "Examples:\n  sudo solocore platform detect -o machine.toml\n  solocore \
             platform detect --from board -o board.toml\n  solocore platform detect --cpus 4-5 \
@@ -56,7 +56,7 @@ pub enum PlatformCommand {
         /// A preset, or the path of a file.
         #[arg(value_name = "NAME|FILE")]
         platform: String,
-        /// Format of the output. JSON has the numbers that follow as well.
+        /// Format of the output. JSON has the derived numbers as well.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
@@ -82,7 +82,7 @@ pub struct MachineArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct DetectArgs {
-    /// Where to write the platform file [default: stdout].
+    /// Write the platform file here [default: stdout].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub struct MeasureArgs {
     /// The platform file, as `solocore platform detect -o FILE` wrote it.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Where to write the file with what was measured [default: in its place].
+    /// Write the file with the measured numbers here [default: replace FILE].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Measure these alone: cpi, l2.latency, llc.latency, pipeline.mshrs, dram.overhead,
@@ -107,7 +107,7 @@ pub struct MeasureArgs {
     /// The CPU that measures [default: the last that this process may use].
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
-    /// Time for all of it, about, 1 s to 3600 s.
+    /// Approximate time for all measurements, 1 s to 3600 s.
     #[arg(long, value_name = "TIME", default_value = "60 s")]
     pub time: Time,
     /// Measure and print, and write no file.

@@ -9,7 +9,7 @@ pub enum Engine {
     /// QEMU user-mode emulation; needs no counters and no privileges.
     #[default]
     Qemu,
-    /// Counters of this machine, which raise what the emulator counted.
+    /// Counters of this machine, which raise the emulator's counts.
     Perf,
 }
 
@@ -22,7 +22,7 @@ pub struct ProfileArgs {
     /// The engine that counts.
     #[arg(long, value_enum, default_value_t)]
     pub engine: Engine,
-    /// Where to write the profile [default: PROGRAM.profile.json]; the trace lies beside it.
+    /// Write the profile here [default: PROGRAM.profile.json]; the trace lies beside it.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// Most shared-cache accesses to record for the simulator.
@@ -37,14 +37,14 @@ pub struct ProfileArgs {
     pub timeout: Option<Time>,
     #[command(flatten)]
     pub counting: Counting,
-    /// Raise the profile of a task to what a run of its plan saw: a file of `solocore run -o` or
-    /// `solocore sim -o`. Needs --plan and --task.
+    /// Raise the profile of a task to the times that a run of its plan saw: a file of `solocore run
+    /// -o` or `solocore sim -o`. Needs --plan and --task.
     #[arg(long, value_name = "FILE", requires_all = ["plan", "task"], conflicts_with_all = ["command", "engine"])]
     pub from: Option<PathBuf>,
     /// The plan that ran, with its profiles.
     #[arg(long, value_name = "PLAN", requires = "from")]
     pub plan: Option<PathBuf>,
-    /// The task in it.
+    /// The task in that plan.
     #[arg(long, value_name = "NAME", requires = "from")]
     pub task: Option<String>,
     /// Program and arguments.
@@ -73,7 +73,7 @@ pub struct Counting {
     /// emulator runs first.
     #[arg(long, value_name = "PROFILE")]
     pub base: Option<PathBuf>,
-    /// Leave in the caches what the job before left there, in place of sweeping them before each job.
+    /// Keep the cache contents of the job before, instead of sweeping the caches before each job.
     #[arg(long)]
     pub warm: bool,
 }

@@ -95,7 +95,7 @@ pub struct RunArgs {
     pub isolation: IsolationArgs,
     #[command(flatten)]
     pub scheduling: SchedulingArgs,
-    /// Options that stand on the command line, by the names of these fields.
+    /// Options on the command line, by the names of these fields.
     #[arg(skip)]
     pub given: Vec<String>,
 }
@@ -140,10 +140,10 @@ pub struct ExecArgs {
 }
 
 impl RunArgs {
-    /// Of a command line that begins with `run`.
+    /// Reads a command line that begins with `run`.
     ///
     /// # Errors
-    /// As when it is typed.
+    /// The same as on the command line.
     pub fn of(words: &[std::ffi::OsString]) -> Result<Self, crate::fail::Failure> {
         let command = <Self as clap::Args>::augment_args(clap::Command::new("run"));
         let matches = command.try_get_matches_from(words);

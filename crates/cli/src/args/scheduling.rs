@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use solocore_model::Time;
 use std::path::PathBuf;
 
-/// Which scheduler runs the plan's tasks.
+/// Scheduler of the plan's tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RunScheduler {
     /// The kernel's own: tasks under SCHED_FIFO, windows of partitions by signals. Plans with VCPUs
@@ -34,8 +34,8 @@ pub struct SchedulingArgs {
 pub struct CheckTraceArgs {
     /// Trace (CSV) of `solocore run --sched-trace` or `solocore sim --sched-trace`.
     pub trace: PathBuf,
-    /// How late a decision, or a thread that must stop, may be [default: 10 ms in a kernel's trace,
-    /// 0 in a simulation's].
+    /// Longest delay of a decision, or of a thread that must stop [default: 10 ms in a kernel's
+    /// trace, 0 in a simulation's].
     #[arg(long, value_name = "TIME")]
     pub tolerance: Option<Time>,
     /// Format of the output.

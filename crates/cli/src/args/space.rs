@@ -1,10 +1,10 @@
-//! Options of what has to do with colours and banks.
+//! Options of commands for colours and banks.
 
 use super::format::Format;
 use solocore_model::Bytes;
 use std::path::PathBuf;
 
-/// Where colours and banks are from.
+/// Sources of colours and banks.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct MapArgs {
     /// Bank functions of this machine, one XOR function a line, and its colours
@@ -17,7 +17,7 @@ pub struct MapArgs {
     pub platform: Option<String>,
 }
 
-/// Which frames a program may have.
+/// Frames that a program may have.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Colours and banks")]
 pub struct ColourArgs {
@@ -35,7 +35,7 @@ pub struct ColourArgs {
     /// A task of that plan.
     #[arg(long, value_name = "NAME", requires = "plan")]
     pub task: Option<String>,
-    /// Memory in its colours that is got before it starts; more is got when it is needed.
+    /// Memory in its colours that is reserved before it starts; more is reserved on demand.
     #[arg(long, value_name = "SIZE", default_value = "2 MiB")]
     pub pool: Bytes,
     /// Write the number of its pages in each colour at the end to this file (JSON).
@@ -44,7 +44,7 @@ pub struct ColourArgs {
 }
 
 impl ColourArgs {
-    /// Is anything asked for?
+    /// Whether any of these options is given.
     pub fn any(&self) -> bool {
         self.colours.is_some() || self.banks.is_some() || self.plan.is_some()
     }
@@ -112,7 +112,7 @@ pub struct MapCommand {
 /// `solocore space audit`.
 #[derive(Debug, clap::Args)]
 pub struct AuditCommand {
-    /// Which process.
+    /// Number of the process.
     pub pid: u32,
     /// The cache colours that it should have, like 0-7.
     #[arg(

@@ -11,10 +11,10 @@ pub struct ReproduceArgs {
     /// Figures and tables (`sce-fig2`), or papers (`sce`, `bwlock`, `dynamic`, `maracas`, `mc2`).
     #[arg(value_name = "FIGURE")]
     pub figures: Vec<String>,
-    /// All of them.
+    /// All figures and tables.
     #[arg(long, conflicts_with = "figures")]
     pub all: bool,
-    /// Say which there are.
+    /// List the figures and tables.
     #[arg(long)]
     pub list: bool,
     /// Directory for the results.
@@ -23,7 +23,7 @@ pub struct ReproduceArgs {
     /// Fewer repetitions and shorter runs.
     #[arg(long)]
     pub quick: bool,
-    /// Run again what is there already.
+    /// Run experiments again that have results already.
     #[arg(long)]
     pub fresh: bool,
     /// Seed of everything random.
@@ -38,7 +38,8 @@ pub struct ReproduceArgs {
     /// Write a page (Markdown) with all verdicts and figures here.
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
-    /// How the page refers to the directory of the pictures [default: the --output directory].
+    /// Path by which the page refers to the directory of the pictures [default: the --output
+    /// directory].
     #[arg(long, value_name = "PATH", requires = "page")]
     pub images: Option<String>,
     /// Format of the output.
@@ -48,8 +49,8 @@ pub struct ReproduceArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct AttackArgs {
-    /// How systems are planned: none, even, anywhere, uneven, bwlock, dynamic, vcpus, windows,
-    /// levels [default: all].
+    /// Policies of planning: none, even, anywhere, uneven, bwlock, dynamic, vcpus, windows, levels
+    /// [default: all].
     #[arg(value_name = "POLICY")]
     pub policy: Vec<String>,
     /// Only on this board; may be repeated.
@@ -67,14 +68,14 @@ pub struct AttackArgs {
     /// Compute on the workers of this Dask scheduler, like tcp://host:8786; the files are the same.
     #[arg(long, alias = "scheduler", value_name = "ADDRESS")]
     pub dask: Option<String>,
-    /// What to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct AnalyzeArgs {
-    /// Which test.
+    /// The test.
     #[arg(long, value_enum, value_name = "NAME")]
     pub test: Test,
     /// Task sets, one JSON object a line; - reads standard input.
@@ -86,7 +87,7 @@ pub struct AnalyzeArgs {
     /// Add the derivation of each verdict.
     #[arg(long)]
     pub explain: bool,
-    /// How answers look: JSON, one object a line, or text.
+    /// Format of the answers: JSON, one object a line, or text.
     #[arg(long, value_enum, default_value = "json")]
     pub format: Format,
 }
@@ -221,7 +222,7 @@ pub struct StudyArgs {
     /// Only every N-th scenario, from the K-th on.
     #[arg(long, value_name = "K/N")]
     pub shard: Option<String>,
-    /// Run again with each assumed range halved and half as large again, and say which figures
+    /// Run again with each assumed range halved and half as large again, and list the figures that
     /// change.
     #[arg(long, conflicts_with_all = ["resume", "shard", "merge"])]
     pub sensitivity: bool,

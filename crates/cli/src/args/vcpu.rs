@@ -9,17 +9,17 @@ use solocore_model::Time;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// C in T, like `6ms/100ms`.
+/// Capacity C in each period T, like `6ms/100ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// C.
+    /// Capacity C.
     pub capacity_ns: u64,
-    /// T.
+    /// Period T.
     pub period_ns: u64,
 }
 
 impl Reservation {
-    /// As `--vcpu` takes it.
+    /// The form that `--vcpu` takes.
     pub fn text(self) -> String {
         format!("{}ns/{}ns", self.capacity_ns, self.period_ns)
     }
@@ -41,11 +41,11 @@ impl FromStr for Reservation {
 /// A VCPU on the command line: `NAME=6ms/100ms` or `NAME=6ms/100ms@CORE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// What it is called.
+    /// Name of the VCPU.
     pub name: String,
-    /// C in T.
+    /// Capacity C in each period T.
     pub reservation: Reservation,
-    /// Where.
+    /// Core of the VCPU; `None`: the one with the most room.
     pub core: Option<u32>,
 }
 
@@ -68,18 +68,18 @@ impl FromStr for Named {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum BackgroundPolicy {
-    /// To the VCPU that has had the least of it.
+    /// To the VCPU that has had the least background time.
     #[default]
     LeastTime,
     /// To the VCPU that ran before.
     Keep,
     /// To the least memory-intensive VCPU.
     LeastMemory,
-    /// To nobody.
+    /// To no VCPU.
     None,
 }
 
-/// How VCPUs are scheduled.
+/// Options of the scheduler of VCPUs.
 #[derive(Debug, Args)]
 pub struct SchedulerArgs {
     /// The VCPU that runs when no VCPU of a core has budget.
@@ -88,7 +88,7 @@ pub struct SchedulerArgs {
     /// Least share of each core for all programs that are bound to no VCPU.
     #[arg(long, default_value = "5ms/100ms", value_name = "C/T", allow_hyphen_values = true)]
     pub best_effort: Reservation,
-    /// Most that a switch and a late timer may cost; admission adds it to each capacity.
+    /// Largest cost of a switch and a late timer; admission adds it to each capacity.
     #[arg(long, default_value = "20 us", value_name = "TIME", allow_hyphen_values = true)]
     pub overhead: Time,
     /// Balance VCPUs this time after one wakes, blocks, comes or goes; without it they stay.
@@ -112,12 +112,11 @@ pub struct SchedulerArgs {
     pub trace: Option<PathBuf>,
 }
 
-/// When background time is taken away (maracas, section IV).
+/// Throttling of background time (maracas, section IV).
 #[derive(Debug, Args)]
 pub struct ThrottlingArgs {
-    /// Throttle background time once memory is contended: from this latency of a request on, or
-    /// with --rule rate from this many requests a memory period on. `solocore latency --calibrate`
-    /// suggests one.
+    /// Threshold from which background time is throttled: a latency of a request, or with --rule
+    /// rate requests per memory period. `solocore latency --calibrate` suggests one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
     /// Rule by which memory counts as contended.
@@ -161,7 +160,7 @@ pub enum VcpuCommand {
         /// Its core; without it, the one with the most room.
         #[arg(long, value_name = "N")]
         core: Option<u32>,
-        /// It is never moved by balancing.
+        /// Balancing never moves it.
         #[arg(long)]
         fixed: bool,
         /// Page colours that it needs.
@@ -179,28 +178,28 @@ pub enum VcpuCommand {
     },
     /// Move a VCPU to another core, with its budget.
     Move {
-        /// Name or number.
+        /// Name or number of the VCPU.
         vcpu: String,
-        /// Where.
+        /// Number of the core.
         core: u32,
     },
     /// Destroy a VCPU; its threads become best effort.
     Destroy {
-        /// Name or number.
+        /// Name or number of the VCPU.
         vcpu: String,
     },
     /// Have a VCPU run a process.
     Bind {
-        /// Which process.
+        /// Number of the process.
         pid: u32,
-        /// Name or number; without it, best effort.
+        /// Name or number of the VCPU; without it, best effort.
         vcpu: Option<String>,
     },
 }
 
 #[derive(Debug, Args)]
 pub struct DrillArgs {
-    /// How often.
+    /// Number of rounds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     pub times: u32,
     /// Faults to provoke, by turns; list one more than once to have it more often.

@@ -38,11 +38,11 @@ pub struct VerifyArgs {
     /// Engine that keeps tasks off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
-    /// Who schedules the plan's tasks, as for `solocore run`.
+    /// Scheduler of the plan's tasks, as for `solocore run`.
     #[arg(long, value_enum, default_value_t)]
     pub scheduler: RunScheduler,
-    /// Run all tasks at once, as planned, for so long beside an enemy [default: --jobs of the longest
-    /// period, where a core has several tasks or the scheme is not that of budgets].
+    /// Time for which all tasks run at once, as planned, beside an enemy [default: --jobs of the
+    /// longest period, where a core has several tasks or the scheme is not that of budgets].
     #[arg(long, value_name = "TIME")]
     pub together: Option<Time>,
     /// Accesses per interrupt [default: about an eighth of each budget].

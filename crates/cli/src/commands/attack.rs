@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Attacks, and prints how near to the bounds it came; exit code 1 if a bound was exceeded.
+/// Attacks, and prints its distance to the bounds; exit code 1 if a bound was exceeded.
 pub fn run(args: &AttackArgs) -> Result<ExitCode, Failure> {
     let searches = searches(args)?;
     std::fs::create_dir_all(&args.output)

@@ -88,7 +88,7 @@ fn ask(request: Request, label: &str) -> Result<ExitCode, Failure> {
     ))
 }
 
-/// Stages and speed on stderr, the program's output where it belongs.
+/// Shows stages and speed on stderr, and passes the program's output on.
 pub(super) struct Terminal {
     bar: Option<ProgressBar>,
     format: Format,
@@ -106,7 +106,7 @@ impl Terminal {
         Self { bar, format }
     }
 
-    /// With the bar out of the way.
+    /// Writes with the bar removed.
     fn beside_bar(&self, write: impl FnOnce()) {
         match &self.bar {
             Some(bar) => bar.suspend(write),

@@ -1,4 +1,4 @@
-//! `solocore board list`: boards, and what they run on.
+//! `solocore board list`: boards, and the QEMUs and kernels for them.
 
 use crate::args::Format;
 use crate::commands::board::Terminal;

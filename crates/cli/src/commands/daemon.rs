@@ -1,4 +1,4 @@
-//! What the user hears of a run, and where its results go: the same for `run`, `exec` and
+//! Messages of a run to the user, and the files of its results: the same for `run`, `exec` and
 //! `vcpu serve`.
 
 use crate::args::Format;
@@ -15,7 +15,7 @@ use solocore_report::{RunTrace, TracedCore, TracedPeriod, TracedTask};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Where a run's results go.
+/// Destinations of a run's results.
 pub struct Destination<'a> {
     /// Decisions of a scheduler.
     pub sched_trace: Option<&'a Path>,
@@ -23,7 +23,7 @@ pub struct Destination<'a> {
     pub trace: Option<&'a Path>,
     /// The run as a file.
     pub output: Option<&'a Path>,
-    /// What is printed.
+    /// Format of the output.
     pub format: Format,
 }
 
@@ -41,7 +41,7 @@ pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
     outcome.lost.map_or(Ok(code), |error| Err(error.into()))
 }
 
-/// Is the machine as it was?
+/// Checks that the machine is as before.
 fn put_back() -> Result<(), Failure> {
     if keeper::all_put_back() {
         return Ok(());
@@ -51,7 +51,7 @@ fn put_back() -> Result<(), Failure> {
     ))
 }
 
-/// Runs it for as long as a program takes, which is its last part; the program's exit code.
+/// Runs it until a program ends, which is its last part; returns the program's exit code.
 pub fn run_beside(mut daemon: Daemon, program: Program) -> Result<ExitCode, Failure> {
     let code = program.code();
     daemon.add(program);

@@ -1,12 +1,11 @@
-//! `solocore diff`: what a change does to a plan's promises.
+//! `solocore diff`: effects of a change on a plan's promises.
 //!
-//! Problem: a merge that makes a task slower keeps every deadline for a while, and the day it does
-//! not, nobody knows which one was to blame. Rule: tasks are compared by name. A task is worse where
-//! its verdict is, where its margin (deadline minus bound) is smaller, or where it is promised
-//! nothing any more; a plan is worse with one of its tasks, or where its bounds come from the papers'
-//! model and did not before.
-//! Does not cover: whether the programs are the same; a longer deadline counts as a larger margin,
-//! and is shown.
+//! Problem: merges that make a task slower keep every deadline for a while. Once a deadline is
+//! missed, nobody knows the merge that caused it. Rule: tasks are compared by name. A task is worse
+//! where its verdict is, where its margin (deadline minus bound) is smaller, or where it has no
+//! promise any more. A plan is worse with one of its tasks, or where its bounds come from the
+//! papers' model and did not before.
+//! Does not cover: changed programs; a longer deadline counts as a larger margin, and is shown.
 
 use crate::args::{DiffArgs, Format};
 use crate::commands::run::read_plan;
@@ -24,13 +23,13 @@ use std::process::ExitCode;
 #[derive(Debug, Serialize)]
 struct Difference {
     format: &'static str,
-    /// Is anything worse?
+    /// Whether anything is worse.
     worse: bool,
     tasks: Vec<TaskDifference>,
     cores: Vec<CoreDifference>,
-    /// What only the new plan rests on, by id.
+    /// Promises that only the new plan rests on, by id.
     new_promises: Vec<String>,
-    /// The new plan's bounds are on the papers' model of memory, the old one's were not.
+    /// Whether only the new plan's bounds rest on the papers' model of memory.
     weaker_model: bool,
 }
 
@@ -40,7 +39,7 @@ struct TaskDifference {
     name: String,
     old: Option<Side>,
     new: Option<Side>,
-    /// In what it is worse; empty: in nothing.
+    /// Ways in which it is worse; empty: none.
     worse: Vec<String>,
 }
 
@@ -48,7 +47,7 @@ struct TaskDifference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Side {
     core: u32,
-    /// `null`: nothing is promised.
+    /// Verdict; `null`: the plan promises nothing.
     verdict: Option<Verdict>,
     wcet_ns: u64,
     misses: u64,
@@ -108,7 +107,7 @@ impl Side {
     }
 }
 
-/// In which ways a task is worse. A margin may lose `allow` per cent of the deadline.
+/// Ways in which a task is worse. A margin may lose `allow` per cent of the deadline.
 fn worse(old: Option<Side>, new: Option<Side>, allow: u32) -> Vec<String> {
     let Some(old) = old.filter(|side| side.rank().is_some()) else { return Vec::new() };
     let Some(new) = new else { return vec!["it is gone".to_owned()] };

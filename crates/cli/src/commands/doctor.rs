@@ -1,5 +1,4 @@
-//! `solocore doctor`: what this machine can do for `solocore run`, what it lacks, and how to get
-//! it.
+//! `solocore doctor`: the abilities of this machine for `solocore run`, its gaps, and the remedies.
 
 use crate::args::{DoctorArgs, Format, RunArgs};
 use crate::commands::promises;
@@ -18,9 +17,9 @@ use std::process::ExitCode;
 #[derive(Serialize)]
 struct Report {
     format: &'static str,
-    /// Can `solocore run` run?
+    /// Whether `solocore run` can run.
     regulates: bool,
-    /// Does an event count accesses to memory, so that a plan's bounds can hold?
+    /// Whether an event counts accesses to memory, so that a plan's bounds can hold.
     counts_memory: bool,
     findings: Vec<doctor::Finding>,
     /// The parts that would keep the plan's promises.
@@ -28,7 +27,7 @@ struct Report {
     promises: Option<Vec<Answer>>,
 }
 
-/// Looks, tests and tells; exit code 1 if no plan can be regulated here.
+/// Examines and prints; exit code 1 if no plan can be regulated here.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let findings = doctor::examine(args.event.as_deref(), &machine::cpuinfo())?;
     let regulates = doctor::regulates(&findings);
@@ -63,7 +62,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// A finding, and what helps below it.
+/// A finding, with its remedy below.
 fn line(f: &doctor::Finding) -> String {
     let mark = match (f.unknown, f.good) {
         (true, _) => "?  ",
@@ -80,7 +79,7 @@ fn line(f: &doctor::Finding) -> String {
     format!("{mark}  {}: {}{risk}\n{}", f.what, f.found, command.unwrap_or_default())
 }
 
-/// Conditions that are not as they should be, by the promises of a plan that depend on them.
+/// Conditions that are not good, by the promises of a plan that depend on them.
 fn weakened(findings: &[doctor::Finding], answers: &[Answer]) -> String {
     let subjects: BTreeSet<Subject> = answers.iter().map(|a| a.promise.subject).collect();
     let line = |subject: &Subject| {

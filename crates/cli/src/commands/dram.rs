@@ -175,7 +175,7 @@ fn cap_of(text: &str) -> Result<Option<u32>, Failure> {
     }
 }
 
-/// What looks on.
+/// Observers of the traffic.
 struct Watch {
     progress: Progress,
     checker: Option<Checker>,
@@ -202,11 +202,11 @@ impl Observer for Watch {
     }
 }
 
-/// A file of commands, whole or not at all.
+/// A file of commands; it is written as a whole, or not at all.
 struct Trace {
     path: PathBuf,
     file: BufWriter<File>,
-    /// Takes the place of `path` in the end; none for a device or a pipe.
+    /// File that replaces `path` in the end; `None` for a device or a pipe.
     temporary: Option<TempPath>,
     error: Option<ModelError>,
 }
@@ -220,7 +220,7 @@ impl Trace {
         let (file, temporary) = if path.exists() && !path.is_file() {
             (File::options().write(true).open(path).map_err(fail)?, None)
         } else {
-            // Some errors carry the name of the temporary file, which tells the user nothing.
+            // Some errors contain the name of the temporary file, which does not help the user.
             let plain =
                 |e: io::Error| fail(if e.raw_os_error().is_some() { e } else { e.kind().into() });
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
@@ -305,7 +305,7 @@ fn outcome(
     }
 }
 
-/// Picoseconds are the finest that a latency can mean.
+/// Rounds to picoseconds; a latency has no finer meaning.
 fn round(ns: f64) -> f64 {
     (ns * 1000.0).round() / 1000.0
 }

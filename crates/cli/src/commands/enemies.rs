@@ -1,4 +1,5 @@
-//! Enemies on other cores: memory hogs: processes of their own, as threads of this one are never throttled.
+//! Enemies on other cores: memory hogs. They are processes of their own, as threads of this one are
+//! never throttled.
 //!
 //! Rule: each is `solocore bench bandwidth` on a CPU, stopped while the program runs alone. They
 //! end with this process, however it ends.
@@ -14,27 +15,27 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Until what they had under way has come to rest, or is under way again.
+/// Time until earlier accesses have settled, or the enemies run again.
 const SETTLE: Duration = Duration::from_millis(5);
-/// Where nothing tells the size of a cache.
+/// Size of a cache where no file tells it.
 const UNKNOWN: u64 = 64 << 20;
 const MOST: u64 = 1 << 30;
 
-/// See the module; they end when this is dropped.
+/// Enemies; they end when this is dropped.
 pub struct Enemies(Vec<Child>);
 
 /// Kind of each enemy.
 #[derive(Clone, Copy, Debug)]
 pub struct Weapon<'a> {
     pub enemy: Enemy,
-    /// Of its memory.
+    /// Size of its memory, bytes.
     pub bytes: u64,
-    /// Bank functions, for those that keep to a bank.
+    /// Bank functions, for the kind that keeps to a bank.
     pub map: Option<&'a Path>,
 }
 
 impl Enemies {
-    /// One on each of these CPUs, at work.
+    /// Starts one enemy on each of these CPUs.
     pub fn start(cpus: &[u32], weapon: Weapon<'_>) -> Result<Self, Failure> {
         let (access, order) = weapon.enemy.way();
         let bytes = weapon.enemy.bytes(weapon.bytes);
@@ -71,12 +72,12 @@ impl Enemies {
         Ok(all)
     }
 
-    /// They stop.
+    /// Stops the enemies.
     pub fn rest(&mut self) -> Result<(), LinuxError> {
         self.tell(libc::SIGSTOP)
     }
 
-    /// They work again.
+    /// Continues the enemies.
     pub fn go_on(&mut self) -> Result<(), LinuxError> {
         self.tell(libc::SIGCONT)
     }
@@ -97,8 +98,8 @@ impl Enemies {
     }
 }
 
-/// In a run they rest until all that was added before has started: what they do before they are
-/// regulated counts against nobody.
+/// In a run, enemies rest until all parts before them have started: their accesses before
+/// regulation are not counted against the run.
 impl Part for Enemies {
     fn start(&mut self) -> Result<(), LinuxError> {
         self.go_on()

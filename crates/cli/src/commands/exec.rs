@@ -1,11 +1,11 @@
 //! `solocore exec`: one program under the bandwidth lock, on a core, or within a bandwidth.
 //!
-//! Rule: this process becomes the program; nothing of solocore stays beside it. What holds the lock
-//! is the connection to the running solocore, which the program inherits (client/c,
-//! `sc_hold_program`). Where none runs and one is needed, this process regulates for as long as the
-//! program takes, which is then its child: `solocore exec` again, as its client.
-//! Does not cover: colours of pages (`exec_coloured`); the budgets of a running solocore, which are
-//! its plan's.
+//! Rule: this process becomes the program; nothing of solocore stays beside it. The connection to
+//! the running solocore holds the lock, and the program inherits it (client/c, `sc_hold_program`).
+//! If none runs and one is needed, this process regulates for as long as the program takes, which
+//! is then its child: `solocore exec` again, as its client.
+//! Does not cover: colours of pages (`exec_coloured`); the budgets of a running solocore, which
+//! come from its plan.
 
 use crate::args::ExecArgs;
 use crate::commands::exec_coloured;
@@ -74,7 +74,7 @@ fn in_ways(args: &ExecArgs, ways: u32) -> Result<ExitCode, Failure> {
     if let Some(core) = args.core {
         machine::keep_on(core)?;
     }
-    // What is started by who is in the group is in it as well, from its first instruction on.
+    // Children of a member of the group are in it as well, from their first instruction on.
     reservation.enter()?;
     let spawned = program(args).spawn();
     reservation.leave()?;

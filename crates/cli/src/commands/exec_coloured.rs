@@ -1,9 +1,9 @@
 //! `solocore exec --colors`: a program on frames of its own.
 //!
 //! Rule: this process stays beside the program, as the program's library asks it, and looks at its
-//! pages before it ends. With --lock, --lock-function, --core, --budget, --vcpu or --ways, what it starts is `solocore exec` again,
-//! which becomes the program when that is arranged.
-//! Does not cover: what a killed process's pages were.
+//! pages before it ends. With --lock, --lock-function, --core, --budget, --vcpu or --ways, it
+//! starts `solocore exec` again, which becomes the program once these are set up.
+//! Does not cover: the pages of a killed process.
 
 use crate::args::ExecArgs;
 use crate::commands::run::read_plan;
@@ -23,22 +23,24 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
 
-/// How the inner `solocore exec` is told what the program needs in its environment.
+/// Variables that tell the inner `solocore exec` the program's environment.
 const LATER: [&str; 2] = ["SOLOCORE_LATER_PRELOAD", "SOLOCORE_LATER_SPACE"];
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Serialize)]
 struct Pages<'a> {
     format: &'static str,
-    /// Processes that were coloured, ended by themselves, and ended as no memory was left.
+    /// Number of processes that were coloured, that ended by themselves, and that were ended as no
+    /// memory was left.
     coloured: usize,
     ended: usize,
     failed: usize,
-    /// Programs that were started and cannot be coloured.
+    /// Programs that were started, and cannot be coloured.
     uncoloured: &'a [String],
-    /// Pages of those that ended by themselves, just before.
+    /// Pages of the processes that ended by themselves, just before their end.
     pages: Audit,
-    /// Pages that the kernel had moved to other frames (compaction), and that were moved back.
+    /// Number of pages that the kernel had moved to other frames (compaction), and that were moved
+    /// back.
     moved_back: u64,
 }
 
@@ -70,7 +72,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Is there more to be done for the program than its colours?
+/// Whether the program needs more than its colours.
 fn starts_again(args: &ExecArgs) -> bool {
     args.lock
         || !args.lock_functions.is_empty()
@@ -110,8 +112,8 @@ fn inner(args: &ExecArgs) -> Command {
     command
 }
 
-/// Makes what an outer `solocore exec --colors` has prepared the environment of the program that
-/// this process becomes.
+/// Turns the environment that an outer `solocore exec --colors` has prepared into that of the
+/// program.
 pub fn environment_for(command: &mut Command) {
     for (from, to) in LATER.iter().zip(["LD_PRELOAD", "SOLOCORE_SPACE"]) {
         if let Some(value) = std::env::var_os(from) {
@@ -146,8 +148,8 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
 
 pub type Lists = (Vec<u32>, Option<Vec<u32>>);
 
-/// The colours that stand for the ways of a task's core, and its banks if the map has as many as
-/// the plan's board.
+/// The colours for the ways of a task's core. Its banks are included if the map has as many as the
+/// plan's board.
 pub fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
     let task = plan
         .tasks
@@ -190,7 +192,7 @@ fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
             .try_wait()
             .map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
         if let Some(status) = done {
-            // What it said last.
+            // Read its last messages.
             space.serve(Duration::ZERO);
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
             return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
@@ -202,7 +204,7 @@ fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Says what the pages were; a program that ran uncoloured is a failure.
+/// Reports the counts of pages; a program that ran uncoloured is a failure.
 fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     let pages = coloured::total(&events.ended);
     if let Some(path) = &args.colours.pages {

@@ -2,7 +2,7 @@
 //!
 //! Rule: as for `--lock`, a running solocore gives the page, or this process regulates for as long
 //! as the program takes. Probes write the page (`solocore_linux::clients::functions`), so this
-//! process stays beside the program, and says at the end how often it was in them.
+//! process stays beside the program, and reports the number of their calls at the end.
 //! Does not cover: functions of libraries, and those that the compiler inlined everywhere.
 
 use crate::args::ExecArgs;

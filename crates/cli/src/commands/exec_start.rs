@@ -1,4 +1,4 @@
-//! How `solocore exec` starts the program, or another one that regulates beside it.
+//! Starts the program of `solocore exec`, or another process that regulates beside it.
 
 use crate::args::{ExecArgs, RunEngine};
 use crate::commands::daemon;
@@ -14,7 +14,7 @@ use solocore_model::Bandwidth;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// The program, in its colours if an outer `solocore exec` has prepared some.
+/// The program, in its colours if an outer `solocore exec` has prepared them.
 pub fn program(args: &ExecArgs) -> Command {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -22,7 +22,7 @@ pub fn program(args: &ExecArgs) -> Command {
     command
 }
 
-/// The program does not start.
+/// The error for a program that does not start.
 pub fn cannot_run(args: &ExecArgs, error: &std::io::Error) -> Failure {
     let program = Path::new(&args.command[0]).display();
     Failure::Input(format!("cannot run {program}: {error}; is it there, and in PATH?"))
@@ -48,7 +48,8 @@ pub fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
     daemon::run_beside(daemon, Program::new(inner, asked))
 }
 
-/// A run that limits this CPU, or with none all of them beside a lock, and what it counts.
+/// A run that limits this CPU, or without one all CPUs beside a lock; with the event that it
+/// counts.
 pub fn regulating(
     (event, engine): (&str, RunEngine),
     cpu: Option<u32>,
@@ -66,7 +67,7 @@ pub fn regulating(
     let regulating = Regulating::new(regulation, choice(engine), false);
     let engine = regulating.engine();
     daemon.add(regulating);
-    // Only root regulates, so only root holds: a group that nobody is in.
+    // Only root regulates, so only root holds the lock: the group has no members.
     daemon.add(LockClients::new(engine, ServiceOptions::new(Path::new(SOCKET), ""), 0));
     Ok((daemon, event))
 }

@@ -1,12 +1,12 @@
-//! `solocore exec --vcpu C/T`: a program in a VCPU of its own for as long as it takes.
+//! `solocore exec --vcpu C/T`: a program in a VCPU of its own, until its end.
 //!
 //! Rule: where VCPUs are scheduled (`solocore vcpu serve`, `solocore run` of a plan with VCPUs),
-//! one is created for this process, the program is its child and inherits it, and the VCPU is
-//! destroyed at its end. Where none are, this process schedules them meanwhile, and the program is
-//! started by `solocore exec --vcpu` again, as its client. What does not fit is refused before the
-//! program starts.
-//! Does not cover: an end by SIGKILL, which leaves the VCPU behind
-//! (`solocore vcpu destroy exec-PID`).
+//! one is created for this process. The program is its child and inherits it, and the VCPU is
+//! destroyed at its end. Where none are, this process schedules them meanwhile, and starts
+//! `solocore exec --vcpu` again as its client, which runs the program. A VCPU that does not fit is
+//! refused before the program starts.
+//! Does not cover: an end by SIGKILL, which leaves the VCPU behind (`solocore vcpu destroy
+//! exec-PID`).
 
 use crate::args::ExecArgs;
 use crate::args::vcpu::Reservation;
@@ -33,7 +33,7 @@ pub fn run(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failur
     }
 }
 
-/// Where VCPUs are scheduled.
+/// Runs it under a process that schedules VCPUs already.
 fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure> {
     let me = std::process::id();
     let name = format!("exec-{me}");
@@ -59,7 +59,7 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
     ended
 }
 
-/// Where none are: schedules them while the program runs.
+/// Schedules VCPUs in this process while the program runs.
 fn beside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure> {
     let mut inner = Command::new("/proc/self/exe");
     inner.arg("exec").arg("--vcpu").arg(reservation.text());

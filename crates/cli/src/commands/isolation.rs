@@ -7,12 +7,13 @@ use solocore_linux::schedule::placed::Wishes;
 use solocore_model::Plan;
 use std::path::Path;
 
-/// The plan's tasks and everything else, as the options want them.
+/// The places of the plan's tasks and of everything else, by the options.
 pub fn layout(args: &IsolationArgs, plan: &Plan, path: &Path) -> Result<Layout, Failure> {
     layout_with(args, plan, path, (!args.no_fifo, !args.no_confine))
 }
 
-/// As [`layout`]: are analysed tasks real-time ones, and are others kept off their cores?
+/// As [`layout`], with two choices: whether analysed tasks are real-time ones, and whether others
+/// are kept off their cores.
 pub fn layout_with(
     args: &IsolationArgs,
     plan: &Plan,

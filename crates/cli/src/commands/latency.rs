@@ -1,5 +1,5 @@
-//! `solocore latency`: how long requests to memory take, how many each CPU makes, and what
-//! Algorithm 1 makes of it.
+//! `solocore latency`: the latency of requests to memory, the requests of each CPU, and the
+//! decisions of Algorithm 1.
 
 use crate::args::Format;
 use crate::args::latency::{LatencyArgs, Rule};
@@ -26,15 +26,15 @@ struct Report {
     format: &'static str,
     source: String,
     unit: Unit,
-    /// Why it is not the first choice.
+    /// Reason why it is not the first choice.
     instead_of: Option<String>,
-    /// The event that counts requests of a CPU; none if nothing may be counted.
+    /// The event that counts requests of a CPU; `None` if this process may not count.
     event: Option<String>,
     cpus: Vec<u32>,
     rule: &'static str,
     threshold: Option<u64>,
     readings: Vec<Shown>,
-    /// Of the probe.
+    /// Cost of the probe.
     cost: Option<Cost>,
 }
 
@@ -54,7 +54,7 @@ struct CalibrationReport {
     found: Calibration,
 }
 
-/// Reads and shows, or calibrates.
+/// Prints readings, or calibrates.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     if args.calibrate {
         return calibrate(args);
@@ -101,7 +101,7 @@ fn show(
         if text {
             match write_line(&line(&report, tick, elapsed_ns)) {
                 Ok(true) => {}
-                // Nobody reads on (`| head`).
+                // The reader has gone (`| head`).
                 Ok(false) => return ControlFlow::Break(()),
                 Err(e) => {
                     failed = Some(e);
@@ -133,7 +133,7 @@ fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// False if the reader has gone: without --count nothing else would end the command.
+/// Writes a line; false if the reader has gone: without --count nothing else would end the command.
 fn write_line(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -145,7 +145,7 @@ fn write_line(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Without a threshold nothing is contended.
+/// Settings of the rule; without a threshold memory is never contended.
 pub fn settings(rule: Rule, threshold: Option<u64>, idle: f64) -> Result<Settings, Failure> {
     if !(0.0..=1.0).contains(&idle) {
         return Err(Failure::Input(format!("--idle {idle} is not a share from 0 to 1; give one")));
@@ -156,8 +156,8 @@ pub fn settings(rule: Rule, threshold: Option<u64>, idle: f64) -> Result<Setting
     Ok(Settings { rule, threshold: threshold.unwrap_or(u64::MAX), idle_per_mille })
 }
 
-/// Counters of the CPUs; none, and why, where nothing asked for needs them and nothing may be
-/// counted.
+/// Counters of the CPUs, or an empty set with the reason: no option needs them, and this process
+/// may not count.
 fn cores(args: &LatencyArgs, cpus: &[u32]) -> Result<(CoreRequests, Option<String>), Failure> {
     let cpuinfo = machine::cpuinfo();
     match CoreRequests::choose(args.event.as_deref(), &cpuinfo, cpus) {
@@ -180,7 +180,7 @@ fn config(args: &LatencyArgs) -> Result<Config, Failure> {
     Ok(Config { rate: args.rate, loads: args.loads, priority: args.priority, ..Config::on(&cpus) })
 }
 
-/// A list like `0-1,3`; nothing in it may be left out silently.
+/// Reads a list such as `0-1,3`; every item must be valid.
 fn parse_cpus(list: &str) -> Result<Vec<u32>, Failure> {
     let cpus = machine::parse_cpu_list(list);
     let parts_good = list.split(',').all(|part| !machine::parse_cpu_list(part).is_empty());

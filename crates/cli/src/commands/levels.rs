@@ -11,12 +11,12 @@ use solocore_linux::schedule::placed::How;
 use solocore_model::Plan;
 use std::rc::Rc;
 
-/// Is the scheduler of levels asked for?
+/// Whether the scheduler of levels is asked for.
 pub fn wanted(args: &RunArgs) -> bool {
     args.scheduling.scheduler == RunScheduler::Levels
 }
 
-/// Adds what takes part.
+/// Adds the parts of the run.
 pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Failure> {
     run_options::for_levels(args)?;
     let layout =
@@ -37,7 +37,7 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
         levels = levels.in_ways(&ways);
         daemon.add(ways);
     }
-    // Programs that are started find somebody who answers.
+    // Started programs find a socket that answers.
     daemon.add(YieldClients::new(levels.scheduler(), SOCKET.into(), &args.group));
     daemon.add(levels);
     Ok(())

@@ -1,4 +1,4 @@
-//! What each command does.
+//! The commands.
 
 mod analyze;
 mod assess;
@@ -108,7 +108,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Man { commands, output } => man::run(&commands, output.as_deref()),
         Command::Completions { shell } => {
-            // Printed as a whole: what clap writes to a closed pipe panics.
+            // Printed as a whole: clap panics when it writes to a closed pipe.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::grouped(), "solocore", &mut script);
             print(&String::from_utf8_lossy(&script))?;

@@ -48,7 +48,7 @@ fn described(args: &MachineArgs) -> Result<Description, Failure> {
     Ok(describe(&root, asked.as_deref())?)
 }
 
-/// This machine, as `detect` describes it.
+/// Description of this machine by `detect`.
 pub fn this_machine() -> Result<Description, Failure> {
     described(&MachineArgs { from: None, cpus: None })
 }
@@ -77,7 +77,7 @@ fn detect(args: &DetectArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How much of a description is known, on one line.
+/// The known share of a description, on one line.
 pub fn summary(path: &Path, found: &Description) -> String {
     let count = |source| found.facts.iter().filter(|fact| fact.source == source).count();
     format!(

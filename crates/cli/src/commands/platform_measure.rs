@@ -1,4 +1,5 @@
-//! `solocore platform measure`: what no file of this machine tells, measured into a platform file.
+//! `solocore platform measure`: measures numbers that no file of this machine tells, for a platform
+//! file.
 
 use crate::args::Format;
 use crate::args::platform::MeasureArgs;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Set in the guest of a virtual board, whose time is emulated.
+/// Variable that is set in the guest of a virtual board, which has an emulated time.
 const BOARD: &str = "SOLOCORE_BOARD";
 /// Keys of notes on the machine that matter to a measurement.
 const TELLING: [&str; 3] = ["frequency", "guest", "cores"];
@@ -29,7 +30,7 @@ struct Outcome<'a> {
     format: &'static str,
     date: String,
     file: &'a Path,
-    /// None: nothing was written.
+    /// File that was written; `None`: no file.
     written: Option<PathBuf>,
     cpu: u32,
     seconds: f64,
@@ -183,12 +184,12 @@ pub fn cpus(asked: Option<u32>, platform: &Platform) -> Result<(u32, Vec<u32>), 
     Ok((cpu, usable.into_iter().filter(|&other| other != cpu).take(most).collect()))
 }
 
-/// What there is to say of the machine.
+/// Notes on the machine.
 pub fn notes(here: &Description) -> Vec<String> {
     here.notes.iter().filter(|n| TELLING.contains(&n.key.as_str())).map(|n| n.line()).collect()
 }
 
-/// What there is to say of the memory that is walked.
+/// Notes on the walked memory.
 fn of_probe(probe: &Machine, platform: &Platform, others: usize) -> Vec<String> {
     use solocore_buffers::huge::Backing;
     let mut notes = Vec::new();
@@ -225,7 +226,7 @@ fn of_probe(probe: &Machine, platform: &Platform, others: usize) -> Vec<String> 
     notes
 }
 
-/// For people.
+/// The outcome for people.
 fn shown(outcome: &Outcome) -> String {
     let head = ["key", "was", "is", "95 %", "unit", "samples", "left out"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -269,7 +270,7 @@ fn part(row: &Row, unit: &str) -> String {
     format!("{}: {:.1} {of}, {:.1} to {:.1}{worst}", row.of, row.median, row.ci_low, row.ci_high)
 }
 
-/// Says that an assumed value was on the unsafe side.
+/// Warns of an assumed value on the unsafe side.
 fn larger(finding: &Finding) -> Option<String> {
     let number = |text: &str| {
         let digits: String = text

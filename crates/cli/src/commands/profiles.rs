@@ -2,7 +2,7 @@
 //!
 //! Problem: `plan` and `init` need profiles of the same commands, and one takes seconds.
 //! Rule: both ask the same store, which is opened when the first profile is needed. A profile from
-//! the store is said with its date, and a new one with what changed since the kept one.
+//! the store is reported with its date, a new one with the changes since the kept one.
 //! Does not cover: profiles with a file of their own; `solocore profile` makes them.
 
 use crate::args::Profiling;
@@ -15,15 +15,15 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The store, and how to use it.
+/// The store, and the options for its use.
 pub struct Profiles<'a> {
     options: &'a Profiling,
     store: Option<Cache>,
-    /// Of each task, for the plan.
+    /// The profile of each task, for the plan.
     found: HashMap<String, Profiled>,
 }
 
-/// A command, and what to run it with.
+/// A command, and its inputs.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     /// Name of the task.
@@ -36,7 +36,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Profiles<'a> {
-    /// Opens nothing yet.
+    /// Profiles by these options; the store is opened later.
     pub fn new(options: &'a Profiling) -> Self {
         Self { options, store: None, found: HashMap::new() }
     }
@@ -68,8 +68,8 @@ impl<'a> Profiles<'a> {
         Ok(kept)
     }
 
-    /// No directory for profiles: one that follows from the environment needs another remedy than
-    /// one that is named.
+    /// The error for a missing directory of profiles: one that follows from the environment needs
+    /// another remedy than a named one.
     fn without_store(&self, error: ProfileError) -> Failure {
         match error {
             ProfileError::Model(ModelError::Write { path, source })
@@ -85,7 +85,7 @@ impl<'a> Profiles<'a> {
         }
     }
 
-    /// Says in a plan where its profiles come from.
+    /// Marks in a plan the sources of its profiles.
     pub fn mark(&self, plan: &mut Plan) {
         for task in &mut plan.tasks {
             task.profiled = self.found.get(&task.name).cloned();
@@ -134,12 +134,12 @@ fn one(
     Ok(made?)
 }
 
-/// A time of an option.
+/// The time of an option.
 pub fn duration(time: Option<Time>) -> Option<Duration> {
     time.map(|t| Duration::from_nanos(t.ns_ceil()))
 }
 
-/// UTC, to the second.
+/// A time in UTC, to the second.
 pub fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }

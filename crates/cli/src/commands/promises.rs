@@ -1,7 +1,7 @@
-//! A plan's promises for people: what bounds rest on, and the part that keeps it.
+//! A plan's promises for people, with the part that keeps each.
 //!
-//! Rule: promises of one subject that say the same but for their resource are one line, as a plan
-//! of four cores has some thirty.
+//! Rule: promises of one subject with the same text, apart from their resource, share one line: a
+//! plan of four cores has some thirty promises.
 
 use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject};
@@ -15,7 +15,7 @@ pub fn of_plan(plan: &Plan) -> String {
     if lines.is_empty() { lines } else { format!("\nbounds rest on:\n{lines}") }
 }
 
-/// Which part keeps what; empty without promises.
+/// The part that keeps each promise; empty without promises.
 pub fn answered(answers: &[Answer]) -> String {
     if answers.is_empty() {
         return String::new();
@@ -35,7 +35,7 @@ pub fn answered(answers: &[Answer]) -> String {
     format!("\nbounds rest on:\n{lines}{verdict}")
 }
 
-/// Equal lines of a subject as one, after subject and resources; subjects in their order.
+/// Equal lines of a subject as one, behind subject and resources; subjects keep their order.
 fn grouped<T>(
     all: &[T],
     promise: impl Fn(&T) -> &Promise,
@@ -57,7 +57,7 @@ fn grouped<T>(
     out.into_iter().map(|(subject, line, of)| (line, head(subject, &of))).collect()
 }
 
-/// `cores 0, 1` for core 0 and core 1.
+/// The resources of promises: `cores 0, 1` for core 0 and core 1.
 fn resources(of: &[&Promise]) -> String {
     let kind = |p: &Promise| p.resource.split(' ').next().unwrap_or_default().to_owned();
     let first = kind(of[0]);

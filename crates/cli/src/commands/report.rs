@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a page is made of.
+/// Contents of a page.
 #[derive(Default)]
 pub struct Material {
     pub plan: Option<Plan>,
@@ -24,17 +24,17 @@ pub struct Material {
     /// A table of `solocore schedule-io`, by itself.
     pub table: Option<TableFile>,
     pub run: Option<RunResult>,
-    /// The plan held against a machine.
+    /// The comparison of the plan with a machine.
     pub verification: Option<Verification>,
     /// The plan that the run enforced.
     pub run_plan: Option<Plan>,
     /// Traces for Perfetto beside the page, by name.
     pub traces: Vec<(Mode, String)>,
-    /// How the page comes about.
+    /// Provenance of the page.
     pub provenance: Provenance,
 }
 
-/// The name of the trace of a run; none for runs of one task at a time.
+/// The name of the trace of a run; `None` for runs of one task at a time.
 pub fn trace_of(mode: Mode) -> Option<&'static str> {
     match mode {
         Mode::Solo => None,
@@ -43,8 +43,8 @@ pub fn trace_of(mode: Mode) -> Option<&'static str> {
     }
 }
 
-/// A page made now, on this machine. `SOURCE_DATE_EPOCH` (seconds since 1970) takes the place of the
-/// clock, so that a page can be made again to the byte.
+/// A page made now, on this machine. `SOURCE_DATE_EPOCH` (seconds since 1970) replaces the clock,
+/// so that a page can be made again, equal to the byte.
 pub fn here() -> Provenance {
     let line = |path: &str| {
         std::fs::read_to_string(path).map_or_else(|_| String::new(), |text| text.trim().to_owned())
@@ -91,14 +91,14 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says where the page is; on standard output it shows itself.
+/// Reports the path of the page, unless it went to standard output.
 fn said(output: &Path) {
     if !files::on_stdout() {
         eprintln!("solocore: wrote {}", output.display());
     }
 }
 
-/// Directories stand for the plan and results in them.
+/// Replaces directories by the plan and the results in them.
 fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut out = Vec::new();
     for path in paths {
@@ -128,7 +128,7 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 impl Material {
-    /// Traces of `solocore assess` in a directory are linked where the page goes into the same one.
+    /// Links traces of `solocore assess` in a directory, if the page goes into the same one.
     fn find_traces(&mut self, args: &ReportArgs) {
         let page = files::parent_dir(&args.output).canonicalize().ok();
         let mut directories = args.results.iter().filter(|p| p.is_dir());
@@ -182,7 +182,7 @@ impl Material {
             let mut result: RunResult =
                 serde_json::from_value(value).map_err(|e| no_run(e.to_string()))?;
             result.check().map_err(no_run)?;
-            // It brings its plan along.
+            // A run contains its plan.
             if self.run.is_some() {
                 return Err(wrong("a second run; give one".to_owned()));
             }

@@ -72,7 +72,7 @@ fn chosen(args: &ReproduceArgs) -> Result<Vec<Experiment>, Failure> {
     Ok(out)
 }
 
-/// An experiment with one seed, and where its files go.
+/// An experiment with one seed, and the directory of its files.
 struct Run {
     experiment: Experiment,
     seed: u64,
@@ -80,7 +80,7 @@ struct Run {
 }
 
 impl Run {
-    /// What an earlier run left.
+    /// Record of an earlier run.
     fn kept(&self, args: &ReproduceArgs) -> Option<Record> {
         Record::find(&self.dir, self.experiment.id, scale(args), self.seed)
     }
@@ -90,7 +90,7 @@ fn scale(args: &ReproduceArgs) -> Scale {
     if args.quick { Scale::Quick } else { Scale::Full }
 }
 
-/// Every experiment with every seed; of several seeds, each has a directory of its own.
+/// Every experiment with every seed; each of several seeds has a directory of its own.
 fn runs(args: &ReproduceArgs) -> Result<Vec<Run>, Failure> {
     let mut out = Vec::new();
     for experiment in chosen(args)? {
@@ -113,7 +113,7 @@ fn runs(args: &ReproduceArgs) -> Result<Vec<Run>, Failure> {
     Ok(out)
 }
 
-/// Has workers run what is not there; their files are those that a run here would write.
+/// Makes workers compute the missing experiments; their files equal those of a run here.
 fn remote(address: &str, runs: &[Run], args: &ReproduceArgs) -> Result<(), Failure> {
     let missing: Vec<&Run> =
         runs.iter().filter(|run| args.fresh || run.kept(args).is_none()).collect();
@@ -148,8 +148,8 @@ fn interrupted(args: &ReproduceArgs) -> Failure {
     ))
 }
 
-/// What is there already from an earlier run, or from workers, counts, unless fresh figures are
-/// asked for.
+/// The record of an earlier run or of workers, or a new one if there is none, or if fresh figures
+/// are asked for.
 fn outcome(run: &Run, args: &ReproduceArgs) -> Result<Record, Failure> {
     let Run { experiment, seed, dir } = run;
     if (!args.fresh || args.dask.is_some())
@@ -196,7 +196,7 @@ fn text(records: &[Record], dir: &Path) -> String {
     out + &format!("\nall claims hold in {held} of {}\n", records.len())
 }
 
-/// Of each claim, with how many seeds it holds.
+/// For each claim, the number of seeds with which it holds.
 fn text_of_seeds(records: &[Record], dir: &Path) -> String {
     let mut out = String::new();
     for same in records.chunk_by(|a, b| a.id == b.id) {

@@ -1,4 +1,4 @@
-//! `solocore restore`: what a killed run left is put back.
+//! `solocore restore`: undoes the changes that a killed run left.
 
 use crate::args::Format;
 use crate::fail::Failure;
@@ -12,15 +12,15 @@ use std::process::ExitCode;
 #[derive(Serialize)]
 struct Report {
     format: &'static str,
-    /// Runs that had left something.
+    /// Number of runs that had left changes.
     runs: usize,
-    /// Settings and threads that they had changed.
+    /// Number of settings and threads that they had changed.
     entries: usize,
     /// Number of these that could not be put back.
     failed: usize,
 }
 
-/// Puts it back; exit code 3 if something refuses.
+/// Undoes them; exit code 3 if some change cannot be undone.
 pub fn run(format: Format) -> Result<ExitCode, Failure> {
     let _instance = Instance::take()?;
     let restored = keeper::restore()?;

@@ -1,7 +1,7 @@
 //! `solocore run`: a plan on this machine.
 //!
-//! Rule: the plan's scheme says what takes part; one daemon (`solocore_linux::daemon`) checks,
-//! starts, watches and undoes it.
+//! Rule: the plan's scheme determines the parts of a run; one daemon (`solocore_linux::daemon`)
+//! checks, starts, watches and undoes them.
 
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::daemon::{self, Destination};
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Checks, runs, and says what happened; or says what would be done.
+/// Checks, runs, and prints the result; or prints the preview of a dry run.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if args.duration.is_some_and(|d| d.ps() < 1_000_000_000) {
         return Err(Failure::Input(
@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     daemon::run(daemon, &to)
 }
 
-/// The run of a plan, with all that takes part; nothing is started yet.
+/// The run of a plan, with all its parts; nothing is started yet.
 pub(crate) fn prepared(args: &RunArgs) -> Result<Daemon, Failure> {
     let plan = read_plan(&args.plan)?;
     let mut daemon = Daemon::default();
@@ -64,7 +64,7 @@ pub(crate) fn prepared(args: &RunArgs) -> Result<Daemon, Failure> {
     Ok(daemon)
 }
 
-/// Says that a plan does not keep all deadlines: enforcing it is allowed, and proves none of them.
+/// A warning that a plan does not keep all deadlines: it may be enforced, but proves none of them.
 fn unschedulable(plan: &Plan) -> Option<String> {
     if plan.schedulable {
         return None;
@@ -86,7 +86,7 @@ fn dry_run(args: &RunArgs, mut daemon: Daemon) -> Result<ExitCode, Failure> {
     refused.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
 }
 
-/// What takes part in a run with budgets of accesses, under the kernel's own scheduler.
+/// Adds the parts of a run with budgets of accesses, under the kernel's own scheduler.
 fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Failure> {
     let layout = Rc::new(isolation::layout(&args.isolation, plan, &args.plan)?);
     let regulation = Regulation { binds_fifo: layout.has_fifo(), ..regulation_of(args, plan)? };
@@ -101,7 +101,7 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
     let regulating =
         Regulating::new(regulation, choice(args.engine), args.isolation.trace.is_some());
     let settings = Settings::default();
-    // Drivers that are started find somebody who answers.
+    // Started drivers find a socket that answers.
     let engine = regulating.engine();
     daemon.add(regulating);
     let clients = LockClients::new(engine.clone(), clients, max_hold_ns);

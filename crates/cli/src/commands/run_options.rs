@@ -1,7 +1,7 @@
 //! Options of `solocore run` that a plan's scheme does not take.
 //!
-//! Problem: an option that is read by nobody does nothing, silently. Rule: an option on the command
-//! line acts, or the run is refused with one line that names it.
+//! Problem: an option that no part reads does nothing, silently. Rule: an option on the command
+//! line has an effect, or the run is refused with one line that names it.
 
 use crate::args::RunArgs;
 use crate::fail::Failure;
@@ -9,12 +9,12 @@ use crate::fail::Failure;
 /// Options that budgets of accesses take.
 const OF_BUDGETS: &[&str] =
     &["engine", "event", "write_event", "no_write_budgets", "sample", "reclaim", "share"];
-/// Options about where tasks and others are, under the kernel's own scheduler.
+/// Options about the places of tasks and other programs, under the kernel's own scheduler.
 const OF_PLACES: &[&str] = &["no_fifo", "no_confine", "irq_cpu", "no_move_irqs"];
-/// Options of programs that talk to a run.
+/// Options about clients of a run.
 const OF_CLIENTS: &[&str] = &["group", "max_hold"];
 
-/// As it is typed.
+/// The option as it is typed.
 fn typed(id: &str) -> String {
     match id {
         "commands" => "--command".to_owned(),
@@ -32,8 +32,8 @@ fn refuse(option: Option<String>, why: &str) -> Result<(), Failure> {
     option.map_or(Ok(()), |option| Err(Failure::Input(format!("{option} {why}"))))
 }
 
-/// For a plan under the kernel's own scheduler; `clients`: does anybody serve some, and may they
-/// hold a lock?
+/// Checks the options for a plan under the kernel's own scheduler. `serves`: the run has clients;
+/// `locks`: they may hold a lock.
 pub fn for_budgets(args: &RunArgs, (serves, locks): (bool, bool)) -> Result<(), Failure> {
     refuse(
         given(args, &[&["sched_trace"]]),
@@ -55,7 +55,7 @@ pub fn for_budgets(args: &RunArgs, (serves, locks): (bool, bool)) -> Result<(), 
     Ok(())
 }
 
-/// For a plan under the scheduler of levels and windows.
+/// Checks the options for a plan under the scheduler of levels and windows.
 pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
     refuse(
         given(args, &[OF_BUDGETS, &["max_hold"]]),
@@ -69,7 +69,8 @@ pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
     )
 }
 
-/// For a plan with VCPUs; does it throttle background time, so that something is counted?
+/// Checks the options for a plan with VCPUs. `throttles`: it throttles background time, so that it
+/// counts an event.
 pub fn for_vcpus(args: &RunArgs, throttles: bool) -> Result<(), Failure> {
     let of_budgets: Vec<&str> =
         OF_BUDGETS.iter().copied().filter(|id| *id != "event" || !throttles).collect();

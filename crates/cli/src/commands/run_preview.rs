@@ -1,4 +1,4 @@
-//! What `solocore run --dry-run` says, for people.
+//! The output of `solocore run --dry-run`, for people.
 
 use crate::commands::promises;
 use crate::commands::run_text::{bandwidth, limit};
@@ -7,7 +7,7 @@ use solocore_linux::daemon::{IsolationPreview, LevelPreview, Preview, Regulation
 use solocore_linux::host::machine::cpu_list;
 use solocore_model::plan::PlanVcpu;
 
-/// All of it.
+/// The text of a preview.
 pub fn text(preview: &Preview) -> String {
     let mut out = preview.regulation.as_ref().map_or_else(String::new, regulation);
     out += &preview.levels.as_deref().map_or_else(String::new, levels);

@@ -1,4 +1,4 @@
-//! A run for people: a table for each part that took part in it.
+//! A run for people: a table for each of its parts.
 
 use crate::commands::promises;
 use crate::table;
@@ -9,7 +9,7 @@ use solocore_model::run::{
     RunVcpuIntruder, RunVcpus, RunWindow,
 };
 
-/// All of it.
+/// The text of a run.
 pub fn text(run: &RunResult) -> String {
     let mut out = run.regulation.as_ref().map_or_else(String::new, regulation);
     out += &run
@@ -31,7 +31,7 @@ pub fn text(run: &RunResult) -> String {
     out + &format!("\n{}, {:.3} s; ended by {}\n", by(run), run.duration_ns as f64 / 1e9, run.ended)
 }
 
-/// Which parts kept the plan's promises, and whether its verdicts hold.
+/// The parts that kept the plan's promises, the broken ones, and a note on a partial run.
 fn promises(run: &RunResult) -> String {
     let mut out = promises::answered(&run.promises);
     if !run.broken.is_empty() {
@@ -43,7 +43,7 @@ fn promises(run: &RunResult) -> String {
     out
 }
 
-/// What was at work.
+/// The scheduler of the run, or its engine and event.
 fn by(run: &RunResult) -> String {
     if run.levels.is_some() {
         format!("{} scheduler", run.scheme.name())
@@ -68,7 +68,7 @@ pub fn limit(budget: u64) -> String {
     if budget == u64::MAX { "none".to_owned() } else { budget.to_string() }
 }
 
-/// A budget as bandwidth in MB/s; a dash where accesses are something else, or have no limit.
+/// A budget as bandwidth in MB/s; a dash where the event counts no accesses, or there is no limit.
 pub fn bandwidth(budget: u64, period_ns: u64, stands_in: bool) -> String {
     if budget == u64::MAX || stands_in || period_ns == 0 {
         return "-".to_owned();

@@ -1,10 +1,11 @@
 //! `solocore run` of a plan with VCPUs: schedules them as planned, with the plan's tasks in them.
 //!
 //! Rule: the scheduler of `solocore vcpu serve` with the plan's options; its VCPUs on the plan's
-//! cores, each admitted again before anything runs; tasks are started or attached as in every run,
-//! as ordinary threads, and bound to their VCPUs before the first job is released. What is bound to
-//! none is best effort. While it runs, `solocore vcpu` and `solocore exec --vcpu` find it. A plan's
-//! `throttle` is applied as that of `solocore vcpu serve --threshold`; no bound rests on it.
+//! cores, each admitted again before anything runs. Tasks are started or attached as in every run,
+//! as ordinary threads, and bound to their VCPUs before the first job is released. Threads that are
+//! bound to none are best effort. While it runs, `solocore vcpu` and `solocore exec --vcpu` find
+//! it. A plan's `throttle` is applied as that of `solocore vcpu serve --threshold`; no bound rests
+//! on it.
 //! Does not cover: budgets of accesses.
 
 use crate::args::{DEFAULT_EVENT, RunArgs};
@@ -16,7 +17,7 @@ use solocore_model::Plan;
 use solocore_model::plan::VcpusPlan;
 use std::rc::Rc;
 
-/// Adds what takes part.
+/// Adds the parts of the run.
 pub fn add_parts(
     daemon: &mut Daemon,
     args: &RunArgs,
@@ -26,7 +27,7 @@ pub fn add_parts(
     run_options::for_vcpus(args, planned.scheduling.throttle.is_some())?;
     let layout =
         Rc::new(isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?);
-    // When nobody asks, the first that can be counted is taken.
+    // Without an option, the first event that this machine counts is taken.
     let event = (args.event != DEFAULT_EVENT).then_some(args.event.as_str());
     let memory = planned.scheduling.throttle.map(|t| MemoryWish::of_plan(&t, event));
     let defaults = Options::default();

@@ -5,10 +5,10 @@ use crate::fail::Failure;
 use solocore_model::sched_trace::SchedTrace;
 use std::path::Path;
 
-/// Most events that are kept: 200 MB.
+/// Maximum number of recorded events: 200 MB.
 const EVENTS: usize = 5_000_000;
 
-/// Writes a simulation's decisions, if they are wanted.
+/// Writes a simulation's decisions, if an option asks for them.
 pub fn write_simulated(csv: Option<&Path>, trace: Option<&SchedTrace>) -> Result<(), Failure> {
     let (Some(path), Some(trace)) = (csv, trace) else { return Ok(()) };
     if trace.events.len() >= EVENTS {

@@ -57,7 +57,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(missed(&plan, &result) || broken)))
 }
 
-/// There is nothing to record.
+/// The error where there are no decisions to record.
 fn no_decisions(args: &SimArgs, why: &str) -> Failure {
     Failure::Input(format!(
         "{}: --sched-trace records the decisions about levels or VCPUs, but {why}; leave it out",
@@ -65,7 +65,7 @@ fn no_decisions(args: &SimArgs, why: &str) -> Failure {
     ))
 }
 
-/// Simulated unless stated.
+/// Default simulated time.
 const DURATION: Time = Time::from_ns(1_000_000_000);
 
 /// The scenario, if the file is one.
@@ -119,7 +119,7 @@ fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Fail
     Ok(ExitCode::from(u8::from(result.tasks.iter().any(|t| t.misses_deadline > 0))))
 }
 
-/// What a trace shows of it.
+/// The part of a scenario's result that a trace shows.
 fn as_schedule(r: &ScenarioResult) -> SimResult {
     let tasks = r.tasks.iter().map(|t| TaskResult {
         name: t.name.clone(),
@@ -232,7 +232,7 @@ pub fn options(
     })
 }
 
-/// Reads a plan and what it carries, or plans a system.
+/// Reads a plan with its files, or plans a system.
 fn plan_of(path: &Path, profiling: &Profiling) -> Result<(Plan, Option<TempDir>), Failure> {
     if path.extension().is_some_and(|e| e == "toml") {
         return Ok((plan::make(path, profiling)?, None));
@@ -264,7 +264,8 @@ fn run_plan(
     Ok(simulate_traced(plan, options, traced, &step)?)
 }
 
-/// Was a promise broken: a deadline missed, or at level C of MC2 the bound on tardiness?
+/// Whether a promise was broken: a deadline was missed, or at level C of MC2 the bound on tardiness
+/// was exceeded.
 pub fn missed(plan: &Plan, result: &SimResult) -> bool {
     plan.tasks.iter().zip(&result.tasks).any(|(t, r)| t.broken_by(r))
 }

@@ -1,4 +1,5 @@
-//! `solocore space` and `solocore recolor`: maps of the memory, and where a process's pages lie.
+//! `solocore space` and `solocore recolor`: maps of the memory, and the places of a process's
+//! pages.
 
 use crate::args::Format;
 use crate::args::space::{AuditCommand, MapArgs, MapCommand, RecolourArgs, SpaceCommand};
@@ -18,9 +19,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Lines that are timed.
+/// Number of timed lines.
 const LINES: usize = 16_384;
-/// Longest that moving a program may take.
+/// Longest time for moving a program.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs `solocore space ...`.
@@ -38,8 +39,8 @@ fn geometry(platform: Option<&str>) -> Result<Geometry, Failure> {
     })
 }
 
-/// The map that the options name. Colours that a file does not have are those of the board or the
-/// machine, as far as they are asked for.
+/// The map that the options name. Colours that a file lacks are those of the board or the machine,
+/// if they are asked for.
 pub fn map_of(args: &MapArgs, colours: bool) -> Result<Map, Failure> {
     let mut map = match &args.map {
         Some(path) => Map::read(path)?,

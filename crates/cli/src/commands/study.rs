@@ -19,10 +19,10 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Where results go without -o.
+/// Directory of results without -o.
 const OUTPUT: &str = "solocore-study";
 
-/// Runs, goes on with or merges a study, and prints what it came to.
+/// Runs, resumes or merges a study, and prints its results.
 pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
     if !args.merge.is_empty() {
         return merge(args);
@@ -74,8 +74,7 @@ fn interrupted(points: &Points, dir: &Path) -> Failure {
     ))
 }
 
-/// Has workers compute the scenarios that are not finished; what they give goes to the journal and
-/// to `points`.
+/// Makes workers compute the unfinished scenarios; their answers go to the journal and to `points`.
 fn remote(
     address: &str,
     dir: &Path,
@@ -144,7 +143,7 @@ fn begin(args: &StudyArgs) -> Result<Prepared, Failure> {
     Ok(Prepared { dir, manifest, parameters, journal, points: Points::new() })
 }
 
-/// A new study, by the arguments; its parameters, and their text.
+/// A new study by the arguments; its parameters, and their text.
 fn asked_for(args: &StudyArgs) -> Result<(Manifest, Parameters, String), Failure> {
     let text = parameter_text(args)?;
     let parameters = Parameters::parse(&parameter_name(args), &text)?;
@@ -217,8 +216,8 @@ fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes up an earlier study. What the arguments say must be what it was begun with; what they
-/// leave out is.
+/// Resumes an earlier study. Given arguments must equal those of its beginning; missing ones are
+/// taken from there.
 fn resume(args: &StudyArgs, from: &Path) -> Result<Prepared, Failure> {
     let found = Manifest::read(from)?;
     let text = match &args.parameters {
@@ -364,7 +363,7 @@ fn text(dir: &Path, summary: &Summary) -> String {
     )
 }
 
-/// To a tenth, or to what shows of a small figure.
+/// A share in per cent, with one decimal, or four below 0.1 %.
 fn percent(x: f64) -> String {
     if x != 0.0 && x.abs() < 0.1 { format!("{x:.4} %") } else { format!("{x:.1} %") }
 }
@@ -425,7 +424,7 @@ impl Ticker {
         Self { bar: Progress::new(what), lines, begun: Instant::now(), tenths: Mutex::new(0) }
     }
 
-    /// A share below 0 says nothing.
+    /// Shows a share; one below 0 is ignored.
     fn share(&self, share: f64) {
         if share < 0.0 {
             return;

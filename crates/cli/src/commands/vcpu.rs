@@ -20,7 +20,7 @@ use solocore_model::{Time, files};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Carries it out.
+/// Runs a command of `solocore vcpu`.
 pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         VcpuCommand::Serve(args) => return serve(args),
@@ -87,7 +87,7 @@ fn options(args: &SchedulerArgs) -> Options {
     }
 }
 
-/// What is no VCPU's on any machine is refused before this one is looked at.
+/// Refuses a reservation that is invalid on every machine, before this machine is examined.
 fn check(reservation: Reservation, whose: &str) -> Result<(), Failure> {
     check_times(reservation.capacity_ns, reservation.period_ns)
         .map_err(|what| Failure::Input(format!("{whose}: {what}")))
@@ -128,7 +128,7 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     daemon::run(daemon, &to)
 }
 
-/// The throttling that is asked for; `None` without a threshold.
+/// The throttling that the options ask for; `None` without a threshold.
 fn throttling(args: &ThrottlingArgs, check_ns: u64) -> Result<Option<MemoryWish>, Failure> {
     if args.threshold.is_none() {
         return Ok(None);

@@ -1,10 +1,10 @@
 //! `solocore vcpu drill`: the scheduler fails on purpose, and the kernel's own must take over each
 //! time, with nothing left behind.
 //!
-//! Rule: BPF's objects are counted before anything is loaded and after all of it is gone; the
-//! memory that the kernel holds for itself is read after the first tenth of the rounds, when what
-//! is allocated once is there, and after the last. More than a page a round, or an object more than
-//! before, is a leak.
+//! Rule: BPF's objects are counted before anything is loaded and after all of it is gone. The
+//! memory that the kernel holds for itself is read after the first tenth of the rounds, when
+//! one-time allocations are made, and after the last. More than a page a round, or an object more
+//! than before, is a leak.
 
 use crate::args::Format;
 use crate::args::vcpu::DrillArgs;
@@ -19,10 +19,10 @@ use solocore_model::files;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// For how long the kernel may take to free what nobody has any more.
+/// Longest time that the kernel may need to free unused objects.
 const FREED: Duration = Duration::from_secs(10);
 
-/// For how long nothing goes when all is gone that was to go.
+/// Time without a freed object after which all are taken to be freed.
 const REST: Duration = Duration::from_secs(1);
 
 /// Results of one kind of fault.
@@ -30,9 +30,9 @@ const REST: Duration = Duration::from_secs(1);
 struct OfFault {
     fault: String,
     times: u32,
-    /// From the fault until the kernel's scheduler had taken over, at most.
+    /// Longest time from the fault until the kernel's scheduler had taken over.
     longest_ms: f64,
-    /// What the kernel said the last time.
+    /// Last message of the kernel.
     said: String,
 }
 
@@ -45,15 +45,15 @@ struct Found {
     /// Programs, maps and links of BPF in the kernel before and after.
     before: [u32; 3],
     after: [u32; 3],
-    /// After this number of rounds, and after all.
+    /// Number of rounds before the first reading of the memory; the second is at the end.
     memory_from_round: u32,
     memory_from: Memory,
     memory_to: Memory,
-    /// Nothing is left behind.
+    /// Whether nothing is left behind.
     clean: bool,
 }
 
-/// Carries it out.
+/// Runs the drill.
 pub fn run(args: &DrillArgs) -> Result<ExitCode, Failure> {
     if args.faults.contains(&Fault::Stall) && args.pids.is_empty() {
         return Err(Failure::Input(
@@ -121,7 +121,8 @@ fn round(drill: &mut Drill, fault: Fault, found: &mut Found) -> Result<(), Failu
     Ok(())
 }
 
-/// BPF's objects once nobody lets any go: a scheduler that has just ended leaves some for a moment.
+/// Number of BPF's objects, once no more of them are freed: a scheduler that has just ended leaves
+/// some for a moment.
 fn at_rest() -> [u32; 3] {
     let begun = Instant::now();
     let mut seen = machine::bpf_objects();
@@ -135,8 +136,7 @@ fn at_rest() -> [u32; 3] {
     }
 }
 
-/// BPF's objects once they are no more than before; the kernel frees them a little later than they
-/// are let go.
+/// Number of BPF's objects, once they are no more than before; the kernel frees them with a delay.
 fn settled(before: [u32; 3]) -> [u32; 3] {
     let begun = Instant::now();
     loop {
@@ -152,7 +152,7 @@ fn settled(before: [u32; 3]) -> [u32; 3] {
 
 fn is_clean(found: &Found) -> bool {
     let rounds = u64::from(found.times - found.memory_from_round.min(found.times));
-    // Less than a page a round; below 100 rounds the rest of the machine moves more than that.
+    // Less than a page a round; below 100 rounds, other programs change more memory than that.
     let memory = rounds < 100 || found.memory_to.grown_since(&found.memory_from) < 4 * rounds;
     memory && found.after.iter().zip(found.before).all(|(after, before)| *after <= before)
 }
@@ -208,7 +208,7 @@ mod tests {
     fn what_is_a_leak() {
         assert!(is_clean(&found(1000, 3599, [3, 2, 1])) && is_clean(&found(1000, 0, [2, 2, 0])));
         assert!(!is_clean(&found(1000, 3600, [3, 2, 1])) && !is_clean(&found(1000, 0, [3, 3, 1])));
-        // A few rounds tell nothing of memory, but of objects.
+        // A few rounds prove nothing about memory, but they do about objects.
         assert!(is_clean(&found(10, 5000, [3, 2, 1])) && !is_clean(&found(1, 0, [4, 2, 1])));
     }
 }

@@ -1,4 +1,4 @@
-//! Where pages lie anywhere, what one core reads pushes out what another wrote.
+//! Pages that lie anywhere: reads of one core push out dirty lines of another.
 //!
 //! Rule: three writers fill a shared cache with dirty lines, as fast as their budgets let them. A
 //! task reads each of its lines once. Each read costs its core a read and a write.
@@ -88,7 +88,7 @@ fn reads_push_out_dirty_lines_of_others() {
         );
         assert!(seen.max_response_ns <= planned.wcrt_ns.unwrap(), "{board}");
         assert_eq!(planned.misses, 2 * reads, "{board}");
-        // What a bound that left the others' lines out would have promised.
+        // The promise of a bound that leaves the lines of the others out.
         let budget = plan.cores[0].budget_accesses.unwrap();
         let without = reads / budget * plan.regulation.period_ns;
         assert!(made > 1.5 * own, "{board}: the attack has no effect");

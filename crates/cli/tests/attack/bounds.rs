@@ -1,6 +1,6 @@
 //! Attack on the bounds: random systems of recorded and stated tasks, run on the simulated board
-//! under their plans. No job may take longer than its C_sce, what preemptions cost apart, respond
-//! later than its worst-case response time, or let its core exceed the budget.
+//! under their plans. No job may take longer than its C_sce (without the cost of preemptions),
+//! respond later than its worst-case response time, or let its core exceed the budget.
 
 use crate::recorded;
 use rand::{Rng, SeedableRng};
@@ -161,7 +161,7 @@ fn optimal_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
 }
 
 /// A system of any of these kinds whose pages lie anywhere. Its programs write a lot, so that the
-/// cache is full of dirty lines, and what one reads pushes out what another wrote.
+/// cache is full of dirty lines, and reads of one program push out lines that another wrote.
 fn anywhere_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     let make: Make = [system, dynamic_system, optimal_system][rng.random_range(0..3usize)];
     let (mut system, mut demands) = make(rng, dir);
@@ -198,8 +198,8 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
                 assert_eq!(seen.misses_deadline, 0, "{what}");
             }
         }
-        // Without preemption costs, which the simulator tells apart; with a soft budget, C_sce has
-        // those of no other task's.
+        // Without preemption costs, which the simulator reports separately; with a soft budget,
+        // C_sce contains the costs of no other task.
         let alone = plan.tasks.iter().filter(|t| t.core == planned.core).count() == 1;
         if planned.soft_budget.is_none() || (alone && planned.schedulable) {
             assert!(seen.moet_ns <= planned.c_sce_ns, "execution beyond C_sce: {what}");
@@ -243,7 +243,7 @@ fn attack_many(make: Make, usual: u64) {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let cases = number("BOUNDS_CASES").or(number("PROPTEST_CASES")).unwrap_or(usual);
     let (mut jobs, mut tightest) = (0, 0.0f64);
-    // To look at one case again: its number, and one more.
+    // FIRST_CASE selects the first case, to run a single one again.
     let first = number("FIRST_CASE").unwrap_or(0);
     for case in first..cases {
         let (some, ratio) = attack(case, make);

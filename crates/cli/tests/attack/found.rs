@@ -1,8 +1,7 @@
-//! What hand-made attacks found (issue 18), each rebuilt as one system and the programs that break
-//! its bound.
+//! Hand-made attacks (issue 18), each rebuilt as one system with the programs that break its bound.
 //!
-//! Rule: nothing that the plan promises is exceeded, or the plan promises nothing: no `wcrt_ns`,
-//! and not schedulable.
+//! Rule: no promise of the plan is exceeded, or the plan promises nothing: no `wcrt_ns`, and not
+//! schedulable.
 
 use solocore_experiments::attack::evaluate::{planned, simulated, worst};
 use solocore_experiments::attack::genes::BOARDS;
@@ -33,7 +32,7 @@ const FASTEST: Beat = Beat { read_rows: Rows::OpenBanks, ..PREFETCH };
 /// Posts writes to rows of one bank.
 const WRITES: Beat = Beat { reads: 0, writes: 1, ..PREFETCH };
 
-/// One load after the other, each of another row.
+/// One load after the other, each to another row.
 fn victim(compute_ns: u64, misses: u64, period_ns: u64) -> Analysed {
     let job = Job {
         misses,
@@ -71,7 +70,8 @@ fn promises_nothing(plan: &Plan) -> bool {
     !plan.schedulable && plan.tasks.iter().all(|t| t.wcrt_ns.is_none())
 }
 
-/// Runs so many jobs of the victim; seen over bound, and a sentence. Nothing promised is 0.
+/// Runs this number of jobs of the victim; returns the ratio of seen time to bound, and a sentence.
+/// The ratio is 0 without a bound.
 fn seen(attack: &Attack, jobs: u64) -> (f64, String) {
     let plan = planned(attack, Path::new(".")).unwrap();
     if promises_nothing(&plan) {
@@ -82,7 +82,7 @@ fn seen(attack: &Attack, jobs: u64) -> (f64, String) {
     worst(attack, &plan, &result)
 }
 
-/// All of these hold; prints both numbers of each.
+/// Checks that all of these hold; prints both numbers of each.
 fn hold(attacks: impl IntoIterator<Item = (Attack, u64)>) {
     let mut broken = Vec::new();
     for (attack, jobs) in attacks {
@@ -206,8 +206,8 @@ fn write_drains_beside_level_b() {
     }));
 }
 
-/// A task alone on one core, which reads another row of its bank each time, takes no longer than
-/// its `C`: `L_max` holds for the board that is simulated.
+/// A task alone on one core that reads another row of its bank each time takes no longer than its
+/// `C`: `L_max` holds for the simulated board.
 #[test]
 fn the_longest_access_is_that_of_the_board() {
     let alone = BOARDS.iter().flat_map(|board| {
@@ -220,8 +220,8 @@ fn the_longest_access_is_that_of_the_board() {
     hold(alone);
 }
 
-/// What the core's other task has under way at a release: all its miss registers, and the writes
-/// that it posted.
+/// The pending accesses of the core's other task at a release: all its miss registers, and the
+/// writes that it posted.
 #[test]
 fn what_is_under_way_at_a_release() {
     let mixes = [(1, 0), (0, 1), (1, 1), (8, 8), (8, 40)];
@@ -237,8 +237,7 @@ fn what_is_under_way_at_a_release() {
 }
 
 /// A bound that the plan prints does not pass a deadline that is shorter by a fraction of a
-/// nanosecond. All that goes into this one is whole nanoseconds: four accesses of 72.25 ns may be
-/// under way.
+/// nanosecond. All inputs here are whole nanoseconds: four accesses of 72.25 ns may be under way.
 #[test]
 fn no_response_passes_a_deadline_by_rounding() {
     let mut rounded =

@@ -17,8 +17,8 @@ use solocore_sim::Options;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// DRAM transactions of the accesses with so many ways: fetches, and dirty lines pushed out or
-/// left.
+/// DRAM transactions of the accesses with this number of ways: fetches, and dirty lines pushed out
+/// or left.
 fn transactions(accesses: &[Access], platform: &Platform, ways: usize) -> u64 {
     let sets = u64::from(platform.llc_sets());
     let mut cache: Vec<Vec<(u64, bool)>> = vec![Vec::new(); usize::try_from(sets).unwrap()];
@@ -66,7 +66,7 @@ fn program(
 }
 
 /// Stated numbers, with or without ways. A miss beside cores that post writes costs some tens of
-/// `L_max`, so that misses are rare.
+/// `L_max`, so misses are rare.
 fn stated(rng: &mut ChaCha8Rng, level: &str, share_us: u64, latency_ps: u64, full: bool) -> String {
     let entries =
         if level == "C" || rng.random_bool(0.3) { 1 } else { rng.random_range(1..6usize) };
@@ -92,7 +92,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
     let board = ["imx6q", "imx6q", "p4080"][rng.random_range(0..3usize)];
     let platform = Platform::find(board, dir).unwrap();
     let scheme = ["O|opt", "O|C+A/B-All", "C|C", "O|C"][rng.random_range(0..4usize)];
-    // Few cores leave the least slack: nobody to wait for.
+    // Few cores leave the least slack.
     let cores =
         if rng.random_bool(0.5) { platform.cores } else { rng.random_range(1..=platform.cores) };
     let mut text = format!(
@@ -197,7 +197,7 @@ fn run(plan: &Plan, mode: Mode, seed: u64) -> SimResult {
     solocore_sim::simulate(plan, &options, &|_| true).unwrap()
 }
 
-/// What a run breaks of a plan's promises.
+/// Promises of a plan that a run breaks.
 fn broken(plan: &Plan, result: &SimResult) -> Vec<String> {
     let mut out = Vec::new();
     for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
@@ -271,7 +271,7 @@ fn recorded_systems_keep_what_is_promised() {
     attack(20, true);
 }
 
-/// The attack can fail: tasks that take twice what was planned break promises.
+/// The attack can fail: tasks that take twice the planned time break promises.
 #[test]
 fn tasks_that_exceed_their_numbers_are_noticed() {
     let mut noticed = 0;

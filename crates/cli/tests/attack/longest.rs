@@ -3,13 +3,13 @@
 //! Problem: every bound counts accesses at `latency_max`; if one read alone can take longer, all of
 //! them are wrong, and if none comes near it, all of them are loose. Rule: a job reads one line,
 //! some time after it has written others of other rows of the same bank, or has read one. The time
-//! between sweeps over the writes' service; no run is as long as it takes to the first refresh. The
+//! between them sweeps over the writes' service; every run ends before the first refresh. The
 //! read's own time is the response without that of the same job without the read, and without the
 //! look-up of the shared cache.
 //!
-//! So many writes are posted that the controller begins to drain them while nothing else waits. A
-//! read that comes while it drains waits for writes that are the job's own accesses, each with a
-//! service of its own; the one right after the last write waits for that one only.
+//! The job posts enough writes that the controller begins to drain them while nothing else waits. A
+//! read during the drain waits for writes that are the job's own accesses, each with a service of
+//! its own; a read right after the last write waits for that write only.
 
 use solocore_experiments::attack::evaluate::planned;
 use solocore_experiments::attack::program::Visit;
@@ -27,11 +27,11 @@ use std::sync::Arc;
 /// Every preset's first refresh comes later than this.
 const RUN_NS: u64 = 3_000;
 
-/// Writes that are drained at once where no read waits (crates/dram, `IDLE_FROM`).
+/// Number of writes that are drained at once while no read waits (crates/dram, `IDLE_FROM`).
 const POSTED: u64 = 9;
 
-/// Accesses of one kind, a pause, and the read that is measured, if it is there: each of another
-/// row of one bank.
+/// Accesses of one kind, a pause, and the measured read, if there is one: each to another row of
+/// one bank.
 #[derive(Clone)]
 struct Single {
     first: OpKind,
@@ -123,8 +123,8 @@ fn response(plan: &Plan, layout: &Layout, single: &Single) -> u64 {
     result.tasks[0].max_response_ns
 }
 
-/// The longest of the reads that come right after the last write: of reads by the time at which
-/// they come, latest first, the first peak.
+/// The longest of the reads right after the last write: the first peak of the reads, in the order
+/// of their times, latest first.
 fn first_peak(reads: impl Iterator<Item = f64>) -> f64 {
     let mut peak = 0.0f64;
     for read in reads {

@@ -1,5 +1,4 @@
-//! Recorded programs that are made up: what `solocore profile` would have written of these
-//! accesses.
+//! Made-up recorded programs: files that `solocore profile` would have written of these accesses.
 
 use solocore_cache::trace::{Access, Encoder, Kind};
 use solocore_model::Platform;

@@ -60,7 +60,7 @@ fn attack(policy: Policy) -> Attack {
     }
 }
 
-/// With as many transactions as the system states, whatever the shape, and under every policy.
+/// Jobs make as many transactions as the system states, in every shape and under every policy.
 #[test]
 fn jobs_make_the_stated_transactions() {
     for policy in POLICIES {
@@ -116,7 +116,7 @@ fn frames_of_other_cores_are_refused() {
             error.contains("`victim`") && error.contains(&format!("in bank {theirs}")),
             "{error}"
         );
-        // Without the plan nobody has banks of its own.
+        // Without the plan no task has banks of its own.
         let unmanaged = Options { mode: Mode::Unmanaged, ..OPTIONS };
         simulate_with(&plan, &unmanaged, &stand_ins, &|_| true).unwrap();
         stand_ins[0].task = 1;

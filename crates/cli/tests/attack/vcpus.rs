@@ -99,7 +99,7 @@ proptest! {
     }
 }
 
-/// What is in the traces that pass: without it, the test above would prove nothing.
+/// Contents of the passing traces: without them, the test above would prove nothing.
 #[test]
 fn the_random_scenarios_reach_what_is_checked() {
     let mut counts = std::collections::BTreeMap::<String, u64>::new();
@@ -122,7 +122,7 @@ fn the_random_scenarios_reach_what_is_checked() {
     assert!(moves > 2 && refusals > 10, "{moves} moves, {refusals} refusals");
 }
 
-/// A system near the edge of what its cores can take.
+/// A system near the limit of its cores.
 fn system(seed: u64) -> (System, Vec<Demand>, String) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (strict, background) =
@@ -221,6 +221,6 @@ fn jobs_under_a_plan_respond_within_their_bounds() {
         );
     }
     assert!(bounded > 60 && jobs > 500, "{bounded} bounds, {jobs} jobs");
-    // Bounds that nothing comes near would pass with any supply.
+    // Bounds that no response comes near would pass with any supply.
     assert!(closest > 0.5, "{closest}");
 }

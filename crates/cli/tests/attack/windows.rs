@@ -1,6 +1,6 @@
 //! Attack on plans with partitions: random systems on the simulated board under their time tables,
-//! with jitter within the margins. No job may respond later than its bound, nothing may overlap or
-//! come before its turn, no task may run outside its window.
+//! with jitter within the margins. No job may respond later than its bound, no activities may
+//! overlap or come too early, and no task may run outside its window.
 
 use crate::recorded;
 use rand::{Rng, SeedableRng};
@@ -85,7 +85,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
         pick(rng, &[0, 0, 10, 30])
     );
     if policy == "memguard" && rng.random_bool(0.2) {
-        // The I/O core's share is stated, the others have what is left.
+        // The I/O core's share is stated, the others have the rest.
         let guaranteed = Platform::find(board, Path::new(".")).unwrap().guaranteed_bandwidth().0
             / 1_000_000
             / u64::from(cores);
@@ -169,8 +169,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     (system, demands)
 }
 
-/// Jobs seen, how close the closest response came to its bound, and whether the plan was
-/// schedulable.
+/// Jobs seen, the ratio of the closest response to its bound, and whether the plan was schedulable.
 fn attack(case: u64) -> (u64, f64, bool) {
     let mut rng = ChaCha8Rng::seed_from_u64(case);
     let dir = tempfile::tempdir().unwrap();
@@ -196,7 +195,7 @@ fn attack(case: u64) -> (u64, f64, bool) {
         if let Some(wcrt) = planned.wcrt_ns {
             assert!(seen.max_response_ns <= wcrt, "response beyond its bound: {what}");
             tightest = tightest.max(seen.max_response_ns as f64 / wcrt as f64);
-            // What a window's start costs is not in C_sce.
+            // The cost of a window's start is not in C_sce.
             let home = sce
                 .partitions
                 .iter()
@@ -233,8 +232,8 @@ fn no_execution_breaks_table_or_bounds() {
     assert!(schedulable * 3 > cases && jobs > cases, "the attack ran hardly anything");
 }
 
-/// A device's line waits for one of every other core; a share above what that leaves was planned
-/// with, and no engine kept to it.
+/// A device's line waits for one line of every other core. A plan with a share above the remaining
+/// bandwidth was accepted, and no engine kept it.
 #[test]
 fn an_io_core_states_no_more_than_its_turns_leave() {
     let of = |bandwidth: &str| {

@@ -1,4 +1,4 @@
-//! The socket at which clients connect, and the users who may: root, and the members of a group.
+//! The socket to which clients connect. Root and the members of a group are allowed.
 
 use super::table::{Refusal, Request};
 use crate::error::LinuxError;
@@ -10,17 +10,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-/// See the module; the socket goes when this is dropped.
+/// The socket of clients; it is removed when this is dropped.
 pub(super) struct Door {
     pub listener: OwnedFd,
     path: PathBuf,
-    /// The group of users who may.
+    /// Group whose members are allowed.
     pub group: Option<u32>,
 }
 
 impl Door {
-    /// Opens it. Only the holder of the [`crate::Instance`] may, so a socket that lies in its place
-    /// is left over.
+    /// Opens the socket. Its caller holds the [`crate::Instance`], so a socket that is found at
+    /// this path is left over.
     pub fn open(path: &Path, group: &str) -> Result<Self, LinuxError> {
         let group = accounts::group(group);
         let fail = |e: io::Error| {
@@ -30,7 +30,7 @@ impl Door {
         Ok(Self { listener, path: path.to_owned(), group })
     }
 
-    /// The process that asks, if it may, and its request.
+    /// The process that asks and its request, if it is allowed.
     pub fn asked(&self, socket: &OwnedFd, message: &[u8]) -> Result<(Peer, Request), Refusal> {
         let peer = seqpacket::peer(socket).map_err(|_| Refusal::BadRequest)?;
         if !allowed(&peer, self.group) {
@@ -52,7 +52,7 @@ impl Drop for Door {
 fn listen(path: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
     let _ = fs::remove_file(path);
     let listener = seqpacket::listen(path)?;
-    // The group first: nobody else may connect in between.
+    // The group is set first, so that nobody else connects in between.
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     if group.is_some() {
         chown(path, None, group)?;
@@ -61,19 +61,19 @@ fn listen(path: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Root, and the members of the group.
+/// Whether this peer is root or a member of the group.
 fn allowed(peer: &Peer, group: Option<u32>) -> bool {
     peer.uid == 0 || group.is_some_and(|g| peer.groups.contains(&g))
 }
 
-/// When a thread of a process started, in hundredths of a second since the machine did; `None` if
-/// it is no such thread, or is dead.
+/// Time at which a thread of a process started, in hundredths of a second since boot. `None` if the
+/// process has no such thread, or the thread is dead.
 pub(crate) fn start_of(pid: u32, thread: u32) -> Option<u64> {
     started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
 }
 
 fn started(stat: &str) -> Option<u64> {
-    // The name may hold anything, but nothing after it holds a bracket.
+    // The name may contain anything, but nothing after it contains a bracket.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     if state == "Z" || state == "X" {

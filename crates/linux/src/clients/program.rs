@@ -1,9 +1,9 @@
-//! A program that is a client as a whole, and holds the lock in functions of its own.
+//! A program that is a client as a whole, and holds the lock in some of its functions.
 //!
 //! Rule: this process asks the running solocore for a page that is its own and its descendants'
-//! (`SC_SCOPE_PROGRAM`), and sets probes that write it; the program is its child. Both go when the
-//! process ends.
-//! Does not cover: without root there are no probes.
+//! (`SC_SCOPE_PROGRAM`), and sets probes that write it; the program is its child. Both are removed
+//! when the process ends.
+//! Does not cover: a process without root, which cannot set probes.
 
 use super::functions::{Call, Calls, Function, Watch};
 use super::{SOCKET, start_of};
@@ -15,10 +15,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Number of the program: the only one.
+/// Number of the only program.
 const ONLY: u32 = 0;
 
-/// See the module; the page goes back when this is dropped.
+/// A program whose calls hold the lock; the page is returned when this is dropped.
 pub struct Sections {
     watch: Watch,
     _page: OwnedFd,
@@ -28,11 +28,11 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// Calls of these functions by descendants of this process hold the lock from now on; `None`:
-    /// no solocore runs here that has one.
+    /// Makes calls of these functions by descendants of this process hold the lock from now on.
+    /// `None`: no solocore with a lock runs here.
     ///
     /// # Errors
-    /// It refuses, or the kernel refuses the probes.
+    /// solocore refuses the request, or the kernel refuses the probes.
     pub fn of(functions: &[Function]) -> Result<Option<Self>, LinuxError> {
         let path = std::env::var_os("SOLOCORE_SOCKET").map_or_else(|| SOCKET.into(), PathBuf::from);
         let refused = |e: io::Error| {
@@ -56,7 +56,7 @@ impl Sections {
         Ok(Some(Self { watch, _page: page, _connection: connection, max_hold_ns }))
     }
 
-    /// What was seen so far.
+    /// Counts and times of the calls so far.
     pub fn seen(&self) -> Calls {
         self.watch.seen(ONLY, Call::Section)
     }
@@ -66,7 +66,7 @@ fn nobody_is_there(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Asks for a page; the page, and how long a section may be.
+/// Asks for a page. Returns the page and the longest time of a section, ns.
 fn granted(connection: &OwnedFd) -> io::Result<(OwnedFd, u64)> {
     let request = sc_request {
         protocol: SC_PROTOCOL,

@@ -1,10 +1,10 @@
-//! Programs that say nothing: their pages are written in their place.
+//! Unmodified programs: solocore writes their pages for them.
 //!
 //! Problem: dynamic budgets are in force while a job runs, and the bandwidth lock while somebody
-//! holds it; an unmodified program says nothing. Rule: its page is solocore's. Where one run of a
-//! command is a job, the thread that starts it and waits for its end writes the page as a client
+//! holds it; an unmodified program signals neither. Rule: solocore owns its page. Where one run of
+//! a command is a job, the thread that starts it and waits for its end writes the page as a client
 //! would (client/c/solocore_page.h); else probes do (`functions`). A program that attaches as the
-//! task signals in its place, for as long as it is attached.
+//! task signals by itself, for as long as it is attached.
 //! Source: dynamic-budgeting, section IV; bwlock, section 4.2.
 
 use super::door::start_of;
@@ -22,11 +22,11 @@ use zerocopy::FromZeros;
 /// Pages of tasks, by name.
 pub(crate) type OwnPages = BTreeMap<String, Arc<OwnPage>>;
 
-/// A task's page, written here.
+/// A task's page that solocore writes.
 pub(crate) struct OwnPage {
     page: Page,
     begun: AtomicU64,
-    /// Where the programs that regulate learn its owner and its slot.
+    /// Map of the regulating programs that names the page's owner, and the page's slot.
     programs: Option<(MapHandle, u32)>,
 }
 
@@ -35,30 +35,30 @@ impl OwnPage {
         Self { page, begun: AtomicU64::new(0), programs: None }
     }
 
-    /// A page that no regulating program reads: for statistics of jobs.
+    /// A page that no regulating program reads: it serves statistics of jobs.
     pub fn unread() -> Result<Self, LinuxError> {
         Page::new().map(Self::new)
     }
 
-    /// A job begins. The kernel refuses no write to a page that it gave out.
+    /// Begins a job. The kernel accepts every write to a page that it allocated.
     pub fn begin(&self) {
         let jobs = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let _ = self.page.fill(&sc_page { jobs: jobs << 1 | 1, ..sc_page::new_zeroed() });
     }
 
-    /// It has ended.
+    /// Ends the job.
     pub fn end(&self) {
         let jobs = self.begun.load(Ordering::SeqCst);
         let _ = self.page.fill(&sc_page { jobs: jobs << 1, ..sc_page::new_zeroed() });
     }
 
-    /// For probes, which write it.
+    /// Descriptor of the page, for the probes that write it.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.page.descriptor()
     }
 
-    /// It is that of a process and its descendants, or of those that a thread starts: `whose` is a
-    /// number, and when it started.
+    /// Sets the owner: a process and its descendants, or the processes that a thread starts.
+    /// `whose` is its number and its start time, in hundredths of a second since boot.
     pub fn belongs_to(&self, whose: (u32, u64)) -> Result<(), LinuxError> {
         match &self.programs {
             Some((programs, slot)) => table::own(programs, *slot, whose),
@@ -67,13 +67,13 @@ impl OwnPage {
     }
 }
 
-/// A task in whose place solocore signals: its number, if it has jobs, and the slot of its page.
+/// A task for which solocore signals: its number, if it has jobs, and the slot of its page.
 pub(super) struct Own {
     pub task: Option<u32>,
     pub slot: u32,
 }
 
-/// Pages of such tasks, in the first slots.
+/// Puts the pages of such tasks into the first slots.
 pub(super) fn pages(
     table: &mut Table,
     silent: &[SilentTask],
@@ -98,7 +98,8 @@ pub(super) fn pages(
     Ok((own, pages))
 }
 
-/// The page of a task's jobs is found by the task's number; as a client, it is this process's.
+/// The page of a task's jobs is found by the number of the task. Its owner as a client is this
+/// process.
 fn of_solocore(task: u32) -> Owner {
     let number = std::process::id();
     let started = start_of(number, number).unwrap_or(0);

@@ -2,14 +2,14 @@
 //!
 //! Problem: the table keeps transfers apart, and inputs before the windows that use them, only if
 //! drivers move data in their slots. Rule (single-core-equivalence, section 2.4): the n-th slot of
-//! an activity begins at offset + n * period after the first release, which is that of the
-//! partitions' windows. The daemon writes begin, length and period on the client's page before it
+//! an activity begins at offset + n * period after the first release, which the windows of the
+//! partitions share. The daemon writes begin, length and period on the client's page before it
 //! grants it; from then on the client waits by the clock alone (client/c, `sc_wait_slot`). A slot
-//! whose beginning has passed is missed, not made up for. A device's transfer is bound to the I/O
-//! core; each slot has one client. What a client made of its slots stands on its page: the daemon
-//! reads it at every look, and works out the missed ones itself, also those of a client that hangs.
-//! Does not cover: a driver that moves data outside its slots, or whose device goes on by itself;
-//! the priority of a driver that solocore did not start.
+//! is missed once its start has passed; it is not made up for. A device's transfer is bound to the
+//! I/O core; each slot has one client. A client records its transfers on its page. The daemon reads
+//! the page at every look and counts the missed slots itself, also for a client that hangs.
+//! Does not cover: a driver that moves data outside its slots, a device that continues by itself,
+//! and the priority of a driver that solocore did not start.
 
 use crate::contract::{self, sc_page, sc_slot, sc_transfer};
 use crate::sys::tasks;
@@ -20,11 +20,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use zerocopy::FromZeros;
 
-/// Longest name that a request holds (`SC_NAME_BYTES` less the zero).
+/// Longest name in a request, in bytes (`SC_NAME_BYTES` less the zero).
 pub(crate) const LONGEST_NAME: usize = contract::SC_NAME_BYTES as usize - 1;
-/// Transfers that are remembered one by one: the latest.
+/// Maximum number of transfers that are recorded one by one: the latest ones.
 const REMEMBERED: usize = 20_000;
-/// Transfers that a page remembers (`SC_SLOTS_KEPT`).
+/// Number of transfers that a page records (`SC_SLOTS_KEPT`).
 const KEPT: u64 = contract::SC_SLOTS_KEPT as u64;
 
 /// Fields of `struct sc_page`, by offset.
@@ -44,31 +44,31 @@ pub(crate) mod page_at {
 /// A strictly periodic transfer of the table. Times in nanoseconds from the first release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Partition, chain and stage: `nav/1/device-input`.
+    /// Name of partition, chain and stage: `nav/1/device-input`.
     pub name: String,
     /// `io-core` or `device NAME`.
     pub resource: String,
-    /// The I/O core, for a device's transfer.
+    /// I/O core of a device's transfer.
     pub core: Option<u32>,
-    /// Begin of the first.
+    /// Start of the first slot.
     pub offset_ns: u64,
-    /// Length, margin included.
+    /// Length of a slot, margin included.
     pub length_ns: u64,
-    /// From one to the next.
+    /// Period of the slots.
     pub period_ns: u64,
 }
 
-/// The transfers of a plan, and when its first release was.
+/// The transfers of a plan, and the time of its first release.
 #[derive(Clone, Debug, Default)]
 pub struct SlotTable {
-    /// In the order of the table.
+    /// Slots in the order of the table.
     pub slots: Vec<Slot>,
-    /// By `CLOCK_MONOTONIC`; set once tasks are in their places.
+    /// First release, ns by `CLOCK_MONOTONIC`; set once the tasks are in their places.
     pub(crate) epoch: Arc<OnceLock<u64>>,
 }
 
 impl SlotTable {
-    /// Those of a plan; empty in one without partitions or devices.
+    /// The table of a plan; empty in a plan without partitions or devices.
     pub fn of(plan: &Plan) -> Self {
         let Some(sce) = plan.windows() else { return Self::default() };
         let slot = |row: &Row| {
@@ -85,19 +85,18 @@ impl SlotTable {
         Self { slots: sce.table.iter().filter_map(slot).collect(), epoch: Arc::default() }
     }
 
-    /// Another one, to try it without a plan.
+    /// A table of these slots, for use without a plan.
     pub fn new(slots: Vec<Slot>) -> Self {
         Self { slots, epoch: Arc::default() }
     }
 
-    /// The first release is now, or at another time by `CLOCK_MONOTONIC`. Only the first call
-    /// counts.
+    /// Sets the time of the first release, ns by `CLOCK_MONOTONIC`. Only the first call counts.
     pub fn release_at(&self, ns: u64) {
         let _ = self.epoch.set(ns);
     }
 }
 
-/// A client's words of its page.
+/// The words that a client writes on its page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words {
     pub from: u64,
@@ -110,7 +109,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Of a page, read by `at`. The client wrote them, so anything may stand there.
+    /// Reads the words of a page by `at`. The client wrote them, so any value is possible.
     pub fn read(at: impl Fn(usize) -> u64) -> Self {
         let begun = at(page_at::BEGUN);
         Self {
@@ -130,7 +129,7 @@ impl Words {
 struct Live {
     from: u64,
     words: Words,
-    /// Transfers that were remembered.
+    /// Number of transfers that were recorded.
     taken: u64,
 }
 
@@ -167,12 +166,12 @@ impl Board {
         Self { table: table.clone(), states: table.slots.iter().map(state).collect(), now_ns: 0 }
     }
 
-    /// May clients be answered? Their slots begin at a time that is not known before.
+    /// Whether clients can be answered: the start of their slots is known.
     pub fn is_open(&self) -> bool {
         self.states.is_empty() || self.table.epoch.get().is_some()
     }
 
-    /// The number of a slot that has no client.
+    /// Number of the slot of this name, if it has no client.
     pub fn free(&self, name: &str) -> Option<u32> {
         let at = self.states.iter().position(|s| s.slot.name == name && s.live.is_none())?;
         u32::try_from(at).ok()
@@ -186,12 +185,12 @@ impl Board {
         self.table.epoch.get().copied().unwrap_or(u64::MAX)
     }
 
-    /// A client has this slot from now on: what its page says first.
+    /// Gives this slot to a client. Returns the first contents of its page.
     pub fn attach(&mut self, number: u32, now_ns: u64) -> Option<sc_page> {
         let epoch = self.epoch();
         let state = self.states.get_mut(number as usize)?;
         let first = epoch.saturating_add(state.slot.offset_ns);
-        // The first one that begins later than now.
+        // The first slot that begins later than now.
         let from = now_ns.checked_sub(first).map_or(0, |since| since / state.slot.period_ns + 1);
         let (period_ns, length_ns) = (state.slot.period_ns, state.slot.length_ns);
         let slot = sc_slot { first_ns: first, period_ns, length_ns, from, ..sc_slot::new_zeroed() };
@@ -208,11 +207,11 @@ impl Board {
         self.now_ns = self.now_ns.max(now_ns);
         let Some(state) = self.states.get_mut(number as usize) else { return Words::default() };
         let Some(live) = &mut state.live else { return Words::default() };
-        // Where its slots begin is the daemon's to say, whatever the page says by now.
+        // The daemon knows the start of the slots; the value on the page does not count.
         live.words = Words { from: live.from, ..Words::read(&at) };
         let (first, period) = (epoch.saturating_add(state.slot.offset_ns), state.slot.period_ns);
         let done = live.words.begun - u64::from(live.words.inside && live.words.begun > 0);
-        // A page remembers so many; one of them may be written just now.
+        // A page records `KEPT` transfers; one of them may be written right now.
         for k in live.taken.max(done.saturating_sub(KEPT - 1))..done {
             let place = page_at::LATEST + (k % KEPT) as usize * size_of::<sc_transfer>();
             let (start_ns, end_ns) = (at(place), at(place + 8));
@@ -232,12 +231,12 @@ impl Board {
         live.words
     }
 
-    /// Time passes without a client as well.
+    /// Counts the slots that pass without a client.
     pub fn passed(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
     }
 
-    /// The client of a slot has gone.
+    /// Removes the client of a slot.
     pub fn detach(&mut self, number: u32) {
         let (epoch, now) = (self.epoch(), self.now_ns);
         if let Some(state) = self.states.get_mut(number as usize) {
@@ -246,7 +245,7 @@ impl Board {
         }
     }
 
-    /// What was seen so far.
+    /// Counts of all transfers so far.
     pub fn seen(&self) -> Vec<RunTransfer> {
         let of = |state: &State| {
             let mut run = state.seen(self.epoch(), self.now_ns);
@@ -259,7 +258,7 @@ impl Board {
 }
 
 impl State {
-    /// Past clients and the present one together.
+    /// Counts of the past clients and the present one together.
     fn seen(&self, epoch: u64, now: u64) -> RunTransfer {
         let (mut run, slot) = (self.past.clone(), &self.slot);
         let since_end =
@@ -267,7 +266,7 @@ impl State {
         run.slots = since_end.map_or(0, |since| since / slot.period_ns + 1);
         let mut counted = run.begun.saturating_add(run.missed);
         if let Some(Live { words, .. }) = &self.live {
-            // The last one's slot may not have ended yet.
+            // The slot of the last transfer may not have ended yet.
             let ended = words.begun.saturating_sub(u64::from(words.next > run.slots));
             let missed = run.slots.saturating_sub(words.from).saturating_sub(ended);
             let overdue = words.inside && words.next <= run.slots;
@@ -283,7 +282,7 @@ impl State {
     }
 }
 
-/// Now, for [`SlotTable::release_at`].
+/// Present time for [`SlotTable::release_at`], ns by `CLOCK_MONOTONIC`.
 pub fn now_ns() -> u64 {
     tasks::monotonic_ns()
 }
@@ -293,7 +292,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// Slots of 20 at 30, 130, 230... after a first release at 1000.
+    /// Slots with a length of 20 at 30, 130, 230... after a first release at 1000.
     fn board() -> Board {
         let slot = Slot {
             name: "nav/1/device-input".into(),
@@ -338,7 +337,7 @@ mod tests {
         let mut page: HashMap<usize, u64> = HashMap::new();
         board.passed(1049);
         assert_eq!(board.seen()[0].slots, 0);
-        // The first two pass before anybody is there.
+        // The first two pass before a client attaches.
         board.passed(1160);
         let run = board.seen().remove(0);
         assert_eq!((run.slots, run.unattended, run.clients), (2, 2, 0));
@@ -357,13 +356,13 @@ mod tests {
         let run = look(&mut board, &page, 1235);
         assert_eq!((run.slots, run.begun, run.missed, run.unattended, run.late), (2, 1, 0, 2, 0));
         assert!(run.attached && run.latest.is_empty());
-        // It is overdue while its slot is over and it is not.
+        // A transfer is overdue once its slot is over and it has not ended.
         assert_eq!(look(&mut board, &page, 1250).late, 1);
         page.extend([(page_at::BEGUN, 2), (page_at::LATEST + 8, 1241)]);
         let run = look(&mut board, &page, 1251);
         assert_eq!((run.slots, run.begun, run.missed, run.late), (3, 1, 0, 0));
         assert_eq!(run.latest, [RunJob { release_ns: 1230, start_ns: 1232, end_ns: 1241 }]);
-        // It hangs through slots 3 and 4, is in slot 5 until after its end, and goes.
+        // The client hangs through slots 3 and 4, is in slot 5 until after its end, and leaves.
         let run = look(&mut board, &page, 1455);
         assert_eq!((run.slots, run.begun, run.missed, run.unattended), (5, 1, 2, 2));
         page.extend([

@@ -1,5 +1,5 @@
-//! What clients ask and are answered (`client/c/solocore_page.h`), and the maps that hold them
-//! (`bpf/lock_intf.h`).
+//! Requests of clients and their answers (`client/c/solocore_page.h`), and the maps that hold their
+//! pages (`bpf/lock_intf.h`).
 
 use crate::contract::{
     self, run_clients, run_lock, run_owner, run_slot, sc_answer, sc_page, sc_request,
@@ -17,17 +17,18 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Clients at a time (`RUN_SLOTS`).
+/// Maximum number of clients at a time (`RUN_SLOTS`).
 pub(crate) const SLOTS: u32 = contract::RUN_SLOTS;
-/// Bytes of a page (`SC_PAGE_BYTES`).
+/// Size of a page in bytes (`SC_PAGE_BYTES`).
 pub(crate) const PAGE_BYTES: usize = size_of::<sc_page>();
-/// Bytes of a request.
+/// Size of a request in bytes.
 pub(crate) const REQUEST_BYTES: usize = size_of::<sc_request>();
 const MMAPABLE: u32 = 1 << 10;
-/// Accesses per interrupt while there is nobody to protect; what every counter can count down.
+/// Accesses per interrupt while there are no clients; every counter can count down from this
+/// number.
 const SELDOM: u64 = 1 << 30;
 
-/// What is asked of the daemon (`struct sc_request`).
+/// A request to the daemon (`struct sc_request`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub protocol: u32,
@@ -39,16 +40,16 @@ pub(crate) struct Request {
 /// The kind of its owner (`SC_SCOPE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// A thread's.
+    /// A thread.
     Thread,
-    /// A process's and its descendants'.
+    /// A process and its descendants.
     Program,
-    /// A thread's that is a transfer of the time table.
+    /// A thread that is a transfer of the time table.
     Slot,
 }
 
 impl Scope {
-    /// As it is written.
+    /// Name of the kind in texts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Thread => "thread",
@@ -59,7 +60,7 @@ impl Scope {
 }
 
 impl Request {
-    /// Of a message's bytes; `None` for one of another shape.
+    /// Reads a request from a message; `None` for a message of another size.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let request = sc_request::read_from_bytes(bytes).ok()?;
         let scope = match request.scope {
@@ -74,7 +75,7 @@ impl Request {
     }
 }
 
-/// Why a client gets no page (`SC_*` of the verdicts).
+/// Reason for a refusal (`SC_*` of the verdicts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Refusal {
@@ -85,7 +86,7 @@ pub(crate) enum Refusal {
     NotServed = contract::SC_NOT_SERVED,
 }
 
-/// What a client is answered.
+/// The answer to a client.
 pub(crate) fn answer(verdict: Result<u32, Refusal>, max_hold_ns: u64) -> sc_answer {
     let (verdict, slot) =
         verdict.map_or_else(|refusal| (refusal as u32, 0), |slot| (contract::SC_GRANTED, slot));
@@ -95,15 +96,16 @@ pub(crate) fn answer(verdict: Result<u32, Refusal>, max_hold_ns: u64) -> sc_answ
 /// Actions of the lock on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LockCounts {
-    /// Which CPU.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Periods at the end of which a program held the lock.
+    /// Number of periods at the end of which a program held the lock.
     pub held_periods: u64,
-    /// How often the CPU was stopped.
+    /// Number of times that the CPU was stopped.
     pub stops: u64,
-    /// How often it went on before its period ended, as nobody held the lock any more.
+    /// Number of times that the CPU was released before its period ended, as nobody held the lock
+    /// any more.
     pub early_releases: u64,
-    /// Page of the client that runs there.
+    /// Slot of the client that runs there.
     #[serde(skip)]
     pub slot: Option<u32>,
 }
@@ -132,7 +134,7 @@ impl Page {
         Ok(Self { map, words })
     }
 
-    /// The same page as if it were new.
+    /// The same page, reset to zeros.
     pub fn anew(self) -> Result<Self, LinuxError> {
         self.fill(&sc_page::new_zeroed())?;
         Ok(self)
@@ -142,33 +144,33 @@ impl Page {
         self.map.as_fd()
     }
 
-    /// Writes it whole, before anybody else has it.
+    /// Writes the whole page, before any client has it.
     pub fn fill(&self, page: &sc_page) -> Result<(), LinuxError> {
         contract::put(&self.map, 0, page)
             .map_err(|e| inside(&format!("a client's page cannot be written: {e}")))
     }
 
-    /// A word of it.
+    /// Word at this offset of the page.
     pub fn at(&self, place: usize) -> u64 {
         self.words.double_word(place)
     }
 
-    /// Jobs begun so far, and whether one is under way.
+    /// Number of jobs begun so far, and whether one is under way.
     pub fn jobs(&self) -> (u64, bool) {
         let word = self.at(offset_of!(sc_page, jobs));
         (word >> 1, word & 1 == 1)
     }
 
-    /// Sections begun so far, and in how many it is.
+    /// Number of sections begun so far, and depth of the nested sections.
     pub fn sections(&self) -> (u32, u32) {
         let word = self.at(offset_of!(sc_page, sections));
         ((word >> 32) as u32, word as u32)
     }
 }
 
-/// Pages that came back, and the user of each. The program that had one may still hold it. So no
-/// other user gets it, and its own user gets it before a new one: no user holds more pages than
-/// slots.
+/// Pages that clients returned, each with its user. A program that had such a page may still hold
+/// it. So no other user gets the page. Its own user gets it before a new one: no user holds more
+/// pages than slots.
 #[derive(Default)]
 pub(super) struct Returned(Vec<(u32, Page)>);
 
@@ -177,7 +179,7 @@ impl Returned {
         self.0.push((uid, page));
     }
 
-    /// A page for this user: one that came back, or a new one.
+    /// A page for this user: a returned one, or a new one.
     pub fn take(&mut self, uid: u32) -> Result<Page, LinuxError> {
         match self.0.iter().position(|(of, _)| *of == uid) {
             Some(at) => self.0.swap_remove(at).1.anew(),
@@ -190,11 +192,11 @@ impl Returned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub scope: Scope,
-    /// Of the thread, or of the process for a program.
+    /// Number of the thread, or of the process for a program.
     pub number: u32,
-    /// When it started, in hundredths of a second since the machine did.
+    /// Start time of the owner, in hundredths of a second since boot.
     pub started: u64,
-    /// No limit holds for it.
+    /// Whether no limit of time holds for it.
     pub endless: bool,
     /// The task for which it signals jobs.
     pub task: Option<u32>,
@@ -202,7 +204,7 @@ pub(crate) struct Owner {
     pub slot: Option<u32>,
 }
 
-/// The maps of a loaded object, and the CPUs' ticks.
+/// The maps of a loaded object, and the ticks and counters of the CPUs.
 pub(crate) struct Table {
     clients: MapHandle,
     threads: MapHandle,
@@ -218,7 +220,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Of a loaded object whose programs are called.
+    /// The maps of a loaded object whose programs are attached.
     pub fn new(object: &Object, events: &Attached, serving: Serving) -> Result<Self, LinuxError> {
         let handle = |name: &str| {
             MapHandle::try_from(&bpf::map(object, name)?)
@@ -253,8 +255,8 @@ impl Table {
         Ok(table)
     }
 
-    /// With the first client every CPU begins to look, with the last one that ends: interrupts cost
-    /// time.
+    /// Sets the intervals of the CPUs' ticks and counters. Interrupts cost time, so CPUs check the
+    /// lock only while there are clients.
     fn pace(&self, clients: bool) -> Result<(), LinuxError> {
         let set = |p: &Paced, period: u64| {
             sys::on_cpu(p.cpu, || seqpacket::set_period(&p.event, period))
@@ -283,7 +285,8 @@ impl Table {
         self.count(owner.scope, 1)
     }
 
-    /// Gives a slot to what a thread will start; that has it once [`own`] has named the thread.
+    /// Gives a slot to the processes that a thread will start; it takes effect once [`own`] has
+    /// named the thread.
     pub fn admit_program(&mut self, slot: u32) -> Result<(Page, MapHandle), LinuxError> {
         let fail = |e| inside(&format!("a program cannot be admitted: {e}"));
         let page = Page::new()?;
@@ -294,7 +297,7 @@ impl Table {
         Ok((page, programs))
     }
 
-    /// Takes it back.
+    /// Takes a slot back from its owner.
     pub fn dismiss(&mut self, slot: u32, owner: Owner) -> Result<(), LinuxError> {
         if self.unknown(owner) {
             return Ok(());
@@ -302,19 +305,19 @@ impl Table {
         if let Some(task) = owner.task {
             dynamic::set_page(&self.tasks, task, None)?;
         }
-        // What is gone already is gone.
+        // An entry that is deleted already needs no deletion.
         let _ = self.owners(owner.scope).delete(owner.number.as_bytes());
         let _ = self.pages.delete(slot.as_bytes());
         self.count(owner.scope, -1)
     }
 
-    /// The page of this slot signals the task's jobs again.
+    /// Makes the page of this slot signal the task's jobs again.
     pub fn signalled_by(&self, task: u32, slot: u32) -> Result<(), LinuxError> {
         dynamic::set_page(&self.tasks, task, Some(slot))
     }
 
-    /// Do the programs know nothing of it? A transfer is their business only where every client may
-    /// hold the lock.
+    /// Whether the programs do not know this owner. They know a transfer only where every client
+    /// may hold the lock.
     fn unknown(&self, owner: Owner) -> bool {
         owner.slot.is_some() && !self.serving.holders
     }
@@ -326,7 +329,7 @@ impl Table {
         }
     }
 
-    /// Tells the programs how many clients there are.
+    /// Tells the programs the number of clients.
     fn count(&mut self, scope: Scope, by: i32) -> Result<(), LinuxError> {
         let before = self.counts[0] + self.counts[1];
         let count = &mut self.counts[usize::from(scope == Scope::Program)];
@@ -344,7 +347,7 @@ impl Table {
         u32::try_from(seen.cut.checked_sub(1)?).ok()
     }
 
-    /// What the lock did so far, by CPU.
+    /// Counts of the lock so far, by CPU.
     pub fn cores(&self) -> Vec<LockCounts> {
         let of = |cpu: u32| {
             let seen = contract::look_up(&self.cores, cpu)
@@ -363,7 +366,8 @@ impl Table {
     }
 }
 
-/// What this thread starts has a slot from now on; `programs`: of [`Table::admit_program`].
+/// Gives a slot to the processes that this thread starts from now on. `programs`: the map of
+/// [`Table::admit_program`].
 pub(super) fn own(programs: &MapHandle, slot: u32, owner: (u32, u64)) -> Result<(), LinuxError> {
     let (number, started) = owner;
     contract::put(programs, number, &run_owner { started, slot, reserved: 0 })

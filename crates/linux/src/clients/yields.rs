@@ -1,10 +1,9 @@
 //! Programs that end their jobs by `sc_job_end()`.
 //!
-//! Problem: a program that was written for jobs of the plan (client/c/solocore.h) should not have
-//! to know which scheduler runs it. Rule: a client that attaches is told that a yield ends a job
-//! (`SC_BY_YIELD`), and gets no page: the library yields. A client that names a task becomes one of
-//! its threads, unless it is one already. Between two looks of the daemon nobody is answered; the
-//! library waits for up to 2 s.
+//! Problem: a program with jobs of the plan (client/c/solocore.h) should not depend on the
+//! scheduler. Rule: a client that attaches is told that a yield ends a job (`SC_BY_YIELD`). It gets
+//! no page: the library yields. A client that names a task becomes one of its threads, unless it is
+//! one already. The daemon answers at its next look; the library waits for up to 2 s.
 //! Does not cover: leaving a task. A thread stays in it until it ends.
 
 use super::door::{Door, start_of};
@@ -18,14 +17,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
-/// Connections at a time, of all users.
+/// Maximum number of connections at a time, of all users.
 const CONNECTIONS: usize = 512;
-/// Of one user who is not root.
+/// Maximum number of connections of one user other than root.
 const OF_USER: usize = 64;
-/// Time after which a connection that asks for nothing is closed.
+/// Time after which a connection without a request is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The process that asks.
+/// A connection and the process that asks.
 struct Connection {
     socket: OwnedFd,
     uid: u32,
@@ -33,27 +32,28 @@ struct Connection {
     granted: bool,
 }
 
-/// Makes a thread one of the task of this name; `Some(false)`: it is already, `None`: there is no
-/// such task, or the thread is one of another.
+/// Makes a thread part of the task of this name. `Some(false)`: it was part of the task already.
+/// `None`: there is no such task, or the thread belongs to another one.
 pub type Join<'a> = dyn Fn(&str, u32) -> Option<bool> + 'a;
 
-/// The place where clients connect, until it is dropped.
+/// The socket of these clients, until it is dropped.
 pub struct Yields {
     door: Door,
     connections: Vec<Connection>,
 }
 
 impl Yields {
-    /// Opens the socket. Only the holder of the [`crate::Instance`] may, so a socket that lies in
-    /// its place is left over.
+    /// Opens the socket. The caller holds the [`crate::Instance`], so a socket that is found at
+    /// this path is left over.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The socket cannot be opened.
     pub fn open(path: &Path, group: &str) -> Result<Self, LinuxError> {
         Ok(Self { door: Door::open(path, group)?, connections: Vec::new() })
     }
 
-    /// Answers the clients that wait; the clients that became threads of a task, for the log.
+    /// Answers the clients that wait. Returns the clients that became threads of a task, for the
+    /// log.
     pub fn serve(&mut self, join: &Join<'_>) -> Vec<String> {
         while self.connections.len() < CONNECTIONS
             && let Ok(socket) = seqpacket::accept(&self.door.listener)
@@ -75,7 +75,7 @@ impl Yields {
     }
 }
 
-/// Answers one connection, if it asks; does it stay?
+/// Answers one connection, if it asks. Returns whether the connection stays.
 fn stays(
     connection: &mut Connection,
     door: &Door,
@@ -91,7 +91,7 @@ fn stays(
             return waits && (connection.granted || connection.since.elapsed() < PATIENCE);
         }
     };
-    // One request a connection.
+    // One request for each connection.
     if connection.granted {
         return false;
     }
@@ -101,11 +101,11 @@ fn stays(
         message.verdict = SC_BY_YIELD;
     }
     connection.granted = verdict.is_ok();
-    // Who is refused hears why, and is let go.
+    // A refused client gets the reason, and its connection is closed.
     seqpacket::send(&connection.socket, message.as_bytes(), None).is_ok() && connection.granted
 }
 
-/// Which process asks, and may it?
+/// The process that asks, if it is allowed.
 fn admit(
     socket: &OwnedFd,
     message: &[u8],
@@ -117,7 +117,7 @@ fn admit(
     if request.scope != Scope::Thread {
         return Err(Refusal::NotServed);
     }
-    // The thread is one of the process that asks: nobody attaches others.
+    // The thread belongs to the process that asks: nobody attaches the threads of others.
     start_of(peer.pid, request.thread).ok_or(Refusal::BadRequest)?;
     if !request.task.is_empty() && join(&request.task, request.thread).ok_or(Refusal::NoTask)? {
         said.push(format!(
@@ -136,7 +136,7 @@ mod tests {
     use std::os::fd::{AsRawFd, FromRawFd};
     use zerocopy::{FromBytes, FromZeros};
 
-    /// A client of this process; what it is answered.
+    /// A client of this process, for its answers.
     struct Client(OwnedFd);
 
     impl Client {
@@ -148,7 +148,7 @@ mod tests {
                 *place = libc::c_char::from_ne_bytes([byte]);
             }
             let size = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-            // SAFETY: takes no pointers; the descriptor is nobody else's.
+            // SAFETY: takes no pointers; nobody else uses the descriptor.
             let socket = unsafe {
                 OwnedFd::from_raw_fd(libc::socket(
                     libc::AF_UNIX,
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(*joined.borrow(), [me]);
         assert_eq!(verdict(&mut clients, 1, me, "").0, Some(SC_BY_YIELD));
         assert_eq!(verdict(&mut clients, 1, me, "mine").1, 0, "nothing has changed");
-        // Refused: another task, another's thread, what needs a page, noise.
+        // Refused requests: another task, a thread of another process, a request for a page, noise.
         assert_eq!(verdict(&mut clients, 1, me, "nobody").0, Some(Refusal::NoTask as u32));
         assert_eq!(verdict(&mut clients, 1, 1, "pilot").0, Some(Refusal::BadRequest as u32));
         assert_eq!(verdict(&mut clients, 2, me, "").0, Some(Refusal::NotServed as u32));

@@ -1,4 +1,4 @@
-//! One run of a program that begins when its counters are there.
+//! One run of a program that begins once its counters are open.
 
 use super::GRACE;
 use crate::error::LinuxError;
@@ -14,32 +14,32 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether somebody asks for the end.
+/// Interval between two checks for a request to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is run.
+/// The run of a program.
 pub struct Start<'a> {
-    /// Program and arguments.
+    /// The program and its arguments.
     pub command: &'a [String],
-    /// Where.
+    /// Working directory of the program.
     pub dir: &'a Path,
-    /// Ends after this time.
+    /// Time after which the run is ended.
     pub timeout: Option<Duration>,
-    /// Bytes of memory that are read before, so that the caches hold nothing of an earlier run; 0:
-    /// none.
+    /// Bytes of memory that are read before the run, so that the caches hold nothing of an earlier
+    /// run; 0: none.
     pub sweep: usize,
-    /// Does somebody ask for the end?
+    /// Whether somebody asks for the end.
     pub stopped: &'a dyn Fn() -> bool,
 }
 
-/// Why there is no count.
+/// Reason for a missing count.
 #[derive(Debug)]
 pub enum Refused {
-    /// The machine, or the program's file.
+    /// A fault of the machine or of the program's file.
     Linux(LinuxError),
-    /// The program ended with this code (128 and the signal's number); what it said last.
+    /// The program ended with this code (128 and the signal's number); its last output.
     Failed(i32, String),
-    /// The program took longer than it may.
+    /// The program took longer than its timeout.
     TimedOut,
     /// Somebody asked for the end.
     Stopped,
@@ -51,8 +51,8 @@ impl From<LinuxError> for Refused {
     }
 }
 
-/// Runs it on a CPU; `open` is called with its process before the program begins. How long it took,
-/// and what `open` gave.
+/// Runs the program on a CPU; `open` is called with its process before the program begins. Returns
+/// the run time and the result of `open`.
 pub fn run<T>(
     start: &Start<'_>,
     cpu: u32,
@@ -81,7 +81,7 @@ pub fn run<T>(
             drop(send.send(started));
         });
         let mut pid = [0; 4];
-        // Nothing comes where no process could be made.
+        // The pipe stays empty where no process could be made.
         let opened = match told.read_exact(&mut pid) {
             Ok(()) => Some(open(u32::from_ne_bytes(pid))),
             Err(_) => None,
@@ -128,7 +128,7 @@ pub fn run<T>(
     })
 }
 
-/// Waits for the program's end, and brings it about in time.
+/// Waits for the program's end, and forces it at the timeout.
 fn wait_for(
     mut child: Child,
     begun: Instant,
@@ -147,7 +147,7 @@ fn wait_for(
                 drop(waiting.join());
                 let status =
                     status.map_err(|e| LinuxError::of_io("the program", &e, "start it again"))?;
-                // What it left in the background goes with it.
+                // Processes that it left in the background end with it.
                 signal_group(group, Signal::KILL);
                 return Ok((status, took));
             }
@@ -172,7 +172,7 @@ fn end_within<T>(group: u32, ended: &Receiver<T>) {
     signal_group(group, Signal::KILL);
 }
 
-/// The child tells its number, and waits for a word; `go` is where the parent writes it.
+/// The child sends its number and waits for a word; the parent writes the word to `go`.
 fn hold(command: &mut Command, tell: OwnedFd, wait: OwnedFd, go: RawFd) {
     let ready = move || {
         let pid = std::process::id().to_ne_bytes();
@@ -191,7 +191,7 @@ fn hold(command: &mut Command, tell: OwnedFd, wait: OwnedFd, go: RawFd) {
     unsafe { command.pre_exec(ready) };
 }
 
-/// A file in memory for what the program says on stderr.
+/// A file in memory for the program's stderr.
 fn said() -> std::io::Result<File> {
     let file = rustix::fs::memfd_create("said", rustix::fs::MemfdFlags::CLOEXEC)?;
     Ok(File::from(file))
@@ -205,7 +205,7 @@ fn last_line(said: &mut File) -> String {
     last.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
-/// Reads enough bytes to leave nothing of the old lines in the caches.
+/// Reads enough bytes to replace all old lines in the caches.
 fn swept(bytes: usize) {
     const LINE: usize = 64;
     if bytes == 0 {
@@ -230,7 +230,8 @@ mod tests {
         words.iter().map(|w| (*w).to_owned()).collect()
     }
 
-    /// Page faults of the process and its children, or none where nobody may count.
+    /// Counter of page faults of the process and its children; `None` where this process may not
+    /// count.
     fn faults(pid: u32) -> Result<Option<OwnedFd>, LinuxError> {
         let attr = PerfAttr {
             kind: 1,
@@ -251,7 +252,7 @@ mod tests {
         };
         let (Some((plain, true)), Some((twice, true))) = (of("exit 0"), of("/bin/true; exit 0"))
         else {
-            // Nobody may count here; doctor says so.
+            // This process may not count here; doctor reports that.
             return;
         };
         assert!(plain > 10 && twice > plain + 20, "{plain} {twice}");

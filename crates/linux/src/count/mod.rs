@@ -1,4 +1,4 @@
-//! What counters see of the jobs of one program.
+//! Counts of the jobs of one program.
 //!
 //! Problem: a job is a run of a program with all its children. Counters must begin with its first
 //! instruction and see nothing else, and a CPU has few of them.
@@ -6,7 +6,8 @@
 //! begin as it does (`enable_on_exec`), and children inherit them. Where the CPU cannot hold all of
 //! them at once, the job is run again for the rest: nothing is scaled up.
 //! Source: perf_event_open(2).
-//! Does not cover: what other programs, interrupts and the kernel's threads do on the CPU meanwhile.
+//! Does not cover: the work of other programs, interrupts and the kernel's threads on the CPU
+//! meanwhile.
 
 mod child;
 
@@ -21,14 +22,14 @@ use solocore_model::profile::quantity;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Something that is counted of every job.
+/// A counter of every job.
 #[derive(Clone, Debug)]
 pub struct Counter {
     /// See [`quantity`].
     pub quantity: &'static str,
     /// The event that counts it.
     pub event: String,
-    /// What that event really counts, where it only stands in.
+    /// The quantity that the event really counts, where it is a substitute.
     pub stands_in: Option<String>,
     attributes: PerfAttr,
 }
@@ -40,43 +41,43 @@ impl Counter {
         Self { quantity, event: event.name().to_owned(), stands_in, attributes }
     }
 
-    /// Of what the kernel counts itself.
+    /// A counter of the kernel's own events.
     fn of_kernel(quantity: &'static str, event: &Event, cpu: u32) -> Self {
         Self { stands_in: None, ..Self::of(quantity, event, cpu) }
     }
 
     fn open(&self, whom: Whom) -> std::io::Result<OwnedFd> {
-        // A pinned event of a program would be in error where it has no counter; this one says that
-        // it did not count all the time.
+        // A pinned event of a program would be in error without a counter; this one reports that it
+        // did not count all the time.
         let flags = self.attributes.flags & !PERF_PINNED;
         let flags = flags | PERF_DISABLED | PERF_INHERIT | PERF_ON_EXEC;
         sys::perf_open(&PerfAttr { flags, read_format: PERF_READ_TIMED, ..self.attributes }, whom)
     }
 }
 
-/// What one job had.
+/// Time and counts of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// From the start of its process to its end, ns; the longest of its passes.
     pub time_ns: u64,
-    /// The count of each counter, in their order.
+    /// The count of each counter, in the order of the counters.
     pub counts: Vec<u64>,
 }
 
 /// The counters of a program's jobs on one CPU.
 pub struct Counters {
-    /// In the order of the counts.
+    /// Counters in the order of the counts.
     pub counters: Vec<Counter>,
-    /// Which of them are there in each run of a job.
+    /// Indices of the counters that are open in each run of a job.
     passes: Vec<Vec<usize>>,
-    /// What there is not, and why.
+    /// Quantities that are not counted, with the reasons.
     pub missing: Vec<String>,
     cpu: u32,
 }
 
 impl Counters {
-    /// All that this CPU can count: time on it, cycles, instructions, `misses` (those of the kernel
-    /// as well, and the program's own), `write_backs`, page faults.
+    /// Opens the counters that this CPU has: time on it, cycles, instructions, `misses` (those of
+    /// the kernel as well, and the program's own), `write_backs`, page faults.
     ///
     /// # Errors
     /// This process may not count, or `misses` cannot be counted here.
@@ -119,7 +120,7 @@ impl Counters {
         Ok(Self { counters, passes: vec![all], missing, cpu })
     }
 
-    /// Runs of the program for each job.
+    /// Number of runs of the program for each job.
     #[must_use]
     pub fn passes(&self) -> usize {
         self.passes.len()
@@ -181,11 +182,11 @@ fn refused(counter: &Counter, error: &std::io::Error) -> LinuxError {
     LinuxError::of_io(&format!("event {}", counter.event), error, remedy)
 }
 
-/// Last-level misses where this CPU counts them, page faults to stand in where it does not; beside
-/// them, why.
+/// The event for last-level misses where this CPU counts them, else page faults as a substitute,
+/// with the reason.
 ///
 /// # Errors
-/// A name that means nothing.
+/// An unknown name, or a named event that does not count here.
 pub fn misses_event(name: Option<&str>) -> Result<(Event, Option<String>), LinuxError> {
     let cpuinfo = machine::cpuinfo();
     let first = Event::find(name.unwrap_or("llc-misses"), &cpuinfo);
@@ -202,5 +203,5 @@ pub fn misses_event(name: Option<&str>) -> Result<(Event, Option<String>), Linux
     }
 }
 
-/// How long a program may run on after it was asked to end.
+/// Time that a program may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
-//! Programs that talk to a run, as parts: holders of the bandwidth lock, tasks that signal their
-//! jobs, drivers of the time table.
+//! Clients of a run, as parts: holders of the bandwidth lock, tasks that signal their jobs, drivers
+//! of the time table.
 
 use super::part::{Held, Next, Part, Round};
 use crate::clients::{OwnPages, Service, ServiceOptions, Yields};
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Clients of an engine: the lock, jobs, slots. Nobody is served where the plan has none of these.
+/// Clients of an engine: the lock, jobs, slots. There are none where the plan has none of these.
 pub struct LockClients {
     engine: Held<Box<dyn Engine>>,
     options: ServiceOptions,
@@ -22,13 +22,13 @@ pub struct LockClients {
 }
 
 impl LockClients {
-    /// To be served; a section counts for at most `max_hold_ns`.
+    /// The part for these options; a section counts for at most `max_hold_ns`.
     #[must_use]
     pub fn new(engine: Held<Box<dyn Engine>>, options: ServiceOptions, max_hold_ns: u64) -> Self {
         Self { engine, options, max_hold_ns, service: None, pages: Rc::default() }
     }
 
-    /// Pages of tasks in whose place solocore signals, once it serves.
+    /// Pages of the tasks for which solocore signals, once the service runs.
     pub(super) fn pages(&self) -> Rc<RefCell<OwnPages>> {
         Rc::clone(&self.pages)
     }
@@ -99,7 +99,7 @@ pub struct YieldClients {
 }
 
 impl YieldClients {
-    /// To be served at a socket, to which members of a group may connect.
+    /// The part that serves a socket, to which members of a group may connect.
     #[must_use]
     pub fn new(scheduler: Held<Scheduler>, path: PathBuf, group: &str) -> Self {
         Self { scheduler, path, group: group.to_owned(), yields: None }

@@ -1,14 +1,14 @@
-//! Decisions of a scheduler in the kernel, taken as they come.
+//! Decisions of a scheduler in the kernel, recorded as they come.
 //!
-//! Rule: once the record is full nothing is added, so that what it holds is whole from the start.
+//! Rule: nothing is added to a full record, so that it is complete from the start of the run.
 
 use super::part::Traces;
 use solocore_model::sched_trace::{Event, SchedTrace};
 
-/// Most events that are kept: 400 MB.
+/// Maximum number of recorded events: 400 MB.
 const MOST_EVENTS: usize = 10_000_000;
 
-/// What was decided so far.
+/// The decisions so far.
 pub(super) struct Decisions {
     trace: SchedTrace,
     pub lost: u64,
@@ -16,7 +16,7 @@ pub(super) struct Decisions {
 }
 
 impl Decisions {
-    /// From now on; `about`: what the trace says of itself.
+    /// Starts a record. `about`: the trace's description of itself.
     pub fn begin(about: &[(&str, String)], cpus: usize, events: Vec<Event>) -> Self {
         let common = [("cpus", cpus.to_string()), ("source", "linux".to_owned())];
         let about =
@@ -24,7 +24,7 @@ impl Decisions {
         Self { trace: SchedTrace { about, events }, lost: 0, full: false }
     }
 
-    /// Adds what is new, and how many were overwritten before they were read.
+    /// Adds the new events and the number of events that were overwritten before they were read.
     pub fn add(&mut self, (events, lost): (Vec<Event>, u64)) {
         if !self.full {
             self.lost += lost;
@@ -33,7 +33,7 @@ impl Decisions {
         }
     }
 
-    /// Hands them over, in the order of time.
+    /// Hands the events over, in the order of time.
     pub fn hand_over(self, traces: &mut Traces) {
         let Self { mut trace, lost, full } = self;
         if full {

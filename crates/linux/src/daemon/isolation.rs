@@ -1,4 +1,4 @@
-//! Others kept away from a plan's cores, as parts: ways of the cache, interrupts, other programs.
+//! Isolation of a plan's cores, as parts: ways of the cache, interrupts, other programs.
 
 use super::part::{Held, Next, Part, Preview, Round, Settings};
 use crate::error::LinuxError;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How often newcomers are looked for.
+/// Interval between two looks for new programs.
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// The plan's shares of cache and bandwidth, given by the hardware.
@@ -29,7 +29,7 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// To be given.
+    /// The part for a plan's shares.
     #[must_use]
     pub fn new(plan: &Plan, settings: &Settings) -> Self {
         Self {
@@ -92,7 +92,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// To be moved.
+    /// The part for a layout's interrupts.
     #[must_use]
     pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
         Self { layout: Rc::clone(layout), settings: Some(settings.clone()), moved: None }
@@ -164,7 +164,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// To be kept off.
+    /// The part for a layout's cores.
     #[must_use]
     pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
         Self {
@@ -225,7 +225,7 @@ impl Part for Confinement {
         Ok(())
     }
 
-    /// Looks for newcomers, every two seconds.
+    /// Looks for new programs, every two seconds.
     fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
         if let (Some(confiner), Some(settings), true) =
             (&mut self.confiner, &self.settings, self.swept.elapsed() >= SWEEP)

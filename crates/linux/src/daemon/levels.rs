@@ -1,7 +1,7 @@
 //! A scheduler of levels or windows, with the programs that are its tasks, as a part.
 //!
-//! Rule: the scheduler goes first at the end: every client that was held back hears that it should
-//! end.
+//! Rule: the scheduler is removed first at the end, so that every throttled client runs and sees
+//! the request to end.
 
 use super::decisions::Decisions;
 use super::isolation::Ways;
@@ -20,14 +20,14 @@ use solocore_model::run::{RunLevels, RunResult, RunTask};
 use std::path::Path;
 use std::rc::Rc;
 
-/// See the module.
+/// The part that runs a scheduler of levels or windows.
 pub struct Levels {
     layout: Layout,
     places: Rc<Places>,
-    /// The plan's tasks, with how they come to run.
+    /// The plan's tasks, with the ways in which they are started.
     placed: Vec<Placed>,
     traced: bool,
-    /// Of the hardware, once they are made.
+    /// Groups of the hardware, once they exist.
     groups: Held<Groups>,
     scheduler: Held<Scheduler>,
     jobs: Option<Jobs>,
@@ -35,10 +35,10 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// To be scheduled; `places` says how tasks come to run.
+    /// The part for a layout; `places` tells the ways in which tasks are started.
     #[must_use]
     pub fn new(layout: Layout, places: &Rc<Places>, traced: bool) -> Self {
-        // The scheduler decides when and where; it also keeps the releases.
+        // The scheduler decides the time and the core of each job; it also keeps the releases.
         let free = |p: &Placed| Placed {
             free: true,
             fifo: None,
@@ -61,7 +61,7 @@ impl Levels {
         }
     }
 
-    /// The same, in the groups that the hardware gives them.
+    /// The same part, in groups of the hardware.
     #[must_use]
     pub fn in_ways(self, ways: &Ways) -> Self {
         Self { groups: ways.groups(), ..self }
@@ -77,7 +77,7 @@ impl Levels {
         self.placed.iter().find(|p| p.name == name).map_or("not run", |p| p.how.word())
     }
 
-    /// Programs start, processes are attached.
+    /// Starts programs and attaches processes.
     fn begin(&self, scheduler: &Scheduler) -> Result<Jobs, LinuxError> {
         let index = |name: &str| self.layout.tasks.iter().position(|t| t.name == name);
         for placed in &self.placed {
@@ -85,7 +85,7 @@ impl Levels {
                 scheduler.attach(task, *process)?;
             }
         }
-        // What is under no level is not started.
+        // Tasks without a level are not started.
         let known = |p: &&Placed| index(&p.name).is_some() || p.how.command().is_none();
         let mut placed: Vec<Placed> = self.placed.iter().filter(known).cloned().collect();
         if let Some(groups) = self.groups.borrow().as_ref() {
@@ -105,7 +105,7 @@ impl Levels {
         )
     }
 
-    /// Attached processes join their groups; what solocore starts inherits them.
+    /// Attached processes join their groups; started programs inherit them.
     fn join(&self, groups: &Groups) -> Result<(), LinuxError> {
         for placed in &self.placed {
             let (How::Attach(process), Some(file)) = (&placed.how, groups.tasks_file(&placed.name))

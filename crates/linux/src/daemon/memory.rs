@@ -1,8 +1,8 @@
 //! Throttling of background time while VCPUs are scheduled, as a part.
 //!
 //! Rule: readings are taken once a memory period, in this process, and handed to the scheduler in
-//! the kernel, which decides (maracas, section IV, Algorithm 1). Does not cover: where readings
-//! come from (`crate::latency`).
+//! the kernel, which decides (maracas, section IV, Algorithm 1). Does not cover: the source of the
+//! readings (`crate::latency`).
 
 use super::part::{Held, Next, Part, Round};
 use crate::error::LinuxError;
@@ -17,25 +17,25 @@ use solocore_model::vcpus::Throttle;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What is to be watched, and how.
+/// Options for watching memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryWish {
-    /// When memory counts as contended.
+    /// Threshold at which memory counts as contended.
     pub settings: Settings,
-    /// How often a core in background mode asks whether it may go on.
+    /// Interval between two checks by a core in background mode whether it may go on.
     pub check_ns: u64,
-    /// What counts as a request of a CPU; none: the first that can be counted.
+    /// Event that counts a CPU's requests; none: the first one that this machine counts.
     pub event: Option<String>,
-    /// Where readings come from.
+    /// Source of the readings.
     pub choice: Choice,
-    /// How often memory is looked at.
+    /// Monitor period.
     pub period: Duration,
-    /// The threshold is a time: counters that tell clocks are of no use.
+    /// Whether the threshold is a time, so that counters in clocks cannot be used.
     pub in_time: bool,
 }
 
 impl MemoryWish {
-    /// As planned. A rate counts lines of this machine's cache.
+    /// The options of a plan. A rate counts lines of this machine's cache.
     pub fn of_plan(throttle: &Throttle, event: Option<&str>) -> Self {
         let (rule, threshold) = match (throttle.max_latency, throttle.max_rate) {
             (Some(latency), _) => (Rule::Latency, latency.ns_ceil()),
@@ -63,7 +63,7 @@ impl MemoryWish {
         }
     }
 
-    /// For people: what would be done.
+    /// A description of the options, for people.
     pub fn text(&self) -> String {
         let what = match self.settings.rule {
             Rule::Latency => format!("a request takes {} ns or more", self.settings.threshold),
@@ -75,7 +75,7 @@ impl MemoryWish {
         format!("background time is throttled while {what}")
     }
 
-    /// What the rule looks at here, and what to tell the user of it.
+    /// The quantity that the rule watches here, and notes on it for the user.
     fn watch(
         &self,
         config: &Config,
@@ -95,7 +95,7 @@ impl MemoryWish {
     }
 }
 
-/// The readings come to [`Vcpus::monitor`] by themselves.
+/// A mechanism that does nothing: the readings reach [`Vcpus::monitor`] elsewhere.
 struct Elsewhere;
 
 impl Mechanism for Elsewhere {
@@ -104,7 +104,7 @@ impl Mechanism for Elsewhere {
     }
 }
 
-/// See the module.
+/// The part that watches memory.
 pub struct Memory {
     wish: MemoryWish,
     vcpus: Held<Vcpus>,
@@ -114,7 +114,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// To be watched, for a scheduler.
+    /// The part for a scheduler.
     #[must_use]
     pub fn new(wish: MemoryWish, vcpus: Held<Vcpus>) -> Self {
         let notes = vec![wish.text()];
@@ -123,7 +123,7 @@ impl Memory {
 }
 
 impl Part for Memory {
-    /// The first memory period begins now.
+    /// Begins the first memory period.
     fn start(&mut self) -> Result<(), LinuxError> {
         let (cpus, cpuinfo) = (machine::online_cpus()?, machine::cpuinfo());
         let (cores, instead) = CoreRequests::choose(self.wish.event.as_deref(), &cpuinfo, &cpus)?;
@@ -141,7 +141,7 @@ impl Part for Memory {
         Ok(())
     }
 
-    /// Ends the memory period if it is time.
+    /// Ends the memory period when its time is over.
     fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
         let vcpus = self.vcpus.borrow();
         let (Some(vcpus), Some(driver)) = (vcpus.as_ref(), &mut self.driver) else {

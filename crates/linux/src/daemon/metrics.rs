@@ -1,7 +1,7 @@
 //! Counters and gauges of a run for Prometheus, in its text format.
 //!
-//! Rule: each section of a [`RunResult`] has metrics with a beginning of their names: none for
-//! regulation, `level_`, `vcpu_`.
+//! Rule: the metrics of each section of a [`RunResult`] share a prefix: none for regulation,
+//! `level_`, `vcpu_`.
 
 use solocore_model::run::{
     RunCore, RunLevelCpu, RunLevelTask, RunLevels, RunRegulation, RunResult, RunVcpu, RunVcpuCpu,
@@ -9,7 +9,7 @@ use solocore_model::run::{
 };
 use std::fmt::Write as _;
 
-/// Name, kind, meaning, value.
+/// Name, kind, meaning and value of a metric.
 type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 
 const SECOND: f64 = 1e9;
@@ -41,7 +41,7 @@ const OF_CORES: &[Metric<RunCore>] = &[
     }),
 ];
 
-/// The same of a core whose writes are counted apart.
+/// Metrics of a core that counts its writes apart.
 const OF_WRITES: &[Metric<RunWrites>] = &[
     ("write_budget_accesses", "gauge", "Writes per period that the CPU may make.", |w| {
         limit(w.write_budget)
@@ -115,12 +115,12 @@ const OF_VCPU_CPUS: &[Metric<RunVcpuCpu>] = &[
     }),
 ];
 
-/// A budget of accesses.
+/// A budget of accesses as a metric's value.
 fn limit(budget: u64) -> f64 {
     if budget == u64::MAX { f64::INFINITY } else { budget as f64 }
 }
 
-/// A line for each of `all`; `of`: what their names begin with.
+/// Writes a line for each of `all`; `of`: the prefix of their names.
 fn put<'a, T: 'a>(
     out: &mut String,
     of: &str,
@@ -148,7 +148,7 @@ fn cpu(cpu: u32) -> String {
     format!("cpu=\"{cpu}\"")
 }
 
-/// All of it.
+/// The text of all metrics.
 pub(super) fn prometheus(run: &RunResult) -> String {
     let mut out = String::new();
     run.regulation.iter().for_each(|r| regulation(&mut out, r));
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// `labels`: what follows the brace.
+    /// `labels`: the text behind the brace.
     fn has(labels: &str, label: &str) -> bool {
         labels.split(',').any(|one| one.split_once('=').is_some_and(|(name, _)| name == label))
     }

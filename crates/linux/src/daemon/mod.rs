@@ -1,13 +1,13 @@
 //! One loop for every run: parts are checked, started, looked at, and ended in the reverse order.
 //!
 //! Problem: a run regulates, schedules, starts tasks, serves clients and keeps others away, in
-//! changing company; each of these must be undone whatever happens. Rule: each is a [`Part`]. A
+//! changing company; each of these must be undone after any event. Rule: each is a [`Part`]. A
 //! plan's scheme, or the program of `exec`, says which parts there are; the daemon checks all
-//! before it starts any, undoes what was started if one fails, and asks each what it saw, for one
+//! before it starts any, undoes the started ones if one fails, and collects their counts in one
 //! [`RunResult`]. Regulation, clients, ways, interrupts, confinement and tasks stand beside any
 //! scheduler. One daemon runs at a time ([`Instance`]).
-//! Does not cover: which parts go together (the command decides, and refuses options that no part
-//! takes).
+//! Does not cover: the choice of the parts. The command makes it, and refuses options that no part
+//! takes.
 
 mod clients;
 mod decisions;
@@ -51,56 +51,56 @@ use solocore_model::run::{self, RunResult, RunScheme};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What the user is told while a run goes on.
+/// A message to the user while a run goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum Word<'a> {
-    /// To be known before relying on the run.
+    /// A fact that the user should know before relying on the run.
     Note(&'a str),
-    /// What has begun.
+    /// The start of a part.
     Begun(&'a str),
-    /// What has happened.
+    /// An event.
     Message(&'a str),
 }
 
-/// What came of a run.
+/// Outcome of a run.
 pub struct Outcome {
-    /// What was seen.
+    /// Result of the run.
     pub run: RunResult,
-    /// What was recorded one by one.
+    /// Events that were recorded one by one.
     pub traces: Traces,
-    /// Why it could not go on.
+    /// Error that ended the run.
     pub lost: Option<LinuxError>,
 }
 
-/// A run that is to be. Parts are in the order of their starts.
+/// A run before its start. Parts are in the order of their starts.
 #[derive(Default)]
 pub struct Daemon {
     /// The part that decides when each task runs.
     pub scheme: RunScheme,
     /// The plan, for the result.
     pub plan: Option<Plan>,
-    /// What the user should know of the plan.
+    /// Notes on the plan, for the user.
     pub notes: Vec<String>,
     /// Time after which the run ends.
     pub duration: Option<Duration>,
-    /// Where Prometheus asks.
+    /// Address at which Prometheus asks for metrics.
     pub metrics: Option<SocketAddr>,
-    /// Run although nobody keeps some of the plan's promises.
+    /// Whether to run although some of the plan's promises are open.
     pub partial: bool,
     /// Promises that the user answers for, by id or subject.
     pub vouched: Vec<String>,
-    /// Answers as the run began.
+    /// Answers at the start of the run.
     promised: Vec<Answer>,
     parts: Vec<Box<dyn Part>>,
     started: usize,
     begun_ns: u64,
 }
 
-/// The longest time between two rounds: a client that asks is to be answered.
+/// Longest time between two rounds; it bounds the time until a client is answered.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Daemon {
-    /// Adds a part, to be started after those before it.
+    /// Adds a part, which starts after those before it.
     pub fn add(&mut self, part: impl Part + 'static) {
         self.parts.push(Box::new(part));
     }
@@ -112,7 +112,7 @@ impl Daemon {
         self.parts.iter_mut().try_for_each(|part| part.check())
     }
 
-    /// Is all that is vouched for a promise of the plan?
+    /// Checks that the user vouches for promises of the plan only.
     fn check_vouched(&self) -> Result<(), LinuxError> {
         let promises = self.plan.as_ref().map_or(&[][..], |plan| &plan.promises);
         let unknown = |v: &&String| !promises.iter().any(|p| promises::names(v, p));
@@ -132,13 +132,14 @@ impl Daemon {
         })
     }
 
-    /// Does somebody keep each promise, or does the user want a partial run?
+    /// Checks that each promise is kept, or that the user wants a partial run.
     fn check_promises(&self, answers: &[Answer]) -> Result<(), LinuxError> {
         let Some(plan) = self.plan.as_ref().filter(|_| !self.partial) else { return Ok(()) };
         promises::refusal(plan, answers).map_or(Ok(()), |refused| Err(LinuxError::Machine(refused)))
     }
 
-    /// What would be done, and why this machine cannot, if so. Changes nothing.
+    /// The changes that a run would make, and the reason why this machine cannot run it, if any.
+    /// Changes nothing.
     pub fn preview(&mut self) -> (Preview, Option<LinuxError>) {
         let checked = self.check().and_then(|()| Instance::take().map(drop));
         let promises = self.answers();
@@ -155,12 +156,12 @@ impl Daemon {
         (preview, refused)
     }
 
-    /// Checks, starts, goes on until the time is over, somebody asks for the end or a part is done
-    /// or fails, and undoes everything.
+    /// Checks and starts all parts, and undoes them at the end. The run ends when its time is over,
+    /// when somebody asks for it, or when a part is done or fails.
     ///
     /// # Errors
-    /// What this machine lacks; nothing is left behind then. Why a run that had begun could not go
-    /// on is in its outcome.
+    /// This machine lacks something; nothing is left behind then. The outcome of a run that had
+    /// begun contains the error that ended it.
     pub fn run(
         mut self,
         stopped: &dyn Fn() -> bool,
@@ -193,7 +194,7 @@ impl Daemon {
         Ok(Outcome { run, traces, lost })
     }
 
-    /// Puts back what an earlier run left, and ends what it started.
+    /// Undoes the changes of an earlier run, and ends the processes that it left.
     fn clean_up(&mut self) -> Result<(), LinuxError> {
         let ended = stopped::end_left_over();
         if ended > 0 {
@@ -236,7 +237,7 @@ impl Daemon {
             .for_each(|about| say(Word::Begun(&about)));
     }
 
-    /// Why it ended, and the failure.
+    /// The reason for the end, and the failure.
     fn rounds(
         &mut self,
         status: &Status,
@@ -272,19 +273,19 @@ impl Daemon {
         };
         notify::send("STOPPING=1");
         if lost.is_none() {
-            // What has happened since the last look; the end has been decided.
+            // Collects the events since the last look; the end has been decided already.
             let _ = self.look(say, true);
         }
         (ended, lost)
     }
 
-    /// Tells all parts that somebody asks for the end; may it come now?
+    /// Tells all parts that somebody asks for the end. Returns whether the run may end now.
     fn may_end(&mut self) -> bool {
         let answers: Vec<bool> = self.parts.iter_mut().map(|part| part.asked_to_end()).collect();
         answers.into_iter().all(|may| may)
     }
 
-    /// A round; where something was lost before, only of parts that outlive it.
+    /// A round. After a failure, it includes only the parts that outlive it.
     fn look(&mut self, say: &dyn Fn(Word<'_>), all: bool) -> Result<Next, LinuxError> {
         let mut round = Round { begun_ns: self.begun_ns, messages: Vec::new() };
         let mut next = Ok(Next::GoOn);

@@ -1,4 +1,4 @@
-//! What takes part in a run, and what parts share.
+//! The parts of a run, and the values that they share.
 
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
@@ -12,21 +12,21 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Something that takes part in a run. A method that is not written does nothing.
+/// A part of a run. The default of each method does nothing.
 pub trait Part {
-    /// Can it start on this machine? Changes nothing.
+    /// Checks that the part can start on this machine. Changes nothing.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it cannot.
     fn check(&mut self) -> Result<(), LinuxError> {
         Ok(())
     }
 
-    /// What it would do. Changes nothing.
+    /// Adds the changes that it would make to a preview. Changes nothing.
     fn preview(&self, _preview: &mut Preview) {}
 
-    /// Does it keep this promise of the plan? `None`: it has nothing to do with it. Before the
-    /// start: would it?
+    /// Whether it keeps this promise of the plan; before the start: whether it would. `None`: the
+    /// promise does not concern it.
     fn keeps(&self, _promise: &Promise) -> Option<Answer> {
         None
     }
@@ -34,17 +34,17 @@ pub trait Part {
     /// Starts it.
     ///
     /// # Errors
-    /// What the machine refuses; then nothing of it is left behind.
+    /// The machine refuses it; nothing of the part is left behind then.
     fn start(&mut self) -> Result<(), LinuxError>;
 
-    /// All parts have started, and the plan's tasks are about to be released: what they are promised
-    /// counts from now on.
+    /// Called when all parts have started and the plan's tasks are about to be released. Promises
+    /// to the tasks count from now on.
     fn begun(&mut self) {}
 
-    /// Called each round: does it still work, and has anything happened?
+    /// Called each round: checks that the part still works, and reports events.
     ///
     /// # Errors
-    /// It cannot go on.
+    /// The part cannot go on.
     fn look(&mut self, _round: &mut Round) -> Result<Next, LinuxError> {
         Ok(Next::GoOn)
     }
@@ -54,33 +54,34 @@ pub trait Part {
         Duration::from_millis(50)
     }
 
-    /// What the user should know, before and after it has started.
+    /// Notes for the user, before and after the start.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What it is doing, on one line, if that is worth a line.
+    /// Its present activity, on one line, where that is worth a line.
     fn about(&self) -> Option<String> {
         None
     }
 
-    /// Adds what it has seen so far.
+    /// Adds its counts so far to the result.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel refuses to be read.
     fn seen(&self, _run: &mut RunResult) -> Result<(), LinuxError> {
         Ok(())
     }
 
-    /// Hands over what it recorded one by one; called once, before the end.
+    /// Hands over the events that it recorded one by one; called once, before the end.
     fn traced(&mut self, _traces: &mut Traces) {}
 
-    /// Somebody asks for the end of the run. `false`: not before this part is done.
+    /// Called when somebody asks for the end of the run. `false`: the run goes on until this part
+    /// is done.
     fn asked_to_end(&mut self) -> bool {
         true
     }
 
-    /// Does the run go on for its sake when another part fails?
+    /// Whether the run goes on for this part when another one fails.
     fn outlives(&self) -> bool {
         false
     }
@@ -89,31 +90,31 @@ pub trait Part {
     fn end(&mut self);
 }
 
-/// What follows a round.
+/// Consequence of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Another one.
     GoOn,
-    /// The end, and why.
+    /// The end, with its reason.
     Done(String),
 }
 
 /// A round.
 #[derive(Debug, Default)]
 pub struct Round {
-    /// When the run began, by `CLOCK_MONOTONIC`.
+    /// Start of the run, by `CLOCK_MONOTONIC`.
     pub begun_ns: u64,
-    /// What happened, for the user.
+    /// Events, for the user.
     pub messages: Vec<String>,
 }
 
-/// Something that one part has while it is started, and others use.
+/// A value that one part holds while it is started, and that others use.
 pub type Held<T> = Rc<RefCell<Option<T>>>;
 
-/// What belongs to a task of the plan.
+/// A thread or a process of a task of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// The thread whose scheduling its jobs inherit.
+    /// The thread that gives its jobs their scheduling.
     Thread(u32),
     /// A process that runs already.
     Process(u32),
@@ -136,36 +137,36 @@ impl Settings {
     }
 }
 
-/// What was recorded one by one.
+/// Events that were recorded one by one.
 #[derive(Debug, Default)]
 pub struct Traces {
-    /// When the run began, by `CLOCK_MONOTONIC`; times below are by that clock.
+    /// Start of the run, by `CLOCK_MONOTONIC`; times below are by that clock.
     pub begun_ns: u64,
     /// Periods of regulated CPUs.
     pub periods: Vec<(u32, Vec<Period>)>,
     /// Decisions of a scheduler.
     pub decisions: Option<SchedTrace>,
-    /// What is missing in them, for the user.
+    /// Gaps in them, for the user.
     pub notes: Vec<String>,
 }
 
-/// Written at the head of what a dry run says.
+/// Format name at the head of a dry run's output.
 pub(super) const PREVIEW_FORMAT: &str = "solocore-dry-run/2";
 
-/// What would be regulated.
+/// The regulation that would run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RegulationPreview {
-    /// What would be counted.
+    /// Event that would be counted.
     pub event: String,
-    /// How often it was made happen, to try it.
+    /// Accesses that the self-test made.
     pub self_test_made: Option<u64>,
-    /// How often that was counted.
+    /// Accesses that the self-test counted.
     pub self_test_counted: Option<u64>,
     /// Length of a period.
     pub period_ns: u64,
-    /// Why not with sched_ext.
+    /// Reason why sched_ext is not used.
     pub sched_ext: Option<String>,
-    /// Which engine would run.
+    /// Engine that would run.
     pub engine: &'static str,
     /// Budgets.
     pub cores: Vec<CoreBudget>,
@@ -184,7 +185,7 @@ pub struct LevelPreview {
     pub period_ns: u64,
     /// Its provisioned execution time.
     pub pet_ns: u64,
-    /// How it would come to run.
+    /// The way in which it would be started.
     pub how: &'static str,
 }
 
@@ -199,31 +200,31 @@ pub struct TablePreview {
     pub frame_ns: u64,
 }
 
-/// Where tasks would run, and which programs would be kept off.
+/// Places of the tasks, and the programs that would be kept off.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct IsolationPreview {
     /// Cores with analysed tasks.
     pub hard_cores: Vec<u32>,
     /// The CPU for interrupts.
     pub irq_cpu: u32,
-    /// Interrupts that would be moved there, if they let.
+    /// Interrupts that would be moved there, if they can be moved.
     pub irqs: Vec<u32>,
-    /// Others that would be kept off the hard cores.
+    /// Other programs that would be kept off the hard cores.
     pub confine: Option<RunConfined>,
-    /// Tasks that would be started or attached: name, core, priority, how.
+    /// Tasks that would be started or attached: name, core, priority, way of starting.
     pub tasks: Vec<(String, u32, Option<i32>, &'static str)>,
 }
 
-/// What a run would do.
+/// The changes of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Preview {
-    /// Of this text.
+    /// Format of this text.
     pub format: &'static str,
     /// The scheduler that would decide when each task runs.
     pub scheme: RunScheme,
-    /// Why this machine cannot; `null` if it can.
+    /// Reason why this machine cannot run it; `null` if it can.
     pub machine: Option<String>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     /// The plan's promises, each with the part that would keep it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -243,7 +244,7 @@ pub struct Preview {
     /// Time tables of level A.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TablePreview>,
-    /// Where tasks would run.
+    /// Places of the tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationPreview>,
 }

@@ -1,8 +1,8 @@
-//! Probes in programs of tasks that say nothing of their jobs and sections.
+//! Probes in unmodified programs, for their jobs and sections.
 //!
-//! Rule: a task's probes are set before its program is started, and its page belongs to whatever
-//! the task's thread starts (or to the process that was attached). Jobs that end are told one by
-//! one.
+//! Rule: a task's probes are set before its program is started, and its page belongs to the
+//! processes that the task's thread starts (or to the attached process). Ended jobs are reported
+//! one by one.
 
 use crate::clients::functions::{Call, Watch};
 use crate::clients::{OwnPage, OwnPages, start_of};
@@ -18,15 +18,15 @@ struct Program {
     page: Arc<OwnPage>,
 }
 
-/// See the module; they go when this is dropped.
+/// The probes of all tasks; they are removed when this is dropped.
 pub(super) struct Probes {
     watch: Watch,
     programs: Vec<Program>,
 }
 
 impl Probes {
-    /// Sets those of all tasks; `None`: there are none. `pages`: of tasks with pages that a
-    /// regulating program reads.
+    /// Sets the probes of all tasks; `None`: there are none. `pages`: those of tasks with pages
+    /// that a regulating program reads.
     pub fn set(placed: &[Placed], pages: &OwnPages) -> Result<Option<Self>, LinuxError> {
         let mut programs = Vec::new();
         for (number, p) in (0u32..).zip(placed.iter().filter(|p| p.probed.any())) {
@@ -49,7 +49,8 @@ impl Probes {
         Ok(Some(Self { watch, programs }))
     }
 
-    /// The program of this task is what a thread of `process` starts, or `process` itself.
+    /// Sets the processes of this task: those that a thread of `process` starts, or `process`
+    /// itself.
     pub fn belongs(&self, task: &str, process: u32, thread: u32) -> Result<(), LinuxError> {
         let Some(program) = self.programs.iter().find(|p| p.task == task) else { return Ok(()) };
         let Some(started) = start_of(process, thread) else { return Ok(()) };
@@ -70,7 +71,7 @@ impl Probes {
         self.watch.ended().into_iter().filter_map(one).collect()
     }
 
-    /// What was seen of all calls.
+    /// Counts of all calls so far.
     pub fn seen(&self) -> Vec<RunFunctions> {
         self.programs.iter().flat_map(|p| p.seen(&self.watch)).collect()
     }

@@ -1,4 +1,4 @@
-//! A program that a run is for, as a part: the run ends with it.
+//! The program of a run, as a part: the run ends with it.
 
 use super::part::{Next, Part, Round};
 use crate::error::LinuxError;
@@ -11,10 +11,10 @@ use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often it is looked whether the program has ended.
+/// Interval between two checks for the program's end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// The part that runs a program.
 pub struct Program {
     command: Command,
     child: Option<Child>,
@@ -24,19 +24,19 @@ pub struct Program {
 }
 
 impl Program {
-    /// To be started; `asked` has the signal that asks this process to end.
+    /// The part that starts a command; `asked` returns the signal that asks this process to end.
     #[must_use]
     pub fn new(command: Command, asked: fn() -> Option<i32>) -> Self {
         Self { command, child: None, asked, told: false, code: Rc::default() }
     }
 
-    /// A program that runs already.
+    /// The part for a program that runs already.
     #[must_use]
     fn running(child: Child, asked: fn() -> Option<i32>) -> Self {
         Self { child: Some(child), ..Self::new(Command::new(""), asked) }
     }
 
-    /// Its exit code, once it has ended; of one that a signal ended, 128 and the signal's number.
+    /// Its exit code, once it has ended: 128 and the signal's number if a signal ended it.
     #[must_use]
     pub fn code(&self) -> Rc<Cell<Option<u8>>> {
         Rc::clone(&self.code)
@@ -85,11 +85,11 @@ impl Part for Program {
     }
 }
 
-/// Waits for the end of a program that runs beside no daemon, and passes on the signal that asks
-/// for it; its exit code.
+/// Waits for the end of a program that runs without a daemon, and passes on the signal that asks
+/// for it. Returns its exit code.
 ///
 /// # Errors
-/// It cannot be waited for.
+/// The program cannot be waited for.
 pub fn wait_for(child: Child, asked: fn() -> Option<i32>) -> Result<u8, LinuxError> {
     let mut program = Program::running(child, asked);
     let end = program.child.as_ref().and_then(|child| seqpacket::pidfd(child.id()).ok());
@@ -97,7 +97,7 @@ pub fn wait_for(child: Child, asked: fn() -> Option<i32>) -> Result<u8, LinuxErr
         if asked().is_some() {
             program.asked_to_end();
         }
-        // At once when it ends, where the kernel tells.
+        // Returns at once at the end, where the kernel reports it.
         match &end {
             Some(end) => drop(seqpacket::wait(&[end.as_fd()], LOOK)),
             None => std::thread::sleep(LOOK),
@@ -116,7 +116,7 @@ mod tests {
             let child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
             assert_eq!(wait_for(child, || None).unwrap(), code);
         }
-        // What runs the tests in the background ignores SIGINT, and so would the child.
+        // A background job of a shell ignores SIGINT, and so would the child.
         let heeding = ["--default-signal=INT", "/bin/sleep", "100"];
         let sleep = || Command::new("env").args(heeding).spawn().unwrap();
         assert_eq!(wait_for(sleep(), || Some(15)).unwrap(), 128 + 15, "it is asked to end");

@@ -1,11 +1,12 @@
-//! Which part of a run keeps which promise of a plan.
+//! The part of a run that keeps each promise of a plan.
 //!
-//! Problem: a plan's bounds rest on more than any one part does. Rule: each promise is put to all
-//! parts; the first that keeps it answers, else the first that says why it does not. What no part
-//! speaks of is answered here: a file vouches for it (the platform, a profile), or nobody does, with
-//! what would help. The user can vouch for what solocore cannot hold (`--vouch`). A run with a
-//! promise that nobody keeps is refused, or is partial: then it repeats no verdict that rests on it.
-//! Does not cover: whether a file is right; `solocore latency` measures this machine's memory.
+//! Problem: no single part keeps all promises that a plan's bounds rest on. Rule: each promise is
+//! put to all parts; the first that keeps it answers, else the first that gives a reason against
+//! it. Promises that concern no part are answered here: a file vouches for them (the platform, a
+//! profile), or they are open, with a remedy. The user can vouch for promises that solocore cannot
+//! keep (`--vouch`). A run with an open promise is refused, or is partial: it then repeats no
+//! verdict that rests on that promise.
+//! Does not cover: the truth of a file; `solocore latency` measures this machine's memory.
 
 use super::part::Part;
 use crate::host::prefetch;
@@ -15,8 +16,8 @@ use solocore_model::run::RunResult;
 use solocore_model::system::Model;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Answers to all promises of a plan. What no part speaks of does not change while a run goes on:
-/// of these, `before` has the answers, once there are some.
+/// Answers to all promises of a plan. Answers that concern no part do not change during a run: they
+/// are taken from `before`, if it has them.
 pub(super) fn answers(
     plan: &Plan,
     parts: &[Box<dyn Part>],
@@ -37,13 +38,13 @@ pub(super) fn answers(
     plan.promises.iter().map(one).collect()
 }
 
-/// The part that keeps it, else the first that says why not.
+/// The answer of the part that keeps it, else of the first part that gives a reason against it.
 fn of_parts(promise: &Promise, parts: &[Box<dyn Part>]) -> Option<Answer> {
     let said: Vec<Answer> = parts.iter().filter_map(|part| part.keeps(promise)).collect();
     said.iter().find(|a| a.kept_by.is_some()).or(said.first()).cloned()
 }
 
-/// The user answers for what is open.
+/// The user vouches for an open promise.
 fn or_of_user(answer: Answer, promise: &Promise, vouched: &[String]) -> Answer {
     if answer.kept_by.is_none() && vouched.iter().any(|v| names(v, promise)) {
         return Answer::kept(promise, "user", false, format!("--vouch; else {}", answer.why));
@@ -51,12 +52,12 @@ fn or_of_user(answer: Answer, promise: &Promise, vouched: &[String]) -> Answer {
     answer
 }
 
-/// Does the user mean this promise? By its id or its subject.
+/// Whether the user means this promise, by its id or its subject.
 pub(super) fn names(vouched: &str, promise: &Promise) -> bool {
     vouched == promise.id || vouched == promise.subject.name()
 }
 
-/// What no part of this run speaks of.
+/// Answer to a promise that concerns no part of this run.
 fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answer {
     let open = |why: &str| Answer::open(promise, false, why);
     match promise.subject {
@@ -128,14 +129,14 @@ fn of_memory(plan: &Plan, promise: &Promise) -> Answer {
     Answer::kept(promise, "platform", false, why)
 }
 
-/// Promises that were kept as the run began and are no longer.
+/// Promises that were kept at the start of the run and are no longer.
 pub(super) fn broken(before: &[Answer], now: &[Answer]) -> Vec<Answer> {
     let kept = |a: &&Answer| a.kept_by.is_some();
     let was: BTreeSet<&str> = before.iter().filter(kept).map(|b| b.promise.id.as_str()).collect();
     now.iter().filter(|a| !kept(a) && was.contains(a.promise.id.as_str())).cloned().collect()
 }
 
-/// Takes the verdict from tasks whose bounds rest on a promise that nobody keeps.
+/// Takes the verdict from tasks with bounds that rest on an open or broken promise.
 pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
     let open = Open::of(plan, answers);
     for task in &mut plan.tasks {
@@ -186,7 +187,7 @@ impl<'a> Open<'a> {
     }
 }
 
-/// Why a run with these answers is not begun; `None` if all are kept.
+/// Reason why a run with these answers is not begun; `None` if all promises are kept.
 pub(super) fn refusal(plan: &Plan, answers: &[Answer]) -> Option<String> {
     if plan.promises.is_empty() && plan.tasks.iter().any(|t| t.verdict.is_some()) {
         return Some(
@@ -211,7 +212,7 @@ pub(super) fn refusal(plan: &Plan, answers: &[Answer]) -> Option<String> {
     ))
 }
 
-/// Reasons in order, with the promises that have them.
+/// Reasons in order, with their promises.
 fn by_reason(open: &[&Answer]) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     for answer in open {

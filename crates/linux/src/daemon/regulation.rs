@@ -1,4 +1,4 @@
-//! Regulation of accesses to memory, as a part: an engine, and what it did over time.
+//! Regulation of accesses to memory, as a part: an engine, and its actions over time.
 
 use super::part::{Held, Next, Part, Preview, RegulationPreview, Round, Traces};
 use crate::error::LinuxError;
@@ -12,24 +12,24 @@ use crate::regulate::shared::Counts;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunRegulation, RunResult};
 
-/// See the module.
+/// The part that regulates.
 pub struct Regulating {
     regulation: Regulation,
     choice: Choice,
-    /// Keep periods one by one?
+    /// Whether to keep periods one by one.
     traced: bool,
-    /// Events made and counted, once tried.
+    /// Accesses made and counted by the self-test, once it has run.
     tried: Option<(u64, u64)>,
     engine: Held<Box<dyn Engine>>,
     passed_over: Option<String>,
     recorder: Option<Recorder>,
     liveness: Liveness,
-    /// Counts of each CPU as the tasks were released.
+    /// Counts of each CPU at the release of the tasks.
     before: Vec<(u32, Counts)>,
 }
 
 impl Regulating {
-    /// To be started.
+    /// The part for a regulation.
     #[must_use]
     pub fn new(regulation: Regulation, choice: Choice, traced: bool) -> Self {
         let (engine, passed_over) = (Held::default(), None);
@@ -46,8 +46,8 @@ impl Regulating {
         }
     }
 
-    /// Periods over budget, or over that of writes, since the tasks are released. Loading programs
-    /// makes accesses on every CPU before.
+    /// Periods over budget, or over that of writes, since the tasks are released. Loading the
+    /// programs causes accesses on every CPU before that.
     fn periods_over(&self, cpu: u32, now: &Counts, writes: bool) -> u64 {
         let of = |c: &Counts| match writes {
             true => c.writes.map_or(0, |w| w.periods_over_write_budget),
@@ -57,7 +57,7 @@ impl Regulating {
         of(now).saturating_sub(before)
     }
 
-    /// Why no budget of this run is one of accesses to memory.
+    /// Reason why no budget of this run is one of accesses to memory.
     fn counts_something_else(&self) -> Option<String> {
         let event = &self.regulation.event;
         let name = event.name();
@@ -73,7 +73,7 @@ impl Regulating {
         Some(why)
     }
 
-    /// How a budget is kept, and what it does not hold.
+    /// The way in which a budget is kept, and its limits.
     fn how(&self) -> String {
         let event = &self.regulation.event;
         let left_out = match event.leaves_out().as_slice() {
@@ -83,7 +83,7 @@ impl Regulating {
         format!("counted by {}{left_out}, and the core stopped", event.name())
     }
 
-    /// Why a core's budget is not kept, by what was set up and seen.
+    /// Reason why a core's budget is not kept, from the set-up and the counts.
     fn broken(&self, promise: &Promise) -> Option<String> {
         let Some(core) = self.regulation.cores.iter().find(|c| Some(c.cpu) == promise.core())
         else {
@@ -98,14 +98,14 @@ impl Regulating {
         if let Some(hole) = engine.holes().first() {
             return Some(hole.clone());
         }
-        // What the kernel does not tell, the run's summary will say.
+        // The run's summary reports counts that the kernel does not give.
         let counts = engine.counts().ok()?;
         let (_, seen) = counts.iter().find(|(cpu, _)| *cpu == core.cpu)?;
         let over = self.periods_over(core.cpu, seen, writes);
         (over > 0).then(|| format!("{over} periods went over it"))
     }
 
-    /// The engine, while it is there.
+    /// The engine, while it runs.
     #[must_use]
     pub fn engine(&self) -> Held<Box<dyn Engine>> {
         Held::clone(&self.engine)

@@ -23,24 +23,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Puts a task in a further place, before its first job is released.
+/// Adds a task to a further group or scheduler, before its first job is released.
 pub type Bind = Box<dyn Fn(&str, Member) -> Result<(), LinuxError>>;
 
 /// Locked pages, by task.
 type Pages = BTreeMap<String, Vec<PageName>>;
 
-/// See the module.
+/// The part that starts the tasks.
 pub struct Tasks {
     layout: Rc<Layout>,
     settings: Option<Settings>,
-    /// Groups of the hardware, and pages that are to be read into ways of their own.
+    /// Groups of the hardware, and the pages for ways of their own.
     ways: Option<(Held<Groups>, Pages)>,
     bind: Bind,
-    /// A scheduler of solocore gives tasks their time.
+    /// Whether a scheduler of solocore gives tasks their time.
     scheduled: bool,
-    /// Pages of tasks in whose place solocore signals, where somebody reads them.
+    /// Pages of the tasks for which solocore signals, where a program reads them.
     pages: Rc<RefCell<OwnPages>>,
-    /// Orders tasks, if it can, so that budgets bind them as well.
+    /// Engine that orders tasks, if it can, so that budgets bind them as well.
     engine: Held<Box<dyn Engine>>,
     probes: Option<Probes>,
     jobs: Option<Jobs>,
@@ -48,7 +48,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// To be started.
+    /// The part for a layout.
     #[must_use]
     pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
         let bind: Bind = Box::new(|_, _| Ok(()));
@@ -67,32 +67,31 @@ impl Tasks {
         }
     }
 
-    /// The same, in the groups that the hardware gives them; locked pages are read into ways of
-    /// their own.
+    /// The same part, in groups of the hardware; locked pages are read into ways of their own.
     #[must_use]
     pub fn in_ways(self, ways: &Ways) -> Self {
         Self { ways: Some((ways.groups(), ways.pages())), ..self }
     }
 
-    /// The same, in the order of an engine that can stop them at their budgets.
+    /// The same part, with the order of an engine that can stop tasks at their budgets.
     #[must_use]
     pub fn ordered(self, engine: Held<Box<dyn Engine>>) -> Self {
         Self { engine, ..self }
     }
 
-    /// The same; jobs are signalled to these clients' regulator.
+    /// The same part; jobs are signalled to the regulator of these clients.
     #[must_use]
     pub fn signalled(self, clients: &LockClients) -> Self {
         Self { pages: clients.pages(), ..self }
     }
 
-    /// The same, bound by somebody.
+    /// The same part, with a function that binds the tasks.
     #[must_use]
     pub fn bound(self, bind: Bind) -> Self {
         Self { bind, scheduled: true, ..self }
     }
 
-    /// In the groups of the hardware, if there are any.
+    /// The tasks, in the groups of the hardware if there are any.
     fn placed(&mut self) -> Vec<Placed> {
         let mut placed = self.layout.tasks.clone();
         if self.engine.borrow().as_ref().is_some_and(|engine| engine.ranks()) {
@@ -183,7 +182,7 @@ impl Part for Tasks {
         Ok(())
     }
 
-    /// Reads locked pages, and takes what probes have seen.
+    /// Reads locked pages, and takes the jobs that probes have seen.
     fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
         if let (Some(probes), Some(jobs)) = (&self.probes, &self.jobs) {
             probes.ended().into_iter().for_each(|(task, job)| jobs.record(task, job));
@@ -241,7 +240,7 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
         let change = |what| ThreadChange { tid: thread.tid, start: thread.start, what };
         let old = tasks::affinity_of(thread.tid).map_err(|e| fail(&e))?;
         changes.change(&change(What::Cpus(old, vec![task.core]))).map_err(|e| fail(&e))?;
-        // One with a rank must not pass by the engine as a real-time task.
+        // A task with a rank must not escape the engine as a real-time task.
         let wanted = match (task.fifo, task.rank) {
             (Some(priority), _) => Some(Scheduling::fifo_inherited(priority)),
             (None, Some(_)) => Some(Scheduling::ordinary()),
@@ -252,7 +251,7 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
             changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
         }
         if let Some(tasks) = &task.group {
-            // It leaves when the group is removed.
+            // The thread leaves when the group is removed.
             std::fs::write(tasks, format!("{}\n", thread.tid)).map_err(|e| fail(&e))?;
         }
     }

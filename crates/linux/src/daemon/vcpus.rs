@@ -1,4 +1,4 @@
-//! A scheduler of VCPUs, and the socket at which others ask for some, as a part.
+//! A scheduler of VCPUs and the socket for requests of further ones, as a part.
 
 use super::decisions::Decisions;
 use super::part::{Held, Member, Next, Part, Preview, Round, Traces};
@@ -11,12 +11,12 @@ use solocore_model::plan::{Answer, PlanVcpu, Promise, Subject};
 use solocore_model::run::{RunResult, RunVcpus};
 use std::time::Duration;
 
-/// See the module.
+/// The part that runs the scheduler of VCPUs.
 pub struct Scheduling {
     options: Options,
-    /// VCPUs that are created first, each with what an error is said of.
+    /// VCPUs that are created first, each with the prefix of its error messages.
     first: Vec<(Wanted, String)>,
-    /// Those of a plan.
+    /// VCPUs of a plan.
     planned: Vec<PlanVcpu>,
     vcpus: Held<Vcpus>,
     control: Option<Control>,
@@ -24,14 +24,14 @@ pub struct Scheduling {
 }
 
 impl Scheduling {
-    /// To be started, with these VCPUs; an error about one is said of what stands beside it.
+    /// The part with these VCPUs; the text of each is the prefix of its error messages.
     #[must_use]
     pub fn new(options: Options, first: Vec<(Wanted, String)>) -> Self {
         let (planned, vcpus) = (Vec::new(), Held::default());
         Self { options, first, planned, vcpus, control: None, decisions: None }
     }
 
-    /// The VCPUs of a plan, which lies at `path`.
+    /// The part with the VCPUs of a plan from the file `path`.
     #[must_use]
     pub fn planned(options: Options, planned: &[PlanVcpu], path: &str) -> Self {
         let wanted = |v: &PlanVcpu| Wanted {
@@ -46,7 +46,7 @@ impl Scheduling {
         Self { planned: planned.to_vec(), ..Self::new(options, first) }
     }
 
-    /// The scheduler, while it is there.
+    /// The scheduler, while it runs.
     #[must_use]
     pub fn vcpus(&self) -> Held<Vcpus> {
         Held::clone(&self.vcpus)
@@ -143,7 +143,7 @@ impl Part for Scheduling {
         Ok(Next::GoOn)
     }
 
-    /// The rings of events are short, and somebody waits for an answer.
+    /// The rings of events are short, and a client may wait for an answer.
     fn every(&self) -> Duration {
         Duration::from_millis(25)
     }

@@ -1,15 +1,15 @@
-//! What the events that count accesses to memory do on this machine.
+//! Tests of the events that count accesses to memory, on this machine.
 //!
-//! Problem: an event that leaves traffic out limits less than a plan's bounds count on.
-//! Rule: the table of events says what each leaves out on each type of CPU; where an event opens,
-//! known traffic of several kinds is made and counted.
+//! Problem: an event that leaves traffic out limits less traffic than a plan's bounds assume.
+//! Rule: the table of events lists the traffic that each leaves out on each type of CPU; where an
+//! event opens, known traffic of several kinds is made and counted.
 //! Source: docs/events.md.
 //! Does not cover: uncore counters (latency/).
 
 use crate::host::finding::Finding;
 use crate::regulate::event::{Counted, CpuType, Event, Row, Tried, TriedOn};
 
-/// What `llc-misses` is on each type of CPU.
+/// The event behind `llc-misses` on each type of CPU.
 pub(super) fn cpu_types(types: &[CpuType]) -> Vec<Finding> {
     const UNKNOWN: &str =
         "the table of events lacks it; give its event for last-level misses as --event rHEX";
@@ -31,7 +31,7 @@ pub(super) fn cpu_types(types: &[CpuType]) -> Vec<Finding> {
     types.iter().map(of).collect()
 }
 
-/// Which traffic an event leaves out, on CPUs of each type.
+/// The traffic that an event leaves out, on CPUs of each type.
 pub(super) fn left_out(event: &Event) -> Vec<Finding> {
     let several = event.known().len() > 1;
     let of = |t: &CpuType| {
@@ -48,7 +48,7 @@ fn not_in_the_table() -> String {
         .to_owned()
 }
 
-/// What an event of the table leaves out, and what that means for the bounds of a plan.
+/// The traffic that an event of the table leaves out, and the consequence for the bounds of a plan.
 fn missed(row: &'static Row) -> (bool, String) {
     let (no, unsure) = (row.that_are(Counted::No), row.that_are(Counted::Unknown));
     let text = match (no.as_slice(), unsure.as_slice()) {
@@ -76,7 +76,7 @@ fn missed(row: &'static Row) -> (bool, String) {
     (no.is_empty(), text)
 }
 
-/// Can reads and writes be counted apart, for a plan with budgets of writes?
+/// Whether reads and writes can be counted apart, for a plan with budgets of writes.
 pub(super) fn write_backs(types: &[CpuType]) -> Option<Finding> {
     let rows: Vec<&Row> = types.iter().map(|t| t.row).collect::<Option<_>>()?;
     let first = rows.first()?;
@@ -98,7 +98,7 @@ pub(super) fn write_backs(types: &[CpuType]) -> Option<Finding> {
     })
 }
 
-/// Does an event count, and what does it see of each kind of traffic?
+/// Whether an event counts, and the kinds of traffic that it sees.
 pub(super) fn counted(event: &Event) -> Vec<Finding> {
     let what = format!("event {}", event.name());
     match event.self_test() {

@@ -1,9 +1,9 @@
-//! What this machine can do, what it lacks, and how to get it.
+//! The abilities of this machine, its gaps, and the remedies.
 //!
-//! Problem: whether a plan can run on a machine, and what weakens its promises there, depends on
-//! kernel, CPU and settings. Rule: everything is tried or read; nothing is changed.
+//! Problem: kernel, CPU and settings decide whether a plan can run on a machine, and whether its
+//! promises hold there. Rule: every ability is tried or read; nothing is changed.
 //! Source: docs/conditions.md, docs/promises.md.
-//! Does not cover: what a run would refuse for its plan's sake (`solocore run --dry-run`).
+//! Does not cover: reasons in a plan for which a run would be refused (`solocore run --dry-run`).
 
 mod conditions;
 mod events;
@@ -19,10 +19,10 @@ use crate::sys;
 use std::fs;
 use std::path::Path;
 
-/// Looks at everything. `event` is tested beside those that are known here.
+/// All findings. `event` is tested beside those that are known here.
 ///
 /// # Errors
-/// The event has no meaning.
+/// The event is unknown.
 pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, LinuxError> {
     let named = event.map(|name| Event::find(name, cpuinfo)).transpose()?;
     let mut findings = vec![kernel(), cpus(), privileges(), bpf_loads(), sched_ext(), helper()];
@@ -46,13 +46,13 @@ pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, Linux
     Ok(findings)
 }
 
-/// Do these findings allow to regulate, by accesses to memory or by what stands in for them?
+/// Whether these findings allow regulation, by accesses to memory or by a substitute.
 pub fn regulates(findings: &[Finding]) -> bool {
     let good = |what: &str| findings.iter().any(|f| f.what.starts_with(what) && f.good);
     good("privileges") && good("bpf") && (good("sched-ext") || good("helper")) && good("event ")
 }
 
-/// Does an event count accesses to memory here? Without one, the mechanism can be tried, and no
+/// Whether an event counts accesses to memory here. Without one, the mechanism can be tried, and no
 /// bound of a plan holds.
 pub fn counts_memory(findings: &[Finding]) -> bool {
     let software = |what: &str| {
@@ -85,7 +85,7 @@ fn privileges() -> Finding {
     }
 }
 
-/// Loads the helper's programs, which need nothing but BPF, and lets them go.
+/// Loads the programs of the helper engine, which need BPF only, and unloads them.
 fn bpf_loads() -> Finding {
     match engine::try_load() {
         Ok(()) => Finding::new("bpf", true, "the programs load"),
@@ -100,7 +100,7 @@ fn sched_ext() -> Finding {
     }
 }
 
-/// On a thread of its own, which ends as a real-time thread.
+/// Tests a thread of the helper engine, on a thread of its own: it ends as a real-time thread.
 fn helper() -> Finding {
     let tried = std::thread::spawn(|| sys::Scheduling::fifo(1).apply()).join();
     match tried {
@@ -118,7 +118,8 @@ fn helper() -> Finding {
     }
 }
 
-/// What `solocore latency` reads here. The probe works everywhere, so that this is never missing.
+/// The source that `solocore latency` reads here. The probe works everywhere, so that this is never
+/// missing.
 fn memory_latency(cpuinfo: &str) -> Finding {
     let found = match Uncore::latency(Path::new(pmu::SYSFS), cpuinfo) {
         Ok(counters) => format!("counted: {}", counters.about()),

@@ -1,9 +1,8 @@
 //! Shares of processor time that control groups state.
 //!
 //! Problem: a sched_ext scheduler decides which task runs, and the kernel's own shares of control
-//! groups
-//! (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Rule: groups that state some are found,
-//! so that a run can say what does not hold while it lasts.
+//! groups (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Rule: groups with shares are
+//! found, so that a run can list the shares that do not hold while it lasts.
 //! Does not cover: groups of version 1.
 
 use std::fs;
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Groups with a share that is not the usual one, as paths below the mount, with the share.
+/// Groups with a share other than the default, as paths below the mount, with the share.
 pub(crate) fn shares_below(root: &Path) -> Vec<(String, String)> {
     let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(group) = open.pop() {
@@ -35,7 +34,7 @@ pub(crate) fn shares_below(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The first of them, and how many more there are.
+/// The first of them, and the number of the others.
 pub(crate) fn first_of(found: &[(String, String)]) -> Option<String> {
     let (group, share) = found.first()?;
     let more = match found.len() - 1 {
@@ -45,7 +44,7 @@ pub(crate) fn first_of(found: &[(String, String)]) -> Option<String> {
     Some(format!("{group} ({share}){more}"))
 }
 
-/// What of it does not hold under a sched_ext scheduler, for the user.
+/// The shares that do not hold under a sched_ext scheduler, for the user.
 pub(crate) fn note() -> Option<String> {
     let first = first_of(&shares_below(Path::new(ROOT)))?;
     Some(format!(

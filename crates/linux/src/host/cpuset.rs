@@ -1,15 +1,14 @@
 //! Other programs kept off the cores of analysed tasks, by control groups (version 2) and by
 //! affinity.
 //!
-//! Problem: any program may run anywhere, and the plan's tasks share their cores with what the plan
-//! does not know.
+//! Problem: any program may run anywhere, and the plan's tasks share their cores with programs that
+//! the plan does not know.
 //! Rule: where version 2 of control groups has the cpuset controller, every group that holds
-//! neither solocore nor a task of the plan is limited to the other cores (`cpuset.cpus`); what is
-//! in no such group is limited by its affinity, again every two seconds for what has come since.
-//! Nothing is moved to another group. A partition (`cpuset.cpus.partition`) is not made: it would
-//! take the cores from solocore's own threads, too. A thread whose affinity allows no other core
-//! was bound there by another program or a user: it stays, and so does its group; its budget holds
-//! it.
+//! neither solocore nor a task of the plan is limited to the other cores (`cpuset.cpus`). Other
+//! programs are limited by their affinity, again every two seconds for new ones. No program is
+//! moved to another group. A partition (`cpuset.cpus.partition`) is not made: it would take the
+//! cores from solocore's own threads, too. A thread whose affinity allows no other core was bound
+//! there by another program or a user: it stays, and so does its group; its budget holds it.
 //! An empty `cpuset.cpus` of a group in which the controller was on before is put back as all CPUs
 //! of its parent: the kernel empties none that has members.
 //! Does not cover: kernel threads; groups of version 1 (their programs are limited by affinity).
@@ -25,17 +24,17 @@ use std::path::{Path, PathBuf};
 
 /// Keeps others off some cores.
 pub(crate) struct Confiner {
-    /// Where others may run.
+    /// CPUs for other programs.
     rest: Vec<u32>,
     /// Processes that stay: solocore and the plan's tasks.
     ours: HashSet<u32>,
     seen: HashSet<(u32, u64)>,
-    /// Has it looked before?
+    /// Whether it has looked before.
     swept: bool,
     pub confined: RunConfined,
 }
 
-/// Where the groups of version 2 are mounted, if their root has the cpuset controller.
+/// Mount point of the groups of version 2, if their root has the cpuset controller.
 pub(crate) fn mount() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let mount = mounts.lines().find_map(mounted)?;
@@ -55,7 +54,7 @@ fn group_of(proc: &Path, pid: u32) -> Option<String> {
     text.lines().find_map(|l| l.strip_prefix("0::/")).map(str::to_owned)
 }
 
-/// Is `group` this one, or in it?
+/// Whether `group` is this one or below it.
 fn within(group: &str, of: &str) -> bool {
     group.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -72,10 +71,10 @@ impl Confiner {
         }
     }
 
-    /// Threads that are not solocore's, the plan's or the kernel's, with the CPUs that each may run
-    /// on.
+    /// Threads of other programs than solocore, the plan's tasks and the kernel, each with its
+    /// allowed CPUs.
     fn others(&self) -> Vec<(Thread, Vec<u32>)> {
-        // What solocore starts are the plan's tasks.
+        // Children of solocore are the plan's tasks.
         let me = std::process::id();
         let all = threads::all(Path::new("/proc"), None);
         let started: HashSet<u32> = all.iter().filter(|t| t.parent == me).map(|t| t.tgid).collect();
@@ -85,7 +84,7 @@ impl Confiner {
         all.into_iter().filter(other).filter_map(with_cpus).collect()
     }
 
-    /// How many groups and threads would be limited now.
+    /// Counts the groups and threads that would be limited now.
     pub fn preview(&mut self) {
         let others = self.others();
         self.confined.bound = self.bound(&others);
@@ -102,7 +101,7 @@ impl Confiner {
         others.iter().filter(|(_, cpus)| nowhere(cpus)).map(|(t, _)| t.tid).collect()
     }
 
-    /// Groups below the mount without a process that stays: the outermost ones.
+    /// The outermost groups below the mount without a process that stays.
     fn groups(&self, mount: &Path, others: &[(Thread, Vec<u32>)]) -> Vec<String> {
         let bound = self.bound(others);
         let proc = Path::new("/proc");
@@ -113,7 +112,7 @@ impl Confiner {
         found
     }
 
-    /// Limits groups, then what is left.
+    /// Limits groups, then the remaining threads.
     pub fn begin(&mut self, changes: &mut Changes) {
         if let Some(mount) = mount() {
             let mut enabled = BTreeSet::new();
@@ -132,7 +131,7 @@ impl Confiner {
         self.swept = true;
         let others = self.others();
         self.confined.bound = self.bound(&others);
-        // Who has ended is forgotten.
+        // Threads that have ended are forgotten.
         let live: HashSet<_> = others.iter().map(|(t, _)| (t.tid, t.start)).collect();
         self.seen.retain(|seen| live.contains(seen));
         for (thread, cpus) in others {
@@ -147,8 +146,8 @@ impl Confiner {
                 continue;
             }
             if new == cpus {
-                // Who was like this at the start has children with nothing to be put back; later,
-                // it may be the child of one who was limited.
+                // The children of a thread that was bound like this at the start have nothing to be
+                // put back. Later, it may be the child of a limited thread.
                 if at_the_start && changes.note(&change).is_err() {
                     return;
                 }
@@ -203,7 +202,7 @@ fn limit(
     }
     let (path, list) = (text(&dir.join("cpuset.cpus")), cpu_list(cpus));
     if enabled.contains(&parent) {
-        // It goes away with the controller.
+        // The setting vanishes with the controller.
         return changes.set_without_way_back(&path, &list).is_ok();
     }
     let old = fs::read_to_string(&path).unwrap_or_default();

@@ -1,29 +1,29 @@
-//! What an examination of the machine says of one thing.
+//! Finding of an examination of the machine.
 //!
-//! Problem: a machine runs a plan and still does not keep what the plan's bounds rest on. Rule: a
-//! finding says what was found, whether that is as it should be, which promises it touches, and the
-//! one command that helps. What cannot be read is unknown, and no failure.
+//! Problem: a machine can run a plan and still break the promises that its bounds rest on. Rule: a
+//! finding has the state, whether that is good, the promises that it touches, and one command as a
+//! remedy. A state that cannot be read is unknown, and no failure.
 //! Source: docs/promises.md.
 //! Does not cover: whether a run is refused; the run decides that itself.
 
 use solocore_model::plan::Subject;
 
-/// Something that was looked at.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
-    /// What was looked at, by a name that stays.
+    /// Subject of the finding, by a stable name.
     pub what: String,
-    /// Is it as it should be? Also true where it is unknown.
+    /// Whether the state is good; also true where it is unknown.
     pub good: bool,
-    /// Could it not be read?
+    /// Whether it could not be read.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
-    /// What was found, and how to get what is missing.
+    /// State, with the remedy where something is missing.
     pub found: String,
     /// Promises of a plan that depend on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub touches: Vec<Subject>,
-    /// What helps, as a line for a shell.
+    /// Remedy, as a line for a shell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -45,7 +45,7 @@ impl Finding {
     }
 }
 
-/// Something to look at, and the promises that depend on it.
+/// A subject, and the promises that depend on it.
 pub(crate) struct Topic {
     what: &'static str,
     touches: &'static [Subject],
@@ -68,7 +68,7 @@ impl Topic {
         self.finding(false, found)
     }
 
-    /// It cannot be read, or means nothing.
+    /// The finding for a state that cannot be read or understood.
     pub(crate) fn unknown(&self, why: impl Into<String>) -> Finding {
         Finding { unknown: true, ..self.finding(true, why) }
     }

@@ -9,17 +9,17 @@ use std::path::Path;
 
 const PATH: &str = "/run/solocore.lock";
 
-/// The right to regulate this machine, until it is dropped or the process ends.
+/// The exclusive right to regulate this machine, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Instance {
     _lock: File,
 }
 
 impl Instance {
-    /// Takes it.
+    /// Takes the right.
     ///
     /// # Errors
-    /// Somebody else has it.
+    /// Another solocore has it.
     pub fn take() -> Result<Self, LinuxError> {
         Self::at(Path::new(PATH))
     }
@@ -33,7 +33,8 @@ impl Instance {
             .write(true)
             .create(true)
             .truncate(false)
-            // Who can open it can lock it, and so keep every solocore from starting.
+            // A process that can open the file can lock it, and so keep every solocore from
+            // starting.
             .mode(0o600)
             .open(path)
             .map_err(fail)?;

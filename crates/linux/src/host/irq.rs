@@ -1,8 +1,9 @@
 //! Interrupts and unbound kernel work, moved off the cores of analysed tasks.
 //!
-//! Problem: an interrupt delays whatever runs on its CPU, and the plan's bounds know of none.
+//! Problem: an interrupt delays the program on its CPU, and the plan's bounds include no
+//! interrupts.
 //! Rule: an interrupt that may come to a core of analysed tasks goes to the one CPU that is
-//! designated for them, and so do those that are set up later (`default_smp_affinity`); the
+//! designated for them, and so do those that are set up later (`default_smp_affinity`). The
 //! kernel's unbound work (`workqueue/cpumask`) goes to the other cores. Some refuse (an interrupt
 //! of one CPU; one whose driver spreads its queues itself): they stay, and are named.
 //! Does not cover: timer interrupts and kernel threads of a CPU, which belong to it; a running
@@ -15,7 +16,7 @@ use solocore_model::run::RunInterrupts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel shows these settings.
+/// Files of these settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub irq: PathBuf,
@@ -36,7 +37,7 @@ pub(crate) fn mask(cpus: &[u32]) -> String {
     (0..groups).rev().map(|g| format!("{:08x}", group(g))).collect::<Vec<_>>().join(",")
 }
 
-/// Is it the same mask, however many zeros lead?
+/// Whether both masks are equal, apart from leading zeros.
 fn same_mask(a: &str, b: &str) -> bool {
     let bits = |text: &str| text.trim().replace(',', "").trim_start_matches('0').to_owned();
     bits(a) == bits(b)
@@ -51,7 +52,7 @@ pub(crate) fn that_reach(places: &Places, cpus: &[u32]) -> Vec<u32> {
     numbers(&places.irq).into_iter().filter(reaches).collect()
 }
 
-/// Moves what reaches `off` to `to`; unbound kernel work to `work`.
+/// Moves the interrupts of the CPUs `off` to the CPU `to`, and unbound kernel work to `work`.
 pub(crate) fn move_off(
     changes: &mut Changes,
     places: &Places,

@@ -1,4 +1,4 @@
-//! What this machine and this process can do: CPUs, privileges, kernel, counters.
+//! Abilities of this machine and this process: CPUs, privileges, kernel, counters.
 
 use crate::error::LinuxError;
 use crate::sys;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// The machine's first namespace of processes: the only one whose numbers BPF programs know.
 pub(crate) const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Capabilities that regulating needs: name, number, what for.
+/// Capabilities that regulating needs: name, number, purpose.
 const CAPABILITIES: &[(&str, u32, &str)] = &[
     ("CAP_BPF", 39, "to load BPF programs"),
     ("CAP_PERFMON", 38, "to count on every CPU"),
@@ -17,7 +17,7 @@ const CAPABILITIES: &[(&str, u32, &str)] = &[
     ("CAP_SYS_NICE", 23, "for real-time threads"),
 ];
 
-/// Kernel functions that `bpf/sched_ext.bpf.c` calls, and how many arguments they take.
+/// Kernel functions that `bpf/sched_ext.bpf.c` calls, with the number of their arguments.
 const KFUNCS: &[(&str, usize)] = &[
     ("scx_bpf_create_dsq", 2),
     ("scx_bpf_select_cpu_dfl", 4),
@@ -29,7 +29,7 @@ const KFUNCS: &[(&str, usize)] = &[
     ("scx_bpf_task_cpu", 1),
 ];
 
-/// Numbers in a list like `0-3,6`.
+/// Numbers in a list such as `0-3,6`.
 pub fn parse_cpu_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
@@ -61,7 +61,7 @@ pub fn cpu_list(cpus: &[u32]) -> String {
 /// The CPUs that are online.
 ///
 /// # Errors
-/// /sys is not there.
+/// /sys is missing.
 pub fn online_cpus() -> Result<Vec<u32>, LinuxError> {
     const PATH: &str = "/sys/devices/system/cpu/online";
     let text =
@@ -74,7 +74,7 @@ pub fn cpuinfo() -> String {
     fs::read_to_string("/proc/cpuinfo").unwrap_or_default()
 }
 
-/// Capabilities that this process lacks, with what for.
+/// Capabilities that this process lacks, with their purposes.
 pub fn missing_capabilities() -> Vec<(&'static str, &'static str)> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
@@ -92,7 +92,7 @@ fn lacking(mask: u64) -> Vec<(&'static str, &'static str)> {
 /// Fails if this process may not regulate.
 ///
 /// # Errors
-/// Names the capabilities that are missing and how to get them.
+/// Some capabilities are missing; the message says how to get them.
 pub fn check_privileges() -> Result<(), LinuxError> {
     let missing: Vec<String> =
         missing_capabilities().into_iter().map(|(name, what)| format!("{name} ({what})")).collect();
@@ -105,11 +105,11 @@ pub fn check_privileges() -> Result<(), LinuxError> {
     )))
 }
 
-/// Fails where processes have other numbers than the kernel's: the programs would take somebody
-/// else for solocore, or for its clients.
+/// Fails where processes have other numbers than the kernel's: the BPF programs would mistake other
+/// processes for solocore or its clients.
 ///
 /// # Errors
-/// How to get out.
+/// This process is in another namespace; the message says how to leave it.
 pub fn check_numbers() -> Result<(), LinuxError> {
     match std::fs::read_link("/proc/self/ns/pid") {
         Ok(namespace) if namespace.as_os_str() != FIRST_PID_NAMESPACE => {
@@ -130,7 +130,7 @@ pub(crate) const SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rat
 /// or 100: it does not.
 pub(crate) const CPU_TIME: &str = "/proc/sys/kernel/perf_cpu_time_max_percent";
 
-/// The rate as it is; `None` where the kernel does not tell.
+/// The present rate; `None` where the kernel does not tell it.
 pub(crate) fn sample_rate() -> Option<u64> {
     number_in(SAMPLE_RATE)
 }
@@ -139,17 +139,18 @@ fn number_in(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
 }
 
-/// The rate that this number of interrupts per period needs. They are counted per scheduler tick,
-/// and do not spread evenly over them.
+/// The rate that this number of interrupts per period needs. The kernel counts interrupts per
+/// scheduler tick, and they are not spread evenly over ticks.
 pub(crate) fn needed_rate(period_ns: u64, per_period: u64) -> u64 {
     2_000_000_000u64.saturating_mul(per_period.max(1)) / period_ns.max(1)
 }
 
-/// Does the kernel let an event interrupt often enough, or can it be made to while an engine runs
-/// (regulate/engine/rate.rs)?
+/// Checks that the kernel lets an event interrupt often enough, or that an engine can raise the
+/// limit while it runs (regulate/engine/rate.rs).
 ///
 /// # Errors
-/// The rate is too low for this period and cannot be raised; how to.
+/// The rate is too low for this period, and this process cannot raise it; the message says how to
+/// raise it.
 pub fn check_sample_rate(period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
     let fixed = matches!(number_in(CPU_TIME), Some(0 | 100));
     let rate = sample_rate().filter(|_| fixed);
@@ -167,10 +168,10 @@ fn enough(rate: u64, needed: u64) -> Result<(), LinuxError> {
     )))
 }
 
-/// Keeps the calling thread, and what it becomes or starts, on one CPU.
+/// Keeps the calling thread, its children and the program that it becomes on one CPU.
 ///
 /// # Errors
-/// There is no such CPU, or it is not this process's to use.
+/// There is no such CPU, or this process may not use it.
 pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
     let online = online_cpus()?;
     if !online.contains(&cpu) {
@@ -187,7 +188,7 @@ pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
 /// Lets a thread run on every CPU.
 ///
 /// # Errors
-/// There is no such thread, or it is not this process's to place.
+/// There is no such thread, or this process may not move it.
 pub fn free_thread(tid: u32) -> Result<(), LinuxError> {
     sys::tasks::bind(tid, &online_cpus()?).map_err(|e| {
         LinuxError::of_io(&format!("thread {tid}"), &e, "run as root; does it still run?")
@@ -200,16 +201,16 @@ pub fn ask_to_end(child: u32, signal: i32) {
     sys::tasks::signal_one(child, signal.unwrap_or(rustix::process::Signal::TERM));
 }
 
-/// Bytes of a cache line.
+/// Size of a cache line, bytes.
 pub fn cache_line() -> u64 {
     let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size");
     text.ok().and_then(|t| t.trim().parse().ok()).filter(|&n| n > 0).unwrap_or(64)
 }
 
-/// Why the sched_ext engine cannot run here.
+/// Checks that the sched_ext engine can run here.
 ///
 /// # Errors
-/// What is missing, and how to get it.
+/// Something is missing; the message says how to get it.
 pub fn check_sched_ext() -> Result<(), LinuxError> {
     let state = Path::new("/sys/kernel/sched_ext/state");
     let Ok(state) = fs::read_to_string(state) else {
@@ -248,7 +249,7 @@ pub(crate) fn check_kfuncs(wanted: &[(&str, usize)]) -> Result<(), LinuxError> {
     )))
 }
 
-/// How many programs, maps and links of BPF the kernel has now, whosever they are.
+/// Numbers of BPF programs, maps and links in the kernel now, of all owners.
 pub fn bpf_objects() -> [u32; 3] {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     [
@@ -269,7 +270,7 @@ pub fn threads_of(pid: u32) -> Result<Vec<u32>, LinuxError> {
     Ok(entries.flatten().filter_map(|e| e.file_name().to_string_lossy().parse().ok()).collect())
 }
 
-/// Those that the type information lacks or declares otherwise.
+/// The wanted functions that the type information lacks or declares otherwise.
 fn wrong_kfuncs(wanted: &[(&str, usize)]) -> Result<Vec<String>, LinuxError> {
     let btf = Btf::from_vmlinux().map_err(|e| {
         LinuxError::Machine(format!(

@@ -1,5 +1,5 @@
-//! The machine: its parts, settings that are changed for a while and put back, where other programs
-//! run, and shares that its hardware gives.
+//! The machine: its parts, temporary changes of settings, the places of other programs, and shares
+//! of the hardware.
 
 pub(crate) mod cgroup;
 pub mod cpuset;

@@ -1,11 +1,10 @@
-//! Messages to the service manager (`sd_notify`): ready, alive, stopping. Without one they go
-//! nowhere.
+//! Messages to the service manager (`sd_notify`): ready, alive, stopping. Without a manager they
+//! are dropped.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a state like `READY=1` to `$NOTIFY_SOCKET`. A manager that does not listen is its own
-/// problem.
+/// Sends a state such as `READY=1` to `$NOTIFY_SOCKET`. Failures are ignored.
 pub fn send(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let name = name.as_encoded_bytes();

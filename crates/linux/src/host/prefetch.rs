@@ -1,4 +1,4 @@
-//! Are the prefetchers of this machine's cores off, and can they be switched off for a while?
+//! State of the prefetchers of this machine's cores, and a switch that turns them off for a while.
 //!
 //! Rule: Intel's cores say so in MSR 0x1a4, whose four low bits each turn one off; it is read of
 //! every CPU through the kernel's `msr` device. Source: Intel, "Disclosure of Hardware Prefetcher
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const CONTROL: u64 = 0x1a4;
 const ALL_OFF: u64 = 0xf;
 
-/// What the register says on all CPUs.
+/// Contents of the register on all CPUs.
 pub(crate) enum State {
     /// All prefetchers are off.
     Off,
@@ -30,7 +30,7 @@ pub(crate) enum State {
     Other,
 }
 
-/// Looks at a machine's files below `root`.
+/// The state, from a machine's files below `root`.
 pub(crate) fn state(root: &Path) -> State {
     let intel = fs::read_to_string(root.join("proc/cpuinfo"));
     if !intel.is_ok_and(|text| text.contains("GenuineIntel")) {
@@ -46,7 +46,7 @@ pub(crate) fn state(root: &Path) -> State {
     }
 }
 
-/// What keeps the promise that no prefetcher adds traffic.
+/// Answer to the promise that no prefetcher adds traffic.
 pub(crate) fn answer(promise: &Promise) -> Answer {
     let vouch = "turn them off in the firmware and give --vouch prefetchers";
     match state(Path::new("/")) {
@@ -75,10 +75,10 @@ pub struct SwitchedOff {
     before: Vec<(u32, u64)>,
 }
 
-/// Switches the prefetchers of all CPUs off; none: they were off already.
+/// Switches the prefetchers of all CPUs off; `None`: they were off already.
 ///
 /// # Errors
-/// Why they stay as they are, in words that fit behind "prefetchers are on:".
+/// The reason why they stay on, in words that fit behind "prefetchers are on:".
 pub fn switch_off(root: &Path) -> Result<Option<SwitchedOff>, String> {
     match state(root) {
         State::Off => return Ok(None),
@@ -89,13 +89,13 @@ pub fn switch_off(root: &Path) -> Result<Option<SwitchedOff>, String> {
         State::On(_) => {}
     }
     let before = registers(root).map_err(|e| format!("MSR 0x1a4 cannot be read ({e})"))?;
-    // From here on a failure puts back what was changed.
+    // From here on a failure restores the old values.
     let off = SwitchedOff { root: root.to_owned(), before };
     for &(cpu, bits) in &off.before {
         write(&off.root, cpu, bits | ALL_OFF)
             .map_err(|e| format!("MSR 0x1a4 of CPU {cpu} cannot be written ({e})"))?;
     }
-    // A hypervisor may take the write and do nothing.
+    // A hypervisor may accept the write and ignore it.
     match state(root) {
         State::Off => Ok(Some(off)),
         _ => Err("MSR 0x1a4 does not keep what is written".to_owned()),
@@ -170,7 +170,8 @@ mod tests {
         let root = machine("GenuineIntel", [0, 0]);
         let second = root.path().join("dev/cpu/1/msr");
         let bytes = fs::read(&second).unwrap();
-        // Rights do not bind root, and a register that keeps nothing is no file: one that vanishes.
+        // The second register vanishes: file modes do not bind root, and no file loses a written
+        // value.
         fs::remove_file(&second).unwrap();
         assert!(switch_off(root.path()).unwrap_err().contains("0x1a4"));
         fs::write(&second, bytes).unwrap();

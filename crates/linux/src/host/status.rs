@@ -1,11 +1,10 @@
-//! How others see what a running solocore does: a socket for `solocore top`, and Prometheus metrics
-//! over HTTP.
+//! Views of a running solocore: a socket for `solocore top`, and Prometheus metrics over HTTP.
 //!
 //! Rule: the daemon answers on the socket between two looks at its engine; only root may ask there,
-//! and a client that does not read within a tenth of a second is let go. Anybody may come for
-//! metrics, and connect and say nothing: a thread of their own answers these, from a text that the
-//! daemon renews twice a second, so that nobody there keeps the daemon from its parts and its
-//! watchdog. Does not cover: the users who may ask for metrics; bind them to a local address.
+//! and a client that does not read within a tenth of a second is disconnected. Anybody may ask for
+//! metrics, or connect and send nothing. So a separate thread answers these, from a text that the
+//! daemon renews twice a second: such clients keep the daemon neither from its parts nor from its
+//! watchdog. Does not cover: access control for metrics; bind them to a local address.
 
 use crate::error::LinuxError;
 use std::cell::Cell;
@@ -20,13 +19,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Where a running solocore listens; only root may connect.
+/// Socket of a running solocore; only root may connect.
 pub const SOCKET: &str = "/run/solocore.sock";
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Time for which figures count as new.
 const RENEWED: Duration = Duration::from_millis(500);
 
-/// The places where a daemon answers, until it is dropped.
+/// The sockets of a daemon, until it is dropped.
 pub struct Status {
     path: PathBuf,
     socket: UnixListener,
@@ -55,14 +54,14 @@ impl Metrics {
                         return;
                     }
                     let text = shared.lock().unwrap_or_else(|e| e.into_inner()).clone();
-                    // A client that goes away gets nothing, and that is all.
+                    // A client that disconnects gets no answer, which is no error.
                     let _ = answer(client, &text);
                 }
             })?;
         Ok(Self { address, text, renewed: Cell::new(None), stop, thread: Some(thread) })
     }
 
-    /// New figures, where those that are there are old.
+    /// Renews the figures, if they are old.
     fn renew(&self, metrics: impl Fn() -> String) {
         if self.renewed.get().is_some_and(|since| since.elapsed() < RENEWED) {
             return;
@@ -76,7 +75,7 @@ impl Metrics {
 impl Drop for Metrics {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        // Whoever waits for a connection gets one.
+        // A thread that waits for a connection gets one.
         let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
             let _ = thread.join();
@@ -84,7 +83,7 @@ impl Drop for Metrics {
     }
 }
 
-/// Reads a request, however short, and answers it.
+/// Reads a request of any length, and answers it.
 fn answer(mut client: TcpStream, text: &str) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
@@ -93,8 +92,8 @@ fn answer(mut client: TcpStream, text: &str) -> io::Result<()> {
 }
 
 impl Status {
-    /// Opens them. Only the holder of the [`crate::Instance`] may, so a socket that lies in this
-    /// place is left over.
+    /// Opens the sockets. The caller holds the [`crate::Instance`], so a socket that is found at
+    /// this path is left over.
     ///
     /// # Errors
     /// The address is taken or not allowed.
@@ -125,7 +124,7 @@ impl Status {
     /// Answers the clients that wait: `snapshot` on the socket, `metrics` over HTTP.
     pub fn serve(&self, snapshot: impl Fn() -> String, metrics: impl Fn() -> String) {
         while let Ok((mut client, _)) = self.socket.accept() {
-            // A client that goes away gets nothing, and that is all.
+            // A client that disconnects gets no answer, which is no error.
             let _ = client
                 .set_write_timeout(Some(PATIENCE))
                 .and_then(|()| client.write_all(snapshot().as_bytes()));
@@ -150,7 +149,7 @@ fn http(body: &str) -> String {
     )
 }
 
-/// What a running solocore says of itself now.
+/// The present state of a running solocore.
 ///
 /// # Errors
 /// None runs, or this process may not ask.
@@ -191,7 +190,7 @@ mod tests {
         let status = Status::at(&path, Some(([127, 0, 0, 1], 0).into())).unwrap();
         let address = status.metrics.as_ref().unwrap().address;
         let mut local = UnixStream::connect(&path).unwrap();
-        // Who connects and says nothing holds nobody up but the next one there, for a moment.
+        // A silent client delays only the next one there, for a moment.
         let idle: Vec<_> = (0..8).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
         let since = Instant::now();
         status.serve(|| "snapshot".to_owned(), || "metrics\n".to_owned());

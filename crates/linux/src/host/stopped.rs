@@ -1,8 +1,8 @@
 //! Jobs that are stopped while solocore ends go on.
 //!
 //! Rule: every job carries the number of the solocore that started it in its environment
-//! ([`MARK`]); whatever of these is stopped is told to go on. Does not cover: a job that wiped its
-//! environment.
+//! ([`MARK`]). All stopped processes with this mark are continued. Does not cover: a job that wiped
+//! its environment.
 
 use super::threads::numbers;
 use crate::sys::tasks;
@@ -10,10 +10,10 @@ use rustix::process::Signal;
 use std::path::Path;
 
 const PROC: &str = "/proc";
-/// In the environment of every job: the number of the solocore that started it.
+/// Variable in the environment of every job: the number of the solocore that started it.
 pub(crate) const MARK: &str = "SOLOCORE_JOB";
 
-/// Lets every stopped process go on that a solocore with this number has started.
+/// Continues every stopped process that the solocore with this number has started.
 pub(crate) fn let_go_on(starter: u32) {
     for (pid, by) in jobs() {
         if by == starter && is_stopped(&Path::new(PROC).join(pid.to_string())) {
@@ -22,7 +22,7 @@ pub(crate) fn let_go_on(starter: u32) {
     }
 }
 
-/// Ends every process that a solocore started as a job and that outlived it; how many.
+/// Ends every process that a dead solocore started as a job. Returns their number.
 pub(crate) fn end_left_over() -> usize {
     let lives = |pid: u32| Path::new(PROC).join(pid.to_string()).exists();
     let left: Vec<(u32, u32)> = jobs().filter(|&(_, starter)| !lives(starter)).collect();
@@ -30,7 +30,7 @@ pub(crate) fn end_left_over() -> usize {
     left.len()
 }
 
-/// Processes with a mark, but for this one, each with the solocore that started it.
+/// Processes with a mark, except this one, each with the solocore that started it.
 fn jobs() -> impl Iterator<Item = (u32, u32)> {
     let others = numbers(Path::new(PROC)).into_iter().filter(|&pid| pid != std::process::id());
     others.filter_map(|pid| Some((pid, starter_of(&Path::new(PROC).join(pid.to_string()))?)))
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_a_dead_solocore_stopped_goes_on() {
-        // One that lives: the test above ends what the dead have left.
+        // A starter that lives: the test above ends the processes of dead ones.
         let starter = 1;
         let mut child =
             Command::new("/bin/sleep").arg("100").env(MARK, starter.to_string()).spawn().unwrap();

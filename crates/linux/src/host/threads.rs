@@ -1,12 +1,13 @@
-//! Where the machine's threads may run: looked up, changed, and put back.
+//! The CPUs and the scheduling of the machine's threads: looked up, changed, and put back.
 //!
-//! Problem: what is changed of a thread is inherited by everything that it starts, and numbers of
-//! threads are used again.
+//! Problem: the children of a thread inherit its changed settings, and numbers of threads are used
+//! again.
 //! Rule: a change is recorded with the thread's start time before it is made. Putting back changes
-//! a thread only if it is as it was left: a thread that another program changed since stays so. A
-//! thread without a record takes that of its process, or of its nearest ancestor that has one.
-//! Does not cover: a thread that was started in between and bound itself to exactly the CPUs that
-//! its ancestor was left: it is let go with the others.
+//! a thread only if its state is as solocore left it: a thread that another program has changed
+//! since is kept. A thread without a record takes that of its process, or of its nearest ancestor
+//! that has one.
+//! Does not cover: a thread that started in between and bound itself to exactly its ancestor's new
+//! CPUs: it is put back with the others.
 
 use crate::host::machine::{cpu_list, parse_cpu_list};
 use crate::sys::{Scheduling, tasks};
@@ -17,7 +18,7 @@ use std::path::Path;
 
 /// `PF_KTHREAD`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// Longest chain of ancestors that is followed.
+/// Maximum length of a chain of ancestors.
 const GENERATIONS: usize = 64;
 
 /// A thread of the machine.
@@ -26,9 +27,9 @@ pub(crate) struct Thread {
     pub tid: u32,
     /// Its process.
     pub tgid: u32,
-    /// The process that its process came from.
+    /// The parent of its process.
     pub parent: u32,
-    /// When it started, in ticks since the machine did.
+    /// Start time, in ticks since boot.
     pub start: u64,
     pub kernel: bool,
 }
@@ -61,7 +62,7 @@ pub(crate) fn numbers(dir: &Path) -> Vec<u32> {
     found
 }
 
-/// Of `/proc/PID/task/TID/stat`; the name in it may hold anything, also brackets and spaces.
+/// Reads `/proc/PID/task/TID/stat`; the name in it may contain anything, also brackets and spaces.
 fn parse(tid: u32, tgid: u32, stat: &str) -> Option<Thread> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let flags: u64 = fields.get(6)?.parse().ok()?;
@@ -74,10 +75,10 @@ fn parse(tid: u32, tgid: u32, stat: &str) -> Option<Thread> {
     })
 }
 
-/// What is changed of a thread.
+/// The changed property of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// CPUs before and after. The same ones: it was seen, and nothing is to be done.
+    /// CPUs before and after. Equal lists: the thread was seen, and nothing is to be put back.
     Cpus(Vec<u32>, Vec<u32>),
     /// Policy and priority before and after.
     Scheduling((i32, i32), (i32, i32)),
@@ -92,7 +93,7 @@ pub(crate) struct ThreadChange {
 }
 
 impl ThreadChange {
-    /// Makes it.
+    /// Makes the change.
     pub fn make(&self) -> io::Result<()> {
         match &self.what {
             What::Cpus(_, new) => tasks::bind(self.tid, new),
@@ -100,7 +101,7 @@ impl ThreadChange {
         }
     }
 
-    /// On one line, for the keeper.
+    /// The change on one line, for the keeper.
     pub fn encode(&self) -> String {
         let what = match &self.what {
             What::Cpus(old, new) => format!("cpus\t{}\t{}", cpu_list(old), cpu_list(new)),
@@ -124,7 +125,7 @@ impl ThreadChange {
         Some(Self { tid, start, what })
     }
 
-    /// Puts a thread back that is as this change, or that of an ancestor, left it.
+    /// Puts a thread back, if its state is the one that this change left, to it or to an ancestor.
     pub fn undo(&self, tid: u32) -> io::Result<()> {
         match &self.what {
             What::Cpus(old, new) if old != new && tasks::affinity_of(tid)? == *new => {
@@ -138,8 +139,8 @@ impl ThreadChange {
     }
 }
 
-/// Puts all threads back, those that were started in between as well. `changes` are in the reverse
-/// order of their making. Returns how many could not be.
+/// Puts all threads back, also those that started in between. `changes` are in the reverse order of
+/// their making. Returns the number of failures.
 pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
     if changes.is_empty() {
         return 0;
@@ -155,7 +156,7 @@ pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
         for change in inherited(thread, &records, &by_tid) {
             match change.undo(thread.tid) {
                 Ok(()) => {}
-                // It has ended meanwhile.
+                // The thread has ended meanwhile.
                 Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(e) => {
                     eprintln!(
@@ -188,7 +189,8 @@ fn inherited<'c>(
     Vec::new()
 }
 
-/// A name that somebody else chose, fit for a log: no line ends in it, and no terminal obeys it.
+/// A name from another program, made safe for a log: it contains no line ends and no control
+/// characters of a terminal.
 pub(crate) fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

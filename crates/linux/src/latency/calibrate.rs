@@ -1,19 +1,18 @@
-//! What the probe shows alone and under load here, what it costs, and a threshold from that.
+//! Latency of the probe alone and under load, its cost, and a threshold that follows from them.
 //!
-//! Problem: MAX_MEM_LAT is a number of this machine: too low and background time is taken away for
-//! nothing, too high and never.
-//! Rule: the latency is measured with nothing of ours beside the probe and with memory hogs on one,
-//! two, ... other CPUs, in turn, again and again: what others do to a memory that is not ours alone
-//! changes slowly, and each round's ratios to its own quiet window are free of it. A hog whose turn
-//! it is not keeps its CPU busy without memory.
-//! The threshold suggested is the latency alone times a factor; with it goes the share of windows
-//! that would have counted as contended, alone and at the highest load. What the probe costs is
-//! measured in pairs: a hog does as much as it can for a moment with the probe at work and for a
-//! moment without, in either order; the ratio of a pair is free of slow drifts.
+//! Problem: MAX_MEM_LAT is a number of this machine: a threshold that is too low takes background
+//! time away needlessly, and one that is too high never does.
+//! Rule: the latency is measured beside no hog, and beside memory hogs on one, two, ... other CPUs,
+//! in turn, again and again. The load of other programs changes slowly, so each round's ratios to
+//! its own quiet window exclude it. An idle hog keeps its CPU busy without memory. The suggested
+//! threshold is the latency alone times a factor. The result also has the share of windows that
+//! would have counted as contended, alone and at the highest load. The cost of the probe is
+//! measured in pairs: a hog runs at full speed for a moment with the probe at work and for a moment
+//! without, in either order. The ratio of a pair is free of slow drifts.
 //! Source: maracas, section VI (thresholds from a profile of latency against traffic); the factor
 //! is a choice, no theorem.
-//! Does not cover: hogs stream through memory, the worst pattern for a bank may be another; on a
-//! machine that others use, alone is not alone. A figure is of this run.
+//! Does not cover: the worst pattern for a bank (hogs stream through memory), and other programs on
+//! the machine, which also run beside the probe "alone". A figure holds for this run.
 
 use super::probe::{Config, Probe, last_level_bytes};
 use super::source::{Cost, LatencySource};
@@ -26,44 +25,44 @@ use solocore_buffers::median::Median;
 use solocore_buffers::walk::Access;
 use std::time::{Duration, Instant};
 
-/// Windows of a level; pieces of its time.
+/// Windows of a level: its time is split into this number of pieces.
 const WINDOWS: u32 = 40;
 /// Pairs of moments with and without the probe.
 const PAIRS: u32 = 100;
 
-/// What to measure.
+/// The measurements to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The probe; it stays on the first of its CPUs.
+    /// Options of the probe; it stays on the first of its CPUs.
     pub probe: Config,
-    /// Where hogs may run: the CPUs of the machine that are this process's to use.
+    /// CPUs for hogs: those of the machine that this process may use.
     pub cpus: Vec<u32>,
     /// Time for each level.
     pub span: Duration,
-    /// The threshold is the latency alone times this.
+    /// Factor by which the threshold exceeds the latency alone.
     pub factor: f64,
-    /// Bytes of a hog's buffer; without, twice the last level.
+    /// Bytes of a hog's buffer; `None`: twice the last-level cache.
     pub hog: Option<u64>,
 }
 
 /// The latency beside this number of hogs.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Level {
-    /// Hogs beside the probe.
+    /// Number of hogs beside the probe.
     pub hogs: usize,
-    /// ns per load, the average over the windows.
+    /// Average latency over the windows, ns per load.
     pub latency_ns: f64,
-    /// The lowest and the highest window.
+    /// Latency of the fastest window, ns per load.
     pub lowest_ns: f64,
-    /// See `lowest_ns`.
+    /// Latency of the slowest window, ns per load.
     pub highest_ns: f64,
     /// Share of the windows at or above the threshold.
     pub contended: f64,
-    /// Bytes a second that the hogs read and wrote, together.
+    /// Bytes that the hogs read and wrote together, per second.
     pub hog_bytes_per_s: f64,
-    /// Batches that were thrown away.
+    /// Number of discarded batches.
     pub dropped: u64,
-    /// Latency of a window by that of the round's quiet one.
+    /// Ratio of a window's latency to that of its round's quiet window.
     pub to_alone: Ratio,
     #[serde(skip)]
     windows: Vec<Option<f64>>,
@@ -73,39 +72,39 @@ pub struct Level {
     time: Duration,
 }
 
-/// The median of many ratios.
+/// The median of several ratios, with its confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Ratio {
     /// The median.
     pub ratio: f64,
-    /// The median of all such ratios is between this ...
+    /// Lower end of the 95 % confidence interval of the median (order statistics).
     pub low: f64,
-    /// ... and this, with 95 % confidence (order statistics).
+    /// Upper end of that interval.
     pub high: f64,
-    /// How many there are.
+    /// Number of pairs.
     pub pairs: usize,
 }
 
-/// What a hog loses by the probe: speed with it over speed without, of pairs.
+/// Slowdown of a hog by the probe: speed with it over speed without, from pairs.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Loss {
-    /// Is the hog on the probe's own CPU?
+    /// Whether the hog is on the probe's own CPU.
     pub same_cpu: bool,
     /// The ratio.
     #[serde(flatten)]
     pub speed: Ratio,
 }
 
-/// What was found.
+/// Result of a calibration.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Calibration {
-    /// Alone first.
+    /// Levels of load, the one without hogs first.
     pub levels: Vec<Level>,
-    /// ns per load; for the latency rule.
+    /// Suggested threshold for the latency rule, ns per load.
     pub threshold_ns: u64,
-    /// What the probe itself used meanwhile.
+    /// Cost of the probe meanwhile.
     pub cost: Cost,
-    /// What hogs lost.
+    /// Slowdown of the hogs.
     pub losses: Vec<Loss>,
 }
 
@@ -123,14 +122,14 @@ fn moved(hog: &Hog) -> u64 {
     2 * hog.bytes()
 }
 
-/// Bytes a second over some time.
+/// Bytes per second over a time.
 fn speed(hog: &Hog, time: Duration) -> f64 {
     let (before, begin) = (moved(hog), Instant::now());
     std::thread::sleep(time);
     (moved(hog) - before) as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Bytes of a hog's buffer, if the machine has room for this number of hogs.
+/// Size of a hog's buffer in bytes, if the machine has room for this number of hogs.
 fn hog_bytes(hogs: usize) -> Result<u64, LinuxError> {
     let size = last_level_bytes().saturating_mul(2);
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -164,10 +163,10 @@ fn check(plan: &Plan) -> Result<(), LinuxError> {
     Ok(())
 }
 
-/// Measures; `None` if `stop` said so. `said` is told what is done next.
+/// Measures; `None` if `stop` asks for the end. `said` gets each next step as a text.
 ///
 /// # Errors
-/// The plan makes no sense, the probe cannot run, there is no memory for hogs.
+/// The plan is inconsistent, the probe cannot run, or there is no memory for the hogs.
 pub fn calibrate(
     plan: &Plan,
     stop: &dyn Fn() -> bool,
@@ -208,7 +207,7 @@ pub fn calibrate(
     Ok(Some(Calibration { levels, threshold_ns, cost, losses }))
 }
 
-/// Whole ns, never 0.
+/// Rounds to whole ns, at least 1.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -218,8 +217,8 @@ fn threshold(alone_ns: f64, factor: f64) -> u64 {
     ((alone_ns * factor).ceil() as u64).max(1)
 }
 
-/// The latency beside none, one, ... all of the hogs, a window each in turn; at least one window of
-/// each.
+/// The latency beside no hog, one, ... and all hogs, one window each in turn; at least one window
+/// of each.
 fn measure(
     probe: &mut Probe,
     hogs: &[Hog],
@@ -234,7 +233,7 @@ fn measure(
                 return Ok(None);
             }
             hogs.iter().enumerate().for_each(|(i, hog)| hog.pause(i >= level.hogs));
-            // What was measured before is another level's.
+            // The counts so far belong to another level.
             let _ = probe.read()?;
             let done = || hogs.iter().map(moved).sum::<u64>();
             let (before, begin) = (done(), Instant::now());
@@ -277,13 +276,13 @@ fn loss(probe: &Probe, hog: &Hog, moment: Duration, stop: &dyn Fn() -> bool) -> 
             return None;
         }
         let mut speeds = [0.0; 2];
-        // In either order, so that what only gets faster or slower favours neither.
+        // In either order, so that a steady drift favours neither.
         for turn in 0..2 {
             let at_work = (turn + pair) % 2;
             probe.pause(at_work == 0);
             speeds[at_work as usize] = speed(hog, moment);
         }
-        // In a short moment on a busy machine the hog may not run at all; such a pair says nothing,
+        // In a short moment on a busy machine the hog may not run at all; such a pair is discarded,
         // whichever half it is.
         if speeds[0] > 0.0 && speeds[1] > 0.0 {
             ratios.push(speeds[1] / speeds[0]);
@@ -301,10 +300,10 @@ impl Ratio {
     }
 }
 
-/// CPUs for a plan: those of this process.
+/// CPUs for a plan: those that this process may use.
 ///
 /// # Errors
-/// The kernel does not tell.
+/// The kernel refuses to tell them.
 pub fn usable_cpus() -> Result<Vec<u32>, LinuxError> {
     let online = machine::online_cpus()?;
     let mine = sys::tasks::affinity_of(0)
@@ -327,7 +326,7 @@ mod tests {
         let plan = Plan { cpus: plan().cpus.into_iter().take(2).collect(), ..plan() };
         let found = match calibrate(&plan, &|| false, &|_| {}) {
             Ok(found) => found.unwrap(),
-            // On a machine that others keep from running anything.
+            // This happens on a machine without free CPU time.
             Err(e) => return assert!(e.to_string().contains("measured nothing"), "{e}"),
         };
         assert_eq!(found.levels.len(), plan.cpus.len());

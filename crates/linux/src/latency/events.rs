@@ -1,11 +1,11 @@
-//! Which counters outside the cores tell the latency of memory, by CPU.
+//! Counters outside the cores that give the latency of memory, by CPU.
 //!
 //! Problem: occupancy (requests waiting, summed over clocks) and the number of requests have other
 //! names and numbers on every generation, and many machines count only the requests.
 //! Rule: a [`Recipe`] names a unit and groups of events; the events of a group count in the same
 //! stretches of time, so that occupancy / requests of a group is a latency (Little's law). Recipes
-//! without occupancy only tell how many requests there were, for the rate rule. A machine that no
-//! recipe fits has none: nothing is guessed from the numbers of a related one.
+//! without occupancy only tell how many requests there were, for the rate rule. A machine without a
+//! fitting recipe gets none: nothing is guessed from the numbers of a related machine.
 //! Source: maracas, section IV (UNC_ARB_TRK_*); Intel's event lists (github.com/intel/perfmon, by
 //! family and model; as of August 2026); drivers/perf/arm-cmn.c, arm_dsu_pmu.c, arm_dmc620_pmu.c
 //! and tools/perf/pmu-events (amdzen4, arm/cmn) of Linux.
@@ -15,29 +15,29 @@
 //! on the package (MCHBM) and persistent memory; latency from the DMC-620, whose queue depth needs
 //! a multiplier (`incr`) that its driver does not explain; latency on AMD, whose memory controllers
 //! count commands, not waiting. None of these recipes has been tried on hardware by its authors;
-//! the encodings are tested on copies of what the kernel shows.
+//! the encodings are tested on copies of the kernel's files.
 
 use crate::error::LinuxError;
 
-/// What is counted where.
+/// The events to count, and their unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// For people: what is counted, by the vendor's names.
+    /// Description for people, by the vendor's names.
     pub title: &'static str,
     /// The unit's name without its number.
     pub unit: &'static str,
     /// Events that count together.
     pub groups: &'static [Group],
-    /// Are requests of devices counted, too? (A latency feels them in any case.)
+    /// Whether requests of devices are counted, too. (They lengthen a latency in any case.)
     pub counts_dma: bool,
 }
 
 /// Events that are counted in the same stretches of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Waiting requests, summed over clocks.
+    /// Occupancy: waiting requests, summed over clocks.
     pub occupancy: &'static [&'static str],
-    /// Requests; their sum is what the occupancy is divided by.
+    /// Requests; the occupancy is divided by their sum.
     pub requests: &'static [&'static str],
 }
 
@@ -83,7 +83,7 @@ const RPQ_SCH: Recipe = Recipe {
     counts_dma: true,
 };
 
-/// Only requests: a recipe of one group without occupancy.
+/// A recipe of requests only: one group without occupancy.
 macro_rules! requests {
     ($title:literal, $unit:literal, $dma:literal, $($event:literal),+) => {
         Recipe {
@@ -110,7 +110,8 @@ const CAS_SCH: Recipe = requests!(
 const ARB_REQUESTS: Recipe =
     requests!("UNC_ARB_TRK_REQUESTS.ALL", "uncore_arb", false, "event=0x81,umask=0x1");
 
-/// A generation of Intel's: models of family 6, the latency's recipe, the requests' recipe.
+/// A generation of Intel's CPUs: models of family 6, the recipe for latency, the recipe for
+/// requests.
 type Generation = (&'static [u32], Option<Recipe>, Option<Recipe>);
 
 const INTEL: &[Generation] = &[
@@ -152,7 +153,7 @@ const CMN: Recipe = Recipe {
     }],
     counts_dma: true,
 };
-/// Beside its latency, what the mesh sends to memory.
+/// Requests from the mesh to memory, beside its latency.
 const CMN_REQUESTS: Recipe = requests!("hnf_mc_reqs", "arm_cmn", true, "type=0x5,eventid=0xd");
 const DMC_620: Recipe = requests!("clkdiv2_rdwr", "arm_dmc620", true, "event=0x12,clkdiv2=0x1");
 const DSU: Recipe =

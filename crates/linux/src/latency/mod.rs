@@ -1,17 +1,17 @@
-//! How long a request to memory takes on this machine, and how many each CPU makes.
+//! Latency of a request to memory on this machine, and the number of requests of each CPU.
 //!
 //! Problem: background time of VCPUs is throttled when memory is contended, and contention shows in
-//! the average latency of requests, not in their rate (maracas, section IV). Some machines count
-//! what the latency follows from, many do not.
+//! the average latency of requests, not in their rate (maracas, section IV). Some machines have
+//! counters from which the latency follows, many do not.
 //! Rule: a [`LatencySource`] is read once a monitor period and gives occupancy and requests, in the
 //! units of `sc_throttle_monitor` (policy/include/solocore/throttle.h): their quotient is the
 //! latency. [`uncore`] reads counters of the memory controller or its arbiter; [`probe`] measures
-//! loads of its own where there are none. [`requests`] counts what each CPU asks for, which
-//! Algorithm 1 weighs its background time with. [`throttling`] puts them together and calls
-//! whatever throttles.
+//! loads of its own where there are none. [`requests`] counts each CPU's requests; Algorithm 1
+//! weighs its background time with them. [`throttling`] combines these and calls the mechanism that
+//! throttles.
 //! Source: Ye, West, Zhang, Cheng, MARACAS (RTSS 2016), section IV, Algorithm 1; Little's law.
-//! Does not cover: memory that is remote (one figure for the machine); which requests wait (reads
-//! and writes, a device's and a core's).
+//! Does not cover: remote memory (there is one figure for the machine); the kinds of the waiting
+//! requests (reads and writes, of a device or a core).
 
 pub mod calibrate;
 pub mod events;
@@ -28,33 +28,32 @@ use crate::error::LinuxError;
 use std::path::Path;
 use throttling::{Rule, Watched};
 
-/// Where readings come from.
+/// Source of the readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Choice {
-    /// Counters of the memory controller if there are some, else the probe.
+    /// Counters of the memory controller if there are any, else the probe.
     #[default]
     Auto,
     /// Counters of the memory controller.
     Uncore,
-    /// Timed loads of our own.
+    /// Timed loads of the probe.
     Probe,
 }
 
-/// What a rule watches; and, if it is not the first choice, why.
+/// The source that a rule watches; and the reason, if it is not the first choice.
 pub type Watching = (Watched, Option<String>);
 
-/// Without the remedy: that is what is done here.
+/// Reason of an error without its remedy, which is applied here.
 fn why(error: &LinuxError) -> String {
     error.to_string().split("; ").next().unwrap_or_default().to_owned()
 }
 
-/// What the rule is to watch on the machine that `sysfs` ([`pmu::SYSFS`]) and `cpuinfo` describe:
-/// for the latency rule counters or the probe, for the rate rule counters or the sum over the
-/// cores.
+/// Source for a rule on the machine that `sysfs` ([`pmu::SYSFS`]) and `cpuinfo` describe: for the
+/// latency rule counters or the probe, for the rate rule counters or the sum over the cores.
 ///
 /// # Errors
-/// The choice cannot be had here; the probe for the rate rule.
+/// This machine lacks the chosen source, or the probe was chosen for the rate rule.
 pub fn watch(
     rule: Rule,
     choice: Choice,

@@ -1,10 +1,10 @@
 //! Counters outside the cores, as the kernel shows them in `/sys/bus/event_source/devices`.
 //!
-//! Problem: an event of such a counter is a few named fields (`event=0x80,umask=0x1`), and where
-//! each field lies in the attributes of `perf_event_open` differs from driver to driver.
-//! Rule: every directory there is a counter unit: `type` is its number, `format/FIELD` says where a
-//! field lies (`config:0-7`, `config:0-7,32-35`, `config1:3`), `cpumask` on which CPUs it is read
-//! (one for each chip), `events/NAME` what the driver itself calls an event.
+//! Problem: an event of such a counter is a few named fields (`event=0x80,umask=0x1`), and the
+//! place of each field in the attributes of `perf_event_open` differs from driver to driver.
+//! Rule: every directory there is a counter unit. `type` is its number, `format/FIELD` the place of
+//! a field (`config:0-7`, `config:0-7,32-35`, `config1:3`), `cpumask` the CPUs on which it is read
+//! (one for each chip), and `events/NAME` an event that the driver names.
 //! Source: Documentation/ABI/testing/sysfs-bus-event_source-devices-format and -events of Linux.
 //! Does not cover: events with a parameter left open (`=?`), fields beyond `config2`, units and
 //! scales of the driver.
@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel shows them.
+/// Directory of the counter units in sysfs.
 pub const SYSFS: &str = "/sys/bus/event_source/devices";
 
-/// Which word of the attributes, and its bits, lowest first.
+/// The place of a field: a word of the attributes, and its bits, lowest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     word: usize,
@@ -43,7 +43,7 @@ fn refuse(path: &Path, what: &str) -> LinuxError {
     LinuxError::Machine(format!("{}: {what}; use --source probe", path.display()))
 }
 
-/// `config1:0-7,32-35`.
+/// Reads a format such as `config1:0-7,32-35`.
 fn parse_field(text: &str) -> Option<Field> {
     let (word, bits) = text.trim().split_once(':')?;
     let word = ["config", "config1", "config2"].iter().position(|name| *name == word)?;
@@ -67,7 +67,7 @@ fn parse_number(text: &str) -> Option<u64> {
 }
 
 impl Field {
-    /// Puts a value there; false if it does not fit.
+    /// Puts a value into the field; false if it does not fit.
     fn put(&self, words: &mut [u64; 3], value: u64) -> bool {
         let mut rest = value;
         for &(first, last) in &self.pieces {
@@ -84,7 +84,7 @@ impl Pmu {
     /// Every unit below `root` whose name is `stem`, or `stem` and a number after an underline.
     ///
     /// # Errors
-    /// A unit's description makes no sense.
+    /// A unit's description is malformed.
     pub fn all(root: &Path, stem: &str) -> Result<Vec<Self>, LinuxError> {
         let Ok(entries) = fs::read_dir(root) else { return Ok(Vec::new()) };
         let mut names: Vec<String> = entries
@@ -121,7 +121,7 @@ impl Pmu {
         if let Ok(entries) = fs::read_dir(dir.join("format")) {
             for entry in entries.flatten() {
                 let Ok(field) = entry.file_name().into_string() else { continue };
-                // A field that cannot be read is none: it is refused when it is asked for.
+                // A field that cannot be read is skipped: it is refused when an event needs it.
                 let parsed = fs::read_to_string(entry.path()).ok().and_then(|t| parse_field(&t));
                 fields.extend(parsed.map(|p| (field, p)));
             }
@@ -129,7 +129,7 @@ impl Pmu {
         Ok(Self { name: name.to_owned(), kind, cpus, fields, dir })
     }
 
-    /// The text of an event that the driver has a name for.
+    /// The text of an event that the driver names.
     pub fn named(&self, event: &str) -> Option<String> {
         let text = fs::read_to_string(self.dir.join("events").join(event)).ok()?;
         Some(text.trim().to_owned())

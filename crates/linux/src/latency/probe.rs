@@ -1,21 +1,21 @@
-//! The latency of memory by loads of our own, where no counter tells it.
+//! The latency of memory by timed loads, where no counter gives it.
 //!
 //! Problem: a virtual machine and many boards have no counter outside the cores that can be read.
 //! Latency can still be measured: by loads that miss.
-//! Rule: a thread makes a batch of loads ([`solocore_buffers::chase`]) now and then: some pieces of a cycle,
-//! each timed by itself. A batch counts with the median of its pieces (an interrupt spoils one of
-//! them), and does not count at all if the thread lost its CPU meanwhile, seen by its context
-//! switches and by time that passed without it running. A reading is the average over the batches
-//! since the last one, so that it is what occupancy / requests is: ns are the clocks, loads are the
-//! requests. The time between batches is random, from half to one and a half of the mean: nothing
-//! that happens at a fixed rate is always or never met.
-//! Source: maracas, section IV, for what the latency is used for; the probe itself is ours.
-//! What it costs: [`LatencySource::cost`] says it: the thread's own run time, and 64 bytes for each
-//! load (up to twice as much where the hardware fetches lines in pairs). Requests of devices are
-//! not counted, but felt: they make the loads wait.
-//! Does not cover: a CPU sees what the others do, not what its own tasks do while the probe runs in
-//! their place (let it rotate); a probe that never runs (a real-time task that never ends) tells
-//! nothing; the figure is one of reads, from this CPU's place on the chip.
+//! Rule: a thread makes a batch of loads ([`solocore_buffers::chase`]) now and then: some pieces of
+//! a cycle, each timed by itself. A batch counts with the median of its pieces (an interrupt spoils
+//! one of them). It does not count at all if the thread lost its CPU meanwhile, as its context
+//! switches or the time without running show. A reading is the average over the batches since the
+//! last one. It equals occupancy / requests: ns are the clocks, loads are the requests. The time
+//! between batches is random, from half to one and a half of the mean, so that no event at a fixed
+//! rate is always or never met.
+//! Source: maracas, section IV, for the use of the latency; the probe itself is ours. Cost, given
+//! by [`LatencySource::cost`]: the thread's own run time, and 64 bytes for each load (up to twice
+//! as much where the hardware fetches lines in pairs). Requests of devices are not counted, but
+//! they lengthen the loads.
+//! Does not cover: the load of the probe's own CPU, as the probe runs in place of its tasks (let it
+//! rotate); a probe that never runs beside an endless real-time task; writes; other places on the
+//! chip.
 
 use super::source::{Cost, LatencySource, Reading, Unit};
 use crate::error::LinuxError;
@@ -29,36 +29,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Most loads of a batch. Where more of a block's lines are visited, a hardware prefetcher brings
-/// some of them before their turn: with all 992, loads took 112 ns in place of 135 (a Xeon of
-/// Sapphire Rapids, 2026-11-21).
+/// Maximum number of loads of a batch. Where more of a block's lines are visited, a hardware
+/// prefetcher brings some of them in early: with all 992, loads took 112 ns in place of 135 (a Xeon
+/// of Sapphire Rapids, 2026-11-21).
 const MOST_OF_BATCH: u64 = (CYCLE as u64) / 3;
-/// Most loads in a second: 30 % of a CPU where one takes 150 ns.
+/// Maximum number of loads per second: 30 % of a CPU at 150 ns each.
 const MOST_LOADS: u64 = 2_000_000;
-/// Time that may pass in a batch without the thread running: reading its clocks takes some.
+/// Maximum time in a batch in which the thread does not run; reading its clocks takes some.
 const LOST: Duration = Duration::from_micros(5);
 
-/// How the probe works.
+/// Options of the probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where it runs: in turn on each of these.
+    /// CPUs on which it runs, in turn.
     pub cpus: Vec<u32>,
-    /// Batches in a second, 1 to 10000.
+    /// Batches per second, 1 to 10000.
     pub rate: u32,
-    /// Loads of a piece, at least 8; those of a batch are at most 330.
+    /// Loads of a piece, at least 8; a batch has at most 330.
     pub loads: u32,
-    /// Pieces of a batch, odd.
+    /// Pieces of a batch, an odd number.
     pub pieces: u32,
-    /// `SCHED_FIFO` with this priority, 1 to 99; an ordinary thread without.
+    /// Priority under `SCHED_FIFO`, 1 to 99; `None`: an ordinary thread.
     pub priority: Option<u8>,
-    /// Bytes of its buffer; without, as many as it takes here.
+    /// Size of its buffer in bytes; `None`: derived from the caches here.
     pub buffer: Option<u64>,
-    /// Of the cycles and the pauses.
+    /// Seed of the cycles and the pauses.
     pub seed: u64,
 }
 
 impl Config {
-    /// On these CPUs, otherwise as it serves most: 100 batches of 5 pieces of 32 loads a second.
+    /// The usual options on these CPUs: 100 batches of 5 pieces of 32 loads a second.
     pub fn on(cpus: &[u32]) -> Self {
         Self {
             cpus: cpus.to_vec(),
@@ -118,7 +118,7 @@ impl Config {
         }
     }
 
-    /// Blocks of the buffer.
+    /// Number of blocks of the buffer.
     fn blocks(&self) -> Result<usize, LinuxError> {
         const LEAST: u64 = 1 << 20;
         const MOST: u64 = 16 << 30;
@@ -136,7 +136,7 @@ impl Config {
     }
 }
 
-/// Bytes of the largest cache that CPU 0 sees; 32 MiB where the kernel does not tell.
+/// Size of the largest cache of CPU 0, bytes; 32 MiB where the kernel does not tell.
 pub(crate) fn last_level_bytes() -> u64 {
     let mut largest = 0;
     for index in 0..8 {
@@ -148,11 +148,11 @@ pub(crate) fn last_level_bytes() -> u64 {
     if largest == 0 { 32 << 20 } else { largest }
 }
 
-/// What the thread has to tell.
+/// Counts of the thread.
 #[derive(Default)]
 struct Tally {
     reading: Reading,
-    /// Since the first batch.
+    /// CPU time since the first batch.
     cpu_ns: u64,
     begun: Option<Instant>,
     loads: u64,
@@ -167,13 +167,13 @@ struct Shared {
 }
 
 impl Shared {
-    /// What is there is whole at any time: a thread that panicked changes nothing about it.
+    /// The counts are consistent at any time, also after a panic of the thread.
     fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The probe, at work in a thread of its own until it is dropped.
+/// The probe, which runs in a thread of its own until it is dropped.
 pub struct Probe {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -186,10 +186,10 @@ fn ns(time: Duration) -> u64 {
 }
 
 impl Probe {
-    /// Starts it.
+    /// Starts the probe.
     ///
     /// # Errors
-    /// A number of the configuration makes no sense, a CPU is not this process's to use, the
+    /// A number of the configuration is out of range, this process may not use a CPU, or the
     /// priority is not allowed.
     pub fn start(config: &Config) -> Result<Self, LinuxError> {
         config.check()?;
@@ -203,7 +203,7 @@ impl Probe {
                 let ready = prepare(&config_);
                 let go = ready.is_ok();
                 let chase = go.then(|| Chase::new(blocks, config_.seed));
-                // Nobody listens only if the caller is gone.
+                // Sending fails only if the caller is gone.
                 let _ = tell.send(ready.map(|()| tasks::thread_number()));
                 if let Some(chase) = chase {
                     work(chase, &config_, &shared_);
@@ -227,7 +227,7 @@ impl Probe {
         Ok(Self { shared, thread: Some(thread), tid, about })
     }
 
-    /// Makes no loads until it is told to go on. Readings meanwhile have no requests.
+    /// Stops the loads until it is called with `false`. Readings meanwhile have no requests.
     pub fn pause(&self, pause: bool) {
         self.shared.pause.store(pause, Ordering::Release);
         if let Some(thread) = &self.thread {
@@ -272,7 +272,7 @@ impl LatencySource for Probe {
         self.about.clone()
     }
 
-    /// Since its first batch.
+    /// Cost since the first batch.
     fn cost(&self) -> Option<Cost> {
         let tally = self.shared.tally();
         let (cpu_ns, loads) = (tally.cpu_ns, tally.loads);
@@ -292,7 +292,7 @@ impl LatencySource for Probe {
     }
 }
 
-/// What the thread needs, before anything is measured.
+/// Prepares the thread before its first measurement.
 fn prepare(config: &Config) -> Result<(), LinuxError> {
     for &cpu in &config.cpus {
         sys::pin_to(cpu).map_err(|e| {
@@ -315,7 +315,7 @@ fn prepare(config: &Config) -> Result<(), LinuxError> {
     Ok(())
 }
 
-/// A batch: ns of all its pieces by their median; `None` if something came between.
+/// Measures a batch: ns of all its pieces by their median; `None` if the thread was interrupted.
 fn batch(time_pieces: impl FnOnce() -> Vec<Duration>) -> Option<u64> {
     let switches = own::switches();
     let (begin, ran) = (Instant::now(), own::run_time());
@@ -336,7 +336,7 @@ fn work(mut chase: Chase, config: &Config, shared: &Shared) {
     let of_batch = u64::from(config.loads) * u64::from(config.pieces);
     let mean = 1_000_000_000 / u64::from(config.rate);
     let mut next = Instant::now();
-    // Making the buffer is no part of what the probe costs from now on.
+    // Making the buffer does not count as cost of the probe.
     let ran = own::run_time();
     shared.tally().begun = Some(next);
     for turn in 0.. {
@@ -359,7 +359,7 @@ fn work(mut chase: Chase, config: &Config, shared: &Shared) {
         tally.loads += of_batch;
         tally.cpu_ns = ns(own::run_time().saturating_sub(ran));
         drop(tally);
-        // After a long wait for the CPU, what was missed is not made up for.
+        // After a long wait for the CPU, missed batches are not made up for.
         next =
             (next + Duration::from_nanos(mean / 2 + random.next_u64() % mean)).max(Instant::now());
         loop {
@@ -387,7 +387,7 @@ mod tests {
         Config::on(&crate::sys::tasks::affinity_of(0).unwrap())
     }
 
-    /// Reads until there is something.
+    /// Reads until a reading has requests.
     fn first(probe: &mut Probe) -> Reading {
         loop {
             let reading = probe.read().unwrap();

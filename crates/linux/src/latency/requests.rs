@@ -1,10 +1,10 @@
-//! How many requests to memory each CPU makes.
+//! Number of requests to memory of each CPU.
 //!
 //! Problem: Algorithm 1 weighs a core's background time with the requests it made (m_i), and the
 //! rate rule needs their sum.
-//! Rule: an event ([`Event`], last-level misses by itself) counts on every CPU, everything that
-//! runs there; a reading is the difference to the last one. Where no such counter is, page faults
-//! stand in to try the mechanism, as for `solocore run`.
+//! Rule: an event ([`Event`], by default last-level misses) counts everything that runs, on every
+//! CPU; a reading is the difference to the last one. Without such a counter, page faults are the
+//! substitute for trying the mechanism, as for `solocore run`.
 //! Source: maracas, section IV (m_i, R_cur); perf_event_open(2).
 //! Does not cover: requests of devices and of hardware prefetchers, where the event leaves them
 //! out; write-backs.
@@ -31,7 +31,7 @@ impl CoreRequests {
     /// Counts this event on these CPUs.
     ///
     /// # Errors
-    /// The machine has no such counter, or this process may not.
+    /// The machine has no such counter, or this process may not use it.
     pub fn open(event: &Event, cpus: &[u32]) -> Result<Self, LinuxError> {
         let mut cores = Vec::new();
         for &cpu in cpus {
@@ -54,11 +54,11 @@ impl CoreRequests {
     }
 
     /// The named event, or without a name the first of last-level misses, cache misses and page
-    /// faults that can be had; beside it, why it is not the first.
+    /// faults that this machine counts; with the reason, if it is not the first.
     ///
     /// # Errors
-    /// The name means nothing or cannot be had; without a name: not even page faults can be
-    /// counted.
+    /// The name is unknown, or the machine does not count the event; without a name: not even page
+    /// faults can be counted.
     pub fn choose(
         name: Option<&str>,
         cpuinfo: &str,
@@ -78,7 +78,7 @@ impl CoreRequests {
         }
     }
 
-    /// What each CPU has asked for since the last time, in the order of [`Self::cpus`].
+    /// Requests of each CPU since the last call, in the order of [`Self::cpus`].
     ///
     /// # Errors
     /// A counter can no longer be read.
@@ -92,12 +92,12 @@ impl CoreRequests {
         Ok(all)
     }
 
-    /// Where it counts.
+    /// The CPUs on which it counts.
     pub fn cpus(&self) -> Vec<u32> {
         self.cores.iter().map(|c| c.cpu).collect()
     }
 
-    /// What it counts.
+    /// The event that it counts.
     pub fn event(&self) -> &Event {
         &self.event
     }
@@ -114,7 +114,7 @@ fn count(fd: &OwnedFd, event: &Event, cpu: u32) -> Result<u64, LinuxError> {
     })
 }
 
-/// Their sum, where nothing counts the machine's requests.
+/// The sum of all CPUs, where no counter has the machine's requests.
 impl LatencySource for CoreRequests {
     fn read(&mut self) -> Result<Reading, LinuxError> {
         let requests = self.read_each()?.into_iter().fold(0, u64::saturating_add);
@@ -138,7 +138,7 @@ mod tests {
         let cpus = crate::host::machine::online_cpus().unwrap();
         match CoreRequests::open(&Event::find("minor-faults", "").unwrap(), &cpus) {
             Ok(counts) => Some(counts),
-            // Not everybody may count on every CPU; the message says so.
+            // Not every user may count on every CPU; the message says so.
             Err(e) => {
                 assert!(e.to_string().contains("run as root"), "{e}");
                 None
@@ -151,7 +151,7 @@ mod tests {
         let Some(mut counts) = opened() else { return };
         assert_eq!(counts.cpus(), crate::host::machine::online_cpus().unwrap());
         let before: u64 = counts.read_each().unwrap().iter().sum();
-        // A program that starts has no page yet; the allocator of this one may have some.
+        // A new program has no page yet; the allocator of this one may have some.
         for _ in 0..5 {
             let started = std::process::Command::new("true").status();
             assert!(started.is_ok_and(|status| status.success()));

@@ -1,8 +1,8 @@
-//! Something that tells the latency of memory, and what it tells.
+//! Sources of the latency of memory, and their readings.
 
 use crate::error::LinuxError;
 
-/// What a latency is counted in.
+/// Unit of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -10,12 +10,12 @@ pub enum Unit {
     Nanoseconds,
     /// Clocks of the counters' unit, whose frequency is not known here.
     Clocks,
-    /// There is no latency: only requests are counted.
+    /// Requests: there is no latency.
     Requests,
 }
 
 impl Unit {
-    /// As it is written after a figure.
+    /// The unit as it is written after a figure.
     pub fn short(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -25,68 +25,67 @@ impl Unit {
     }
 }
 
-/// What has happened since the last reading.
+/// Counts since the last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Reading {
     /// Requests waiting, summed over the clocks (or ns); 0 where only requests are counted.
     pub occupancy: u64,
-    /// Requests that this occupancy is of: those of the probe, or what the counters saw.
+    /// Requests of this occupancy: those of the probe, or of the counters.
     pub requests: u64,
-    /// Does traffic of devices weigh in the figure that the rule looks at? In a latency, always: it
-    /// makes requests wait.
+    /// Whether traffic of devices is part of the figure that the rule looks at. It is always part
+    /// of a latency: it makes requests wait.
     pub dma_included: bool,
-    /// Measurements that were thrown away, because something came between (the probe's; 0
-    /// elsewhere).
+    /// Measurements that were discarded because of an interruption (of the probe; 0 elsewhere).
     pub dropped: u64,
 }
 
 impl Reading {
-    /// Occupancy by requests; `None` without either.
+    /// Occupancy divided by requests; `None` without either.
     pub fn latency(&self) -> Option<f64> {
         (self.requests > 0 && self.occupancy > 0)
             .then(|| self.occupancy as f64 / self.requests as f64)
     }
 }
 
-/// Something that tells the latency of memory, or the number of requests to it.
+/// A source of the latency of memory, or of the number of requests to it.
 pub trait LatencySource: Send {
-    /// What has happened since the last reading, or since the source was made.
+    /// Counts since the last reading, or since the source was made.
     ///
     /// A reading without requests has no latency: `sc_throttle_monitor` then takes memory to be
     /// free.
     ///
     /// # Errors
-    /// What was counting no longer can.
+    /// A counter has stopped.
     fn read(&mut self) -> Result<Reading, LinuxError>;
 
-    /// What an occupancy by requests is.
+    /// Unit of occupancy divided by requests.
     fn unit(&self) -> Unit;
 
-    /// What is read, for people.
+    /// Description of the source, for people.
     fn about(&self) -> String;
 
-    /// What reading has cost so far; `None` where that is a few system calls a period.
+    /// Cost of the readings so far; `None` where it is a few system calls per period.
     fn cost(&self) -> Option<Cost> {
         None
     }
 
-    /// The thread that measures, to bind it to a VCPU; `None` where there is none.
+    /// Number of the thread that measures, to bind it to a VCPU; `None` where there is none.
     fn thread(&self) -> Option<u32> {
         None
     }
 }
 
-/// What the probe has cost so far.
+/// Cost of the probe so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Cost {
     /// Time that its thread has run.
     pub cpu_ns: u64,
     /// Time that has passed.
     pub wall_ns: u64,
-    /// Loads that it has timed, thrown away or not.
+    /// Loads that it has timed, discarded or not.
     pub loads: u64,
-    /// Part of a CPU: `cpu_ns / wall_ns`.
+    /// Share of a CPU: `cpu_ns / wall_ns`.
     pub cpu_share: f64,
-    /// Bytes of its loads a second.
+    /// Bytes of its loads per second.
     pub bytes_per_s: f64,
 }

@@ -1,16 +1,16 @@
-//! Throttling of background time, the part that is no BPF program: readings in, once a monitor
+//! Throttling of background time, the part in this process: it takes readings once a monitor
 //! period.
 //!
 //! Problem: Algorithm 1 wants, at the end of every MEM_PERIOD, occupancy and requests of the
-//! machine and the requests of each core. The counters and the probe are read by a program; what
-//! throttles is in the kernel.
+//! machine and the requests of each core. A program reads the counters and the probe; the mechanism
+//! that throttles is in the kernel.
 //! Rule: [`Throttling`] owns the period. At its end it takes the readings and hands them to a
 //! [`Mechanism`], which ends the policy's period with them (`sc_throttle_report` for each core,
 //! then `sc_throttle_monitor`). With the rate rule the machine's requests are those of a counter
 //! outside the cores, or the sum over the cores where there is none. [`InProcess`] is a mechanism
-//! that decides and throttles nobody: to watch what would be done, and for tests.
+//! that decides and throttles nobody: it serves to watch decisions, and for tests.
 //! Source: maracas, section IV, Algorithm 1 (MONITOR); policy/include/solocore/throttle.h.
-//! Does not cover: what a core ran in the background (`sc_throttle_ran`), which only the scheduler
+//! Does not cover: the background time of a core (`sc_throttle_ran`), which only the scheduler
 //! knows.
 
 use super::requests::CoreRequests;
@@ -21,42 +21,42 @@ use std::time::{Duration, Instant};
 
 pub use solocore_policy::throttle::Rule;
 
-/// Periods that make sense: shorter ones cost more than they tell, longer ones are no throttling.
+/// Range of monitor periods: shorter ones cost too much, and longer ones do not throttle in time.
 const PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(60);
 
-/// When memory counts as contended, and when throttling is reduced.
+/// Thresholds for contention, and for less throttling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What tells.
+    /// The rule.
     pub rule: Rule,
-    /// At or above: the source's unit per request, or requests per period.
+    /// Threshold at or above which memory is contended: in the source's unit per request, or in
+    /// requests per period.
     pub threshold: u64,
-    /// Of the most requests since throttling began, 0 to 1000: at or below, one core fewer is
-    /// throttled (IDLE_MEM).
+    /// Share of the most requests since throttling began, 0 to 1000: at or below it, one core fewer
+    /// is throttled (IDLE_MEM).
     pub idle_per_mille: u32,
 }
 
-/// What the policy made of a period.
+/// The policy's decision at the end of a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Decision {
-    /// Was memory contended?
+    /// Whether memory was contended.
     pub contended: bool,
-    /// Cores that get no background time from now on (num_throttle).
+    /// Number of cores without background time from now on (num_throttle).
     pub throttled: u32,
     /// Requests of all cores in the period (R_cur).
     pub requests: u64,
-    /// The most of a period since throttling began (R_high).
+    /// Most requests of a period since throttling began (R_high).
     pub most_requests: u64,
 }
 
-/// What throttles: the scheduler's program in the kernel, or what stands in for it.
+/// The mechanism that throttles: the scheduler's program in the kernel, or a substitute.
 pub trait Mechanism {
-    /// A monitor period ends. `per_core`: requests of each core, in the order of the CPUs that are
-    /// counted.
+    /// Ends a monitor period. `per_core`: requests of each core, in the order of the counted CPUs.
     ///
     /// # Errors
-    /// It can no longer be reached.
+    /// The mechanism can no longer be reached.
     fn monitor(
         &mut self,
         occupancy: u64,
@@ -65,11 +65,11 @@ pub trait Mechanism {
     ) -> Result<Decision, LinuxError>;
 }
 
-/// The policy in this process: decides, and throttles nobody.
+/// The policy in this process: it decides, and throttles nobody.
 pub struct InProcess(Box<Throttle>);
 
 impl InProcess {
-    /// For this number of cores.
+    /// The policy for this number of cores.
     ///
     /// # Errors
     /// No threshold, a share above 1000, no core or more than the policy has room for.
@@ -88,7 +88,7 @@ impl InProcess {
             })
     }
 
-    /// The policy's state, to ask it which cores may use background time.
+    /// The policy's state, which knows the cores that may use background time.
     pub fn policy(&mut self) -> &mut Throttle {
         &mut self.0
     }
@@ -114,7 +114,7 @@ impl Mechanism for InProcess {
     }
 }
 
-/// What the rule looks at.
+/// The input of the rule.
 pub enum Watched {
     /// A latency, or requests that a counter outside the cores saw.
     Source(Box<dyn LatencySource>),
@@ -123,7 +123,7 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// What is counted.
+    /// Unit of the input.
     pub fn unit(&self) -> Unit {
         match self {
             Self::Source(source) => source.unit(),
@@ -131,7 +131,7 @@ impl Watched {
         }
     }
 
-    /// For people.
+    /// A description for people.
     pub fn about(&self) -> String {
         match self {
             Self::Source(source) => source.about(),
@@ -140,16 +140,16 @@ impl Watched {
     }
 }
 
-/// A monitor period and what was made of it.
+/// A monitor period and its decision.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Tick {
-    /// How long the period was.
+    /// Length of the period.
     pub period_ns: u64,
-    /// What the rule looked at.
+    /// The reading that the rule looked at.
     pub reading: Reading,
     /// Requests of each core.
     pub per_core: Vec<u64>,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
 }
 
@@ -164,7 +164,7 @@ pub struct Throttling<M> {
 }
 
 impl<M: Mechanism> Throttling<M> {
-    /// The first period begins now.
+    /// Starts the first period.
     ///
     /// # Errors
     /// The period is out of range, or the sum over the cores is watched where a latency is needed.
@@ -200,26 +200,26 @@ impl<M: Mechanism> Throttling<M> {
         Ok(Self { period, watched, cores, mechanism, last, next: last + period })
     }
 
-    /// What is watched.
+    /// The input of the rule.
     pub fn watched(&self) -> &Watched {
         &self.watched
     }
 
-    /// When the period ends.
+    /// End of the period.
     pub fn due(&self) -> Instant {
         self.next
     }
 
-    /// What throttles.
+    /// The mechanism that throttles.
     pub fn mechanism(&mut self) -> &mut M {
         &mut self.mechanism
     }
 
-    /// Ends the period now: readings, decision. The next one is whole, however late this one was:
-    /// in a short period there are few requests, which would look like relief.
+    /// Ends the period now: readings, decision. The next one has its full length, even if this one
+    /// ended late: a short period has few requests, which would look like relief.
     ///
     /// # Errors
-    /// Something can no longer be read, or the mechanism is gone. Nothing was decided then.
+    /// A source can no longer be read, or the mechanism is gone. There is no decision then.
     pub fn tick(&mut self) -> Result<Tick, LinuxError> {
         let per_core = self.cores.read_each()?;
         let reading = match &mut self.watched {
@@ -236,8 +236,8 @@ impl<M: Mechanism> Throttling<M> {
         Ok(Tick { period_ns, reading, per_core, decision })
     }
 
-    /// Waits for the end of each period and takes it, until `stop` says so (asked at least every 50
-    /// ms) or `each` does not want another.
+    /// Waits for the end of each period and calls [`Self::tick`], until `stop` returns true (asked
+    /// at least every 50 ms) or `each` breaks.
     ///
     /// # Errors
     /// As [`Self::tick`].
@@ -269,7 +269,7 @@ mod tests {
 
     const LATENCY: Settings = Settings { rule: Rule::Latency, threshold: 100, idle_per_mille: 500 };
 
-    /// Readings as a test wants them.
+    /// Readings that a test chooses.
     struct Script(Vec<(u64, u64)>, Unit);
 
     impl LatencySource for Script {
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(monitor(990, 10, [10, 20, 30, 40]), (false, 0, 100, 0), "99 clocks");
         assert_eq!(monitor(1000, 10, [10, 20, 30, 40]), (true, 1, 100, 100), "at the threshold");
         assert_eq!(monitor(5000, 10, [10, 20, 30, 60]), (true, 2, 120, 120));
-        // Latency falls because of throttling, requests not yet: nothing is given back.
+        // Latency falls because of throttling, requests not yet: no core is released.
         assert_eq!(monitor(500, 10, [10, 20, 31, 0]), (false, 2, 61, 120));
         assert_eq!(monitor(500, 10, [10, 20, 30, 0]), (false, 1, 60, 120), "half of the most");
         assert_eq!(monitor(0, 0, [0; 4]), (false, 0, 0, 0), "no requests are no latency");

@@ -4,11 +4,11 @@
 //! of each chip may read them.
 //! Rule: a recipe ([`super::events`]) is opened on every unit of its name and every CPU of the
 //! unit's mask; a reading adds all of them up. Events of a group count in the same stretches of
-//! time. If the kernel shares the counters out among more groups than there are, each group's
-//! counts are scaled by the time it was to count over the time it did, as `perf stat` does.
+//! time. If there are more groups than counters, the kernel shares the counters. Each group's
+//! counts are then scaled by its enabled time over its running time, as `perf stat` does.
 //! Source: maracas, section IV; perf_event_open(2), PERF_FORMAT_GROUP.
-//! Does not cover: the average over groups that were counted at different times is one over the
-//! whole period only as far as the load does not follow the kernel's rotation (a tick).
+//! Does not cover: a load that follows the kernel's rotation of groups (a tick). Only without such
+//! a load is the average over groups one over the whole period.
 
 use super::events::{self, Group, Recipe};
 use super::pmu::Pmu;
@@ -19,8 +19,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How long a group was to count, how long it did, and what its events counted, since it was
-/// opened.
+/// Enabled time, running time and counts of a group, since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub enabled: u64,
@@ -33,7 +32,7 @@ pub(crate) trait Counter: Send {
     fn read(&mut self) -> io::Result<Count>;
 }
 
-/// Opens a group on a CPU: the kernel, or what a test puts in its place.
+/// Opens a group on a CPU: the kernel's function, or a substitute of a test.
 pub(crate) type Open<'a> = &'a dyn Fn(&[PerfAttr], u32) -> io::Result<Box<dyn Counter>>;
 
 /// A group that the kernel counts. The first is the leader.
@@ -58,7 +57,7 @@ fn open_in_kernel(attributes: &[PerfAttr], cpu: u32) -> io::Result<Box<dyn Count
 
 struct Opened {
     counter: Box<dyn Counter>,
-    /// So many of the values are occupancy; the others are requests.
+    /// The first `occupancy` values are occupancy; the others are requests.
     occupancy: usize,
     last: Count,
     place: String,
@@ -80,7 +79,7 @@ impl Uncore {
         Self::first(&events::latency(cpuinfo)?, sysfs, &open_in_kernel)
     }
 
-    /// The number of requests to memory, likewise.
+    /// The number of requests to memory, by the same rules.
     ///
     /// # Errors
     /// As [`Self::latency`].
@@ -88,7 +87,7 @@ impl Uncore {
         Self::first(&events::requests(cpuinfo)?, sysfs, &open_in_kernel)
     }
 
-    /// The first recipe whose units are there.
+    /// Opens the first recipe with units on this machine.
     pub(crate) fn first(
         recipes: &[Recipe],
         sysfs: &Path,
@@ -126,7 +125,7 @@ impl Uncore {
     }
 }
 
-/// Those of a group, occupancy first.
+/// Attributes of the events of a group, occupancy first.
 fn attributes(unit: &Pmu, group: &Group) -> Result<Vec<PerfAttr>, LinuxError> {
     group.occupancy.iter().chain(group.requests).map(|event| unit.encode(event)).collect()
 }
@@ -154,13 +153,13 @@ fn checked(count: io::Result<Count>, events: usize, place: &str) -> Result<Count
 }
 
 impl Opened {
-    /// Occupancy and requests since the last time, as if it had counted all the time.
+    /// Occupancy and requests since the last call, scaled to the whole time.
     fn since(&mut self) -> Result<(u64, u64), LinuxError> {
         let now = checked(self.counter.read(), self.last.values.len(), &self.place)?;
         let enabled = now.enabled.saturating_sub(self.last.enabled);
         let running = now.running.saturating_sub(self.last.running);
         if enabled > 0 && running == 0 {
-            // Not remembered: what is counted later is scaled by the whole time.
+            // The counts are not stored: later counts are scaled by the whole time.
             return Err(LinuxError::Machine(format!(
                 "{} did not count for a whole period: others use its counters; stop them, or use \
                     --source probe",
@@ -218,7 +217,7 @@ mod tests {
     /// Type, CPU and words of each event of a group.
     type Group = (u32, u32, Vec<[u64; 3]>);
 
-    /// What each group was opened with, and what it tells next.
+    /// The events of each group, and its next counts.
     #[derive(Clone, Default)]
     struct Machine {
         opened: Arc<Mutex<Vec<Group>>>,
@@ -328,7 +327,7 @@ mod tests {
         machine.tell(1, 1000, 750, &[300, 300, 30, 30]);
         let reading = uncore.read().unwrap();
         assert_eq!((reading.occupancy, reading.requests), (4 * 200 + 800, 4 * 20 + 80));
-        // One that did not count at all is no zero.
+        // A group that did not count at all is no zero.
         machine.tell(0, 2000, 250, &[100, 100, 10, 10]);
         machine.tell(1, 2000, 1750, &[300, 300, 30, 30]);
         let error = uncore.read().unwrap_err().to_string();
@@ -344,7 +343,7 @@ mod tests {
             machine.uncore(&events::latency(&intel(0x9e)).unwrap(), dir.path()).unwrap();
         machine.tell(0, u64::MAX, 1, &[u64::MAX, 1]);
         assert_eq!(uncore.read().unwrap().occupancy, u64::MAX);
-        // A counter that ran backwards (a driver's fault) has counted nothing.
+        // A counter that ran backwards (a fault of the driver) counts as zero.
         machine.tell(0, u64::MAX, 2, &[5, 0]);
         assert_eq!(uncore.read().unwrap().requests, 0);
     }

@@ -1,8 +1,8 @@
-//! The programs of the engines, told their settings and bound to the counters: what both engines
-//! share.
+//! Loads the programs of the engines, writes their settings, and binds them to the counters. Both
+//! engines share this.
 //!
-//! All or nothing: whatever fails, everything opened before it is closed again, and the kernel is
-//! as it was.
+//! All or nothing: after a failure, everything that was opened is closed again, and the kernel is
+//! as before.
 
 use super::bpf::{inside, load_object, map};
 use super::dynamic::DynamicRegulation;
@@ -20,7 +20,7 @@ use zerocopy::IntoBytes;
 const PERF_SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
 
-/// Opens an object of an engine, has it changed, and loads it.
+/// Opens an object of an engine, applies `change`, and loads it.
 fn load(
     bytes: &[u8],
     settings: &Settings,
@@ -44,8 +44,8 @@ fn load(
     })
 }
 
-/// As [`load`], for plain regulation or the bandwidth lock; and what the kernel refuses of the
-/// latter, for the user.
+/// As [`load`], for plain regulation or the bandwidth lock; with the parts of the latter that the
+/// kernel refuses, for the user.
 pub(crate) fn load_for(
     bytes: &[u8],
     settings: &Settings,
@@ -130,8 +130,8 @@ impl Drop for CpuLink {
     }
 }
 
-/// Opens an event on a CPU, and has a program called at each of its overflows. `share` sees the
-/// event before.
+/// Opens an event on a CPU, and attaches a program to its overflows. `share` sees the event before
+/// that.
 fn bind(
     object: &Object,
     (program, what): (&str, &str),
@@ -158,7 +158,7 @@ fn bind(
 pub(crate) struct Paced {
     pub cpu: u32,
     pub event: OwnedFd,
-    /// Its period as it was opened.
+    /// Its period when it was opened.
     pub period: u64,
 }
 
@@ -169,7 +169,7 @@ impl Paced {
     }
 }
 
-/// What calls the programs.
+/// Links to the events that call the programs.
 pub(crate) struct Attached {
     pub _links: Vec<CpuLink>,
     pub counters: Vec<Paced>,
@@ -191,7 +191,7 @@ pub(crate) fn attach(
     let (mut links, mut counters) = (Vec::new(), Vec::new());
     for core in &regulation.cores {
         let share = |counter: &OwnedFd| {
-            // Software events interrupt for nothing, and the kernel reloads theirs with the last
+            // Interrupts of software events cost nothing, and the kernel reloads them with the last
             // period, not the new one.
             if !event.is_software() {
                 counters.push(Paced::of(core.cpu, counter, core.sample)?);

@@ -1,7 +1,7 @@
-//! Objects of BPF programs: loaded with what the kernel says of them, and read.
+//! Objects of BPF programs: loads them with the kernel's messages, and reads them.
 //!
-//! Rule: one load at a time, with a log of its own; an error says the verifier's last word. Which
-//! programs there are and what they share with this side is each scheduler's and engine's own.
+//! Rule: one load at a time, with a log of its own; an error contains the verifier's last message.
+//! Each scheduler and engine defines its programs and the structs that they share with this side.
 
 use crate::contract::{self, run_exit};
 use crate::error::LinuxError;
@@ -19,14 +19,14 @@ pub(crate) const FUNCTIONS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fu
 /// `bpf/levels.bpf.c`.
 pub(crate) const LEVELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/levels.o"));
 
-/// What libbpf said during a load: its messages go to one function for the whole process.
+/// libbpf's messages during a load: they go to one function for the whole process.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
 fn log(_: PrintLevel, message: String) {
     LOG.lock().unwrap_or_else(|e| e.into_inner()).push_str(&message);
 }
 
-/// The line of libbpf's or the verifier's log that says what is wrong: the last but the summary.
+/// The line of libbpf's or the verifier's log with the reason: the last one before the summary.
 fn complaint(said: &str) -> String {
     let telling = |l: &&str| !l.is_empty() && !l.starts_with(';') && !l.starts_with("processed");
     let lines: Vec<&str> = said.lines().map(str::trim).filter(telling).collect();
@@ -34,7 +34,7 @@ fn complaint(said: &str) -> String {
     verdict.or(lines.first()).map_or_else(String::new, |l| format!(" ({l})"))
 }
 
-/// Opens an object, has it changed, and loads it.
+/// Opens an object, applies `change`, and loads it.
 pub(crate) fn load_object(
     bytes: &[u8],
     change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
@@ -67,12 +67,12 @@ pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'
         .ok_or_else(|| inside(&format!("the BPF object holds no map `{name}`")))
 }
 
-/// Something that only a fault of this program can cause.
+/// An error that only a fault of this program can cause.
 pub(crate) fn inside(what: &str) -> LinuxError {
     LinuxError::Machine(format!("{what}; this is a fault of solocore, please report it"))
 }
 
-/// Is the scheduler of this object still the kernel's?
+/// Checks that the scheduler of this object is still the kernel's.
 pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
     let ended = map(object, "ended")?;
     let Ok(Some(exit)) = contract::look_up::<run_exit>(&ended, 0) else {

@@ -1,4 +1,4 @@
-//! A CPU's budget in whole samples, and what the user chooses of it.
+//! A CPU's budget in whole samples, and the user's options for it.
 //!
 //! Rule: the counter interrupts every `sample` accesses; the sample divides the budget, so that the
 //! error of counting is one-sided (bpf/core.h). Where writes are counted apart, each kind has a
@@ -15,10 +15,10 @@ use solocore_model::system::Policy;
 /// Largest budget (`SC_MAX_ACCESSES`).
 const MOST_ACCESSES: u64 = 0xffff_ffff;
 
-/// What happens when every core has used its budget up (memguard.h).
+/// Use of the remaining time when every core has used its budget up (memguard.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// They wait.
+    /// They wait for the next period.
     #[default]
     None,
     /// All go on without limit until the period ends.
@@ -27,24 +27,24 @@ pub enum Sharing {
     Proportional,
 }
 
-/// What the user chooses beside the plan.
+/// The user's options beside the plan.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is counted.
+    /// Event that counts accesses.
     pub event: Event,
     /// Accesses per interrupt; none: about an eighth of each budget.
     pub sample: Option<u64>,
-    /// May cores use what others are not expected to?
+    /// Whether cores may use the part of other cores' budgets that these are not predicted to use.
     pub reclaim: bool,
-    /// What happens with time that is left.
+    /// Use of the remaining time.
     pub sharing: Sharing,
-    /// Policy `bwlock`: longest time for which a section counts; 0: no limit.
+    /// Policy `bwlock`: longest time for which a section counts, ns; 0: no limit.
     pub max_hold_ns: u64,
-    /// What counts as a write, if this machine can count them.
+    /// Event that counts writes, if this machine can count them.
     pub write_event: Option<Event>,
-    /// Count writes also where the plan gives them no budget.
+    /// Whether to count writes also where the plan gives them no budget.
     pub count_writes: bool,
-    /// Enforce the plan's write budgets?
+    /// Whether to enforce the plan's write budgets.
     pub write_budgets: bool,
     /// The plan's skid: a core is stopped at its budget or at most this number of accesses later;
     /// 0: at its budget or up to a sample before.
@@ -52,7 +52,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Nothing but an event.
+    /// The default options with an event.
     #[must_use]
     pub fn of(event: Event) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Options {
 pub struct WriteBudget {
     /// Writes per period of the plan.
     pub write_planned: u64,
-    /// The same, rounded down to whole samples: what is enforced.
+    /// The enforced budget: the planned one, rounded down to whole samples.
     pub write_budget: u64,
     /// Writes per interrupt.
     pub write_sample: u64,
@@ -83,24 +83,24 @@ pub struct WriteBudget {
 /// A CPU's budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CoreBudget {
-    /// Which CPU.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Accesses per period of the plan.
     pub planned: u64,
-    /// What is enforced, in whole samples: rounded down, or with a skid rounded up and one more, as
-    /// a core is stopped up to a sample before.
+    /// The enforced budget in whole samples: rounded down, or with a skid rounded up and one more,
+    /// as a core is stopped up to a sample before.
     pub budget: u64,
     /// Accesses per interrupt.
     pub sample: u64,
-    /// A period counts as over its budget with more accesses beyond it than this number.
+    /// Accesses beyond its budget that a period may have without counting as over it.
     pub tolerance: u64,
-    /// Writes, where they are counted apart; the fields above are for reads then.
+    /// Budget of writes, where they are counted apart; the fields above are for reads then.
     #[serde(flatten)]
     pub writes: Option<WriteBudget>,
 }
 
 impl CoreBudget {
-    /// The CPU in a run: its budget and what it made of it.
+    /// The CPU in a run's result: its budget and its counts.
     #[must_use]
     pub fn seen(&self, counts: &Counts, period_ns: u64, series: Vec<RunSpan>) -> RunCore {
         let periods = counts.periods.saturating_add(counts.periods_skipped).max(1);
@@ -232,9 +232,9 @@ pub(super) fn with_writes(
     Ok(CoreBudget { writes, ..reads })
 }
 
-/// The same for what is limited only while somebody holds the bandwidth lock: without, accesses
-/// come as fast as the memory bears, and hardware should not interrupt for every few hundred of
-/// them.
+/// As [`with_writes`], for a budget that holds only while somebody holds the bandwidth lock.
+/// Without the lock, accesses are as fast as the memory allows, and a counter should not interrupt
+/// every few hundred of them.
 pub(super) fn lock_budget(
     cpu: u32,
     planned: u64,
@@ -245,8 +245,8 @@ pub(super) fn lock_budget(
     core_budget(cpu, planned, &Options { sample, ..options.clone() })
 }
 
-/// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that
-/// loses least by rounding the budget down; the closest to an eighth if there are several.
+/// A sample of about an eighth of the budget. Among the samples from a sixteenth to a sixth of it,
+/// the one that loses least by rounding the budget down; of several, the closest to an eighth.
 pub(super) fn choose_sample(budget: u64) -> u64 {
     let eighth = (budget / 8).max(1);
     if budget > 4096 {

@@ -1,11 +1,11 @@
-//! Dynamic budgets on Linux: what the soft CPUs may do during the jobs of the hard tasks.
+//! Dynamic budgets on Linux: limits of the soft CPUs during the jobs of the hard tasks.
 //!
-//! Rule: the plan's budget of a task is for all soft cores together; each gets an equal part. A
+//! Rule: the plan's budget of a task holds for all soft cores together; each gets an equal part. A
 //! task's number is its priority. Its program signals its jobs (`sc_attach_task`, `sc_job_begin`,
 //! `sc_job_end`); the soft CPUs see that by themselves (bpf/dynamic.h).
 //! Source: dynamic-budgeting, section IV.
-//! Does not cover: a task whose program signals nothing: it limits nobody, and no bound of the plan
-//! holds.
+//! Does not cover: a task with a program that signals nothing. It limits nobody, and no bound of
+//! the plan holds.
 
 use crate::contract::{self, run_task};
 use crate::error::LinuxError;
@@ -13,7 +13,7 @@ use crate::regulate::bpf::inside;
 use libbpf_rs::MapCore;
 use solocore_model::Plan;
 
-/// Hard tasks that the programs have room for (`RUN_TASKS`).
+/// Maximum number of hard tasks in the programs (`RUN_TASKS`).
 const MOST_TASKS: usize = contract::RUN_TASKS as usize;
 /// Largest budget (`SC_MAX_ACCESSES`).
 const MOST_ACCESSES: u64 = contract::SC_MAX_ACCESSES as u64;
@@ -21,13 +21,13 @@ const MOST_ACCESSES: u64 = contract::SC_MAX_ACCESSES as u64;
 /// A hard task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HardTask {
-    /// As the plan calls it.
+    /// Name in the plan.
     pub name: String,
-    /// Where it runs.
+    /// Core of the task.
     pub core: u32,
     /// Accesses of each soft CPU during one of its jobs.
     pub budget: u64,
-    /// How long that is in force at most.
+    /// Longest time for which the budget is in force.
     pub length_ns: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct HardTask {
 pub struct DynamicRegulation {
     /// Highest priority first.
     pub tasks: Vec<HardTask>,
-    /// Length between two looks of a soft CPU while there are clients.
+    /// Interval between two looks of a soft CPU while there are clients.
     pub look_ns: u64,
     /// CPUs of the machine.
     pub cpus: u32,
@@ -87,17 +87,17 @@ impl DynamicRegulation {
         Ok((Self { tasks, look_ns, cpus: plan.platform.cores }, soft))
     }
 
-    /// The smallest budget: the sample must be a part of it.
+    /// The smallest budget, in accesses; the sample is derived from it.
     pub(crate) fn least_budget(&self) -> Option<u64> {
         self.tasks.iter().map(|t| t.budget).min()
     }
 
-    /// For how long a CPU can be stopped: one budget after the other may be used up.
+    /// Longest time for which a CPU can be stopped: it may use up one budget after the other.
     pub(crate) fn longest_stop_ns(&self) -> u64 {
         self.tasks.iter().map(|t| t.length_ns).fold(0, u64::saturating_add)
     }
 
-    /// Tells the programs.
+    /// Writes the tasks into the programs' map.
     pub(crate) fn fill(&self, map: &impl MapCore) -> Result<(), LinuxError> {
         for (number, task) in (0u32..).zip(&self.tasks) {
             let HardTask { core, budget, length_ns, .. } = *task;
@@ -108,7 +108,7 @@ impl DynamicRegulation {
     }
 }
 
-/// From now on this page signals the task's jobs; `None`: none does.
+/// Sets the page that signals the task's jobs from now on; `None`: there is none.
 pub(crate) fn set_page(
     map: &impl MapCore,
     number: u32,

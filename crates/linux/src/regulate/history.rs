@@ -1,9 +1,9 @@
-//! What each CPU did, period by period (bpf/history.h), gathered while it happens.
+//! The periods of each CPU (bpf/history.h), gathered during the run.
 //!
-//! Rule: the programs write each period into a ring; `History` takes what is new, some twenty times
-//! a second. `Recorder` keeps a series of equal spans of time for the whole run (at most [`SPANS`]:
-//! when they do not suffice, two become one), and, if a trace is wanted, the latest periods one by
-//! one. Periods that were overwritten before they were read are counted.
+//! Rule: the programs write each period into a ring; `History` takes the new ones, some twenty
+//! times a second. `Recorder` keeps a series of equal spans of time for the whole run (at most
+//! [`SPANS`]: when they do not suffice, two become one), and, if a trace is wanted, the latest
+//! periods one by one. Periods that were overwritten before they were read are counted.
 //! Does not cover: a period that has not ended.
 
 use crate::contract::{self, run_history, run_period};
@@ -20,21 +20,21 @@ use std::sync::Mutex;
 const PERIODS: u64 = contract::HISTORY_PERIODS as u64;
 /// Bytes of a CPU's ring.
 const HISTORY_BYTES: usize = size_of::<run_history>();
-/// Most spans of a series.
+/// Maximum number of spans of a series.
 pub const SPANS: usize = 600;
-/// Shortest span.
+/// Shortest span, ns.
 const SHORTEST_SPAN_NS: u64 = 10_000_000;
-/// Most periods that are kept one by one, of each CPU.
+/// Maximum number of periods of each CPU that are kept one by one.
 const TRACED: usize = 250_000;
 
 /// A period of a CPU. Times by `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// When it began.
+    /// Begin of the period.
     pub start_ns: u64,
-    /// When it ended.
+    /// End of the period.
     pub end_ns: u64,
-    /// Since when the CPU was throttled at its end.
+    /// Begin of the throttling that lasted until the period's end.
     pub stopped_ns: Option<u64>,
     /// Accesses, by the counter.
     pub accesses: u64,
@@ -47,17 +47,17 @@ pub(crate) struct History {
     read: Mutex<BTreeMap<u32, u64>>,
 }
 
-/// A CPU's new periods, and how many were overwritten before they were read.
+/// A CPU's new periods, and the number of periods that were overwritten before they were read.
 pub type Taken = (u32, Vec<Period>, u64);
 
 impl History {
-    /// Of a loaded object with this number of CPUs.
+    /// The rings of a loaded object with this number of CPUs.
     pub fn open(object: &Object, cpus: u32, regulated: &[u32]) -> Result<Self, LinuxError> {
         let map = Mapped::new(&bpf::map(object, "history")?, cpus.max(1) as usize * HISTORY_BYTES)?;
         Ok(Self { map, read: Mutex::new(regulated.iter().map(|&cpu| (cpu, 0)).collect()) })
     }
 
-    /// What is new.
+    /// Takes the new periods.
     pub fn take(&self) -> Vec<Taken> {
         let mut read = self.read.lock().unwrap_or_else(|e| e.into_inner());
         read.iter_mut().map(|(&cpu, done)| self.take_cpu(cpu, done)).collect()
@@ -68,7 +68,8 @@ impl History {
         let written = self.map.double_word(base);
         let from = (*done).max(written.saturating_sub(PERIODS));
         let periods: Vec<Period> = (from..written).map(|i| self.period(base, i)).collect();
-        // Meanwhile the oldest may have been overwritten, and the next one may be on its way.
+        // Meanwhile the oldest period may have been overwritten, and the next one may be in the
+        // making.
         let oldest = (self.map.double_word(base) + 1).saturating_sub(PERIODS);
         let spoilt =
             usize::try_from(oldest.saturating_sub(from)).unwrap_or(usize::MAX).min(periods.len());
@@ -97,9 +98,9 @@ fn add(sum: &mut RunSpan, other: RunSpan) {
     sum.throttled_ns += other.throttled_ns;
 }
 
-/// Keeps what [`History`] gives.
+/// Keeps the periods that [`History`] gives.
 pub struct Recorder {
-    /// When the run began.
+    /// Begin of the run.
     pub begun_ns: u64,
     /// Length of a span.
     pub span_ns: u64,
@@ -110,7 +111,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// From now on; `trace`: keep the latest periods one by one.
+    /// Starts a record; `trace`: keep the latest periods one by one.
     pub fn new(begun_ns: u64, period_ns: u64, trace: bool) -> Self {
         Self {
             begun_ns,
@@ -122,7 +123,7 @@ impl Recorder {
         }
     }
 
-    /// Adds what is new.
+    /// Adds new periods.
     pub fn add(&mut self, taken: Vec<Taken>) {
         for (cpu, periods, lost) in taken {
             self.lost += lost;
@@ -160,7 +161,7 @@ impl Recorder {
         }
     }
 
-    /// Two spans become one.
+    /// Merges two spans into one.
     fn merge(&mut self) {
         self.span_ns *= 2;
         for series in self.series.values_mut() {

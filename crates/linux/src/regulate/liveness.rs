@@ -1,11 +1,11 @@
-//! Is every regulated CPU still regulated?
+//! Checks that every regulated CPU is still regulated.
 //!
-//! Problem: a CPU's timer and counter go when it is taken offline, also for a moment, when the
-//! machine sleeps, or when the kernel puts a pinned counter in error; nothing says so, and the CPU
-//! would go unregulated for the rest of the run. Rule: periods of each CPU must go on. One whose
-//! periods stand still for [`PATIENCE`] (and ten periods, and ten looks in which another CPU went
-//! on, where there is one) is regulated no longer.
-//! Does not cover: starting its events anew.
+//! Problem: a CPU loses its timer and counter when it is taken offline, also for a moment, when the
+//! machine sleeps, or when the kernel puts a pinned counter in error. No message says so, and the
+//! CPU would be unregulated for the rest of the run. Rule: periods of each CPU must go on. A CPU
+//! without a new period for [`PATIENCE`], ten periods, and ten looks with progress of another CPU
+//! (if there is one) is no longer regulated.
+//! Does not cover: restarting its events.
 
 use crate::error::LinuxError;
 use crate::regulate::history::Taken;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(500);
 const LOOKS: u32 = 10;
 
-/// See the module.
+/// The progress of each CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Liveness {
     seen: BTreeMap<u32, Seen>,
@@ -23,9 +23,9 @@ pub(crate) struct Liveness {
 
 #[derive(Debug)]
 struct Seen {
-    /// The last look that found a period which had ended.
+    /// Time of the last look that found an ended period.
     since: Instant,
-    /// Looks since then in which another CPU went on.
+    /// Looks since then in which another CPU made progress.
     looks: u32,
 }
 
@@ -33,7 +33,7 @@ impl Liveness {
     /// Looks at the periods that have ended on each regulated CPU since the last look.
     ///
     /// # Errors
-    /// One is regulated no longer.
+    /// A CPU is no longer regulated.
     pub fn look(&mut self, taken: &[Taken], period_ns: u64) -> Result<(), LinuxError> {
         let patience = PATIENCE.max(Duration::from_nanos(period_ns.saturating_mul(10)));
         let mut went_on = taken.len() == 1;
@@ -80,7 +80,7 @@ mod tests {
         for _ in 0..=LOOKS {
             looked(&mut liveness, [1, 0]).unwrap();
         }
-        // Not before its patience is over, however many looks there were.
+        // An error needs the end of its patience, after any number of looks.
         looked(&mut liveness, [1, 0]).unwrap();
         std::thread::sleep(PATIENCE + Duration::from_millis(10));
         let error = looked(&mut liveness, [1, 0]).unwrap_err().to_string();

@@ -1,5 +1,4 @@
-//! The bandwidth lock of a plan: what its programs are told, and what the server of its clients
-//! must know.
+//! The bandwidth lock of a plan: settings of its programs, and of the server of its clients.
 //!
 //! Source: bwlock, sections 3 and 4.2. Does not cover: holders of the lock and their pages
 //! (`crate::clients`).
@@ -12,36 +11,36 @@ use zerocopy::FromZeros;
 /// The bandwidth lock of a plan, checked for this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockRegulation {
-    /// Accesses per period and CPU of what is not real-time while somebody holds the lock, in whole
-    /// samples.
+    /// Budget of accesses per period and CPU, in whole samples, of programs that are not real-time;
+    /// it holds while somebody holds the lock.
     pub budget: u64,
-    /// Longest time for which a section counts; 0: no limit.
+    /// Longest time for which a section counts, ns; 0: no limit.
     pub max_hold_ns: u64,
-    /// Length between two looks of a CPU while there are clients.
+    /// Interval between two looks of a CPU while there are clients.
     pub look_ns: u64,
     /// CPUs of the machine.
     pub cpus: u32,
 }
 
-/// What the daemon needs to serve clients.
+/// The daemon's settings for serving clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Serving {
-    /// Length between two looks of a CPU while there are clients.
+    /// Interval between two looks of a CPU while there are clients.
     pub look_ns: u64,
-    /// Longest time for which a section counts; 0: no limit.
+    /// Longest time for which a section counts, ns; 0: no limit.
     pub max_hold_ns: u64,
     /// CPUs of the machine.
     pub cpus: u32,
     /// Hard tasks with jobs that clients may signal, by their number.
     pub tasks: Vec<String>,
-    /// Do the programs know which task runs where?
+    /// Whether every client may hold the lock.
     pub holders: bool,
-    /// Transfers of the time table only: the programs know of no client.
+    /// Whether there are transfers of the time table only: the programs know of no client.
     pub slots_only: bool,
 }
 
 impl Serving {
-    /// For a plan with a policy without clients, but with transfers in its time table.
+    /// Settings for a policy without clients and a time table with transfers.
     pub fn of_slots() -> Self {
         Self {
             look_ns: 0,
@@ -54,7 +53,7 @@ impl Serving {
     }
 }
 
-/// What the programs are told; all zero without clients.
+/// Settings of the programs; all zero without clients.
 pub(crate) fn settings(
     lock: Option<&LockRegulation>,
     dynamic: Option<&DynamicRegulation>,

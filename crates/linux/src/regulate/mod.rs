@@ -1,8 +1,7 @@
-//! Regulation of accesses to memory: what is counted, budgets of a plan, and engines that keep
-//! them.
+//! Regulation of accesses to memory: events, budgets of a plan, and engines that keep them.
 //!
 //! Rule: BPF programs (`bpf`, `shared`) count and decide in the kernel; an [`engine`] loads them,
-//! binds them to counters (`attach`) and is what stopping a CPU means.
+//! binds them to counters (`attach`) and stops a CPU.
 
 pub(crate) mod attach;
 pub(crate) mod bpf;

@@ -1,4 +1,4 @@
-//! What the regulating programs counted, and what they are told of a CPU (`bpf/intf.h`).
+//! Counts of the regulating programs, and their settings of a CPU (`bpf/intf.h`).
 
 use crate::contract::run_core;
 use zerocopy::FromZeros;
@@ -25,14 +25,14 @@ pub(crate) fn core(
     }
 }
 
-/// What happened on a CPU since the start, in whole periods.
+/// Counts of a CPU since the start, in whole periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Periods that have ended.
     pub periods: u64,
     /// Periods in which the CPU was throttled.
     pub throttled_periods: u64,
-    /// How long it was throttled, in all.
+    /// Total time for which it was throttled.
     pub throttled_ns: u64,
     /// Accesses, by the counter itself.
     pub accesses: u64,
@@ -40,33 +40,33 @@ pub struct Counts {
     pub max_accesses_per_period: u64,
     /// Periods with more accesses than budget and tolerance.
     pub periods_over_budget: u64,
-    /// Periods whose start was never seen because the timer came too late; their budgets were lost,
-    /// not saved.
+    /// Periods without a seen start, because the timer came too late; their budgets were lost, not
+    /// saved.
     pub periods_skipped: u64,
-    /// Accesses whose overflow was not reported when it happened, and that were accounted later.
+    /// Accesses with an overflow that was not reported in time; they were accounted for later.
     pub accesses_reported_late: u64,
     /// Longest time between two ticks.
     pub longest_period_ns: u64,
-    /// How often a task was held because the kernel did not let the helper thread in.
+    /// Number of times that a task was held because the kernel did not let the helper thread run.
     pub times_held: u64,
-    /// Writes, where they are counted apart.
+    /// Counts of writes, where they are counted apart.
     #[serde(flatten)]
     pub writes: Option<WriteCounts>,
-    /// Has the CPU seen its first tick?
+    /// Whether the CPU has seen its first tick.
     #[serde(skip)]
     pub started: bool,
 }
 
-/// What happened to writes on a CPU.
+/// Counts of writes on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct WriteCounts {
-    /// In all, by their counter itself.
+    /// All writes, by their counter itself.
     pub writes: u64,
-    /// Most in one period.
+    /// Most writes in one period.
     pub max_writes_per_period: u64,
     /// Periods with more than the write budget and one sample.
     pub periods_over_write_budget: u64,
-    /// Writes whose overflow was not reported when it happened, and that were accounted later.
+    /// Writes with an overflow that was not reported in time; they were accounted for later.
     pub writes_reported_late: u64,
 }
 

@@ -1,24 +1,23 @@
-//! Programs that move data in the slots of the time table, started.
+//! Drivers: programs that move data in the slots of the time table.
 //!
-//! Rule: a driver is started once, shortly before the first release, and again whenever it ends;
-//! which of the table's transfers it is it says itself (`sc_attach_slot`, client/c). It runs on the
-//! I/O core, above what else runs there: transfers of devices before physical ones, whose slots may
-//! overlap theirs. In a plan without an I/O core it runs on the CPU for interrupts as an ordinary
-//! task.
+//! Rule: a driver is started once, shortly before the first release, and again whenever it ends. It
+//! names its transfer of the table itself (`sc_attach_slot`, client/c). It runs on the I/O core,
+//! above all other programs there: transfers of devices before physical ones, as their slots may
+//! overlap. In a plan without an I/O core it runs on the CPU for interrupts as an ordinary task.
 //! Source: single-core-equivalence, sections 2.4 and 3.1 (step 4).
-//! Does not cover: a driver in the kernel, or one that runs already: that one attaches by itself.
+//! Does not cover: a driver in the kernel, or a running driver, which attaches by itself.
 
 use super::placed::{How, Placed, Probed, Wishes, startable};
 use crate::clients::slots::{LONGEST_NAME, SlotTable};
 use crate::error::LinuxError;
 use solocore_model::Plan;
 
-/// A device's transfer; below the threads that keep windows, above every task.
+/// Priority of a device's transfer: below the threads that keep windows, above every task.
 const DEVICE: i32 = 91;
-/// A physical input or output.
+/// Priority of a physical input or output.
 const PHYSICAL: i32 = 90;
 
-/// The drivers that were wished for.
+/// The drivers that the user wishes.
 pub(super) fn place(
     plan: &Plan,
     slots: &SlotTable,
@@ -53,7 +52,7 @@ pub(super) fn place(
     Ok(placed)
 }
 
-/// What the user should know of the table's transfers.
+/// Note for the user on the table's transfers.
 pub(super) fn note(slots: &SlotTable) -> Option<String> {
     if let Some(slot) = slots.slots.iter().find(|s| s.name.len() > LONGEST_NAME) {
         return Some(format!(

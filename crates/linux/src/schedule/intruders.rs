@@ -1,8 +1,8 @@
 //! Real-time threads beside a scheduler of solocore (`bpf/intruders.h`).
 //!
 //! Rule: the kernel runs `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE` threads before all others;
-//! the schedulers see them at the change of threads and keep them by thread, up to 256. Which task
-//! lost the time is for each scheduler to say.
+//! the schedulers see them at the change of threads and record up to 256, by thread. Each scheduler
+//! reports the tasks that lost the time.
 
 use crate::contract::{self, sched_intruder};
 use crate::host::threads::printable;
@@ -13,7 +13,7 @@ use solocore_model::run::RunIntruder;
 /// `SCHED_DEADLINE`.
 const DEADLINE: u32 = 6;
 
-/// A thread, as the programs saw it.
+/// A thread that the programs saw.
 pub(crate) fn decode(seen: &sched_intruder) -> RunIntruder {
     let policy = match seen.policy {
         2 => "SCHED_RR",
@@ -32,7 +32,8 @@ pub(crate) fn decode(seen: &sched_intruder) -> RunIntruder {
     }
 }
 
-/// Has the scheduler see them, until the link is dropped; or why it does not, for the user.
+/// Makes the scheduler see such threads, until the link is dropped. The error is a reason for the
+/// user.
 pub(crate) fn watch(object: &Object, beside: &str) -> Result<Link, String> {
     let found = object.progs_mut().find(|p| p.name() == "intruders");
     found
@@ -41,7 +42,7 @@ pub(crate) fn watch(object: &Object, beside: &str) -> Result<Link, String> {
         .map_err(|e| format!("real-time threads beside {beside} are not seen: {e}"))
 }
 
-/// What was seen.
+/// All threads that were seen.
 pub(crate) fn all(object: &Object) -> Vec<sched_intruder> {
     let Ok(map) = bpf::map(object, "sched_intruders") else { return Vec::new() };
     let of = |key: Vec<u8>| Some(contract::read(&map.lookup(&key, MapFlags::ANY).ok()??));
@@ -53,7 +54,7 @@ pub(crate) mod tests {
     use super::*;
     use zerocopy::FromZeros;
 
-    /// One that ran 3 times for 2.5 ms, of which 1.5 ms were those of whoever is first.
+    /// A thread that ran 3 times for 2.5 ms, 1.5 ms of them in the time of the first task.
     pub(crate) fn rude() -> sched_intruder {
         let mut seen = sched_intruder {
             ns: 2_500_000,

@@ -1,7 +1,7 @@
-//! The plan's tasks on their cores, and everything else off them.
+//! The plan's tasks on their cores, and all other programs off them.
 //!
-//! Problem: budgets bound what a core does to memory; the kernel decides what runs on it, and any
-//! program or interrupt may.
+//! Problem: budgets bound the accesses of a core; the kernel decides which programs run on it, and
+//! any program or interrupt may.
 //! Rule: a core with an analysed task (level A to C) is hard. Tasks of the plan are started on
 //! their cores or attached there (`jobs`, `Wishes`), analysed ones under `SCHED_FIFO` in the order
 //! of the plan's priorities. Other programs are kept off the hard cores (`cpuset`), interrupts go
@@ -9,7 +9,7 @@
 //! that it is put back at the end, also after `kill -9`.
 //! In a plan with partitions, tasks run in the windows of the time table (`windows`), and drivers
 //! move data in its slots (`drivers`, crate::clients::slots).
-//! If every core is hard, nobody can be kept off them: other programs stay where they are, below
+//! If every core is hard, no program can be kept off: other programs stay on their CPUs, below
 //! `SCHED_FIFO` and within the budgets, and interrupts go to the core whose analysed tasks use it
 //! least.
 //! Source: single-core-equivalence, section 2; ARINC 653 and MC2 reserve cores in the same way.
@@ -35,7 +35,7 @@ const LOWEST: i32 = 10;
 pub struct Layout {
     /// Cores with analysed tasks.
     pub hard: Vec<u32>,
-    /// The others, for everybody else.
+    /// The other cores, for all other programs.
     pub rest: Vec<u32>,
     /// The CPU for interrupts.
     pub irq_cpu: u32,
@@ -43,13 +43,13 @@ pub struct Layout {
     pub tasks: Vec<Placed>,
     /// The transfers of its time table.
     pub slots: SlotTable,
-    /// For the user.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// Only one task is measured.
+    /// Measurement of one task only.
     pub(crate) trial: Option<Trial>,
     directory: PathBuf,
     confine: bool,
-    /// Does the hardware give shares?
+    /// Whether the hardware gives shares.
     by_hardware: bool,
 }
 
@@ -57,7 +57,7 @@ impl Layout {
     /// Checks plan and wishes.
     ///
     /// # Errors
-    /// [`LinuxError::Input`]: a wish names what the plan or the machine lacks.
+    /// [`LinuxError::Input`]: a wish names something that the plan or the machine lacks.
     pub fn new(plan: &Plan, wishes: &Wishes) -> Result<Self, LinuxError> {
         let cores: Vec<u32> = plan.cores.iter().map(|c| c.id).collect();
         let analysed: BTreeSet<u32> =
@@ -94,12 +94,12 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Where commands run.
+    /// Working directory of commands.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What tasks in their places keep of a plan's promises; `scheduled`: a scheduler of solocore
+    /// Answer of tasks in their places to a plan's promise; `scheduled`: a scheduler of solocore
     /// gives them their time.
     pub(crate) fn keeps(&self, promise: &Promise, scheduled: bool) -> Option<Answer> {
         let kept = |checked, why: &str| Some(Answer::kept(promise, "tasks", checked, why));
@@ -145,7 +145,7 @@ impl Layout {
         }
     }
 
-    /// Windows are kept by stopping what was started in them.
+    /// Windows are kept by stopping the jobs that were started in them.
     fn keeps_window(&self, promise: &Promise) -> Option<Answer> {
         let inside = |t: &&Placed| {
             t.how != How::NotRun && t.window.as_ref().is_some_and(|w| w.partition == promise.name())
@@ -189,8 +189,8 @@ impl Layout {
         notes
     }
 
-    /// Tasks in whose place solocore signals jobs or sections of the lock, where the plan's policy
-    /// has any.
+    /// Tasks for which solocore signals jobs or sections of the lock, where the plan's policy has
+    /// any.
     #[must_use]
     pub fn silent(&self, jobs: bool, locks: bool) -> Vec<SilentTask> {
         let locking = |t: &Placed| locks && !t.probed.sections.is_empty();
@@ -202,13 +202,14 @@ impl Layout {
             .collect()
     }
 
-    /// Do analysed tasks run at real-time priorities, above everything that budgets stop by itself?
+    /// Whether analysed tasks run at real-time priorities, above every task that budgets stop by
+    /// themselves.
     #[must_use]
     pub fn has_fifo(&self) -> bool {
         self.tasks.iter().any(|t| t.fifo.is_some() && t.how != How::NotRun)
     }
 
-    /// Hard cores that interrupts are moved off.
+    /// Hard cores that lose their interrupts.
     pub(crate) fn off(&self) -> Vec<u32> {
         self.hard.iter().copied().filter(|&c| c != self.irq_cpu).collect()
     }
@@ -224,7 +225,7 @@ impl Layout {
     }
 }
 
-/// The plan's tasks with what was wished of them.
+/// The plan's tasks with the user's wishes.
 fn place(
     plan: &Plan,
     wishes: &Wishes,
@@ -309,8 +310,8 @@ fn place(
     Ok(placed)
 }
 
-/// The priorities of a core's analysed tasks follow each other without gaps, from the most urgent
-/// down.
+/// Priority of an analysed task. Those of a core follow each other without gaps, from the most
+/// urgent down.
 fn priority(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Result<i32, LinuxError> {
     let above: BTreeSet<u32> = plan
         .tasks

@@ -1,22 +1,21 @@
-//! The plan's locked pages, read into ways that nothing else may fill.
+//! The plan's locked pages, read into ways that no other program may fill.
 //!
-//! Problem: a plan counts on hits in the hottest pages of its tasks, and stock Linux locks no
+//! Problem: a plan relies on hits in the hottest pages of its tasks, and stock Linux locks no
 //! lines.
 //! Rule: with `--resctrl`, some of a core's ways are kept for its locked pages
-//! (host/resctrl/shares.rs): nothing that runs is in their group, so nothing is put in their lines'
-//! places. The daemon joins that group and reads the pages of the running process from outside
-//! (process_vm_readv), line by line: what is not in the cache yet is put into these ways. A page is
-//! read when the process has used it (it is present), and again with every look, some twenty times
-//! a second: a line that was in the cache already, in ways that others fill, is lost some time, and
-//! comes back into the right ones. Pages are named by region and offset (profile); those of
-//! anonymous mappings (`mmap#N`) have no name that holds here and are counted as not found. The
-//! locks go with the process.
+//! (host/resctrl/shares.rs): no running thread is in their group, so no other line replaces theirs.
+//! The daemon joins that group and reads the pages of the running process from outside
+//! (process_vm_readv), line by line: a line that is not in the cache yet goes into these ways. A
+//! page is read once the process has used it (it is present), and again with every look, some
+//! twenty times a second. A line that was already in the cache, in the ways of others, is evicted
+//! some time later, and comes back into the right ways. Pages are named by region and offset
+//! (profile). Those of anonymous mappings (`mmap#N`) have no stable name and are counted as not
+//! found. The locks end with the process.
 //! Source: single-core-equivalence, section 2.3 (Colored Lockdown; deferred to the first use of a
 //! page).
-//! Does not cover: the time between a loss and the next look; pages of one colour that are more
-//! than the ways kept for them; jobs that are over before they are looked at. So a bound that rests
-//! on locked pages is not enforced by this, only approached: the figures say how many pages were
-//! found and read.
+//! Does not cover: the time between a loss and the next look; more pages of one colour than the
+//! ways kept for them; jobs that end before the first look at them. So a bound that rests on locked
+//! pages is only approximated, not enforced: the figures give the numbers of pages found and read.
 
 use super::placed::{How, Placed};
 use crate::sys::{self, tasks};
@@ -36,7 +35,7 @@ struct Span {
     end: u64,
     writable: bool,
     file_offset: u64,
-    /// Base name of a file, or what the kernel calls it.
+    /// Base name of a file, or the kernel's name of the mapping.
     name: String,
 }
 
@@ -58,7 +57,7 @@ fn spans(maps: &str) -> Vec<Span> {
     maps.lines().filter_map(one).collect()
 }
 
-/// Where a page of the profile is in this process.
+/// Address of a page of the profile in this process.
 fn address(spans: &[Span], page: &PageName) -> Option<u64> {
     let at = page.offset.checked_mul(PAGE)?;
     let inside =
@@ -72,7 +71,7 @@ fn address(spans: &[Span], page: &PageName) -> Option<u64> {
         return inside(span, span.start.checked_add(at)?);
     }
     if let Some(file) = page.region.strip_suffix(":bss") {
-        // The anonymous mapping right behind the file's last one.
+        // The anonymous mapping directly behind the file's last one.
         let behind = spans
             .windows(2)
             .rfind(|w| w[0].name == file && w[1].name.is_empty() && w[0].end == w[1].start)?;
@@ -98,15 +97,15 @@ struct Task {
     spent_ns: u64,
 }
 
-/// See the module.
+/// Reader of the tasks' locked pages.
 pub(crate) struct Locker {
     home: PathBuf,
     tasks: Vec<Task>,
 }
 
 impl Locker {
-    /// For tasks whose core has ways for locked pages: `groups` says where to join them, by core;
-    /// `home` is the first group's file.
+    /// A reader for tasks on cores with ways for locked pages: `groups` has the files for joining
+    /// them, by core; `home` is the file of the first group.
     pub fn new(
         placed: &[Placed],
         pages: &BTreeMap<String, Vec<PageName>>,
@@ -133,7 +132,7 @@ impl Locker {
         Self { home, tasks: placed.iter().filter_map(one).collect() }
     }
 
-    /// Reads the pages of what runs now; `running` are the started tasks' processes.
+    /// Reads the pages of the running tasks; `running` are the processes of the started ones.
     pub fn look(&mut self, running: &[(String, u32)]) {
         for task in &mut self.tasks {
             let started = running.iter().find(|(name, _)| *name == task.run.task).map(|r| r.1);
@@ -148,7 +147,7 @@ impl Locker {
         }
     }
 
-    /// What was seen.
+    /// Counts of the reads.
     pub fn runs(&self) -> Vec<RunLocked> {
         self.tasks.iter().map(|t| t.run.clone()).collect()
     }
@@ -159,7 +158,7 @@ fn join(tasks_file: &std::path::Path) -> io::Result<()> {
 }
 
 impl Task {
-    /// Where the pages are that the process has used.
+    /// Addresses of the pages that the process has used.
     fn find(&mut self, pid: u32) -> Vec<u64> {
         let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
         let spans = spans(&maps);
@@ -190,8 +189,8 @@ impl Task {
     }
 }
 
-/// Is the page in memory? Reading one that is not would bring it there, before its process wants
-/// it.
+/// Whether the page is in memory. Reading an absent page would bring it there before its process
+/// needs it.
 fn present(pagemap: &mut fs::File, address: u64) -> bool {
     let mut entry = [0; 8];
     let read = pagemap
@@ -237,7 +236,7 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
         assert!(super::spans("noise\n1-\n").is_empty());
     }
 
-    /// This very process: its pages are found, and read from outside.
+    /// The pages of this test's own process are found, and read from outside.
     #[test]
     fn a_process_is_read() {
         let used = vec![7u8; 3 * PAGE as usize];

@@ -1,7 +1,7 @@
-//! When and where tasks run: the plan's tasks on their cores, and schedulers of levels, windows and
-//! VCPUs.
+//! Places and times of tasks: the plan's tasks on their cores, and schedulers of levels, windows
+//! and VCPUs.
 //!
-//! Rule: a plan with budgets leaves it to the kernel's own scheduler, with priorities
+//! Rule: under a plan with budgets, the kernel's own scheduler runs the tasks, with priorities
 //! ([`isolate`]); [`levels`] and [`vcpus`] replace it (`bpf/levels.bpf.c`, `bpf/vcpu.bpf.c`), and
 //! give every CPU back when they are dropped.
 

@@ -1,4 +1,4 @@
-//! A task of a plan in its place: what the user wants of it, and how it comes to run.
+//! A task of a plan in its place: the user's wishes, and the way in which it is started.
 
 use super::windows::Window;
 use crate::clients::functions::Function;
@@ -8,62 +8,62 @@ use solocore_model::plan::PlanTask;
 use solocore_model::system::Job;
 use std::path::{Path, PathBuf};
 
-/// Priority of the most urgent analysed task; of the helper engine's threads one has 1 or 92, the
-/// daemon one more.
+/// Priority of the most urgent analysed task. The threads of the helper engine have 1 or 92, the
+/// daemon has one more.
 pub(super) const HIGHEST: i32 = 89;
 
-/// What the user wants beside budgets.
+/// The user's wishes beside budgets.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// Start the plan's commands.
+    /// Whether to start the plan's commands.
     pub start: bool,
     /// Commands in place of the plan's, by task; drivers, by transfer of the time table.
     pub commands: Vec<(String, Vec<String>)>,
     /// Processes that are tasks of the plan.
     pub attach: Vec<(String, u32)>,
-    /// Where commands run.
+    /// Working directory of commands.
     pub directory: PathBuf,
-    /// Analysed tasks under `SCHED_FIFO`?
+    /// Whether analysed tasks run under `SCHED_FIFO`.
     pub fifo: bool,
-    /// Keep others off the hard cores?
+    /// Whether to keep others off the hard cores.
     pub confine: bool,
-    /// The CPU for interrupts, if not the one chosen here.
+    /// The CPU for interrupts; `None`: solocore chooses it.
     pub irq_cpu: Option<u32>,
-    /// Give shares of cache and bandwidth by the hardware?
+    /// Whether the hardware is to give shares of cache and bandwidth.
     pub resctrl: bool,
-    /// Only this task is measured.
+    /// Measurement of one task only.
     pub trial: Option<Trial>,
 }
 
 /// A measurement of one task's jobs, one by one (`solocore verify`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trial {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// Number of jobs after which it ends.
+    /// Number of jobs after which the measurement ends.
     pub jobs: u64,
-    /// From the end of a job to the release of the next at least, at most twice that: releases come
-    /// at all phases of a regulation period.
+    /// Shortest time from the end of a job to the release of the next, ns; the longest is twice
+    /// this time. So releases come at all phases of a regulation period.
     pub rest_ns: u64,
     /// Tasks that do not run meanwhile.
     pub left_out: Vec<String>,
 }
 
-/// How a task of the plan comes to run.
+/// The way in which a task of the plan is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
-    /// By this command.
+    /// solocore starts it with this command.
     Start(Vec<String>),
-    /// A driver of the time table, by this command.
+    /// solocore starts this driver of the time table with this command.
     Drive(Vec<String>),
     /// It runs already, as this process.
     Attach(u32),
-    /// It does not, as far as solocore is concerned.
+    /// solocore neither starts nor attaches it.
     NotRun,
 }
 
 impl How {
-    /// For people and files.
+    /// Word for people and files.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Start(_) => "started",
@@ -73,7 +73,7 @@ impl How {
         }
     }
 
-    /// What solocore starts.
+    /// The command that solocore starts.
     pub(crate) fn command(&self) -> Option<&[String]> {
         match self {
             Self::Start(command) | Self::Drive(command) => Some(command),
@@ -82,10 +82,10 @@ impl How {
     }
 }
 
-/// How it is known when jobs and sections of a program begin that says nothing of them.
+/// Sources for the jobs and sections of an unmodified program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed {
-    /// What its jobs are; none: runs of its command.
+    /// The events that are its jobs; `None`: runs of its command.
     pub jobs: Option<ProbedJobs>,
     /// Functions whose calls hold the bandwidth lock.
     pub sections: Vec<Function>,
@@ -94,14 +94,14 @@ pub struct Probed {
 /// Jobs of a program that goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbedJobs {
-    /// From waking to going to sleep.
+    /// Times from waking up to going to sleep.
     Wakeups,
     /// Calls of a function.
     Calls(Function),
 }
 
 impl Probed {
-    /// What the plan says of a task that comes to run like this.
+    /// The probes that the plan asks for, for a task that is started in this way.
     ///
     /// # Errors
     /// Its program has no such function.
@@ -123,13 +123,13 @@ impl Probed {
         Ok(Self { jobs, sections })
     }
 
-    /// Is there anything to watch?
+    /// Whether there is anything to watch.
     pub fn any(&self) -> bool {
         self.jobs.is_some() || !self.sections.is_empty()
     }
 }
 
-/// As whom a task's program is started, if the plan says.
+/// User of a task's program, if the plan names one.
 pub(super) fn account(task: &PlanTask, how: &How) -> Result<Option<Account>, LinuxError> {
     let Some(name) = task.program.user.as_ref().filter(|_| matches!(how, How::Start(_))) else {
         return Ok(None);
@@ -154,36 +154,36 @@ pub struct Placed {
     pub fifo: Option<i32>,
     /// Rank inside the sched_ext engine, 1 first; none: an ordinary task there.
     pub rank: Option<u32>,
-    /// Time between releases; none: back to back.
+    /// Time between releases; `None`: jobs follow each other directly.
     pub period_ns: Option<u64>,
-    /// In place of a period: `Trial::rest_ns`.
+    /// Rest between jobs in place of a period: `Trial::rest_ns`.
     pub rest_ns: Option<u64>,
     /// Relative deadline.
     pub deadline_ns: Option<u64>,
     /// The windows of its partition.
     pub window: Option<Window>,
-    /// How it comes to run.
+    /// The way in which it is started.
     pub how: How,
-    /// Where its threads are written, if the hardware gives it ways of its own.
+    /// File for its threads, if the hardware gives it ways of its own.
     pub group: Option<PathBuf>,
-    /// A scheduler of solocore decides where and when it runs: it is bound to no core.
+    /// Whether a scheduler of solocore decides its core and times: it is bound to no core.
     pub free: bool,
-    /// How jobs and sections of its program are known.
+    /// Sources for the jobs and sections of its program.
     pub probed: Probed,
-    /// Is what it prints thrown away?
+    /// Whether its output is discarded.
     pub quiet: bool,
-    /// As whom it is started; none: as solocore.
+    /// User of its program; `None`: that of solocore.
     pub account: Option<Account>,
 }
 
 impl Placed {
-    /// Does its program go on, so that its end is not that of a job?
+    /// Whether its program goes on, so that its end is not that of a job.
     pub(crate) fn goes_on(&self) -> bool {
         self.probed.jobs.is_some()
     }
 
-    /// Not under `SCHED_FIFO`, which passes by every budget, but in the same order inside the
-    /// engine. Drivers stay real-time.
+    /// Orders it by rank inside the engine, in place of `SCHED_FIFO`, which no budget would stop.
+    /// Drivers stay real-time.
     pub(crate) fn order_by_rank(&mut self) {
         if !matches!(self.how, How::Drive(_))
             && let Some(fifo) = self.fifo.take()
@@ -193,8 +193,8 @@ impl Placed {
     }
 }
 
-/// The command, if its program is there: a relative path is one from the directory, a plain name is
-/// looked for in PATH.
+/// The command, if its program exists. A relative path starts at the directory; a plain name is
+/// looked up in PATH.
 pub(super) fn startable(
     task: &str,
     mut command: Vec<String>,

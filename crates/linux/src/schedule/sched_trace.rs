@@ -1,6 +1,6 @@
-//! What the schedulers decided, gathered while it happens (`bpf/sched_trace.h`).
+//! Decisions of the schedulers, gathered during the run (`bpf/sched_trace.h`).
 //!
-//! Rule: the programs write each event into a ring of its CPU; [`Rings`] takes what is new, some
+//! Rule: the programs write each event into a ring of its CPU; [`Rings`] takes the new ones, some
 //! twenty times a second. Events that were overwritten before they were read are counted. Does not
 //! cover: the order of events of different CPUs at the same time.
 
@@ -26,7 +26,7 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Of a loaded object with a map `trace_rings` of this number of CPUs.
+    /// The rings of a loaded object with a map `trace_rings` of this number of CPUs.
     ///
     /// # Errors
     /// The map cannot be mapped.
@@ -36,7 +36,8 @@ impl Rings {
         Ok(Self { map, read: Mutex::new(vec![0; cpus.max(1) as usize]) })
     }
 
-    /// What is new, CPU after CPU, and how many events were overwritten before they were read.
+    /// Takes the new events, CPU after CPU, and the number of events that were overwritten before
+    /// they were read.
     pub fn take(&self) -> (Vec<Event>, u64) {
         let mut read = self.read.lock().unwrap_or_else(|e| e.into_inner());
         let (mut events, mut lost) = (Vec::new(), 0);
@@ -58,7 +59,8 @@ impl Rings {
                 None => unknown += 1,
             }
         }
-        // Meanwhile the oldest may have been overwritten, and the next one may be on its way.
+        // Meanwhile the oldest event may have been overwritten, and the next one may be in the
+        // making.
         let oldest = (self.map.double_word(base) + 1).saturating_sub(EVENTS);
         let spoilt = usize::try_from(oldest.saturating_sub(from))
             .unwrap_or(usize::MAX)

@@ -1,18 +1,18 @@
-//! Windows of partitions: the jobs of a partition run in its windows only.
+//! Windows of partitions: the jobs of a partition run only in its windows.
 //!
-//! Rule (single-core-equivalence, section 2.4): the n-th window of a partition begins at
-//! `offset + n * period` after the first release. On each core with windows a thread, above all tasks in
-//! priority, stops a partition's jobs (SIGSTOP to their process groups) as its window ends and lets
-//! them go on (SIGCONT) as the next one begins; a job that is started outside is stopped at once. A
-//! window's margin belongs to it. If solocore is killed, the keeper lets go on what is stopped: the
-//! jobs are known by a variable of their environment (host/stopped.rs).
+//! Rule (single-core-equivalence, section 2.4): the n-th window of a partition begins at `offset +
+//! n * period` after the first release. On each core with windows a thread, above all tasks in
+//! priority, stops a partition's jobs (SIGSTOP to their process groups) when its window ends and
+//! continues them (SIGCONT) when the next one begins. A job that is started outside is stopped at
+//! once. A window's margin belongs to it. If solocore is killed, the keeper continues the stopped
+//! jobs, which it knows by a variable of their environment (host/stopped.rs).
 //! Does not cover: the table's input and output, which drivers start; prefetch and locking of
-//! pages; what a job leaves in another process group; attached processes.
+//! pages; processes of a job in another process group; attached processes.
 
 use super::placed::Placed;
 use solocore_model::Plan;
 
-/// Above every task of a plan.
+/// Priority of the threads that keep windows: above every task of a plan.
 pub(super) const PRIORITY: i32 = 95;
 
 /// A partition's windows. Times in nanoseconds, from the first release.
@@ -20,23 +20,23 @@ pub(super) const PRIORITY: i32 = 95;
 pub struct Window {
     /// Name of the partition.
     pub partition: String,
-    /// Begin of the first.
+    /// Start of the first window.
     pub offset_ns: u64,
-    /// Length, margin included.
+    /// Length of a window, margin included.
     pub length_ns: u64,
-    /// From one to the next.
+    /// Period of the windows.
     pub period_ns: u64,
 }
 
 impl Window {
-    /// Is one open at this time?
+    /// Whether a window is open at this time.
     pub(super) fn is_open(&self, at_ns: u64) -> bool {
         at_ns
             .checked_sub(self.offset_ns)
             .is_some_and(|since| since % self.period_ns < self.length_ns)
     }
 
-    /// The first begin or end after this time.
+    /// Time of the first begin or end of a window after this time.
     pub(super) fn next_edge(&self, at_ns: u64) -> u64 {
         let Some(since) = at_ns.checked_sub(self.offset_ns) else { return self.offset_ns };
         let begin = at_ns - since % self.period_ns;
@@ -56,7 +56,7 @@ pub(super) fn of(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Option<W
     })
 }
 
-/// Those of a core, each partition once.
+/// The windows of a core, each partition once.
 pub(super) fn on_core<'a>(placed: impl Iterator<Item = &'a Placed>, core: u32) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
     for window in placed.filter(|p| p.core == core).filter_map(|p| p.window.as_ref()) {

@@ -4,15 +4,15 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::zeroed;
 
-/// Room for the strings of an entry.
+/// Size of the buffer for the strings of an entry, bytes.
 const STRINGS: usize = 65_536;
-/// Groups of one user, at most (`NGROUPS_MAX`).
+/// Maximum number of groups of one user (`NGROUPS_MAX`).
 const MOST_GROUPS: usize = 65_536;
 
-/// As whom a program runs.
+/// User of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Of the user.
+    /// Name of the user.
     pub name: String,
     uid: u32,
     gid: u32,
@@ -21,7 +21,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// The user of this name; `None` if there is none.
+    /// The user of this name; `None` if no user has it.
     pub fn named(name: &str) -> Option<Self> {
         let c_name = CString::new(name).ok()?;
         let mut strings = vec![0u8; STRINGS];
@@ -48,13 +48,13 @@ impl Account {
         Some(Self { name: name.to_owned(), uid, gid, groups, home })
     }
 
-    /// What a program of the user expects in its environment.
+    /// Variables that a program of the user expects in its environment.
     pub fn environment(&self) -> [(&'static str, &str); 3] {
         [("HOME", &self.home), ("USER", &self.name), ("LOGNAME", &self.name)]
     }
 
-    /// The calling thread becomes the user, for good. May be called between fork and exec: nothing
-    /// is allocated.
+    /// Makes the calling thread run as the user, for good. May be called between fork and exec: it
+    /// allocates nothing.
     pub fn become_it(&self) -> io::Result<()> {
         let [uid, gid] = [self.uid, self.gid].map(|n| n as libc::uid_t);
         // SAFETY: the groups live through the call; the numbers are those of a user.
@@ -71,7 +71,7 @@ impl Account {
     }
 }
 
-/// The number of a group; `None` if there is none of this name.
+/// The number of a group; `None` if no group has this name.
 pub(crate) fn group(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     let mut buffer = vec![0u8; STRINGS];

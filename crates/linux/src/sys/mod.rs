@@ -1,5 +1,5 @@
-//! The system calls that the standard library has no words for. All of this crate's `unsafe` is
-//! here and below: for calls that rustix has no words for either.
+//! The system calls that the standard library lacks. All of this crate's `unsafe` is here and
+//! below, for calls that rustix lacks as well.
 
 pub(crate) mod accounts;
 pub(crate) mod stores;
@@ -38,23 +38,23 @@ pub(crate) struct PerfAttr {
 
 /// Flag of an event that starts switched off.
 pub(crate) const PERF_DISABLED: u64 = 1;
-/// Flag of an event that the children of whom it counts inherit.
+/// Flag of an event that the children of the counted thread inherit.
 pub(crate) const PERF_INHERIT: u64 = 1 << 1;
 /// Flag of an event that is switched on as the program begins.
 pub(crate) const PERF_ON_EXEC: u64 = 1 << 12;
 /// Flag of an event that is always on the counter, or in error.
 pub(crate) const PERF_PINNED: u64 = 1 << 2;
-/// Nothing that happens in the kernel.
+/// Flag of an event that leaves out the kernel's work.
 pub(crate) const PERF_EXCLUDE_KERNEL: u64 = 1 << 5;
 
-/// Whom an event counts.
+/// Subject of an event's count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whom {
     /// Everything on a CPU.
     Cpu(u32),
     /// The calling thread.
     Me,
-    /// A process that has one thread yet, on whatever CPU.
+    /// A process with a single thread so far, on any CPU.
     Process(u32),
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn perf_open(attr: &PerfAttr, whom: Whom) -> io::Result<OwnedFd> {
     perf_open_beside(attr, whom, None)
 }
 
-/// The same, in the group of another event: both count in the same stretches of time.
+/// As [`perf_open`], in the group of another event: both count in the same stretches of time.
 pub(crate) fn perf_open_beside(
     attr: &PerfAttr,
     whom: Whom,
@@ -97,10 +97,10 @@ pub(crate) fn perf_read(event: &OwnedFd) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// What [`perf_read_timed`] needs to be opened with.
+/// Read format for [`perf_read_timed`].
 pub(crate) const PERF_READ_TIMED: u64 = 1 | 2;
 
-/// The count of an event, and whether it counted all the time that it was to.
+/// The count of an event, and whether it counted during its whole enabled time.
 pub(crate) fn perf_read_timed(event: &OwnedFd) -> io::Result<(u64, bool)> {
     let mut bytes = [0; 24];
     let mut file = File::from(event.try_clone()?);
@@ -109,10 +109,10 @@ pub(crate) fn perf_read_timed(event: &OwnedFd) -> io::Result<(u64, bool)> {
     Ok((word(0), word(8) == word(16)))
 }
 
-/// What [`perf_read_group`] needs to be opened with, for the leader.
+/// Read format for [`perf_read_group`], for the leader.
 pub(crate) const PERF_READ_GROUP: u64 = 1 | 2 | 8;
 
-/// How long a group was to count, for how long it did (both in ns), and what its events counted.
+/// Enabled time and running time of a group (both in ns), and the counts of its events.
 pub(crate) fn perf_read_group(leader: &OwnedFd, events: usize) -> io::Result<(u64, u64, Vec<u64>)> {
     let mut bytes = vec![0; 8 * (3 + events)];
     let mut file = File::from(leader.try_clone()?);
@@ -127,7 +127,7 @@ pub(crate) fn perf_read_group(leader: &OwnedFd, events: usize) -> io::Result<(u6
 
 fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     match RawFd::try_from(fd) {
-        // SAFETY: a system call has just returned this descriptor, and nobody else has it.
+        // SAFETY: a system call has just returned this descriptor, and no other code has it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
@@ -138,19 +138,20 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     tasks::bind(0, &[cpu])
 }
 
-/// Does something on a CPU, if the thread may go there, and comes back. Opening and closing a CPU's
-/// events there spares the kernel an interrupt to that CPU, for which it would wait in a busy loop.
+/// Calls a function on a CPU, if the thread may go there, and returns to the old CPUs. Opening and
+/// closing a CPU's events on that CPU spares the kernel an interrupt to it, for which it would wait
+/// in a busy loop.
 pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
     let before = sched_getaffinity(None).ok().filter(|_| pin_to(cpu).is_ok());
     let result = what();
     if let Some(before) = before {
-        // What was is allowed again.
+        // The old affinity is allowed again.
         let _ = sched_setaffinity(None, &before);
     }
     result
 }
 
-/// How a thread is scheduled: policy and real-time priority.
+/// Scheduling of a thread: policy and real-time priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scheduling {
     policy: i32,
@@ -158,28 +159,28 @@ pub(crate) struct Scheduling {
 }
 
 impl Scheduling {
-    /// `SCHED_FIFO` with this priority (1 to 99); what the thread starts does not inherit it.
+    /// `SCHED_FIFO` with this priority (1 to 99); children of the thread do not inherit it.
     pub fn fifo(priority: i32) -> Self {
         Self { policy: libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority }
     }
 
-    /// An ordinary thread.
+    /// The scheduling of an ordinary thread.
     pub fn ordinary() -> Self {
         Self { policy: libc::SCHED_OTHER, priority: 0 }
     }
 
-    /// That of the calling thread.
+    /// The scheduling of the calling thread.
     pub fn mine() -> io::Result<Self> {
         Self::of(0)
     }
 
-    /// Schedules the calling thread like this.
+    /// Applies this scheduling to the calling thread.
     pub fn apply(self) -> io::Result<()> {
         self.apply_to(0)
     }
 }
 
-/// Signals that ask a process to end are ignored from now on.
+/// Ignores signals that ask a process to end, from now on.
 pub(crate) fn ignore_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
         // SAFETY: ignoring a signal installs no code.
@@ -187,7 +188,7 @@ pub(crate) fn ignore_signals() {
     }
 }
 
-/// Takes an exclusive lock on an open file; `Ok(false)` if somebody else has it.
+/// Takes an exclusive lock on an open file; `Ok(false)` if another process has it.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
@@ -195,7 +196,8 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// A directory handle on a debugfs of our own, mounted nowhere: it goes with the handle.
+/// A directory handle on a private debugfs, which is not mounted anywhere; it exists as long as the
+/// handle.
 pub(crate) fn debugfs() -> io::Result<OwnedFd> {
     let context = rustix::mount::fsopen(c"debugfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(context.as_fd())?;
@@ -238,7 +240,7 @@ impl Mapped {
         Ok(Self { start: start.cast_const().cast(), length })
     }
 
-    /// The 32-bit word at this offset, as it is now; 0 beyond the end.
+    /// The present 32-bit word at this offset; 0 beyond the end.
     pub fn word(&self, at: usize) -> u32 {
         if !at.is_multiple_of(4) || at + 4 > self.length {
             return 0;
@@ -248,7 +250,8 @@ impl Mapped {
         unsafe { AtomicU32::from_ptr(self.start.add(at).cast_mut().cast()) }.load(Ordering::Relaxed)
     }
 
-    /// The 64-bit word at this offset, and everything that was written before it; 0 beyond the end.
+    /// The 64-bit word at this offset; everything that was written before it is visible, too. 0
+    /// beyond the end.
     pub fn double_word(&self, at: usize) -> u64 {
         if !at.is_multiple_of(8) || at + 8 > self.length {
             return 0;
@@ -260,7 +263,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `new` made, and nobody reads it any more.
+        // SAFETY: this is the mapping that `new` made, and no code reads it any more.
         let _ = unsafe { rustix::mm::munmap(self.start.cast_mut().cast(), self.length) };
     }
 }

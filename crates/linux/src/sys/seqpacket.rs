@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// The process that connected, as it was then.
+/// The process that connected, as it was at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub pid: u32,
@@ -29,7 +29,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-/// Listens at a path that nothing occupies.
+/// Listens at an unused path.
 pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)?;
@@ -49,13 +49,13 @@ pub(crate) fn connect(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The next connection, if one waits.
+/// The next connection, if a client waits.
 pub(crate) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::net::accept_with(listener, FLAGS)?)
 }
 
-/// The process at the other end. Not by rustix: its numbers of processes cannot be 0, which a peer
-/// in another namespace has.
+/// The process at the other end. rustix is not used here: its process numbers cannot be 0, and a
+/// peer in another namespace has that number.
 pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -85,7 +85,7 @@ pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
     Ok(Peer { pid, uid: credentials.uid, groups })
 }
 
-/// One message; `Ok(0)`: the other end has closed, or the message is empty.
+/// Receives one message; `Ok(0)`: the other end has closed, or the message is empty.
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT)?.0)
 }
@@ -106,7 +106,7 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// Waits for a message, and the descriptor that comes with it.
+/// Waits for a message, and the descriptor with it.
 pub(crate) fn receive_with(
     socket: &OwnedFd,
     buffer: &mut [u8],
@@ -127,14 +127,14 @@ pub(crate) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(somebody(pid)?, PidfdFlags::empty())?)
 }
 
-/// A descriptor of the process at the other end, as of when it connected. Before Linux 6.5 by its
-/// number, if the process that has it now is of the same user.
+/// A descriptor of the process at the other end, at the time of its connection. Before Linux 6.5 it
+/// is found by its number, if the present process with that number has the same user.
 pub(crate) fn peer_process(socket: &OwnedFd, peer: &Peer) -> io::Result<OwnedFd> {
     const PEERPIDFD: libc::c_int = 77;
     let mut descriptor: libc::c_int = -1;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes into the number, which lives through the
-    // call; a descriptor that it made is nobody's yet.
+    // call; no other code has the new descriptor yet.
     unsafe {
         let (fd, place) = (socket.as_raw_fd(), (&raw mut descriptor).cast());
         if libc::getsockopt(fd, libc::SOL_SOCKET, PEERPIDFD, place, &raw mut length) == 0 {
@@ -154,7 +154,7 @@ pub(crate) fn peer_process(socket: &OwnedFd, peer: &Peer) -> io::Result<OwnedFd>
     }
 }
 
-/// Waits until one of the descriptors can be read; which ones can.
+/// Waits until one of the descriptors can be read; returns which ones.
 pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], longest: Duration) -> Vec<bool> {
     let mut polled: Vec<PollFd> =
         descriptors.iter().map(|&fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -163,7 +163,7 @@ pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], longest: Duration) -> Vec<boo
     polled.iter().map(|p| found > 0 && !p.revents().is_empty()).collect()
 }
 
-/// Another length of period for an event.
+/// Sets the period of an event.
 pub(crate) fn set_period(event: &OwnedFd, period: u64) -> io::Result<()> {
     const IOC_PERIOD: libc::c_ulong = 0x4008_2404;
     // SAFETY: the kernel reads the number, which lives through the call.

@@ -1,4 +1,4 @@
-//! Stores that go past the caches.
+//! Stores that bypass the caches.
 
 /// Stores a value to every word, without bringing lines into a cache; false: this instruction set
 /// has no such store here, and nothing was written.
@@ -16,7 +16,7 @@ pub(crate) fn store_past_caches(words: &mut [u64], value: u64) -> bool {
     true
 }
 
-/// See the other one.
+/// As the function above, without such stores on this instruction set.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn store_past_caches(_words: &mut [u64], _value: u64) -> bool {
     false

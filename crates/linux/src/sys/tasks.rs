@@ -1,4 +1,4 @@
-//! System calls on other tasks: where they may run, how they are scheduled, when they end.
+//! System calls on other tasks: their CPUs, their scheduling, their ends.
 
 use super::Scheduling;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
@@ -7,7 +7,7 @@ use rustix::time::ClockId;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The calling thread's number, as the kernel counts them.
+/// The kernel's number of the calling thread.
 pub(crate) fn thread_number() -> u32 {
     rustix::thread::gettid().as_raw_pid().unsigned_abs()
 }
@@ -40,7 +40,7 @@ fn number(tid: u32) -> io::Result<libc::pid_t> {
     libc::pid_t::try_from(tid).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// `None`: the calling thread.
+/// The number of a thread; `None`: the calling thread.
 fn thread(tid: u32) -> io::Result<Option<Pid>> {
     Ok(Pid::from_raw(number(tid)?))
 }
@@ -50,7 +50,7 @@ pub(super) fn somebody(pid: u32) -> io::Result<Pid> {
 }
 
 impl Scheduling {
-    /// `SCHED_FIFO` with this priority; what the thread starts inherits it.
+    /// `SCHED_FIFO` with this priority; children of the thread inherit it.
     pub fn fifo_inherited(priority: i32) -> Self {
         Self { policy: libc::SCHED_FIFO, priority }
     }
@@ -65,7 +65,7 @@ impl Scheduling {
         Self { policy, priority }
     }
 
-    /// That of a thread.
+    /// The scheduling of a thread.
     pub fn of(tid: u32) -> io::Result<Self> {
         let tid = number(tid)?;
         // SAFETY: asks for a number.
@@ -78,7 +78,7 @@ impl Scheduling {
         Ok(Self { policy, priority: parameters.sched_priority })
     }
 
-    /// Schedules a thread like this.
+    /// Applies this scheduling to a thread.
     pub fn apply_to(self, tid: u32) -> io::Result<()> {
         let parameters = libc::sched_param { sched_priority: self.priority };
         // SAFETY: the kernel reads the parameters, which live through the call.
@@ -103,15 +103,14 @@ pub(crate) fn read_of(process: u32, address: u64, into: &mut [u8]) -> io::Result
     }
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds, the clock of the BPF programs; stepping the wall clock does
-/// not move it.
+/// Time by `CLOCK_MONOTONIC` in nanoseconds. It is the clock of the BPF programs; stepping the wall
+/// clock does not change it.
 pub(crate) fn monotonic_ns() -> u64 {
     let time = rustix::time::clock_gettime(ClockId::Monotonic);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Waits until a child has ended, and leaves it to be reaped: until then its number is nobody
-/// else's.
+/// Waits until a child has ended, without reaping it: until then, no other process gets its number.
 pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
     let (child, how) =
         (WaitId::Pid(somebody(child)?), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
@@ -119,8 +118,8 @@ pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Reaps a child that has ended: did it end with 0, and how much CPU time did it and its children
-/// take?
+/// Reaps a child that has ended. Returns whether it exited with 0, and the CPU time of it and its
+/// children, ns.
 pub(crate) fn reap(child: u32) -> io::Result<(bool, u64)> {
     let mut status = 0;
     // SAFETY: zeros are a valid rusage.

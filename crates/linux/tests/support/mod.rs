@@ -1,9 +1,9 @@
-//! May these tests regulate the machine that runs them? Each of them needs root, BPF, and that no
-//! other solocore is at work.
+//! Checks that these tests may regulate the machine. Each of them needs root, BPF, and no other
+//! solocore at work.
 
 use solocore_linux::{Instance, doctor, host::machine};
 
-/// The machine, for as long as what is returned lives; or nothing, with the reason printed.
+/// The machine, until it is dropped; `None`: it cannot be had, and the reason is printed.
 pub fn take_machine() -> Option<Instance> {
     let taken = try_to_take();
     if let Err(reason) = &taken {

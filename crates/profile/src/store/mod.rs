@@ -1,10 +1,11 @@
-//! Profiles made while planning are kept, and used again while they hold.
+//! Profiles made while planning are kept, and used again while they are valid.
 //!
-//! Problem: a profile takes seconds, and its program and the files that it reads change. Rule: what
-//! is known before a run is the key: the command, where it runs, its environment, the numbers of the
-//! platform that shape a profile, and emulator and plugin by content. What only a run tells lies in
-//! the profile: every file that it looked at ([`RestsOn`]), which is looked at again before the
-//! profile is used again. Not covered: what [`RestsOn::not_covered`] names.
+//! Problem: a profile takes seconds, and its program and the files that it reads change. Rule: the
+//! key consists of the facts before a run: the command, its directory, its environment, the numbers
+//! of the platform that shape a profile, and emulator and plugin by content. The profile contains
+//! the facts that only a run gives: every file that it looked at ([`RestsOn`]). These files are
+//! compared before the profile is used again. Not covered: the files that [`RestsOn::not_covered`]
+//! names.
 
 mod place;
 
@@ -31,22 +32,22 @@ pub struct Cache {
 /// A profile of the store.
 #[derive(Debug)]
 pub struct Kept {
-    /// Where it lies.
+    /// Path of its file.
     pub path: PathBuf,
     /// The profile.
     pub profile: Profile,
-    /// When it was made, if that was before now.
+    /// Time when it was made, if that was before now.
     pub made: Option<SystemTime>,
 }
 
-/// What the store knows of a job.
+/// Knowledge of the store about a job.
 #[derive(Debug)]
 pub enum Known {
-    /// A profile that holds.
+    /// A profile that is valid.
     Holds(Box<Kept>),
-    /// Why one that was kept does not hold.
+    /// Reason why a kept profile is not valid.
     Stale(String),
-    /// Nothing.
+    /// No profile.
     Nothing,
 }
 
@@ -54,7 +55,7 @@ impl Cache {
     /// The cache at `dir`, or in a directory of the user's own.
     ///
     /// # Errors
-    /// When the directory cannot be made, or others may write to it.
+    /// The directory cannot be made, or others may write to it.
     pub fn open(dir: Option<&Path>) -> Result<Self, ProfileError> {
         Ok(Self { dir: place::find(dir)? })
     }
@@ -85,8 +86,8 @@ impl Cache {
     /// Makes the profile of a command, and keeps it.
     ///
     /// # Errors
-    /// As [`profile`]; also when the program fails, for a job that fails tells nothing of one that
-    /// works.
+    /// As [`profile`]; also if the program fails, as a failing job says nothing about a successful
+    /// one.
     pub fn make(&self, job: &Job) -> Result<Kept, ProfileError> {
         let path = self.path(&key(job)?);
         let (made, status) = profile(job, &path)?;
@@ -106,7 +107,7 @@ impl Cache {
     /// of the slowest.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The profile cannot be written.
     pub fn worst(
         &self,
         platform: &Platform,
@@ -131,7 +132,7 @@ impl Cache {
     }
 }
 
-/// How long a job takes with nothing locked, ps: what the slowest of several inputs is chosen by.
+/// Time of a job with nothing locked, ps; the slowest of several inputs is chosen by it.
 pub(crate) fn time(profile: &Profile, p: &Platform) -> u64 {
     let cycles = p.cycles_to_ps(profile.private_cycles);
     let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
@@ -139,7 +140,7 @@ pub(crate) fn time(profile: &Profile, p: &Platform) -> u64 {
     cycles.saturating_add(look_ups).saturating_add(memory)
 }
 
-/// The first file that is not as the run found it.
+/// The first file that has changed since the run.
 fn changed(rests_on: &RestsOn) -> Option<String> {
     if rests_on.files.is_empty() {
         return Some("the kept profile does not name its files".to_owned());
@@ -151,14 +152,14 @@ fn changed(rests_on: &RestsOn) -> Option<String> {
     other.map(|f| format!("{} has changed", f.path.display()))
 }
 
-/// A damaged trace is made again rather than handed on.
+/// Checks a trace: a damaged one is made again.
 fn trace_is_whole(path: &Path, profile: &Profile) -> bool {
     let Ok(file) = std::fs::File::open(trace_path(path)) else { return false };
     let records = solocore_cache::trace::read(std::io::BufReader::new(file), |_| ());
     records.is_ok_and(|n| profile.trace.as_ref().is_some_and(|t| t.records == n))
 }
 
-/// Takes texts, each with its length, so that two lists differ.
+/// Hash of texts, each with its length, so that two different lists differ.
 #[derive(Default)]
 struct Hash(Sha256);
 
@@ -173,10 +174,10 @@ impl Hash {
     }
 }
 
-/// A name for the profile of `job`: hash of all that is known before it runs.
+/// A name for the profile of `job`: hash of all facts that are known before it runs.
 ///
 /// # Errors
-/// When the program, the emulator or the plugin cannot be found.
+/// The program, the emulator or the plugin cannot be found.
 pub fn key(job: &Job) -> Result<String, ProfileError> {
     let program = Program::find(&job.command[0], job.dir).map_err(ProfileError::Input)?;
     let mut hash = Hash::default();

@@ -1,11 +1,11 @@
-//! Where kept profiles may lie: in a directory that nobody else can write to.
+//! Directory of kept profiles: no other user can write to it.
 //!
-//! Problem: a plan believes a kept profile, so whoever writes one decides a verdict. Rule: the
+//! Problem: a plan trusts a kept profile, so a writer of profiles decides verdicts. Rule: the
 //! directory belongs to this user, is no symbolic link, and lets nobody else write; so does each
-//! directory above it, or it is root's, or sticky as `/tmp` is. A directory that the user names and
-//! that is not so is refused with the command that mends it. Without a name the first of these is
-//! taken that is this user's: `$XDG_CACHE_HOME`, `$HOME/.cache`, `/run/user/UID`, and a directory of this
-//! user's own in `/tmp`. (Under `sudo`, `HOME` may be another user's.)
+//! directory above it, or it is root's, or sticky as `/tmp` is. A named directory that breaks this
+//! rule is refused with the command that repairs it. Without a name the first of these is taken
+//! that is this user's: `$XDG_CACHE_HOME`, `$HOME/.cache`, `/run/user/UID`, and a directory of this
+//! user's own in `/tmp`. (Under `sudo`, `HOME` may belong to another user.)
 //! Not covered: access control lists, and root, who may write anywhere.
 
 use crate::error::ProfileError;
@@ -27,7 +27,7 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, ProfileError> {
     let home = variable("HOME").map(|home| home.join(".cache"));
     let places = [variable("XDG_CACHE_HOME"), home, Some(format!("/run/user/{uid}").into())];
     for base in places.into_iter().flatten().filter(|base| base.is_absolute()) {
-        // A directory of another user's is not made use of, and nothing is made in it.
+        // A directory of another user is not used, and nothing is made in it.
         let there = base.ancestors().find(|dir| dir.exists());
         let theirs = there.and_then(|dir| fs::metadata(dir).ok());
         if theirs.is_some_and(|meta| meta.uid() == uid) {
@@ -37,7 +37,7 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, ProfileError> {
     private(&std::env::temp_dir().join(format!("solocore-{uid}/profiles")))
 }
 
-/// The directory, made where it is missing, if nobody else may write to it.
+/// The directory, made if it is missing, unless others may write to it.
 fn private(dir: &Path) -> Result<PathBuf, ProfileError> {
     let unmade = |source| ModelError::Write { path: dir.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(unmade)?;
@@ -70,7 +70,7 @@ fn private(dir: &Path) -> Result<PathBuf, ProfileError> {
     Ok(dir)
 }
 
-/// Why somebody else could put another directory in the place of one in here.
+/// Reason why another user could replace a directory in here.
 fn replaceable(meta: &Metadata, uid: u32) -> Option<String> {
     const STICKY: u32 = 0o1000;
     if meta.uid() != uid && meta.uid() != 0 {

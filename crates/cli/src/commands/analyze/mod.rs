@@ -27,7 +27,7 @@ use verdict::{Lines, Style};
 const BATCH_BYTES: usize = 256 << 10;
 /// Longest line, in bytes: without a limit, a file without line ends would have to fit in memory.
 const LINE_BYTES: usize = 16 << 20;
-/// How often the main thread looks whether it was interrupted.
+/// Interval between two checks for an interrupt.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Some lines of the corpus.
@@ -39,9 +39,9 @@ struct Batch {
 
 struct Line {
     number: u64,
-    /// Where it ends in the text; it begins where the one before ends.
+    /// End of the line in the text; it begins at the end of the one before.
     end: usize,
-    /// Longer than allowed, and left out.
+    /// Whether it is longer than allowed, and left out.
     long: bool,
 }
 
@@ -49,19 +49,19 @@ struct Line {
 struct Done {
     out: Vec<u8>,
     refused: u64,
-    /// Sets tested repeatedly, and how long that took.
+    /// Number of sets tested repeatedly, and the time that this took.
     sets: u64,
     spent: Duration,
 }
 
-/// Batches to be answered, with where the answer goes.
+/// Batches to be answered, each with the channel for its answer.
 type Work = (Batch, SyncSender<Done>);
 
 /// Answers all lines; exit code 2 if one was refused.
 pub fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
     let input = open(&args.corpus)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // Times taken while other threads run would not be those of one thread.
+    // Times taken beside other threads would not be those of one thread.
     let threads = if args.repeat.is_some() { 1 } else { cores };
     let (give, take) = sync_channel::<Work>(2 * threads);
     let (queue, queued) = sync_channel::<Result<Receiver<Done>, io::Error>>(4 * threads);
@@ -104,7 +104,7 @@ fn open(corpus: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     Ok(Box::new(file))
 }
 
-/// Cuts the corpus into batches. Ends when it ends, cannot be read, or nobody takes batches any
+/// Cuts the corpus into batches. Stops at its end, at an error, or when no thread takes batches any
 /// more.
 fn read(
     input: Box<dyn Read + Send>,
@@ -129,7 +129,7 @@ fn read(
     }
 }
 
-/// The next lines; none at the end. Blank lines are counted, and left out.
+/// The next lines; none at the end. Blank lines are counted and left out.
 fn batch(input: &mut BufReader<Box<dyn Read + Send>>, number: &mut u64) -> io::Result<Batch> {
     let mut batch = Batch { text: Vec::with_capacity(BATCH_BYTES), lines: Vec::new() };
     while batch.text.len() < BATCH_BYTES {
@@ -143,7 +143,7 @@ fn batch(input: &mut BufReader<Box<dyn Read + Send>>, number: &mut u64) -> io::R
             continue;
         }
         batch.lines.push(Line { number: *number, end: batch.text.len(), long });
-        // The next read may have to wait for whoever writes the corpus: answer what is there.
+        // The next read may have to wait for the writer of the corpus: answer the lines so far.
         if input.buffer().is_empty() {
             break;
         }
@@ -215,7 +215,7 @@ fn answer_batch(batch: &Batch, analyst: &mut Lines, style: Style, repeat: Option
     done
 }
 
-/// How long it takes to test all sets so often; less if interrupted, but then nobody is told.
+/// Time to test all sets `repeat` times; less if interrupted, but then it is not reported.
 fn time(analyst: &mut Lines, sets: &[TaskSet], repeat: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..repeat {
@@ -229,7 +229,7 @@ fn time(analyst: &mut Lines, sets: &[TaskSet], repeat: u64) -> Duration {
     start.elapsed()
 }
 
-/// Prints the answers in order; the sum of all.
+/// Prints the answers in order; returns their sum.
 fn print_all(
     queued: &Receiver<Result<Receiver<Done>, io::Error>>,
     corpus: &Path,
@@ -249,7 +249,7 @@ fn print_all(
             ));
         };
         match out.write_all(&done.out).and_then(|()| out.flush()) {
-            // `| head`: nobody wants the rest.
+            // `| head`: no program reads the rest.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
             Err(e) => {
                 let why = format!(
@@ -266,7 +266,7 @@ fn print_all(
     Ok(total)
 }
 
-/// The next message; none when there will be no more. Fails when interrupted.
+/// The next message; `None` when all senders have ended. Fails when interrupted.
 fn receive<T>(from: &Receiver<T>) -> Result<Option<T>, Failure> {
     loop {
         if stopped() {

@@ -1,11 +1,11 @@
-//! One line in, one line out: parsing, the test, the answer as JSON or text.
+//! From one line to one line: parsing, the test, the answer as JSON or text.
 
 use serde::Serialize;
 use solocore_analysis::named::{Analyst, Test};
 use solocore_analysis::{Derivation, TaskSet, TaskSetError};
 use std::io::Write;
 
-/// A test, answering line after line.
+/// A test that answers line after line.
 pub struct Lines(Analyst);
 
 /// An answer. The names are those of the interface.
@@ -83,7 +83,7 @@ impl Lines {
     }
 }
 
-/// How answers look.
+/// Style of the answers.
 #[derive(Clone, Copy)]
 pub struct Style {
     pub explain: bool,
@@ -94,18 +94,17 @@ pub struct Style {
 pub fn parse(line: &[u8]) -> Result<TaskSet, String> {
     let set = serde_json::from_slice(line).map_err(|error| {
         let text = error.to_string();
-        // A line has but one line; its number in the corpus is said elsewhere.
+        // The error names the only line as line 1; the number in the corpus is reported elsewhere.
         text.replacen(" at line 1 column ", " at column ", 1)
     })?;
-    // The decoder also takes arrays of values for objects, where nothing says which number is
-    // which.
+    // The decoder also takes arrays of values for objects; their numbers would have no names.
     if line.iter().filter(|byte| **byte == b'[').count() != 1 {
         return Err("tasks must be one array of objects, with names for all numbers".to_owned());
     }
     Ok(set)
 }
 
-/// Says why a line has no answer, in its place.
+/// Writes the reason why a line has no answer, in its place.
 pub fn refuse(reason: &str, line: u64, style: Style, out: &mut Vec<u8>) {
     let error = format!("line {line}: {reason}");
     if style.text {
@@ -150,8 +149,8 @@ mod tests {
         every_test(GOOD.as_bytes());
     }
 
-    /// Bytes flipped, cut, doubled and replaced by digits: nothing panics, every line has an answer
-    /// or a reason.
+    /// Bytes flipped, cut, doubled and replaced by digits: there is no panic, and every line has an
+    /// answer or a reason.
     #[test]
     fn broken_lines_are_refused_or_answered() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -174,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Numbers of every size: nothing panics and nothing takes long.
+    /// Numbers of every size: there is no panic, and no answer takes long.
     #[test]
     fn extreme_numbers() {
         let mut rng = ChaCha8Rng::seed_from_u64(2);

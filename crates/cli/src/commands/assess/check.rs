@@ -1,10 +1,10 @@
-//! `solocore assess --check`: an answer for each task, as a merge wants it.
+//! `solocore assess --check`: an answer for each task, in the form that a merge needs.
 //!
-//! Problem: who merges reads a list of tests that failed, and a mark at a line, not a report. Rule:
-//! each analysed task is a test. It fails where its plan says that it may miss, or gives it no bound,
-//! and where a simulated job missed; each of these is a finding at the task's line.
+//! Problem: a reviewer of a merge reads a list of failed tests and a mark at a line, not a report.
+//! Rule: each analysed task is a test. It fails where its plan says that it may miss, or gives it
+//! no bound, and where a simulated job missed; each of these is a finding at the task's line.
 //! Source: JUnit's XML as Jenkins and GitLab read it (quick-junit); SARIF 2.1.0 (OASIS).
-//! Does not cover: best effort, which is promised nothing; whether margins shrink (`solocore diff`).
+//! Does not cover: best effort, which has no promises; shrinking margins (`solocore diff`).
 
 use crate::args::AssessArgs;
 use crate::commands::{plan, sim};
@@ -20,7 +20,7 @@ use solocore_model::{Plan, System, files};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What can be wrong with a task: a name for tools, and what it means.
+/// Faults of a task: a name for tools, and its meaning.
 const RULES: [(&str, &str); 3] = [
     ("may-miss", "The bound on the response is beyond the deadline."),
     ("no-bound", "There is no bound on the response."),
@@ -30,13 +30,13 @@ const RULES: [(&str, &str); 3] = [
 /// An analysed task's answer.
 struct Answer<'a> {
     task: &'a PlanTask,
-    /// In the system file.
+    /// Line of the task in the system file.
     line: usize,
-    /// Of [`RULES`], and in words; none: it holds.
+    /// Findings, each with a name from [`RULES`] and a text; empty: the task holds.
     findings: Vec<(&'static str, String)>,
 }
 
-/// Plans, simulates under the plan, and answers; exit code 1 where something does not hold.
+/// Plans, simulates under the plan, and answers; exit code 1 if a task does not hold.
 pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let system = computing(|| System::load(&args.system))?;
     let plan = plan::of(&system, &args.profiling, None)?;
@@ -165,7 +165,7 @@ fn sarif(system: &Path, answers: &[Answer<'_>]) -> Value {
     })
 }
 
-/// A path as a URI has it (RFC 3986).
+/// A path in the form of a URI (RFC 3986).
 fn uri(path: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
     let one = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };

@@ -67,14 +67,15 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!plan.schedulable || sim::missed(plan, managed))))
 }
 
-/// The directory of the results. One that this command made goes away with it, unless it is filled.
+/// The directory of the results. A directory that this command made is removed when this is
+/// dropped, unless it is filled.
 struct Place<'a> {
     dir: &'a Path,
     made: bool,
 }
 
 impl<'a> Place<'a> {
-    /// Shows at once that the results can be written there, not after minutes.
+    /// Checks that the results can be written there, before any work.
     fn new(dir: &'a Path) -> Result<Self, Failure> {
         let made = !dir.exists();
         std::fs::create_dir_all(dir)
@@ -95,7 +96,7 @@ impl<'a> Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if self.made {
-            // What somebody else has put there stays.
+            // Files that another program has put there stay.
             let _ = std::fs::remove_dir(self.dir);
         }
     }

@@ -1,7 +1,7 @@
 //! `solocore bench bandwidth`: reads or writes each line of a piece of memory, again and again.
 //!
-//! Rule: lines come in the order of their addresses, as IsolBench has it, or in one that hurts
-//! elsewhere (`solocore_buffers::order`).
+//! Rule: lines come in the order of their addresses, as in IsolBench, or in one that loads another
+//! part of the memory (`solocore_buffers::order`).
 
 use super::output::{Output, Place, duration, memory_size, show};
 use crate::fail::Failure;
@@ -33,9 +33,9 @@ pub enum Sequence {
     Lines,
     /// At random, none waiting for the one before: a row of some bank for each.
     Random,
-    /// One of each page, at random: the TLB misses as well.
+    /// One line of each page, at random: the TLB misses as well.
     Pages,
-    /// Those of one DRAM bank (root, and --map).
+    /// The lines of one DRAM bank (root, and --map).
     Bank,
 }
 
@@ -47,7 +47,7 @@ pub struct Args {
     /// Kind of access to each line.
     #[arg(short, long, value_enum, default_value_t)]
     access: Kind,
-    /// How long to run, like "5 s"; a bare number is in seconds, as IsolBench has it; 0: until Ctrl-C.
+    /// Run time, like "5 s"; a bare number is in seconds, as in IsolBench; 0: until Ctrl-C.
     #[arg(short, long, default_value = "5 s", value_name = "TIME", value_parser = duration)]
     time: Duration,
     /// Passes; 0: as many as fit in the time.
@@ -56,7 +56,7 @@ pub struct Args {
     /// Huge pages of 2 MiB.
     #[arg(short = 'x', long)]
     huge_pages: bool,
-    /// In which order lines come.
+    /// Order of the lines.
     #[arg(long, value_enum, default_value_t)]
     order: Sequence,
     /// Bank functions, as `solocore space map` writes them, for --order bank.
@@ -152,7 +152,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     show(args.format, &outcome, &[head.map(str::to_owned).to_vec(), row], "")
 }
 
-/// Lines of the bank that most of the memory's lines lie in.
+/// Lines of the bank with most of the memory's lines.
 fn lines_of_a_bank(memory: &Mapping, path: &Path) -> Result<Order, Failure> {
     let map = Map::read(path)?;
     let of_page = PAGE as usize / LINE;

@@ -1,4 +1,4 @@
-//! `solocore bench banks`: do rows of one DRAM bank delay each other here?
+//! `solocore bench banks`: tests whether rows of one DRAM bank delay each other.
 //!
 //! Rule: pairs of lines that the map puts into one bank, and pairs of two banks, are read in turn
 //! past the caches. A difference counts if a pair of one bank is slower than one of two in four
@@ -31,7 +31,7 @@ pub struct Args {
     /// Seed of the pairs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How results look.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }
@@ -94,8 +94,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     )
 }
 
-/// Times of pairs of one bank, and of two, taken in turn so that what else the machine does falls
-/// on both.
+/// Times of pairs of one bank, and of two, taken in turn so that other work of the machine slows
+/// both alike.
 fn measure(probe: &mut Probe, map: &Map, pairs: usize) -> (Vec<f64>, Vec<f64>) {
     let addresses = probe.addresses().to_vec();
     let banks: Vec<u32> = addresses.iter().map(|&a| values(&map.banks, a)).collect();

@@ -3,10 +3,9 @@
 //!
 //! Rule: the device gets the buffers as user pointers; each frame is looked at and its buffer
 //! handed over again. With --coloured the buffers' pages come from two lists of a coloured pool, as
-//! those of `bench io-load`, and their frames are looked up again while the device has them: a page
-//! in a wrong one is a failure.
-//! Does not cover: what becomes of the picture; devices that only know buffers of their own are
-//! refused.
+//! those of `bench io-load`, and their frames are looked up again while the device has them. A page
+//! in a wrong frame is a failure.
+//! Does not cover: the use of the picture. Devices that only use their own buffers are refused.
 
 use super::io_load::ColouredFrames;
 use super::output::{Output, Place, UNPLACED, show};
@@ -51,12 +50,12 @@ struct Outcome {
     frame_bytes: usize,
     buffers: u32,
     level_c_buffers: u32,
-    /// Do the pages lie where the lists say?
+    /// Whether the pages lie where the lists say.
     placed: bool,
     frames: u32,
     frames_per_s: f64,
-    /// Pages of all buffers, how many of them the device wrote to, and how many lay in wrong frames
-    /// while it had them.
+    /// Numbers of the pages of all buffers, of the pages that the device wrote to, and of those
+    /// that lay in wrong frames while it had them.
     pages: usize,
     written_pages: usize,
     wrong_pages: usize,
@@ -107,7 +106,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     report(args, &outcome)
 }
 
-/// Pages that are no longer all zeroes, as they were given.
+/// Number of pages with other contents than the initial zeroes.
 fn written(buffer: &Mapping) -> usize {
     buffer.chunks(PAGE).filter(|page| page.iter().any(|&b| b != 0)).count()
 }

@@ -1,9 +1,10 @@
-//! `solocore bench colour-start`: what it costs a program to start, and run, in its colours.
+//! `solocore bench colour-start`: the cost of starting and running a program in its colours.
 //!
 //! Rule: the same command plain and under `solocore exec --colors`, in turn, from start to end,
-//! with all that solocore does; the ratio is the median of those of neighbouring runs, so that what
-//! else the machine does falls on both. A program that is started again in the same colours gets
-//! what it gave back itself; --before starts it in others first, whose frames are then in the way.
+//! with all that solocore does. The ratio is the median of those of neighbouring runs, so that
+//! other work of the machine slows both alike. A program that is started again in the same colours
+//! gets its own freed frames; --before starts it in other colours first, so that frames of the
+//! wrong colours come first.
 
 use super::output::{Output, median, show};
 use crate::fail::Failure;
@@ -16,26 +17,26 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often it is asked whether the user wants an end; the end of a program is noticed at once.
+/// Interval between two checks for a request to end; the end of a program is noticed at once.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Options.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Its colours.
+    /// Colours of the program.
     #[arg(long = "colors", alias = "colours", value_name = "LIST", default_value = "0-7")]
     colours: String,
-    /// Before each coloured start that is timed, start it in these: what they give back then comes
-    /// first, and is of no use.
+    /// Start the program in these colours before each timed coloured start. The kernel then hands
+    /// out the freed frames first, and they have the wrong colours.
     #[arg(long, value_name = "LIST")]
     before: Option<String>,
-    /// What `solocore exec` gets beside.
+    /// Map of colours and banks for `solocore exec`.
     #[arg(long, value_name = "FILE")]
     map: Option<std::path::PathBuf>,
     /// Runs of each; the median counts.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// How results look.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
     /// The program and its arguments.
@@ -101,7 +102,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     show(args.format, &report, &rows, &below)
 }
 
-/// What starts the program in these colours.
+/// Arguments of `solocore exec` that start the program in these colours.
 fn arguments(args: &Args, colours: &str, program: &[OsString]) -> Vec<OsString> {
     let mut list = vec![OsString::from("exec"), "--colors".into(), colours.into()];
     if let Some(map) = &args.map {
@@ -152,19 +153,19 @@ fn time(program: &std::ffi::OsStr, arguments: &[OsString]) -> Result<f64, Failur
         .unwrap_or("it said nothing")
         .trim_start_matches("solocore: ")
         .to_owned();
-    // What solocore exec finds wrong is wrong here, too.
+    // Bad input to solocore exec is bad input here, too.
     Err(if status.code() == Some(2) { Failure::Input(last) } else { Failure::Machine(last) })
 }
 
-/// What a child says on stderr, once it has closed it.
+/// The output of a child on stderr, once it has closed it.
 fn all_that_is_said(child: &mut Child) -> Receiver<Vec<u8>> {
     let (send, said) = channel();
     if let Some(mut stderr) = child.stderr.take() {
         std::thread::spawn(move || {
             let mut text = Vec::new();
-            // What cannot be read was not said.
+            // Output that cannot be read is lost.
             let _ = stderr.read_to_end(&mut text);
-            // Nobody waits for it any more, if it cannot be sent.
+            // Sending fails only if no thread waits for it any more.
             let _ = send.send(text);
         });
     }

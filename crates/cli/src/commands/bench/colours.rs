@@ -1,11 +1,11 @@
-//! `solocore bench colours`: does a neighbour in the same cache colours slow a program here, and
-//! one in other colours not?
+//! `solocore bench colours`: tests whether a neighbour in the same cache colours slows a program,
+//! and one in other colours does not.
 //!
 //! Rule: a thread follows a chain of lines over pages of eight colours; a thread on another CPU
 //! writes through pages of the same colours, of others, or rests. The three take turns, so that
-//! what else the machine does falls on all.
+//! other work of the machine slows all alike.
 //! Source: maracas IV-D, mc2-os-isolation 3.2.
-//! Does not cover: what other guests do in a cache that this one does not own.
+//! Does not cover: other guests in a cache that this one does not own.
 
 use super::output::{Output, median, show};
 use crate::commands::space::map_of;
@@ -33,7 +33,7 @@ pub struct Args {
     rounds: u32,
     #[command(flatten)]
     map: crate::args::space::MapArgs,
-    /// How results look.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }
@@ -71,8 +71,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let choices = quarters(&map)?;
     // A quarter of the colours, with a little to spare.
     let mut pool = Pool::new((size + neighbour) * 5, false, &choices)?;
-    // A mapping is of pages that lie anywhere, and the kernel limits how many may be put side by
-    // side.
+    // The pages of a mapping lie anywhere, and the kernel limits the number of separate pieces.
     let mut mine = pool.map(0, size)?;
     let mut shared = pool.map(0, neighbour)?;
     let mut other = pool.map(1, neighbour)?;
@@ -86,7 +85,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         for _ in 0..args.rounds {
             for state in [REST, OTHER, SHARED] {
                 what.store(state, Relaxed);
-                // The neighbour gets under way, and what it pushed out before comes back.
+                // Wait until the neighbour runs at full speed, and the lines that it evicted are
+                // back.
                 chain.follow(1);
                 times[usize::from(state)].push(chain.follow(2));
             }
@@ -170,7 +170,7 @@ impl Chain {
 }
 
 fn hog(cpu: u32, what: &AtomicU8, shared: &mut [u8], other: &mut [u8]) {
-    // It runs somewhere else, if not there.
+    // Without that CPU, it runs on another one.
     let _ = machine::keep_on(cpu);
     loop {
         let memory = match what.load(Relaxed) {

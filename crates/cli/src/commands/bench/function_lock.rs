@@ -1,8 +1,8 @@
-//! `solocore bench function-lock`: what a probe at a function costs.
+//! `solocore bench function-lock`: the cost of a probe at a function.
 //!
-//! Rule: a function of this very program is called in a loop: without a probe; with one that is
-//! another program's; with one that takes and releases the lock; and with a call within such a one. Each run
-//! is short, and the median of many counts.
+//! Rule: a function of this program itself is called in a loop: without a probe; with a probe of
+//! another program; with one that takes and releases the lock; and with a call within such a
+//! section. Each run is short, and the median of many counts.
 
 use super::output::{Cost, Output, show};
 use crate::fail::Failure;
@@ -20,7 +20,7 @@ pub struct Args {
     /// Runs; the median counts.
     #[arg(long, value_name = "N", default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
-    /// How results look.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }
@@ -31,7 +31,7 @@ struct Report {
     calls: u32,
     runs: u32,
     rows: Vec<Cost>,
-    /// Sections that the probes counted, and that were made.
+    /// Number of sections that the probes counted, and of those that were made.
     counted: u64,
     made: u64,
 }
@@ -78,7 +78,7 @@ fn measured(what: &'static str, args: &Args, call: &mut dyn FnMut() -> u64) -> C
     })
 }
 
-/// What is probed; it calls itself until the depth is 1.
+/// The probed function; it calls itself until the depth is 1.
 #[inline(never)]
 fn probed(depth: u64) -> u64 {
     if black_box(depth) > 1 { black_box(probed(depth - 1)) + 1 } else { depth }

@@ -2,12 +2,12 @@
 //! interval, straight into pinned buffers.
 //!
 //! Rule: each read is released an interval after the one before and takes the file's next piece,
-//! from the beginning again at its end; one that takes longer than the interval delays the next,
-//! which is counted. Buffers are placed as a plan says, a share of them in level C's list and the
-//! rest in the core's.
+//! from the beginning again at its end. A read that takes longer than the interval delays the next,
+//! which is counted. Buffers are placed by a plan, a share of them in level C's list and the rest
+//! in the core's.
 //! With --coloured the pages come from a pool of two lists, the core's (for levels A and B) and
-//! level C's, by cache colour: the colours that stand for the core's ways in the plan, or half of
-//! them. Without it they are any pages, and the output says so.
+//! level C's, by cache colour. These are the colours for the core's ways in the plan, or half of
+//! all colours. Without it they are any pages, and the output says so.
 
 use super::output::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;
@@ -49,10 +49,10 @@ pub struct Args {
     /// Time between two releases.
     #[arg(long, default_value = "10 ms", value_name = "TIME")]
     interval: Time,
-    /// How long.
+    /// Duration of the run.
     #[arg(long, default_value = "2 s", value_name = "TIME")]
     duration: Time,
-    /// How the file is read.
+    /// Way of reading the file.
     #[arg(long, value_enum, default_value_t)]
     engine: Engine,
     /// Per cent of the buffer in level C's pages; the rest is in the core's own.
@@ -87,14 +87,14 @@ struct Piece {
 struct Outcome {
     format: &'static str,
     engine: &'static str,
-    /// Per read.
+    /// Bytes of one read.
     bytes: usize,
     level_c_bytes: usize,
-    /// Do the pages lie where the lists say?
+    /// Whether the pages lie where the lists say.
     placed: bool,
     interval_ns: u64,
     reads: u64,
-    /// Reads that were released before the one before had ended.
+    /// Reads that were released before the end of the one before.
     late: u64,
     seconds: f64,
     bandwidth_bytes_per_s: f64,
@@ -149,7 +149,7 @@ pub(super) struct ColouredFrames {
     choices: [Choice; 2],
 }
 
-/// Gives a buffer's pages back.
+/// Returns a buffer's pages.
 struct Lent {
     pool: Arc<Mutex<Pool>>,
     mapping: Option<solocore_space::backing::Mapping>,
@@ -158,14 +158,14 @@ struct Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(mapping) = self.mapping.take() {
-            // What cannot be moved back is lost to the pool, which ends with this program.
+            // Pages that cannot be moved back are lost to the pool, which ends with this program.
             let _ = self.pool.lock().unwrap_or_else(|e| e.into_inner()).unmap(mapping);
         }
     }
 }
 
 impl ColouredFrames {
-    /// By the colours that stand for a task's ways in a plan, or by half of all.
+    /// Two lists by the colours for a task's ways in a plan, or by half of all colours.
     pub(super) fn new(
         map: &MapArgs,
         task: Option<(&Path, &str)>,
@@ -191,7 +191,7 @@ impl ColouredFrames {
         Ok(Self { pool: Arc::new(Mutex::new(Pool::new(wanted, false, &choices)?)), choices })
     }
 
-    /// Pages of this memory whose frames are not those of the list.
+    /// Number of pages of this memory with frames outside of the list.
     pub(super) fn wrong(&self, list: List, memory: &Mapping) -> Result<usize, Failure> {
         let choice = &self.choices[usize::from(list == List::LevelC)];
         let frames = Pool::frames(memory.as_ptr() as usize, memory.len())?;
@@ -208,7 +208,7 @@ impl Frames for ColouredFrames {
         let at = at.ok_or_else(|| BufferError::Machine("memory at 0; try again".to_owned()))?;
         let bytes = mapping.bytes();
         let lent = Lent { pool: Arc::clone(&self.pool), mapping: Some(mapping) };
-        // SAFETY: the pages are those of `lent`, whom nobody else has, until it is dropped.
+        // SAFETY: the pages are those of `lent`, which no other code has, until it is dropped.
         let mapping = unsafe { Mapping::of(at, bytes, Box::new(lent)) }?;
         mapping.pin()?;
         Ok(mapping)
@@ -330,7 +330,7 @@ fn load(
         (busy, outcome.max_ns) = (busy.saturating_add(took), outcome.max_ns.max(took));
         outcome.reads += 1;
         offset += outcome.bytes as u64;
-        // What is late does not make the next ones come in a burst.
+        // A late read does not make the next ones come in a burst.
         release = (release + interval).max(begun.elapsed());
     }
     outcome.seconds = begun.elapsed().max(release.min(duration)).as_secs_f64();

@@ -1,13 +1,13 @@
-//! `solocore bench ipc`: what it takes to send and to receive a message, by its size and by where
-//! its buffers lie (MC2 Fig. 8).
+//! `solocore bench ipc`: times to send and to receive a message, by its size and the place of its
+//! buffers (MC2 Fig. 8).
 //!
 //! Rule: as the paper: Sender sends 100 messages, then Receiver takes them; then the core does
 //! other work; again and again. Each send and each receive is timed by itself. The buffers bypass
 //! the caches (sbp), are ordinary pages that both use from one core (ce), or are locked in the
 //! cache (cl); beside them, the kernel's own queues (sysv). Other CPUs write to memory meanwhile.
 //! Source: mc2-os-isolation, section 5.1 and Fig. 8.
-//! Does not cover: banks: the pages of ce and sbp are whichever the kernel gave. What the paper
-//! times is the kernel's copy alone; a time of sysv here holds the system call as well.
+//! Does not cover: banks: the kernel chooses the pages of ce and sbp. The paper times only the
+//! kernel's copy; a time of sysv here includes the system call.
 
 use super::output::{Output, show};
 use crate::fail::Failure;
@@ -55,13 +55,13 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024,2048,4096,8192", value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     sizes: Vec<u32>,
-    /// Where buffers lie.
+    /// Places of the buffers.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sbp,ce,cl,sysv")]
     policies: Vec<Policy>,
     /// Messages that are sent before the first is received.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10000))]
     messages: u32,
-    /// How often all of them are sent and received.
+    /// Number of rounds; each sends and receives all messages.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: u32,
     /// CPU of Sender, and of Receiver unless that has another [default: the first].
@@ -76,8 +76,8 @@ pub struct Args {
     /// Memory that each of them writes again and again.
     #[arg(long, default_value = "64 MiB", value_name = "SIZE")]
     hog_size: Bytes,
-    /// What the core reads after each hundred ("the tasks' other activities") [default: what its
-    /// private caches hold].
+    /// Memory that the core reads after each hundred messages ("the tasks' other activities")
+    /// [default: the size of its private caches].
     #[arg(long, value_name = "SIZE")]
     other_work: Option<Bytes>,
     /// Draw the longest times here (SVG).
@@ -91,11 +91,11 @@ pub struct Args {
 #[derive(Clone, Copy, Serialize)]
 struct Times {
     samples: usize,
-    /// The longest: MOET.
+    /// The longest time: MOET.
     max_ns: f64,
     p99_ns: f64,
     median_ns: f64,
-    /// ACET.
+    /// The average time: ACET.
     mean_ns: f64,
 }
 
@@ -103,8 +103,8 @@ struct Times {
 struct Point {
     policy: &'static str,
     message_bytes: u32,
-    /// Sent before the first was received, where the kernel's queue holds fewer than were asked
-    /// for.
+    /// Messages sent before the first was received, where the kernel's queue holds fewer than were
+    /// asked for.
     burst: u32,
     send: Times,
     receive: Times,
@@ -141,7 +141,7 @@ fn times(clock: &Clock, samples: &mut [u64]) -> Times {
     }
 }
 
-/// Where everything runs, and what runs beside.
+/// CPUs of the tasks, and the programs beside them.
 struct Setup {
     cpu: u32,
     receiver_cpu: u32,
@@ -222,7 +222,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 impl Setup {
-    /// Rounds of sending and receiving, each call timed; both are told the number of the message.
+    /// Rounds of sending and receiving, each call timed; both functions get the number of the
+    /// message.
     fn measure(
         &mut self,
         (rounds, burst): (u32, u32),
@@ -249,7 +250,7 @@ impl Setup {
         Ok((times(&self.clock, &mut sent), times(&self.clock, &mut received)))
     }
 
-    /// Other work, and then on to a CPU.
+    /// Does other work, and then moves to a CPU.
     fn change_to(&mut self, cpu: u32) -> Result<(), Failure> {
         std::hint::black_box(pass(&mut self.other, Access::Read));
         if self.cpu != self.receiver_cpu {
@@ -305,11 +306,11 @@ fn ours(args: &Args, setup: &mut Setup, policy: Policy, size: u32) -> Result<Poi
     Ok(Point { policy: policy.name(), message_bytes: size, burst: args.messages, send, receive })
 }
 
-/// Keeps a queue's pages in the cache, as well as this machine can.
+/// Keeps a queue's pages in the cache, in the best way of this machine.
 fn lock(memory: &Shared, setup: &mut Setup) -> Result<Option<Reservation>, Failure> {
     let (at, bytes) = memory.range();
     let prefetch = || {
-        // SAFETY: the queue's memory is mapped, and nobody uses it yet; reading changes nothing.
+        // SAFETY: the queue's memory is mapped, and no code uses it yet; reading changes nothing.
         let lines = unsafe { std::slice::from_raw_parts(at, bytes) };
         solocore_buffers::residency::flush(lines);
         std::hint::black_box(

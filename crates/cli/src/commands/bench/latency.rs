@@ -1,5 +1,5 @@
-//! `solocore bench latency`: a chase through all lines of a piece of memory, each access waiting
-//! for the one before.
+//! `solocore bench latency`: a chase through all lines of a piece of memory; each access waits for
+//! the one before.
 
 use super::output::{Output, Place, memory_size, show};
 use crate::fail::Failure;
@@ -44,7 +44,7 @@ struct Outcome {
     passes: u64,
     seconds: f64,
     latency_ns: f64,
-    /// The quickest pass: what the machine can do when nobody disturbs.
+    /// Latency of the quickest pass: that of the undisturbed machine.
     least_latency_ns: f64,
     bandwidth_bytes_per_s: f64,
 }

@@ -1,12 +1,12 @@
-//! `solocore bench lockdown`: how much of a piece of memory is in the cache after a while, alone
-//! and beside hogs.
+//! `solocore bench lockdown`: the share of a piece of memory that stays in the cache for a time,
+//! alone and beside hogs.
 //!
 //! Rule: the memory is flushed and brought in line by line; then the same core reads other memory,
-//! twice as much as its private caches hold, so that what is left is in the shared one; then some
-//! time passes, beside hogs or not; then one line of each page is timed (crates/buffers,
-//! residency). All that a number of times, each timing other lines. Three ways to keep it:
-//! prefetching alone, ways that nobody else may allocate in, and the kernel's pseudo-locking, as
-//! far as this machine has them.
+//! twice as much as its private caches hold, so that the remaining lines are in the shared one.
+//! Then some time passes, beside hogs or not, and one line of each page is timed (crates/buffers,
+//! residency). This is repeated, each time with other lines. There are three ways to keep the
+//! memory: prefetching alone, ways that nobody else may allocate in, and the kernel's
+//! pseudo-locking, as far as this machine has them.
 
 use super::output::{Output, show};
 use crate::fail::Failure;
@@ -27,10 +27,10 @@ pub struct Args {
     /// Memory to be kept, like "1 MiB".
     #[arg(long, default_value = "1 MiB", value_name = "SIZE")]
     size: Bytes,
-    /// How long it is to stay before it is looked at.
+    /// Time for which the memory is to stay in the cache.
     #[arg(long, default_value = "100 ms", value_name = "TIME")]
     time: Time,
-    /// How often; 64 times time every line.
+    /// Number of rounds; 64 rounds time every line.
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Hogs, one on each other CPU [default: as many as there are].
@@ -69,7 +69,8 @@ struct Outcome {
     hit_ns: f64,
     shared_ns: f64,
     miss_ns: f64,
-    /// Share of lines just read that are called misses; of flushed ones 2 % are called resident.
+    /// Share of lines just read that are classified as misses; of flushed ones 2 % are classified
+    /// as resident.
     missed_hits: f64,
     ways_mask: Option<String>,
     cases: Vec<Case>,
@@ -178,7 +179,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     report(args, &outcome)
 }
 
-/// Memory that is brought in by us, into ways of its own or anywhere; or by the kernel.
+/// Locked memory: this program brings it into ways of its own or anywhere, or the kernel locks it.
 enum Locked<'a> {
     Plain(&'a mut Mapping),
     Ours(&'a Reservation, &'a mut Mapping),
@@ -221,11 +222,11 @@ impl<'a> Locked<'a> {
     }
 }
 
-/// What looking needs.
+/// State of the timing.
 struct Looks<'a> {
     threshold: &'a Threshold,
     setup: &'a Setup,
-    /// What the core reads meanwhile, so that its private caches get other lines.
+    /// Memory that the core reads meanwhile, so that its private caches get other lines.
     other: Mapping,
     args: &'a Args,
 }
@@ -241,7 +242,7 @@ impl Looks<'_> {
         }
     }
 
-    /// Lines that are in no cache: what the timing makes of them.
+    /// Classification of lines that are in no cache.
     fn flushed(&self, memory: &Mapping) -> Residency {
         let one = |round| {
             flush(memory);
@@ -250,11 +251,11 @@ impl Looks<'_> {
         (0..self.args.rounds as usize).map(one).fold(Residency::default(), Self::add)
     }
 
-    /// Lines that are in the private caches: likewise.
+    /// Classification of lines that are in the private caches.
     fn just_read(&self, memory: &mut Mapping) -> Residency {
         let one = |round| {
             let page = solocore_buffers::PAGE;
-            // As much as any private cache holds, so that none of it has left again.
+            // At most the size of any private cache, so that no line of it has left again.
             let part = &mut memory[..self.args.size.0.min(128 << 10) as usize / page * page];
             pass(part, Access::Read);
             self.threshold.measure(part, self.args.seed, round)
@@ -262,7 +263,7 @@ impl Looks<'_> {
         (0..self.args.rounds as usize).map(one).fold(Residency::default(), Self::add)
     }
 
-    /// What is left after some time, again and again.
+    /// The lines that remain after the given time, over all rounds.
     fn after(&mut self, locked: &mut Locked<'_>, hogs: usize) -> Result<Residency, Failure> {
         let time = Duration::from_nanos(self.args.time.ns_ceil());
         let hogs = self.setup.others[..hogs].iter();

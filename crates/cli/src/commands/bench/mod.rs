@@ -17,29 +17,30 @@ use crate::fail::Failure;
 use crate::progress::{computing, computing_apart};
 use std::process::ExitCode;
 
-/// Which one.
+/// The benchmarks.
 #[derive(Debug, clap::Subcommand)]
 pub enum Bench {
-    /// How fast memory is read or written, in order (IsolBench's `bandwidth`, its flags).
+    /// Speed of reads or writes of memory, in order (IsolBench's `bandwidth`, its flags).
     #[command(
         after_help = "Examples:\n  solocore bench bandwidth -m 8192 -a read -t 1 -c 2\n  solocore \
             bench bandwidth -m 64M -a write -t 0 -c 1 &    # a hog, until it is ended"
     )]
     Bandwidth(bandwidth::Args),
-    /// How long an access takes that waits for the one before (IsolBench's `latency`, its flags).
+    /// Time of an access that waits for the one before (IsolBench's `latency`, its flags).
     #[command(
         after_help = "Examples:\n  solocore bench latency -m 65536 -c 0\n  solocore bench latency \
             -m 65536 -s -i 10 --format json"
     )]
     Latency(latency::Args),
-    /// Times to send and to receive a message by size and by where its buffers lie (MC2 Fig. 8).
+    /// Times to send and to receive a message by its size and the place of its buffers (MC2 Fig.
+    /// 8).
     #[command(
         after_help = "Examples:\n  solocore bench ipc\n  solocore bench ipc --sizes 64,4096 \
             --policies sbp,ce --hogs 0 --format json\n  solocore bench ipc --format csv --svg \
             ipc.svg"
     )]
     Ipc(ipc::Args),
-    /// How much of locked memory stays in the cache, alone and beside programs that fill it.
+    /// Share of locked memory that stays in the cache, alone and beside programs that fill it.
     #[command(
         after_help = "Examples:\n  solocore bench lockdown\n  solocore bench lockdown --size \"4 \
             MiB\" --time \"2 s\" --format json\n\nWays of its own it has as root, where the CPU \
@@ -67,7 +68,7 @@ pub enum Bench {
             lists do not know the difference."
     )]
     Pool(pool::Args),
-    /// What it costs that a function of an unmodified program holds the bandwidth lock.
+    /// Cost of a function of an unmodified program that holds the bandwidth lock.
     #[command(
         after_help = "Examples:\n  solocore bench function-lock\n  solocore bench function-lock \
             --calls 10000 --format json\n\nNeeds root. Probes this very program. Exit code 3: the \
@@ -101,7 +102,7 @@ pub enum Bench {
     ColourStart(colour_start::Args),
 }
 
-/// Runs one.
+/// Runs a benchmark.
 pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
     match bench {
         Bench::Bandwidth(args) => computing_apart(|| bandwidth::run(args)),

@@ -1,4 +1,4 @@
-//! What all benchmarks share: where they run, how results are printed, and sizes and medians.
+//! Shared parts of all benchmarks: their CPU and priority, formats of results, sizes and medians.
 
 use crate::fail::Failure;
 use crate::print::print;
@@ -10,11 +10,11 @@ use solocore_model::files;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Below the figures of a bench whose buffers nobody placed.
+/// Note below the figures of a bench with unplaced buffers.
 pub const UNPLACED: &str =
     "\nnote: the pages are whichever the kernel gave: no coloured pool places them\n";
 
-/// How results are printed.
+/// Formats of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For people.
@@ -22,7 +22,7 @@ pub enum Output {
     Text,
     /// One JSON document on stdout.
     Json,
-    /// A line a result, with a head.
+    /// CSV: one line for each result, with a head.
     Csv,
 }
 
@@ -35,7 +35,7 @@ impl From<BufferError> for Failure {
     }
 }
 
-/// Prints a result: the whole as JSON, or its rows; text has what is said below them as well.
+/// Prints a result: the whole as JSON, or its rows; text format also has the lines below them.
 pub fn show(
     format: Output,
     whole: &impl Serialize,
@@ -52,7 +52,7 @@ pub fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// IsolBench's sizes: KiB, or MiB and GiB with M and G; also ours, like "4 MiB".
+/// Reads IsolBench's sizes: KiB, or MiB and GiB with M and G; also those with a unit, like "4 MiB".
 pub fn memory_size(text: &str) -> Result<usize, String> {
     let wrong =
         || format!("`{text}` is no size; write KiB as a number (8192), 8M, 1G, or \"8 MiB\"");
@@ -71,7 +71,7 @@ pub fn memory_size(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(wrong)
 }
 
-/// A time, like "5 s"; a bare number is in seconds.
+/// Reads a time, like "5 s"; a bare number is in seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.trim().parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
@@ -79,7 +79,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     text.parse::<solocore_model::Time>().map(|t| Duration::from_nanos(t.ns_ceil()))
 }
 
-/// The CPU to run on, and nice value and real-time priority, as IsolBench takes them.
+/// The CPU, the nice value and the real-time priority, in IsolBench's form.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Place {
     /// CPU to run on [default: any].
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-/// The middle one; 0 of none.
+/// The median; 0 of no values.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
@@ -130,13 +130,13 @@ pub fn median(values: &mut [f64]) -> f64 {
 #[derive(Serialize)]
 pub struct Cost {
     pub what: &'static str,
-    /// Median of the runs, and the least: the machine's other work only adds.
+    /// Median of the runs, and the least one: other work of the machine only adds time. ns.
     pub ns: f64,
     pub least_ns: f64,
 }
 
 impl Cost {
-    /// Of `count` pieces of work a run, done by one call of `work`.
+    /// Cost of `count` pieces of work per run, done by one call of `work`.
     pub fn of(what: &'static str, (runs, count): (u32, u32), work: &mut dyn FnMut(u32)) -> Self {
         let mut times: Vec<f64> = (0..runs)
             .map(|_| {
@@ -150,7 +150,7 @@ impl Cost {
     }
 }
 
-/// The chance that one of `high` is above one of `low`: 0.5 where they do not differ.
+/// The probability that a value of `high` is above one of `low`: 0.5 where they do not differ.
 pub fn above(high: &[f64], low: &[f64]) -> f64 {
     let wins = |h: &f64| {
         low.iter()

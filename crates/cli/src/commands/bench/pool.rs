@@ -1,4 +1,4 @@
-//! `solocore bench pool`: what a page of a coloured pool costs.
+//! `solocore bench pool`: the cost of a page of a coloured pool.
 
 use super::output::{Cost, Output, show};
 use crate::fail::Failure;
@@ -23,7 +23,7 @@ pub struct Args {
     /// Runs; the median counts. Short ones are seldom interrupted.
     #[arg(long, value_name = "N", default_value_t = 301, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
-    /// How results look.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Output,
 }
@@ -31,7 +31,7 @@ pub struct Args {
 #[derive(Serialize)]
 struct Report {
     format: &'static str,
-    /// Frames of this machine, not made-up ones.
+    /// Whether the frames are those of this machine, not made-up ones.
     real_frames: bool,
     memory_bytes: u64,
     rows: Vec<Cost>,
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Failure::Input("--memory: such a pool is of no use; give from 8 MiB to 1 TiB".into())
     })?;
     let choices = thirds();
-    // Where frames are hidden, or there is less memory, the lists are the same with others.
+    // Where frames are hidden, or there is less memory, the same lists have made-up frames.
     let pool = Pool::new(bytes, true, &choices).ok();
     let real_frames = pool.is_some();
     if !real_frames {
@@ -127,7 +127,7 @@ fn thirds() -> Vec<Choice> {
 fn plain_page() {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a fresh page, which is written to, read by nobody else, and unmapped.
+    // SAFETY: a fresh page, which is written to, read by no other code, and unmapped.
     unsafe {
         let page = libc::mmap(std::ptr::null_mut(), 4096, rights, flags, -1, 0);
         if page != libc::MAP_FAILED {

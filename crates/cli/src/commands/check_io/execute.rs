@@ -1,8 +1,8 @@
 //! Executes a table with jitter: every instance starts late by a random part of its margin and then
 //! takes its full duration.
 //!
-//! What must hold of every execution: the order along each chain, and nothing overlaps. Jitter is a
-//! hash of seed, execution, activity and instance, so that it can be asked for in any order.
+//! Two rules must hold in every execution: the order along each chain, and no overlaps. Jitter is a
+//! hash of seed, execution, activity and instance, so that it can be computed in any order.
 
 use super::expected::{Key, Slot, path};
 use super::violation::{Violation, at};
@@ -12,7 +12,7 @@ use solocore_model::Instance;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-/// Instances on each resource, and of each chain, in one execution.
+/// Maximum number of instances on each resource, and of each chain, in one execution.
 const INSTANCES: u64 = 100_000;
 
 /// One execution's times.
@@ -29,7 +29,7 @@ impl Execution {
             x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
             x ^= x >> 31;
         }
-        // The extremes are where a mistake would show.
+        // The extremes would show a mistake.
         let late = match x % 4 {
             0 => 0,
             1 => slot.margin,
@@ -40,7 +40,7 @@ impl Execution {
     }
 }
 
-/// The first violation of the first execution that has one.
+/// The first violation of the first execution with one.
 pub fn executions(
     instance: &Instance,
     slots: &[Slot],

@@ -1,10 +1,10 @@
-//! What an instance asks of a table: which activities, how long, where, and in which order.
+//! Requirements of an instance on a table: its activities, their lengths, places and order.
 
 use super::violation::{Violation, at};
 use solocore_model::Instance;
 use solocore_model::instance::Transfer;
 
-/// What an activity is of: partition, chain (from 1; 0 for processing) and stage (0 to 4, in the
+/// Subject of an activity: partition, chain (from 1; 0 for processing) and stage (0 to 4, in the
 /// order of precedence).
 pub type Key = (usize, usize, usize);
 
@@ -14,12 +14,12 @@ pub const STAGES: [&str; 5] =
 /// The stage of processing.
 pub const PROCESSING: usize = 2;
 
-/// An activity of the table with what the instance says of it.
+/// An activity of the table with the requirements of the instance.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// What it is.
+    /// Subject of the activity.
     pub key: Key,
-    /// How messages call it.
+    /// Name in messages.
     pub name: String,
     /// `core N`, `io-core` or `device NAME`.
     pub resource: String,
@@ -27,16 +27,16 @@ pub struct Slot {
     pub offset: u64,
     /// Reserved nanoseconds, margin included.
     pub length: u64,
-    /// Nanoseconds of it that are margin.
+    /// Part of it that is margin, nanoseconds.
     pub margin: u64,
-    /// Nanoseconds.
+    /// Period, nanoseconds.
     pub period: u64,
     /// Line of the table.
     pub line: usize,
 }
 
-/// What the instance says of an activity: duration, margin, period, resource (none where the table
-/// chooses the core).
+/// Requirements of the instance on an activity: duration, margin, period, resource (`None` where
+/// the table chooses the core).
 pub struct Expected {
     pub key: Key,
     pub length: u64,
@@ -76,7 +76,7 @@ pub fn activities(instance: &Instance) -> Vec<Expected> {
     all
 }
 
-/// Bytes at bus speed, and a wait after each block; a time as it is.
+/// Time of a transfer, ns: bytes at bus speed, and a wait after each block; a stated time as it is.
 fn transfer(instance: &Instance, t: &Transfer) -> u64 {
     let (Some(bytes), Some(dma)) = (t.bytes, instance.devices[t.device].dma) else {
         return t.transfer_ns;
@@ -89,7 +89,7 @@ fn transfer(instance: &Instance, t: &Transfer) -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// Partitions that are not on the core they are bound to.
+/// Partitions that are on another core than the stated one.
 pub fn pinned(instance: &Instance, slots: &[Slot]) -> Vec<Violation> {
     let wrong = |s: &&Slot| {
         s.key.2 == PROCESSING

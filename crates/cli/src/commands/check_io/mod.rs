@@ -1,9 +1,9 @@
-//! `solocore check-io`: does a table keep all rules of its instance?
+//! `solocore check-io`: checks that a table keeps all rules of its instance.
 //!
 //! Problem: a solver that errs would pass a check that errs the same way. Rule: written from the
 //! definition (single-core-equivalence, section 2.4) by unrolling the hyperperiod of each resource,
-//! with no code of the solver; what is shared is the reading of the instance file. Durations,
-//! margins and resources of activities are worked out anew.
+//! with no code of the solver; only the reader of the instance file is shared. Durations, margins
+//! and resources of activities are computed anew.
 
 mod execute;
 mod expected;
@@ -40,8 +40,8 @@ pub fn run(args: &CheckIoArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!found.is_empty())))
 }
 
-/// The instance, or that of a system file; what such a file leaves to the planner is taken from the
-/// plan.
+/// The instance, or that of a system file; values that such a file leaves to the planner are taken
+/// from the plan.
 fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
     let text = files::read_text(&args.instance)?;
     if !toml::from_str::<toml::Table>(&text).is_ok_and(|t| t.contains_key("platform")) {

@@ -9,7 +9,7 @@ use solocore_model::{ModelError, files};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Latest offset accepted, 20 days in nanoseconds: no chain is that old.
+/// Latest accepted offset, 20 days in nanoseconds: no chain is that old.
 const LATEST_NS: u64 = 20 * 24 * 3600 * 1_000_000_000;
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ struct RowEntry {
     period_ns: u64,
 }
 
-/// What is needed of a plan.
+/// The parts of a plan that are needed here.
 #[derive(Deserialize)]
 struct PlanFile {
     sce: PlanTable,
@@ -41,7 +41,7 @@ struct PlanTable {
     table: Vec<RowEntry>,
 }
 
-/// The activities of a table, each once, with what the instance says of them.
+/// The activities of a table, each once, with the requirements of the instance.
 pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
     let text = files::read_text(path)?;
     let (table, lines) = table(path, &text)?;
@@ -88,7 +88,7 @@ pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
     Ok(slots)
 }
 
-/// The rows of a table, or of a plan's, and their lines.
+/// The rows of a table, or of a plan's table, and their lines.
 fn table(path: &Path, text: &str) -> Result<(TableFile, Vec<usize>), ModelError> {
     let plan: Option<PlanFile> = serde_json::from_str(text).ok();
     if let Some(plan) = plan {

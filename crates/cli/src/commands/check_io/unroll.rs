@@ -2,7 +2,7 @@
 //!
 //! Instances are taken in the order of their starts from a heap with one entry per activity, so
 //! memory does not grow with the hyperperiod. From the largest offset on, the pattern repeats with
-//! the hyperperiod: one more is all there is to see.
+//! the hyperperiod, so one more hyperperiod is enough.
 
 use super::expected::Slot;
 use super::violation::{Effort, Violation, at};
@@ -11,11 +11,11 @@ use crate::progress::stopped;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Most instances unrolled on one resource, and on all together.
+/// Maximum number of instances unrolled on one resource, and on all together.
 const MOST_INSTANCES: u64 = 20_000_000;
 const MOST_IN_ALL: u64 = 60_000_000;
-/// Instances unrolled on a resource that has more than can be: enough to give an early violation
-/// its time.
+/// Instances unrolled on a resource with too many of them: enough to give an early violation its
+/// time.
 const SAMPLE: u64 = 200_000;
 
 /// The first overlap of every resource.
@@ -39,8 +39,8 @@ pub fn overlaps(slots: &[Slot], effort: &mut Effort) -> Result<Vec<Violation>, F
     Ok(found)
 }
 
-/// The end of what must be looked at: the largest offset and one hyperperiod. None if it is too
-/// large a number.
+/// The end of the checked time, ns: the largest offset and one hyperperiod. `None` if the number is
+/// too large.
 fn horizon(slots: &[&Slot]) -> Option<u64> {
     let mut hyper = 1u64;
     for s in slots {
@@ -56,7 +56,7 @@ fn horizon(slots: &[&Slot]) -> Option<u64> {
     hyper.checked_add(latest)?.checked_add(longest)
 }
 
-/// The first overlap, and whether all of the hyperperiod was looked at.
+/// The first overlap, and whether all of the hyperperiod was checked.
 fn unroll(slots: &[&Slot], effort: &mut Effort) -> Result<(Option<Violation>, bool), Failure> {
     let end = horizon(slots);
     let total = end.map(|end| slots.iter().map(|s| u128::from(end / s.period) + 1).sum::<u128>());
@@ -64,7 +64,7 @@ fn unroll(slots: &[&Slot], effort: &mut Effort) -> Result<(Option<Violation>, bo
     let whole = total.is_some_and(|t| t <= u128::from(most));
     let mut next: BinaryHeap<Reverse<(u64, usize)>> =
         slots.iter().enumerate().map(|(n, s)| Reverse((s.offset, n))).collect();
-    // Who occupies the resource longest of those that started, and until when.
+    // The started instance that occupies the resource longest, and its end.
     let mut holder: Option<(u64, usize)> = None;
     let mut count = 0;
     while let Some(Reverse((start, n))) = next.pop() {
@@ -108,9 +108,9 @@ fn overlap(a: &Slot, b: &Slot, start: u64, until: u64) -> Violation {
     }
 }
 
-/// Any two whose starts can come closer than they are long. The differences of their starts are all
-/// numbers that differ from that of their offsets by a multiple of what both periods are a multiple
-/// of.
+/// The first pair of slots with starts that can come closer than the slots are long. The
+/// differences of the starts of two slots are the difference of their offsets plus all multiples of
+/// the greatest common divisor of their periods.
 fn by_pairs(slots: &[&Slot]) -> Result<Option<Violation>, Failure> {
     for (n, a) in slots.iter().enumerate() {
         if stopped() {
@@ -121,7 +121,8 @@ fn by_pairs(slots: &[&Slot]) -> Result<Option<Violation>, Failure> {
             while rest > 0 {
                 (common, rest) = (rest, common % rest);
             }
-            // How long after some start of b the next a can start, and the other way round.
+            // Shortest time from a start of b to the next start of a; `common` less it is that from
+            // a to b.
             let after = (a.offset % common + common - b.offset % common) % common;
             if after < b.length || common - after < a.length {
                 return Ok(Some(Violation {

@@ -1,30 +1,31 @@
-//! What a check of a table finds, and how much it looked at.
+//! Findings of a check of a table, and its extent.
 
 use solocore_model::Time;
 
-/// A rule that a table breaks, and where.
+/// A rule that a table breaks, and the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// In nanoseconds from the start.
+    /// Time from the start, in nanoseconds.
     pub time_ns: u64,
-    /// Which rule.
+    /// Name of the rule.
     pub rule: &'static str,
     /// Lines of the table, the later activity's first.
     pub lines: Vec<usize>,
-    /// Both activities and the time.
+    /// Text with both activities and the time.
     pub message: String,
 }
 
-/// How much was looked at.
+/// Extent of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effort {
     /// Instances of activities unrolled.
     pub instances: u64,
-    /// Resources whose hyperperiod is too long to unroll; they were checked pair by pair as well.
+    /// Number of resources with a hyperperiod that is too long to unroll; they were checked pair by
+    /// pair as well.
     pub long: usize,
 }
 
-/// Nanoseconds for people.
+/// A time in nanoseconds, for people.
 pub fn at(ns: u64) -> Time {
     Time::from_ns(ns)
 }

@@ -1,12 +1,12 @@
 //! `solocore compare`: one program alone, beside enemies on all other cores, and beside them while
 //! solocore protects it.
 //!
-//! Rule: runs alone and beside enemies take turns, so that whatever else the machine does falls on
-//! both. Then this process regulates (as `solocore exec --lock` does) and starts itself to make the
-//! protected runs. A run's time is from the start of its process to its end, and each is started in
-//! the same way, bound to the core.
+//! Rule: runs alone and beside enemies take turns, so that other work of the machine slows both
+//! alike. Then this process regulates (as `solocore exec --lock` does) and starts itself to make
+//! the protected runs. A run's time is from the start of its process to its end, and each is
+//! started in the same way, bound to the core.
 //! Source: single-core-equivalence, section 4 (a task beside memory hogs); IsolBench's bandwidth.
-//! Does not cover: a bound. What was not seen may be worse.
+//! Does not cover: a bound. Times that were not seen may be longer.
 
 mod text;
 mod times;
@@ -39,13 +39,13 @@ pub struct Comparison {
     enemy_bytes: u64,
     alone: Times,
     beside: Times,
-    /// `null` where it cannot be had here.
+    /// Times under protection; `null` where this machine cannot protect.
     protected: Option<Times>,
-    /// What the protection counts, or why there is none.
+    /// Event that the protection counts, or the reason why there is none.
     protection: String,
 }
 
-/// What the protected runs tell the process that regulates.
+/// Message of the protected runs to the process that regulates.
 #[derive(Debug, Serialize, Deserialize)]
 struct Told {
     times: Vec<u64>,
@@ -60,7 +60,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let others: Vec<u32> = online.into_iter().filter(|&cpu| cpu != core).collect();
     let bytes = args.memory.map_or_else(enemies::default_memory, |m| m.0);
     let weapon = Weapon { enemy: args.enemy, bytes, map: args.map.as_deref() };
-    // A program that fails is refused before enemies disturb anybody.
+    // A program that fails is refused before any enemy starts.
     Start { core, command: &args.command }.once()?;
     let (alone, beside) = unprotected(args, core, &others, weapon)?;
     let (protected, protection) = match protected(args, core, &others, weapon) {
@@ -107,7 +107,7 @@ fn core_of(args: &CompareArgs, online: &[u32]) -> Result<u32, Failure> {
     }
 }
 
-/// Alone and beside enemies, by turns.
+/// Times alone and beside enemies, by turns.
 fn unprotected(
     args: &CompareArgs,
     core: u32,
@@ -128,7 +128,7 @@ fn unprotected(
     Ok((Times::of(alone), Times::of(beside)))
 }
 
-/// Beside enemies while this process regulates the other cores, and what that counts.
+/// Times beside enemies while this process regulates the other cores, and the event that it counts.
 fn protected(
     args: &CompareArgs,
     core: u32,
@@ -159,7 +159,7 @@ fn protected(
     Ok((Times::of(told.times), what))
 }
 
-/// In the process that the regulating one starts.
+/// Makes the protected runs, in the process that the regulating one starts.
 fn protected_runs(args: &CompareArgs, into: &Path) -> Result<ExitCode, Failure> {
     let core = args.core.unwrap_or(0);
     // Held by this process, and so by all that it starts.

@@ -1,4 +1,4 @@
-//! A comparison for people: a table, and how the times lie.
+//! A comparison for people: a table, and the distribution of the times.
 
 use super::Comparison;
 use crate::table::{ms, render};

@@ -1,4 +1,4 @@
-//! Runs of a program, and how long they took.
+//! Runs of a program, and their times.
 
 use crate::fail::Failure;
 use crate::progress::{asked, stopped};
@@ -8,17 +8,18 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// How a run is started: by `solocore exec`, alike in all cases.
+/// Start of a run: by `solocore exec`, alike in all cases.
 pub struct Start<'a> {
     pub core: u32,
     pub command: &'a [OsString],
 }
 
 impl Start<'_> {
-    /// One run; how long it took, in nanoseconds.
+    /// Makes one run; returns its time in nanoseconds.
     ///
     /// # Errors
-    /// It does not start, or ends with another code than 0; what it said last.
+    /// The program does not start, or ends with another code than 0; the message has its last
+    /// output.
     pub fn once(&self) -> Result<u64, Failure> {
         if stopped() {
             return Err(Failure::Interrupted);

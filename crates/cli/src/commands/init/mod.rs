@@ -62,11 +62,11 @@ pub fn run(args: &InitArgs) -> Result<ExitCode, Failure> {
 /// The machine to plan for.
 struct Board {
     platform: Platform,
-    /// What the system file calls it.
+    /// Name of the machine in the system file.
     key: String,
-    /// What that is.
+    /// Description of the machine, for a comment.
     what: &'static str,
-    /// The text of machine.toml, where that is to be written.
+    /// The text of machine.toml, if it is to be written.
     file: Option<String>,
     summary: String,
 }
@@ -107,7 +107,7 @@ impl Board {
     }
 }
 
-/// Of a machine that cannot be described.
+/// The failure for a machine that cannot be described.
 fn with_platform(failure: Failure) -> Failure {
     let more = |text| format!("{text}; name a preset or that file with --platform");
     match failure {
@@ -117,12 +117,12 @@ fn with_platform(failure: Failure) -> Failure {
     }
 }
 
-/// A path that means the same in another directory.
+/// A path with the same meaning in another directory.
 fn absolute(path: &str) -> String {
     Path::new(path).canonicalize().map_or_else(|_| path.to_owned(), |p| p.display().to_string())
 }
 
-/// The words of each command, whose program is there if it is to be profiled.
+/// The words of each command. Its program must exist if it is to be profiled.
 fn commands(args: &InitArgs, place: &Place) -> Result<Vec<Vec<String>>, Failure> {
     let dir = files::parent_dir(&place.system);
     let checked = |line: &String| {
@@ -162,7 +162,7 @@ fn proposals(
     names.into_iter().zip(commands).map(&mut propose).collect()
 }
 
-/// What the user must know of a task.
+/// Prints notes on a task that the user must know.
 fn warn(task: &Proposal) {
     let name = &task.name;
     match &task.found {

@@ -1,6 +1,6 @@
-//! Where the files of `init` lie.
+//! Places of the files of `init`.
 //!
-//! Problem: a file that is overwritten is lost, and a program may run for long before that shows.
+//! Problem: an overwritten file is lost, and a program may run for long before the loss shows.
 //! Rule: places are checked before any program runs, and again by the kernel when files are
 //! written. The platform file lies beside the system file.
 //! Does not cover: files that the next steps write.
@@ -10,7 +10,7 @@ use crate::fail::Failure;
 use solocore_model::{ModelError, files};
 use std::path::{Path, PathBuf};
 
-/// Where the files lie.
+/// Places of the files.
 pub struct Place {
     /// The system file.
     pub system: PathBuf,
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-/// May a file be written here? `how`: what else to do where there is one.
+/// Checks that a file may be written here. `how`: the alternative where there is one already.
 fn check(path: &Path, force: bool, how: &str) -> Result<(), Failure> {
     let name = path.display();
     match std::fs::symlink_metadata(path) {

@@ -1,15 +1,15 @@
-//! What to do after `init`, as command lines.
+//! Next steps after `init`, as command lines.
 
 use super::place::Place;
 use std::path::Path;
 
-/// What the steps depend on.
+/// Facts that the steps depend on.
 pub struct Outcome<'a> {
-    /// Where profiles are kept, if the user says so.
+    /// Directory of profiles, if the user names one.
     pub profiles: Option<&'a Path>,
-    /// Is the plan for this machine?
+    /// Whether the plan is for this machine.
     pub here: bool,
-    /// Is the example the only task?
+    /// Whether the example is the only task.
     pub example: bool,
 }
 
@@ -39,7 +39,7 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     format!("next:\n{edit}{}", lines.iter().map(line).collect::<String>())
 }
 
-/// As a shell reads one word.
+/// A path quoted as one word of a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     shlex::try_quote(&text).map_or_else(|_| text.clone(), std::borrow::Cow::into_owned)

@@ -1,9 +1,9 @@
-//! The tasks that are proposed: names, periods, and what was measured.
+//! The proposed tasks: names, periods, and measured times.
 //!
 //! Problem: a user has programs, and a plan needs tasks with periods.
-//! Rule: a task is named after its program. Its period is ten times its time alone, as the profile
-//! has it, rounded up to 1, 2 or 5 times a power of ten of milliseconds. So ten tasks of such
-//! periods ask for one core.
+//! Rule: a task is named after its program. Its period is ten times its time alone in the profile,
+//! rounded up to 1, 2 or 5 times a power of ten of milliseconds. So ten tasks of such periods ask
+//! for one core.
 //! Does not cover: the true period; the file says that the user must set it.
 
 use crate::fail::Failure;
@@ -12,7 +12,7 @@ use solocore_model::{Platform, Profile, Time};
 use solocore_planner::Demand;
 use std::path::{Path, PathBuf};
 
-/// Times alone in a period.
+/// Ratio of a proposed period to the time alone.
 const TIMES: u64 = 10;
 /// The shortest period that is proposed.
 const SHORTEST: Time = Time::from_ns(1_000_000);
@@ -28,16 +28,16 @@ pub struct Proposal {
 /// Knowledge of a program.
 #[derive(Debug)]
 pub enum Found {
-    /// Nothing was asked.
+    /// There is no profile, as none was asked for.
     Nothing,
-    /// Time of a job alone, and what to know beside it.
+    /// Time of a job alone, and notes on it.
     Alone { time: Time, notes: Vec<String> },
-    /// Why there is no profile.
+    /// Reason why there is no profile.
     Failed(String),
 }
 
 impl Found {
-    /// What a profile tells of a task on a platform, whose period may be given.
+    /// The facts of a profile on a platform; the period may be given.
     pub fn of(profile: Profile, platform: &Platform, asked: Option<Time>) -> Self {
         let mut notes = notes(&profile, platform);
         let demand = Demand::Profiled { path: PathBuf::new(), profile: Box::new(profile) };
@@ -49,7 +49,7 @@ impl Found {
         Self::Alone { time, notes }
     }
 
-    /// What a failure tells; one that ends the whole command is handed on.
+    /// The facts of a failure; a failure that ends the whole command is passed on.
     pub fn failed(failure: Failure) -> Result<Self, Failure> {
         match failure {
             Failure::Input(why) | Failure::Machine(why) => Ok(Self::Failed(why)),
@@ -58,7 +58,7 @@ impl Found {
     }
 }
 
-/// What the profile leaves out.
+/// Gaps of the profile.
 fn notes(profile: &Profile, platform: &Platform) -> Vec<String> {
     let mut notes = Vec::new();
     if profile.isa != platform.isa {
@@ -99,7 +99,7 @@ pub fn names(commands: &[Vec<String>]) -> Vec<String> {
     names
 }
 
-/// The program's name without what a name on a command line would have to be quoted for.
+/// The program's name without characters that need quotes on a command line.
 fn program(command: &[String]) -> String {
     let path = command.first().map(Path::new).and_then(Path::file_name);
     let plain = |c: char| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '-' };

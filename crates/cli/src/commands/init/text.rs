@@ -1,9 +1,8 @@
-//! The text of a system file for somebody who has not seen one.
+//! The text of a system file for a user who has not seen one.
 //!
 //! Problem: a first system file is written by hand from documents, and mistakes show late.
-//! Rule: the file says what each table means, beside the table. Whatever was proposed says so. A
-//! task without numbers stands in comments, so that nothing is planned with numbers that nobody
-//! measured.
+//! Rule: the file explains each table beside the table. Proposed values are marked. A task without
+//! numbers stands in comments, so that no plan rests on numbers that nobody measured.
 //! Source: TOML v1.0.0.
 //! Does not cover: tables of other schemes (partitions, levels, VCPUs).
 
@@ -16,7 +15,7 @@ use std::fmt::Write;
 const COMMENTS: usize = 32;
 /// Longest line of a comment.
 const WIDTH: usize = 100;
-/// The period where nothing is known.
+/// The period of a task without a known time.
 const GUESS: Time = Time::from_ns(100_000_000);
 
 const HEAD: &str = "\
@@ -32,7 +31,7 @@ policy = \"memguard\"             # the planner chooses the budgets; docs/shares
 period = \"1 ms\"                 # each core gets its budget anew after this time
 ";
 
-/// On this machine: what nobody has to keep.
+/// Lines for this machine: with them, no part has to keep promises on pages and other programs.
 const ANYWHERE: &str = "\
 # Pages lie where the kernel puts them. Nobody has to place them then, and bounds count on no hit in
 # the shared cache. Without this line each core gets a part of the cache and banks of its own, which
@@ -65,11 +64,11 @@ misses = 10000                  # memory accesses of one job
 
 /// The machine of a system file.
 pub struct Machine<'a> {
-    /// What stands under the key `platform`.
+    /// Value of the key `platform`.
     pub key: &'a str,
-    /// What that is.
+    /// Description of this value, for a comment.
     pub what: &'a str,
-    /// Is it this one?
+    /// Whether it is this machine.
     pub here: bool,
 }
 
@@ -107,7 +106,7 @@ fn head(out: &mut String, task: &Proposal) {
     let _ = writeln!(out, "command = [{}]", words.join(", "));
 }
 
-/// The period and its reason.
+/// Writes the period and its reason.
 fn times(out: &mut String, found: &Found, asked: Option<Time>) {
     let (why, proposed) = match found {
         Found::Alone { time, .. } => {
@@ -133,7 +132,7 @@ fn times(out: &mut String, found: &Found, asked: Option<Time>) {
     key(out, &format!("# deadline = \"{period}\""), "default: the period");
 }
 
-/// A task in comments.
+/// Writes a task in comments.
 fn without_profile(out: &mut String, task: &Proposal, why: &str, asked: Option<Time>) {
     comment(out, &format!("This task is not planned: {why}."));
     comment(out, "Remove the # of its lines when its program runs, or state wcet and misses.");
@@ -148,12 +147,12 @@ fn without_profile(out: &mut String, task: &Proposal, why: &str, asked: Option<T
     key(out, "# misses = 10000", "memory accesses of one job: measure them");
 }
 
-/// A line with its comment behind it.
+/// Writes a line with its comment behind it.
 fn key(out: &mut String, line: &str, comment: &str) {
     let _ = writeln!(out, "{line:COMMENTS$}# {comment}");
 }
 
-/// A comment on lines of its own.
+/// Writes a comment on lines of its own.
 fn comment(out: &mut String, text: &str) {
     let mut line = "#".to_owned();
     let gap = |c: char| c.is_whitespace() || c.is_control();

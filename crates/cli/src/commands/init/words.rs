@@ -1,15 +1,15 @@
 //! A command line as words, by the rules of a shell.
 //!
 //! Problem: a task's command is a list of words, and users have command lines.
-//! Rule: quotes and backslashes are a shell's. What a shell would expand or redirect is refused,
-//! because no shell runs the command later.
+//! Rule: quotes and backslashes are a shell's. Words that a shell would expand or redirect are
+//! refused, because no shell runs the command later.
 //! Source: POSIX.1-2024, Shell Command Language, sections 2.2 (Quoting) and 2.6 (Word Expansions).
 //! Does not cover: aliases and key words; they are programs that are not found.
 
 /// The words of a command line.
 ///
 /// # Errors
-/// What a shell would do that `solocore` does not, and what to write in its place.
+/// The line asks for something that only a shell does; the message names it and its replacement.
 pub fn split(line: &str) -> Result<Vec<String>, String> {
     if let Some(what) = active(line) {
         let what = what.escape_debug();
@@ -30,7 +30,7 @@ pub fn split(line: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// The first character that a shell takes for more than itself.
+/// The first character with a special meaning for a shell.
 fn active(line: &str) -> Option<char> {
     let mut quote = None;
     let mut before = ' ';
@@ -55,7 +55,7 @@ fn active(line: &str) -> Option<char> {
     None
 }
 
-/// `NAME=value` before the program.
+/// Whether `first` is an assignment `NAME=value` before the program.
 fn is_assignment(line: &str, first: &str) -> bool {
     let name = first.split_once('=').map_or("", |(name, _)| name);
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';

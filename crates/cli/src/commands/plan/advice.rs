@@ -1,9 +1,9 @@
-//! The text of what would help, and of what a change changes.
+//! The text of changes that would help, and of the effects of a change.
 
 use crate::table;
 use solocore_model::plan::advice::{Compared, Outcome, Repair, WhatIf};
 
-/// Changes that would do, one a line, as `--what-if` takes them.
+/// Sufficient changes, one a line, in the form of `--what-if`.
 pub fn repairs(repairs: &[Repair]) -> String {
     if repairs.is_empty() {
         return String::new();
@@ -24,7 +24,7 @@ pub fn repairs(repairs: &[Repair]) -> String {
     format!("\nit would do to change one of these:\n{}", rows.iter().map(line).collect::<String>())
 }
 
-/// As a shell reads one word.
+/// A text quoted as one word of a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._=/-".contains(c);
     if text.chars().all(plain) {

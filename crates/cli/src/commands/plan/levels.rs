@@ -13,7 +13,7 @@ pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
     out += &regions(plan, mc2);
     out.push('\n');
     out += &buffers(mc2);
-    // The choices one by one are long; --explain has them.
+    // The single choices are long; --explain prints them.
     let choice = |reason: &String| {
         mc2.choices
             .iter()

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Tasks beyond which planning says that it has begun.
+/// Number of tasks above which planning announces itself.
 const MANY: usize = 1000;
 
 /// Plans and prints; exit code 1 if unschedulable.
@@ -75,7 +75,7 @@ fn changed(
     Ok((text, system))
 }
 
-/// A failure that the options' changes are to blame for.
+/// Marks a failure that the options' changes caused.
 fn of_changes(changes: &[String], failure: Failure) -> Failure {
     let options: Vec<String> =
         changes.iter().map(|c| format!("--what-if {}", c.escape_debug())).collect();
@@ -92,7 +92,7 @@ fn compare(own: &System, plan: &Plan, args: &PlanArgs) -> Result<WhatIf, Failure
     Ok(WhatIf::of(args.what_if.clone(), before.as_ref().map_err(Clone::clone), plan))
 }
 
-/// Is the method asked for the one for this system?
+/// Checks that the chosen method fits this system.
 fn check_method(args: &PlanArgs, system: &System) -> Result<(), Failure> {
     let what = match (args.method, system.windows().is_some()) {
         (Some(Method::Sce), false) => {
@@ -107,12 +107,12 @@ fn check_method(args: &PlanArgs, system: &System) -> Result<(), Failure> {
     Err(Failure::Input(format!("{}: {what}", args.system.display())))
 }
 
-/// Reads a system, profiles what it names, and plans it.
+/// Reads a system, profiles its programs, and plans it.
 pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
     of(&computing(|| System::load(path))?, profiling, None)
 }
 
-/// The plan of a system; a search for shares takes as long as the limit says.
+/// The plan of a system; a search for shares ends at the limit.
 pub fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
     let mut profiles = Profiles::new(profiling);
     let mut plan = planned(system, &demands(system, &mut profiles)?, limit)?;
@@ -120,7 +120,7 @@ pub fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result
     Ok(plan)
 }
 
-/// What the tasks ask for; profiles what the system names.
+/// Demands of the tasks; profiles the programs of the system.
 fn demands(system: &System, profiles: &mut Profiles) -> Result<Vec<Demand>, Failure> {
     let path = &system.path;
     let mut demands = Vec::new();
@@ -136,7 +136,7 @@ fn demands(system: &System, profiles: &mut Profiles) -> Result<Vec<Demand>, Fail
     Ok(demands)
 }
 
-/// With a limit a search goes on for so long, or until nothing near is better.
+/// Plans; with a limit, a search ends then, or when no neighbour is better.
 fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<Plan, Failure> {
     let many = system.tasks.len();
     let progress = match (system.windows(), limit) {
@@ -190,7 +190,7 @@ fn text_of(plan: &Plan, explain: bool) -> String {
     out
 }
 
-/// Which of several inputs gave the worst of each quantity.
+/// The input that gave the worst value of each quantity.
 fn worst_inputs(plan: &Plan) -> String {
     let mut out = String::new();
     for task in &plan.tasks {

@@ -1,9 +1,9 @@
-//! From the time alone to the bound, as a table.
+//! The terms from the time alone to the bound, as a table.
 
 use crate::table;
 use solocore_model::plan::PlanTask;
 
-/// The terms of a task's bound; nothing where it has none.
+/// The terms of a task's bound; empty without a bound.
 pub fn text(task: &PlanTask) -> String {
     if task.waterfall.is_empty() {
         return String::new();

@@ -1,9 +1,9 @@
 //! `solocore profile --engine perf`: jobs on this machine, by its counters.
 //!
-//! Rule: the emulator's profile says which pages and functions; counters of this machine say how long
-//! jobs take and how often they go to memory, and only raise the emulator's numbers
-//! ([`Profile::raise`]). One job of each input runs before those that count, so that its files are in
-//! memory. Does not cover: samples of hot pages (PEBS, IBS, SPE): pages are the emulator's.
+//! Rule: the emulator's profile has the pages and functions. Counters of this machine give the
+//! times of jobs and their accesses to memory, and only raise the emulator's numbers
+//! ([`Profile::raise`]). One job of each input runs before the measured ones, so that its files are
+//! in memory. Does not cover: samples of hot pages (PEBS, IBS, SPE): pages are the emulator's.
 
 use super::parts::{emulated, estimated, inputs, output, trace_of, write};
 use super::text;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-/// Of the shared cache, what is read before a job to empty it.
+/// Memory that is read before a job to empty the shared cache, as a multiple of its size.
 const SWEEP: u64 = 2;
 
 /// Measures, and writes the profile.
@@ -93,7 +93,7 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is counted, and what users must know of it.
+/// The counters, and notes on them for the user.
 fn counters(args: &ProfileArgs, cpu: u32) -> Result<(Counters, Vec<String>), Failure> {
     let (misses, why) = misses_event(args.counting.event.as_deref())?;
     let said = why.map(|why| format!("accesses to memory are not counted: {why}"));
@@ -108,7 +108,7 @@ fn counters(args: &ProfileArgs, cpu: u32) -> Result<(Counters, Vec<String>), Fai
     Ok((counters, said.into_iter().collect()))
 }
 
-/// The emulator's profile that was made before.
+/// The emulator's profile from an earlier run.
 fn based(
     args: &ProfileArgs,
     path: &Path,

@@ -1,10 +1,10 @@
-//! `solocore profile --from`: what a run or a simulation of a plan saw of a task, back into its
-//! profile.
+//! `solocore profile --from`: puts observations of a run or a simulation of a plan back into a
+//! task's profile.
 //!
-//! Rule: a job of a run shares the machine, so its time is held against `C_sce`, the time that the
-//! plan allows it beside the others. What exceeds that was not in the profile: `private_cycles`
-//! grows by it. A run that stayed below changes no number. Does not cover: misses, of which a run
-//! tells no job's.
+//! Rule: a job of a run shares the machine, so its time is compared with `C_sce`, the time that the
+//! plan allows it beside the others. The excess was not in the profile: `private_cycles` grows by
+//! it. A run below that time changes no number. Does not cover: misses, which a run does not count
+//! by job.
 
 use super::parts::{estimated, output, trace_of, write};
 use super::text;
@@ -20,7 +20,7 @@ use solocore_profile::carried;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Any of the files that tell of jobs.
+/// The head of any file with observations of jobs.
 #[derive(Deserialize)]
 struct Head {
     format: String,

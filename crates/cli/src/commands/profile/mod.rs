@@ -11,7 +11,7 @@ use solocore_model::Platform;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The board of the emulator's profiles, where none is named.
+/// Default board of the emulator's profiles.
 const BOARD: &str = "p4080";
 
 /// Profiles a program; its own exit code passes through.

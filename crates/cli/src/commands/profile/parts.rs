@@ -1,4 +1,4 @@
-//! What all ways to a profile share.
+//! Shared parts of all ways to make a profile.
 
 use crate::args::ProfileArgs;
 use crate::commands::profiles::duration;
@@ -10,7 +10,7 @@ use solocore_model::{ModelError, Platform, Profile, files};
 use solocore_profile::{Job, put, scratch, trace_path};
 use std::path::{Path, PathBuf};
 
-/// Where the profile is written.
+/// Path of the profile.
 pub fn output(args: &ProfileArgs) -> PathBuf {
     let named = |program: &String| {
         let name = Path::new(program).file_name();
@@ -45,7 +45,7 @@ pub fn emulated(
     })
 }
 
-/// Writes a profile whose trace lies at `trace`: both, or none.
+/// Writes a profile with its trace at `trace`: both files, or none.
 pub fn write(mut profile: Profile, trace: Option<&Path>, out: &Path) -> Result<Profile, Failure> {
     let dir = scratch(out)?;
     let copy = dir.path().join("trace");
@@ -60,7 +60,7 @@ pub fn write(mut profile: Profile, trace: Option<&Path>, out: &Path) -> Result<P
     Ok(profile)
 }
 
-/// Where the trace of the profile at `path` lies.
+/// Path of the trace of the profile at `path`.
 pub fn trace_of(profile: &Profile, path: &Path) -> Option<PathBuf> {
     profile.trace.as_ref().map(|t| files::parent_dir(path).join(&t.file))
 }
@@ -78,7 +78,7 @@ pub fn inputs(texts: &[String]) -> Result<Vec<Vec<String>>, Failure> {
     texts.iter().map(split).collect()
 }
 
-/// With an estimate of rare jobs.
+/// The quantity, with an estimate of rare jobs.
 pub fn estimated(quantity: Quantity) -> Quantity {
     match extreme::estimate(&quantity.values) {
         Ok(extreme) => Quantity { extreme: Some(extreme), ..quantity },

@@ -1,4 +1,4 @@
-//! What people read of a profile.
+//! A profile for people.
 
 use crate::table;
 use solocore_model::Profile;

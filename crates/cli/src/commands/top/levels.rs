@@ -10,7 +10,7 @@ fn row(task: &RunLevelTask, old: Option<&RunLevelTask>) -> Vec<String> {
         |of: fn(&RunLevelTask) -> u64| of(task).saturating_sub(old.map_or(0, of)).to_string();
     let some = |ns: u64| table::ms((task.completed > 0).then_some(ns));
     vec![
-        // A name may hold anything; a table holds one line each.
+        // A name may contain anything; a row of a table has one line.
         task.name.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
         task.level.to_string(),
         task.core.map_or("all".to_owned(), |core| core.to_string()),

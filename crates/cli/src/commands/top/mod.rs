@@ -15,7 +15,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Looks until it is told to stop, or the daemon ends.
+/// Prints looks until it is told to stop, or the daemon ends.
 pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let every = Duration::from_nanos(args.every.ns_ceil());
     if every < Duration::from_millis(10) {

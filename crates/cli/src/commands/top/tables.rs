@@ -23,7 +23,7 @@ pub fn headline(now: &RunResult) -> String {
     }
 }
 
-/// What happened since; all that happened where another daemon answers now.
+/// Changes since the last look; all counts where another daemon answers now.
 pub fn shown(before: &RunResult, now: &RunResult) -> String {
     let before = (before.duration_ns <= now.duration_ns).then_some(before);
     if let Some(levels) = &now.levels {
@@ -87,7 +87,8 @@ fn text(
     )
 }
 
-/// What the hardware's groups hold, and transferred since the last look; empty without any.
+/// Occupancy of the hardware's groups, and their transfers since the last look; empty without
+/// groups.
 fn groups(before: &RunResult, now: &RunResult, elapsed_ns: f64) -> String {
     if now.groups.is_empty() {
         return String::new();
@@ -111,7 +112,7 @@ fn groups(before: &RunResult, now: &RunResult, elapsed_ns: f64) -> String {
     format!("\n{}", table::render(&rows))
 }
 
-/// Clients of the bandwidth lock, and what they do with it.
+/// Clients of the bandwidth lock, and their use of it.
 fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64) -> String {
     if lock.clients.is_empty() {
         return "\nno client is attached\n".to_owned();
@@ -124,7 +125,7 @@ fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64)
             .iter()
             .flat_map(|l| &l.clients)
             .find(|o| o.thread == c.thread && o.pid == c.pid);
-        // What a transfer does is slots, what a task does is jobs, what others do is sections.
+        // A transfer makes slots, a task makes jobs, other clients make sections.
         let count = |c: &RunClient| match (&c.transfer, &c.task) {
             (Some(transfer), _) => transfer.slots,
             (None, Some(_)) => c.jobs,
@@ -149,8 +150,8 @@ fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64)
     format!("\n{}", table::render(&rows))
 }
 
-/// The client's name with that of its task or transfer, and its state. A name may hold anything; a
-/// table holds one line each.
+/// The client's name with that of its task or transfer, and its state. A name may
+/// contain anything; a row of a table has one line.
 pub fn holder(c: &RunClient) -> (String, &'static str) {
     let state = match (c.depth > 0, c.cut, c.cpu) {
         _ if c.transfer.as_ref().is_some_and(|t| t.inside) => "in its slot",

@@ -1,15 +1,15 @@
-//! `solocore verify`: a plan held against this machine, task by task.
+//! `solocore verify`: a plan compared with this machine, task by task.
 //!
-//! Problem: a bound is believed when what it bounds was measured under the worst that the plan
-//! allows. Rule: each task is measured by itself on its core: alone; beside enemies on all other
-//! CPUs with nothing enforced; and with the plan enforced by the same daemon as `solocore run`,
-//! beside enemies wherever a budget is all that is promised of a core. Of several kinds of enemies
-//! a short search finds the worst, in both cases apart. Times are from release to end; what they
-//! are held against is `C_sce`.
+//! Problem: a bound is credible if its quantity was measured under the worst load that the plan
+//! allows. Rule: each task is measured by itself on its core: alone, and beside enemies on all
+//! other CPUs with nothing enforced. Then the same daemon as `solocore run` enforces the plan,
+//! beside enemies wherever a core has no promise but its budget. Among several kinds of enemies a
+//! short search finds the worst, separately for both cases. Times are from release to end; they are
+//! compared with `C_sce`.
 //! Source: single-core-equivalence, section 4.
-//! Then all tasks run at once (`together`): responses are held against their bounds. Plans of
-//! windows, levels and VCPUs are measured in that way alone, as their bounds are of responses.
-//! Does not cover: loads that nobody thought of. What was not tried is said.
+//! Then all tasks run at once (`together`): responses are compared with their bounds. Plans of
+//! windows, levels and VCPUs are measured only in that way, as they bound responses.
+//! Does not cover: other kinds of loads. Cases that were not tried are listed.
 
 mod opponents;
 mod text;
@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use trials::{Case, Trials};
 
-/// Kinds of enemies, where nobody names some.
+/// Kinds of enemies, where no option names some.
 const ALL: [Enemy; 6] =
     [Enemy::Read, Enemy::Write, Enemy::Cache, Enemy::Rows, Enemy::Tlb, Enemy::Bank];
 
@@ -88,7 +88,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         Format::Json => print(&files::to_json(&found))?,
         Format::Text => print(&text::of(&found))?,
     }
-    // As `solocore run`: who wants no promises hears of broken ones, and no more.
+    // As in `solocore run`: with --partial, broken promises are reported, and no more.
     let broken = !found.broken.is_empty() && !args.partial;
     Ok(ExitCode::from(u8::from(found.exceeded || broken)))
 }
@@ -125,19 +125,19 @@ fn kinds(args: &VerifyArgs) -> Vec<Enemy> {
     }
 }
 
-/// An enemy of this kind with so much memory.
+/// An enemy of this kind with this memory.
 fn weapon(args: &VerifyArgs, enemy: Enemy, bytes: u64) -> Weapon<'_> {
     Weapon { enemy, bytes, map: args.map.as_deref().filter(|_| enemy == Enemy::Bank) }
 }
 
-/// The enemies that hurt most, each once; all where none was looked for.
+/// The worst kinds of enemies, each once; all where there was no search.
 fn worst_kinds(tasks: &[Verified], kinds: &[Enemy]) -> Vec<Enemy> {
     let worst = |e: &Enemy| tasks.iter().any(|t| t.worst_channel.as_deref() == Some(e.name()));
     let found: Vec<Enemy> = kinds.iter().copied().filter(worst).collect();
     if found.is_empty() { kinds.to_vec() } else { found }
 }
 
-/// What is left out from the beginning.
+/// Cases that are left out from the beginning.
 fn untested(args: &VerifyArgs, plan: &Plan, tasks: &[&PlanTask], online: &[u32]) -> Vec<String> {
     let mut out = Vec::new();
     for t in plan.tasks.iter().filter(|t| !t.best_effort()) {
@@ -182,7 +182,7 @@ fn untested(args: &VerifyArgs, plan: &Plan, tasks: &[&PlanTask], online: &[u32])
     out
 }
 
-/// How far the work is.
+/// Progress of the work.
 struct Pace {
     begun: Instant,
     jobs: u64,
@@ -199,7 +199,7 @@ impl Pace {
         Self { begun: Instant::now(), jobs: 0, all }
     }
 
-    /// Says what begins, and how long all may take by what was done so far.
+    /// Announces the next step, with the estimated time of all steps.
     fn begin(&self, what: &str) -> Progress {
         let done = self.jobs as f64 / self.all.max(1) as f64;
         let left = self.begun.elapsed().as_secs_f64() * (1.0 - done) / done.max(1e-9);
@@ -274,7 +274,7 @@ impl Measured<'_> {
         Ok(found)
     }
 
-    /// The one that was found, or the only one.
+    /// The kind that was found, or the only one.
     fn kind(&self, found: Option<&String>) -> Option<Enemy> {
         match self.kinds {
             [only] => Some(*only),
@@ -282,12 +282,12 @@ impl Measured<'_> {
         }
     }
 
-    /// Of one kind there is none to be found.
+    /// The kinds to search; empty if there is only one.
     fn searched(&self) -> &[Enemy] {
         if self.kinds.len() > 1 { self.kinds } else { &[] }
     }
 
-    /// Where enemies run.
+    /// The CPUs of enemies.
     fn cpus(&self, case: Case) -> &[u32] {
         match case {
             Case::Alone => &[],
@@ -317,7 +317,7 @@ impl Measured<'_> {
     }
 }
 
-/// The channel with the longest job; none where none was tried.
+/// The channel with the longest job; `None` where no channel was tried.
 fn worst(channels: &[Channel], of: fn(&Channel) -> u64) -> Option<&String> {
     channels.iter().filter(|c| of(c) > 0).max_by_key(|c| of(c)).map(|c| &c.channel)
 }

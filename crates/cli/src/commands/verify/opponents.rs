@@ -1,31 +1,31 @@
-//! What disturbs a task that is measured: whatever its bound allows.
+//! Disturbances of a measured task: all that its bound allows.
 //!
-//! Rule: a bound that counts on what the tasks of another core demand holds beside these tasks, and
-//! they run there as planned. Where it counts on nothing but the core's budget, or on nothing at
-//! all, an enemy takes the place of all that runs there. Other tasks of the task's own core do not
-//! run: `C_sce` is of a job that has its core to itself.
+//! Rule: a bound that rests on the demand of another core's tasks holds beside these tasks, and
+//! they run there as planned. Where it rests only on the core's budget, or on no promise of that
+//! core, an enemy replaces all its programs. Other tasks of the task's own core do not run: `C_sce`
+//! is of a job that has its core to itself.
 
 use crate::args::verify::VerifyArgs;
 use solocore_model::Plan;
 use solocore_model::plan::{PlanTask, Promise, Subject};
 
-/// See the module.
+/// Opponents of a measured task.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opponents {
-    /// All other CPUs: where enemies run while nothing is enforced.
+    /// All other CPUs: the enemies' CPUs while nothing is enforced.
     pub everybody: Vec<u32>,
-    /// Where they run while the plan is enforced.
+    /// CPUs of enemies while the plan is enforced.
     pub enemies: Vec<u32>,
     /// Tasks that run as planned beside it.
     pub beside: Vec<String>,
     /// Tasks that do not run.
     pub left_out: Vec<String>,
-    /// What is not tried because of that.
+    /// Cases that are not tried because of that.
     pub untested: Vec<String>,
 }
 
 impl Opponents {
-    /// Of a task.
+    /// The opponents of a task.
     pub fn of(plan: &Plan, task: &PlanTask, args: &VerifyArgs, online: &[u32]) -> Self {
         let mut all = Self {
             everybody: online.iter().copied().filter(|&cpu| cpu != task.core).collect(),
@@ -62,19 +62,19 @@ impl Opponents {
     }
 }
 
-/// Does the bound of a task rest on nobody but the plan's tasks running on a core?
+/// Whether the bound of a task requires that only the plan's tasks run on a core.
 pub fn is_kept_free(plan: &Plan, task: &PlanTask, core: u32) -> bool {
     let here = |p: &&Promise| p.subject == Subject::Others && p.core() == Some(core);
     plan.promises.iter().filter(here).any(|p| rests_on(p, task))
 }
 
-/// Is there anything to start?
+/// Whether there is anything to start.
 pub fn has_command(args: &VerifyArgs, task: &PlanTask) -> bool {
     let own = |c: &String| c.split_once('=').is_some_and(|(name, _)| name == task.name);
     task.command.is_some() || args.commands.iter().any(own)
 }
 
-/// Does the bound of a task rest on what another one demands?
+/// Whether the bound of a task rests on the demand of another one.
 fn counts_on(plan: &Plan, task: &PlanTask, other: &PlanTask) -> bool {
     let its = |p: &&Promise| p.subject == Subject::Demand && p.name() == other.name;
     plan.promises.iter().filter(its).any(|p| rests_on(p, task))

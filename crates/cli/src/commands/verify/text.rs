@@ -92,7 +92,7 @@ fn together(t: &Together) -> String {
     format!("\nall tasks at once, as planned, {seconds:.1} s beside {beside}:\n\n{}", render(&rows))
 }
 
-/// So many jobs.
+/// A number of jobs in words.
 pub fn some(jobs: u64) -> String {
     format!("{jobs} job{}", if jobs == 1 { "" } else { "s" })
 }

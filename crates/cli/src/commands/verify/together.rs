@@ -1,11 +1,12 @@
 //! All tasks of a plan at once, as planned.
 //!
-//! Problem: a task by itself on its core shows what other cores do to it, and nothing of what the
-//! tasks of its own core, its window, its VCPU or its level's scheduler do. Rule: all tasks with a
-//! command run as `solocore run` would run them, beside one kind of enemy after the other; the
-//! longest response of each is held against its bound. Enemies run where nothing is analysed, and on
-//! cores of analysed tasks where the plan counts on other programs there.
-//! Does not cover: enemies inside windows, VCPUs and levels; phases of releases that did not come up.
+//! Problem: a task by itself on its core shows the effect of other cores, but not that of the tasks
+//! of its own core, its window, its VCPU or its level's scheduler. Rule: all tasks with a command
+//! run as `solocore run` would run them, beside one kind of enemy after the other; the longest
+//! response of each is compared with its bound. Enemies run on cores without analysed tasks, and on
+//! cores of analysed tasks where the plan allows other programs.
+//! Does not cover: enemies inside windows, VCPUs and levels; phases of releases that did not come
+//! up.
 
 use super::opponents::{has_command, is_kept_free};
 use super::trials::{Trials, succeeded};
@@ -25,7 +26,7 @@ fn tasks<'a>(args: &'a VerifyArgs, plan: &'a Plan) -> impl Iterator<Item = &'a P
     plan.tasks.iter().filter(|t| !t.best_effort() && has_command(args, t))
 }
 
-/// How long all tasks run at once beside each kind; `None`: not at all.
+/// Time for which all tasks run at once beside each kind; `None`: they do not.
 pub fn duration(args: &VerifyArgs, plan: &Plan) -> Option<Duration> {
     let shared = || {
         tasks(args, plan).any(|t| tasks(args, plan).filter(|o| o.core == t.core).nth(1).is_some())
@@ -34,7 +35,7 @@ pub fn duration(args: &VerifyArgs, plan: &Plan) -> Option<Duration> {
         return None;
     }
     let longest = tasks(args, plan).filter_map(|t| t.period_ns).max().unwrap_or(0);
-    // One job more: the first is not counted.
+    // One job more, as the first is not counted.
     let all = Time::from_ns(longest.saturating_mul(args.jobs.saturating_add(1)));
     Some(Duration::from_nanos(args.together.unwrap_or(all).ns_ceil()))
 }
@@ -56,7 +57,7 @@ fn cpus(args: &VerifyArgs, plan: &Plan, online: &[u32]) -> Vec<u32> {
     all.filter(|core| plan.levels().is_none() && can(core)).collect()
 }
 
-/// Runs all of them for so long beside each of these kinds.
+/// Runs all tasks for this time beside each of these kinds.
 pub fn measure(
     (args, plan): (&VerifyArgs, &Plan),
     trials: &mut Trials<'_>,
@@ -100,7 +101,7 @@ pub fn measure(
     Ok(out)
 }
 
-/// Of a plan's task, before any job.
+/// The record of a plan's task, before any job.
 fn begun(task: &PlanTask) -> Responded {
     let late = task.tardiness_ns.and_then(|t| task.deadline_ns?.checked_add(t));
     Responded {
@@ -128,7 +129,7 @@ fn add(
     Ok(())
 }
 
-/// Adds the jobs of a run whose levels or windows the kernel schedules.
+/// Adds the jobs of a run with levels or windows that the kernel schedules.
 fn add_scheduled(task: &mut Responded, seen: &RunLevelTask, channel: Option<&str>) {
     task.jobs += seen.completed;
     task.misses_deadline += seen.late;

@@ -16,19 +16,19 @@ use std::ffi::OsString;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What is enforced.
+/// The enforced part of a plan, and the disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// Nothing, and nobody disturbs.
+    /// The task runs alone, with nothing enforced.
     Alone,
-    /// Nothing.
+    /// Enemies run, with nothing enforced.
     Unmanaged,
-    /// The plan.
+    /// Enemies run, and the plan is enforced.
     Enforced,
 }
 
 impl Case {
-    /// For people.
+    /// Name of the case for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Alone => "alone",
@@ -40,10 +40,10 @@ impl Case {
 
 /// A job that takes longer than this multiple of its expected time ends its trial.
 const PATIENCE: u64 = 50;
-/// Beside the jobs: starts of programs, and of what enforces.
+/// Time beside the jobs: for the start of programs and engines.
 const START: Duration = Duration::from_secs(20);
 
-/// See the module.
+/// Trials of a plan.
 pub struct Trials<'a> {
     plan: &'a Plan,
     args: RunArgs,
@@ -53,7 +53,7 @@ pub struct Trials<'a> {
 }
 
 impl<'a> Trials<'a> {
-    /// Of a plan; the options are those of `solocore run`.
+    /// Trials of a plan; the options are those of `solocore run`.
     pub fn new(args: &VerifyArgs, plan: &'a Plan) -> Result<Self, Failure> {
         let mut words: Vec<OsString> = vec!["run".into(), args.plan.clone().into()];
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
@@ -71,12 +71,12 @@ impl<'a> Trials<'a> {
         Ok(Self { plan, args: of_run, open: Vec::new(), broken: Vec::new(), stands_in: false })
     }
 
-    /// Promises that nobody kept, and those that were broken, in all trials so far.
+    /// Open promises, and those that were broken, in all trials so far.
     pub fn promises(&self) -> (Vec<Answer>, Vec<String>) {
         (self.open.clone(), self.broken.clone())
     }
 
-    /// Does another event stand in for accesses?
+    /// Whether another event is the substitute for accesses.
     pub const fn stands_in(&self) -> bool {
         self.stands_in
     }
@@ -84,7 +84,7 @@ impl<'a> Trials<'a> {
     /// Times of a number of jobs of a task, from release to end.
     ///
     /// # Errors
-    /// The machine cannot do it; the program fails, or takes far too long; somebody stopped it.
+    /// The machine cannot do it; the program fails, or takes far too long; or the user stopped it.
     pub fn run(
         &mut self,
         task: &PlanTask,
@@ -98,7 +98,7 @@ impl<'a> Trials<'a> {
             left_out.extend(opponents.beside.iter().cloned());
         }
         let rest_ns = self.plan.regulation.period_ns;
-        // Enemies begin together with the first job, which counts for nothing then.
+        // Enemies begin together with the first job, which is not counted then.
         let first = u64::from(weapon.is_some());
         let trial = Trial { task: task.name.clone(), jobs: jobs + first, rest_ns, left_out };
         self.args.isolation.trial = Some(trial);
@@ -114,7 +114,7 @@ impl<'a> Trials<'a> {
         times(&run.tasks, &task.name, case, (first, jobs))
     }
 
-    /// All tasks as planned, for so long.
+    /// Runs all tasks as planned, for this time.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -131,7 +131,7 @@ impl<'a> Trials<'a> {
         Ok(run)
     }
 
-    /// The task alone is started, as an ordinary program.
+    /// A run of the task alone, as an ordinary program.
     fn bare(&self) -> Result<Daemon, Failure> {
         let layout = isolation::layout_with(
             &self.args.isolation,
@@ -159,7 +159,7 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// What a daemon saw, beside enemies on these CPUs.
+/// The result of a daemon, beside enemies on these CPUs.
 fn ran(mut daemon: Daemon, enemies: Option<(Weapon<'_>, &[u32])>) -> Result<RunResult, Failure> {
     if let Some((weapon, cpus)) = enemies {
         let mut enemies = Enemies::start(cpus, weapon)?;
@@ -180,7 +180,7 @@ fn ran(mut daemon: Daemon, enemies: Option<(Weapon<'_>, &[u32])>) -> Result<RunR
     }
 }
 
-/// Refuses a task of whose jobs some failed; `how` it ran.
+/// Refuses a task with failed jobs; `how`: the case of its run.
 pub fn succeeded(name: &str, failed: u64, how: &str) -> Result<(), Failure> {
     match failed {
         0 => Ok(()),
@@ -191,7 +191,7 @@ pub fn succeeded(name: &str, failed: u64, how: &str) -> Result<(), Failure> {
     }
 }
 
-/// Those after the first so many.
+/// Times of the jobs after the first `first` ones.
 fn times(
     tasks: &[RunTask],
     name: &str,

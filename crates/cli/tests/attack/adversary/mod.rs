@@ -5,9 +5,8 @@
 //! wrong and no test shows it (issue 18).
 //! Rule: `solocore_experiments::attack` searches; here no attack may exceed a bound.
 //!
-//! `ATTACKS` is the number of evaluations of each policy. Where a plan gives no bound there is
-//! nothing to attack; the number of these is printed, and a planner that bounds next to nothing
-//! fails as well.
+//! `ATTACKS` is the number of evaluations of each policy. A plan without a bound cannot be
+//! attacked; the number of such plans is printed, and a planner with too few bounds fails as well.
 //! Not covered: DMA without partitions, locked pages, shared frames.
 
 mod small;
@@ -21,7 +20,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where variants of boards are written.
+/// Directory for variants of boards.
 fn dir() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
@@ -30,7 +29,7 @@ fn attacks(usual: u64) -> u64 {
     std::env::var("ATTACKS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
-/// Genes that stay as they are told, for a search of one kind of attack: `ATTACK_KEEP="83=2 64=1"`.
+/// Genes with a fixed value, for a search of one kind of attack: `ATTACK_KEEP="83=2 64=1"`.
 fn kept() -> Vec<(usize, u16)> {
     let text = std::env::var("ATTACK_KEEP").unwrap_or_default();
     let one = |pair: &str| {
@@ -45,7 +44,7 @@ fn attack(policy: Policy, board: usize, attacks: u64, seed: u64) -> Found {
     Search { policy, board, attacks, seed }.run(&kept(), &|_| true).unwrap()
 }
 
-/// Everything that is needed to see a point again.
+/// The variables that reproduce a point.
 fn reproduction(policy: Policy, genes: &Genes) -> String {
     let attack = decode(policy, dir(), &mut Cursor::new(genes));
     let platform = Platform::find(&attack.board, Path::new(".")).unwrap();
@@ -62,7 +61,7 @@ fn reproduction(policy: Policy, genes: &Genes) -> String {
     out
 }
 
-/// By board.
+/// The results of a search, by board.
 fn search(policy: Policy, total: u64) -> Vec<(&'static str, Found)> {
     let boards = boards(policy);
     let count = boards.len() as u64;
@@ -177,7 +176,7 @@ fn bounds_of_levels_hold() {
     hold(Policy::Levels, 125);
 }
 
-/// Every policy, those whose simulations take longest first.
+/// Every policy, in the order of the time of its simulations, longest first.
 const LONGEST_FIRST: [Policy; 9] = [
     Policy::Dynamic,
     Policy::Maracas,
@@ -190,7 +189,7 @@ const LONGEST_FIRST: [Policy; 9] = [
     Policy::Anywhere,
 ];
 
-/// All policies, two at a time; by policy, then board. Prints each as it ends.
+/// Searches all policies, two at a time; results by policy, then board. Prints each when it ends.
 fn search_all(usual: u64) -> Vec<(Policy, Vec<(&'static str, Found)>)> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -213,8 +212,8 @@ fn search_all(usual: u64) -> Vec<(Policy, Vec<(&'static str, Found)>)> {
     all
 }
 
-/// A table for docs. The row of all boards has, in place of the median over all attacks, that of
-/// the boards' closest ones: how much of each bound an adversary can fill.
+/// A table for docs. The row of all boards has the median of the boards' closest attacks, in place
+/// of that over all attacks: the share of each bound that an adversary can fill.
 fn print_table(found: &[(Policy, Vec<(&'static str, Found)>)]) {
     println!(
         "| policy | board | attacks | no bound | above the bound | bound/seen, median | \
@@ -265,7 +264,7 @@ fn table_of_bounds() {
     print_table(&search_all(700));
 }
 
-/// Each kind of attack by itself: the largest seen over bound on any board, by policy.
+/// Each kind of attack by itself: the largest ratio of seen time to bound on any board, by policy.
 #[test]
 #[ignore = "prints a table"]
 fn table_of_kinds() {
@@ -293,8 +292,8 @@ fn table_of_kinds() {
     }
 }
 
-/// The same, and writes the worst point of each policy and board to `known.txt`; the points that
-/// were there come after them.
+/// As the table, and writes the worst point of each policy and board to `known.txt`; the points
+/// that it had already follow them.
 #[test]
 #[ignore = "takes as long as it is asked to, and writes a file of `solocore_experiments::attack`"]
 fn write_known() {

@@ -1,9 +1,9 @@
-//! How good is the climb? On a small memory every point of a small space is tried, and the climb
+//! Quality of the climb: on a small memory, every point of a small space is tried, and the climb
 //! must come near the worst of them.
 //!
 //! Rule: two cores, two banks of 64 rows. The first space is a part of the search's own genes; the
-//! second is all sequences of a few requests that a rival may make over and over. The climb has a
-//! fraction of the evaluations that trying all takes, and must reach 95 % of the worst response.
+//! second is all sequences of a few requests that a rival may repeat. The climb has a fraction of
+//! the evaluations of the full search, and must reach 95 % of the worst response.
 
 use solocore_experiments::attack::climb::{Genes, climb};
 use solocore_experiments::attack::evaluate::{planned, simulated};
@@ -103,7 +103,7 @@ fn index(sizes: &[u16], genes: &Genes) -> usize {
     digits.fold(0, |number, (&size, &gene)| number * usize::from(size) + usize::from(gene))
 }
 
-/// Tries all, climbs a few times with a fraction of them, and compares.
+/// Tries all points, climbs a few times with a fraction of the evaluations, and compares.
 fn compare(name: &str, sizes: &[u16], share: u64, value: &dyn Fn(&Genes) -> f64) {
     let all: u64 = sizes.iter().map(|&n| u64::from(n)).product();
     let values: Vec<f64> = (0..all).map(|n| value(&point(sizes, n))).collect();
@@ -149,10 +149,10 @@ fn climbs_come_near_the_worst_of_all_points() {
     }
 }
 
-/// Requests that a rival makes over and over, each to a line of its own.
+/// Requests that a rival repeats, each to a line of its own.
 struct Script {
     steps: Vec<u16>,
-    /// Lines of one row, and lines of which each is of another row than the one before.
+    /// Lines of one row, and lines that each lie in another row than the one before.
     hits: Vec<u64>,
     conflicts: Vec<u64>,
     pages: u32,

@@ -1,12 +1,12 @@
-//! Jobs and sections of the lock of programs that say nothing: probes at their functions.
+//! Probes at functions of unmodified programs, for their jobs and their sections of the lock.
 //!
-//! Problem: BWLOCK and dynamic budgets ask a program to say when a section or a job begins, and a
-//! program that nobody may change says nothing. Rule: BPF programs (bpf/functions.bpf.c) write the
-//! program's page in its place, as it enters and leaves a function, or as it wakes and goes to
-//! sleep. Pages are those of `crate::clients`, so nothing else needs to know.
+//! Problem: BWLOCK and dynamic budgets need a signal when a section or a job begins, and an
+//! unmodified program sends none. Rule: BPF programs (bpf/functions.bpf.c) write the program's page
+//! in its place, as it enters and leaves a function, or as it wakes and goes to sleep. Its pages
+//! are those of `crate::clients`, so the rest of solocore needs no change.
 //! Source: bwlock, section 4.2; dynamic-budgeting, section IV.
-//! Does not cover: what runs in a virtual machine or a container with process numbers of its own:
-//! probes see the machine's first namespace only.
+//! Does not cover: programs in a virtual machine, or in a container with its own process numbers.
+//! Probes see the first namespace of the machine only.
 
 mod symbols;
 
@@ -28,12 +28,12 @@ use zerocopy::FromZeros;
 const AT_ENDS: [&str; 2] = ["ends", "becomes"];
 const AT_WAKEUPS: [&str; 3] = ["woken", "slept", "job_ends"];
 
-/// What a call of a function is.
+/// Meaning of a call of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// It holds the bandwidth lock.
+    /// The call holds the bandwidth lock.
     Section,
-    /// It is a job.
+    /// The call is a job.
     Job,
 }
 
@@ -46,18 +46,18 @@ impl Call {
     }
 }
 
-/// What was seen of a program's calls of one kind.
+/// Counts and times of a program's calls of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Calls {
-    /// Outermost calls that have ended.
+    /// Number of outermost calls that have ended.
     pub made: u64,
-    /// Calls within such a call.
+    /// Number of calls within such a call.
     pub nested: u64,
-    /// That were left without a return.
+    /// Number of calls that were left without a return.
     pub abandoned: u64,
-    /// Time in them, in nanoseconds.
+    /// Sum of the times of these calls, in nanoseconds.
     pub sum_ns: u64,
-    /// The longest one, in nanoseconds.
+    /// Time of the longest call, in nanoseconds.
     pub longest_ns: u64,
 }
 
@@ -76,10 +76,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Loads the programs; `wakeups`: jobs of some begin as they wake.
+    /// Loads the programs; `wakeups`: a job of some program begins when it wakes up.
     ///
     /// # Errors
-    /// The kernel refuses them.
+    /// The kernel refuses the programs.
     pub fn open(wakeups: bool) -> Result<Self, LinuxError> {
         let object = bpf::load_object(bpf::FUNCTIONS, |open| {
             for mut program in open.progs_mut() {
@@ -104,9 +104,9 @@ impl Watch {
         found.ok_or_else(|| inside(&format!("there is no program `{name}`")))
     }
 
-    /// A program's page, and the process that it belongs to, with its descendants; of a thread's
-    /// number, the processes that the thread starts. `started`: in hundredths of a second since the
-    /// machine did.
+    /// Adds a program's page, and the process whose calls count, together with its descendants. For
+    /// a thread's number, the processes that the thread starts count. `started`: in hundredths of a
+    /// second since boot.
     ///
     /// # Errors
     /// Too many programs.
@@ -129,7 +129,7 @@ impl Watch {
         contract::put(&bpf::map(&self.object, "watched")?, number, &whose).map_err(full)
     }
 
-    /// Calls of a function by a program count from now on.
+    /// Counts calls of a function by a program from now on.
     ///
     /// # Errors
     /// The kernel sets no probe there.
@@ -140,7 +140,7 @@ impl Watch {
         call: Call,
     ) -> Result<(), LinuxError> {
         let cookie = u64::from(program) << 1 | u64::from(call.number());
-        // The return first: an entry whose return is not seen would be held.
+        // The probe at the return comes first: an entry without a seen return would hold the lock.
         for (name, retprobe) in [("returned", true), ("entered", false)] {
             let options = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
             let offset = usize::try_from(function.offset).unwrap_or(usize::MAX);
@@ -153,7 +153,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What was seen of a program's calls.
+    /// Counts and times of a program's calls so far.
     pub fn seen(&self, program: u32, call: Call) -> Calls {
         let seen = bpf::map(&self.object, "watched_seen")
             .ok()
@@ -169,7 +169,7 @@ impl Watch {
         }
     }
 
-    /// Jobs that have ended since the last call.
+    /// Takes the jobs that have ended since the last call.
     pub(crate) fn ended(&self) -> Vec<EndedJob> {
         let jobs = RefCell::new(Vec::new());
         let Ok(map) = bpf::map(&self.object, "ended_jobs") else { return Vec::new() };
@@ -192,15 +192,15 @@ impl Watch {
     }
 }
 
-/// A probe at a function of this very program, to measure what it costs; it goes when this is
-/// dropped.
+/// A probe at a function of this program itself, which measures the probe's cost. It is removed
+/// when this is dropped.
 pub struct OwnProbe {
     watch: Watch,
     _page: Page,
 }
 
 impl OwnProbe {
-    /// At this address; `own`: calls of this process count, else nobody's do.
+    /// Sets a probe at this address. `own`: calls of this process count; else no calls count.
     ///
     /// # Errors
     /// The kernel sets no probe there.
@@ -216,7 +216,7 @@ impl OwnProbe {
         Ok(Self { watch, _page: page })
     }
 
-    /// Outermost calls that have ended.
+    /// Number of outermost calls that have ended.
     pub fn made(&self) -> u64 {
         self.watch.seen(0, Call::Section).made
     }

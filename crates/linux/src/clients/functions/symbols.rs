@@ -1,8 +1,9 @@
-//! A function of a program by its name: where its first instruction lies in the file.
+//! Finds a function of a program by its name: the offset of its first instruction in the file.
 //!
-//! Problem: a probe is set at a place of a file, and one at a wrong place destroys an instruction.
-//! Rule: the place is that of a symbol of the program's own ELF file, of its symbol table or of
-//! what it exports; a name that is there twice, or not at all, is refused before anything changes.
+//! Problem: a probe is set at an offset in a file, and one at a wrong offset destroys an
+//! instruction.
+//! Rule: the offset is that of a symbol of the program's own ELF file, from its symbol table or its
+//! exported symbols. A name that occurs twice, or not at all, is refused before anything changes.
 //! Does not cover: functions that were inlined everywhere (the compiler keeps no symbol of them:
 //! `__attribute__((noinline))`), and those of libraries that the program loads.
 
@@ -11,17 +12,17 @@ use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Names of functions that look like the one that was asked for, at most.
+/// Maximum number of similar names in an error message.
 const SUGGESTIONS: usize = 3;
 
-/// See the module.
+/// A function of a program, and its place in the program's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// As the symbol table has it.
+    /// Name in the symbol table.
     pub name: String,
-    /// The program.
+    /// File of the program.
     pub file: PathBuf,
-    /// Where it begins in the file.
+    /// Offset of its first byte in the file.
     pub(super) offset: u64,
 }
 
@@ -29,8 +30,8 @@ impl Function {
     /// Looks for a function in a program.
     ///
     /// # Errors
-    /// [`LinuxError::Input`]: there is no such program or function, or there are several; what to
-    /// do.
+    /// [`LinuxError::Input`]: the program or the function does not exist, or several functions have
+    /// this name. The message says what to do.
     pub fn find(file: &Path, name: &str) -> Result<Self, LinuxError> {
         let wrong = |what: &str| LinuxError::Input(format!("{}: {what}", file.display()));
         let bytes = std::fs::read(file).map_err(|e| wrong(&format!("{e}; check the path")))?;
@@ -74,7 +75,7 @@ impl Function {
     }
 }
 
-/// Functions of a program, and where each begins in its memory.
+/// Functions of a program by name, with the addresses at which each begins.
 fn functions<'f>(program: &'f object::File<'_>) -> BTreeMap<&'f str, Vec<u64>> {
     let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for symbol in program.symbols().chain(program.dynamic_symbols()) {
@@ -91,7 +92,7 @@ fn functions<'f>(program: &'f object::File<'_>) -> BTreeMap<&'f str, Vec<u64>> {
     found
 }
 
-/// Where in the file an address of the program's memory lies.
+/// Offset in the file of an address of the program's memory.
 fn in_file(program: &object::File<'_>, address: u64) -> Option<u64> {
     program.segments().find_map(|segment| {
         let within = address.checked_sub(segment.address())?;
@@ -100,7 +101,7 @@ fn in_file(program: &object::File<'_>, address: u64) -> Option<u64> {
     })
 }
 
-/// Why there is no function of this name.
+/// Error message for a name that no function has.
 fn missing(program: &object::File<'_>, functions: &BTreeMap<&str, Vec<u64>>, name: &str) -> String {
     let wanted = name.to_lowercase();
     let like: Vec<&str> = functions
@@ -143,7 +144,7 @@ mod tests {
         (dir, program)
     }
 
-    /// What `readelf` and the bytes at the place say.
+    /// Compares the offset with `readelf` and with the bytes in the file.
     #[test]
     fn a_functions_place_is_that_of_its_code() {
         for options in [&["-no-pie"][..], &["-pie"], &["-static"]] {

@@ -1,5 +1,5 @@
-//! Probes in a program that enters its function in every way there is, on the machine that runs the
-//! tests. Needs root; without it, says so and passes.
+//! Probes in a test program that enters its function in every possible way, on the machine that
+//! runs the tests. Needs root; without it, the tests say so and pass.
 
 use super::*;
 use crate::clients::door::start_of;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Each letter that it reads is something to do; it answers with a line once it is inside, or done.
+/// Each letter that the program reads is a command. It answers with a line once it is inside the
+/// function, or done.
 const PROGRAM: &str = r#"
 #include <pthread.h>
 #include <setjmp.h>
@@ -133,7 +134,7 @@ fn built() -> (tempfile::TempDir, PathBuf) {
     (dir, program)
 }
 
-/// A watch of what this process starts, and the page.
+/// Watches the processes that this process starts; returns the watch and their page.
 fn watched(program: &Path, call: Option<Call>) -> (Watch, Page) {
     let (me, page) = (std::process::id(), Page::new().expect("a page"));
     let mut watch = Watch::open(call.is_none()).expect("loaded");
@@ -160,7 +161,7 @@ fn a_section_is_held_from_the_outermost_entry_to_its_return() {
     let (watch, page) = watched(&program, Some(Call::Section));
     let mut run = Run::of(&program);
     assert_eq!(page.sections(), (0, 0));
-    // A call, and one 200 deep: more than the kernel has return probes for.
+    // A single call, and one 200 deep: the kernel has fewer return probes than that.
     for (n, how) in [(1, "e"), (2, "r")] {
         assert_eq!(run.does(how), "in");
         assert_eq!(page.sections(), (n, 1), "{how}");
@@ -168,14 +169,15 @@ fn a_section_is_held_from_the_outermost_entry_to_its_return() {
         assert_eq!(page.sections(), (n, 0), "{how}");
     }
     assert_eq!(watch.seen(3, Call::Section).nested, 200);
-    // longjmp() leaves it held until the next call at most; that one is a section of its own.
+    // After longjmp() the lock stays held until the next call at most; that call is a section of
+    // its own.
     assert_eq!(run.does("j"), "in");
     assert_eq!(run.does("-"), "out");
     assert_eq!(run.does("e"), "in");
     assert_eq!(page.sections().1, 1);
     assert_eq!(run.does("-"), "out");
     assert_eq!(page.sections().1, 0, "not held twice");
-    // A thread that ends in it, and one that returns.
+    // One thread ends within the function, and another returns.
     for how in ["t", "w"] {
         assert_eq!(run.does(how), "in");
         assert_eq!(page.sections().1, 1);
@@ -209,7 +211,7 @@ fn a_killed_holder_holds_nothing_and_strangers_do_not_count() {
     assert_eq!(page.sections(), (1, 1));
     drop(run);
     until(|| page.sections() == (1, 0), "killed");
-    // One that init has adopted is nobody's child of ours.
+    // A process that init has adopted is no child of this process.
     let shell = format!("(setsid {} <{} >{} &)", program.display(), "\"$0\"", "\"$1\"");
     let (input, output) = (program.with_extension("in"), program.with_extension("out"));
     for pipe in [&input, &output] {

@@ -1,10 +1,10 @@
-//! The daemon's side of the lock: which program gets a page, and when it is taken back.
+//! The daemon's side of the lock: it gives pages to programs and takes them back.
 //!
-//! Rule: one thread waits for connections, requests, ends of connections and of processes; what
-//! none of these shows (a thread that ends, or a process that passed its connection on) it finds
-//! within [`LOOK`]. A number of a thread is used again after its end, so an owner is a number and a
-//! time of start, here and in the programs.
-//! A client can tie up its own slots and no more than [`SLOTS_PER_USER`]; it is never waited for.
+//! Rule: one thread waits for connections, requests, ends of connections and of processes; a thread
+//! that ends, or a process that passed its connection on, shows in none of these and is found
+//! within [`LOOK`]. The kernel reuses the number of a dead thread, so an owner is a number and a
+//! start time, here and in the BPF programs. A user can occupy at most [`SLOTS_PER_USER`] slots.
+//! The daemon never waits for a client.
 
 mod options;
 
@@ -32,18 +32,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
-/// How often clients are looked at.
+/// Interval between two looks at the clients.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time after which a connection that asks for nothing is closed.
+/// Time after which a connection without a request is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Slots of one user who is not root.
+/// Maximum number of slots of one user other than root.
 const SLOTS_PER_USER: usize = 64;
-/// Connections of one user who is not root, that hold a slot or wait for an answer.
+/// Maximum number of connections of one user other than root, with a slot or before the answer.
 const CONNECTIONS_PER_USER: usize = SLOTS_PER_USER + 16;
-/// Connections at a time.
+/// Maximum number of connections at a time.
 const CONNECTIONS: usize = 2 * SLOTS as usize;
 
-/// What the thread and the daemon share.
+/// State that the thread and the daemon share.
 #[derive(Default)]
 struct Shared {
     clients: Vec<RunClient>,
@@ -52,7 +52,7 @@ struct Shared {
     board: Board,
 }
 
-/// The thread that serves clients, until it is dropped: then nobody holds the lock.
+/// The thread that serves clients. When it is dropped, nobody holds the lock any more.
 pub struct Service {
     stop: Arc<AtomicBool>,
     shared: Arc<Mutex<Shared>>,
@@ -63,7 +63,7 @@ pub struct Service {
 
 impl Service {
     /// Serves clients of the bandwidth lock and of dynamic budgets, where an engine's plan has
-    /// some, and the transfers of its time table. End it before the engine.
+    /// them, and the transfers of its time table. Drop it before the engine.
     ///
     /// # Errors
     /// The socket cannot be opened.
@@ -74,8 +74,8 @@ impl Service {
             .map(Some)
     }
 
-    /// Opens the socket and serves. Only the holder of the [`crate::Instance`] may, so a socket
-    /// that lies in its place is left over.
+    /// Opens the socket and serves. The caller holds the [`crate::Instance`], so a socket that is
+    /// found at this path is left over.
     fn start(mut table: Table, options: ServiceOptions, priority: i32) -> Result<Self, LinuxError> {
         let mut notes = Vec::new();
         let door = Door::open(&options.socket, &options.group)?;
@@ -133,12 +133,12 @@ impl Service {
         self.shared.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Pages of tasks in whose place solocore signals.
+    /// Pages of the tasks for which solocore signals.
     pub(crate) fn pages(&self) -> &OwnPages {
         &self.pages
     }
 
-    /// What of it falls short on this machine, for the user.
+    /// Limits of the service on this machine, for the user.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -148,17 +148,17 @@ impl Service {
         self.lock().clients.clone()
     }
 
-    /// What was seen of the time table's transfers so far.
+    /// Counts of the time table's transfers so far.
     pub fn transfers(&self) -> Vec<RunTransfer> {
         self.lock().board.seen()
     }
 
-    /// What the lock did so far, by CPU.
+    /// Counts of the lock so far, by CPU.
     pub fn cores(&self) -> Vec<LockCounts> {
         self.lock().cores.clone()
     }
 
-    /// What happened since the last call, for the log.
+    /// Messages since the last call, for the log.
     pub fn messages(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().messages)
     }
@@ -189,27 +189,27 @@ struct Held {
     pid: u32,
     uid: u32,
     end: OwnedFd,
-    /// Where it may run, and might before.
+    /// Change of the thread's affinity, with the one that it had before.
     bound: Option<ThreadChange>,
-    /// The section that was said to be held for too long.
+    /// Last section that was reported as held for too long.
     told: Option<u32>,
 }
 
-/// The thread's own.
+/// State that only the thread uses.
 struct Desk {
     table: Table,
     door: Door,
     connections: Vec<Connection>,
     next_slot: u32,
     shared: Arc<Mutex<Shared>>,
-    /// Threads that were bound; they are put back when this is dropped.
+    /// Threads that were bound; their affinity is restored when this is dropped.
     changes: Option<Changes>,
     own: Vec<Own>,
     returned: Returned,
 }
 
 impl Desk {
-    /// Waits for something to happen, and deals with it.
+    /// Waits for an event, and handles it.
     fn turn(&mut self) {
         let open = self.board(|b| b.is_open());
         let mut watched = if open { vec![self.door.listener.as_fd()] } else { Vec::new() };
@@ -221,13 +221,13 @@ impl Desk {
         }
         seqpacket::wait(&watched, LOOK);
         let mut messages = Vec::new();
-        // Who comes before the first release is known waits for an answer.
+        // A client that connects before the first release waits for its answer.
         while open
             && self.connections.len() < CONNECTIONS
             && let Ok(socket) = seqpacket::accept(&self.door.listener)
         {
             let Ok(uid) = seqpacket::peer(&socket).map(|peer| peer.uid) else { continue };
-            // Who connects and asks for nothing must not keep others out.
+            // A client that connects and asks for nothing must not keep others out.
             let of_user = self.connections.iter().filter(|c| c.uid == uid).count();
             if uid == 0 || of_user < CONNECTIONS_PER_USER {
                 self.connections.push(Connection {
@@ -264,7 +264,7 @@ impl Desk {
     fn leave(&mut self, connection: Connection, messages: &mut Vec<String>) {
         let Some(held) = connection.held else { return };
         if let Some(change) = held.bound.as_ref().filter(|_| lives(held.pid, held.owner)) {
-            // It may run where it might, unless somebody else has bound it since.
+            // The old affinity is restored, unless another program has bound the thread since.
             let _ = change.undo(held.owner.number);
         }
         if let Some(number) = held.owner.slot {
@@ -284,7 +284,7 @@ impl Desk {
         self.returned.put(held.uid, held.page);
     }
 
-    /// Does this connection stay?
+    /// Serves a connection. Returns whether it stays.
     fn serve(
         &mut self,
         connection: &mut Connection,
@@ -303,7 +303,7 @@ impl Desk {
             Err(_) => return Ok(false),
         };
         if connection.held.is_some() {
-            // One page a connection.
+            // One page for each connection.
             return Ok(false);
         }
         let (verdict, held) = match self.admit(connection, &buffer[..got])? {
@@ -323,7 +323,7 @@ impl Desk {
         Ok(connection.held.is_some() && sent.is_ok())
     }
 
-    /// Which process asks, may it, and is there room?
+    /// The owner and the slot of a process that asks, if it is allowed and a slot is free.
     fn admit(
         &mut self,
         connection: &Connection,
@@ -343,10 +343,10 @@ impl Desk {
         };
         let Some(started) = start_of(peer.pid, number) else { return Ok(Err(Refusal::BadRequest)) };
         if seqpacket::wait(&[end.as_fd()], Duration::ZERO) != [false] {
-            // It has ended, and its number may be somebody else's by now.
+            // The process has ended, and another one may have its number by now.
             return Ok(Err(Refusal::BadRequest));
         }
-        // Whole programs of root hold the lock for as long as they run: that is what they are for.
+        // Whole programs of root hold the lock for as long as they run: this is their purpose.
         let endless = peer.uid == 0 && request.scope == Scope::Program;
         let owner = Owner { scope: request.scope, number, started, endless, task, slot: transfer };
         let Some(slot) = self.free_slot(&peer, owner) else { return Ok(Err(Refusal::NoRoom)) };
@@ -369,8 +369,8 @@ impl Desk {
         }))
     }
 
-    /// Binds a device's transfer to the I/O core. The caller has checked that the thread is the
-    /// client's, and that its user may be a client.
+    /// Binds a device's transfer to the I/O core. The caller has checked that the thread belongs to
+    /// the client, and that its user is allowed.
     fn bind(&mut self, held: &mut Held, messages: &mut Vec<String>) {
         let core = held.owner.slot.and_then(|n| self.board(|b| b.slot(n)?.core));
         let (Some(core), Some(changes)) = (core, &mut self.changes) else { return };
@@ -392,7 +392,7 @@ impl Desk {
         }
     }
 
-    /// The task or the transfer that is asked for, by number.
+    /// Numbers of the task and of the transfer that a request names.
     fn named(&self, request: &Request) -> Result<(Option<u32>, Option<u32>), Refusal> {
         if request.scope == Scope::Slot {
             let number = self.board(|b| b.free(&request.task)).ok_or(Refusal::NoTask)?;
@@ -404,7 +404,7 @@ impl Desk {
         Ok((self.task(&request.task)?, None))
     }
 
-    /// The number of a task that nobody signals yet; `None` where none is named.
+    /// Number of a named task that has no client yet; `None` if the name is empty.
     fn task(&self, name: &str) -> Result<Option<u32>, Refusal> {
         if name.is_empty() {
             return Ok(None);
@@ -421,8 +421,8 @@ impl Desk {
         if number.is_none() || taken { Err(Refusal::NoTask) } else { Ok(number) }
     }
 
-    /// A slot that nobody has; those that were given back last come last. None for an owner that
-    /// has one.
+    /// A free slot; the slots that were returned last are taken last. `None` for an owner with a
+    /// slot, and for a user at the limit.
     fn free_slot(&mut self, peer: &Peer, owner: Owner) -> Option<u32> {
         let held = || self.connections.iter().filter_map(|c| c.held.as_ref());
         let of_user = held().filter(|h| h.uid == peer.uid).count();
@@ -441,7 +441,7 @@ impl Desk {
         Some(slot)
     }
 
-    /// The clients as they are now; says of each section once that it was held for too long.
+    /// The clients as they are now. Reports each section once that was held for too long.
     fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<RunClient> {
         let (table, limit) = (&self.table, self.table.serving.max_hold_ns);
         let shared = Arc::clone(&self.shared);

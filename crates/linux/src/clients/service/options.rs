@@ -1,33 +1,33 @@
-//! Whom a service serves, and where.
+//! Options of a service: its socket, its users and its tasks.
 
 use crate::clients::SlotTable;
 use crate::regulate::lock::Serving;
 use std::path::{Path, PathBuf};
 
-/// A task in whose place solocore signals.
+/// A task for which solocore signals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SilentTask {
-    /// Its name.
+    /// Name of the task.
     pub name: String,
-    /// Calls of its functions hold the lock; else its jobs are signalled.
+    /// Whether calls of its functions hold the lock; else its jobs are signalled.
     pub locks: bool,
 }
 
-/// What the user chooses.
+/// Options that the user chooses.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
-    /// Where clients connect.
+    /// Path of the socket of clients.
     pub socket: PathBuf,
-    /// The group of users who may, beside root; empty: nobody else.
+    /// Group whose members are allowed, beside root; empty: root only.
     pub group: String,
     /// The transfers of the time table.
     pub slots: SlotTable,
-    /// Tasks that say nothing, and in whose place solocore signals.
+    /// Unmodified tasks, for which solocore signals.
     pub silent: Vec<SilentTask>,
 }
 
 impl ServiceOptions {
-    /// For a group.
+    /// Options for a group.
     pub fn new(socket: &Path, group: &str) -> Self {
         Self {
             socket: socket.to_owned(),
@@ -37,19 +37,19 @@ impl ServiceOptions {
         }
     }
 
-    /// The same, and the transfers of a time table.
+    /// The same options, with the transfers of a time table.
     #[must_use]
     pub fn with_slots(self, slots: &SlotTable) -> Self {
         Self { slots: slots.clone(), ..self }
     }
 
-    /// The same, and tasks in whose place solocore signals.
+    /// The same options, with tasks for which solocore signals.
     #[must_use]
     pub fn with_silent(self, silent: Vec<SilentTask>) -> Self {
         Self { silent, ..self }
     }
 
-    /// Whom to serve, if anybody: the policy's clients, the table's transfers.
+    /// The clients to serve, if there are any: those of the policy and of the table's transfers.
     pub(crate) fn serving(&self, policy: Option<&Serving>) -> Option<Serving> {
         policy.cloned().or_else(|| (!self.slots.slots.is_empty()).then(Serving::of_slots))
     }

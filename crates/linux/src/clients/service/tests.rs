@@ -1,4 +1,4 @@
-//! An owner lives as long as the thread with its number and its start.
+//! An owner exists as long as the thread with its number and its start time.
 
 use super::*;
 

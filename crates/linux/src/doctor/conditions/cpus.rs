@@ -1,8 +1,8 @@
-//! Are all CPUs alike, whole, and this machine's?
+//! Checks that all CPUs are alike, whole, and this machine's own.
 //!
 //! Problem: a plan states one time for a job, on one kind of core. Rule: the units of a hybrid, or
-//! the capacities of cores, tell types apart; lists of siblings tell which CPUs are halves of one
-//! core; a flag of the CPU tells a guest, and the kernel counts the time that its host took.
+//! the capacities of cores, tell types apart; lists of siblings name the CPUs that are halves of
+//! one core. A flag of the CPU tells a guest, and the kernel counts the time that its host took.
 //! Source: Linux, Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/
 //! sysfs-devices-system-cpu (`smt`, `cpu_capacity`); proc(5) (`steal`).
 //! Does not cover: guests on Arm whose firmware says nothing; modules of two cores with one cache.
@@ -30,7 +30,7 @@ const GUEST: Topic = Topic::new(
 /// Units of counters of hybrids.
 const UNITS: &[&str] = &["cpu_core", "cpu_atom", "cpu_lowpower"];
 
-/// Are there CPUs of several types?
+/// Whether there are CPUs of several types.
 pub(super) fn hybrid(root: &Root) -> Finding {
     let online = root.online();
     let Some(first) = online.first() else {
@@ -53,7 +53,7 @@ pub(super) fn hybrid(root: &Root) -> Finding {
     HYBRID.bad(found).helped_by(offline(&others))
 }
 
-/// Types with their CPUs that are online, by units or else by capacity.
+/// Types with their online CPUs, by units or else by capacity.
 fn types(root: &Root, online: &[u32]) -> Vec<(String, Vec<u32>)> {
     let unit = |name: &&str| {
         let mut cpus = parse_cpu_list(&root.text(&format!("sys/devices/{name}/cpus"))?);
@@ -70,13 +70,13 @@ fn types(root: &Root, online: &[u32]) -> Vec<(String, Vec<u32>)> {
     grouped(capacities).into_iter().map(named).collect()
 }
 
-/// Takes CPUs away.
+/// Command that takes CPUs offline.
 fn offline(cpus: &[u32]) -> String {
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     format!("for cpu in {}; do echo 0 > /{CPUS}/cpu$cpu/online; done", list.join(" "))
 }
 
-/// Do CPUs share a core?
+/// Whether CPUs share a core.
 pub(super) fn siblings(root: &Root) -> Finding {
     let online = root.online();
     let lists = root.of_cpus("topology/thread_siblings_list");
@@ -113,7 +113,7 @@ fn shared(root: &Root, cores: &[Vec<u32>]) -> Finding {
     SIBLINGS.bad(found).helped_by(command)
 }
 
-/// Is this a guest?
+/// Whether this is a guest.
 pub(super) fn virtual_machine(root: &Root) -> Finding {
     let Some(cpuinfo) = root.text("proc/cpuinfo").filter(|text| !text.is_empty()) else {
         return GUEST.unknown("/proc/cpuinfo cannot be read");
@@ -133,7 +133,7 @@ pub(super) fn virtual_machine(root: &Root) -> Finding {
     ))
 }
 
-/// Share of the time that a host took from this kernel's CPUs.
+/// Share of the time that a host took from this kernel's CPUs, since boot.
 fn stolen(stat: &str) -> Option<String> {
     let times = stat.lines().find_map(|l| l.strip_prefix("cpu "))?;
     // user, nice, system, idle, iowait, irq, softirq, steal; those of guests are in user and nice.
@@ -174,7 +174,7 @@ mod tests {
         assert!(!found.good && found.found.starts_with("CPUs 0-1 cpu_core, CPUs 2-3 cpu_atom: "));
         let command = "for cpu in 2 3; do echo 0 > /sys/devices/system/cpu/cpu$cpu/online; done";
         assert_eq!(found.command.as_deref(), Some(command));
-        // One type is offline, or is all that a guest sees.
+        // One type is offline, or a guest sees one type only.
         assert!(hybrid(&machine(&units[..1], &[]).root).good);
         let little = cpu("cpu_capacity", ["430", "430", "1024", "1024"]);
         let found = hybrid(&machine(&[], &little).root);

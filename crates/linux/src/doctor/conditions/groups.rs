@@ -1,4 +1,4 @@
-//! What a container or a control group keeps from a run.
+//! Limits of a container or a control group on a run.
 //!
 //! Problem: limits of a group hold for solocore and for the tasks that it starts; shares of others
 //! do not hold under a sched_ext engine; in a container, processes have other numbers than the
@@ -23,7 +23,7 @@ const MEMORY_MAX: Topic =
 /// No bound rests on them.
 const SHARES: Topic = Topic::new("cgroup shares", &[]);
 
-/// Are numbers of processes the kernel's?
+/// Whether numbers of processes are the kernel's.
 pub(super) fn pid_namespace(root: &Root) -> Finding {
     match root.link("proc/self/ns/pid") {
         Some(space) if space == FIRST_PID_NAMESPACE => NAMESPACE.good("the machine's first"),
@@ -39,14 +39,14 @@ pub(super) fn pid_namespace(root: &Root) -> Finding {
 
 /// This process's place among the control groups of version 2.
 struct Place {
-    /// Below the root folder.
+    /// Mount point, below the root folder.
     mount: String,
     /// Names below the mount, from the top.
     names: Vec<String>,
 }
 
 impl Place {
-    /// `Err` says why it is not known.
+    /// The place; `Err` gives the reason why it is unknown.
     fn of(root: &Root, controller: &str) -> Result<Self, String> {
         let groups = root.text("proc/self/cgroup").ok_or("/proc/self/cgroup cannot be read")?;
         let fields = |line: &str| -> Option<(String, String)> {
@@ -68,7 +68,7 @@ impl Place {
         Ok(Self { mount: mount(root), names })
     }
 
-    /// What a file holds in this process's group and in each above it, from the top.
+    /// Contents of a file in this process's group and in each group above it, from the top.
     fn all(&self, root: &Root, file: &str) -> Vec<(String, String)> {
         let folder = |depth: usize| {
             let below = self.names.get(..depth).unwrap_or_default();
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// Where version 2 is mounted, below the root folder.
+/// Mount point of version 2, below the root folder.
 fn mount(root: &Root) -> String {
     let mounts = root.text("proc/self/mounts").unwrap_or_default();
     let at = |line: &str| {
@@ -93,7 +93,7 @@ fn mount(root: &Root) -> String {
     mounts.lines().find_map(at).unwrap_or_else(|| "sys/fs/cgroup".to_owned())
 }
 
-/// Is solocore's time limited?
+/// Whether solocore's time is limited.
 pub(super) fn cpu_max(root: &Root) -> Finding {
     let place = match Place::of(root, "cpu") {
         Ok(place) => place,
@@ -117,7 +117,7 @@ pub(super) fn cpu_max(root: &Root) -> Finding {
     }
 }
 
-/// May solocore use every CPU?
+/// Whether solocore may use every CPU.
 pub(super) fn cpuset(root: &Root) -> Finding {
     let online = root.online();
     let status = root.text("proc/self/status").unwrap_or_default();
@@ -157,7 +157,7 @@ pub(super) fn cpuset(root: &Root) -> Finding {
     }
 }
 
-/// Is memory limited?
+/// Whether memory is limited.
 pub(super) fn memory_max(root: &Root) -> Finding {
     let place = match Place::of(root, "memory") {
         Ok(place) => place,
@@ -178,7 +178,7 @@ pub(super) fn memory_max(root: &Root) -> Finding {
     }
 }
 
-/// Do groups with tasks have shares that do not hold under a sched_ext engine?
+/// Whether groups with tasks have shares that do not hold under a sched_ext engine.
 pub(super) fn shares(root: &Root) -> Finding {
     let mount = root.path().join(mount(root));
     if !mount.is_dir() {

@@ -1,4 +1,4 @@
-//! What interrupts CPUs, and what moves interrupts to them?
+//! Programs and settings that interrupt CPUs, or move interrupts to them.
 //!
 //! Problem: a run sends interrupts away from hard cores, and others send them back. Rule: the
 //! kernel says whether its watchdog interrupts each CPU by a counter; irqbalance is a process.
@@ -12,7 +12,7 @@ use solocore_model::plan::Subject;
 const WATCHDOG: Topic = Topic::new("nmi watchdog", &[Subject::Budget, Subject::Interrupts]);
 const BALANCER: Topic = Topic::new("irqbalance", &[Subject::Interrupts]);
 
-/// Does the watchdog hold a counter of each CPU?
+/// Whether the watchdog holds a counter of each CPU.
 pub(super) fn nmi_watchdog(root: &Root) -> Finding {
     match root.text("proc/sys/kernel/nmi_watchdog").as_deref() {
         Some("0") => WATCHDOG.good("off"),
@@ -24,7 +24,7 @@ pub(super) fn nmi_watchdog(root: &Root) -> Finding {
     }
 }
 
-/// Does irqbalance run?
+/// Whether irqbalance runs.
 pub(super) fn irqbalance(root: &Root) -> Finding {
     let processes = root.numbered("proc", "");
     let is = |pid: &&u32| root.text(&format!("proc/{pid}/comm")).is_some_and(|c| c == "irqbalance");

@@ -1,9 +1,9 @@
-//! Is memory as the platform file has it, and does nothing but programs ask for it?
+//! Checks that memory matches the platform file, and that only programs ask for it.
 //!
 //! Problem: a plan has one latency of memory and counts the accesses of programs. Rule: nodes that
-//! have memory are counted; MSR 0x1a4 says whether prefetchers are off, where it can be read.
+//! have memory are counted; MSR 0x1a4, where it can be read, says whether prefetchers are off.
 //! Source: Linux, Documentation/ABI/stable/sysfs-devices-node; host/prefetch.rs.
-//! Does not cover: how fast memory is (`solocore latency` measures that); transparent huge pages.
+//! Does not cover: the speed of memory (`solocore latency` measures it); transparent huge pages.
 
 use super::root::{Root, named};
 use crate::host::finding::{Finding, Topic};
@@ -16,7 +16,7 @@ const PREFETCHERS: Topic = Topic::new("prefetchers", &[Subject::Prefetchers]);
 
 const NODES: &str = "sys/devices/system/node";
 
-/// Is all memory equally far?
+/// Whether all memory is equally far.
 pub(super) fn numa(root: &Root) -> Finding {
     let with_memory = root.text(&format!("{NODES}/has_memory")).map(|text| parse_cpu_list(&text));
     let nodes = with_memory
@@ -46,7 +46,7 @@ pub(super) fn numa(root: &Root) -> Finding {
     }
 }
 
-/// Are the cores' prefetchers off?
+/// Whether the cores' prefetchers are off.
 pub(super) fn prefetchers(root: &Root) -> Finding {
     match prefetch::state(root.path()) {
         State::Off => PREFETCHERS.good("off (MSR 0x1a4)"),

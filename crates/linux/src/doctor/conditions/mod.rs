@@ -1,9 +1,9 @@
 //! Conditions of the machine that weaken a plan's promises, though a run would accept them.
 //!
-//! Problem: a run can hold every budget, and a job is late all the same, as a sibling, a low clock
-//! or a sleeping machine took its time. Rule: each condition is a function of a root folder, which
-//! is `/` or that of a test. Its finding has the state, the promises that depend on it, and the one
-//! command that helps. A state that cannot be read is unknown; nothing is changed.
+//! Problem: a run can hold every budget, and a job may still miss its deadline: a sibling, a low
+//! clock or a sleeping machine took its time. Rule: each condition is a function of a root folder,
+//! which is `/` or that of a test. Its finding has the state, the promises that depend on it, and
+//! one command as a remedy. A state that cannot be read is unknown; nothing is changed.
 //! Source: docs/promises.md; Linux, Documentation/ABI and Documentation/admin-guide.
 //! Does not cover: firmware (system management interrupts), other guests of a host, memory's speed.
 
@@ -19,7 +19,7 @@ pub(super) use root::Root;
 
 use crate::host::finding::Finding;
 
-/// All of them, in the order of print.
+/// All findings, in the order of print.
 pub(super) fn all(root: &Root) -> Vec<Finding> {
     const ALL: &[fn(&Root) -> Finding] = &[
         cpus::hybrid,

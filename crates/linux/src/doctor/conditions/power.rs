@@ -1,4 +1,4 @@
-//! Does the machine sleep, and do its CPUs keep one speed?
+//! Checks that the machine does not sleep and that its CPUs keep one speed.
 //!
 //! Problem: a time is measured at one speed of a CPU that is awake. Rule: the speed is fixed under
 //! the governor `performance` or where its limits meet, and boost is off; no idle state takes
@@ -19,10 +19,11 @@ const BOOST: Topic = Topic::new("boost", &[Subject::Demand]);
 const IDLE: Topic =
     Topic::new("idle states", &[Subject::Releases, Subject::Window, Subject::Slots]);
 
-/// Microseconds: a plan counts in tens of them, and a CPU that wakes up so late delays its jobs.
+/// Longest time to leave an idle state, µs. A plan counts in tens of microseconds, and a CPU that
+/// wakes up later delays its jobs.
 const LATEST_US: u64 = 10;
 
-/// Can the machine fall asleep during a run?
+/// Whether the machine can fall asleep during a run.
 pub(super) fn suspend(root: &Root) -> Finding {
     let automatic = root.text("sys/power/autosleep").unwrap_or_default();
     if ["freeze", "standby", "mem", "disk"].contains(&automatic.as_str()) {
@@ -55,11 +56,11 @@ pub(super) fn suspend(root: &Root) -> Finding {
         )
 }
 
-/// How the kernel chooses a CPU's speed.
+/// The kernel's choice of a CPU's speed.
 #[derive(PartialEq)]
 struct Scaling {
     governor: String,
-    /// kHz.
+    /// Lowest and highest speed, kHz.
     limits: Option<(u64, u64)>,
 }
 
@@ -75,7 +76,7 @@ impl Scaling {
     }
 }
 
-/// Is the speed fixed?
+/// Whether the speed is fixed.
 pub(super) fn frequency(root: &Root) -> Finding {
     let of = |(cpu, governor)| {
         let limit = |end| root.number(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_{end}_freq"));
@@ -101,7 +102,7 @@ pub(super) fn frequency(root: &Root) -> Finding {
         .helped_by(format!("echo performance | tee /{CPUS}/cpu*/cpufreq/scaling_governor"))
 }
 
-/// Is a CPU faster while others rest?
+/// Whether a CPU is faster while others rest.
 pub(super) fn boost(root: &Root) -> Finding {
     // The file, its text while boost is on, and its text while boost is off.
     let switches = [("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0")];
@@ -119,14 +120,14 @@ pub(super) fn boost(root: &Root) -> Finding {
     BOOST.unknown("the kernel has no switch for it here")
 }
 
-/// An idle state that takes long to leave.
+/// The deepest idle state that a CPU may enter.
 #[derive(PartialEq)]
 struct Deepest {
     name: String,
     latency_us: u64,
 }
 
-/// Do idle CPUs wake up in time?
+/// Whether idle CPUs wake up in time.
 pub(super) fn idle_states(root: &Root) -> Finding {
     let limit = wanted(root);
     let of = |cpu| Some((cpu, deepest(root, cpu, limit)?));
@@ -161,7 +162,7 @@ fn deepest(root: &Root, cpu: u32, limit: u64) -> Option<Deepest> {
     states.max_by_key(|state| state.latency_us)
 }
 
-/// Microseconds that some program asks for (`/dev/cpu_dma_latency`), which keeps deeper states out.
+/// Latency that some program requests (`/dev/cpu_dma_latency`), µs; it keeps deeper states out.
 fn wanted(root: &Root) -> u64 {
     let mut bytes = [0; 4];
     let file = std::fs::File::open(root.path().join("dev/cpu_dma_latency"));

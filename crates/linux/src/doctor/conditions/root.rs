@@ -1,9 +1,9 @@
-//! The files that conditions are read from, below a root folder.
+//! The files of the conditions, below a root folder.
 //!
 //! Problem: a condition must be tested in every state on any machine. Rule: all reads go through a
-//! root, and a file that is missing, is no text or holds no number is `None`.
-//! Debugfs may be mounted nowhere; then a mount of its own serves, as for the engines.
-//! Does not cover: MSRs, which are read by their offset (host/prefetch.rs).
+//! root, and a file that is missing, is no text or holds no number is `None`. Where debugfs is not
+//! mounted, a private mount is used, as for the engines.
+//! Does not cover: MSRs; host/prefetch.rs reads them by their offset.
 
 use crate::host::machine::{cpu_list, parse_cpu_list};
 use crate::sys;
@@ -12,14 +12,14 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Where the files of CPUs are.
+/// Folder of the files of CPUs.
 pub(super) const CPUS: &str = "sys/devices/system/cpu";
 
-/// A machine, as its files show it.
+/// The files of a machine.
 pub(in crate::doctor) struct Root {
     path: PathBuf,
     debugfs: io::Result<PathBuf>,
-    /// What `debugfs` is a path into.
+    /// Mount that the path `debugfs` leads into.
     _mount: Option<OwnedFd>,
 }
 
@@ -37,12 +37,12 @@ impl Root {
         &self.path
     }
 
-    /// What a file holds, without space around it.
+    /// Contents of a file, without surrounding space.
     pub(super) fn text(&self, path: &str) -> Option<String> {
         Some(fs::read_to_string(self.path.join(path)).ok()?.trim().to_owned())
     }
 
-    /// The number that a file holds.
+    /// The number in a file.
     pub(super) fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
@@ -51,7 +51,7 @@ impl Root {
         self.path.join(path).exists()
     }
 
-    /// Where a symbolic link leads.
+    /// Target of a symbolic link.
     pub(super) fn link(&self, path: &str) -> Option<String> {
         Some(fs::read_link(self.path.join(path)).ok()?.to_string_lossy().into_owned())
     }
@@ -73,25 +73,25 @@ impl Root {
         numbers
     }
 
-    /// The CPUs that are online; none if that cannot be read.
+    /// The online CPUs; none if the list cannot be read.
     pub(super) fn online(&self) -> Vec<u32> {
         parse_cpu_list(&self.text(&format!("{CPUS}/online")).unwrap_or_default())
     }
 
-    /// What a file of each CPU that is online holds, where it has the file.
+    /// Contents of a file of each online CPU that has it.
     pub(super) fn of_cpus(&self, file: &str) -> Vec<(u32, String)> {
         let one = |cpu: u32| Some((cpu, self.text(&format!("{CPUS}/cpu{cpu}/{file}"))?));
         self.online().into_iter().filter_map(one).collect()
     }
 
-    /// What a file of debugfs holds.
+    /// Contents of a file of debugfs.
     pub(super) fn debug(&self, path: &str) -> io::Result<String> {
         let copy = |e: &io::Error| io::Error::new(e.kind(), e.to_string());
         let folder = self.debugfs.as_ref().map_err(copy)?;
         Ok(fs::read_to_string(folder.join(path))?.trim().to_owned())
     }
 
-    /// May this process mount debugfs, or is that not known?
+    /// Whether this process may mount debugfs; true if that is unknown.
     pub(super) fn may_mount(&self) -> bool {
         const CAP_SYS_ADMIN: u32 = 21;
         let status = self.text("proc/self/status").unwrap_or_default();
@@ -100,7 +100,7 @@ impl Root {
         mask.is_none_or(|mask| mask >> CAP_SYS_ADMIN & 1 == 1)
     }
 
-    /// Does systemd manage this machine?
+    /// Whether systemd manages this machine.
     pub(super) fn has_systemd(&self) -> bool {
         self.has("run/systemd/system")
     }
@@ -112,7 +112,7 @@ pub(super) fn named(cpus: &[u32]) -> String {
     format!("CPU{plural} {}", cpu_list(cpus))
 }
 
-/// Equal values together, with their CPUs, in the order of the first of each.
+/// Equal values with their CPUs, in the order of the first CPU of each.
 pub(super) fn grouped<T: PartialEq>(
     values: impl IntoIterator<Item = (u32, T)>,
 ) -> Vec<(T, Vec<u32>)> {
@@ -130,7 +130,7 @@ pub(super) fn grouped<T: PartialEq>(
 pub(super) mod fixture {
     use super::*;
 
-    /// A root with some files, which goes with the value.
+    /// A root with some files; they are removed when this is dropped.
     pub(in crate::doctor::conditions) struct Fixture {
         dir: tempfile::TempDir,
         pub root: Root,
@@ -148,7 +148,7 @@ pub(super) mod fixture {
             made
         }
 
-        /// One whose debugfs cannot be mounted.
+        /// A root without a mountable debugfs.
         pub(in crate::doctor::conditions) fn locked(files: &[(&str, &str)]) -> Self {
             let mut made = Self::of(files);
             made.root.debugfs = Err(io::ErrorKind::PermissionDenied.into());

@@ -1,8 +1,9 @@
-//! What else gives the CPU away: servers of the kernel, its real-time throttling, its own code?
+//! Users of CPU time besides programs: servers of the kernel, its real-time throttling, its own
+//! code.
 //!
-//! Problem: the kernel gives ordinary tasks a part of the CPU before real-time tasks, and holds a
-//! wake-up up while it does not preempt itself. Rule: an engine turns servers and throttling off
-//! while it runs; a kernel that locks debugfs down refuses that. Preemption is named by debugfs.
+//! Problem: the kernel gives ordinary tasks a part of the CPU before real-time tasks, and delays a
+//! wake-up while it does not preempt itself. Rule: an engine turns servers and throttling off while
+//! it runs; a kernel that locks debugfs down refuses that. Preemption is named by debugfs.
 //! Source: Linux, kernel/sched/debug.c, Documentation/scheduler/sched-rt-group.rst and
 //! sched-deadline.rst; docs/linux-budgets.md, "The fair server".
 //! Does not cover: the daemon's own latency, which each run measures.
@@ -20,7 +21,7 @@ const PREEMPTION: Topic = Topic::new(
     &[Subject::Releases, Subject::Window, Subject::Slots, Subject::Levels, Subject::Vcpu],
 );
 
-/// What a server has on the CPUs; `None`: the kernel has no such server.
+/// Runtime of a server on the CPUs; `None`: the kernel has no such server.
 fn server(root: &Root, name: &str) -> io::Result<Option<String>> {
     let mut found = Vec::new();
     for cpu in root.online() {
@@ -44,12 +45,12 @@ fn server(root: &Root, name: &str) -> io::Result<Option<String>> {
     Ok(Some(all.join(", ")).filter(|text| !text.is_empty()))
 }
 
-/// What is found of a server that an engine turns off.
+/// Finding for a server that an engine turns off.
 ///
 /// # Errors
-/// The kernel refuses that.
+/// The kernel refuses to turn it off.
 fn turned_off(root: &Root, name: &str, topic: &Topic, engine: &str) -> Result<Finding, io::Error> {
-    // A folder is no text: any error but this one says that there is something.
+    // A folder has no text: any error but this one means that it exists.
     let folder = root.debug("sched").err().map(|e| e.kind());
     if root.online().is_empty() || folder == Some(io::ErrorKind::NotFound) {
         return Ok(topic.unknown("debugfs shows no scheduler"));
@@ -64,7 +65,8 @@ fn turned_off(root: &Root, name: &str, topic: &Topic, engine: &str) -> Result<Fi
     }
 }
 
-/// Ordinary tasks before real-time ones, for the helper engine.
+/// Finding for the fair server, which runs ordinary tasks before real-time ones; for the helper
+/// engine.
 pub(super) fn fair_server(root: &Root) -> Finding {
     turned_off(root, "fair_server", &FAIR, "helper").unwrap_or_else(|e| {
         FAIR.bad(format!(
@@ -80,7 +82,7 @@ pub(super) fn fair_server(root: &Root) -> Finding {
     })
 }
 
-/// Tasks of sched_ext before real-time ones, since Linux 7.0.
+/// Finding for the server of sched_ext tasks, which run before real-time ones since Linux 7.0.
 pub(super) fn ext_server(root: &Root) -> Finding {
     turned_off(root, "ext_server", &EXT, "sched-ext").unwrap_or_else(|e| {
         EXT.bad(format!(
@@ -91,7 +93,7 @@ pub(super) fn ext_server(root: &Root) -> Finding {
     })
 }
 
-/// How much of its time a CPU gives to real-time tasks.
+/// Share of its time that a CPU gives to real-time tasks.
 pub(super) fn real_time(root: &Root) -> Finding {
     let of = |file| root.text(&format!("proc/sys/kernel/{file}"))?.parse::<i64>().ok();
     let period = of("sched_rt_period_us").filter(|us| *us > 0).unwrap_or(1_000_000);
@@ -109,7 +111,7 @@ pub(super) fn real_time(root: &Root) -> Finding {
     }
 }
 
-/// Does the kernel interrupt its own work for a task that wakes up?
+/// Whether the kernel interrupts its own work for a task that wakes up.
 pub(super) fn preemption(root: &Root) -> Finding {
     let version = root.text("proc/version").unwrap_or_default();
     let has = |word: &str| version.split_whitespace().any(|w| w == word);

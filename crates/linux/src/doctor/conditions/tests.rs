@@ -1,10 +1,10 @@
-//! All conditions at once: on this machine, on nothing, and on garbage.
+//! All conditions at once: on this machine, on an empty root, and on garbage.
 
 use super::all;
 use super::root::{Root, fixture::Fixture};
 use std::collections::BTreeSet;
 
-/// Every file that some condition reads.
+/// All files that the conditions read.
 const FILES: &[&str] = &[
     "dev/cpu/0/msr",
     "dev/cpu_dma_latency",

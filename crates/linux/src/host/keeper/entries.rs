@@ -1,4 +1,4 @@
-//! Lines of what was changed, and the way back.
+//! Lines of the keeper: the changes, and the way back.
 
 use crate::host::stopped;
 use crate::host::threads::{self, ThreadChange};
@@ -9,13 +9,13 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 const DEBUGFS: &str = "debugfs:";
-/// Says that the last setting was not changed after all.
+/// Mark of a line: the last setting was not changed after all.
 pub(super) const FORGET: &str = "@forget";
-/// Begins the path of a directory that was made.
+/// Prefix of the path of a directory that was made.
 pub(super) const DIRECTORY: &str = "@directory\t";
-/// Begins the number of a solocore whose stopped jobs are to go on.
+/// Prefix of the number of a solocore; its stopped jobs are to go on.
 pub(super) const GO_ON: &str = "@go-on\t";
-/// Begins what was changed of a thread.
+/// Prefix of a change to a thread.
 pub(super) const THREAD: &str = "@thread\t";
 
 fn open(debugfs: Option<&OwnedFd>, path: &str, for_writing: bool) -> io::Result<fs::File> {
@@ -36,14 +36,14 @@ pub(super) fn read(debugfs: Option<&OwnedFd>, path: &str) -> io::Result<String> 
 }
 
 pub(super) fn write(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> io::Result<()> {
-    // An empty list is written as an empty line: nothing at all would be no write.
+    // An empty list is written as an empty line: zero bytes would be no write.
     // resctrl takes whole lines only.
     let value =
         if value.is_empty() || path.ends_with("/schemata") { &format!("{value}\n") } else { value };
     open(debugfs, path, true)?.write_all(value.as_bytes())
 }
 
-/// What the keeper puts back.
+/// A line that the keeper undoes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Setting(String, String),
@@ -52,7 +52,7 @@ pub(super) enum Entry {
     Thread(ThreadChange),
 }
 
-/// The entries of the keeper's input, without those that were taken back.
+/// The entries of the keeper's input, without the withdrawn ones.
 pub(super) fn entries(lines: impl Iterator<Item = String>) -> Vec<Entry> {
     let mut entries = Vec::new();
     for line in lines {
@@ -79,7 +79,7 @@ fn remove(path: &str) -> io::Result<()> {
     }
 }
 
-/// Puts everything back, last first. Returns how much could not be.
+/// Undoes all entries, last first. Returns the number of failures.
 pub(super) fn put_back(entries: Vec<Entry>) -> usize {
     let debugfs = sys::debugfs().ok();
     let mut failed = 0;
@@ -116,8 +116,8 @@ pub(super) fn put_back(entries: Vec<Entry>) -> usize {
     failed + threads::put_back(&changes)
 }
 
-/// A controller that cannot be taken away, as somebody has enabled it further below, is made to
-/// limit nothing: each group below gets all CPUs that its parent has.
+/// A controller that is enabled further below cannot be removed. Then each group below gets all
+/// CPUs of its parent, so that it limits nothing.
 fn widened(path: &str, value: &str) -> bool {
     let Some(group) = path.strip_suffix("/cgroup.subtree_control").filter(|_| value == "-cpuset")
     else {

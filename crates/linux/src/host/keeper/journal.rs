@@ -1,13 +1,14 @@
-//! What was changed and not put back yet, on /run: for a start after a kill of daemon and keeper
-//! together.
+//! Journal on /run of the changes that are not put back yet, for a start after a kill of daemon and
+//! keeper together.
 //!
-//! Problem: a whole control group is killed at once (the out-of-memory killer, `systemctl kill`), and
-//! with it the keeper that knew the way back. Rule: each line goes to a file before the change is
-//! made; the keeper holds a lock on it and removes it when all is put back. A file that nobody has
-//! locked is of a keeper that is dead, or could not put everything back: the next start, and
-//! `solocore restore`, do it, the latest file first. A restart of the machine clears /run and every
-//! setting with it.
-//! Does not cover: what somebody else changed since; it is put back all the same, as by the keeper.
+//! Problem: a whole control group is killed at once (the out-of-memory killer, `systemctl kill`),
+//! and with it the keeper that knew the way back. Rule: each line goes to a file before the change
+//! is made; the keeper holds a lock on it and removes it when all is put back. An unlocked file
+//! belongs to a keeper that is dead, or that could not put everything back. The next start, or
+//! `solocore restore`, does so, the latest file first. A restart of the machine clears /run and
+//! every setting with it.
+//! Does not cover: changes by others since then; the old values are put back all the same, as by
+//! the keeper.
 
 use super::entries::{entries, put_back};
 use crate::error::LinuxError;
@@ -18,9 +19,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells the keeper its journal.
+/// Environment variable with the path of the keeper's journal.
 pub(super) const VARIABLE: &str = "SOLOCORE_JOURNAL";
-/// Where journals are.
+/// Directory of the journals.
 const DIRECTORY: &str = "/run/solocore-journal";
 
 /// A journal that is written, or that the keeper holds.
@@ -31,7 +32,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// A new one. Its name says when it was begun, so that the latest can be put back first.
+    /// A new journal. Its name contains its time, so that the latest can be put back first.
     pub fn begin() -> io::Result<Self> {
         static BEGUN: AtomicU64 = AtomicU64::new(0);
         let number = BEGUN.fetch_add(1, Ordering::SeqCst);
@@ -52,7 +53,7 @@ impl Journal {
         self.file.write_all(line.as_bytes())
     }
 
-    /// That of the keeper which this process is; locked while it lives.
+    /// The journal of this process as a keeper; locked while it lives.
     pub fn of_keeper() -> Option<Self> {
         let path = PathBuf::from(std::env::var_os(VARIABLE)?);
         let file = File::open(&path).ok()?;
@@ -60,27 +61,27 @@ impl Journal {
         Some(Self { path, file })
     }
 
-    /// All is put back.
+    /// Removes the journal: everything is put back.
     pub fn end(self) {
-        // What is gone is put back already.
+        // A journal that is missing was put back already.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// What came of putting back what was left over.
+/// Result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Journals of dead runs that were put back.
     pub journals: usize,
-    /// Entries in them.
+    /// Number of entries in them.
     pub entries: usize,
     /// Number of these that could not be put back; their journals stay.
     pub failed: usize,
-    /// Journals of runs that go on.
+    /// Journals of runs that are still alive.
     pub in_use: usize,
 }
 
-/// Puts back what dead runs left over, the latest first.
+/// Undoes the changes that dead runs left, the latest first.
 ///
 /// # Errors
 /// The journals cannot be read.
@@ -101,7 +102,7 @@ fn restore_from(directory: &Path) -> Result<Restored, LinuxError> {
     for path in paths.into_iter().rev() {
         let file = match File::open(&path) {
             Ok(file) => file,
-            // Its keeper was done first.
+            // Its keeper has put everything back already.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(fail(e)),
         };
@@ -135,8 +136,8 @@ mod tests {
         let (journals, setting) = (dir.path().join("journals"), dir.path().join("setting"));
         fs::create_dir(&journals).unwrap();
         write(&setting, "3");
-        // The first run found 1 and made it 2, the second made it 3; a line that was taken back
-        // does not count, and half a line is none.
+        // The first run found 1 and made it 2, the second made it 3. A withdrawn line does not
+        // count, and half a line is ignored.
         let line = |old: &str| format!("{}\t{old}\n", setting.display());
         write(&journals.join("1-7-0"), &line("1"));
         write(&journals.join("2-8-0"), &format!("{}{}@forget\n/half", line("2"), line("9")));

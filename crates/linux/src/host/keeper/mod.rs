@@ -1,16 +1,16 @@
-//! Settings of the kernel and of tasks that are changed for a while, and put back whatever happens.
+//! Settings of the kernel and of tasks that are changed for a while, and always put back.
 //!
 //! Problem: a setting (sysctl, debugfs, a task's affinity) outlives the process that changed it,
 //! and a process that is killed puts nothing back.
 //! Rule: each old value is handed to a child process, the keeper, before the setting is changed.
-//! The keeper waits for the end of its input, which comes when its parent ends, however it ends; it
-//! then writes the old values, last first, and then puts back what was changed of threads
-//! (host/threads.rs). What could not be changed is taken from it again. A file that has gone (an
-//! interrupt whose device was taken out) has nothing to be put back. `Changes` is dropped by
-//! closing that input and waiting for the keeper: there is one way back, not two.
-//! A keeper ignores the signals of a terminal and of a polite end. Where it is killed as well, a
-//! journal on /run holds the same lines (`journal`): the next start, or `solocore restore`, puts back
-//! what they say.
+//! The keeper waits for the end of its input, which comes when its parent ends for any reason. It
+//! then writes the old values, last first, and restores changed threads (host/threads.rs). A change
+//! that fails is withdrawn from it. A file that has gone (the interrupt of a removed device) has
+//! nothing to be put back. Dropping `Changes` closes that input and waits for the keeper: there is
+//! only one way back.
+//! A keeper ignores the signals of a terminal and SIGTERM. Where it is killed as well, a journal on
+//! /run holds the same lines (`journal`): the next start, or `solocore restore`, puts the old
+//! values back.
 
 mod entries;
 mod journal;
@@ -32,10 +32,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// passes it on to [`keep`].
 pub const ARGUMENT: &str = "keep-settings";
 
-/// Has something not been put back?
+/// Whether something has not been put back.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Could everything that this process changed be put back, as far as it is over?
+/// Whether every change of this process that has ended could be put back.
 #[must_use]
 pub fn all_put_back() -> bool {
     !FAILED.load(Ordering::SeqCst)
@@ -45,7 +45,7 @@ pub fn all_put_back() -> bool {
 #[derive(Default)]
 pub(crate) struct Changes {
     keeper: Option<(Child, Option<ChildStdin>)>,
-    /// The same lines for a start after a kill of both.
+    /// The same lines, for a start after a kill of both.
     journal: Option<Journal>,
     debugfs: Option<OwnedFd>,
 }
@@ -56,7 +56,7 @@ impl Changes {
         let fail = |e: io::Error| {
             LinuxError::of_io("the keeper of settings does not start", &e, "is /proc mounted?")
         };
-        // Without a writable /run there is none; then a kill of the keeper loses what it knows.
+        // Without a writable /run there is none; a kill of the keeper then loses the way back.
         let journal = Journal::begin().ok();
         let mut child = Command::new("/proc/self/exe")
             .arg(ARGUMENT)
@@ -69,14 +69,14 @@ impl Changes {
             .spawn()
             .map_err(fail)?;
         let input = child.stdin.take();
-        // It says a line when it no longer listens to signals.
+        // The keeper writes a line once it ignores signals.
         let mut ready = [0; 6];
         child.stdout.take().map_or(Ok(()), |mut out| out.read_exact(&mut ready)).map_err(fail)?;
         Ok(Self { keeper: Some((child, input)), journal, debugfs: sys::debugfs().ok() })
     }
 
-    /// Changes a setting; `path` is a file, or `debugfs:` and a path there. Is it another value
-    /// than before?
+    /// Changes a setting; `path` is a file, or `debugfs:` and a path there. Returns whether the
+    /// value differs from the old one.
     pub fn set(&mut self, path: &str, value: &str) -> io::Result<bool> {
         let old = read(self.debugfs.as_ref(), path)?;
         let old = old.trim();
@@ -87,7 +87,7 @@ impl Changes {
         Ok(true)
     }
 
-    /// Changes a setting that is put back by writing something else than what it reads.
+    /// Changes a setting that is put back by writing another value than the one it reads.
     pub fn set_with_way_back(&mut self, path: &str, value: &str, back: &str) -> io::Result<()> {
         self.tell(&format!("{path}\t{back}"))?;
         let written = write(self.debugfs.as_ref(), path, value);
@@ -97,12 +97,12 @@ impl Changes {
         written
     }
 
-    /// Changes a setting that goes when another one is put back.
+    /// Changes a setting that vanishes when another one is put back.
     pub fn set_without_way_back(&self, path: &str, value: &str) -> io::Result<()> {
         write(self.debugfs.as_ref(), path, value)
     }
 
-    /// Hands over what a setting is like; nothing is changed yet.
+    /// Hands over the present value of a setting, before a change.
     pub fn note_setting(&mut self, path: &str, back: &str) -> io::Result<()> {
         self.tell(&format!("{path}\t{back}"))
     }
@@ -112,8 +112,8 @@ impl Changes {
         self.tell(&format!("{DIRECTORY}{path}"))
     }
 
-    /// Jobs of this solocore will be stopped for a while (stopped.rs): whatever is stopped at the
-    /// end goes on.
+    /// Announces that jobs of this solocore will be stopped for a while (stopped.rs): all stopped
+    /// jobs go on at the end.
     pub fn stops_jobs(&mut self) -> io::Result<()> {
         self.tell(&format!("{GO_ON}{}", std::process::id()))
     }
@@ -128,7 +128,7 @@ impl Changes {
         made
     }
 
-    /// Hands over what a thread was like; nothing is changed yet.
+    /// Hands over the present state of a thread, before a change.
     pub fn note(&mut self, change: &ThreadChange) -> io::Result<()> {
         self.tell(&format!("{THREAD}{}", change.encode()))
     }
@@ -155,13 +155,13 @@ impl Drop for Changes {
     }
 }
 
-/// The keeper's whole life. Returns how many settings it could not put back.
+/// Runs the keeper until its end. Returns the number of settings that it could not put back.
 pub fn keep() -> usize {
     sys::ignore_signals();
     let journal = Journal::of_keeper();
     println!("ready");
     let failed = put_back(entries(io::stdin().lock().lines().map_while(Result::ok)));
-    // What could not be put back is tried again by the next start.
+    // The next start tries again to put back the failed ones.
     if let (Some(journal), 0) = (journal, failed) {
         journal.end();
     }

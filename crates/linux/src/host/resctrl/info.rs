@@ -1,4 +1,4 @@
-//! What the hardware can share out, as `info/` says.
+//! Shares that the hardware can enforce, from `info/`.
 
 use super::tree::{Tree, root};
 use crate::error::LinuxError;
@@ -8,9 +8,9 @@ use crate::error::LinuxError;
 pub(crate) struct Cache {
     pub mask: u64,
     pub least_bits: u32,
-    /// Ways that other devices use as well.
+    /// Ways that other devices use as well, as a mask.
     pub shared: u64,
-    /// May a mask have gaps?
+    /// Whether a mask may have gaps.
     pub sparse: bool,
 }
 
@@ -19,28 +19,28 @@ pub(crate) struct Cache {
 pub(crate) struct Throttling {
     pub least: u64,
     pub step: u64,
-    /// Values are MiB/s, not percent.
+    /// Whether values are MiB/s, not percent.
     pub in_mib: bool,
 }
 
-/// What the hardware can do.
+/// Abilities of the hardware.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
     pub cache: Option<Cache>,
-    /// Lines of a schemata that are masks of it: one, or those of code and of data where they are
-    /// apart (CDP).
+    /// Names of the lines of a schemata that hold a mask of the cache: one, or two where code and
+    /// data are apart (CDP).
     pub lines: Vec<&'static str>,
     pub throttling: Option<Throttling>,
-    /// Groups that there may be beside the first.
+    /// Maximum number of groups beside the first.
     pub groups: u64,
     /// Numbers of the caches and memory controllers.
     pub cache_domains: Vec<u64>,
     pub memory_domains: Vec<u64>,
-    /// What is counted of a group: `llc_occupancy`, `mbm_total_bytes`, `mbm_local_bytes`.
+    /// Counters of a group: `llc_occupancy`, `mbm_total_bytes`, `mbm_local_bytes`.
     pub monitors: Vec<String>,
 }
 
-/// `L3:0=fffff;1=fffff`: what follows the colon.
+/// Values of a resource in a schemata: of `L3:0=fffff;1=fffff`, the text behind the colon.
 pub(super) fn values<'a>(schemata: &'a str, resource: &str) -> Option<&'a str> {
     schemata.lines().find_map(|l| l.trim().strip_prefix(resource)?.strip_prefix(':'))
 }
@@ -117,7 +117,7 @@ impl Info {
         })
     }
 
-    /// For people.
+    /// A description for people.
     pub fn text(&self) -> String {
         let ways = self.cache.map_or("none".to_owned(), |c| c.mask.count_ones().to_string());
         let apart = if self.lines.len() > 1 { ", code and data apart" } else { "" };

@@ -2,17 +2,17 @@
 //!
 //! Problem: budgets of accesses are enforced by interrupts; ways of the shared cache cannot be
 //! enforced by them at all.
-//! Rule: what a plan gives is worked out (`shares`) and checked against the hardware (`info`)
-//! before anything is changed; then all groups are made or none (`apply`): whatever is refused,
-//! everything is put back, and what the kernel says of it (`info/last_cmd_status`) is reported. At
-//! the end the keeper removes the groups and puts the first group's lines back, also after
-//! `kill -9`. What the groups hold and transfer is read meanwhile (`monitor`).
+//! Rule: the shares of a plan are computed (`shares`) and checked against the hardware (`info`)
+//! before anything is changed; then all groups are made or none (`apply`). After a refusal,
+//! everything is put back, and the kernel's reason (`info/last_cmd_status`) is reported. At the end
+//! the keeper removes the groups and puts the first group's lines back, also after `kill -9`. The
+//! occupancy and the transfers of the groups are read meanwhile (`monitor`).
 //! Source: Documentation/filesystems/resctrl.rst of Linux; Documentation/arch/arm64/mpam.rst for
-//! Arm, whose files are the same (docs/ways.md says what differs).
-//! Does not cover: what a percentage of bandwidth means (the hardware throttles requests
+//! Arm, with the same files (docs/ways.md lists the differences).
+//! Does not cover: the meaning of a percentage of bandwidth (the hardware throttles requests
 //! approximately; no bound rests on it, the counters go on); ways of the second-level cache. No
-//! machine of this project has the hardware: tried on an imitation that keeps the kernel's rules
-//! (tests/resctrl-double).
+//! machine of this project has the hardware: the code was tried on an imitation of the kernel's
+//! rules (tests/resctrl-double).
 
 mod info;
 mod monitor;
@@ -55,7 +55,7 @@ pub(crate) fn apply(
     let Err((at, e)) = change(tree, shares, record, &mut made) else { return Ok(()) };
     let said = tree.read("info/last_cmd_status").unwrap_or_default();
     for name in made.iter().rev() {
-        // It was made here, and nobody else knows it yet.
+        // The group was made here, and no other program knows it yet.
         let _ = tree.remove(name);
     }
     // Only now: the groups may be exclusive.
@@ -77,7 +77,7 @@ pub(crate) fn apply(
     Err(LinuxError::Machine(format!("resctrl refuses {at}: {e}{said}; {remedy}")))
 }
 
-/// Makes the changes; on failure, whose change it was.
+/// Makes the changes; an error names the group or line that was changed.
 fn change(
     tree: &mut dyn Tree,
     shares: &Shares,
@@ -90,7 +90,7 @@ fn change(
     }
     for group in &shares.groups {
         let fail = |e| (group.name.clone(), e);
-        // Somebody else's group of this name must not be removed at the end.
+        // A group of this name that another program made must not be removed at the end.
         if tree.read(&format!("{}/tasks", group.name)).is_ok() {
             return Err(fail(io::ErrorKind::AlreadyExists.into()));
         }
@@ -111,17 +111,17 @@ fn change(
             tree.write(&format!("{}/mode", group.name), "exclusive\n").map_err(fail)?;
         }
         if let Members::Cpu(cpu) = group.members {
-            // Last: only now does it hold for anybody.
+            // Last: it takes effect only now.
             tree.write(&format!("{}/cpus_list", group.name), &format!("{cpu}\n")).map_err(fail)?;
         }
     }
     Ok(())
 }
 
-/// The plan's shares in place, for as long as the keeper lives.
+/// Puts the plan's shares in place, for the lifetime of the keeper.
 ///
 /// # Errors
-/// The machine cannot, or the plan is for another one.
+/// The machine cannot give them, or the plan is for another machine.
 pub(crate) fn give(
     plan: &Plan,
     changes: &mut Changes,
@@ -141,7 +141,7 @@ fn mounts() -> String {
     fs::read_to_string("/proc/self/mounts").unwrap_or_default()
 }
 
-/// What the machine can enforce beside budgets, for `solocore doctor`.
+/// Shares that the machine can enforce beside budgets, for `solocore doctor`.
 pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
     let flags = cpuinfo
         .lines()

@@ -1,8 +1,8 @@
-//! What the groups hold in the cache and transfer.
+//! Occupancy and transfers of the groups.
 //!
-//! Rule: a group's counters are summed over the caches; bytes count from when the group was made.
-//! Where the kernel has no figure (`Unavailable`, `Error`, or no such counter) there is none here.
-//! Does not cover: when the hardware looks (occupancy follows the cache by up to some
+//! Rule: a group's counters are summed over the caches; bytes count since the group was made. Where
+//! the kernel has no figure (`Unavailable`, `Error`, or no such counter) there is none here either.
+//! Does not cover: the delay of the hardware (occupancy follows the cache by up to some
 //! milliseconds); lines that a group brought in before are its own until they leave.
 
 use super::shares::{Members, Shares};
@@ -34,7 +34,7 @@ pub(super) fn counter(tree: &dyn Tree, group: &str, caches: &[String], event: &s
 }
 
 impl Groups {
-    /// Right after they were made.
+    /// The groups, right after they were made.
     pub fn new(root: PathBuf, shares: &Shares) -> Self {
         let mut groups = Self {
             root,
@@ -71,7 +71,7 @@ impl Groups {
         counter(&Mounted(self.root.clone()), group, &caches, event)
     }
 
-    /// As they are now.
+    /// The groups' counts now.
     pub fn runs(&self) -> Vec<RunGroup> {
         let one = |(run, begun): &(RunGroup, [Option<u64>; 2])| {
             let since = |at: usize| {
@@ -88,12 +88,12 @@ impl Groups {
         self.groups.iter().map(one).collect()
     }
 
-    /// Where the threads of a task are to be written, if it has a group of its own.
+    /// File for the threads of a task, if it has a group of its own.
     pub fn tasks_file(&self, task: &str) -> Option<PathBuf> {
         self.tasks.get(task).map(|group| self.root.join(group).join("tasks"))
     }
 
-    /// Where to join the groups of locked pages, by core.
+    /// Files through which threads join the groups of locked pages, by core.
     pub fn lock_files(&self) -> BTreeMap<u32, PathBuf> {
         self.locks
             .iter()
@@ -101,7 +101,7 @@ impl Groups {
             .collect()
     }
 
-    /// Where to join the first group.
+    /// File through which threads join the first group.
     pub fn first_tasks_file(&self) -> PathBuf {
         self.root.join("tasks")
     }

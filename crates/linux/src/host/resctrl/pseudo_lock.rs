@@ -1,10 +1,10 @@
-//! Ways that the kernel itself fills and then gives to nobody: pseudo-locking.
+//! Ways that the kernel fills by itself and then takes out of use: pseudo-locking.
 //!
-//! Problem: lines stay in a cache only as long as nothing else is put in their place.
-//! Rule: a group is put in `pseudo-locksetup`; when its schemata is written, the kernel fills these
-//! ways with memory of its own, gives them to no group any more, and offers the memory as a device
-//! (/dev/pseudo_lock/NAME) that a program on that cache's CPUs maps. The kernel does this on three
-//! Intel models only, those on which it can switch the prefetchers off.
+//! Problem: lines stay in a cache only until other lines replace them.
+//! Rule: a group is put in `pseudo-locksetup`. When its schemata is written, the kernel fills these
+//! ways with memory of its own, and gives them to no group any more. It offers the memory as a
+//! device (/dev/pseudo_lock/NAME) that a program on that cache's CPUs maps. The kernel does this on
+//! three Intel models only, those on which it can switch the prefetchers off.
 //! Source: resctrl.rst, "Cache Pseudo-Locking"; the models are those of Linux 6.19.
 //! Does not cover: lines that leave by wbinvd, or by a CPU that sleeps deeply (the kernel keeps it
 //! from that).
@@ -13,11 +13,11 @@ use super::tree::{Record, Tree};
 use crate::error::LinuxError;
 use std::path::PathBuf;
 
-/// Family and model, and its name.
+/// Family, model and name of each CPU on which the kernel can pseudo-lock.
 const MODELS: &[(u32, u32, &str)] =
     &[(6, 0x4f, "Broadwell-X"), (6, 0x5c, "Goldmont"), (6, 0x7a, "Goldmont Plus")];
 
-/// The model, if the kernel can pseudo-lock on it.
+/// Name of the model, if the kernel can pseudo-lock on it.
 pub(crate) fn model(cpuinfo: &str) -> Option<&'static str> {
     let field = |name: &str| {
         let line = cpuinfo.lines().find(|l| l.split(':').next().is_some_and(|k| k.trim() == name));
@@ -31,7 +31,7 @@ pub(crate) fn model(cpuinfo: &str) -> Option<&'static str> {
     MODELS.iter().find(|m| (m.0, m.1) == (family, model)).map(|m| m.2)
 }
 
-/// For `solocore doctor`.
+/// Finding for `solocore doctor`: whether the kernel can pseudo-lock, and a text.
 pub(super) fn finding(cpuinfo: &str) -> (bool, String) {
     match model(cpuinfo) {
         Some(name) => (
@@ -52,10 +52,10 @@ pub(super) fn finding(cpuinfo: &str) -> (bool, String) {
     }
 }
 
-/// Locks these ways of a cache; the device to be mapped. All or nothing.
+/// Locks these ways of a cache and returns the device to be mapped. All or nothing.
 ///
 /// # Errors
-/// The kernel refuses; what it says is in the message.
+/// The kernel refuses; the message contains its reason.
 pub(crate) fn lock(
     tree: &mut dyn Tree,
     name: &str,
@@ -75,7 +75,7 @@ pub(crate) fn lock(
         Err(e) => {
             let said = tree.read("info/last_cmd_status").unwrap_or_default();
             if e.kind() != std::io::ErrorKind::AlreadyExists {
-                // It was made here, or it is not there.
+                // The group was made here, or it does not exist.
                 let _ = tree.remove(name);
             }
             Err(LinuxError::Machine(format!(

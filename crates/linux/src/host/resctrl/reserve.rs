@@ -2,10 +2,10 @@
 //! any more.
 //!
 //! Rule: a number of ways (for pages, the fewest that hold them) gets an exclusive group of its
-//! own; the first group keeps the rest. A thread that brings a line in is in that group while it
-//! does (`enter`, `leave`); afterwards everybody hits the lines, and nobody replaces them. At the
-//! end, however it comes, the keeper removes the group and gives the ways back.
-//! On the models where the kernel pseudo-locks, it does all of it itself, in memory of its own
+//! own; the first group keeps the rest. A thread is in that group while it brings lines in
+//! (`enter`, `leave`). Afterwards every program hits the lines, and none replaces them. The keeper
+//! removes the group and returns the ways at the end, also after a kill.
+//! On the models that pseudo-lock, the kernel does all of this itself, in memory of its own
 //! (`pseudo_lock`).
 //! Source: single-core-equivalence, section 2.3; resctrl.rst, "mode" and "Cache Pseudo-Locking".
 //! Does not cover: other groups that have these ways already (refused); several caches (the first
@@ -22,12 +22,12 @@ use std::path::PathBuf;
 
 const NAME: &str = "solocore-locked";
 
-/// See the module. Everything is put back when it is dropped.
+/// Reserved ways. Everything is put back when this is dropped.
 pub struct Reservation {
     name: String,
     /// The ways, as a mask.
     pub mask: u64,
-    /// How many bytes they hold.
+    /// Bytes that they hold.
     pub bytes: u64,
     /// Memory that the kernel itself has locked, to be mapped.
     pub device: Option<PathBuf>,
@@ -89,7 +89,7 @@ impl Reservation {
     /// Takes the ways.
     ///
     /// # Errors
-    /// The machine has none to give, or somebody has them.
+    /// The machine has no free ways, or another group has them.
     pub fn take(bytes: u64, cache_bytes: u64) -> Result<Self, LinuxError> {
         let mut tree = Mounted(root());
         let info = Info::read(&tree, &mounts())?;
@@ -127,7 +127,7 @@ impl Reservation {
     /// Takes this number of ways for a program.
     ///
     /// # Errors
-    /// The machine has none to give, or somebody has them.
+    /// The machine has no free ways, or another group has them.
     pub fn ways(ways: u32) -> Result<Self, LinuxError> {
         let mut tree = Mounted(root());
         let name = format!("solocore-exec{}", std::process::id());
@@ -137,26 +137,26 @@ impl Reservation {
         Ok(Self { name, mask, bytes: 0, device: None, _changes: changes })
     }
 
-    /// From now on the calling thread's lines go into these ways.
+    /// Allocates the calling thread's lines in these ways from now on.
     ///
     /// # Errors
-    /// The kernel does not take it.
+    /// The kernel refuses.
     pub fn enter(&self) -> Result<(), LinuxError> {
         self.add(tasks::thread_number())
     }
 
-    /// A thread's lines go there, and those of what it starts from now on.
+    /// Allocates a thread's lines in these ways from now on, and those of its later children.
     ///
     /// # Errors
-    /// The kernel does not take it.
+    /// The kernel refuses.
     pub fn add(&self, thread: u32) -> Result<(), LinuxError> {
         join(&root().join(&self.name).join("tasks"), thread)
     }
 
-    /// And from now on anywhere else.
+    /// Allocates the calling thread's lines in the other ways from now on.
     ///
     /// # Errors
-    /// The kernel does not take it.
+    /// The kernel refuses.
     pub fn leave(&self) -> Result<(), LinuxError> {
         join(&root().join("tasks"), tasks::thread_number())
     }

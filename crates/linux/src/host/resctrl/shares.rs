@@ -1,16 +1,16 @@
-//! What a plan gives to whom, in resctrl's terms.
+//! Shares of a plan, in resctrl's terms.
 //!
 //! Rule, of a plan without levels: each core gets a group (`solocore-cpuN`) with the plan's ways as
-//! a mask of contiguous bits, lowest core lowest, and the plan's bandwidth as percentage of what
-//! all cores get, rounded down to the hardware's steps, or in MiB/s. CPUs that the plan lacks keep
-//! to the ways that it leaves over; where it leaves none, it is refused: they would use its cores'
-//! ways. Of a plan with levels: tasks of levels A and B of core N get a group (`solocore-abN`) with
-//! the core's region, level C and everything else stay in the first group, which is narrowed to
-//! level C's region; locked buffers' region is a group that nobody is in (`solocore-locked`). Where
-//! nobody else can have a group's ways, it is made exclusive, so that nobody is given them later
-//! either. Where tasks of a core have locked pages, so many of its ways as these fill are a group
-//! of their own (`solocore-lockN`), which nothing that runs is in (schedule/locker.rs); at least
-//! one way is left for everything else.
+//! a mask of contiguous bits, lowest core lowest. It also gets the plan's bandwidth as percentage
+//! of the sum of all cores, rounded down to the hardware's steps, or in MiB/s. CPUs outside the
+//! plan use the ways that it leaves free. A plan that leaves none is refused: these CPUs would use
+//! its cores' ways. Of a plan with levels: tasks of levels A and B of core N get a group
+//! (`solocore-abN`) with the core's region. Level C and all other programs stay in the first group,
+//! which is narrowed to level C's region. The region of locked buffers is a group without members
+//! (`solocore-locked`). A group is made exclusive where no other group can have its ways, so that
+//! none gets them later either. Where tasks of a core have locked pages, the ways that these pages
+//! fill are a group of their own (`solocore-lockN`), without running members (schedule/locker.rs).
+//! At least one way is left for everything else.
 //! With code and data apart (CDP), both get the same mask.
 //! Source: mc2-os-isolation, Fig. 3; resctrl.rst, "Resource groups" and "mode".
 
@@ -25,9 +25,9 @@ use std::collections::BTreeMap;
 /// The tasks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Members {
-    /// Whatever runs on this CPU and is in no other group.
+    /// All threads on this CPU that are in no other group.
     Cpu(u32),
-    /// Tasks that are put there.
+    /// Tasks that are moved into the group.
     Tasks,
 }
 
@@ -40,23 +40,23 @@ pub(crate) struct Group {
     pub exclusive: bool,
 }
 
-/// How the first group's schemata changes, and how it was.
+/// New and old lines of the first group's schemata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct First {
     pub lines: Vec<String>,
     pub back: Vec<String>,
 }
 
-/// See the module.
+/// Shares of a plan: its groups, and their tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shares {
     pub groups: Vec<Group>,
     pub first: Option<First>,
-    /// Which group a task of the plan is in.
+    /// Group of each task of the plan.
     pub tasks: BTreeMap<String, String>,
-    /// Which group has the ways of a core's locked pages.
+    /// Group with the ways of each core's locked pages.
     pub locks: BTreeMap<u32, String>,
-    /// For the user.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ fn line(resource: &str, domains: &[u64], value: &str) -> String {
     format!("{resource}:{}", list.join(";"))
 }
 
-/// The lines of a mask.
+/// The lines of a schemata with this mask.
 pub(super) fn mask_lines(info: &Info, mask: u64) -> Vec<String> {
     info.lines.iter().map(|l| line(l, &info.cache_domains, &format!("{mask:x}"))).collect()
 }
@@ -124,7 +124,7 @@ pub(crate) fn shares(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares
     Ok(shares)
 }
 
-/// So many contiguous ways, from this one on.
+/// A mask of `ways` contiguous ways, from the way `from` on.
 pub(super) fn ways_mask(cache: Cache, who: &str, ways: u32, from: u32) -> Result<u64, LinuxError> {
     let has = cache.mask.count_ones();
     let least = cache.least_bits.max(1);
@@ -138,7 +138,7 @@ pub(super) fn ways_mask(cache: Cache, who: &str, ways: u32, from: u32) -> Result
     Ok(bits << (cache.mask.trailing_zeros() + from))
 }
 
-/// The longest run of ways that nobody has, if it is long enough for a mask.
+/// The longest run of free ways, if it is long enough for a mask.
 pub(super) fn left_over(cache: Cache, used: u64) -> Option<u64> {
     let free = cache.mask & !used;
     if cache.sparse {
@@ -223,13 +223,14 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
                 cpu_list(&outside)
             ));
         }
-        // The first group has no CPU then, but it has ways: nothing can be exclusive.
+        // The first group then has no CPU, but it has ways: no group can be exclusive.
         None => shares.groups.iter_mut().for_each(|g| g.exclusive = false),
     }
     Ok(shares)
 }
 
-/// A core's ways without those of its locked pages, and these; none where nothing would be left.
+/// A core's ways without those of its locked pages, and the latter; `None` where no way would be
+/// left.
 fn locked_part(
     plan: &Plan,
     core: &solocore_model::plan::PlanCore,
@@ -259,8 +260,8 @@ fn locked_part(
     (mine & rest, mine & !rest)
 }
 
-/// CPUs that stay in the first group. Those of the plan must be there now, or they would not come
-/// back to where they were.
+/// CPUs that stay in the first group. The plan's CPUs must be in that group now; else they would
+/// not return to their old place.
 fn outside(plan: &Plan, tree: &dyn Tree) -> Result<Vec<u32>, LinuxError> {
     let first = parse_cpu_list(&tree.read("cpus_list").unwrap_or_default());
     if let Some(core) = plan.cores.iter().find(|c| !first.contains(&c.id)) {
@@ -331,7 +332,7 @@ fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
     Ok(shares)
 }
 
-/// Ways that somebody else's group has as well are not the plan's own.
+/// Checks that no other program's group has the plan's own ways.
 pub(super) fn check_others(
     shares: &Shares,
     info: &Info,

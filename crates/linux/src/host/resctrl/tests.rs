@@ -56,7 +56,7 @@ impl Tree for Tested {
     }
 }
 
-/// Who is told, and may stop listening; puts back as the keeper does.
+/// A keeper for tests, which may stop listening; it puts back as the real one does.
 #[derive(Default)]
 struct Told {
     groups: Vec<String>,
@@ -90,7 +90,7 @@ impl Told {
     }
 }
 
-/// Two cores with 5 and 3 of 11 ways, and three and one quarters of the bandwidth.
+/// Two cores with 5 and 3 of 11 ways, and three quarters and one quarter of the bandwidth.
 fn plan() -> Plan {
     let mut plan: Plan = serde_json::from_str(include_str!("../../../tests/plan.json")).unwrap();
     plan.platform.llc.ways = 11;
@@ -235,7 +235,7 @@ fn whoever_would_use_the_plans_ways_is_seen_before() {
     full.cores[1].ways = 6;
     let error = given(&full, &Tested::new(Hardware::intel())).unwrap_err().to_string();
     assert!(error.contains("CPUs 2-3") && error.contains("offline"), "{error}");
-    // With every CPU in the plan nothing needs to be left.
+    // With every CPU in the plan, no way needs to be left.
     let two = Tested::new(Hardware { cpus: 2, ..Hardware::intel() });
     let shares = given(&full, &two).unwrap();
     assert!(shares.first.is_none() && shares.groups.iter().all(|g| !g.exclusive));
@@ -292,7 +292,7 @@ fn arm_has_the_same_files() {
     plan.platform.llc.ways = 16;
     let mut tree = Tested::new(Hardware::arm());
     let shares = given(&plan, &tree).unwrap();
-    // There every bit may be used by devices, so nothing can be exclusive.
+    // Devices may use every bit on this hardware, so no group can be exclusive.
     assert!(shares.groups.iter().all(|g| !g.exclusive));
     apply(&mut tree, &shares, &mut Told::default()).unwrap();
     assert_eq!(tree.read("solocore-cpu1/schemata").unwrap(), "    L3:0=e0\n    MB:0=25\n");
@@ -359,7 +359,7 @@ fn classes_run_out_and_nothing_is_left() {
     assert!(!told.groups.contains(&"g1".to_owned()), "and nobody is told to remove it");
 }
 
-/// With levels, tasks and not CPUs are in groups.
+/// With levels, the members of groups are tasks, not CPUs.
 #[test]
 fn levels_get_their_regions() {
     let mut plan = plan();
@@ -470,7 +470,7 @@ fn ways_are_reserved_for_pages_that_stay() {
     assert_eq!(of(""), (Mode::Shareable, vec![0, 1, 2, 3], vec![], vec![0x7fc]));
     told.put_back(&mut tree);
     assert_eq!(tree.snapshot(), before);
-    // Nine ways are without devices: one of those has to be left over, or those of the devices.
+    // Nine ways are without devices: one of them has to be left free, or those of the devices.
     assert!(plan(Hardware::intel(), 9).is_ok());
     for (ways, hardware) in [
         (10, Hardware::intel()),

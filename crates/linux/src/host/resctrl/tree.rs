@@ -1,20 +1,20 @@
-//! The files of resctrl: where they are, and how they are read and written.
+//! The files of resctrl: their folder, and how they are read and written.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Where it is mounted.
+/// Mount point of resctrl.
 const ROOT: &str = "/sys/fs/resctrl";
-/// Names another place, for tests.
+/// Environment variable with another folder, for tests.
 const VARIABLE: &str = "SOLOCORE_RESCTRL";
 
-/// Where it is mounted, or what the environment says.
+/// The mount point, or the folder that the environment names.
 pub(crate) fn root() -> PathBuf {
     std::env::var_os(VARIABLE).map_or_else(|| ROOT.into(), PathBuf::from)
 }
 
-/// The files of resctrl, or what imitates them. Paths are relative.
+/// The files of resctrl, or an imitation. Paths are relative.
 pub(crate) trait Tree {
     fn read(&self, path: &str) -> io::Result<String>;
     fn write(&mut self, path: &str, text: &str) -> io::Result<()>;
@@ -24,7 +24,7 @@ pub(crate) trait Tree {
     fn directories(&self) -> Vec<String>;
 }
 
-/// The kernel's own.
+/// The kernel's own files.
 pub(crate) struct Mounted(pub PathBuf);
 
 impl Tree for Mounted {
@@ -33,7 +33,7 @@ impl Tree for Mounted {
     }
 
     fn write(&mut self, path: &str, text: &str) -> io::Result<()> {
-        // In one piece: the kernel reads each write by itself.
+        // In one piece: the kernel parses each write by itself.
         fs::OpenOptions::new().write(true).open(self.0.join(path))?.write_all(text.as_bytes())
     }
 
@@ -55,10 +55,10 @@ impl Tree for Mounted {
     }
 }
 
-/// The keeper, which hears of each change before it is made, so that it is undone whatever happens.
+/// The keeper. It hears of each change before it is made, so that the change is always undone.
 pub(crate) trait Record {
     /// A group that is about to be made.
     fn group(&mut self, name: &str) -> io::Result<()>;
-    /// A line of the first group's schemata, as it is.
+    /// A line of the first group's schemata, before its change.
     fn line(&mut self, line: &str) -> io::Result<()>;
 }

@@ -2,18 +2,18 @@
 //! throttled.
 //!
 //! Priority 1, the lowest, lets every other real-time task pass by. Where a plan's budgets bind its
-//! analysed tasks as well, the priority lies above theirs (and below that of the threads that keep
-//! windows), so that a core that has used its budget up stops whole; every other real-time task
-//! below it on a regulated CPU is stopped with them.
-//! The hole: the kernel does not let real-time tasks have a CPU for ever. Since Linux 6.8 its fair
-//! server runs ordinary tasks for 50 ms of each second that they would get less; kernels with
+//! analysed tasks as well, the priority lies above theirs and below that of the threads that keep
+//! windows. A core that has used its budget up then stops as a whole; this includes every other
+//! real-time task below that priority.
+//! The hole: the kernel does not give a CPU to real-time tasks for ever. Since Linux 6.8 its fair
+//! server runs ordinary tasks for 50 ms of each second in which they would get less. Kernels with
 //! real-time groups, and older ones, throttle real-time tasks for 50 ms of each second instead.
 //! Throttled tasks would run in that time. Both are turned off while this engine runs
 //! (`fair_server/cpuN/runtime` of debugfs, `kernel.sched_rt_runtime_us`) and put back at its end;
 //! by the keeper if it is killed (keeper.rs). Where the kernel does not allow it, the overflow
 //! program holds such tasks itself if it counts a software event; for hardware counters the hole
-//! remains, and `notes` says so. Should a tick be lost, a helper lets go after two periods: nothing
-//! stays throttled.
+//! remains, and `notes` says so. After a lost tick, a helper releases its CPU after two periods: no
+//! CPU stays throttled.
 
 use super::interface::{Engine, Served};
 use super::rate;
@@ -41,14 +41,15 @@ use std::time::{Duration, Instant};
 const BELOW_ALL: i32 = 1;
 /// Above a plan's tasks and drivers, below the threads that keep windows.
 const ABOVE_TASKS: i32 = 92;
-/// Longest that an overflow program holds a task; tasks are held again until the period ends.
+/// Longest time for which an overflow program holds a task; tasks are held again until the period
+/// ends.
 const LONGEST_HOLD_NS: u64 = 1_000_000;
-/// Bytes of a CPU's ring; a message takes 16.
+/// Size of a CPU's ring in bytes; a message takes 16.
 const RING_BYTES: u32 = 4096;
 
 pub(crate) struct Helper {
-    // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is
-    // put back.
+    // Dropped in this order, after the threads have ended: first no CPU is stopped any more, then
+    // all settings are put back.
     events: Option<Attached>,
     object: Arc<Object>,
     history: History,
@@ -57,12 +58,12 @@ pub(crate) struct Helper {
     threads: Vec<JoinHandle<()>>,
     cpus: Vec<u32>,
     notes: Vec<String>,
-    /// What lets programs past their budgets.
+    /// Ways in which programs can exceed their budgets.
     holes: Vec<String>,
     serving: Option<Serving>,
-    /// The daemon itself must be heard while helpers occupy all CPUs.
+    /// The priority of the daemon, which must run while helpers occupy all CPUs.
     priority: i32,
-    /// How the caller was scheduled.
+    /// Scheduling of the caller before.
     before: Option<Scheduling>,
 }
 
@@ -81,12 +82,12 @@ pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
     }
 }
 
-/// Loads the programs; nothing calls them yet.
+/// Loads the programs; no event calls them yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
     attach::load_for(bpf::HELPER, settings, None, None).map(|(object, _)| object)
 }
 
-/// What a helper thread needs.
+/// State of a helper thread.
 struct Post {
     cpu: u32,
     priority: i32,
@@ -170,7 +171,7 @@ impl Drop for Helper {
             let _ = thread.join();
         }
         if let Some(before) = self.before.take() {
-            // What was is always allowed again.
+            // The old scheduling is always allowed again.
             let _ = before.apply();
         }
     }
@@ -186,7 +187,7 @@ impl Engine for Helper {
     }
 
     fn check(&self) -> Result<(), LinuxError> {
-        // Its counter and its timer do not come back with it.
+        // The counter and the timer of a CPU do not come back with it.
         let online = machine::online_cpus()?;
         if let Some(cpu) = self.cpus.iter().find(|cpu| !online.contains(cpu)) {
             return Err(LinuxError::Machine(format!(
@@ -232,7 +233,7 @@ fn no_priority(error: &std::io::Error) -> LinuxError {
     )
 }
 
-/// Makes a CPU's ring, and tells the programs.
+/// Makes a CPU's ring, and gives it to the programs.
 fn ring_of(object: &Object, cpu: u32) -> Result<MapHandle, LinuxError> {
     let options =
         bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
@@ -246,7 +247,7 @@ fn ring_of(object: &Object, cpu: u32) -> Result<MapHandle, LinuxError> {
     Ok(ring)
 }
 
-/// Starts a helper; it reports when it is in its place.
+/// Starts a helper; it reports once it is ready.
 fn spawn(post: Post, ready: Sender<Result<(), LinuxError>>) -> Result<JoinHandle<()>, LinuxError> {
     let name = format!("solocore/{}", post.cpu);
     std::thread::Builder::new()
@@ -305,7 +306,7 @@ fn occupy(post: &Post) {
     }
 }
 
-/// Has a shared round begun? The program that knows runs on this CPU.
+/// Asks whether a shared round has begun. The program that knows it runs on this CPU.
 fn ask_again(object: &Object) {
     if let Some(program) = object.progs_mut().find(|p| p.name() == "ask_again") {
         // If it fails, the CPU is occupied until its period ends, as without sharing.
@@ -313,7 +314,8 @@ fn ask_again(object: &Object) {
     }
 }
 
-/// Keeps the kernel from running ordinary tasks beside the helpers; what of that is not possible.
+/// Keeps the kernel from running ordinary tasks beside the helpers. Returns the changes, and the
+/// ones that are not possible.
 fn close_hole(cpus: &[u32], held: bool) -> Result<(Changes, Vec<String>), LinuxError> {
     let mut changes = Changes::begin()?;
     let mut notes = Vec::new();

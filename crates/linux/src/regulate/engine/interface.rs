@@ -1,4 +1,4 @@
-//! What every engine is.
+//! The interface of every engine.
 
 use crate::error::LinuxError;
 use crate::regulate::attach::Attached;
@@ -7,40 +7,39 @@ use crate::regulate::lock::Serving;
 use crate::regulate::shared::Counts;
 use libbpf_rs::Object;
 
-/// Something that regulates from when it is made until it is dropped; then the machine is as it
-/// was.
+/// An engine regulates until it is dropped; then the machine is as before.
 pub trait Engine {
-    /// "sched-ext" or "helper".
+    /// Name of the engine: "sched-ext" or "helper".
     fn name(&self) -> &'static str;
 
-    /// What happened on each regulated CPU, by CPU.
+    /// Counts of each regulated CPU, by CPU.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel refuses to be read.
     fn counts(&self) -> Result<Vec<(u32, Counts)>, LinuxError>;
 
-    /// Does it still regulate?
+    /// Checks that it still regulates.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it does not.
     fn check(&self) -> Result<(), LinuxError>;
 
     /// The periods that have ended since the last call, by CPU.
     fn periods(&self) -> Vec<Taken>;
 
-    /// What of it falls short of the rule on this machine, for the user.
+    /// Gaps between the rule and this machine, for the user.
     fn notes(&self) -> Vec<String>;
 
-    /// Can it order tasks by itself, so that budgets bind analysed tasks as well?
+    /// Whether it can order tasks by itself, so that budgets bind analysed tasks as well.
     fn ranks(&self) -> bool {
         false
     }
 
-    /// Gives a thread a rank, 1 before all others of its CPU; with `children_only`, the programs
-    /// that it starts.
+    /// Gives a thread a rank; rank 1 runs before all others of its CPU. With `children_only`, the
+    /// programs that it starts get the rank.
     ///
     /// # Errors
-    /// The thread is not there, or the engine knows no ranks.
+    /// The thread does not exist, or the engine has no ranks.
     fn rank(&self, thread: u32, _rank: u32, _children_only: bool) -> Result<(), LinuxError> {
         Err(LinuxError::Machine(format!(
             "thread {thread} gets no rank: the {} engine knows none",
@@ -48,22 +47,22 @@ pub trait Engine {
         )))
     }
 
-    /// What lets programs past their budgets on this machine.
+    /// Ways in which programs can exceed their budgets on this machine.
     fn holes(&self) -> &[String] {
         &[]
     }
 
-    /// What its clients are served with; `None`: it serves nobody.
+    /// Its side of a service for clients; `None`: it has no clients.
     fn served(&self) -> Option<Served<'_>>;
 }
 
-/// What a server of clients needs of an engine.
+/// The values that a server of clients needs from an engine.
 pub struct Served<'e> {
     pub(crate) object: &'e Object,
     pub(crate) events: &'e Attached,
-    /// Whom the policy has as clients, if anybody.
+    /// Clients of the policy, if it has any.
     pub(crate) policy: Option<&'e Serving>,
-    /// Real-time priority of the thread that answers; 0: none. It must be heard where helpers
+    /// Real-time priority of the thread that answers; 0: none. The thread must run where helpers
     /// occupy CPUs.
     pub(crate) priority: i32,
 }

@@ -1,4 +1,4 @@
-//! Engines: ways to keep what is regulated off a throttled CPU.
+//! Engines: ways to keep regulated programs off a throttled CPU.
 
 mod helper;
 mod interface;
@@ -11,32 +11,32 @@ use super::regulation::Regulation;
 use crate::error::LinuxError;
 use crate::host::machine;
 
-/// Which engine the user wants.
+/// The user's choice of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// The first that this machine can run.
     #[default]
     Auto,
-    /// A scheduler that gives throttled CPUs nothing.
+    /// A scheduler that runs nothing on throttled CPUs.
     SchedExt,
     /// A real-time thread per CPU that occupies it.
     Helper,
 }
 
-/// An engine that regulates, and why a better one does not run.
+/// An engine that regulates, and the reason why a better one does not run.
 pub struct Started {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// Why not sched_ext.
+    /// Reason why sched_ext does not run.
     pub passed_over: Option<String>,
 }
 
-/// Loads the programs that every engine shares, and lets them go.
+/// Loads the programs that every engine shares, and unloads them.
 pub(crate) fn try_load() -> Result<(), LinuxError> {
     helper::load(&helper::settings(1_000_000, 1)).map(drop)
 }
 
-/// Loads the scheduler's programs without installing it, and lets them go.
+/// Loads the scheduler's programs without installing it, and unloads them.
 pub(crate) fn try_sched_ext() -> Result<(), LinuxError> {
     machine::check_sched_ext()?;
     sched_ext::load(&sched_ext::settings(1_000_000, 1)).map(drop)
@@ -45,7 +45,7 @@ pub(crate) fn try_sched_ext() -> Result<(), LinuxError> {
 /// Starts regulating.
 ///
 /// # Errors
-/// What this machine lacks for the chosen engine, or for both. Nothing is left behind then.
+/// This machine lacks something for the chosen engine, or for both. Nothing is left behind then.
 pub fn start(regulation: &Regulation, choice: Choice) -> Result<Started, LinuxError> {
     let helper = || -> Result<Box<dyn Engine>, LinuxError> {
         Ok(Box::new(helper::Helper::start(regulation)?))

@@ -1,14 +1,14 @@
-//! How often events may interrupt while an engine runs.
+//! The kernel's limit of interrupts by events, raised while an engine runs.
 //!
 //! Problem: the kernel switches an event off until its next tick once it has interrupted more often
 //! than `kernel.perf_event_max_sample_rate`, and lowers that rate by itself when it finds a
-//! hardware counter's interrupts long (`kernel.perf_cpu_time_max_percent`). What is made meanwhile
-//! is not counted, and no budget is kept.
-//! Rule: the rate is raised to what the regulation needs, and with a hardware counter the lowering
-//! is off, until the engine ends.
+//! hardware counter's interrupts long (`kernel.perf_cpu_time_max_percent`). Accesses meanwhile are
+//! not counted, and no budget is kept.
+//! Rule: the rate is raised to the regulation's need, and with a hardware counter the lowering is
+//! off, until the engine ends.
 //! Source: Linux, kernel/events/core.c; seen in the aarch64 guest of tests/vm, where the rate fell
 //! from 100,000 to 2,750.
-//! Does not cover: events of others, which may interrupt as often meanwhile.
+//! Does not cover: events of others, which may interrupt at the same rate meanwhile.
 
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
@@ -16,7 +16,8 @@ use crate::host::machine::{self, CPU_TIME, SAMPLE_RATE};
 use crate::regulate::event::Event;
 use crate::regulate::regulation::Regulation;
 
-/// Allows what the regulation needs; what the kernel refuses of it, for the user.
+/// Raises the limit to the regulation's need. Returns the changes that the kernel refuses, for the
+/// user.
 pub(super) fn allow(
     changes: &mut Changes,
     regulation: &Regulation,

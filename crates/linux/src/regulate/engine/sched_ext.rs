@@ -16,11 +16,11 @@ use crate::sys::tasks;
 use libbpf_rs::{Link, MapCore, Object};
 use std::os::fd::AsRawFd;
 
-/// A task's turn while others wait: what the kernel's own scheduler gives.
+/// Time slice of a task while others wait: that of the kernel's own scheduler.
 const SLICE_NS: u64 = 3_000_000;
 
 pub(crate) struct SchedExt {
-    // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any
+    // Dropped in this order: first the kernel's scheduler takes over, then no CPU is throttled any
     // more.
     _scheduler: Link,
     events: Attached,
@@ -29,7 +29,7 @@ pub(crate) struct SchedExt {
     cpus: Vec<u32>,
     serving: Option<Serving>,
     notes: Vec<String>,
-    /// Put back last.
+    /// Dropped last.
     _changes: Changes,
 }
 
@@ -73,8 +73,8 @@ impl SchedExt {
         let mut changes = Changes::begin()?;
         let lowers = rate::allow(&mut changes, regulation)?;
         for cpu in regulation.regulated() {
-            // Since Linux 7.0 it takes up to 5 % of a CPU from real-time tasks, for sched_ext's.
-            // Where there is none, or the kernel refuses, nothing is lost that was there before.
+            // Since Linux 7.0 this server takes up to 5 % of a CPU from real-time tasks, for
+            // sched_ext's. On kernels without it, or if the kernel refuses, the state is as before.
             let _ = changes.set(&format!("debugfs:sched/ext_server/cpu{cpu}/runtime"), "0");
         }
         let scheduler = object
@@ -128,7 +128,7 @@ impl Engine for SchedExt {
         self.notes.clone()
     }
 
-    /// Where everybody is stopped alike.
+    /// Ranks exist only where a throttled CPU stops all tasks alike.
     fn ranks(&self) -> bool {
         self.serving.is_none()
     }

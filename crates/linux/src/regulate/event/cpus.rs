@@ -1,13 +1,13 @@
-//! Which CPUs this machine has, each by itself, for the table of events.
+//! The CPUs of this machine, each by itself, for the table of events.
 //!
-//! Problem: the CPUs of one machine may be of several types (big.LITTLE, hybrid), with another
-//! event each; on hybrid Intel the counters of each type are a unit of their own, and a raw event
+//! Problem: the CPUs of one machine may be of several types (big.LITTLE, hybrid), each with its own
+//! event. On hybrid Intel the counters of each type are a unit of their own, and a raw event
 //! without its number opens on the fast cores only.
 //! Rule: `/proc/cpuinfo` has a block for each CPU, with its vendor and model; a block without a
-//! number stands for every CPU. `/sys/bus/event_source/devices/UNIT/cpus` says which CPUs a
-//! hybrid's unit counts, `type` its number for `perf_event_open`.
+//! number stands for every CPU. `/sys/bus/event_source/devices/UNIT/cpus` lists the CPUs of a
+//! hybrid's unit, `type` has its number for `perf_event_open`.
 //! Source: proc(5); Linux, arch/x86/events/intel/core.c (`hybrid_pmu_type`), arch/*/kernel/cpuinfo.
-//! Does not cover: Arm's units, for which the kernel finds the one of the CPU itself.
+//! Does not cover: Arm's units; the kernel finds the CPU's unit itself.
 
 use crate::host::machine::parse_cpu_list;
 use std::fs;
@@ -16,27 +16,27 @@ use std::path::Path;
 /// The units of hybrid CPUs, the fastest first.
 const UNITS: &[&str] = &["cpu_core", "cpu_atom", "cpu_lowpower"];
 
-/// What the table asks of a CPU.
+/// Properties of a CPU that the table compares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Id {
-    /// `x86`, `arm` or `riscv`; empty if the block says nothing known.
+    /// Architecture: `x86`, `arm` or `riscv`; empty if the block has no known key.
     pub arch: &'static str,
-    /// As in `vendor_id`; the implementer's number in hexadecimal; `sbi`.
+    /// Vendor: `vendor_id`, the implementer's number in hexadecimal, or `sbi`.
     pub vendor: String,
-    /// x86 only.
+    /// Family, on x86 only.
     pub family: u64,
-    /// Arm: the part.
+    /// Model; on Arm, the part.
     pub model: u64,
-    /// x86 only.
+    /// Stepping, on x86 only.
     pub stepping: u64,
-    /// Runs this kernel in a virtual machine? It has no registers for offcore events then.
+    /// Whether this kernel runs in a virtual machine, which has no registers for offcore events.
     pub guest: bool,
 }
 
 /// A unit of counters of a hybrid machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// `cpu_core` and so on.
+    /// Name: `cpu_core` and so on.
     pub name: &'static str,
     /// Its number for `perf_event_open`.
     pub kind: u32,
@@ -46,10 +46,10 @@ pub(super) struct Unit {
 /// One CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cpu {
-    /// None: stands for all.
+    /// Number of the CPU; `None`: the block stands for all.
     pub number: Option<u32>,
     pub id: Id,
-    /// Of a hybrid machine.
+    /// Its unit, on a hybrid machine.
     pub unit: Option<Unit>,
 }
 

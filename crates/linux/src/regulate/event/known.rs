@@ -1,11 +1,11 @@
-//! Traffic of a known amount, to see what an event counts.
+//! Traffic of a known amount, to test an event.
 //!
 //! Problem: an event may count nothing, or leave out some kinds of traffic; its vendor does not
 //! always say which.
-//! Rule: each kind of traffic touches [`LINES`] lines of a target that no cache holds, because
-//! twice as much as the last-level cache has been read since; what is counted meanwhile is
-//! compared. An event counts a kind if it sees at least half of it: some lines stay in the cache,
-//! and some are brought by what this event leaves out.
+//! Rule: each kind of traffic touches [`LINES`] lines of a target that no cache holds, as twice the
+//! size of the last-level cache has been read since; the counts meanwhile are compared. An event
+//! counts a kind if it sees at least half of it: some lines stay in the cache, and some come in by
+//! traffic that this event leaves out.
 //! Source: sizes of caches are those of `/sys/devices/system/cpu/cpuN/cache`.
 //! Does not cover: caches beyond those (a system's cache), and non-temporal stores of other
 //! instruction sets than x86-64.
@@ -16,25 +16,25 @@ use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 
-/// Lines that each kind touches.
+/// Number of lines that each kind touches.
 pub(super) const LINES: usize = 1 << 16;
 /// Words of a line.
 const WORDS: usize = 8;
 const LINE: usize = 64;
-/// Lines of the target: those that are touched out of order lie far apart, and few twice.
+/// Lines of the target: random lines in it lie far apart, and few are touched twice.
 const TARGET: usize = 1 << 19;
-/// Where the size of the last-level cache is not known.
+/// Size of the last-level cache where it is not known, bytes.
 const CACHE_BYTES: usize = 96 << 20;
 const LEAST_SWEEP_BYTES: usize = 16 << 20;
 
 /// A kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Reads in an order that no prefetcher guesses.
+    /// Reads in random order, which no prefetcher predicts.
     Reads,
     /// Reads of one line after the other: most are made by prefetchers.
     ReadsInARow,
-    /// Stores to a part of lines, in an order that no prefetcher guesses.
+    /// Stores to a part of lines, in random order, which no prefetcher predicts.
     Stores,
     /// Stores of whole lines, one after the other.
     StoresInARow,
@@ -50,43 +50,43 @@ pub(super) const KINDS: &[(Kind, &str)] = &[
     (Kind::NonTemporal, "non-temporal stores"),
 ];
 
-/// What an event counted of a kind of traffic.
+/// Counts of an event for a kind of traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// The kind.
     pub what: &'static str,
-    /// Lines.
+    /// Lines that were touched.
     pub made: u64,
-    /// Events.
+    /// Events that were counted.
     pub counted: u64,
 }
 
 impl Tried {
-    /// Does the event see this kind?
+    /// Whether the event sees this kind.
     pub fn counts(&self) -> bool {
         self.counted >= self.made / 2
     }
 }
 
-/// The same of all kinds.
+/// Counts of an event for all kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriedOn {
-    /// One of its type; none: all are of one type.
+    /// A CPU of the tested type; `None`: all are of one type.
     pub cpu: Option<u32>,
-    /// Without those that this instruction set cannot make.
+    /// Kinds of traffic, without those that this instruction set cannot make.
     pub kinds: Vec<Tried>,
 }
 
-/// What the kinds of traffic are made in.
+/// Memory in which the traffic is made.
 pub(super) struct Memory {
     target: Vec<u64>,
-    /// What is read to have the target out of the caches.
+    /// Memory that is read to push the target out of the caches.
     sweep: Vec<u64>,
 }
 
 impl Memory {
-    /// For a cache of this number of bytes, while the machine has them free; without `whole`, or
-    /// where the cache is not known, with what is available.
+    /// Memory for a cache of this size, while the machine has the bytes free. Without `whole`, or
+    /// where the size is not known, the memory that is available.
     fn of(cache: Option<usize>, available: usize, whole: bool) -> Result<Self, LinuxError> {
         let wanted = 2 * cache.unwrap_or(CACHE_BYTES);
         let rest = available.saturating_sub(TARGET * LINE);
@@ -105,11 +105,11 @@ impl Memory {
         Ok(Self { target: vec![1; TARGET * WORDS], sweep: vec![1; sweep / 8] })
     }
 
-    /// For the last-level cache of a CPU of this machine; `whole`: rather none than for a part of
-    /// the cache.
+    /// Memory for the last-level cache of a CPU of this machine. `whole`: fail rather than cover a
+    /// part of the cache.
     ///
     /// # Errors
-    /// There is not memory enough.
+    /// There is not enough memory.
     pub fn for_cpu(cpu: u32, whole: bool) -> Result<Self, LinuxError> {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
         Self::of(cache_bytes(Path::new(&path)), available_bytes().unwrap_or(usize::MAX), whole)
@@ -121,7 +121,7 @@ impl Memory {
             at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let line = usize::try_from(at >> 40).unwrap_or(0) % TARGET;
             let word = &mut self.target[line * WORDS];
-            // The next place depends on nothing that is read: many reads are under way.
+            // The next index does not depend on the value read: many reads are under way.
             sum = sum.wrapping_add(*word);
             if writes {
                 *word = word.wrapping_add(1);
@@ -159,7 +159,7 @@ impl Maker for Memory {
     }
 }
 
-/// The largest cache that a directory of sysfs describes.
+/// Size of the largest cache in a directory of sysfs, bytes.
 fn cache_bytes(directory: &Path) -> Option<usize> {
     let size = |entry: fs::DirEntry| {
         let text = fs::read_to_string(entry.path().join("size")).ok()?;
@@ -180,7 +180,7 @@ fn available_bytes() -> Option<usize> {
     line.split_whitespace().next()?.parse::<usize>().ok()?.checked_mul(1 << 10)
 }
 
-/// What a counter sees of something.
+/// Lines that `make` touches, and the events that the counter sees meanwhile.
 pub(super) fn measure(
     read: &mut impl FnMut() -> Result<u64, LinuxError>,
     make: impl FnOnce() -> Option<u64>,
@@ -193,13 +193,13 @@ pub(super) fn measure(
 
 /// The threads that make traffic.
 pub(super) trait Maker {
-    /// Has the target out of the caches.
+    /// Pushes the target out of the caches.
     fn prepare(&mut self);
-    /// Makes traffic, and says of how many lines; `None`: not on this instruction set.
+    /// Makes traffic, and returns its number of lines; `None`: this instruction set cannot make it.
     fn make(&mut self, kind: Kind) -> Option<u64>;
 }
 
-/// What a counter sees of each kind of traffic.
+/// Counts of a counter for each kind of traffic.
 pub(super) fn try_all(
     read: &mut impl FnMut() -> Result<u64, LinuxError>,
     maker: &mut impl Maker,
@@ -241,7 +241,7 @@ mod tests {
         assert!(memory.target[..LINES * WORDS].iter().all(|&w| w == written));
     }
 
-    /// Counts what AMD's demand fills would: no prefetches, no non-temporal stores.
+    /// A counter like AMD's demand fills: it sees no prefetches and no non-temporal stores.
     struct Double<'a> {
         count: &'a Cell<u64>,
         prepared: usize,
@@ -268,7 +268,7 @@ mod tests {
         let counted: Vec<_> = all.iter().map(|t| (t.counted, t.counts())).collect();
         assert_eq!(counted, [(950, true), (120, false), (950, true), (950, true), (120, false)]);
         assert_eq!(double.prepared, KINDS.len());
-        // What cannot be made here is not reported.
+        // A kind that cannot be made here is not reported.
         double.only_caches = true;
         let fewer = try_all(&mut || Ok(count.get()), &mut double).unwrap();
         assert_eq!(fewer.len(), KINDS.len() - 1);

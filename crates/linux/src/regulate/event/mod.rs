@@ -1,19 +1,18 @@
-//! What is counted: an event for accesses to memory, by name.
+//! The event for accesses to memory, by name.
 //!
 //! Problem: a last-level miss has another number on every microarchitecture, the CPUs of a machine
 //! may be of several, and in a virtual machine there may be none at all.
-//! Rule: `llc-misses` is, for each CPU, the event that the table has for its type ([`Row`]);
-//! `rHEX` is a raw event as `perf` writes it, with `,offcore_rsp=HEX` where it needs that register;
-//! each is opened on the unit of counters that the CPU has. A software event stands in where there
-//! is no counter, to try the mechanism, and then no bound of a plan holds.
+//! Rule: `llc-misses` is, for each CPU, the event that the table has for its type ([`Row`]). `rHEX`
+//! is a raw event as `perf` writes it, with `,offcore_rsp=HEX` where it needs that register; each
+//! is opened on the unit of counters that the CPU has. A software event stands in where there is no
+//! counter, to try the mechanism, and then no bound of a plan holds.
 //! Source: `table`, and perf_event_open(2).
-//! Reads and writes apart: a miss of a store is a read, too (the line is fetched); what is written
-//! to memory are write-backs. Of the CPUs in the table only those whose last level is a core's or a
-//! cluster's own count them (L2D_CACHE_WB of the Arm architecture); Intel and AMD count them in the
-//! memory controller, which knows no core. The table names the event; budgets of writes are counted
-//! by it.
-//! Does not cover: the uncore's counters (they know no core). Of the table, none has been tried on
-//! hardware by its authors: `solocore doctor` tests what an event counts.
+//! Reads and writes apart: a miss of a store is a read, too (the line is fetched); writes to memory
+//! are write-backs. In the table, only CPUs with a last level of one core or cluster count them
+//! (L2D_CACHE_WB of the Arm architecture). Intel and AMD count them in the memory controller, which
+//! knows no core. The table names the event that counts budgets of writes.
+//! Does not cover: the uncore's counters (they know no core). The authors have tried no row of the
+//! table on hardware: `solocore doctor` tests an event.
 
 mod cpus;
 mod known;
@@ -31,17 +30,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Where the kernel shows its units of counters.
+/// Directory of the kernel's units of counters.
 const DEVICES: &str = "/sys/bus/event_source/devices";
 
 const PERF_HARDWARE: u32 = 0;
 const PERF_SOFTWARE: u32 = 1;
 const PERF_RAW: u32 = 4;
-/// Where a generic event of a hybrid machine has the number of its unit.
+/// Shift of the unit's number in a generic event of a hybrid machine.
 const UNIT_SHIFT: u32 = 32;
 
-/// Fewest accesses a sample may have with a hardware counter: one interrupt for fewer costs more
-/// than they do.
+/// Smallest sample with a hardware counter, in accesses: an interrupt costs more than fewer
+/// accesses do.
 const LEAST_HARDWARE_SAMPLE: u64 = 100;
 
 /// Software events: name and number in `linux/perf_event.h`.
@@ -50,7 +49,7 @@ const SOFTWARE: &[(&str, u64)] = &[("page-faults", 2), ("minor-faults", 5), ("ma
 /// Generic hardware events of the kernel.
 const HARDWARE: &[(&str, u64)] = &[("cache-misses", 3)];
 
-/// The kernel's generic events of a program's own work: name, kind and number.
+/// The kernel's generic events for a program's own work: name, kind and number.
 const WORK: &[(&str, u32, u64)] = &[
     ("cycles", PERF_HARDWARE, 0),
     ("instructions", PERF_HARDWARE, 1),
@@ -61,14 +60,14 @@ const WORK: &[(&str, u32, u64)] = &[
 /// CPUs of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuType {
-    /// By number; empty: all.
+    /// Numbers of the CPUs; empty: all.
     pub cpus: Vec<u32>,
     /// Its row of the table.
     pub row: Option<&'static Row>,
 }
 
 impl CpuType {
-    /// For people: which CPUs.
+    /// The CPUs, for people.
     pub fn cpus(&self) -> String {
         match self.cpus.as_slice() {
             [] => "this CPU".to_owned(),
@@ -87,7 +86,7 @@ fn types_of(cpus: &[Cpu]) -> Vec<CpuType> {
     by_type(cpus.iter().map(|cpu| (cpu, table::fitting(cpu).next())))
 }
 
-/// CPUs with the same row, together.
+/// Groups the CPUs by their row.
 fn by_type<'a>(cpus: impl Iterator<Item = (&'a Cpu, Option<&'static Row>)>) -> Vec<CpuType> {
     let mut found: Vec<CpuType> = Vec::new();
     for (cpu, row) in cpus {
@@ -99,7 +98,7 @@ fn by_type<'a>(cpus: impl Iterator<Item = (&'a Cpu, Option<&'static Row>)>) -> V
     found
 }
 
-/// What `perf_event_open` wants of an event.
+/// Number of an event for `perf_event_open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Code {
     kind: u32,
@@ -117,7 +116,7 @@ impl Code {
         Self { kind, config: row.config, config1: row.config1 }
     }
 
-    /// On the unit of counters of a CPU.
+    /// The event on a CPU's unit of counters.
     fn on(self, cpu: &Cpu) -> Self {
         match (&cpu.unit, self.kind) {
             (Some(unit), PERF_RAW) => Self { kind: unit.kind, ..self },
@@ -133,20 +132,20 @@ impl Code {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     name: String,
-    /// Of every CPU that the next one does not name.
+    /// Its number on every CPU that `elsewhere` does not name.
     code: Code,
-    /// CPUs where it is another one.
+    /// CPUs with another number.
     elsewhere: BTreeMap<u32, Code>,
     software: bool,
-    /// Not in the kernel.
+    /// Whether the kernel's own work is left out.
     programs_only: bool,
-    /// What the table says of it, with the CPUs.
+    /// Rows of the table for it, with their CPUs.
     known: Vec<CpuType>,
 }
 
 impl Event {
     /// The event of this name; `cpuinfo` is the text of `/proc/cpuinfo`. With `:u` at its end, as
-    /// `perf` writes it, only what programs do themselves counts, not what the kernel does.
+    /// `perf` writes it, only the programs' own work counts, not the kernel's.
     ///
     /// # Errors
     /// An unknown name, or `llc-misses` on a CPU that the table lacks.
@@ -187,14 +186,14 @@ impl Event {
         )))
     }
 
-    /// An event of a program's own work; `None` for another name.
+    /// An event for a program's own work; `None` for another name.
     pub(crate) fn of_work(name: &str, cpuinfo: &str) -> Option<Self> {
         let (_, kind, config) = WORK.iter().find(|(n, ..)| *n == name)?;
         let cpus = cpus::read(cpuinfo, Path::new(DEVICES));
         Some(Self::same(name, Code::new(*kind, *config), &cpus))
     }
 
-    /// Only what programs do themselves.
+    /// The same event without the kernel's work.
     pub(crate) fn of_programs(self) -> Self {
         Self { name: format!("{}:u", self.name), programs_only: true, ..self }
     }
@@ -207,7 +206,7 @@ impl Event {
         event
     }
 
-    /// An event of each CPU; `code` for those that are not listed.
+    /// An event with a number for each CPU; `code` for those that are not listed.
     fn of_cpus(name: &str, code: Code, codes: Vec<(&Cpu, Code)>) -> Self {
         let known =
             by_type(codes.iter().map(|(cpu, code)| {
@@ -244,7 +243,7 @@ impl Event {
         }
     }
 
-    /// The event that counts writes: the table's for every CPU without a name; `None` where it has
+    /// The event that counts writes: without a name, the table's for every CPU; `None` where it has
     /// none.
     ///
     /// # Errors
@@ -274,45 +273,45 @@ impl Event {
         }
     }
 
-    /// Does it leave out what the kernel does?
+    /// Whether it leaves out the kernel's work.
     pub fn is_of_programs_only(&self) -> bool {
         self.programs_only
     }
 
-    /// As given.
+    /// The name as it was given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Does it only stand in for accesses to memory?
+    /// Whether it only is a substitute for accesses to memory.
     pub fn is_software(&self) -> bool {
         self.software
     }
 
-    /// What the table says of it, for the CPUs of each type; without a row it says nothing.
+    /// Rows of the table for the CPUs of each type; without a row, nothing is known.
     pub fn known(&self) -> &[CpuType] {
         &self.known
     }
 
-    /// The kinds of traffic that it leaves out on some CPU, as far as its vendor says so.
+    /// The kinds of traffic that it leaves out on some CPU, as far as its vendor documents that.
     pub fn leaves_out(&self) -> Vec<&'static str> {
         let rows = || self.known.iter().filter_map(|t| t.row);
         let left_out = |kind: &&'static str| rows().any(|r| r.that_are(Counted::No).contains(kind));
         table::TRAFFIC.iter().copied().filter(left_out).collect()
     }
 
-    /// Fewest of them that a sample may have.
+    /// Smallest sample, in accesses.
     pub fn least_sample(&self) -> u64 {
         if self.is_software() { 1 } else { LEAST_HARDWARE_SAMPLE }
     }
 
-    /// On a CPU, for a counter that interrupts after `sample` of them; 0: it only counts.
+    /// Attributes on a CPU of a counter that interrupts every `sample` accesses; 0: it only counts.
     pub(crate) fn attributes(&self, cpu: u32, sample: u64) -> PerfAttr {
         self.attributes_of(self.elsewhere.get(&cpu).copied().unwrap_or(self.code), sample)
     }
 
     fn attributes_of(&self, code: Code, sample: u64) -> PerfAttr {
-        // A counter that gave way to another one for a while would miss accesses.
+        // A counter that is displaced for a while would miss accesses.
         let pinned = if self.is_software() { 0 } else { PERF_PINNED };
         PerfAttr {
             kind: code.kind,
@@ -327,7 +326,7 @@ impl Event {
     }
 }
 
-/// `rHEX`, or `rHEX,offcore_rsp=HEX`.
+/// Reads `rHEX`, or `rHEX,offcore_rsp=HEX`.
 fn raw(name: &str) -> Option<Code> {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let rest = name.strip_prefix('r')?;
@@ -352,7 +351,7 @@ mod tests {
             Some((4, 0x412e))
         );
         assert_eq!(of("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 15\n"), None);
-        // Zen 3 and later count fills for any reason (0x44); 0x43 leaves out what is prefetched.
+        // Zen 3 and later count fills for any reason (0x44); 0x43 leaves out prefetched lines.
         let zen3 = "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\n";
         assert_eq!(of(zen3), Some((4, 0x4844)));
         assert_eq!(of("CPU implementer\t: 0x41\nCPU part\t: 0xd08\n"), Some((4, 0x17)));

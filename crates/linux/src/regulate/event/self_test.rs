@@ -1,7 +1,8 @@
-//! Does an event count, and what?
+//! A test of an event with known traffic.
 //!
 //! Rule: a counter on a CPU of each type sees traffic of a known amount (`known`). An event of
-//! misses that counts less than half of the reads is refused; what it sees of other kinds is said.
+//! misses that counts less than half of the reads is refused; its counts of other kinds are
+//! reported.
 //! Does not cover: whether an event counts more than it should (hardware); prefetchers may.
 
 use super::known::{Kind, Maker, Memory, TriedOn, measure, try_all};
@@ -11,7 +12,8 @@ use crate::sys::{self, PERF_DISABLED, PerfAttr, Whom};
 use std::os::fd::OwnedFd;
 
 impl Event {
-    /// Counts known traffic: what should be counted, and what was.
+    /// Counts known traffic. Returns the number of accesses that was made, and the number that was
+    /// counted.
     ///
     /// # Errors
     /// The event cannot be opened, or it counts less than half or (software) more than twice the
@@ -28,10 +30,10 @@ impl Event {
         self.on_each_type(|cpu, code| self.test(cpu, code, true))
     }
 
-    /// What it counts of each kind of traffic, for one CPU of each type.
+    /// Counts of each kind of traffic, for one CPU of each type.
     ///
     /// # Errors
-    /// The event cannot be opened or read, or there is not memory enough.
+    /// The event cannot be opened or read, or there is not enough memory.
     pub fn kinds_counted(&self) -> Result<Vec<TriedOn>, LinuxError> {
         let on = |(cpu, code): (Option<u32>, Code)| {
             let kinds = on_cpu(cpu, || {
@@ -77,7 +79,7 @@ impl Event {
         ))
     }
 
-    /// Counts this thread.
+    /// Opens a counter for this thread.
     fn open(&self, code: Code) -> Result<OwnedFd, LinuxError> {
         let attr = self.attributes_of(code, 0);
         let attr = PerfAttr { flags: attr.flags & !PERF_DISABLED, ..attr };
@@ -130,7 +132,7 @@ impl Event {
     }
 }
 
-/// On this CPU, or anywhere.
+/// Runs on this CPU, or anywhere.
 fn on_cpu<T>(cpu: Option<u32>, what: impl FnOnce() -> T) -> T {
     match cpu {
         Some(cpu) => sys::on_cpu(cpu, what),
@@ -138,7 +140,7 @@ fn on_cpu<T>(cpu: Option<u32>, what: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Touches fresh pages, one fault each; returns how many.
+/// Touches fresh pages, one fault each; returns their number.
 fn touch_pages() -> u64 {
     const PAGE: usize = 4096;
     const PAGES: usize = 256;

@@ -1,19 +1,19 @@
 //! The table of events for traffic to memory, one row for each type of CPU.
 //!
-//! Problem: a last-level miss has another number on every microarchitecture, and what it leaves out
-//! of a core's traffic differs as well.
-//! Rule: `events.csv` is made by `scripts/pmu-events.py`, which says how an event is chosen. A CPU
-//! is of the first row that fits its vendor, family, model, stepping and unit; a row with an
+//! Problem: a last-level miss has another number on every microarchitecture, and each leaves out
+//! other parts of a core's traffic.
+//! Rule: `scripts/pmu-events.py` makes `events.csv`, and explains the choice of an event. The type
+//! of a CPU is the first row that fits its vendor, family, model, stepping and unit; a row with an
 //! offcore register fits no CPU of a virtual machine.
 //! Source: tools/perf/pmu-events of Linux, in the version that the first line of the table names.
-//! Does not cover: hardware. None of the rows has been tried on it by the authors of this file.
+//! Does not cover: hardware. The authors of this file have tried no row on it.
 
 use super::cpus::{Cpu, Id};
 use std::sync::OnceLock;
 
 const TABLE: &str = include_str!("events.csv");
 
-/// The kinds of traffic, as they are named for people, in the order of the table's columns.
+/// Names of the kinds of traffic for people, in the order of the table's columns.
 pub const TRAFFIC: [&str; 8] = [
     "reads",
     "instruction fetches",
@@ -25,14 +25,14 @@ pub const TRAFFIC: [&str; 8] = [
     "write-backs",
 ];
 
-/// Is a kind of traffic counted?
+/// Whether a kind of traffic is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Its vendor says so.
+    /// It is counted, by the vendor's documents.
     Yes,
     /// It is left out.
     No,
-    /// Nobody says.
+    /// The vendor's documents do not say.
     Unknown,
     /// CPUs of this type make no such traffic.
     NoSuch,
@@ -51,21 +51,21 @@ pub struct Row {
     stepping: Ranges,
     /// The unit of a hybrid machine; empty: any.
     unit: &'static str,
-    /// As the kernel's files call the type.
+    /// Name of the type in the kernel's files.
     pub title: &'static str,
     /// The event's name in the vendor's spelling; `+` joins units of one event.
     pub event: &'static str,
-    /// Is it the kernel's number of a generic event, not the CPU's own?
+    /// Whether it is the kernel's number of a generic event, not the CPU's own.
     pub generic: bool,
     /// Its number.
     pub config: u64,
     /// The value of the offcore register that it needs; 0: none.
     pub config1: u64,
-    /// For each kind of [`TRAFFIC`].
+    /// Whether each kind of [`TRAFFIC`] is counted.
     pub counts: [Counted; TRAFFIC.len()],
-    /// Does it also count what a cache beyond the counted one answers?
+    /// Whether it also counts accesses that a cache beyond the counted one answers.
     pub cache_hits: Counted,
-    /// The event of write-backs to memory: number and name, where cores know them.
+    /// The event of write-backs to memory: number and name, where cores can count them.
     pub write_backs: Option<(u64, &'static str)>,
 }
 
@@ -86,13 +86,13 @@ impl Row {
             && !(*guest && self.config1 != 0)
     }
 
-    /// The kinds of traffic that are counted so.
+    /// The kinds of traffic with this answer.
     pub fn that_are(&self, counted: Counted) -> Vec<&'static str> {
         let kinds = TRAFFIC.iter().zip(self.counts);
         kinds.filter(|(_, c)| *c == counted).map(|(kind, _)| *kind).collect()
     }
 
-    /// As `--event` takes it.
+    /// Spelling for `--event`.
     pub fn spelling(&self) -> String {
         match (self.generic, self.config1) {
             (true, _) => "cache-misses".to_owned(),
@@ -124,7 +124,7 @@ fn counted(text: &str) -> Option<Counted> {
     })
 }
 
-/// A line of the table.
+/// Reads a line of the table.
 fn row(line: &'static str) -> Option<Row> {
     let cells: Vec<&'static str> = line.split(',').collect();
     let [
@@ -225,7 +225,7 @@ mod tests {
         is(of(0x55, 7), "cascadelakex", "r1b7,offcore_rsp=3fbc0007f7");
         let guest = x86("GenuineIntel", 6, 0x3f, 2).replace("fpu", "fpu hypervisor");
         is(first(&guest), "haswellx", "r412e");
-        // What the kernel's files do not know yet, and family 18.
+        // A CPU that the kernel's files do not know yet, and family 18.
         is(of(0xfe, 0), "intel", "r412e");
         is(first(&x86("GenuineIntel", 18, 1, 0)), "intel", "r412e");
         assert_eq!(of(0xf, 0), None, "before Nehalem");

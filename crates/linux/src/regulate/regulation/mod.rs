@@ -1,12 +1,12 @@
-//! What is to be regulated on this machine, from a plan: checked whole before anything is touched.
+//! The regulation of a plan on this machine, checked as a whole before anything is touched.
 //!
-//! Rule: the plan's core i is CPU i. A plan proves something of a board, so the machine must have
+//! Rule: the plan's core i is CPU i. A plan's bounds hold for one board, so the machine must have
 //! the board's number of CPUs, all online. The counter interrupts every `sample` accesses; the
 //! sample divides the budget, so that the error of counting is one-sided (bpf/core.h).
 //! Source: single-core-equivalence, section 2.2.
-//! Does not cover: plans with VCPUs (policy `maracas`), which the scheduler of VCPUs serves (vcpu);
-//! cache ways and locked pages, which need the hardware's support (resctrl, schedule/locker.rs);
-//! colours and banks.
+//! Does not cover: plans with VCPUs (policy `maracas`), which have their own scheduler
+//! (schedule/vcpus); cache ways and locked pages, which need the hardware's support (resctrl,
+//! schedule/locker.rs); colours and banks.
 
 pub use super::budget::{CoreBudget, Options, Sharing, WriteBudget};
 
@@ -23,9 +23,9 @@ use solocore_model::system::Policy;
 pub const SHORTEST_PERIOD_NS: u64 = 100_000;
 /// Longest period: a throttled task waits for the rest of it.
 pub const LONGEST_PERIOD_NS: u64 = 100_000_000;
-/// How often a CPU looks whether somebody holds the lock, in a period, while there are clients.
+/// Looks of a CPU at the lock in a period, while there are clients.
 const LOOKS_PER_PERIOD: u64 = 10;
-/// Not more often than this: each look is an interrupt.
+/// Shortest interval between looks, ns: each look is an interrupt.
 const SHORTEST_LOOK_NS: u64 = 50_000;
 /// A plan's regulation, checked for this machine.
 #[derive(Clone, Debug)]
@@ -36,21 +36,21 @@ pub struct Regulation {
     pub cores: Vec<CoreBudget>,
     /// CPUs of the machine.
     pub cpus: u32,
-    /// What is counted.
+    /// Event that counts accesses.
     pub event: Event,
-    /// What counts as a write, where they are counted apart.
+    /// Event that counts writes, where they are counted apart.
     pub write_event: Option<Event>,
-    /// Analysed tasks run at real-time priorities; plain MemGuard stops these as well.
+    /// Whether analysed tasks run at real-time priorities; plain MemGuard stops these as well.
     pub binds_fifo: bool,
-    /// May cores use what others are not expected to?
+    /// Whether cores may use the part of other cores' budgets that these are not predicted to use.
     pub reclaim: bool,
-    /// What happens with time that is left.
+    /// Use of the time when all budgets are used up.
     pub sharing: Sharing,
-    /// Policy `bwlock`: budgets hold while somebody has the lock only.
+    /// Policy `bwlock`: budgets hold only while somebody holds the lock.
     pub lock: Option<LockRegulation>,
-    /// Policy `dynamic`: budgets hold during the jobs of hard tasks only.
+    /// Policy `dynamic`: budgets hold only during the jobs of hard tasks.
     pub dynamic: Option<DynamicRegulation>,
-    /// What of the plan is not applied, for the user.
+    /// Parts of the plan that are not applied, for the user.
     pub notes: Vec<String>,
 }
 
@@ -58,8 +58,8 @@ impl Regulation {
     /// Checks a plan against the machine's online CPUs.
     ///
     /// # Errors
-    /// [`LinuxError::Input`] when the plan cannot be regulated anywhere, [`LinuxError::Machine`]
-    /// when not here.
+    /// [`LinuxError::Input`] if no machine can regulate the plan, [`LinuxError::Machine`] if this
+    /// one cannot.
     pub fn new(plan: &Plan, options: &Options, online: &[u32]) -> Result<Self, LinuxError> {
         check_policy(plan)?;
         let period_ns = plan.regulation.period_ns;
@@ -114,8 +114,8 @@ impl Regulation {
         })
     }
 
-    /// A regulation without a plan, for one program: a bandwidth for one CPU, or what every CPU may
-    /// transfer beside the bandwidth lock.
+    /// A regulation without a plan, for one program: a bandwidth for one CPU, or a limit for every
+    /// CPU beside the bandwidth lock.
     ///
     /// # Errors
     /// The bandwidth is below one sample, or the machine has more CPUs than are supported.
@@ -166,7 +166,7 @@ impl Regulation {
         })
     }
 
-    /// What the daemon needs to serve clients, where the policy has some.
+    /// The daemon's settings for serving clients, where the policy has clients.
     pub(crate) fn serving(&self) -> Option<Serving> {
         if let Some(lock) = self.lock {
             let LockRegulation { look_ns, max_hold_ns, cpus, .. } = lock;
@@ -185,13 +185,13 @@ impl Regulation {
         Some(Serving { look_ns, max_hold_ns: 0, cpus, tasks, holders: false, slots_only: false })
     }
 
-    /// Do budgets bind tasks at real-time priorities? Those of the lock and of dynamic budgets are
-    /// for others than these.
+    /// Whether budgets bind tasks at real-time priorities. Those of the lock and of dynamic budgets
+    /// bind only other tasks.
     pub(crate) fn stops_fifo(&self) -> bool {
         self.binds_fifo && self.serving().is_none()
     }
 
-    /// For how long a CPU can be stopped, and two periods more.
+    /// Longest time for which a CPU can be stopped, plus two periods.
     pub(crate) fn longest_stop_ns(&self) -> u64 {
         let jobs = self.dynamic.as_ref().map_or(0, DynamicRegulation::longest_stop_ns);
         self.period_ns.saturating_mul(2).saturating_add(jobs)
@@ -204,7 +204,8 @@ impl Regulation {
 
     /// Interrupts that a CPU's busiest event makes in a period while its budget lasts.
     pub fn interrupts_per_period(&self) -> u64 {
-        // Who is not stopped makes more; what the kernel leaves out then, the next look finds.
+        // A CPU that is not stopped makes more; the next look finds accesses that the kernel then
+        // leaves out.
         if let (Some(serving), false) = (self.serving(), self.event.is_software()) {
             return self.period_ns / serving.look_ns.max(1) + 8;
         }
@@ -228,7 +229,7 @@ impl Regulation {
         reads.max(writes)
     }
 
-    /// `SC_PREDICT | SC_RECLAIM`, or none.
+    /// Flags of the policy: `SC_PREDICT | SC_RECLAIM`, or none.
     pub(crate) fn flags(&self) -> u32 {
         if self.reclaim { 2 | 4 } else { 0 }
     }
@@ -238,7 +239,7 @@ impl Regulation {
         self.cores.iter().map(|c| c.sample).max().unwrap_or(1).max(1)
     }
 
-    /// `SC_SHARE_*`.
+    /// Number of the sharing rule: `SC_SHARE_*`.
     pub(crate) fn sharing_number(&self) -> u32 {
         match self.sharing {
             Sharing::None => 0,
@@ -269,7 +270,7 @@ fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
     Err(LinuxError::Input(format!("the plan's regulation.policy is {what}")))
 }
 
-/// The plan's dynamic budgets, if it has some, and its soft cores.
+/// The plan's dynamic budgets, if it has any, and its soft cores.
 fn dynamic_of(
     plan: &Plan,
     options: &Options,
@@ -327,7 +328,7 @@ fn lock_of(
     }))
 }
 
-/// Is this machine of the size of the plan's board?
+/// Checks that this machine has the size of the plan's board.
 fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
     let (wanted, board) = (plan.platform.cores, &plan.platform.title);
     let isa = plan.platform.isa.to_string();
@@ -363,7 +364,7 @@ fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
     Ok(())
 }
 
-/// What the user should know before relying on it.
+/// Notes for the user on the limits of the regulation.
 fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     let mut notes = Vec::new();
     if options.event.is_software() {

@@ -7,7 +7,7 @@ fn options(name: &str) -> Options {
     Options::of(Event::find(name, "").unwrap())
 }
 
-/// A plan whose cores have budgets of 200; `writes` of core 1's are for writes.
+/// A plan with budgets of 200 for all cores; `writes` of core 1's budget are for writes.
 fn plan(writes: Option<u64>) -> Plan {
     let mut plan: Plan = serde_json::from_str(include_str!("../../../tests/plan.json")).unwrap();
     for core in &mut plan.cores {

@@ -1,19 +1,18 @@
 //! The plan's tasks, started: one run of a command is one job.
 //!
 //! Rule: a thread per task, bound to the task's core and scheduled as the task, starts a job at
-//! each release and waits for its end; the job inherits where and how the thread runs. Releases lie
-//! a period apart by `CLOCK_MONOTONIC`. A job that is released while the last one runs begins when
-//! that ends; its response time counts from its release. A task without a period is started again
-//! as soon as it ends; a driver likewise, from shortly before the first release. A task that is
-//! measured rests between its jobs (`Trial`). Three failures in
-//! a row end a task. At the end, what runs is asked to end (SIGTERM) and half a second later ended
-//! (SIGKILL), with everything in its process group.
-//! Of a task that a scheduler of solocore runs (`Placed::free`), a job is a run of its program as
-//! well, as one that ends: the scheduler keeps releases and places.
-//! Of a program that goes on (`Placed::goes_on`), jobs are what probes tell (`Jobs::record`); it is
-//! started at the first release, and again when it ends.
-//! Does not cover: what a job leaves in another process group. If solocore is killed, the jobs under way go on to their end, and no more are
-//! released.
+//! each release and waits for its end; the job inherits the thread's core and scheduling. Releases
+//! lie a period apart by `CLOCK_MONOTONIC`. A job that is released while the last one runs begins
+//! at the end of the latter; its response time counts from its release. A task without a period is
+//! started again as soon as it ends; a driver likewise, from shortly before the first release. A
+//! task that is measured rests between its jobs (`Trial`). Three failures in a row end a task. At
+//! the end, running jobs get SIGTERM, and half a second later SIGKILL, with their whole process
+//! group. A task under a scheduler of solocore (`Placed::free`) has runs of its program as jobs,
+//! too; the scheduler keeps releases and places. A program that goes on (`Placed::goes_on`) has the
+//! jobs that probes report (`Jobs::record`); it is started at the first release, and again when it
+//! ends.
+//! Does not cover: processes of a job in another process group. If solocore is killed, running jobs
+//! go on to their end, and no more are released.
 
 mod spawn;
 
@@ -35,13 +34,13 @@ use std::time::{Duration, Instant};
 
 /// Failures in a row after which a task is not started again.
 const FAILURES: u64 = 3;
-/// Jobs that are remembered one by one: the latest.
+/// Maximum number of jobs that are recorded one by one: the latest ones.
 const REMEMBERED: usize = 20_000;
-/// How often a waiting thread looks whether it should end.
+/// Interval between two checks of a waiting thread for a request to end.
 const LOOK: Duration = Duration::from_millis(20);
-/// Between the start of drivers and the first release: they attach meanwhile.
+/// Time between the start of drivers and the first release, in which they attach, ns.
 const DRIVERS_NS: u64 = 100_000_000;
-/// Time that a process may take to end when it is asked to.
+/// Time that a process may take to end after a request.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
@@ -52,7 +51,7 @@ struct State {
     in_a_row: u64,
     /// Leader of the running job's process group, and its release.
     running: Option<(u32, u64)>,
-    /// The thread from which its jobs inherit their scheduling.
+    /// The thread that gives its jobs their scheduling.
     thread: Option<u32>,
 }
 
@@ -61,7 +60,7 @@ struct Task {
     directory: PathBuf,
     program: PathBuf,
     arguments: Vec<String>,
-    /// Tells the regulator that limits others during its jobs.
+    /// Page that tells the regulator of its jobs, during which others are limited.
     signal: Option<Arc<OwnPage>>,
     state: Mutex<State>,
 }
@@ -80,16 +79,16 @@ pub(crate) struct Jobs {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// When all are released, once that is known.
+/// Time of the first release, once it is known, ns by `CLOCK_MONOTONIC`.
 pub(crate) type Epoch = Arc<OnceLock<u64>>;
 
-/// Puts a task's thread in a further place.
+/// Adds a task's thread to a further group or scheduler.
 pub type Bind<'a> = dyn Fn(&str, u32) -> Result<(), LinuxError> + 'a;
 
 impl Jobs {
-    /// Starts every task that is to be started; all are released together, at `epoch`, which is set
-    /// here. Before that, `bind` is called with the name of each and the number of the thread whose
-    /// scheduling its jobs inherit.
+    /// Starts every task that is to be started. All are released together, at `epoch`, which is set
+    /// here. Before that, `bind` is called with the name of each task and the number of the thread
+    /// that gives its jobs their scheduling.
     pub fn start(
         placed: &[Placed],
         directory: &std::path::Path,
@@ -171,7 +170,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// The threads that keep the windows, one for each core that has some.
+    /// The threads that keep the windows, one for each core with windows.
     fn guards(&self) -> Vec<Guard> {
         let started = || self.tasks.iter().filter(|t| matches!(t.placed.how, How::Start(_)));
         let mut cores: Vec<u32> =
@@ -188,32 +187,32 @@ impl Jobs {
         cores.into_iter().map(guard).collect()
     }
 
-    /// What was seen of partitions' windows.
+    /// Counts of partitions' windows.
     pub fn windows(&self) -> Vec<RunWindow> {
         self.windows.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// What was seen so far.
+    /// Counts of the tasks so far.
     pub fn seen(&self) -> Vec<RunTask> {
         let now = tasks::monotonic_ns();
         self.tasks.iter().map(|t| seen(t, now)).collect()
     }
 
-    /// A job of a task whose program goes on has ended.
+    /// Records an ended job of a task with a program that goes on.
     pub fn record(&self, task: &str, job: RunJob) {
         if let Some(task) = self.tasks.iter().find(|t| t.placed.name == task) {
             task.state().record(job, Some((true, 0)), task.placed.deadline_ns);
         }
     }
 
-    /// Processes of the jobs that are under way, by task.
+    /// Processes of the running jobs, by task.
     pub fn running(&self) -> Vec<(String, u32)> {
         let one =
             |t: &Arc<Task>| t.state().running.map(|(leader, _)| (t.placed.name.clone(), leader));
         self.tasks.iter().filter_map(one).collect()
     }
 
-    /// Has a task made this number of jobs, or was it given up?
+    /// Whether a task has made this number of jobs, or was given up.
     pub fn has_made(&self, task: &str, jobs: u64) -> bool {
         self.tasks.iter().filter(|t| t.placed.name == task).any(|t| {
             let state = t.state();
@@ -221,7 +220,7 @@ impl Jobs {
         })
     }
 
-    /// Tasks that were given up.
+    /// Messages about tasks that were given up.
     pub fn notes(&self) -> Vec<String> {
         let given_up = |t: &&Arc<Task>| t.state().in_a_row >= FAILURES;
         let note = |t: &Arc<Task>| {
@@ -237,7 +236,7 @@ impl Jobs {
     fn signal(&self, signal: Signal) -> bool {
         let mut any = false;
         for task in &self.tasks {
-            // While the state is held, nobody reaps the leader: its number is its own.
+            // While the state is locked, no thread reaps the leader: its number stays its own.
             if let Some((leader, _)) = task.state().running {
                 tasks::signal_group(leader, signal);
                 any = true;
@@ -252,7 +251,7 @@ impl Drop for Jobs {
         self.stop.store(true, Ordering::SeqCst);
         let since = Instant::now();
         let mut any = self.signal(Signal::TERM);
-        // Whose window is closed hears it, too.
+        // A stopped process group gets the signal, too.
         self.signal(Signal::CONT);
         while any && since.elapsed() < PATIENCE {
             std::thread::sleep(LOOK / 4);
@@ -283,7 +282,7 @@ fn seen(task: &Task, now: u64) -> RunTask {
     run
 }
 
-/// The life of a task's thread.
+/// Runs a task's thread until its end.
 fn follow(
     task: &Task,
     stop: &AtomicBool,
@@ -326,15 +325,15 @@ fn follow(
     }
 }
 
-/// A rest of once to twice the given one; the parts of so many in a row lie evenly (multiples of
-/// the golden ratio).
+/// A rest between one and two times the given one. The additions of successive numbers are spread
+/// evenly (multiples of the golden ratio).
 fn rested(rest_ns: u64, number: u32) -> u64 {
     const GOLDEN: u32 = 0x9e37_79b9;
     let part = (u128::from(rest_ns) * u128::from(number.wrapping_mul(GOLDEN))) >> 32;
     rest_ns.saturating_add(u64::try_from(part).unwrap_or(rest_ns))
 }
 
-/// Says whether the thread is in its place; then when all begin, if they do.
+/// Reports whether the thread is in its place; then waits for the time of the first release, ns.
 fn begin(
     placed: Result<(), LinuxError>,
     ready: Sender<Result<(), LinuxError>>,
@@ -353,7 +352,7 @@ fn begin(
     None
 }
 
-/// Keeps the windows of a core.
+/// The keeper of a core's windows.
 struct Guard {
     core: u32,
     windows: Vec<Window>,
@@ -373,7 +372,7 @@ impl Guard {
         let mut open = vec![false; self.windows.len()];
         loop {
             let now = tasks::monotonic_ns().saturating_sub(begun);
-            // Those that end first: no two are open at a time.
+            // Windows that end come first: no two are open at a time.
             for opens in [false, true] {
                 for (window, was) in self.windows.iter().zip(&mut open) {
                     if window.is_open(now) == opens && *was != opens {
@@ -389,7 +388,7 @@ impl Guard {
         }
     }
 
-    /// A window begins or ends.
+    /// Opens or closes a window.
     fn turn(&self, window: &Window, opens: bool, begun: u64, now: u64) {
         let signal = if opens { Signal::CONT } else { Signal::STOP };
         for task in self.tasks.iter().filter(|t| t.placed.window.as_ref() == Some(window)) {
@@ -413,7 +412,7 @@ impl Guard {
     }
 }
 
-/// False: it is time to end.
+/// Sleeps until a time by `CLOCK_MONOTONIC`, ns; false: a request to end came first.
 fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
     loop {
         let left = Duration::from_nanos(at.saturating_sub(tasks::monotonic_ns()));
@@ -430,7 +429,7 @@ fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
 fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
     let start_ns = tasks::monotonic_ns();
     let child = {
-        // Who ends everything waits here, and then finds the job or `stop` obeyed.
+        // A thread that ends all jobs waits here, and then finds the job or a set `stop`.
         let mut state = task.state();
         if stop.load(Ordering::SeqCst) {
             return;
@@ -441,7 +440,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
         let spawned = spawn(&task.placed, &task.program, &task.arguments, &task.directory);
         if let Ok(child) = &spawned {
             state.running = Some((*child, release_ns));
-            // Who opens the window waits here, and then lets it go on.
+            // A thread that opens the window waits here, and then continues the job.
             let now = tasks::monotonic_ns().saturating_sub(begun);
             if task.placed.window.as_ref().is_some_and(|w| !w.is_open(now)) {
                 tasks::signal_group(*child, Signal::STOP);
@@ -451,7 +450,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
     };
     let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));
     if let (true, Ok(child)) = (task.placed.free, &ended) {
-        // Its children, which the scheduler counts to its task, end with it.
+        // Its children end with it; the scheduler counts them to its task.
         tasks::signal_group(*child, Signal::KILL);
     }
     let end_ns = tasks::monotonic_ns();
@@ -462,7 +461,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
     let result = ended.and_then(tasks::reap);
     state.running = None;
     if stop.load(Ordering::SeqCst) && !matches!(result, Ok((true, _))) {
-        // It was ended before its time.
+        // The job was killed before its end.
         let late = task.placed.deadline_ns.is_some_and(|d| end_ns - release_ns > d);
         state.run.misses_deadline += u64::from(late && !task.placed.goes_on());
         return;

@@ -1,4 +1,4 @@
-//! A job's process.
+//! The process of a job.
 
 use crate::host::stopped::MARK;
 use crate::schedule::placed::Placed;
@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Starts a job as this thread runs, as its user; what it prints goes where solocore's errors
-/// go, unless it is to be quiet.
+/// Starts a job with the scheduling of this thread, as its user. Its output goes to solocore's
+/// stderr, unless it is to be quiet.
 /// Returns its number.
 pub(super) fn spawn(
     placed: &Placed,
@@ -27,7 +27,8 @@ pub(super) fn spawn(
         .stdin(Stdio::null())
         .stdout(output);
     if placed.window.is_some() {
-        // One that is stopped as solocore dies would get SIGHUP: not in a session of its own.
+        // A job that is stopped when solocore dies would get SIGHUP, except in a session of its
+        // own.
         let session = || Ok(rustix::process::setsid().map(drop)?);
         // SAFETY: setsid() is safe to call between fork and exec.
         unsafe { command.pre_exec(session) };

@@ -1,4 +1,4 @@
-//! Jobs come in time, in their windows, and end with their children.
+//! Jobs start in time and in their windows, and end with their children.
 
 use super::*;
 use crate::schedule::placed::Probed;
@@ -72,7 +72,7 @@ fn a_task_that_fails_is_given_up() {
 fn what_runs_at_the_end_is_ended_with_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("child");
-    // It does not listen to a polite end, and neither does its child.
+    // It ignores SIGTERM, and so does its child.
     let script = format!("trap '' TERM; sleep 100 & echo $! >{}; wait", file.display());
     let jobs = Jobs::start(
         &[placed(&["/bin/sh", "-c", &script], None)],
@@ -91,7 +91,7 @@ fn what_runs_at_the_end_is_ended_with_its_children() {
     };
     drop(jobs);
     let since = Instant::now();
-    // Whoever adopts it reaps it sooner or later; until then it is a zombie.
+    // Its new parent reaps it sooner or later; until then it is a zombie.
     let alive = || {
         let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
         stat.rsplit(')').next().and_then(|s| s.split_whitespace().next()).is_some_and(|s| s != "Z")
@@ -106,7 +106,7 @@ fn root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
-/// Two that never rest on one core: each gets its windows, and nothing else.
+/// Two endless jobs on one core: each gets its own windows only.
 #[test]
 fn partitions_run_in_their_windows_only() {
     let window = |partition: &str, offset_ns: u64, length_ns: u64| {

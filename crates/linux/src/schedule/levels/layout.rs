@@ -1,7 +1,7 @@
-//! A plan's tasks, levels, budgets and tables, as the scheduler takes them.
+//! A plan's tasks, levels, budgets and tables, in the form for the scheduler.
 //!
-//! Problem: a scheduler keeps what it is told, so what does not fit must be refused before anything
-//! changes. Rules:
+//! Problem: a scheduler keeps every table that it gets, so a table that does not fit must be
+//! refused before anything changes. Rules:
 //! * level A (mc2-os-isolation, section 2): the periods of a core divide each other and the table's
 //!   frame, the first slot starts at 0, slots do not overlap, and each job of a task has slots of
 //!   its PET at least within its period;
@@ -12,7 +12,7 @@
 //! * A thread that waits for its release looks to the kernel like one that its scheduler has
 //!   forgotten, after 30 s: longer periods are refused.
 //!
-//! Does not cover: whether deadlines are met: that is the plan's `schedulable`.
+//! Does not cover: deadlines. The plan's `schedulable` says whether they are met.
 
 use super::shared::{MOST_PARTITIONS, MOST_TASKS, WINDOW};
 use crate::error::LinuxError;
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// Longest time between two releases: less than the kernel's patience with a scheduler.
 const LONGEST_PERIOD_NS: u64 = 20_000_000_000;
 
-/// How a task is scheduled.
+/// The way in which a task is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// By the table of its core.
@@ -40,13 +40,13 @@ pub enum Level {
     D,
     /// In the windows of a partition, or in the slots of a transfer.
     Window {
-        /// Which; an index of [`Layout::partitions`].
+        /// Index of the partition or transfer in [`Layout::partitions`].
         partition: u32,
     },
 }
 
 impl Level {
-    /// For people and files.
+    /// Name for people and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::A => "A",
@@ -57,7 +57,7 @@ impl Level {
         }
     }
 
-    /// As the programs and traces number it.
+    /// Number of the level in programs and traces.
     pub fn number(self) -> u64 {
         match self {
             Self::A => 0,
@@ -72,41 +72,41 @@ impl Level {
 /// A task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// As the plan, or the table, calls it.
+    /// Name in the plan, or in the table.
     pub name: String,
-    /// How it is scheduled.
+    /// Level or window of the task.
     pub level: Level,
-    /// Where; at level C whose timer releases it.
+    /// Core of the task; at level C the core with the timer of its releases.
     pub core: u32,
-    /// Time between releases; 0: whenever it wants to run.
+    /// Time between releases; 0: no releases, it may run at any time.
     pub period_ns: u64,
     /// Execution time of a job at its level; 0: no limit.
     pub pet_ns: u64,
     /// First release, after the origin.
     pub first_ns: u64,
-    /// Order within a partition, first first.
+    /// Order within a partition; the lowest rank runs first.
     pub rank: u32,
 }
 
 /// The table of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Which core.
+    /// Number of the core.
     pub core: u32,
     /// Length of the table, after which it repeats.
     pub frame_ns: u64,
-    /// Start, end, task or partition; in order.
+    /// Start and end of each slot, and its task or partition; in order.
     pub slots: Vec<(u64, u64, u32)>,
 }
 
-/// See the module.
+/// The layout of a plan's tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Cores of the plan.
     pub cores: u32,
     /// The plan's tasks in its order, then transfers of the I/O core.
     pub tasks: Vec<Task>,
-    /// By core; a core without table has none.
+    /// Tables of the cores that have one.
     pub tables: Vec<Table>,
     /// Names of partitions, then of transfers; empty under levels.
     pub partitions: Vec<String>,
@@ -121,10 +121,10 @@ fn ms(ns: u64) -> String {
 }
 
 impl Layout {
-    /// Of a plan with levels or partitions.
+    /// The layout of a plan with levels or partitions.
     ///
     /// # Errors
-    /// [`LinuxError::Input`]: what does not fit, with its numbers.
+    /// [`LinuxError::Input`]: a part of the plan does not fit; the message has the numbers.
     pub fn of(plan: &Plan) -> Result<Self, LinuxError> {
         let layout = if plan.levels().is_some() {
             levels(plan)?
@@ -162,7 +162,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Is it about partitions?
+    /// Whether the tasks run in windows of partitions.
     pub fn windows(&self) -> bool {
         !self.partitions.is_empty()
     }
@@ -212,7 +212,7 @@ fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
     Ok(Layout { cores, tasks, tables, partitions: Vec::new() })
 }
 
-/// Utilization of levels A and B on each core, and with C on all.
+/// Checks the utilization of levels A and B on each core, and of level C on all.
 fn fits(tasks: &[Task], cores: u32) -> Result<(), LinuxError> {
     let used = |of: &dyn Fn(&Task) -> bool| {
         tasks
@@ -221,7 +221,7 @@ fn fits(tasks: &[Task], cores: u32) -> Result<(), LinuxError> {
             .map(|t| t.pet_ns as f64 / t.period_ns as f64)
             .sum::<f64>()
     };
-    // What rounding of sums can add.
+    // The largest error of a rounded sum.
     let most = 1.0 + 1e-9;
     for core in 0..cores {
         let hard = used(&|t| t.core == core && matches!(t.level, Level::A | Level::B));
@@ -380,7 +380,7 @@ fn of_partition(
     })
 }
 
-/// The rows of a core, unrolled over the least common multiple of their periods.
+/// The major frame of a core: its rows, unrolled over the least common multiple of their periods.
 fn major_frame(core: u32, rows: &[(&Row, u32)], names: &[String]) -> Result<Table, LinuxError> {
     let frame = rows.iter().try_fold(1u64, |frame, (row, _)| {
         let period = row.period_ns.max(1);

@@ -1,7 +1,7 @@
-//! The scheduler, from when it takes over until it is dropped.
+//! The scheduler of levels, which has every CPU until it is dropped.
 //!
-//! Rule: everything is told to the programs before they are attached; the kernel then hands every
-//! thread over at once, and back when the link goes, however that comes about. Threads of tasks are
+//! Rule: the programs get all settings before they are attached. The kernel then hands every thread
+//! over at once, and takes it back when the link is removed for any reason. Threads of tasks are
 //! marked in their task storage; children inherit the mark.
 
 use super::layout::{Layout, Level};
@@ -21,10 +21,10 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use zerocopy::IntoBytes;
 
-/// Between the load and the first release: threads are handed over meanwhile.
+/// Time between the load and the first release, ns; threads are handed over meanwhile.
 const LEAD_NS: u64 = 200_000_000;
 
-/// See the module.
+/// The loaded scheduler.
 pub struct Scheduler {
     // Dropped first: the kernel's scheduler takes over.
     _link: Link,
@@ -34,16 +34,16 @@ pub struct Scheduler {
     layout: Layout,
     /// CPUs of the machine, which may be more than the plan's cores.
     pub cpus: u32,
-    /// When all are released and all tables start.
+    /// Time of the first releases and of the tables' start, ns by `CLOCK_MONOTONIC`.
     pub origin_ns: u64,
     notes: Vec<String>,
 }
 
 impl Scheduler {
-    /// Takes over.
+    /// Takes over all CPUs.
     ///
     /// # Errors
-    /// What this machine lacks, or what the kernel refuses. Nothing is left behind then.
+    /// This machine lacks something, or the kernel refuses. Nothing is left behind then.
     pub fn start(layout: &Layout, trace: bool) -> Result<Self, LinuxError> {
         machine::check_sched_ext()?;
         let cpus = u32::try_from(machine::online_cpus()?.len()).unwrap_or(u32::MAX);
@@ -82,18 +82,18 @@ impl Scheduler {
         })
     }
 
-    /// Makes a thread, or its children only, one of a task.
+    /// Adds a thread, or only its later children, to a task.
     ///
     /// # Errors
-    /// It is not there any more, or the kernel has no memory.
+    /// The thread has ended, or the kernel has no memory.
     pub fn claim(&self, task: usize, thread: u32, children_only: bool) -> Result<(), LinuxError> {
         claim(&self.object, task, thread, children_only)
     }
 
-    /// Makes all threads of a process the task's.
+    /// Adds all threads of a process to a task.
     ///
     /// # Errors
-    /// There is no such process, or it is the kernel's.
+    /// There is no such process, or it is one of the kernel.
     pub fn attach(&self, task: usize, process: u32) -> Result<(), LinuxError> {
         let name = &self.layout.tasks[task].name;
         let all = threads::all(Path::new("/proc"), Some(process));
@@ -106,14 +106,13 @@ impl Scheduler {
         all.iter().try_for_each(|t| self.attach_thread(task, t.tid))
     }
 
-    /// Makes one thread the task's.
+    /// Adds one thread to a task.
     ///
     /// # Errors
-    /// It may not run where the task does, or is not there any more.
+    /// The thread may not run on the task's core, or it has ended.
     pub fn attach_thread(&self, task: usize, thread: u32) -> Result<(), LinuxError> {
         let wanted = &self.layout.tasks[task];
-        // One that the scheduler chooses and the kernel does not let run would keep the CPU from
-        // others.
+        // A chosen thread that the kernel does not let run there would keep the CPU from others.
         if let Ok(allowed) = tasks::affinity_of(thread) {
             let needed =
                 if wanted.level == Level::C { 0..self.cpus } else { wanted.core..wanted.core + 1 };
@@ -133,7 +132,7 @@ impl Scheduler {
         self.layout.tasks.iter().position(|t| t.name == name)
     }
 
-    /// Makes a thread one of the task of this name; see [`crate::clients::Join`].
+    /// Adds a thread to the task of this name; see [`crate::clients::Join`].
     pub fn join(&self, name: &str, thread: u32) -> Option<bool> {
         let task = self.index(name)?;
         match self.task_of(thread) {
@@ -154,23 +153,23 @@ impl Scheduler {
             .map(|t| t as usize)
     }
 
-    /// What is to be known, for the user.
+    /// Notes for the user.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Does it still schedule?
+    /// Checks that it still schedules.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it does not.
     pub fn check(&self) -> Result<(), LinuxError> {
         bpf::check_ended(&self.object)
     }
 
-    /// What was seen of each task.
+    /// Counts of each task.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel refuses to be read.
     pub fn tasks(&self) -> Result<Vec<RunLevelTask>, LinuxError> {
         let map = bpf::map(&self.object, "level_tasks")?;
         let mut seen = Vec::new();
@@ -191,10 +190,10 @@ impl Scheduler {
         Ok(seen)
     }
 
-    /// What was seen of each CPU.
+    /// Counts of each CPU.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel refuses to be read.
     pub fn cpus(&self) -> Result<Vec<RunLevelCpu>, LinuxError> {
         let map = bpf::map(&self.object, "level_cpus")?;
         let of = |cpu: u32| {
@@ -206,7 +205,7 @@ impl Scheduler {
         (0..self.cpus).map(of).collect()
     }
 
-    /// Real-time threads that ran beside the levels, the most of them first.
+    /// Real-time threads that ran beside the levels, the one with the most time first.
     pub fn intruders(&self) -> Vec<RunLevelIntruder> {
         let mut all: Vec<RunLevelIntruder> =
             intruders::all(&self.object).iter().map(shared::intruder).collect();
@@ -214,12 +213,12 @@ impl Scheduler {
         all
     }
 
-    /// Events since the last call, and how many were lost.
+    /// Events since the last call, and the number of lost ones.
     pub fn events(&self) -> (Vec<Event>, u64) {
         self.rings.as_ref().map_or((Vec::new(), 0), Rings::take)
     }
 
-    /// What a trace begins with: tasks and tables.
+    /// First events of a trace: tasks and tables.
     pub fn first_events(&self) -> Vec<Event> {
         first_events(&self.layout, self.origin_ns)
     }
@@ -245,7 +244,7 @@ fn load(layout: &Layout, cpus: u32, trace: bool) -> Result<Object, LinuxError> {
     })
 }
 
-/// Tells the programs of CPUs, tasks and tables.
+/// Passes CPUs, tasks and tables to the programs.
 fn tell(object: &Object, layout: &Layout, cpus: u32, origin_ns: u64) -> Result<(), LinuxError> {
     let found = object.progs_mut().find(|p| p.name() == "setup");
     let program = found.ok_or_else(|| inside("there is no program `setup`"))?;

@@ -1,4 +1,4 @@
-//! `bpf/levels_intf.h` seen from here.
+//! The structs of `bpf/levels_intf.h` in Rust.
 
 use crate::contract::{self, level_cpu_run, level_setup, level_task, sched_intruder};
 use crate::schedule::intruders;
@@ -10,12 +10,12 @@ pub(super) const MOST_PARTITIONS: usize = contract::LEVEL_PARTITIONS as usize;
 pub(super) const MOST_TASKS: usize = 1024;
 /// `LEVEL_WINDOW`.
 pub(super) const WINDOW: u64 = contract::LEVEL_WINDOW as u64;
-/// What the loader asks of the program `setup`.
+/// Requests to the program `setup`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Setup {
-    /// CPU, now.
+    /// CPU, and the present time.
     Core(u64, u64),
-    /// Task, level, core, period, PET, first release, partition, rank.
+    /// Number, level, core, period, PET, first release, partition and rank of a task.
     Task {
         id: u64,
         level: u64,
@@ -33,7 +33,7 @@ pub(super) enum Setup {
 }
 
 impl Setup {
-    /// As the program reads it.
+    /// The struct that the program reads.
     pub fn encode(self) -> level_setup {
         let (what, [a, b, c, d, e, f]) = match self {
             Self::Core(cpu, now) => (contract::LEVEL_SETUP_CORE, [cpu, now, 0, 0, 0, 0]),
@@ -52,7 +52,7 @@ impl Setup {
     }
 }
 
-/// Adds the programs' counts.
+/// Adds the programs' counts to a task.
 pub(super) fn add_counts(task: &mut RunLevelTask, seen: &level_task) {
     task.jobs = seen.job;
     task.completed = seen.done;
@@ -71,7 +71,7 @@ fn lost([a_ns, b_ns, c_ns, d_ns, idle_ns, window_ns]: [u64; 6]) -> RunLost {
     RunLost { a_ns, b_ns, c_ns, d_ns, idle_ns, window_ns }
 }
 
-/// A CPU.
+/// Counts of a CPU.
 pub(super) fn cpu(cpu: u32, seen: &level_cpu_run) -> RunLevelCpu {
     RunLevelCpu {
         cpu,

@@ -1,10 +1,11 @@
-//! May a VCPU enter a core? Asked before anything changes.
+//! Admission of a VCPU to a core, decided before anything changes.
 //!
 //! Problem: every VCPU on a core is promised C in T; one more must not break a promise. Rule: a
 //! sporadic server loads its core no more than a periodic task of its C and T (Stanovich et al.
 //! 2010), and VCPUs run by rate, so that exact response times of fixed priorities decide (maracas,
-//! section V; `solocore_analysis::uniprocessor::plain`). Each C is lengthened by what a switch and
-//! a late timer cost (`overhead`): a VCPU may run on for this time after its budget is used up.
+//! section V; `solocore_analysis::uniprocessor::plain`). Each C is lengthened by the cost of a
+//! switch and a late timer (`overhead`): a VCPU may run for this additional time after its budget
+//! is used up.
 //! Does not cover: interrupts, kernel threads and real-time tasks, which no VCPU holds.
 
 use crate::error::LinuxError;
@@ -12,28 +13,27 @@ use solocore_analysis::task_set::SporadicTask;
 use solocore_analysis::uniprocessor::plain;
 use solocore_model::vcpus::check_times;
 
-/// A VCPU's claim.
+/// Time that a VCPU claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Its number, which decides among equal periods.
+    /// Number of the VCPU; it decides among equal periods.
     pub id: u32,
-    /// C.
+    /// Capacity C.
     pub capacity_ns: u64,
-    /// T.
+    /// Period T.
     pub period_ns: u64,
 }
 
-/// A time as people write it.
+/// A time for people, in ms or us.
 pub(super) fn time(ns: u64) -> String {
     let (unit, per) = if ns.is_multiple_of(1_000_000) { ("ms", 1e6) } else { ("us", 1e3) };
     format!("{} {unit}", ns as f64 / per)
 }
 
-/// The claims of a core with one more.
+/// Checks that a core has room for one more claim.
 ///
 /// # Errors
-/// The VCPU that would have its capacity too late, with the utilisation and the response time that
-/// say so.
+/// A VCPU would get its capacity too late; the message has its utilisation and response time.
 pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result<(), LinuxError> {
     check_times(new.capacity_ns, new.period_ns).map_err(LinuxError::Input)?;
     let mut claims: Vec<Claim> = there.iter().copied().chain([new]).collect();

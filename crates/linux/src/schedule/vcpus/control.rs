@@ -1,9 +1,9 @@
-//! How VCPUs are created, listed, moved and destroyed while they run: a socket of the process that
-//! has the scheduler.
+//! Control of running VCPUs: a socket of the scheduler's process takes requests to create, list,
+//! move and destroy them.
 //!
-//! Rule: one request and one answer a connection, each a line of JSON. Only root may connect. The
-//! process answers between two looks at its scheduler; a client that does not write or read within
-//! a tenth of a second is let go.
+//! Rule: each connection has one request and one answer, each a line of JSON. Only root may
+//! connect. The process answers between two looks at its scheduler; a client that does not write or
+//! read within a tenth of a second is disconnected.
 
 use super::{Vcpus, Wanted};
 use crate::error::LinuxError;
@@ -16,7 +16,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where it listens.
+/// Path of the socket.
 pub const SOCKET: &str = "/run/solocore-vcpu.sock";
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -24,52 +24,52 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// A new VCPU, and perhaps a process for it.
+    /// Create a VCPU, and bind a process to it if there is one.
     Create {
-        /// Which.
+        /// The new VCPU.
         wanted: Wanted,
-        /// The process with the threads that it runs.
+        /// The process, with its threads.
         pid: Option<u32>,
     },
-    /// All of them.
+    /// List all VCPUs.
     List,
-    /// Another core for one.
+    /// Move a VCPU to another core.
     Move {
-        /// Name or number.
+        /// Name or number of the VCPU.
         vcpu: String,
-        /// Where.
+        /// Number of the core.
         core: u32,
     },
-    /// The end of one.
+    /// Destroy a VCPU.
     Destroy {
-        /// Name or number.
+        /// Name or number of the VCPU.
         vcpu: String,
     },
-    /// A process for one.
+    /// Bind a process to a VCPU.
     Bind {
-        /// Name or number; `None`: best effort.
+        /// Name or number of the VCPU; `None`: best effort.
         vcpu: Option<String>,
-        /// Which process.
+        /// Number of the process.
         pid: u32,
     },
 }
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// Done; the number of the VCPU that is concerned, and its core.
+    /// Done; with the number and the core of the VCPU.
     Done {
-        /// Number.
+        /// Number of the VCPU.
         id: Option<u32>,
-        /// Core.
+        /// Core of the VCPU.
         core: Option<u32>,
     },
     /// The VCPUs.
     Vcpus(Vec<RunVcpu>),
-    /// Refused: what was asked for is wrong.
+    /// Refused: the request is wrong.
     Input(String),
-    /// Refused: the machine cannot.
+    /// Refused: the machine cannot do it.
     Machine(String),
 }
 
@@ -79,8 +79,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// Opens it. Only the owner of the scheduler may, so a socket that lies in its place is left
-    /// over.
+    /// Opens the socket. The caller owns the scheduler, so a socket that is found at this path is
+    /// left over.
     ///
     /// # Errors
     /// /run cannot be written to.
@@ -95,11 +95,11 @@ impl Control {
         Ok(Self { socket })
     }
 
-    /// Answers the clients that wait. What was done, for the user.
+    /// Answers the clients that wait. Returns the actions taken, for the user.
     pub fn serve(&self, vcpus: &mut Vcpus) -> Vec<String> {
         let mut done = Vec::new();
         while let Ok((client, _)) = self.socket.accept() {
-            // A client that goes away gets nothing, and that is all.
+            // A client that disconnects gets no answer, which is no error.
             let _ = answer(client, vcpus, &mut done);
         }
         done
@@ -174,10 +174,10 @@ fn carry_out(
     }
 }
 
-/// Asks the process that has the scheduler.
+/// Sends a request to the process with the scheduler.
 ///
 /// # Errors
-/// None has one, this process may not ask, or what was asked for is refused.
+/// No process has a scheduler, this process may not ask, or the request is refused.
 pub fn ask(request: &Request) -> Result<Answer, LinuxError> {
     let fail = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinuxError::Machine(

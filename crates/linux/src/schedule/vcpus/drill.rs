@@ -1,11 +1,11 @@
 //! Drills: the scheduler fails on purpose, and the kernel's own must take over.
 //!
-//! Problem: a scheduler that fails must cost nobody more than its promises, however often that
-//! happens. Rule: the programs are loaded once, then in each round the scheduler is installed, a
-//! fault is provoked, the kernel is watched until its own scheduler has every thread again, its
-//! reason is read, and the threads are looked for. The kernel's patience with threads that wait is
-//! shortened to a second, as a stall would take 20 s otherwise. Does not cover: this process being
-//! killed, which tests/vm/guest/vcpu.sh does from outside.
+//! Problem: a scheduler that fails must break nothing but its promises, at any number of failures.
+//! Rule: the programs are loaded once. In each round, the scheduler is installed and a fault is
+//! provoked; when the kernel's own scheduler has every thread again, its reason is read, and the
+//! threads are counted. The kernel's patience with threads that wait is shortened to a second, as a
+//! stall would take 20 s otherwise. Does not cover: this process being killed, which
+//! tests/vm/guest/vcpu.sh does from outside.
 
 use super::load;
 use super::{Options, Request, Vcpus, Wanted, run};
@@ -15,34 +15,34 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// For how long a thread may wait during a drill.
+/// Longest time for which a thread may wait during a drill, ms.
 const TIMEOUT_MS: u32 = 1000;
-/// For how long the kernel may take to take over.
+/// Longest time that the kernel may need to take over.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STATE: &str = "/sys/kernel/sched_ext/state";
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Fault {
     /// The scheduler finds an error of its own.
     Error,
-    /// It is taken away.
+    /// The scheduler is removed.
     Exit,
-    /// It lets nobody in, until the kernel's watchdog notices; needs --pid.
+    /// The scheduler runs no thread, until the kernel's watchdog notices; needs --pid.
     Stall,
     /// A CPU goes offline, and comes back.
     Offline,
-    /// The verifier refuses it.
+    /// The verifier refuses the scheduler.
     Refused,
 }
 
-/// What came of a fault.
+/// Outcome of a fault.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// From the fault until the kernel's scheduler had taken over.
+    /// Time from the fault until the kernel's scheduler had taken over.
     pub took: Duration,
-    /// What the kernel said.
+    /// Message of the kernel.
     pub said: String,
 }
 
@@ -60,7 +60,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// As it is now; what the kernel does not say is 0.
+    /// The present state; values that the kernel does not give are 0.
     #[must_use]
     pub fn now() -> Self {
         Self::of(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
@@ -79,7 +79,7 @@ impl Memory {
         }
     }
 
-    /// By how much what the kernel holds and cannot give back has grown since.
+    /// Growth since `before` of the memory that the kernel cannot give back, KiB.
     #[must_use]
     pub fn grown_since(&self, before: &Self) -> u64 {
         let held = |m: &Self| m.slab_kib + m.per_cpu_kib + m.vmalloc_kib;
@@ -87,24 +87,24 @@ impl Memory {
     }
 }
 
-/// A scheduler that is loaded, and fails when asked to.
+/// A loaded scheduler that fails on request.
 pub struct Drill {
     vcpus: Vcpus,
-    /// Processes that are in a VCPU each as the scheduler fails.
+    /// Processes that are each in a VCPU when the scheduler fails.
     pids: Vec<u32>,
 }
 
 impl Drill {
-    /// Loads it.
+    /// Loads the scheduler.
     ///
     /// # Errors
-    /// What this machine lacks, or a process that does not run.
+    /// This machine lacks something, or a process does not run.
     pub fn load(pids: &[u32]) -> Result<Self, LinuxError> {
         pids.iter().try_for_each(|&pid| machine::threads_of(pid).map(|_| ()))?;
         Ok(Self { vcpus: Vcpus::load(Options::default(), Some(TIMEOUT_MS))?, pids: pids.to_vec() })
     }
 
-    /// One fault, from the kernel's scheduler to the kernel's scheduler.
+    /// Provokes one fault: the kernel's scheduler has all threads before and after.
     ///
     /// # Errors
     /// The kernel has not taken over, or a process has not survived.
@@ -156,7 +156,7 @@ impl Drill {
             .map(|_| ())
     }
 
-    /// Until the kernel's scheduler has every thread; its reason.
+    /// Waits until the kernel's scheduler has every thread; returns its reason.
     fn wait(&self, begun: Instant) -> Result<String, LinuxError> {
         while begun.elapsed() < PATIENCE {
             if let Err(said) = self.vcpus.check()
@@ -170,7 +170,7 @@ impl Drill {
     }
 }
 
-/// A load that the verifier must refuse, as a program reads beyond a table's entries.
+/// Loads a program that the verifier must refuse, as it reads beyond a table's entries.
 fn refused() -> Result<Outcome, LinuxError> {
     let begun = Instant::now();
     match load::spoilt() {
@@ -195,7 +195,7 @@ struct Offline {
 }
 
 impl Offline {
-    /// The last one that can be switched off.
+    /// Switches off the last CPU that can be switched off.
     fn one() -> Result<Self, LinuxError> {
         let cpus = machine::online_cpus()?;
         let switch = |cpu: &u32| PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/online"));

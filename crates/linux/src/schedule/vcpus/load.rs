@@ -1,8 +1,8 @@
-//! Loads the scheduler of VCPUs, and installs it: as often as is wanted.
+//! Loads the scheduler of VCPUs, and installs it any number of times.
 //!
-//! Rule: everything that can be wrong is looked at before anything changes. Loading takes the
-//! kernel's verifier seconds, installing some milliseconds; a program that has seen the scheduler
-//! end may install it again, as a new one that knows nothing of the former.
+//! Rule: everything is checked before anything changes. Loading takes the kernel's verifier
+//! seconds, installing some milliseconds; a program that has seen the scheduler end may install it
+//! again, as a new one that knows nothing of the former.
 
 use super::shared::{self, Request};
 use super::{Entry, MAX_VCPUS, Options, Vcpus, admission, run};
@@ -23,10 +23,10 @@ use zerocopy::{Immutable, IntoBytes};
 const KFUNCS: &[(&str, usize)] =
     &[("scx_bpf_dsq_nr_queued", 1), ("bpf_cpumask_test_cpu", 2), ("scx_bpf_error_bstr", 3)];
 
-/// Balancing any sooner after a change would cost more than it gives.
+/// Shortest balance interval, ns: a shorter one would cost more than it gains.
 const SHORTEST_BALANCE_NS: u64 = 100_000;
 
-/// `SC_BACKGROUND_*`; nobody has none.
+/// Number of a background rule: `SC_BACKGROUND_*`.
 fn number(background: Background) -> u32 {
     match background {
         Background::LeastTime => 0,
@@ -36,8 +36,8 @@ fn number(background: Background) -> u32 {
     }
 }
 
-/// `timeout_ms`: for how long a thread may wait before the kernel unloads the scheduler, if not as
-/// compiled.
+/// Loads the programs. `timeout_ms`: time that a thread may wait before the kernel unloads the
+/// scheduler; `None`: as compiled.
 fn load(
     settings: &shared::Settings,
     traced: bool,
@@ -65,8 +65,8 @@ fn load(
     })
 }
 
-/// A load that the verifier must refuse: the entries of a table are shorter than its first program
-/// reads. It answers soon.
+/// Loads a program that the verifier must refuse: the entries of a table are shorter than its first
+/// program reads. The refusal comes soon.
 pub(super) fn spoilt() -> Result<Object, LinuxError> {
     bpf::load_object(bpf::VCPU, |open| {
         let mut table = open.maps_mut().filter(|m| m.name() == "vcpus");
@@ -78,14 +78,14 @@ impl Vcpus {
     /// Installs the scheduler, with the best-effort VCPUs only.
     ///
     /// # Errors
-    /// What this machine lacks, or what is wrong with the options. Nothing is left behind then.
+    /// This machine lacks something, or an option is wrong. Nothing is left behind then.
     pub fn start(options: Options) -> Result<Self, LinuxError> {
         let mut loaded = Self::load(options, None)?;
         loaded.install()?;
         Ok(loaded)
     }
 
-    /// Loads it only.
+    /// Loads the programs without installing the scheduler.
     pub(super) fn load(options: Options, timeout_ms: Option<u32>) -> Result<Self, LinuxError> {
         machine::check_sched_ext()?;
         machine::check_kfuncs(KFUNCS)?;
@@ -140,7 +140,7 @@ impl Vcpus {
         })
     }
 
-    /// Installs what is loaded, with the best-effort VCPUs only.
+    /// Installs the loaded scheduler, with the best-effort VCPUs only.
     pub(super) fn install(&mut self) -> Result<(), LinuxError> {
         prepare(&self.object, &self.options, &self.cpus)?;
         let scheduler = self
@@ -159,7 +159,7 @@ impl Vcpus {
         Ok(())
     }
 
-    /// Takes the scheduler away, if the kernel has not done so, and forgets its VCPUs;
+    /// Removes the scheduler, if the kernel has not done so, and forgets its VCPUs;
     /// [`Self::install`] may follow.
     pub(super) fn uninstall(&mut self) -> Result<(), LinuxError> {
         self.scheduler = None;
@@ -194,7 +194,8 @@ fn unfilled(map: &libbpf_rs::Map<'_>, error: &libbpf_rs::Error) -> LinuxError {
     bpf::inside(&format!("the table {} cannot be filled: {error}", map.name().to_string_lossy()))
 }
 
-/// Before the scheduler runs: the throttling's rule, free colours, the best-effort VCPUs.
+/// Sets the throttling's rule, the free colours and the best-effort VCPUs, before the scheduler
+/// runs.
 fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), LinuxError> {
     let throttling = options.throttling;
     let begin = Request {

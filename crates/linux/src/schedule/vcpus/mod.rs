@@ -1,10 +1,10 @@
 //! VCPUs on this machine (`bpf/vcpu.bpf.c`): created, moved and destroyed while they run.
 //!
-//! Problem: threads are promised C in T, and what is left over is shared; a VCPU that does not fit
-//! must not get in. Rule: this side keeps the book of what each VCPU is promised, admits
-//! (admission.rs) before anything changes, and tells the scheduler in the kernel, which decides
-//! alone from then on. When this is dropped, or the process ends however, the kernel's own
-//! scheduler goes on with every thread.
+//! Problem: threads are promised C in T, and the remaining time is shared; a VCPU that does not fit
+//! must be refused. Rule: this side keeps the promises to each VCPU in a book and admits new ones
+//! (admission.rs) before anything changes. It then tells the scheduler in the kernel, which decides
+//! alone from then on. When this is dropped, or the process ends in any way, the kernel's own
+//! scheduler runs every thread again.
 //! Source: maracas, sections II to V. Does not cover: memory (colours are counted, not given).
 
 pub mod admission;
@@ -35,18 +35,20 @@ use zerocopy::IntoBytes;
 
 pub use shared::MAX_VCPUS;
 
-/// How the scheduler is to work.
+/// Options of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// As planned; its `throttle` is `throttling` here, in what this machine counts.
+    /// The plan's scheduling; its `throttle` is `throttling` here, in the units that this machine
+    /// counts.
     pub scheduling: VcpuScheduling,
     /// Throttling of background time.
     pub throttling: Option<Settings>,
-    /// How often a core in background mode asks whether it may go on, where that is throttled.
+    /// Interval between two checks by a core in background mode whether it may go on, where
+    /// background time is throttled.
     pub check_ns: u64,
-    /// A thread's turn among those of its VCPU.
+    /// Time slice of a thread among those of its VCPU.
     pub slice_ns: u64,
-    /// Are decisions to be recorded?
+    /// Whether decisions are recorded.
     pub traced: bool,
 }
 
@@ -63,20 +65,20 @@ impl Default for Options {
     }
 }
 
-/// A VCPU that somebody wants.
+/// A request for a VCPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// What it is called.
+    /// Name of the VCPU.
     pub name: String,
-    /// C.
+    /// Capacity C.
     pub capacity_ns: u64,
-    /// T.
+    /// Period T.
     pub period_ns: u64,
     /// Its core; `None`: the first with the most room.
     pub core: Option<u32>,
-    /// It stays on its core.
+    /// Whether it stays on its core.
     pub fixed: bool,
-    /// Page colours that it needs.
+    /// Number of page colours that it needs.
     pub colours: u64,
 }
 
@@ -96,7 +98,7 @@ struct Entry {
     claim: Claim,
 }
 
-/// The scheduler, from when it is started until it is dropped.
+/// The scheduler; it runs until this is dropped.
 pub struct Vcpus {
     // Dropped first: the kernel's own scheduler takes over.
     scheduler: Option<Link>,
@@ -111,18 +113,19 @@ pub struct Vcpus {
 }
 
 impl Vcpus {
-    /// Does the scheduler still run?
+    /// Checks that the scheduler still runs.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it does not.
     pub fn check(&self) -> Result<(), LinuxError> {
         bpf::check_ended(&self.object)
     }
 
-    /// Creates a VCPU; its number.
+    /// Creates a VCPU and returns its number.
     ///
     /// # Errors
-    /// It does not fit, with the numbers, or its times are wrong; nothing has changed then.
+    /// The VCPU does not fit (the message has the numbers), or its times are wrong. Nothing has
+    /// changed then.
     pub fn create(&mut self, wanted: &Wanted) -> Result<u32, LinuxError> {
         check_name(&wanted.name).map_err(LinuxError::Input)?;
         if self.book.iter().any(|e| e.name == wanted.name) {
@@ -158,8 +161,8 @@ impl Vcpus {
         Ok(id)
     }
 
-    /// The core that a claim goes to: the one that is asked for, or that with the least utilisation
-    /// that admits it.
+    /// The core for a claim: the requested one, or the core with the least utilisation that admits
+    /// it.
     fn admit(&self, claim: Claim, core: Option<u32>) -> Result<u32, LinuxError> {
         let fits = |core: u32| {
             admission::admit(
@@ -199,7 +202,7 @@ impl Vcpus {
         ))
     }
 
-    /// Claims on a core, without one.
+    /// Claims on a core, except the claim of one VCPU.
     fn claims(&self, core: u32, without: u32) -> Vec<Claim> {
         let there = |e: &&Entry| e.claim.id != without && self.core_of(e.claim.id) == Some(core);
         self.book.iter().filter(there).map(|e| e.claim).collect()
@@ -209,17 +212,17 @@ impl Vcpus {
         self.info(id).map(|info| info.core)
     }
 
-    /// `None` if there is no such VCPU.
+    /// The kernel's state of a VCPU; `None` if there is no such VCPU.
     fn info(&self, id: u32) -> Option<vcpu_info> {
         let info: vcpu_info =
             contract::look_up(&bpf::map(&self.object, "vcpus").ok()?, id).ok()??;
         (info.core != SC_NONE).then_some(info)
     }
 
-    /// The number of the VCPU of this name or number; not of a best-effort one.
+    /// The number of the VCPU of this name or number; best-effort VCPUs are not found.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such VCPU.
     pub fn find(&self, name: &str) -> Result<u32, LinuxError> {
         let named = self.book.iter().find(|e| e.name == name || name.parse() == Ok(e.claim.id));
         match named {
@@ -234,10 +237,10 @@ impl Vcpus {
         }
     }
 
-    /// Moves a VCPU to a core, with its budget, if it fits there.
+    /// Moves a VCPU with its budget to a core, if it fits there.
     ///
     /// # Errors
-    /// It does not fit, or is moving already; nothing has changed then.
+    /// The VCPU does not fit, or it is moving already. Nothing has changed then.
     pub fn move_to(&mut self, id: u32, core: u32) -> Result<(), LinuxError> {
         let claim = self.book.iter().find(|e| e.claim.id == id).map(|e| e.claim);
         let claim = claim.ok_or_else(|| LinuxError::Input(format!("there is no VCPU {id}")))?;
@@ -251,15 +254,15 @@ impl Vcpus {
     /// Destroys a VCPU; its threads become best effort.
     ///
     /// # Errors
-    /// It is moving at the moment.
+    /// The VCPU is moving at the moment.
     pub fn destroy(&mut self, id: u32) -> Result<(), LinuxError> {
         self.ask("vcpu_move", &Request { id, cpu: SC_NONE, ..shared::nothing() })?;
         self.book.retain(|e| e.claim.id != id);
         Ok(())
     }
 
-    /// Binds a thread whose affinity has its VCPU's core and those that it starts from now on to a
-    /// VCPU (`None`: to best effort).
+    /// Binds a thread and its later children to a VCPU (`None`: to best effort). The thread's
+    /// affinity has its VCPU's core.
     ///
     /// # Errors
     /// There is no such thread, or the kernel does not let it be bound.
@@ -288,10 +291,10 @@ impl Vcpus {
         Ok(())
     }
 
-    /// As [`Self::bind_thread`], all threads of a process.
+    /// Binds all threads of a process, as [`Self::bind_thread`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::bind_thread`].
     pub fn bind_process(&self, pid: u32, id: Option<u32>) -> Result<(), LinuxError> {
         // A thread that was started meanwhile is found the second time.
         for _ in 0..2 {
@@ -332,7 +335,7 @@ impl Vcpus {
         }
     }
 
-    /// What happened on each CPU.
+    /// Counts of each CPU.
     pub fn counts(&self) -> Vec<RunVcpuCpu> {
         let of = |&cpu: &u32| {
             let word =
@@ -354,7 +357,7 @@ impl Vcpus {
         self.cpus.iter().map(of).collect()
     }
 
-    /// Real-time threads that ran beside the VCPUs, the most of them first.
+    /// Real-time threads that ran beside the VCPUs, the one with the most time first.
     pub fn intruders(&self) -> Vec<RunVcpuIntruder> {
         let mut all: Vec<RunVcpuIntruder> =
             intruders::all(&self.object).iter().map(intruder).collect();
@@ -362,18 +365,17 @@ impl Vcpus {
         all
     }
 
-    /// What the user should know of this machine.
+    /// Notes for the user on this machine.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The events since the last call, if they are recorded, and how many were lost.
+    /// The events since the last call, if they are recorded, and the number of lost ones.
     pub fn events(&self) -> (Vec<Event>, u64) {
         self.rings.take()
     }
 
-    /// A monitor period of the throttling has ended: hands the readings to the scheduler, which
-    /// decides.
+    /// Ends a monitor period of the throttling: hands the readings to the scheduler, which decides.
     ///
     /// # Errors
     /// Only by a fault of solocore.
@@ -395,7 +397,7 @@ impl Vcpus {
         })
     }
 
-    /// What the scheduler was started with.
+    /// The options at the start of the scheduler.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -418,7 +420,7 @@ impl Vcpus {
         run(&self.object, program, request)
     }
 
-    /// What the book says, in words: for messages.
+    /// Description of a VCPU from the book, for messages.
     pub fn describe(&self, id: u32) -> String {
         let found = self.book.iter().find(|e| e.claim.id == id);
         found.map_or_else(
@@ -430,13 +432,14 @@ impl Vcpus {
     }
 }
 
-/// Longest name of a VCPU.
+/// Longest name of a VCPU, in characters.
 const NAME_CHARS: usize = 64;
 
-/// Can a VCPU be called so, and be told from a number and from its neighbours in a table?
+/// Checks a VCPU's name: not empty, not a number, at most 64 characters, no control characters, no
+/// blank at an end.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it may not.
 pub fn check_name(name: &str) -> Result<(), String> {
     let why = if name.is_empty() {
         "is empty"
@@ -452,12 +455,12 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Err(format!("the name {name:?} of a VCPU {why}; choose another"))
 }
 
-/// Runs a program of type syscall: 0 if it refuses.
+/// Runs a program of type syscall and returns its result; 0: the program refuses.
 fn run(object: &Object, program: &str, request: &Request) -> Result<u32, LinuxError> {
     answer(object, program, request).map(|answer| answer.done)
 }
 
-/// As [`run`], all that it answers.
+/// Runs a program as [`run`] does, and returns its whole answer.
 fn answer(object: &Object, program: &str, request: &Request) -> Result<Request, LinuxError> {
     let found = object.progs_mut().find(|p| p.name() == program);
     let program = found.ok_or_else(|| bpf::inside(&format!("there is no program `{program}`")))?;

@@ -1,4 +1,4 @@
-//! `bpf/vcpu_intf.h` seen from here.
+//! The structs of `bpf/vcpu_intf.h` in Rust.
 
 use crate::contract::{self, SC_NONE, sc_vcpu_core, vcpu_info};
 use crate::error::LinuxError;
@@ -9,21 +9,22 @@ use zerocopy::FromZeros;
 
 pub(super) use contract::{vcpu_request as Request, vcpu_settings as Settings};
 
-/// `SC_MAX_TASKS` of the object: VCPUs of a machine, the best-effort ones of its CPUs included.
+/// Maximum number of VCPUs of a machine, including the best-effort ones of its CPUs (`SC_MAX_TASKS`
+/// of the object).
 pub const MAX_VCPUS: u32 = 1024;
 const _: fn(&sc_vcpu_core) -> &[contract::sc_vcpu; MAX_VCPUS as usize] = |core| &core.vcpu;
 
-/// Nothing is asked yet.
+/// An empty request.
 pub(super) fn nothing() -> Request {
     Request::new_zeroed()
 }
 
-/// What the map holds of a VCPU that is not there: threads of this generation are nobody's.
+/// The map's entry of a VCPU that does not exist: threads of this generation belong to no VCPU.
 pub(super) fn absent(generation: u32) -> vcpu_info {
     vcpu_info { core: SC_NONE, to: SC_NONE, generation, ..vcpu_info::new_zeroed() }
 }
 
-/// Where the kernel's patience with the scheduler lies among its callbacks.
+/// Offset of the kernel's timeout for the scheduler, among its callbacks.
 pub(super) fn place_of_timeout() -> Result<usize, LinuxError> {
     let btf = Btf::from_raw("vcpu", bpf::VCPU).ok().flatten();
     let callbacks = btf.as_ref().and_then(|btf| btf.type_by_name::<Struct<'_>>("sched_ext_ops"));

@@ -1,4 +1,4 @@
-//! Names of VCPUs, and what is said of a real-time thread.
+//! Names of VCPUs, and messages about a real-time thread.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_real_time_thread_is_described() {
     let mut seen = intruders::tests::rude();
     seen.lost_ns[2] = 250_000;
     let said = intruder(&seen).text();
-    // What it took while the core idled, 1.5 ms, nobody lost.
+    // The thread took 1.5 ms while the core idled; no VCPU lost this time.
     assert!(said.ends_with("lost: foreground 0.000 ms, background 0.250 ms"), "{said}");
     seen.lost_ns[1] = 750_000;
     assert_eq!(intruder(&seen).lost_foreground_ns, 750_000);
