@@ -1,4 +1,4 @@
-//! What decides which task runs: the five schedulers behind one interface.
+//! The five schedulers, which decide the task of each core, behind one interface.
 //!
 //! The kernel's core knows jobs, cores and time; a scheduler knows which task a core should run,
 //! and asks `solocore-policy`. A scheduler marks the cores that must pick anew in the set `dirty`

@@ -242,7 +242,7 @@ fn the_earliest_deadlines_run_on_all_cores() {
         run(board, config.clone(), vec![edf(0, &[0], 20), edf(1, &[0], 12), edf(2, &[5], 3)], 20);
     assert_eq!(board.runs(), [(0, 1, 0, 10), (1, 0, 0, 5), (1, 2, 5, 7), (1, 0, 7, 12)]);
     assert_eq!(r.tasks.iter().map(|t| t.migrations).collect::<Vec<_>>(), [0, 0, 0]);
-    // What is displaced goes on where there is room first.
+    // A displaced job first goes on where there is room.
     let board = TestBoard::new(2, 10, &[job(10), job(7), job(5)]);
     let (r, board) =
         run(board, config, vec![edf(0, &[0], 20), edf(1, &[0], 12), edf(2, &[5], 6)], 20);
