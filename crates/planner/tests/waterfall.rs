@@ -1,4 +1,4 @@
-//! The terms of bounds: they sum to the bound, and each is what its name says.
+//! The terms of bounds: they sum to the bound, and each has the value that its name says.
 
 use proptest::prelude::*;
 use solocore_model::plan::waterfall::{Cause, whole_ns};
@@ -74,7 +74,7 @@ fn term(task: &PlanTask, cause: Cause) -> i64 {
         .ns
 }
 
-/// What holds for every task of every plan.
+/// Properties of every task of every plan.
 fn check(plan: &Plan) {
     for task in &plan.tasks {
         let Some(bound) = task.wcrt_ns.filter(|_| !task.best_effort()) else {
