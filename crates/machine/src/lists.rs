@@ -5,7 +5,7 @@
 //! Source: Documentation/admin-guide/kernel-parameters.rst, "cpu lists".
 //! Does not cover: groups within ranges (`0-10:1/2`), which no file of sysfs has.
 
-/// CPUs of the largest machine that is believed.
+/// Largest number of CPUs that is accepted.
 const MOST: u32 = 8192;
 
 /// The numbers of a list, in order, each once. `None`: it is no list, or names too many.
