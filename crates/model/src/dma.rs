@@ -1,4 +1,4 @@
-//! How long a transfer of a number of bytes takes when the DMA engine pauses after every block.
+//! The time of a transfer by a DMA engine that pauses after every block.
 //!
 //! Problem: a DMA transfer at full speed takes memory bandwidth that the cores were promised. Rule:
 //! the engine waits after every `b` bytes, b a power of two from 1 to 1024

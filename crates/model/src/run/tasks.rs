@@ -1,5 +1,4 @@
-//! What was seen of tasks in their places, of windows and transfers, and of programs that were kept
-//! off.
+//! Observations of tasks, of windows and transfers, and of programs that were kept off.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// A job that has ended. Times from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunJob {
-    /// When the job was to start.
+    /// Planned start of the job.
     pub release_ns: u64,
-    /// When the job started.
+    /// Start of the job.
     pub start_ns: u64,
-    /// When the job ended.
+    /// End of the job.
     pub end_ns: u64,
 }
 
@@ -172,7 +171,7 @@ pub struct RunConfined {
     pub groups: Vec<String>,
     /// Threads whose affinity was limited.
     pub threads: u64,
-    /// Numbers of threads that somebody bound to cores of analysed tasks.
+    /// Numbers of threads that were bound to cores of analysed tasks by another program.
     pub bound: Vec<u32>,
     /// Threads that could not be moved.
     pub refused: u64,
