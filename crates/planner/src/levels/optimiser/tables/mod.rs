@@ -26,8 +26,8 @@
 //! the task. A scheme then costs a pass over the I/O tasks.
 //!
 //! # Locked buffers
-//! Buffers are locked in the order of utilization saved per byte; phase 3 decides the number of them
-//! that fits. A locked buffer still counts as traffic to the banks of level C, which is on the safe
+//! Buffers are locked in the order of utilization saved per byte; phase 3 decides the number that
+//! fits. A locked buffer still counts as traffic to the banks of level C, which is on the safe
 //! side.
 
 mod level_c;
