@@ -1,4 +1,4 @@
-//! Where an address lies: fields in an order, or XOR functions of physical address bits.
+//! The place of an address: fields in an order, or XOR functions of physical address bits.
 //!
 //! Rule: a line address is the address over the bytes of a line. `order` cuts it into fields, from
 //! the top. A field may instead be given as one mask of physical address bits for each of its bits,
@@ -35,7 +35,7 @@ pub struct MapSpec {
     pub channel: Vec<u64>,
 }
 
-/// Where a line lies.
+/// Place of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Channel.
