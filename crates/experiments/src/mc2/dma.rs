@@ -38,7 +38,7 @@ pub const FIG14: Experiment = Experiment {
     run: fig14,
 };
 
-/// What a Load-Generator reads at once.
+/// Bytes that a Load-Generator reads at once.
 const BLOCK: u64 = 400_000;
 /// MB/s.
 const BANDWIDTHS: &[u64] = &[0, 40, 80, 120, 160, 200];
