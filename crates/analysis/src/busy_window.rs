@@ -67,9 +67,9 @@ impl BusyWindow {
         Self { many: tasks > MANY, ..Self::default() }
     }
 
-    /// Worst-case response time of the next task in picoseconds, of which a job makes tasks above
-    /// reload `reload` accesses; then the task is one of those above. From level to level `window`
-    /// must charge no less.
+    /// Worst-case response time of the next task in picoseconds. A job of it makes tasks above
+    /// reload `reload` accesses. Afterwards the task is one of those above. From level to level
+    /// `window` must charge no less.
     ///
     /// `None` as [`response_time`] gives it: no end of the window, a response above `limit_ps`, a
     /// period of zero, or a number that does not fit in 64 bits.

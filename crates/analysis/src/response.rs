@@ -4,7 +4,7 @@
 //! # Problem
 //! Under single-core equivalence a core is analysed as a single-core chip. Stall does not add up
 //! job by job: the regulator acts on the accesses of all jobs in a row, and a budget used up by one
-//! job holds up the next.
+//! job delays the next.
 //!
 //! # Rule
 //! Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990:

@@ -356,7 +356,7 @@ fn harmonic_chains_are_fewest() {
     assert_eq!(utilization::harmonic_chains(&[2, 3, 6, 12]), 2);
     for _ in 0..2000 {
         let periods: Vec<u64> = (0..1 + random.below(7)).map(|_| 1 + random.below(24)).collect();
-        // By Dilworth, the most periods of which none divides another.
+        // By Dilworth, the largest set of periods that do not divide each other.
         let free = |set: &u32| {
             let chosen: Vec<u64> =
                 (0..periods.len()).filter(|i| set >> i & 1 == 1).map(|i| periods[i]).collect();

@@ -10,7 +10,7 @@
 //! before for its translation. Source: lmbench's lat_mem_rd (McVoy, Staelin 1996) for the dependent
 //! loads; Intel SDM vol. 2 CLFLUSH; Arm ARM, DC CIVAC. Does not cover: replacement that keeps old
 //! lines (then, without flushing, some loads hit); memory-side caches; translation of a guest's
-//! addresses by its host beyond what the TLB holds.
+//! addresses by its host beyond the entries of the TLB.
 
 use crate::thread::{CAN_FLUSH, flush};
 use crate::walk::Random;

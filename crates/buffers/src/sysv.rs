@@ -69,7 +69,7 @@ impl SysVQueue {
     /// The queue is full, or the message is longer than kernel.msgmax.
     pub fn send(&self) -> Result<(), io::Error> {
         let length = self.message.len() - TYPE;
-        // SAFETY: the message begins with its type and has so many bytes more.
+        // SAFETY: the message begins with its type, and this number of bytes follows.
         match unsafe {
             libc::msgsnd(self.id, self.message.as_ptr().cast(), length, libc::IPC_NOWAIT)
         } {
@@ -84,7 +84,7 @@ impl SysVQueue {
     /// There is no message, or it is too long.
     pub fn receive(&mut self, longest: usize) -> Result<usize, io::Error> {
         self.message.resize(TYPE + longest, 0);
-        // SAFETY: there is room for a type and so many bytes.
+        // SAFETY: there is room for a type and this number of bytes.
         let got = unsafe {
             libc::msgrcv(self.id, self.message.as_mut_ptr().cast(), longest, 0, libc::IPC_NOWAIT)
         };

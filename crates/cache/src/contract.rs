@@ -77,7 +77,7 @@ pub struct Started {
     pub at_ns: u64,
 }
 
-/// A file that the program looked at.
+/// A file that the program used.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Looked {
     /// The file and its state.

@@ -283,7 +283,7 @@ fn ask_for<const N: usize>(set: Option<&Set<N>>) {
     std::hint::black_box(set.map(|s| s.order));
 }
 
-/// The place of a tag among entries, of which at most one has it. `N` is 8, 16 or 32.
+/// The place of a tag among entries; at most one entry has it. `N` is 8, 16 or 32.
 #[inline(always)]
 fn position<const N: usize>(entries: &[u32; N], tag: u32) -> Option<usize> {
     let mut equal = [0u8; N];

@@ -95,7 +95,7 @@ impl Recorder {
     }
 }
 
-/// Two VCPUs that fit, one of which blocks now and then.
+/// Two VCPUs that fit; one blocks from time to time.
 fn good(strict: bool) -> SchedTrace {
     let mut r = Recorder::new(strict);
     r.add(4, 300, 1000);

@@ -1,4 +1,4 @@
-//! A platform file held against a machine.
+//! Comparison of a platform file with a machine.
 //!
 //! Problem: a platform file of another machine plans as well as the right one, and its bounds mean
 //! nothing here. Rule: each key with a value from the machine, or from a document about it, is

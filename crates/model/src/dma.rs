@@ -82,8 +82,8 @@ impl Dma {
         Ok(Self { bus, block, wait_ps, bandwidth })
     }
 
-    /// As [`Dma::of`], where the I/O core's share of memory bandwidth is known: what is not stated
-    /// follows from it.
+    /// As [`Dma::of`], where the I/O core's share of memory bandwidth is known: missing values
+    /// follow from it.
     pub(crate) fn within(entry: &DmaEntry, share: Bandwidth) -> Result<Self, String> {
         if let Some(stated) = entry.bandwidth.filter(|b| b.0 > share.0) {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! One error type for every input file: what is wrong, where, and what to do, on one line.
+//! One error type for every input file: the fault, its place and the remedy, on one line.
 
 use std::path::{Path, PathBuf};
 

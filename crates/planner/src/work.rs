@@ -64,9 +64,10 @@ impl Work<'_> {
     }
 
     /// DRAM transactions that a preemption costs the task at most: a read, and the write-back of a
-    /// dirty line, for at most what the private caches hold and what it uses. Under LRU a few new
-    /// lines can make whole sets miss, so the size of the preempting job gives no smaller bound. In
-    /// a cache that all tasks share, the read may evict another dirty line.
+    /// dirty line, for at most the lines that the private caches hold, and at most those that it
+    /// uses. Under LRU a few new lines can make whole sets miss, so the size of the preempting job
+    /// gives no smaller bound. In a cache that all tasks share, the read may evict another dirty
+    /// line.
     pub fn reload(&self, r: &Resources) -> u64 {
         let each = if r.pages.is_own() { 2 } else { 3 };
         each * self.demand.lines().min(r.platform.private_lines())

@@ -163,8 +163,8 @@ fn the_examples_plans_sum_up() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the tasks, shares and models: the terms sum to the bound, and the first to `C` and
-    /// the stall.
+    /// For any tasks, shares and models, the terms sum to the bound, and the first to `C` and the
+    /// stall.
     #[test]
     fn terms_sum_to_the_bound(
         tasks in prop::collection::vec((0..3u8, 1..400u64, 1..200u64, 5..200u64, prop::option::of(0..4u32)), 1..6),

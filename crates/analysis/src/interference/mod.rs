@@ -41,7 +41,7 @@
 //!   controller serves the reads for which the last drain was cut short. The reads of one core may
 //!   all lie in one bank, a row cycle each: once for each [`Queue::drain_most`] writes.
 //! * A *refresh* stops its rank for `rfc`, and for the commands that close and open the banks
-//!   around it. While writes are drained, a refresh of any rank can hold up the drain. A window `t`
+//!   around it. While writes are drained, a refresh of any rank can delay the drain. A window `t`
 //!   meets `floor((t + refresh)/refi) + 1` for each rank.
 //! * The *rest* at the start of a window or of a regulation period: reads under way, up to the
 //!   number of miss registers, a full write queue, and each core's posted writes in front of it.

@@ -62,7 +62,7 @@ fn costs_are_those_of_the_timing() {
     assert_eq!((refresh.every_ps, refresh.ranks), (5200 * 1500, 2));
     assert_eq!(refresh.within(0), 2 * refresh.each_ps);
     assert_eq!(refresh.within(refresh.every_ps), 4 * refresh.each_ps);
-    // Two drains, one of which was under way, and 30 reads that are older.
+    // Two drains, one already under way, and 30 older reads.
     let request = c.request_ps.unwrap();
     assert!(request > 63 * 39 * 1500 && request < 63 * 39 * 1500 + 2_000_000, "{request}");
     assert_eq!(costs(0).request_ps, Some(0));

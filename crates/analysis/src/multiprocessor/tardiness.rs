@@ -36,7 +36,7 @@
 //! confirmed by sums rounded up, and in doubt by exact fractions.
 //!
 //! # Not covered
-//! Non-preemptive sections; cores of which higher levels take a part:
+//! Non-preemptive sections; cores with a part taken by higher levels:
 //! [`restricted`](super::restricted).
 
 use super::bar::{quotient_64, sum_of_largest};

@@ -152,7 +152,7 @@ mod arch {
     }
 
     // SAFETY (all blocks): the caller of `all` or `load`, which made the value, guarantees that
-    // AVX2 is there. `Four` is aligned to what is loaded and stored.
+    // AVX2 is there. `Four` has the alignment of the loads and stores.
     impl Quad for Wide {
         #[inline(always)]
         unsafe fn all(value: u64) -> Self {

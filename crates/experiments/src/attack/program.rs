@@ -58,8 +58,8 @@ const OWN_ROWS: u32 = 80;
 const SLOTS: u32 = 24;
 
 impl Visit {
-    /// The lines of `rows` in `banks`, of which `bank` is the first. `slot` keeps streams apart:
-    /// each has rows of its own.
+    /// The lines of `rows` in `banks`, from `bank` on. `slot` keeps streams apart: each has rows of
+    /// its own.
     pub fn new(
         layout: &Layout,
         banks: &[u32],

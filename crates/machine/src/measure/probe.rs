@@ -84,7 +84,7 @@ pub trait Probe {
         4096
     }
 
-    /// Can lines be put out of all caches one by one, so that writes go to memory at once?
+    /// Can lines be flushed from all caches one by one, so that writes go to memory at once?
     fn flushes(&self) -> bool;
 
     /// Time since the beginning.

@@ -26,7 +26,7 @@ pub struct Repair {
     pub meaning: String,
 }
 
-/// The changes that a plan was made with, and what they change.
+/// The changes with which a plan was made, and their effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WhatIf {

@@ -16,7 +16,7 @@ pub struct CoreMargin {
     /// Least budget with which every deadline is still met, the other cores' budgets kept; `null`
     /// without regulation.
     pub least_budget_accesses: Option<u64>,
-    /// The task whose execution time may grow least, relative to what it is.
+    /// The task whose execution time may grow least, relative to its present value.
     pub critical_task: String,
 }
 

@@ -88,7 +88,7 @@ pub struct Plan {
     /// For a plan that is not schedulable: changes of one key, each of which makes it schedulable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repair: Vec<advice::Repair>,
-    /// Changes that the plan was made with, and what they change.
+    /// Changes with which the plan was made, and their effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what_if: Option<advice::WhatIf>,
     /// Profiles and traces of the tasks by name, as zstd in base64. A plan that was written to a

@@ -149,7 +149,7 @@ pub struct Answer {
     #[serde(flatten)]
     pub promise: Promise,
     /// The part of the run that keeps the promise, or `platform` or `profile` where a file vouches
-    /// for it; `null`: nobody.
+    /// for it; `null`: no part.
     pub kept_by: Option<String>,
     /// The run sees whether the promise is kept.
     pub checked: bool,

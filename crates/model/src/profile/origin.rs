@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Files that the run looked at; empty in older profiles.
+    /// Files that the run used; empty in older profiles.
     #[serde(default, skip_serializing_if = "RestsOn::is_empty")]
     pub rests_on: RestsOn,
     /// Costs of more than one process; zero for one.

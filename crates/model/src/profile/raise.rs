@@ -10,7 +10,7 @@ use super::origin::Worst;
 use crate::platform::Platform;
 
 impl Profile {
-    /// Raises the numbers of the profile to what was measured on a machine like `platform`.
+    /// Raises the numbers of the profile to the values measured on a machine like `platform`.
     ///
     /// * Time: a job's time alone is its computation and its waits for memory. A plan adds the
     ///   waits anew, each at its worst. The waits within the measured time are not counted, so all

@@ -19,7 +19,7 @@ pub struct RunLock {
 pub struct RunLockCore {
     /// Number of the CPU.
     pub cpu: u32,
-    /// Periods at the end of which a program held the lock.
+    /// Periods that ended while a program held the lock.
     pub held_periods: u64,
     /// Number of times that the CPU was stopped.
     pub stops: u64,

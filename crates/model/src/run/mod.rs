@@ -129,7 +129,7 @@ pub struct RunResult {
     /// Interrupts that were moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<RunInterrupts>,
-    /// Groups that the hardware gives ways and bandwidth, and what they hold and transfer.
+    /// Groups with ways and bandwidth by the hardware, and their occupancy and traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<RunGroup>,
     /// Locked pages that were read into ways of their own.

@@ -129,15 +129,15 @@ pub struct RunLocked {
     pub task: String,
     /// Pages that the plan locks.
     pub pages: u64,
-    /// Locked pages found in the process that was looked at last.
+    /// Locked pages found in the process that was examined last.
     pub found: u64,
-    /// Pages of the plan that the process looked at last had used.
+    /// Pages of the plan that the process examined last had used.
     pub present: u64,
     /// Pages read, all looks together.
     pub reads: u64,
     /// Mean time to read one.
     pub mean_read_ns: u64,
-    /// Processes that were looked at.
+    /// Processes that were examined.
     pub processes: u64,
 }
 

@@ -108,7 +108,7 @@ pub struct RunThrottling {
     /// Value from which the memory is contended: ns (rule `latency`), or requests per period (rule
     /// `rate`).
     pub threshold: u64,
-    /// Memory periods that were looked at.
+    /// Memory periods that were examined.
     pub periods: u64,
     /// Memory periods in which the memory was contended.
     pub contended: u64,

@@ -1,15 +1,15 @@
 //! Even budgets: the accesses of each core in a period.
 //!
-//! Problem: a core's budget lets its own tasks proceed, and holds up those of the others: with
-//! large budgets a task that mostly computes suffers from its neighbours in every period, with
-//! small ones a task that mostly reads waits for its own core's next period. Where a board counts
-//! write-backs, a part of the budget can be kept for writes, which hold others up longer. Rule:
-//! budgets are tried on a ladder up to the largest that each core can surely use up, and where
-//! writes can be counted, with several parts for writes. The price is the geometric mean of the
-//! analysed tasks' longest executions beside the other cores. The largest budget is taken whose
-//! price is at most [`TOLERANCE`] above the least. It is a quarter of the largest at least, unless
-//! deadlines need less. Where a task exceeds its deadline, or all together the cores' time, the
-//! excess counts. Not covered: budgets that differ between cores.
+//! Problem: a core's budget lets its own tasks proceed, and delays those of the others: with large
+//! budgets a task that mostly computes suffers from its neighbours in every period, with small ones
+//! a task that mostly reads waits for its own core's next period. Where a board counts write-backs,
+//! a part of the budget can be kept for writes, which hold others up longer. Rule: budgets are
+//! tried on a ladder up to the largest that each core can surely use up, and where writes can be
+//! counted, with several parts for writes. The price is the geometric mean of the analysed tasks'
+//! longest executions beside the other cores. The largest budget is taken whose price is at most
+//! [`TOLERANCE`] above the least. It is a quarter of the largest at least, unless deadlines need
+//! less. Where a task exceeds its deadline, or all together the cores' time, the excess counts. Not
+//! covered: budgets that differ between cores.
 
 use crate::core_plan::CoreBounds;
 use crate::resources::Resources;

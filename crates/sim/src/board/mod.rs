@@ -329,7 +329,7 @@ impl Board {
     /// The system, every request simulated.
     ///
     /// # Errors
-    /// When machine or kernel refuse what they are given.
+    /// When the machine or the kernel refuses its configuration.
     pub fn requests(self, kernel: KernelConfig) -> Result<Kernel<Machine>, BoardError> {
         let programs = self.programs.into_iter().map(|p| (p.program, p.space)).collect();
         let machine = Machine::new(self.config, programs, self.devices)?;

@@ -65,7 +65,7 @@ pub struct Demand {
     /// Time of the phase that is not overlapped with DRAM, ps; negative where the line of time
     /// against latency, steep only at long latencies, cuts the axis below zero.
     pub serial_ps: i64,
-    /// Mean read latency of the program alone, ps; `None` takes what the memory curve says.
+    /// Mean read latency of the program alone, ps; `None` takes the value of the memory curve.
     pub latency_ps: Option<u64>,
     /// Reads outstanding while there are any, in thousandths.
     pub concurrency_milli: u32,

@@ -5,7 +5,7 @@
 //! the sum of service / T; the backlog B the sum of L service / T: the lines under way (Little's
 //! law) with the time that each takes. A request waits d = u B: the queue that it finds, reduced by
 //! u because the memory serves several requests at once while it is not full. The latency of each
-//! source is its own idle one plus d. Alone, each source takes exactly what was measured.
+//! source is its own idle one plus d. Alone, each source takes exactly its measured time.
 //!
 //! As each L is at least d, d = u B is at least u^2 d, so u is at most 1: rates never sum to more
 //! than the peak. A further source adds to u and to B, so the greatest solution d rises: company

@@ -245,7 +245,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Tells the observer what the core has done since the last stretch.
+    /// Tells the observer the core's activity since the last stretch.
     pub(super) fn end_stretch(&mut self, core: usize, observer: &mut dyn Observer) {
         let c = &mut self.cores[core];
         let start = std::mem::replace(&mut c.stretch_ps, self.now_ps);

@@ -86,7 +86,7 @@ struct Core {
     untold_ps: u64,
     /// Time until which that work is a switch, which is no job's execution.
     switch_until_ps: u64,
-    /// Reads reported to the regulator.
+    /// Reads and writes reported to the regulator.
     reads: u64,
     writes: u64,
     /// Transactions at the start of the counting period.

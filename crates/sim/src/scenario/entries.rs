@@ -124,7 +124,8 @@ pub enum RegulationEntry {
         /// Bandwidth of each core, by number, or "unlimited"; the cores that are left out are not
         /// limited.
         bandwidth: Vec<Limit>,
-        /// Cores that give away what they are not expected to use, and may take from it.
+        /// Do cores give away the budget that they are not expected to use, and may they take from
+        /// it?
         #[serde(default)]
         reclaim: bool,
         /// Rule for the time after all budgets are used.
@@ -136,7 +137,7 @@ pub enum RegulationEntry {
         /// Regulation period.
         #[serde(default = "one_millisecond")]
         period: Time,
-        /// Bandwidth of a core while nobody holds the lock; left out: no limit.
+        /// Bandwidth of a core while no task holds the lock; left out: no limit.
         max_bandwidth: Option<Bandwidth>,
         /// Bandwidth of a core while a task holds the lock.
         min_bandwidth: Bandwidth,

@@ -5,11 +5,11 @@
 //! late. Rule (single-core-equivalence, sections 2.4 and 5.0): each instance of each activity
 //! begins late by a random part of its margin and then takes its whole duration. Windows are
 //! entries of `time_table.h`, one table a core; transfers are DMA orders of the I/O core, paced so
-//! that each block takes what the plan grants it at worst; physical I/O takes time and nothing
-//! else. Prefetch and lock is a program that reads as many lines as the plan charges, before all
-//! others of its partition. Afterwards the execution is checked: order along chains, at most one
-//! activity at a time on each resource, tasks inside their windows. Not covered: effects of devices
-//! on caches, the lock instructions themselves.
+//! that each block takes the time that the plan grants it at worst; physical I/O takes only time.
+//! Prefetch and lock is a program that reads as many lines as the plan charges, before all others
+//! of its partition. Afterwards the execution is checked: order along chains, at most one activity
+//! at a time on each resource, tasks inside their windows. Not covered: effects of devices on
+//! caches, the lock instructions themselves.
 
 mod transfers;
 mod verify;

@@ -194,7 +194,7 @@ fn total_load(problem: &Problem) -> Option<String> {
     ))
 }
 
-/// Partitions of which no two can be on one core, chosen greedily from the longest on.
+/// Partitions that cannot share a core in pairs, chosen greedily from the longest on.
 fn clique(problem: &Problem) -> Option<String> {
     let mut order: Vec<usize> = (0..problem.parts.len()).collect();
     let proc = |p: &usize| problem.parts[*p].proc;

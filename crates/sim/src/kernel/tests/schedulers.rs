@@ -294,8 +294,8 @@ fn overruns_end_at_level_a_and_wait_at_levels_b_and_c() {
         board.runs().iter().filter(|r| r.1 == 0).map(|r| (r.2, r.3)).collect::<Vec<_>>(),
         [(0, 4), (20, 24), (40, 44)]
     );
-    // Twelve of execution in portions of five; the second job has what is left of the third
-    // release's portion.
+    // Twelve of execution in portions of five; the second job has the rest of the third release's
+    // portion.
     assert_eq!(watch.jobs, [(1, 0, 42)]);
     assert_eq!(
         board.runs().iter().filter(|r| r.1 == 1).map(|r| (r.2, r.3)).collect::<Vec<_>>(),
