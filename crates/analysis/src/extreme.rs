@@ -2,7 +2,7 @@
 //!
 //! Problem: the largest of a hundred jobs says little about the largest in a year. Rule: the
 //! largest jobs of blocks follow a generalised extreme-value distribution if jobs are independent
-//! and of one distribution; it is fitted by probability-weighted moments, and three tests check
+//! and of one distribution. It is fitted by probability-weighted moments, and three tests check
 //! that the fit, the independence and the single distribution are believable. A shape below 0 is
 //! replaced by 0, as it would end the tail at a number that few blocks cannot determine. Source:
 //! Hosking, Wallis and Wood, Technometrics 27(3), 1985 (the fit); Anderson and Darling, 1954 (the

@@ -26,14 +26,14 @@
 //! of the partition's windows goes to level-`i` work, to the stall of its accesses, or to the costs
 //! in `each`: of a window that the core's former user left with a used-up budget, with an access
 //! under way, with foreign lines. The regulation period in which a window begins is charged in
-//! `each`; in the others only accesses of this partition count, so the charging argument of
+//! `each`. In the others only accesses of this partition count, so the charging argument of
 //! [`crate::stall`] holds window by window, and stall is superadditive: the sum over windows is at
 //! most the stall of the sum. Work done and accesses issued before the end belong to jobs that
 //! arrived before `W_q`. So `need(n)` of window time suffices, and `n - 1` whole windows and the
 //! rest of one have passed `W_q` after the start.
 //!
 //! If a period is no multiple of `T_p`, a busy window may open anywhere. It is served latest if it
-//! opens as a window ends, which costs `T_p - W` more; if it opens within a window, that window's
+//! opens as a window ends, which costs `T_p - W` more. If it opens within a window, that window's
 //! lower levels may have used up the budget, which costs one `each` more. Both are charged.
 //!
 //! # Not covered

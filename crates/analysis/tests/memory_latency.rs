@@ -526,8 +526,8 @@ fn one_access_delays_by_no_more_than_its_share() {
     }
 }
 
-/// Reads of other banks pass a write whose row is open, and a drain goes on while writes arrive:
-/// both take turns, so a read behind them waits for one drain of 32 writes, each with a row cycle
+/// Reads of other banks pass a write whose row is open, and a drain goes on while writes arrive.
+/// Both take turns, so a read behind them waits for one drain of 32 writes, each with a row cycle
 /// and a turn of 16 reads, and for the writes' own reads. (Without the turns it waited for 192,389
 /// cycles.)
 #[test]

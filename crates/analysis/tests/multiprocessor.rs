@@ -1,5 +1,5 @@
 //! Attacks on the tests of global EDF: no set that a test accepts may miss a deadline in any
-//! simulated release pattern; one test never accepts less than another where that is a theorem;
+//! simulated release pattern. One test never accepts less than another where that is a theorem;
 //! sets known from the literature.
 
 #[path = "support/gedf.rs"]

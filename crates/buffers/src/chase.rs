@@ -2,11 +2,11 @@
 //!
 //! Problem: the time of a load must come from memory, not from a cache, a prefetcher or a walk
 //! through page tables. Rule: the buffer is cut into blocks of 32 pages. Of each block one line in
-//! every second pair of lines is on a random cycle: a line holds the number of the next, so that a
+//! every second pair of lines is on a random cycle. A line holds the number of the next, so that a
 //! load begins when the one before has ended, and no prefetcher guesses where. Before pieces of a
 //! cycle are timed, their lines and the neighbours of these are flushed from all caches; the
 //! translations stay. Where a program cannot flush lines, the buffer is four times the last level,
-//! so that a line comes again only after twice its size in others, and a line of each page is read
+//! so that a line comes again only after twice its size in others. A line of each page is read
 //! before for its translation. Source: lmbench's lat_mem_rd (McVoy, Staelin 1996) for the dependent
 //! loads; Intel SDM vol. 2 CLFLUSH; Arm ARM, DC CIVAC. Does not cover: replacement that keeps old
 //! lines (then, without flushing, some loads hit); memory-side caches; translation of a guest's

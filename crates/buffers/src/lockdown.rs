@@ -2,7 +2,7 @@
 //!
 //! Problem: a page stays in a shared cache only while no other lines are put into its ways or
 //! colours. It must be brought into these, not only be anywhere in the cache. Rule: each line is
-//! flushed first, so that it is allocated anew, and then read by a thread that may allocate where
+//! flushed first, so that it is allocated anew. It is then read by a thread that may allocate where
 //! the page is to stay (resctrl's group of these ways, or a page of a colour with no other user).
 //! If a shared cache gets lines only when private ones evict them, the processor is told to do so
 //! (cldemote). A page is brought in when a job first uses it ([`Lockdown::use_pages`]), and nothing

@@ -2,7 +2,7 @@
 //!
 //! Problem: no interface shows whether a line is in a cache, but it must be checked that locked
 //! pages stayed there. Rule: a load is a hit if it is faster than 98 of 100 loads of lines that
-//! were just flushed: so at most some 2 % of the other lines are called resident, and slow hits
+//! were just flushed. So at most some 2 % of the other lines are called resident, and slow hits
 //! count as misses. If lines that were just read are not called hits, there is no result. One line
 //! of a page is timed in a round, pages in random order: fetching a line fetches its neighbours,
 //! and a second or third access to a page all of it. Another line of the page is read before, far

@@ -7,7 +7,7 @@
 //!   offered load.
 //! * `attack`: a victim with one random-row read at a time in one bank, and attackers that keep
 //!   requests outstanding, to one row after the other from end to end or to random rows, in the
-//!   victim's bank or in others; latencies are the victim's.
+//!   victim's bank or in others. Latencies are the victim's.
 //!
 //! A request that finds its queue full waits outside; its latency runs from the time at which it
 //! gets in.

@@ -2,9 +2,9 @@
 //!
 //! Problem: a DMA transfer at full speed takes memory bandwidth that the cores were promised. Rule:
 //! the engine waits after every `b` bytes, b a power of two from 1 to 1024
-//! (single-core-equivalence, section 2.4, for the P4080), so that a block and its wait together
-//! keep to the I/O core's share: b / (b / bus + wait) <= bandwidth.
-//! Not covered: the engine's start-up, which belongs into the margin.
+//! (single-core-equivalence, section 2.4, for the P4080). A block and its wait together then keep
+//! to the I/O core's share: b / (b / bus + wait) <= bandwidth. Not covered: the engine's start-up,
+//! which belongs into the margin.
 
 use crate::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;

@@ -1,12 +1,12 @@
 //! The conditions of a plan's bounds, one promise for each resource.
 //!
 //! Rule: a bound rests on the place, the releases and the demand of the tasks that delay it, on the
-//! share of cache and banks of its core, on its part of the scheme (window, slots, VCPU), on the
-//! budgets of all cores, and on a machine that adds nothing: no prefetcher, no device, no
-//! interrupts. Best effort is promised nothing. Where budgets limit best effort, nothing is assumed
-//! about it. Source: the terms of each bound, docs/bounds.md; single-core-equivalence, sections 2
-//! and 2.2. Does not cover: properties of the hardware (prices of its memory are one promise,
-//! `memory`); preemption and context switches, which no bound charges (plan.assumptions).
+//! share of cache and banks of its core, and on its part of the scheme (window, slots, VCPU). It
+//! also rests on the budgets of all cores, and on a machine that adds nothing: no prefetcher, no
+//! device, no interrupts. Best effort is promised nothing. Where budgets limit best effort, nothing
+//! is assumed about it. Source: the terms of each bound, docs/bounds.md; single-core-equivalence,
+//! sections 2 and 2.2. Does not cover: properties of the hardware (prices of its memory are one
+//! promise, `memory`); preemption and context switches, which no bound charges (plan.assumptions).
 
 use crate::work::DETAILED;
 use solocore_model::plan::{

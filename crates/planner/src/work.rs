@@ -63,11 +63,11 @@ impl Work<'_> {
         if r.pages.is_own() { 0 } else { self.demand.kinds(k).0 }
     }
 
-    /// DRAM transactions that a preemption costs the task at most: a read, and the write-back of a
-    /// dirty line, for at most the lines that the private caches hold, and at most those that it
-    /// uses. Under LRU a few new lines can make whole sets miss, so the size of the preempting job
-    /// gives no smaller bound. In a cache that all tasks share, the read may evict another dirty
-    /// line.
+    /// DRAM transactions that a preemption costs the task at most. Each line costs a read and the
+    /// write-back of a dirty line. There are at most as many lines as the private caches hold, and
+    /// as the task uses. Under LRU a few new lines can make whole sets miss, so the size of the
+    /// preempting job gives no smaller bound. In a cache that all tasks share, the read may evict
+    /// another dirty line.
     pub fn reload(&self, r: &Resources) -> u64 {
         let each = if r.pages.is_own() { 2 } else { 3 };
         each * self.demand.lines().min(r.platform.private_lines())

@@ -2,7 +2,7 @@
 //!
 //! Problem: names and tables are too wide for a narrow page. Rule: a name is cut, with the whole of
 //! it in its tooltip. On a telephone each row of a table becomes a card with the name of its column
-//! before each value, so that no column is out of sight; a wide table on a wider page scrolls by
+//! before each value, so that no column is out of sight. A wide table on a wider page scrolls by
 //! itself.
 
 use maud::{Markup, html};

@@ -5,10 +5,10 @@
 //! reader. Rule: everything is inline (CSS, SVG, data). One script of a few kB (`zoom.js`) zooms
 //! the timelines; the content security policy names it by its hash, and forbids any other and any
 //! request. Without it only the zoom is missing. Every drawn mark carries the number it stands for
-//! in a `data-` attribute or as its coordinates, every chart has its numbers in a table, and the
-//! plan and the results are embedded whole as JSON. Not covered: computing anything. A bound is
-//! shown as the plan states it, a measurement as the simulator states it; the page only shows them
-//! side by side and points out contradictions.
+//! in a `data-` attribute or as its coordinates. Every chart has its numbers in a table. The plan
+//! and the results are embedded whole as JSON. Not covered: computing anything. A bound is shown as
+//! the plan states it, a measurement as the simulator states it; the page only shows them side by
+//! side and points out contradictions.
 
 mod bargain;
 mod bars;

@@ -1,7 +1,7 @@
 //! A run on a real machine: the use of each CPU's budget over time, its throttling, and the jobs.
 //!
-//! A CPU's chart has a column for each span of time: its height is the most accesses that one
-//! period of it had, on a linear scale from zero to the budget or the largest column; the line is
+//! A CPU's chart has a column for each span of time. Its height is the most accesses that one
+//! period of it had, on a linear scale from zero to the budget or the largest column. The line is
 //! the budget. The strip below is hatched as far as the CPU was throttled in that span. Long series
 //! are drawn with at most [`COLUMNS`] columns; the embedded JSON has them all.
 

@@ -2,7 +2,7 @@
 //! reasons of changes.
 //!
 //! Rule: a core has a track with a slice for each stretch of a VCPU's pick (`NAME`, category
-//! `foreground` or `background`) while it is not paused; a VCPU has a track with the same stretches
+//! `foreground` or `background`) while it is not paused. A VCPU has a track with the same stretches
 //! on all cores, and an instant for each event of its own: wake, block, arrival, move. Ticks,
 //! replenishments and throttling are instants of the core. Each carries its reason as an argument
 //! (`debug.reason`). Times are nanoseconds from the trace's first event.

@@ -2,8 +2,8 @@
 //! between them.
 //!
 //! Drawn as Figs. 16 and 17 of single-core-equivalence: a lane for each resource; each partition
-//! has a colour and a number; prefetch and lock at the start of a window is hatched, for as long as
-//! the plan charges it; arrows lead along the chains. The drawing lasts from time 0 until all
+//! has a colour and a number. Prefetch and lock at the start of a window is hatched, for the time
+//! that the plan charges. Arrows lead along the chains. The drawing lasts from time 0 until all
 //! activities have begun, and one hyperperiod more. Slots beyond the limit are left out, and the
 //! caption says so. Not covered: the tasks inside the windows; the simulated timeline shows them.
 

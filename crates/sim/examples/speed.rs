@@ -6,8 +6,8 @@
 //! Xeon W3530 preset (32 KiB L1, 256 KiB L2, 8 MiB shared, one channel of DDR3-1066), each
 //! dispatched once:
 //! * `mix`: three of four accesses to 8 KiB (they stay in the first level), one to a random line of
-//!   1, 2, 4 or 8 MiB, by core; of 16 operations, three are stores and two are waits; two cycles of
-//!   computation each;
+//!   1, 2, 4 or 8 MiB, by core; of 16 operations, three are stores and two are waits; each has two
+//!   cycles of computation;
 //! * `l1`: all of them to 8 KiB; `llc`: random lines of 1 MiB on each core;
 //! * `stream`: loads of one line after the other over 64 MiB each: every access a DRAM read;
 //! * `chase`: one waiting load after the other to random lines of 64 MiB each.

@@ -1,7 +1,7 @@
 //! Small objects on the pages of a list.
 //!
 //! Problem: a page per message header or timer wastes coloured pages, and there are few. Rule:
-//! sizes from 16 to 2048 bytes, each twice the one before; a page holds objects of one size, is
+//! sizes from 16 to 2048 bytes, each twice the one before. A page holds objects of one size, is
 //! taken when none of its size has room, and goes back when its last object does. Source: the slab
 //! caches that MC2's kernel has above its buddy lists (mc2-os-isolation, 3.2). Does not cover:
 //! objects beyond half a page; those are blocks.

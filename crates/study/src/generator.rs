@@ -9,7 +9,7 @@
 //!    and one period (tasks of level C in a chain take the period of its first). Sizes are from
 //!    category 5.
 //! 3. A bandwidth is drawn from category 6, and tasks in random order get I/O buffers until it is
-//!    met (the last is cut) or no task is left: a job moves the data that it copies, at the speed
+//!    met (the last is cut) or no task is left. A job moves the data that it copies, at the speed
 //!    of its copy.
 //! 4. Each I/O task receives its data directly by DMA or through a copy of the kernel, by the share
 //!    drawn from category 7.

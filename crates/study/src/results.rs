@@ -2,7 +2,7 @@
 //!
 //! The schedulable-utilization area (SUA) of a scheme is the area under its curve, by trapezoids
 //! from utilization 0, where every system is schedulable, to the scenario's end (the paper, section
-//! 6.2); over several scenarios, their sum.
+//! 6.2). Over several scenarios, it is their sum.
 
 use crate::StudyError;
 use crate::journal::{Manifest, Points};

@@ -16,7 +16,7 @@
 //!
 //! After H. Kim et al., RTAS 2014 (request- and job-driven bounds, private and shared banks), and
 //! Yun, Pellizzoni, Valsan, ECRTS 2015 (parallel misses, write batching). The terms are derived
-//! here for the controller of crates/dram (docs/dram.md); Kim et al. leave out write batching, Yun
+//! here for the controller of crates/dram (docs/dram.md). Kim et al. leave out write batching, Yun
 //! et al. take one batch per read as the worst, and neither covers a rival on the core's own
 //! processor.
 //!
@@ -43,8 +43,8 @@
 //! * A *refresh* stops its rank for `rfc`, and for the commands that close and open the banks
 //!   around it. While writes are drained, a refresh of any rank can delay the drain. A window `t`
 //!   meets `floor((t + refresh)/refi) + 1` for each rank.
-//! * The *rest* at the start of a window or of a regulation period: reads under way, up to the
-//!   number of miss registers, a full write queue, and each core's posted writes in front of it.
+//! * The *rest* at the start of a window or of a regulation period: reads under way (at most the
+//!   miss registers), a full write queue, and each core's posted writes in front of it.
 //!
 //! One access beside others of any rate (*request-driven*): reads that are older, and those that
 //! pass ([`latency::read_delay`]); a drain that was under way, which may end with fewer than

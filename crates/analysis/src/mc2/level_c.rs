@@ -31,9 +31,9 @@
 //! keep the bound. `S` are the jobs with deadlines up to `d`. The lag of a task is its demand in
 //! the fluid schedule, at rate `c/T` for a job of actual cost `c`, less the service that it has
 //! received. At any `t <= d`, a task with a pending job in `S` has lag at most `u*x + C`: if the
-//! job's deadline is at or after `t` the lag is at most `C`; else the job still needs some `r <= C`
-//! and by induction gets it within `x + C` of its deadline, so the lag is at most `r + u*(x + C -
-//! r) <= u*x + C`. A task without one has lag at most 0.
+//! job's deadline is at or after `t` the lag is at most `C`. Otherwise the job still needs some `r
+//! <= C` and by induction gets it within `x + C` of its deadline, so the lag is at most `r + u*(x +
+//! C - r) <= u*x + C`. A task without one has lag at most 0.
 //!
 //! *Before `d`.* Let `t0 <= d` end the last instant at which an available core did not execute `S`;
 //! fewer than `m` tasks were pending then, so the lags sum to at most `x*H + K`. From `t0` to `d`

@@ -1,7 +1,7 @@
 //! Even budgets: the accesses of each core in a period.
 //!
-//! Problem: a core's budget lets its own tasks proceed, and delays those of the others: with large
-//! budgets a task that mostly computes suffers from its neighbours in every period, with small ones
+//! Problem: a core's budget lets its own tasks proceed, and delays those of the others. With large
+//! budgets a task that mostly computes suffers from its neighbours in every period. With small ones
 //! a task that mostly reads waits for its own core's next period. Where a board counts write-backs,
 //! a part of the budget can be kept for writes, which hold others up longer. Rule: budgets are
 //! tried on a ladder up to the largest that each core can surely use up, and where writes can be

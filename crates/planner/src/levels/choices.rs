@@ -3,7 +3,7 @@
 //! Problem: "core 2, three ways, buffer locked" does not convince a reader. Rule: each choice is
 //! changed alone, all others are kept, and the same optimiser prices the result by its objective:
 //! the total utilization of level C, then the utilization of A and B. A task moved to another core
-//! keeps all others where they are (they are bound there), and the ways are shared out anew; a
+//! keeps all others where they are (they are bound there), and the ways are shared out anew. A
 //! region is made one way smaller; a buffer is moved; another scheme starts from nothing.
 //!
 //! Not covered: two choices changed at once.

@@ -3,10 +3,10 @@
 //! Problem: a task that shares a core with others is to meet its deadline for any behaviour of the
 //! others. Rule: it is bound to a VCPU, a sporadic server `(C, T)`, rate monotonic on its core
 //! (maracas, section II). VCPUs without a core go, heaviest first, to the core with the least
-//! utilisation that admits them; admission is by exact response times of fixed priorities, each
-//! capacity lengthened by the overhead of a switch and a late timer, the best-effort VCPU of each
-//! core among them: as on Linux (crates/linux/src/schedule/vcpus/admission.rs). The jobs of a VCPU
-//! end within its longest busy window: the shortest window that supplies
+//! utilisation that admits them. Admission is by exact response times of fixed priorities, with the
+//! best-effort VCPU of each core. Each capacity is lengthened by the overhead of a switch and a
+//! late timer, as on Linux (crates/linux/src/schedule/vcpus/admission.rs). The jobs of a VCPU end
+//! within its longest busy window: the shortest window that supplies
 //! (`solocore_analysis::uniprocessor::supply`) all jobs that may be released in it. That holds for
 //! any order inside the VCPU, so also for threads that take turns. Does not cover: VCPUs that
 //! balancing moves (such systems have no analysed task). The cost of a preemption by another VCPU

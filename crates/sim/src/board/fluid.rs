@@ -4,7 +4,7 @@
 //! different ones have parts of their own. A program is measured with an eighth, a quarter, half
 //! and all of its ways, once in a process for each combination of machine, description, ways, and
 //! places of its pages (`fluid::measured_once`). It is measured on pages of its own draw among
-//! those allowed, in the lowest ways, with a seed of its own: the result depends neither on the
+//! those allowed, in the lowest ways, with a seed of its own. The result depends neither on the
 //! program that asked first nor on the board's seed. (Seeds draw orders and pages; how a program
 //! behaves on average does not depend on them.) Not covered: parts that overlap without being
 //! equal; which banks a program uses (the memory curve is for all of them).

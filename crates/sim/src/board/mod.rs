@@ -1,9 +1,9 @@
 //! A simulated system under construction: programs and where their pages lie, devices, tasks.
 //!
 //! Problem: an experiment, a scenario file and a plan all need programs with pages in chosen banks
-//! and colours on one machine under one kernel. Rule: a [`Board`] hands out page frames (each once,
-//! at random from the seed among those allowed, as a bank-aware allocator does: PALLOC, SCE section
-//! 2.1), and at the end becomes a [`Kernel`] over the request-level [`Machine`] or over
+//! and colours on one machine under one kernel. Rule: a [`Board`] hands out page frames: each once,
+//! at random from the seed among those allowed, as a bank-aware allocator does (PALLOC, SCE section
+//! 2.1). At the end it becomes a [`Kernel`] over the request-level [`Machine`] or over
 //! [`Fluid`](crate::fluid::Fluid) (`fluid`). The order of the calls and the seed decide everything.
 
 mod fluid;

@@ -1,7 +1,7 @@
 //! The difference between the interval machine and the request-level one: both run the same
 //! programs for some milliseconds.
 //!
-//! Rule. Program i has core i for itself; after a warm-up, the throughput of each (progress: cycles
+//! Rule. Program i has core i for itself. After a warm-up, the throughput of each (progress: cycles
 //! of computation plus accesses) and the mean read latency of the memory are compared over a
 //! horizon. docs/simulator.md has the figures.
 

@@ -1,6 +1,6 @@
 //! The position of a program in its phases, and its counts.
 //!
-//! Rule. A position within a phase is a 48-bit fraction; it moves from an anchor at a constant
+//! Rule. A position within a phase is a 48-bit fraction. It moves from an anchor at a constant
 //! speed until the rates change, so the state at any time does not depend on the number of queries.
 //! Counts that a phase fixes are the floor of their part; DRAM lines and misses, whose rates change
 //! with the share of the cache, are summed in units of 2^-64 without rounding. Reads are the

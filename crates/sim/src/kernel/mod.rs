@@ -7,10 +7,11 @@
 //! [`config::SchedulerSpec`]'s and [`config::RegulatorSpec`]'s implementations.
 //!
 //! Order of an instant: all notices of the hardware, then timers (regulation period, messages,
-//! overflows, budgets, releases, wake-ups, transfers, schedulers' timers; lower number first), and
-//! when no timer is due any more, one decision: dirty cores pick, tasks leave and enter cores, jobs
-//! start, regulators answer, the hardware is told. A notice that comes at the same time afterwards
-//! starts another round. The same configuration and seed give the same calls, on any machine.
+//! overflows, budgets, releases, wake-ups, transfers, schedulers' timers; lower number first). When
+//! no timer is due any more, one decision follows: dirty cores pick, tasks leave and enter cores,
+//! jobs start, regulators answer, the hardware is told. A notice that comes at the same time
+//! afterwards starts another round. The same configuration and seed give the same calls, on any
+//! machine.
 //!
 //! Not covered: interrupts that are disabled, nested interrupts (costs of one instant add up),
 //! blocking between tasks, the time that a core needs to stop while it waits for data (the

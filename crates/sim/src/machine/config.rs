@@ -4,7 +4,7 @@
 //! experiments vary one of them. The memory is the one that `dram.memory` names, with the
 //! platform's channels, ranks, banks, row and capacity put in. Banks are given out by page (PALLOC,
 //! SCE section 2.1), so where the memory's own order puts the channel below the column, and there
-//! are several channels, the channel goes above it: a page then lies in one bank of one channel. A
+//! are several channels, the channel goes above it. A page then lies in one bank of one channel. A
 //! memory file whose map has XOR functions is taken as it is; [`Layout::one_bank`] gives the
 //! result.
 

@@ -2,8 +2,8 @@
 //!
 //! Rule: time is counted in core cycles. Between two uses of the shared cache no other core can
 //! affect it, so the core runs on by itself, up to the limit that the machine sets. It stops where
-//! it needs the shared cache ([`Stop::Shared`]), data that are under way, or room in its window:
-//! once it has computed `window` cycles past the issue of its oldest unfinished posted load, it
+//! it needs the shared cache ([`Stop::Shared`]), data that are under way, or room in its window.
+//! Once it has computed `window` cycles past the issue of its oldest unfinished posted load, it
 //! waits for that load. Lines are in the private caches from the moment they are asked for; an
 //! access to one that is still under way joins its miss register. A fill asks the second level
 //! first; its evicted line follows, then the line evicted from the first level, as in the cache

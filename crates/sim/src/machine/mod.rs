@@ -14,16 +14,16 @@
 //! fill from DRAM costs the look-up of the shared cache, the overhead of controller and
 //! interconnect (both before it queues), and the DRAM (docs/dram.md). Each fill holds a miss
 //! register. A core without a free one stalls before the look-up of its next fill, even if it would
-//! hit. Dirty lines travel down as posted writes and are counted on the core whose access pushed
-//! them out; a core with more than [`WRITE_BUFFER`] of them in front of the controller stalls
-//! before its next use of the shared cache. A line is in a cache from the moment it is asked for;
-//! only its own core waits for its data. As in a profile, `llc_accesses` are fills asked for by the
-//! private caches and `llc_misses` those that go to DRAM; lines written back are in neither.
+//! hit. Dirty lines travel down as posted writes and are counted on the core whose access evicted
+//! them. A core with more than [`WRITE_BUFFER`] of them in front of the controller stalls before
+//! its next use of the shared cache. A line is in a cache from the moment it is asked for; only its
+//! own core waits for its data. As in a profile, `llc_accesses` are fills asked for by the private
+//! caches and `llc_misses` those that go to DRAM; lines written back are in neither.
 //!
-//! Sharing. Frames of several programs or of a device are kept coherent: their accesses are made in
-//! the order of time, a write takes the line out of the other cores' private caches, a read first
-//! moves another core's dirty line to the shared cache. Messages cost no time. A device's write
-//! takes the line out of all caches; a device's read goes to DRAM.
+//! Sharing. Frames of several programs or of a device are kept coherent, and their accesses are
+//! made in the order of time. A write takes the line out of the other cores' private caches, a read
+//! first moves another core's dirty line to the shared cache. Messages cost no time. A device's
+//! write takes the line out of all caches; a device's read goes to DRAM.
 //!
 //! Error of the order. A core runs at most `quantum_ps` ahead, and never beyond the time of
 //! [`Hardware::advance`]. So a dispatch that answers a notice of another core or device can take

@@ -1,7 +1,7 @@
 //! Runs a plan: the same tasks alone, together on the plain machine, or together under the plan.
 //!
 //! Rule: the isolation that the plan promises is set up on the simulated board (banks, locked
-//! pages, ways, budgets), and nothing else; a plan with partitions runs by its time table
+//! pages, ways, budgets), and nothing else. A plan with partitions runs by its time table
 //! (`partitions`), one with criticality levels by `levels`, one with VCPUs by `vcpus`. A task with
 //! a promised deadline gets no hit in the shared cache outside its locked pages, as the bounds
 //! count on none. Where pages lie anywhere, recorded programs share the whole cache.

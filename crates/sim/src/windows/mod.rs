@@ -4,7 +4,7 @@
 //! Problem: a table is a promise about every execution, also about those in which activities are
 //! late. Rule (single-core-equivalence, sections 2.4 and 5.0): each instance of each activity
 //! begins late by a random part of its margin and then takes its whole duration. Windows are
-//! entries of `time_table.h`, one table a core; transfers are DMA orders of the I/O core, paced so
+//! entries of `time_table.h`, one table a core. Transfers are DMA orders of the I/O core, paced so
 //! that each block takes the time that the plan grants it at worst; physical I/O takes only time.
 //! Prefetch and lock is a program that reads as many lines as the plan charges, before all others
 //! of its partition. Afterwards the execution is checked: order along chains, at most one activity

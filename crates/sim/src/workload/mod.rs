@@ -1,9 +1,9 @@
 //! The programs of the papers, recorded programs, and their descriptions in TOML.
 //!
 //! Problem: an experiment names programs ("m_jump beside three hogs"), not operations. Rule: a
-//! [`WorkloadSpec`] names a kind and its parameters, with the papers' figures as defaults;
+//! [`WorkloadSpec`] names a kind and its parameters, with the papers' figures as defaults.
 //! [`WorkloadSpec::build`] checks them and makes a [`Workload`]: the [`Program`], and the named
-//! regions of its pages, which placement may put into different frames, banks or page kinds.
+//! regions of its pages. Placement may put the regions into different frames, banks or page kinds.
 //! [`describe`] lists the kinds with source, parameters and defaults.
 //!
 //! A stream depends on description, platform geometry and seed only. All arithmetic is on integers;

@@ -2,9 +2,9 @@
 //!
 //! Problem: an application uses memory in phases: some functions stream, some compute, a few need
 //! protection (BWLOCK sections 2 and 5). Rule: a section has a number of accesses in one order over
-//! one array, an exact amount of computation spread evenly over them, an exact share of writes, and
-//! may lie inside a memory-performance critical section. Most of the papers' synthetic programs are
-//! one such section.
+//! one array, an exact amount of computation spread evenly over them, and an exact share of writes.
+//! It may lie inside a memory-performance critical section. Most of the papers' synthetic programs
+//! are one such section.
 //!
 //! Not covered: control flow that depends on data, and accesses to several arrays within one
 //! section.

@@ -3,7 +3,7 @@
 //! Rule: worst fit by decreasing load, level A first, then level B, with costs computed at a fixed
 //! number of ways: each task goes to the core with the least level-B demand after it. With
 //! [`Kind::Together`] the tasks of a chain are placed as one, so that their buffers can be in their
-//! core's bank (CE, section 4.2); where they do not fit, the chain is cut in halves, and these are
+//! core's bank (CE, section 4.2). Where they do not fit, the chain is cut in halves, and these are
 //! placed, down to single tasks. The paper's packing (section 6.1, after Chisholm et al. 2016, App.
 //! B) gives up if a single task does not fit. Here such a task goes to the core with most room, as
 //! phase 3 may still find the ways with which it fits. [`Kind::Apart`] places every task alone.

@@ -3,8 +3,8 @@
 //!
 //! Rule: two activities on one resource are apart iff o_j - o_i lies in [k g + c_i, (k + 1) g -
 //! c_j] for some whole k. Each choice of k is a pair of difference bounds, and precedence and age
-//! are difference bounds, too: kept closed under shortest paths (Dechter, Meiri, Pearl 1991), they
-//! tighten each other; the search splits the pair with the fewest k left. When every pair has one
+//! are difference bounds, too. Kept closed under shortest paths (Dechter, Meiri, Pearl 1991), they
+//! tighten each other. The search splits the pair with the fewest k left. When every pair has one
 //! k, the earliest offsets are a table. Offsets are unbounded in number of periods. But a partition
 //! moved by the least common multiple of its gcds has the same conflicts with the others, so one
 //! such stretch is enough. Not covered: many activities; the matrix is copied for every open

@@ -1,7 +1,7 @@
 //! Hierarchically ordered scheduling, as single-core-equivalence (section 2.4) sketches it.
 //!
-//! Rule: draw offsets for physical I/O and processing, the hardest first; then complete the table
-//! with the device I/O, whose possible offsets are periodic intervals once the rest is fixed; start
+//! Rule: draw offsets for physical I/O and processing, the hardest first. Then complete the table
+//! with the device I/O, whose possible offsets are periodic intervals once the rest is fixed. Start
 //! again when an activity has no place. The paper leaves open how offsets are drawn: here,
 //! uniformly, then moved on to the next free one.
 

@@ -1,10 +1,10 @@
 //! The policy cores of a VCPU scheduler, and a record of every call of them.
 //!
-//! Problem: a trace of the simulator is to be replayed by the same checker as one of the kernel, so
-//! that it must hold each call with its time and answer, in the order in which they were made.
-//! Rule: all calls of a policy core are made here, and are reported to the observer after each
-//! event, if it records them. A new VCPU arrives with its whole capacity. A VCPU moves as in the
-//! kernel: it leaves and arrives with its budget (`solocore_model::sched_trace` has the events).
+//! Problem: a trace of the simulator is to be replayed by the same checker as one of the kernel. So
+//! it must hold each call with its time and answer, in the order in which they were made. Rule: all
+//! calls of a policy core are made here, and are reported to the observer after each event, if it
+//! records them. A new VCPU arrives with its whole capacity. A VCPU moves as in the kernel: it
+//! leaves and arrives with its budget (`solocore_model::sched_trace` has the events).
 
 use super::interface::Call;
 use super::places::id;
