@@ -20,8 +20,8 @@ use solocore_model::{System, Time};
 
 /// Steps of the ladder, in parts of 24 of the largest budget.
 const STEPS: u64 = 24;
-/// Where writes have a part of their own: the whole budget relative to one for both kinds, and the
-/// part, in percent. Reads cost the others less, so the whole may be larger.
+/// Choices with a part for writes: the whole budget relative to one for both kinds, and the part,
+/// in percent. Reads cost the others less, so the whole may be larger.
 const WRITES: [(u64, u64); 10] = [
     (100, 10),
     (100, 20),
