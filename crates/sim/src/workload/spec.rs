@@ -272,7 +272,7 @@ params! {
         access: Access = Access::Read,
         /// Cycles of an access.
         gap: Cycles = Cycles(4),
-        /// Most bytes of accessed lines a second, kept by longer gaps, without stalls.
+        /// Most bytes of accessed lines a second; longer gaps keep this rate, also without stalls.
         rate: Option<Bandwidth> = None,
     }
 }
