@@ -29,7 +29,7 @@ pub struct Table {
 pub struct Check {
     /// The claim in the paper's terms.
     pub claim: String,
-    /// The finding here.
+    /// What came out here.
     pub found: String,
     /// Does it hold?
     pub holds: bool,
@@ -86,7 +86,7 @@ impl Outcome {
         Self { table, charts: Vec::new(), checks: Vec::new(), differs: Vec::new() }
     }
 
-    /// Adds a claim and the finding.
+    /// Adds a claim and what was found.
     pub fn check(&mut self, claim: &str, holds: bool, found: String) {
         self.checks.push(Check { claim: claim.to_owned(), found, holds });
     }

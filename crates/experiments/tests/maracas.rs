@@ -1,5 +1,5 @@
-//! The experiments of the MARACAS paper: every figure has its rows, its claims hold, for any seed,
-//! and a seed fixes every figure.
+//! The experiments of the MARACAS paper: every figure has its rows, its claims hold, whatever the
+//! seed, and a seed fixes every figure.
 
 #![allow(missing_docs, reason = "a test")]
 

@@ -1,5 +1,5 @@
 //! The experiments of the single-core-equivalence paper: every figure has its rows, every claim
-//! holds, for any seed, and a seed fixes every figure.
+//! holds, whatever the seed, and a seed fixes every figure.
 
 #![allow(missing_docs, reason = "a test")]
 

@@ -4,7 +4,7 @@
 //! Set-up (section 4.4): each cell is measured with a probe and an interferer. Interference in the
 //! sense of the table is that of shared banks and shared cache space; bus and controller are shared
 //! by all and always cost something. So a probe's time beside the interferer (`with`) is compared
-//! with its time beside the same interferer moved to a bank and to ways without another user
+//! with its time beside the same interferer moved to a bank and to ways that nobody else has
 //! (`without`); `alone` is for the record. The table says whether there is interference, not how
 //! much, so a cell says Yes if the time grows by more than can come from where the interferer's
 //! pages are drawn: by more than ten times the largest difference that a move to yet another free
@@ -35,7 +35,7 @@ pub const TABLE1: Experiment = Experiment {
     run,
 };
 
-/// Factor by which a growth must exceed the effect of a move to another free bank to count.
+/// How far beyond what a move to another free bank makes a growth must be to count.
 const BEYOND: f64 = 10.0;
 
 /// Pages and ways: of levels A and B of a core, of level C, or of no task.

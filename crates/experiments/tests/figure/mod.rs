@@ -11,8 +11,8 @@ pub fn run(id: &str, seed: u64) -> Outcome {
     (experiment.run)(&context).unwrap_or_else(|e| panic!("{id}: {e}"))
 }
 
-/// It has this number of `rows`, a chart is drawn, and all claims hold except those that begin like
-/// one of `failing`; the reason for these is in the outcome's `differs`.
+/// It has so many `rows`, something is drawn, and all claims hold but those that begin like one of
+/// `failing`, whose reason is in the outcome's `differs`.
 pub fn claims_hold_but(id: &str, rows: usize, seed: u64, failing: &[&str]) {
     let outcome = run(id, seed);
     assert_eq!(outcome.table.rows.len(), rows, "{id}");
