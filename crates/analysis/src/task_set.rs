@@ -162,8 +162,8 @@ pub fn utilization_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
     exact_at_most(tasks, cores)
 }
 
-/// Compares by continued remainders: the integer parts and the fractions' digits in base 2^64, one
-/// digit more than there are tasks.
+/// Compares by continued remainders: the integer parts and the fractions' digits in base 2^64, more
+/// of them than there are tasks.
 fn exact_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
     let mut whole: u128 = tasks.iter().map(|t| u128::from(t.wcet / t.period)).sum();
     let mut rest: Vec<(u128, u128)> =

@@ -64,7 +64,8 @@ fn without_refresh(d: &Dram, c: &Controller, n: &Contention, t: &Terms, k: u64) 
     let (fronts, others) = (u128::from(k) + 1, u128::from(n.others));
     let row = t.read_to_pre + pre + u128::from(d.rp) + act + u128::from(d.rcd) + column;
     let mut total = fronts.checked_mul(row)?;
-    // The read before was this core's own, and it has been answered: the row has been open since.
+    // The read before was this core's own, and its answer is out: the row has been open for at
+    // least that time.
     if n.same_bank == 0 {
         let answered = u128::from(d.cl + d.burst) + u128::from(c.way_out);
         total = total - t.read_to_pre + t.read_to_pre.saturating_sub(answered);

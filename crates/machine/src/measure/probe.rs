@@ -31,7 +31,7 @@ pub use solocore_buffers::walk::Access;
 /// One access after others of the same bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Distance of the other line in bytes: its address is the line's own with these bits changed.
+    /// Difference (XOR) of the other line's address from the line's own, in bytes.
     pub offset: u64,
     /// Lines beside the other one that are written and flushed before; 0: the other line is read.
     pub writes: u32,
