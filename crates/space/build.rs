@@ -23,7 +23,7 @@ fn main() {
     let library = out.join("libsolocore-colours.so");
     let machine = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     if !["x86_64", "aarch64"].contains(&machine.as_str()) {
-        // `exec --colors` says then that it cannot be done.
+        // `exec --colors` reports then that it is impossible.
         std::fs::write(&library, []).expect("OUT_DIR can be written to");
         return;
     }

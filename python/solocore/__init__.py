@@ -6,8 +6,8 @@
     sets = solocore.generate(1000, tasks=20, utilization=0.9, seed=1)
     solocore.analyze(sets, tests=["fp-rta", "edf"])
 
-Times of task sets are integers in one unit, the caller's. Names load what they need when they are first used: to import
-solocore loads nothing else. What a program tells a running solocore about itself is `solocore.client`.
+Times of task sets are integers in one unit, the caller's. Names load their modules when they are first used: the import of
+solocore loads no other module. A program's messages to a running solocore are in `solocore.client`.
 """
 
 import importlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What workers compute for the command (`--dask`), one function for each of its campaigns.
+"""Computations of workers for the command (`--dask`), one function for each of its campaigns.
 
 Each gives texts that the command writes as they are, and the version of the worker's package: the same call on any machine gives the
 same texts, and those of a run without Dask. `seed` is the campaign's own; the numbers that matter are arguments of the point.
@@ -24,11 +24,11 @@ def reproduce(experiment, quick, of_seed, seed):
 
 
 def attack(policy, board, attacks, of_seed, seed):
-    """What an adversary found on one board under one policy, as JSON."""
+    """Results of an adversary on one board under one policy, as JSON."""
     return {"version": _solocore.__version__, "json": _solocore.attack(policy, board, attacks, of_seed, None)}
 
 
 def read(text):
-    """The functions and points that the command asks for."""
+    """The functions and points that the command asked for."""
     asked = json.loads(text)
     return asked["address"], {"study": study, "reproduce": reproduce, "attack": attack}[asked["function"]], asked["points"]

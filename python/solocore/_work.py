@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the front of each function shares: files or text, threads, progress, and how results show themselves."""
+"""Common parts of the functions' fronts: files or text, threads, progress, and the display of results."""
 
 import html
 import os
@@ -19,14 +19,14 @@ def source(value, what):
 
 
 def threads(wanted):
-    """How many threads: `wanted`, or one for each CPU that this process may use."""
+    """Number of threads: `wanted`, or one for each CPU that this process may use."""
     if wanted is None:
         return len(os.sched_getaffinity(0))
     return integer(wanted, "threads", 1, 4096)
 
 
 def integer(value, what, low, high):
-    """An integer within a range; InputError otherwise. Takes what has `__index__`, but no bool."""
+    """An integer within a range; InputError otherwise. Values with `__index__` are accepted, except bool."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= value.__index__() <= high:
         raise InputError(f"{what}: is {value!r}; give an integer from {low} to {high}")
     return value.__index__()
@@ -72,5 +72,5 @@ def table(columns, rows, caption="", most=20):
 
 
 def as_ms(ns):
-    """Nanoseconds as milliseconds for people; `-` without a value."""
+    """Nanoseconds as milliseconds, as text; `-` without a value."""
     return "-" if ns is None else f"{ns / 1e6:.3f}"

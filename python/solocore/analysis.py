@@ -16,10 +16,10 @@ TESTS = tuple(_solocore.TESTS)
 def analyze(sets, tests=("fp-rta",), *, bounds=True, threads=None, progress=None):
     """Tests every set.
 
-    sets: `TaskSets`, or what makes them. tests: a name or several: fp-rta (one core, preemptive fixed priorities, exact), edf (one
-    core, exact), gedf-gfb, gedf-bcl, gedf-bcl-iterative, gedf-bar, gedf-ffdbf, gedf-rta, gedf (global EDF: all of them, best answer),
-    tardiness (global EDF). bounds: also give the bounds of the tests that have some. threads: one for each CPU where it is left out.
-    progress: True, or a function of the share done.
+    sets: `TaskSets`, or an argument from which they can be made. tests: a name or several: fp-rta (one core, preemptive fixed
+    priorities, exact), edf (one core, exact), gedf-gfb, gedf-bcl, gedf-bcl-iterative, gedf-bar, gedf-ffdbf, gedf-rta, gedf (global
+    EDF: all of them, best answer), tardiness (global EDF). bounds: also give the bounds of the tests that have some. threads: one
+    for each CPU where it is left out. progress: True, or a function of the share done.
 
     Returns an `Analysis`. A set that a test refuses has no verdict but an `error`; the other sets have theirs. Raises InputError.
     Ctrl-C ends it within a second. Sources: docs/analysis.md.
@@ -79,8 +79,8 @@ class Analysis:
     """Verdicts on task sets: `table` (Arrow) has a row for each set, in order.
 
     Of each test NAME, column NAME is the verdict (bool, missing where the test refused the set), `NAME.response` or
-    `tardiness.tardiness` a list of bounds (uint64 in the unit of the sets, missing where the test bounds nothing), and `NAME.error`
-    why a set was refused. pandas, polars and others take it as it is.
+    `tardiness.tardiness` a list of bounds (uint64 in the unit of the sets, missing where the test gives no bound), and `NAME.error`
+    the reason why a set was refused. pandas, polars and others accept the table directly.
     """
 
     def __init__(self, sets, tests, table):
@@ -109,7 +109,7 @@ class Analysis:
     def answers(self, test=None):
         """The answers as `solocore analyze` gives them: for each set a dict with `schedulable` and `response`, or `error`.
 
-        Bounds are in the unit of the sets, None where the test bounds nothing. Raises InputError for a test that was not run.
+        Bounds are in the unit of the sets, None where the test gives no bound. Raises InputError for a test that was not run.
         """
         test = self.tests[0] if test is None else test
         what = "tardiness" if test == "tardiness" else "response"
@@ -117,7 +117,7 @@ class Analysis:
         return [{"error": error} if error else {"schedulable": verdict, what: bounds} for verdict, bounds, error in zip(*columns)]
 
     def explain(self, row, test=None):
-        """How a verdict came about: an `Explanation`. Raises InputError where the test refuses the set."""
+        """The derivation of a verdict: an `Explanation`. Raises InputError where the test refuses the set."""
         return explain(self.sets[row], self.tests[0] if test is None else test)
 
     def __repr__(self):
@@ -131,7 +131,7 @@ class Analysis:
 
 
 class Explanation:
-    """A derivation: `rule`, `source`, `inputs`, `steps`, `result` and `because`, in `data` (a dict); str() is it for people."""
+    """A derivation: `rule`, `source`, `inputs`, `steps`, `result` and `because`, in `data` (a dict); str() gives it as text."""
 
     def __init__(self, data, text):
         self.data, self._text = data, text
@@ -163,7 +163,7 @@ class Explanation:
 
 
 def explain(task_set, test="fp-rta"):
-    """How the verdict of a test on one set (a dict with cores, wcet, period, deadline) came about.
+    """Derives the verdict of a test on one set (a dict with cores, wcet, period, deadline).
 
     Times are integers in one unit, the caller's. Returns an `Explanation`. Raises InputError where the test refuses the set.
     """

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Campaigns: one function at many points, on the processes of this machine or on a cluster.
 
-Problem: a sweep takes hours, workers die, and its result must not depend on how many there were. Rule: a point is plain data, and its
-seed is made of the point itself, so that a point gives the same answer on any worker, at any time, however often it is tried. Points
-go out in groups; each group that returns is written to Parquet beside its place and renamed, under a name made of its points. A
-campaign that starts again with the same directory computes only what is missing. Answers come back in the order of the points.
+Problem: a sweep takes hours, workers die, and its result must not depend on their number. Rule: a point is plain data, and its seed is
+made from the point itself, so that a point gives the same answer on any worker, at any time, in any number of tries. Points go out
+in groups; each group that returns is written to Parquet beside its place and renamed, under a name made of its points. A
+campaign that starts again with the same directory computes only the missing points. Answers come back in the order of the points.
 
 Dask runs the groups; `pip install solocore[campaign]`. Functions travel by pickle: a worker of another machine needs this package, and
 the module of the function or a function that cloudpickle can send.
-Not covered: functions that look at the clock, at files, or at random numbers of their own.
+Not covered: functions that depend on the clock, on files, or on random numbers of their own.
 """
 
 import hashlib
@@ -25,16 +25,16 @@ from .errors import Error, InputError, MachineError
 
 # Groups under way for each worker: one computes while the next travels.
 _AHEAD = 2
-# A worker that died takes its group with it. So many times it may happen to one group, until the group is to blame.
+# A worker that died takes its group with it. Most such losses of one group; then the group is taken to be the cause.
 _RETRIES = 5
-# A group is to take so long, in seconds, that what Dask does for it is little beside it; and has at most so many points.
+# Time of a group, in seconds, for which Dask's own work is small; and the most points of a group.
 _GROUP_S = 0.5
 _LARGEST = 4096
 
 
 class Campaign:
     """Answers of a campaign: `table` (Arrow) has a row for each point, in order, with the columns `point` and `seed`, then the
-    function's. `computed` and `kept` say how many points were computed now, and before."""
+    function's. `computed` and `kept` are the numbers of points that were computed now, and before."""
 
     def __init__(self, table, computed, kept):
         self.table, self.computed, self.kept = table, computed, kept
@@ -58,13 +58,13 @@ def campaign(function, points, client=None, *, output=None, seed=1, workers=None
 
     function: gives a dict of numbers, texts, booleans or None, the same for the same arguments. points: dicts of such values (or a
     dict of lists: all combinations, the last key fastest). client: a `distributed.Client`, the address of a scheduler
-    ("tcp://host:8786"), or None for processes of this machine. output: a directory for Parquet files, from which it goes on after any
+    ("tcp://host:8786"), or None for processes of this machine. output: a directory for Parquet files, from which it continues after any
     end; one directory holds one campaign. seed: S of a point is made of it and of the point. workers: processes of this machine, one
     for each CPU where it is left out. group: points in a group; chosen by their time where it is left out. progress: True, or a
     function of the share done.
 
-    Returns a `Campaign`. Raises what the function raised, InputError for points or answers of other types, and MachineError where
-    workers die again and again at one group. What was done by then is in `output`.
+    Returns a `Campaign`. Raises the function's own exceptions, InputError for points or answers of other types, and MachineError
+    where workers die repeatedly at one group. The finished points are in `output`.
     """
     points = _points(points)
     seed = _work.integer(seed, "seed", 0, 2**64 - 1)
@@ -76,7 +76,7 @@ def campaign(function, points, client=None, *, output=None, seed=1, workers=None
     kept = len(keys) - len(missing)
     say = _work.reporter(progress, "campaign")
     if missing:
-        # A point that is there twice is computed once.
+        # A point that is given twice is computed once.
         work = list({keys[i]: (keys[i], points[i], seeds[i]) for i in missing}.values())
         done = 0
         for found in _run(function, work, client, workers, group):
@@ -126,7 +126,7 @@ def _table(rows):
 
 
 def _group(function, work):
-    """What a worker does: the answers of a group, and how long they took in seconds."""
+    """A worker's computation: the answers of a group, and their time in seconds."""
     began, found = time.perf_counter(), {}
     for key, point, seed in work:
         answer = function(**point, seed=seed)
@@ -138,7 +138,7 @@ def _group(function, work):
 
 
 class _Store:
-    """Answers on disk: one Parquet file for each group, whole or not there."""
+    """Answers on disk: one Parquet file for each group, complete or absent."""
 
     def __init__(self, output, function, seed):
         self._directory = None if output is None else Path(output)
@@ -168,7 +168,7 @@ class _Store:
         os.replace(beside, place)
 
     def read(self, keys):
-        """The answers of these points that are there."""
+        """The stored answers of these points."""
         if self._directory is None:
             return {}
         wanted, found = set(keys), {}

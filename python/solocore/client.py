@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a program tells a running solocore about itself: the Python binding of libsolocore (client/c/solocore.h).
+"""Messages of a program to a running solocore: the Python binding of libsolocore (client/c/solocore.h).
 
-While a thread holds the bandwidth lock and runs, the other cores may do for tasks that are not real-time only as many accesses
-to memory as the plan allows. Nobody ever waits for it, and sections nest:
+While a thread holds the bandwidth lock and runs, the other cores may make only the plan's number of accesses to memory for tasks
+that are not real-time. No thread ever waits for the lock, and sections nest:
 
     from solocore import client
 
@@ -18,8 +18,8 @@ to memory as the plan allows. Nobody ever waits for it, and sections nest:
         with client.slot() as missed:         # waits for the beginning of the next slot
             transfer()
 
-Without a running solocore all this does nothing; attach() says why. Everything is about the calling thread. Needs
-libsolocore.so.0 (`make client`), in the usual places or where SOLOCORE_LIBRARY says; no other library.
+Without a running solocore all this has no effect; attach() gives the reason. All calls concern the calling thread. Needs
+libsolocore.so.0 (`make client`), in the usual places or at the path in SOLOCORE_LIBRARY; no other library.
 Does not cover: threads that switch inside a section (asyncio): the lock belongs to the thread.
 """
 
@@ -56,7 +56,7 @@ def _check(status):
 
 
 class lock(contextlib.ContextDecorator):  # a verb where it is used: `with client.lock():`
-    """Holds the bandwidth lock in a `with` block or a decorated function. `status` says whether that has an effect."""
+    """Holds the bandwidth lock in a `with` block or a decorated function. `status` tells whether that has an effect."""
 
     def __init__(self):
         self.status = None
@@ -113,7 +113,7 @@ def slot():
 
 
 def detach():
-    """Detaches the calling thread: it holds nothing any more."""
+    """Detaches the calling thread, which then no longer holds the lock."""
     _library.sc_detach()
 
 
@@ -128,5 +128,5 @@ def hold_program():
 
 
 def max_hold():
-    """For how many seconds a section counts at most; None without a limit."""
+    """Longest time for which a section counts, in seconds; None without a limit."""
     return _library.sc_max_hold_ns() / 1e9 or None

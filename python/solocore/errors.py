@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What solocore raises. Each message says what is wrong, where, and what to do, on one line."""
+"""The exceptions of solocore. Each message has the fault, its place and the remedy, on one line."""
 
 import re
 
@@ -8,7 +8,7 @@ _KEY = re.compile(r"`([A-Za-z_][\w.\-]*)`")
 
 
 class Error(Exception):
-    """No result. `file` (path or None), `line` (from 1, or None) and `key` (or None) say where it is wrong."""
+    """No result. `file` (path or None), `line` (from 1, or None) and `key` (or None) give the place of the fault."""
 
     def __init__(self, message, file=None, line=None):
         super().__init__(message)

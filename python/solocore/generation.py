@@ -14,7 +14,7 @@ def generate(sets, tasks, utilization, *, cores=1, lower=0.0, upper=1.0, method=
              periods=("log-uniform", 10_000, 1_000_000), deadlines="implicit", seed=1, first=0, threads=None):
     """Draws random task sets.
 
-    sets: how many. tasks: tasks in each. utilization: sum of the tasks' utilisations (1.0 is one core).
+    sets: number of sets. tasks: tasks in each. utilization: sum of the tasks' utilisations (1.0 is one core).
     lower, upper: bounds on each task's utilisation, one number for all tasks or one for each.
     method: "simplex", uniform among all vectors within the bounds (convolution of their distributions, the idea of Griffin and
     Davis, ECRTS 2025), or "uunifast-discard" (Davis and Burns, RTSS 2009).
@@ -24,7 +24,7 @@ def generate(sets, tasks, utilization, *, cores=1, lower=0.0, upper=1.0, method=
     first: number of the first set; set i depends on seed and i alone. threads: one for each CPU where it is left out.
 
     Returns `TaskSets` with `cores` cores, tasks in order of deadlines. Execution times are rounded to whole units, at least 1: take
-    periods of 10^4 units and more, or the sums are off. Raises InputError for what is impossible; MemoryError for too many sets
+    periods of 10^4 units and more, or the sums are off. Raises InputError for impossible arguments; MemoryError for too many sets
     (`stream` draws any number in little memory).
     """
     generator, tasks = _generator(tasks, utilization, lower, upper, method, periods, deadlines, seed)
@@ -35,7 +35,7 @@ def generate(sets, tasks, utilization, *, cores=1, lower=0.0, upper=1.0, method=
 def stream(sets, tasks, utilization, *, batch=10_000, cores=1, first=0, threads=None, **options):
     """As `generate`, in pieces: an iterator of `TaskSets` with `batch` sets each, so that memory does not grow with `sets`.
 
-    batch: sets in a piece. options: the other arguments of `generate`. Raises InputError for what is impossible, at once.
+    batch: sets in a piece. options: the other arguments of `generate`. Raises InputError for impossible arguments, at once.
     """
     batch = _work.integer(batch, "batch", 1, _MOST)
     count = _work.integer(sets, "sets", 0, 2**62)

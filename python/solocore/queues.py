@@ -10,9 +10,9 @@
         sender.send(b"frame")
         receiver.receive()      # b"frame"; None where there is no message
 
-`receive()` takes a message; `peek()` and `done()` lose none when the receiver is killed in between. Nothing ever waits. Needs
-libsolocore.so.0 (`make client`), in the usual places or where SOLOCORE_LIBRARY says; no other library.
-Does not cover: what solocore_ipc.h does not; the memory must stay mapped as long as its sides are open.
+`receive()` takes a message; `peek()` and `done()` lose none when the receiver is killed in between. No call ever waits. Needs
+libsolocore.so.0 (`make client`), in the usual places or at the path in SOLOCORE_LIBRARY; no other library.
+Does not cover: the limits of solocore_ipc.h; the memory must stay mapped while its sides are open.
 """
 
 import ctypes
@@ -56,7 +56,7 @@ def _check(status):
 
 
 def size(lanes, slots, message_bytes):
-    """How much memory a queue takes; raises Error for a shape that is impossible."""
+    """Bytes of memory that a queue takes; raises Error for an impossible shape."""
     needed = _library.sc_queue_bytes(lanes, slots, message_bytes)
     if needed == 0:
         raise Error(ARGUMENT)
@@ -68,7 +68,7 @@ def _address(memory):
 
 
 def create(memory, lanes, slots, message_bytes, place=CACHED):
-    """Makes an empty queue in an mmap that nobody uses yet."""
+    """Makes an empty queue in an mmap that is not in use yet."""
     _check(_library.sc_queue_create(_address(memory), len(memory), lanes, slots, message_bytes, place))
 
 
@@ -80,7 +80,7 @@ class _Opened:
         _check(self._open(ctypes.byref(self._side), ctypes.addressof(self._kept), len(memory)))
 
     def count(self):
-        """Messages published in the sender's lane, or taken by receivers; also by those before."""
+        """Messages published in the sender's lane, or taken by receivers, including earlier ones."""
         return _library.sc_queue_count(ctypes.byref(self._side))
 
     def close(self):
@@ -127,7 +127,7 @@ class Receiver(_Opened):
             self._buffer = ctypes.create_string_buffer(length.value)
 
     def done(self):
-        """Takes the message that was looked at last."""
+        """Takes the message that `peek` returned last."""
         _check(_library.sc_queue_done(ctypes.byref(self._side)))
 
     def receive(self):

@@ -3,7 +3,7 @@
 
 A `TaskSets` holds one row for each set: `cores` (uint32) and the lists `wcet`, `period` and `deadline` (uint64, one value for each
 task, highest priority first), in one integer unit of the caller's. It is an Arrow table: pandas, polars, pyarrow and others take
-it, and give their own, through the Arrow PyCapsule interface; columns of these types are not copied.
+it, and provide their own, through the Arrow PyCapsule interface; columns of these types are not copied.
 """
 
 import json
@@ -56,7 +56,7 @@ def _first_line(error):
 
 
 def _numbers(values, what, kind):
-    """Integers as `kind`; refuses nulls, fractions, negative and too large ones. Does not copy what is of this kind."""
+    """Integers as `kind`; refuses nulls, fractions, negative and too large ones. Arrays of this kind are not copied."""
     if values.null_count:
         raise InputError(f"{what}: has {values.null_count} missing values; give an integer for each")
     if values.type == kind:
@@ -99,7 +99,7 @@ class TaskSets:
     `wcet` may be a table with these columns (anything with the Arrow PyCapsule interface, also the columns in other orders), or the
     column itself: lists of integers, a two-dimensional array of integers, an Arrow array of lists. `deadline` is the period where it
     is left out, `cores` one number for all, or one for each set. Raises InputError for other types, missing or negative numbers,
-    fractions, and lists of different lengths in one set. Whether a set makes sense to a test, `analyze` says.
+    fractions, and lists of different lengths in one set. `analyze` checks whether a set is valid for a test.
     """
 
     __slots__ = ("table",)
@@ -123,7 +123,7 @@ class TaskSets:
 
     @classmethod
     def _of(cls, table):
-        """Of a table with this schema, one piece for each column."""
+        """The sets of a table with this schema, one piece for each column."""
         sets = cls.__new__(cls)
         sets.table = table
         return sets
@@ -192,7 +192,7 @@ class TaskSets:
         return TaskSets, (self.table,)
 
     def utilization(self):
-        """Of each set, the sum of C/T: an Arrow array of doubles, for reading only (verdicts are never made from it)."""
+        """Sum of C/T for each set: an Arrow array of doubles, for reading only (verdicts never depend on it)."""
         offsets, wcet, period = self._flat()[:3]
         share = pc.divide(pc.cast(pa.array(wcet), pa.float64(), safe=False), pc.cast(pa.array(period), pa.float64(), safe=False))
         sums = pc.cumulative_sum(share)

@@ -46,7 +46,7 @@ class Document:
 
 
 class Plan(Document):
-    """A plan: `schedulable`, `tasks`, `cores`, `reasons`, `promises`, `repair` and what else docs/planning.md names."""
+    """A plan: `schedulable`, `tasks`, `cores`, `reasons`, `promises`, `repair` and the other keys in docs/planning.md."""
 
     def task(self, name):
         """The task of that name, a dict; InputError where there is none."""
@@ -56,7 +56,7 @@ class Plan(Document):
         raise InputError(f"task: there is no `{name}`; take one of: {', '.join(t['name'] for t in self.data['tasks'])}")
 
     def explain(self, name):
-        """How the bound of a task came about: an `Explanation`; InputError where the plan has no derivation for it."""
+        """The derivation of a task's bound: an `Explanation`; InputError where the plan has no derivation for it."""
         from .analysis import Explanation
         derivation = self.task(name).get("derivation")
         if derivation is None:
@@ -132,8 +132,8 @@ class Profile(Document):
 def plan(system, *, what_if=(), time_limit=None, progress=None):
     """Plans a system.
 
-    system: the path of a system file, or its text. what_if: changes "KEY=VALUE" of keys of the file. time_limit: seconds to go on
-    looking for better shares. progress: True, or a function of the share done.
+    system: the path of a system file, or its text. what_if: changes "KEY=VALUE" of keys of the file. time_limit: seconds to
+    continue the search for better shares. progress: True, or a function of the share done.
 
     Returns a `Plan`; not schedulable is an answer. Raises InputError with file, line and key. A system whose tasks state commands is
     planned by the command, which profiles them. Sources: docs/planning.md.
@@ -156,7 +156,7 @@ def simulate(plan, *, mode="managed", duration=None, seed=None, timeline=0.0, pr
     """Simulates a plan on its board, or a scenario.
 
     plan: a `Plan`, the path of one, or the path or text of a scenario (a file with `[simulation]`). mode, of a plan: "managed",
-    "unmanaged" or "solo" (each task alone). duration, timeline: seconds of simulated time, and how many of them to record. Where
+    "unmanaged" or "solo" (each task alone). duration, timeline: seconds of simulated time, and of its recorded part. Where
     duration or seed is left out, a scenario has its own; a plan has 1 second and the seed 1. The same seed gives the same run.
 
     Returns a `Simulation`. Raises InputError. Ctrl-C ends it within a second. Source: docs/simulator.md.
@@ -173,7 +173,7 @@ def simulate(plan, *, mode="managed", duration=None, seed=None, timeline=0.0, pr
 
 
 def _is_scenario(path):
-    """Has a system file a table `simulation`? One that is no TOML is left to who reads it."""
+    """Has a system file a table `simulation`? The reader reports text that is not TOML."""
     try:
         return "simulation" in tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -203,13 +203,13 @@ def profile(command, *, platform, timeout=None):
     with tempfile.TemporaryDirectory(prefix="solocore-") as directory:
         out = Path(directory) / "profile.json"
         options = [] if timeout is None else ["--timeout", f"{_work.number(timeout, 'timeout'):.9f} s"]
-        # The program's own exit code passes through: whether there is a profile, its file says.
+        # The program's own exit code passes through: only the file shows whether there is a profile.
         _command("profile", "--platform", platform, *options, "-o", out, "--", *words, made=out)
         return Profile(out.read_text(encoding="utf-8"))
 
 
 def _command(*words, codes=(0,), made=None):
-    """What the command prints. Python's own signals end it: it cleans up, then the exception goes on."""
+    """The output of the command. Python's own signals end it: it cleans up, then the exception continues."""
     program = os.environ.get("SOLOCORE") or shutil.which("solocore")
     if program is None:
         raise MachineError("solocore: the command is not in PATH; install it, or name it in SOLOCORE")

@@ -55,8 +55,8 @@ fn sets(total: f64, constrained: bool) -> Vec<TaskSet> {
     (0..SETS).map(|_| set()).collect()
 }
 
-/// Prints sets per second and the share of positive answers. Chunks are timed apart, each at its
-/// best of several passes: on a shared machine a long pass is always interrupted.
+/// Prints sets per second and the share of positive answers. Chunks are timed separately, each at
+/// its best of several passes: on a shared machine a long pass is always interrupted.
 fn time(name: &str, sets: &[TaskSet], judge: impl Fn(&TaskSet) -> bool) {
     let (mut total, mut positive) = (0.0, 0);
     for chunk in sets.chunks(50) {

@@ -6,21 +6,21 @@
 //!
 //! # Rule
 //! A job one level down ends only when the window of the level above has ended
-//! ([`crate::response`]). So what a level counted is in the windows of all levels below, and they
-//! begin with it. The tasks above wait in a queue by the instant up to which their jobs are counted:
-//! a step looks only at those that release a job before the window's end. All levels together then
-//! cost what their jobs cost, each the logarithm of the number of tasks.
+//! ([`crate::response`]). So the jobs that a level counted are in the windows of all levels below,
+//! and these begin with them. The tasks above wait in a queue by the instant up to which their jobs
+//! are counted: a step looks only at those that release a job before the window's end. All levels
+//! together then cost what their jobs cost, each the logarithm of the number of tasks.
 //!
-//! What a task costs by preempting may grow from level to level (`reload`): it reloads what the
-//! largest of the tasks between it and the level uses. A level that reloads more than all before it
-//! raises that of the tasks directly above, and nobody else's.
+//! The cost of a task's preemptions may grow from level to level (`reload`): the task reloads as
+//! much as the largest of the tasks between it and the level uses. A level that reloads more than
+//! all before it raises that cost of the tasks directly above, and of no others.
 //!
 //! # Why the results are those of [`response_time`]
 //! Both find the least solution of the same recurrence, from below. The limit on steps is on steps
 //! from the beginning: a level that has counted more jobs than that is computed by
 //! [`response_time`] itself, unless the core has more than [`MANY`] tasks. With more, the limit is
-//! on the steps that the level makes here: fewer, so that a response may be found that
-//! [`response_time`] gives up, and is as good.
+//! on the steps that the level makes here: fewer, so that a response may be found where
+//! [`response_time`] gives up. It is equally valid.
 //!
 //! # Not covered
 //! Windows of partitions ([`crate::window`]).
@@ -29,11 +29,11 @@ use crate::response::{Demand, MAX_STEPS, Task, Window, response_time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Tasks of a core up to which a limit on steps is a limit on steps from the beginning.
+/// Largest number of tasks of a core for which a limit on steps counts from the beginning.
 pub const MANY: usize = 512;
 
-/// A task of the core by its place, 0 the highest priority, as it is when a job of it makes others
-/// reload this number of accesses. `None`: its numbers do not fit in 64 bits.
+/// A task of the core by its place (0 is the highest priority), in the state in which a job of it
+/// makes others reload this number of accesses. `None`: its numbers do not fit in 64 bits.
 pub type TaskAt<'a> = &'a dyn Fn(usize, u64) -> Option<Task>;
 
 /// A task above the level.
@@ -54,9 +54,9 @@ pub struct BusyWindow {
     demand: Demand,
     /// Jobs counted of all tasks above.
     jobs: u64,
-    /// Something did not fit in 64 bits, and does not further down either.
+    /// A number did not fit in 64 bits, and does not fit at lower levels either.
     ended: bool,
-    /// More tasks than [`MANY`] have a limit on steps of their own.
+    /// Has the core more than [`MANY`] tasks? Then the limit on steps is counted separately.
     many: bool,
 }
 
@@ -67,9 +67,9 @@ impl BusyWindow {
         Self { many: tasks > MANY, ..Self::default() }
     }
 
-    /// Worst-case response time of the next task in picoseconds, of which a job makes tasks above
-    /// reload `reload` accesses; then the task is one of those above. From level to level `window`
-    /// must charge no less.
+    /// Worst-case response time of the next task in picoseconds. A job of it makes tasks above
+    /// reload `reload` accesses. Afterwards the task is one of those above. From level to level
+    /// `window` must charge no less.
     ///
     /// `None` as [`response_time`] gives it: no end of the window, a response above `limit_ps`, a
     /// period of zero, or a number that does not fit in 64 bits.
@@ -99,7 +99,7 @@ impl BusyWindow {
         found
     }
 
-    /// The level from the beginning.
+    /// The response of the level, computed from the beginning.
     fn anew(&self, task: &Task, window: &Window<'_>, limit_ps: u64) -> Option<u64> {
         let tasks: Vec<Task> = self.above.iter().map(|a| a.task).chain([*task]).collect();
         response_time(&tasks, tasks.len() - 1, window, limit_ps)
@@ -107,7 +107,7 @@ impl BusyWindow {
 
     /// Least number of accesses that the tasks above reload.
     fn reload(&mut self, reload: u64, task_at: TaskAt<'_>) -> Option<()> {
-        // The further up, the more.
+        // The further up, the more accesses.
         for index in (0..self.above.len()).rev() {
             let above = &mut self.above[index];
             if above.reload >= reload {
@@ -130,8 +130,7 @@ impl BusyWindow {
         Some(())
     }
 
-    /// Counts every job released before `window_ps`; tells whether there was one not counted
-    /// before.
+    /// Counts every job released before `window_ps`; true if a new one was counted.
     fn cover(&mut self, window_ps: u64) -> Option<bool> {
         let mut grew = false;
         while let Some(mut first) = self.covered.peek_mut() {
@@ -151,7 +150,7 @@ impl BusyWindow {
         Some(grew)
     }
 
-    /// The response time of `task`, and how many of its jobs were looked at.
+    /// The response time of `task`, and the number of its jobs that were examined.
     fn response(&mut self, task: &Task, window: &Window<'_>, limit_ps: u64) -> (Option<u64>, u64) {
         let (mut worst_ps, mut release_ps, mut own_jobs) = (0, 0u64, 0);
         let mut own = Demand::default();

@@ -1,13 +1,13 @@
-//! What rare jobs may need, estimated from many that were measured.
+//! Estimated demand of rare jobs, from many measured ones.
 //!
-//! Problem: the largest of a hundred jobs says little of the largest in a year. Rule: the largest
-//! jobs of blocks follow a generalised extreme-value distribution if jobs are independent and of one
-//! distribution; it is fitted by probability-weighted moments, and three tests say whether the fit,
-//! the independence and the one distribution are believable. A shape below 0, which would end the
-//! tail at a number that few blocks cannot know, is taken for 0.
-//! Source: Hosking, Wallis and Wood, Technometrics 27(3), 1985 (the fit); Anderson and Darling, 1954
-//! (the distance, by parametric bootstrap); Wald and Wolfowitz, 1940 (runs); Smirnov, 1948 (two
-//! samples). Does not cover: anything that a proof needs. No bound rests on it.
+//! Problem: the largest of a hundred jobs says little about the largest in a year. Rule: the
+//! largest jobs of blocks follow a generalised extreme-value distribution if jobs are independent
+//! and of one distribution. It is fitted by probability-weighted moments, and three tests check
+//! that the fit, the independence and the single distribution are believable. A shape below 0 is
+//! replaced by 0, as it would end the tail at a number that few blocks cannot determine. Source:
+//! Hosking, Wallis and Wood, Technometrics 27(3), 1985 (the fit); Anderson and Darling, 1954 (the
+//! distance, by parametric bootstrap); Wald and Wolfowitz, 1940 (runs); Smirnov, 1948 (two
+//! samples). It is no proof, and no bound depends on it.
 
 use solocore_model::profile::Extreme;
 use solocore_model::random::Random;
@@ -18,17 +18,17 @@ const BLOCKS: usize = 20;
 const BLOCK: usize = 5;
 /// Samples of the fitted distribution.
 const SAMPLES: u32 = 500;
-/// A chance below this is taken for a contradiction.
+/// A chance below this counts as a contradiction.
 const LEVEL: f64 = 0.05;
-/// Chances per job that are asked for.
+/// Chances per job for which values are estimated.
 const CHANCES: [f64; 3] = [1e-3, 1e-6, 1e-9];
 /// Euler and Mascheroni's.
 const GAMMA: f64 = 0.577_215_664_901_532_9;
 
-/// Estimates rare values of what was counted of jobs, in their order.
+/// Estimates rare values from the counts of jobs, in their order.
 ///
 /// # Errors
-/// Why there is no estimate: too few jobs, or no spread.
+/// The reason for which there is no estimate: too few jobs, or no spread.
 pub fn estimate(values: &[u64]) -> Result<Extreme, String> {
     let least = BLOCKS * BLOCK;
     if values.len() < least {
@@ -154,7 +154,7 @@ impl Gev {
         -(n as f64) - sum / n as f64
     }
 
-    /// Share of samples of this distribution that lie as far from their own fit.
+    /// Share of samples of this distribution with at least this distance from their own fit.
     fn believable(self, sorted: &[f64]) -> f64 {
         let seen = self.distance(sorted);
         let mut random = Random::new(1);
@@ -185,7 +185,7 @@ fn runs(values: &[u64]) -> f64 {
     let n = sides.len() as f64;
     let below = n - above;
     if above == 0.0 || below == 0.0 || n < 10.0 {
-        // Nothing to tell by: nearly all values are the median.
+        // No evidence: nearly all values are the median.
         return 1.0;
     }
     let seen = 1.0 + sides.windows(2).filter(|w| w[0] != w[1]).count() as f64;

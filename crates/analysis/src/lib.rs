@@ -1,7 +1,7 @@
 //! Pure functions from a model to bounds and verdicts. Every time is a `u64` in picoseconds.
 //!
-//! * [`interference`]: how long the other cores' memory traffic and a regulator can hold a core up.
-//!   Every bound rests on it.
+//! * [`interference`]: the delay of a core by the other cores' memory traffic and a regulator.
+//!   Every bound depends on it.
 //! * [`mod@stall`]: the same for the one-request-at-a-time memory of the single-core-equivalence
 //!   paper (`model = "sce"`).
 //! * [`response`]: worst-case response times under fixed priorities, with that stall charged per

@@ -1,7 +1,7 @@
-//! The schedulability tests by the names that the command line and Python have for them.
+//! The schedulability tests by their names on the command line and in Python.
 //!
-//! Problem: two front ends must give the same answer to the same set. Rule: both ask an
-//! [`Analyst`], which keeps the memory of one test from set to set.
+//! Problem: two front ends must give the same answer to the same set. Rule: both use an
+//! [`Analyst`], which keeps the working memory of one test from set to set.
 
 use crate::multiprocessor::{bar, bcl, bcl_iterative, ffdbf, gedf, gfb, response, tardiness};
 use crate::uniprocessor::{edf, plain};
@@ -66,7 +66,7 @@ impl Test {
     }
 }
 
-/// Runs one test on one set after the other, with the memory it needs for it.
+/// Runs one test on one set after the other, and keeps the test's working memory.
 #[derive(Debug)]
 pub struct Analyst {
     test: Test,
@@ -76,20 +76,20 @@ pub struct Analyst {
 }
 
 impl Analyst {
-    /// No set has been tested yet.
+    /// An analyst before its first set.
     #[must_use]
     pub fn new(test: Test) -> Self {
         Self { test, scratch: plain::Scratch::default(), bounds: Vec::new() }
     }
 
-    /// Which test it runs.
+    /// The test that it runs.
     #[must_use]
     pub fn test(&self) -> Test {
         self.test
     }
 
-    /// Of the last set, one per task, in the unit of the set: response times, or tardiness of
-    /// [`Test::Tardiness`]. `None` where the test bounds nothing.
+    /// Bounds of the last set, one per task, in the unit of the set: response times, or tardiness
+    /// for [`Test::Tardiness`]. `None` where the test gives no bound.
     #[must_use]
     pub fn bounds(&self) -> &[Option<u64>] {
         &self.bounds
@@ -139,7 +139,7 @@ impl Analyst {
         known
     }
 
-    /// How the verdict on a set came about.
+    /// Derivation of the verdict on a set.
     ///
     /// # Errors
     /// As [`Self::decide`].

@@ -4,7 +4,7 @@
 //! # Problem
 //! Under single-core equivalence a core is analysed as a single-core chip. Stall does not add up
 //! job by job: the regulator acts on the accesses of all jobs in a row, and a budget used up by one
-//! job holds up the next.
+//! job delays the next.
 //!
 //! # Rule
 //! Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990:
@@ -46,11 +46,11 @@ pub struct Task {
     /// Solo worst-case execution time, in picoseconds, with the service of all its DRAM
     /// transactions.
     pub wcet_ps: u64,
-    /// Most DRAM transactions of one job, those included that reload what it evicts by preempting.
+    /// Most DRAM transactions of one job, including the reloads that it causes by preempting.
     pub misses: u64,
-    /// Most writes among these; all of them, where that is not known.
+    /// Most writes among these; all of them, if unknown.
     pub writes: u64,
-    /// Most reads among these; all of them, where that is not known.
+    /// Most reads among these; all of them, if unknown.
     pub reads: u64,
     /// Least time between releases, in picoseconds. Not zero.
     pub period_ps: u64,
@@ -76,8 +76,8 @@ impl Task {
         }
     }
 
-    /// The same with other accesses, in the same proportion of kinds to `before`, each rounded up;
-    /// `None` if that does not fit.
+    /// The same task with other accesses, in the same proportion of kinds to `before`, each rounded
+    /// up; `None` if that does not fit.
     #[must_use]
     pub fn with_misses(&self, before: u64, misses: u64) -> Option<Self> {
         let part = |kind: u64| match u128::from(before) {
@@ -102,14 +102,14 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// One job, without what its preemptions cost.
+    /// Demand of one job, without the cost of its preemptions.
     #[must_use]
     pub fn of(task: &Task) -> Self {
         Self { work_ps: task.wcet_ps, misses: task.misses, writes: task.writes, reads: task.reads }
     }
 
-    /// With `jobs` jobs of `task` more, each with what it costs by preempting if `preempts`. `None`
-    /// if it does not fit in 64 bits.
+    /// The demand with `jobs` further jobs of `task`, each with the cost of its preemptions if
+    /// `preempts`. `None` if it does not fit in 64 bits.
     #[must_use]
     pub fn plus(self, task: &Task, jobs: u64, preempts: bool) -> Option<Self> {
         let job_ps = task.wcet_ps.checked_add(if preempts { task.preemption_ps } else { 0 })?;
@@ -121,7 +121,8 @@ impl Demand {
         })
     }
 
-    /// Without `jobs` jobs of `task` that are part of it and preempt. `None` if they are not.
+    /// The demand without `jobs` jobs of `task` that are part of it and preempt. `None` if they are
+    /// not.
     pub(crate) fn less(self, task: &Task, jobs: u64) -> Option<Self> {
         let job_ps = task.wcet_ps.checked_add(task.preemption_ps)?;
         Some(Self {
@@ -138,7 +139,7 @@ impl Demand {
         Self { work_ps: 0, misses, writes: misses, reads: misses }
     }
 
-    /// Both; `None` if it does not fit in 64 bits.
+    /// The sum of both; `None` if it does not fit in 64 bits.
     #[must_use]
     pub fn and(self, other: Self) -> Option<Self> {
         Some(Self {
@@ -155,8 +156,8 @@ impl Demand {
 pub struct Window<'a> {
     /// Charged once per busy window, in picoseconds: see [`crate::stall::carry_in`].
     pub once_ps: u64,
-    /// From what all jobs of the window ask for to their stall in picoseconds. Must be monotone;
-    /// [`u64::MAX`] stands for "no bound".
+    /// The stall in picoseconds as a function of the demand of all jobs of the window. Must be
+    /// monotone; [`u64::MAX`] stands for "no bound".
     pub stall: &'a dyn Fn(Demand) -> u64,
 }
 
@@ -183,8 +184,7 @@ impl<'a> Interference<'a> {
         Some(())
     }
 
-    /// Takes in the tasks of `tasks` not yet known, with the one job each that is released as the
-    /// window opens.
+    /// Adds the new tasks of `tasks`, each with the one job that is released as the window opens.
     fn admit(&mut self, tasks: &'a [Task]) -> Option<()> {
         for task in tasks.get(self.covered_ps.len()..)? {
             self.count(task, 1)?;
@@ -194,8 +194,7 @@ impl<'a> Interference<'a> {
         Some(())
     }
 
-    /// Counts every job released before `window_ps`; tells whether there was one not counted
-    /// before.
+    /// Counts every job released before `window_ps`; true if a new one was counted.
     fn cover(&mut self, window_ps: u64) -> Option<bool> {
         let mut grew = false;
         for (index, task) in self.tasks.iter().enumerate() {
@@ -211,8 +210,8 @@ impl<'a> Interference<'a> {
         Some(grew)
     }
 
-    /// Response time of `task` below the tasks admitted. What has been counted before must be in
-    /// its window for sure.
+    /// Response time of `task` below the admitted tasks, ps. The jobs counted before must be in its
+    /// window for sure.
     fn response(&mut self, task: &Task, window: &Window, limit_ps: u64) -> Option<u64> {
         let (mut worst_ps, mut release_ps) = (0, 0u64);
         let mut own = Demand::default();
@@ -258,8 +257,8 @@ pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -
     interference.response(task, window, limit_ps)
 }
 
-/// Why `tasks[i]` has this `response` (in picoseconds): the recurrence, and its terms in the window
-/// of the first job.
+/// Derivation of this `response` of `tasks[i]` (in picoseconds): the recurrence, and its terms in
+/// the window of the first job.
 #[must_use]
 pub fn explain(tasks: &[Task], i: usize, window: &Window, response: Option<u64>) -> Derivation {
     let rule = "R_i = max over q of W_q - q*T_i, W_q = once + (q+1)*C_i + sum over j < i of \
@@ -286,8 +285,8 @@ pub fn explain(tasks: &[Task], i: usize, window: &Window, response: Option<u64>)
     d.step("R_i <= D_i", response.is_some_and(|r| r <= task.deadline_ps)).result(response)
 }
 
-/// `W_0`: when the first job of `tasks[i]` in a level-`i` busy window is done at the latest. `None`
-/// if that is not bounded.
+/// `W_0`: latest end of the first job of `tasks[i]` in a level-`i` busy window. `None` if that is
+/// not bounded.
 fn first_window(tasks: &[Task], i: usize, window: &Window) -> Option<u64> {
     let (task, higher) = tasks.get(..=i)?.split_last()?;
     if tasks.iter().take(i + 1).any(|task| task.period_ps == 0) {
@@ -314,8 +313,8 @@ pub fn response_times(tasks: &[Task], window: &Window) -> Vec<Option<u64>> {
     let mut responses = vec![None; tasks.len()];
     let mut interference = Interference::default();
     for (i, task) in tasks.iter().enumerate() {
-        // A job one level down ends only when the window of this level has ended, so what this
-        // level counted stays counted, and without an end here there is none below.
+        // A job one level down ends only when the window of this level has ended, so the jobs
+        // counted here stay counted. If this window has no end, no lower one has.
         let known = task.period_ps > 0 && interference.admit(&tasks[..i]).is_some();
         responses[i] = if known { interference.response(task, window, limit_ps) } else { None };
         if responses[i].is_none() {

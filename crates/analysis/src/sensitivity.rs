@@ -1,7 +1,7 @@
-//! How much can a value grow before something fails?
+//! The growth of a value until a test fails.
 //!
 //! # Problem
-//! A verdict says yes or no. A designer also asks how far off the edge is: the slack of each
+//! A verdict says yes or no. A designer also needs the distance to the edge: the slack of each
 //! execution time and miss count, the common factor for all of them, the least budget, and the task
 //! that is the first to break.
 //!
@@ -13,7 +13,7 @@
 //! evaluations are the proof: the value passes, the next one fails.
 //!
 //! # Precondition
-//! The predicate must be monotone: what passes with a value passes with every smaller (for
+//! The predicate must be monotone: a system that passes with a value passes with every smaller (for
 //! [`least_passing`]: larger) one. Exact tests for one core are, in execution times and misses:
 //! fixed priorities by response times, EDF by processor demand, both also with the stall of
 //! [`crate::interference`], which is monotone in work and misses. Sufficient tests for several
@@ -64,7 +64,7 @@ pub enum Quantity {
     Cores,
 }
 
-/// Where the edge is.
+/// The edge of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Edge {
     /// The quantity that was varied.
@@ -72,7 +72,7 @@ pub struct Edge {
     /// Its value as given.
     pub given: u64,
     /// The last value that passes: the largest, or the least for [`Quantity::Budget`]. None if no
-    /// value searched does.
+    /// searched value passes.
     pub passes: Option<u64>,
     /// The next value, seen to fail. None if the search ended at its limit.
     pub fails: Option<u64>,
@@ -81,7 +81,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// How much can it grow (for the budget: shrink)? `None` if what is given fails already.
+    /// Possible growth (for the budget: reduction). `None` if the given value fails already.
     #[must_use]
     pub fn slack(&self) -> Option<u64> {
         match self.quantity {
@@ -112,7 +112,7 @@ impl Edge {
 pub struct Found {
     /// The last value that passes; it was evaluated.
     pub passes: Option<u64>,
-    /// The first that fails; it was evaluated. None if all pass.
+    /// The first value that fails; it was evaluated. None if all pass.
     pub fails: Option<u64>,
     /// Evaluations.
     pub evaluations: u32,
@@ -121,7 +121,7 @@ pub struct Found {
 /// The largest value in `low..=high` that passes, for a predicate that is true up to some value and
 /// false beyond. An empty range has none.
 ///
-/// `near` is where to start, for example the value as given: the step doubles from there, so that a
+/// The search starts at `near`, for example the given value: the step doubles from there, so that a
 /// close edge takes few evaluations.
 pub fn largest_passing(
     low: u64,
@@ -176,7 +176,7 @@ pub fn least_passing(low: u64, high: u64, near: u64, mut passes: impl FnMut(u64)
     if low > high {
         return Found { passes: None, fails: None, evaluations: 0 };
     }
-    // Mirrored: what was near the top is near the bottom.
+    // Mirrored: a value near the top is near the bottom.
     let mirror = |value: u64| high - value;
     let found = largest_passing(0, high - low, mirror(near.clamp(low, high)), |value| {
         passes(mirror(value))
@@ -209,15 +209,14 @@ fn scaled(value: u64, k: u64, resolution: u64) -> Option<u64> {
     .ok()
 }
 
-/// The largest `k` with `ceil(value*k/resolution) <= limit`; the largest number there is, if every
-/// `k` will do.
+/// The largest `k` with `ceil(value*k/resolution) <= limit`; [`u64::MAX`] if every `k` passes.
 fn largest_factor(value: u64, resolution: u64, limit: u64) -> u64 {
     let most = (u128::from(limit) * u128::from(resolution)).checked_div(u128::from(value));
     most.map_or(u64::MAX, |most| u64::try_from(most).unwrap_or(u64::MAX))
 }
 
-/// How long may a job of `tasks[i]` take, up to its period? The search starts at 1, so that a set
-/// that fails learns what would do.
+/// The longest execution time of a job of `tasks[i]`, up to its period, with which the test passes.
+/// The search starts at 1, so that it also finds the edge of a set that fails.
 ///
 /// `None` if there is no task `i` or its period is zero.
 pub fn wcet_edge(
@@ -234,8 +233,8 @@ pub fn wcet_edge(
     Some(edge(Quantity::Wcet { task: i }, task.wcet, found))
 }
 
-/// By which factor `k/resolution` may all execution times grow (or must they shrink), none beyond
-/// its period?
+/// The factor `k/resolution` by which all execution times may grow (or must shrink), none beyond
+/// its period.
 ///
 /// `None` if `resolution` is zero, or all execution times are.
 pub fn scale_edge(
@@ -269,7 +268,7 @@ pub struct Slacks {
 
 impl Slacks {
     fn of(edges: Vec<Edge>) -> Self {
-        // passes/given, compared across; a task that no value helps has 0.
+        // passes/given, compared across; a task without any value that passes has 0.
         let smaller = |one: &Edge, other: &Edge| -> Ordering {
             let left = u128::from(one.passes.unwrap_or(0)) * u128::from(other.given);
             left.cmp(&(u128::from(other.passes.unwrap_or(0)) * u128::from(one.given)))

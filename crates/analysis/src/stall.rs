@@ -3,7 +3,7 @@
 //! # Problem
 //! A core makes `mu` DRAM transactions in a window of its execution. Other cores delay each of
 //! them, and a regulator (MemGuard) suspends the core when its budget of `Q` accesses in a period
-//! `P` is used up. How much later than alone does the work end, at worst?
+//! `P` is used up. What is the longest delay of the work's end, compared with running alone?
 //!
 //! # Rule
 //! "Single Core Equivalent Virtual Machines for Hard Real-Time Computing on Multicore Processors",
@@ -27,8 +27,8 @@
 //! * A period with a suspension has `Q` accesses that were issued and served inside it, `Q*L` of
 //!   progress, so it is charged at most `P - Q*L`.
 //! * The period in which the window opens, when an earlier task has used part of its budget, is
-//!   charged at most `P - Q*L` if it ends in a suspension, whatever number of accesses is left to
-//!   this window: [`carry_in`].
+//!   charged at most `P - Q*L` if it ends in a suspension, for any number of accesses left to this
+//!   window: [`carry_in`].
 //!
 //! Let `s1 = (m-1)*L`. If `P - Q*L >= Q*s1` (that is `Q <= P/(m*L)`), moving accesses together to
 //! fill periods never lowers the sum: `K = floor(mu/Q)` full periods and `mu - K*Q` single accesses
@@ -45,8 +45,8 @@
 //!   to `m*L` more: add `(K + 1)*m*L` with `K = floor(mu/Q)` (0.4 us a period on the P4080 of the
 //!   paper).
 //! * Assumption 3, if the solo time was *measured* with accesses faster than `L`: add
-//!   [`fast_service`]. The `m` in eq. (1), where `m-1` other cores interfere, is just that for
-//!   accesses that cost nothing in the solo time.
+//!   [`fast_service`]. The `m` in eq. (1), where `m-1` other cores interfere, is exactly that term
+//!   for accesses that take no time in the solo time.
 //! * An access of a lower-priority task in flight when the window opens: use
 //!   [`carry_in_in_flight`].
 
@@ -66,7 +66,7 @@ pub struct Regulation {
 
 impl Regulation {
     /// The budget, in accesses per period, of each core when the guaranteed bandwidth is shared
-    /// evenly: `floor(P/(m*L))`. [`u64::MAX`] if `m` or `L` is zero, as nothing limits the budget
+    /// evenly: `floor(P/(m*L))`. [`u64::MAX`] if `m` or `L` is zero, as the budget has no limit
     /// then.
     #[must_use]
     pub fn even_budget(&self) -> u64 {
@@ -106,10 +106,10 @@ pub fn stall_paper(r: &Regulation, misses: u64) -> u64 {
 /// per period.
 ///
 /// The larger of `(m-1)*L*mu` and `K*(P-q*L) + min((m-1)*rest*L, P-q*L)`, with `K = floor(mu/q)`
-/// and `rest = mu - K*q`. It holds for any budgets of the other cores. [`carry_in`] comes on top,
-/// once per window.
+/// and `rest = mu - K*q`. It holds for any budgets of the other cores. [`carry_in`] is added once
+/// per window.
 ///
-/// Superadditive in `misses`: charge a window on the total of its jobs, not job by job.
+/// Superadditive in `misses`: charge a window for the total of its jobs, not job by job.
 /// [`u64::MAX`] if the budget is zero and `misses` is not: such a core never gets to memory.
 #[must_use]
 pub fn stall(r: &Regulation, budget: u64, misses: u64) -> u64 {
@@ -143,8 +143,8 @@ pub fn carry_in_in_flight(r: &Regulation, budget: u64) -> u64 {
     narrow(r.suspension(budget).max(r.wait()).saturating_add(u128::from(r.latency_ps)))
 }
 
-/// What to add when the solo execution time charges only `fastest_ps < L` to an access:
-/// `(L - fastest)*mu`, in picoseconds.
+/// Term to add when the solo execution time charges only `fastest_ps < L` to an access: `(L -
+/// fastest)*mu`, in picoseconds.
 ///
 /// A measured solo time is of this kind. Add it to [`stall`] with the window's misses, and to
 /// [`carry_in`] with `q` in the place of the misses, as the budget can then be used up in
@@ -155,8 +155,8 @@ pub fn fast_service(r: &Regulation, fastest_ps: u64, misses: u64) -> u64 {
 }
 
 /// Stall of `misses` accesses of core `own` in one busy window, in picoseconds, where the budgets
-/// of all cores are known (`budgets.len()` cores; `r.cores` is not used). [`carry_in`] comes on
-/// top, once per window.
+/// of all cores are known (`budgets.len()` cores; `r.cores` is not used). [`carry_in`] is added
+/// once per window.
 ///
 /// # Derivation
 /// A period with `n` accesses of this core stalls it for
@@ -273,7 +273,7 @@ mod tests {
         fn stall_is_monotone_and_superadditive(r in regulation(), q in 1u64..60, a in 0u64..500, b in 0u64..500) {
             prop_assert!(stall(&r, q, a) <= stall(&r, q, a + 1));
             prop_assert!(stall(&r, q, a) >= stall_unregulated(&r, a));
-            // Jobs charged one by one may be charged too little; the total is what holds.
+            // Jobs charged one by one may be charged too little; only the total is a bound.
             if u64::from(r.cores) * q * r.latency_ps <= r.period_ps {
                 prop_assert!(stall(&r, q, a) + stall(&r, q, b) <= stall(&r, q, a + b));
             }

@@ -28,7 +28,7 @@ pub struct TaskSet {
     pub tasks: Vec<SporadicTask>,
 }
 
-/// Why a task set is not one.
+/// Faults of a task set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TaskSetError {
     /// No cores.
@@ -71,7 +71,7 @@ pub enum TaskSetError {
     /// Several cores, in a test for one.
     #[error("cores is {cores}, but this test is for one core; give 1")]
     Uniprocessor {
-        /// Cores there are.
+        /// Number of cores.
         cores: u32,
     },
     /// An exact test that would take too long.
@@ -86,7 +86,7 @@ pub enum TaskSetError {
     /// Total utilisation above the number of cores.
     #[error("total utilisation is above {cores} cores; nothing can be bounded")]
     Utilization {
-        /// Cores there are.
+        /// Number of cores.
         cores: u32,
     },
 }
@@ -106,10 +106,10 @@ impl SporadicTask {
 }
 
 impl TaskSet {
-    /// Are the numbers possible?
+    /// Checks that the numbers are possible.
     ///
     /// # Errors
-    /// The first value that is not, by task.
+    /// The first impossible value, by task.
     pub fn check(&self) -> Result<(), TaskSetError> {
         if self.cores == 0 {
             return Err(TaskSetError::NoCores);
@@ -162,8 +162,8 @@ pub fn utilization_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
     exact_at_most(tasks, cores)
 }
 
-/// By continued remainders: the integer parts and the fractions' digits in base 2^64, as many as
-/// there are tasks and more.
+/// Compares by continued remainders: the integer parts and the fractions' digits in base 2^64, more
+/// of them than there are tasks.
 fn exact_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
     let mut whole: u128 = tasks.iter().map(|t| u128::from(t.wcet / t.period)).sum();
     let mut rest: Vec<(u128, u128)> =
@@ -180,7 +180,7 @@ fn exact_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
         if rest.iter().all(|(r, _)| *r == 0) {
             return true;
         }
-        // What is left of the fractions is below their number.
+        // The rest of the fractions is below their number.
         if spare >= i128::try_from(rest.len()).unwrap_or(i128::MAX) {
             return true;
         }

@@ -1,11 +1,11 @@
 //! Response times of tasks inside the windows of an IMA partition, with memory stall, and the least
-//! window that suffices.
+//! sufficient window.
 //!
 //! # Problem
 //! A partition has its core for `W` in every period `T_p`, at a fixed place, and other partitions
-//! use the core between. What they leave behind - a drained budget, foreign lines in the private
-//! caches, other pages in the locked part of the shared cache - costs something at the start of
-//! every window, not once per busy window.
+//! use the core between. Their rest (a used-up budget, foreign lines in the private caches, other
+//! pages in the locked part of the shared cache) has a cost at the start of every window, not once
+//! per busy window.
 //!
 //! # Rule
 //! Single-core-equivalence, sections 3.1 (step 5) and 5.0: rate monotonic (any fixed priorities)
@@ -23,18 +23,18 @@
 //! Let every period up to task `i` be a multiple of `T_p`, and jobs of such tasks arrive as a
 //! window begins (by the table: a window may begin up to `late` after that, and still lasts `W`).
 //! Then a level-`i` busy window opens at a window's nominal start. Until job `q` is done, all time
-//! of the partition's windows goes to level-`i` work, to the stall of its accesses, or to what
-//! `each` stands for: in a window that the core's former user left with a drained budget, with an
-//! access under way, with foreign lines. The regulation period in which a window begins is charged
-//! in `each`; in the others only accesses of this partition count, so the charging argument of
+//! of the partition's windows goes to level-`i` work, to the stall of its accesses, or to the costs
+//! in `each`: of a window that the core's former user left with a used-up budget, with an access
+//! under way, with foreign lines. The regulation period in which a window begins is charged in
+//! `each`. In the others only accesses of this partition count, so the charging argument of
 //! [`crate::stall`] holds window by window, and stall is superadditive: the sum over windows is at
 //! most the stall of the sum. Work done and accesses issued before the end belong to jobs that
 //! arrived before `W_q`. So `need(n)` of window time suffices, and `n - 1` whole windows and the
 //! rest of one have passed `W_q` after the start.
 //!
-//! If a period is no multiple of `T_p`, a busy window may open anywhere. It is latest served if it
-//! opens as a window ends, which costs `T_p - W` more; if it opens within a window, that window's
-//! lower levels may have drained the budget, which costs one `each` more. Both are charged.
+//! If a period is no multiple of `T_p`, a busy window may open anywhere. It is served latest if it
+//! opens as a window ends, which costs `T_p - W` more. If it opens within a window, that window's
+//! lower levels may have used up the budget, which costs one `each` more. Both are charged.
 //!
 //! # Not covered
 //! Windows that are not strictly periodic, blocking by resources, several windows in a period.
@@ -48,15 +48,15 @@ const MAX_STEPS: u32 = 1 << 20;
 /// A partition's windows, in picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// From one to the next.
+    /// Time from one window to the next.
     pub period_ps: u64,
-    /// How long each lasts.
+    /// Length of each window.
     pub duration_ps: u64,
-    /// How much later than planned each may begin.
+    /// Largest delay of each begin beyond the plan.
     pub late_ps: u64,
-    /// Charged in each: what the core's former user left behind, prefetch and lock.
+    /// Cost charged in each: the rest of the core's former user, prefetch and lock.
     pub each_ps: u64,
-    /// DRAM transactions of that.
+    /// DRAM transactions of that cost.
     pub each_misses: u64,
 }
 
@@ -76,7 +76,7 @@ struct Level<'a> {
     steps: u32,
 }
 
-/// The end of a job, and what it was made of.
+/// The end of a job, and its parts.
 #[derive(Clone, Copy)]
 struct End {
     windows: u64,
@@ -85,19 +85,19 @@ struct End {
 }
 
 impl Level<'_> {
-    /// Work and accesses of jobs: `own` of the last task, of the others as many as arrive before
-    /// `end_ps`.
+    /// Work and accesses of jobs: `own` jobs of the last task, and of the others all that arrive
+    /// before `end_ps`.
     fn demand(&self, own: u64, end_ps: u64) -> Option<Demand> {
         let (last, higher) = self.tasks.split_last()?;
         let own = Demand::default().plus(last, own, false)?;
         higher.iter().try_fold(own, |sum, t| sum.plus(t, end_ps.div_ceil(t.period_ps).max(1), true))
     }
 
-    /// The same with what `n` windows' starts cost.
+    /// The same with the cost of the starts of `n` windows.
     fn charged(&self, demand: Demand, n: u64) -> Option<Demand> {
         let w = self.windows;
-        // A busy window that opens inside a window has that one's start behind it, and yet what it
-        // stands for.
+        // A busy window that opens inside a window is past the start of that window, but still has
+        // the costs of the start.
         let charged = if self.aligned { n } else { n.checked_add(1)? };
         let starts = Demand {
             work_ps: charged.checked_mul(w.each_ps)?,
@@ -124,12 +124,12 @@ impl Level<'_> {
             if need <= n.checked_mul(w.duration_ps)? {
                 return Some((n, need));
             }
-            // Every number of windows that is enough holds at least this need.
+            // Every sufficient number of windows holds at least this need.
             n = need.div_ceil(w.duration_ps).max(n + 1);
         }
     }
 
-    /// When the first `own` jobs of the last task are done.
+    /// End of the first `own` jobs of the last task.
     fn end(&mut self, own: u64, from: End, limit_ps: u64) -> Option<End> {
         let w = self.windows;
         let gap = if self.aligned { 0 } else { w.period_ps - w.duration_ps };
@@ -171,8 +171,8 @@ fn level<'a>(
 const START: End = End { windows: 1, need_ps: 0, end_ps: 1 };
 
 /// Worst-case response time of `tasks[i]` in picoseconds, from the planned start of the window in
-/// which it arrives; index 0 has the highest priority. `stall` is that of a number of accesses,
-/// monotone and superadditive, [`u64::MAX`] for "no bound".
+/// which it arrives; index 0 has the highest priority. `stall` gives the stall of a number of
+/// accesses; it is monotone and superadditive, [`u64::MAX`] for "no bound".
 ///
 /// `None` if it is not found to be at most `limit_ps`, or the windows are impossible.
 #[must_use]
@@ -197,8 +197,8 @@ pub fn response_time(
     None
 }
 
-/// Do all tasks meet their deadlines? A level is a task, last, after those that can hold it up,
-/// highest priority first.
+/// Do all tasks meet their deadlines? A level is a task, in the last place, after those that can
+/// delay it, highest priority first.
 #[must_use]
 pub fn schedulable(levels: &[Vec<Task>], windows: &Windows, stall: &dyn Fn(Demand) -> u64) -> bool {
     levels.iter().all(|tasks| {
@@ -240,7 +240,7 @@ pub fn least_duration(
     Some(yes * unit_ps)
 }
 
-/// Why `tasks[i]` has this response: the rule and its terms for the first job.
+/// Derivation of this response of `tasks[i]`: the rule and its terms for the first job.
 #[must_use]
 pub fn explain(
     tasks: &[Task],
@@ -356,8 +356,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// The bound holds for any phases and delays, and is reached where all arrive as a window
-        /// begins that is late.
+        /// The bound holds for any phases and delays. It is reached where all jobs arrive as a late
+        /// window begins.
         #[test]
         fn no_simulated_response_is_later(
             period in 3u64..10,
@@ -377,7 +377,8 @@ mod tests {
             tasks.sort_by_key(|t| t.period_ps);
             let phases: Vec<u64> = tasks.iter().zip(&sets).map(|(t, s)| {
                 let phase = s.2 % t.period_ps;
-                // Whose period is a multiple of the partition's arrives as a window begins.
+                // A task with a period that is a multiple of the partition's is released when a
+                // window begins.
                 if t.period_ps.is_multiple_of(period) { phase / period * period } else { phase }
             }).collect();
             let delays: Vec<u64> = delays.iter().map(|d| d.min(&late)).copied().collect();

@@ -1,6 +1,6 @@
 //! Levels A and B of one core against a simulation in unit steps: a table, rate-monotonic tasks
-//! below it, and the kernel's costs where they fall. What is accepted never misses, and what is
-//! rejected without overheads does.
+//! below it, and the kernel's costs at their real places. Accepted systems never miss, and rejected
+//! ones without overheads do.
 
 use solocore_analysis::mc2::{
     CoreVerdict, Interrupt, Level, Mc2Task, Noise, Overheads, Pets, hyperperiod, level_a, level_b,
@@ -27,8 +27,8 @@ fn task(period: u64, a: u64, b: u64) -> Mc2Task {
     Mc2Task { period, pets: Pets { a, b, c: b } }
 }
 
-/// Per instant of the hyperperiod, the task of level A whose slot it is: by rate, with A-PETs. None
-/// if a job does not fit.
+/// Per instant of the hyperperiod, the task of level A that has the slot: by rate, with A-PETs.
+/// None if a job does not fit.
 fn table(a: &[Mc2Task]) -> Option<Vec<Option<usize>>> {
     let length = hyperperiod(a)?;
     let mut left = vec![0; a.len()];
@@ -68,7 +68,7 @@ struct Job {
     preempted: bool,
 }
 
-/// A core with what happens on it.
+/// A core with its events.
 struct World<'a> {
     /// A, then B by priority; costs without any overhead.
     tasks: &'a [Mc2Task],
@@ -84,7 +84,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// The task of level A whose slot it is.
+    /// The task of level A that has the slot.
     fn slot(&self, now: u64) -> Option<usize> {
         self.slots[usize::try_from(now % self.slots.len() as u64).unwrap()]
     }
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Starts the periods that begin now; was a guaranteed job of the last one not done?
+    /// Starts the periods that begin now; true if a guaranteed job of the last one was not done.
     fn releases(&mut self, world: &World, random: &mut Random, now: u64) -> bool {
         let mut missed = false;
         for (i, task) in world.tasks.iter().enumerate() {
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// Ends the handler at the head if it has nothing left to do.
+    /// Ends the handler at the head if its work is done.
     fn end_handlers(&mut self) {
         while self.handlers.front().is_some_and(|handler| handler.0 == 0) {
             if let Some((_, Some(i))) = self.handlers.pop_front() {
@@ -188,7 +188,7 @@ impl State {
         }
     }
 
-    /// What to run: the task of the slot, else the first of level B.
+    /// The task to run: the task of the slot, else the first of level B.
     fn choice(&self, world: &World, now: u64) -> usize {
         let pending = |&i: &usize| self.jobs[i].ready && self.jobs[i].left > 0;
         let slot = world.slot(now).filter(|_| now >= self.slot_from).filter(pending);
@@ -315,7 +315,7 @@ fn without_overheads_the_test_of_level_b_is_exact() {
     assert!(full > 1_000 && rejected > 1_000, "{full} {rejected}");
 }
 
-/// A core with the kernel's costs charged as the module says.
+/// A core with the kernel's costs charged as in the module.
 struct Charged {
     a: Vec<Mc2Task>,
     slots: Vec<Option<usize>>,
@@ -425,7 +425,7 @@ fn arriving(random: &mut Random, sources: &[Interrupt], length: u64) -> Vec<u64>
         let mut nominal = random.below(source.period);
         let mut late = source.jitter;
         while nominal < length {
-            // One late, the rest in time, is the worst for what follows it.
+            // One late handler, with the rest in time, is the worst for those after it.
             arriving[index((nominal + late).min(length - 1))] += source.cost;
             late = if random.below(4) == 0 { random.up_to(source.jitter) } else { 0 };
             nominal += source.period + random.below(5) / 4;
@@ -434,7 +434,7 @@ fn arriving(random: &mut Random, sources: &[Interrupt], length: u64) -> Vec<u64>
     arriving
 }
 
-/// Handlers in order of arrival, and how much of them any interval has to execute.
+/// Handlers in order of arrival, and the largest execution of them in any interval.
 #[test]
 fn no_interval_executes_more_interrupts_than_counted() {
     let mut random = Random(4);
@@ -491,8 +491,7 @@ fn preemption_centric_charges_cover_jobs_in_pieces() {
         let likely = random.below(20) + 1;
         for work in arriving {
             backlog += work;
-            // Preempted or resumed now and then; the piece has the interrupts that come while it
-            // lasts.
+            // Preempted or resumed at random; the piece has the interrupts that come during it.
             if random.below(likely) == 0 {
                 here = !here;
                 pieces += u64::from(here);
@@ -521,8 +520,8 @@ fn index(time: u64) -> usize {
     usize::try_from(time).unwrap()
 }
 
-/// Where a job of level A may run: anywhere in its period. A table that puts it early and late by
-/// turns.
+/// Times at which a job of level A may run: anywhere in its period. The table puts it early and
+/// late by turns.
 fn scattered(random: &mut Random, a: &[Mc2Task], length: u64) -> Vec<bool> {
     let mut busy = vec![false; usize::try_from(length).unwrap()];
     for task in a {

@@ -1,6 +1,5 @@
-//! Cache-related preemption delays against a simulation with a direct-mapped cache: whatever a job
-//! finds evicted of its useful sets when it resumes, it loads again. No response exceeds any of the
-//! bounds.
+//! Cache-related preemption delays against a simulation with a direct-mapped cache: a resumed job
+//! loads its evicted useful sets again. No response exceeds any of the bounds.
 
 use solocore_analysis::SporadicTask;
 use solocore_analysis::mc2::crpd::{Approach, Footprint, caused, response_time, response_time_by};
@@ -135,7 +134,7 @@ fn no_response_exceeds_a_bound() {
     );
 }
 
-/// The plain reload time of Table 3 is never less than what sets give.
+/// The plain reload time of Table 3 is never less than the cost by sets.
 #[test]
 fn a_reload_time_per_task_covers_its_sets() {
     let mut random = Random(22);

@@ -26,8 +26,8 @@ fn index(time: u64) -> usize {
     usize::try_from(time).unwrap()
 }
 
-/// When A and B take a core, over `length`. Each job lies in its period: early, late, or by turns
-/// late and early.
+/// Times at which A and B take a core, over `length`. Each job lies in its period: early, late, or
+/// by turns late and early.
 fn taken(random: &mut Random, tasks: &[Mc2Task], length: u64) -> Vec<bool> {
     let mut busy = vec![false; index(length)];
     let style = random.below(4);
@@ -99,7 +99,8 @@ struct Drawn {
     c: Vec<Mc2Task>,
 }
 
-/// Two to four cores, some with tasks of A and B, and tasks of level C up to all that is left.
+/// Two to four cores, some with tasks of A and B, and tasks of level C up to all of the remaining
+/// time.
 fn draw(random: &mut Random) -> Drawn {
     let m = random.below(3) + 2;
     let cores: Vec<Vec<Mc2Task>> = (0..m)
@@ -176,8 +177,8 @@ fn tardiness_is_never_above_its_bound() {
 }
 
 /// Global EDF with a kernel that costs: a section before a job runs on another core or again, one
-/// after it, the reload of what was preempted, and interrupts on core 0, which hold up the job
-/// there without moving it.
+/// after it, the reload of the preempted job, and interrupts on core 0, which delay the job there
+/// without moving it.
 struct Kernel<'a> {
     overheads: Overheads,
     devices: &'a [Interrupt],
@@ -219,7 +220,7 @@ impl Kernel<'_> {
             let mut order: Vec<usize> = (0..c.len()).filter(|&i| !pending[i].is_empty()).collect();
             order.sort_by_key(|&i| (pending[i][0].0, i));
             order.truncate((0..taken.len()).filter(|&core| free(core)).count());
-            // Who is no longer chosen, or whose core is taken, is preempted.
+            // A job that is no longer chosen, or that loses its core, is preempted.
             for (i, core) in core_of.iter_mut().enumerate() {
                 *core = core.filter(|&core| order.contains(&i) && free(core));
             }

@@ -2,9 +2,9 @@
 //! dynamic budgeting.
 //!
 //! The simulation: in each tick one access occupies the memory (`L` is one tick) and holds up every
-//! hard core but its own. An adversary chooses whose it is: a soft core's, as long as the policy
-//! lets it go on, a hard core's, as long as its job has accesses left, or nobody's. The soft cores'
-//! budgets are kept by `solocore-policy`, not by code of this test.
+//! hard core but its own. An adversary chooses the access: of a soft core, while the policy lets it
+//! go on, of a hard core, while its job has accesses left, or none. The soft cores' budgets are
+//! kept by `solocore-policy`, not by code of this test.
 
 use solocore_analysis::interference::Refresh;
 use solocore_analysis::memory::dynamic_budget::{
@@ -105,14 +105,14 @@ struct Job {
     ran: bool,
 }
 
-/// What the adversary does.
+/// Habits of the adversary.
 #[derive(Clone, Copy)]
 struct Adversary {
-    /// Of 8: how often it takes a soft access that it may take.
+    /// Chance, in eighths, that it takes a soft access when it may.
     soft: u64,
-    /// Of 8: how often it takes a hard core's access.
+    /// Chance, in eighths, that it takes a hard core's access.
     hard: u64,
-    /// Of 8: how often a job needs all of its execution time.
+    /// Chance, in eighths, that a job needs all of its execution time.
     full: u64,
     /// Longest extra time between releases.
     sporadic: u64,
@@ -232,8 +232,9 @@ impl<'a> World<'a> {
     }
 }
 
-/// Task 0 ends after one tick, and with the time in force of eq. (1) the soft core floods the
-/// memory for what task 1 could have done to task 0. Task 1 then does the same to task 2.
+/// Task 0 ends after one tick. With the time in force of eq. (1), the soft core floods the memory
+/// with the accesses that task 1 could have made to delay task 0. Task 1 then does the same to task
+/// 2.
 #[test]
 fn eq_1_is_exceeded_where_a_donor_shares_its_core() {
     let tasks =
@@ -293,8 +294,8 @@ fn random_tasks(random: &mut Random, cores: u64) -> Vec<HardTask> {
     (0..2 + random.below(3)).map(|_| one(random)).collect()
 }
 
-/// Many sets and schedules; how many tasks took longer than their bound, and than their bound with
-/// `counted`.
+/// Many sets and schedules; returns the number of tasks that exceeded their bound, and that
+/// exceeded their bound with `counted`.
 fn attack(memory: &Memory, sets: u64, counted: &Memory) -> [u32; 2] {
     let mut random = Random::new(7);
     let (mut done, mut tight, mut seen_tasks, mut ratios, mut beyond) =
@@ -352,13 +353,13 @@ fn accesses_under_way_at_a_switch_count() {
     let (paper, counted) =
         (Memory { latency_ps: 3, ..TICK }, Memory { latency_ps: 3, switch_accesses: 1, ..TICK });
     assert_eq!(attack(&counted, 600, &counted), [0, 0]);
-    // By more than what was not counted: a budget that expires before its job ends limits nothing
-    // any more.
+    // By more than the uncounted accesses: a budget that expires before its job ends no longer
+    // limits anything.
     let [beyond, by_more] = attack(&paper, 600, &counted);
     assert!(beyond > 0 && by_more > beyond / 2, "{beyond} {by_more}");
 }
 
-/// Budgets of one task, against trying them all; and growing a budget never helps anybody.
+/// Budgets of one task, against trying them all; and growing a budget never helps any task.
 #[test]
 fn the_largest_budget_is_the_largest_and_budgets_are_monotone() {
     let mut random = Random::new(11);

@@ -1,9 +1,9 @@
 //! The DRAM model under adversarial and random traffic, against the bounds of `memory::latency`.
 //!
-//! Problem: the bounds are derived by hand from how the controller of crates/dram decides. Rule:
-//! cores with so many reads outstanding each send what hurts (row hits in the victim's bank just
-//! before it closes, other banks and ranks, conflicts), by many seeds, mixes and think times; no
-//! read of any core may take longer than the bound for its contention.
+//! Problem: the bounds are derived by hand from the decisions of the controller of crates/dram.
+//! Rule: cores with a given number of outstanding reads send the most harmful requests (row hits in
+//! the victim's bank just before it closes, other banks and ranks, conflicts), with many seeds,
+//! mixes and think times. No read of any core may take longer than the bound for its contention.
 
 use solocore_analysis::memory::latency::{
     Contention, Controller, Dram, delay_per_access, explain, explain_arrivals, explain_job,
@@ -54,20 +54,20 @@ impl Places {
     }
 }
 
-/// How a core chooses its next read.
+/// A core's choice of its next read.
 #[derive(Clone, Copy, Debug)]
 struct Habit {
-    /// Its banks: the first of them, and how many.
+    /// Its banks: the first of them, and their number.
     bank: usize,
     banks: u64,
-    /// Of 8: how often it stays in a row.
+    /// Chance, in eighths, that it stays in a row.
     hits: u64,
-    /// Rows it chooses from.
+    /// Number of rows that it chooses from.
     rows: u64,
     outstanding: u64,
-    /// Up to so many cycles from an answer to the next request.
+    /// Most cycles from an answer to the next request.
     think: u64,
-    /// Of 8: how often it writes.
+    /// Chance, in eighths, that it writes.
     writes: u64,
 }
 
@@ -91,7 +91,7 @@ impl Core {
     }
 }
 
-/// Runs the cores; the longest latency of a read of each.
+/// Runs the cores; returns the longest latency of a read of each.
 fn run(
     spec: &Spec,
     cap: Option<u32>,
@@ -107,7 +107,7 @@ fn run(
     worst
 }
 
-/// At most so many requests of all cores but the first in each period of so many cycles.
+/// Limit on the requests of all cores but the first in each period.
 #[derive(Clone, Copy)]
 struct Regulator {
     budget: u64,
@@ -188,7 +188,7 @@ fn habits(
     let one = |i: u64, random: &mut Random| {
         let outstanding = if i == 0 || random.below(2) == 0 { 1 } else { 1 + random.below(3) };
         let (bank, span) = match (private, i, random.below(3)) {
-            // The victim keeps bank 0; the others take what is left of both ranks.
+            // The victim keeps bank 0; the others take the rest of both ranks.
             (true, 0, _) => (0, 1),
             (true, _, 0) => (1 + random.below(banks - 1), 1),
             (true, _, _) => (1, banks - 1),
@@ -278,7 +278,7 @@ fn shared_banks() {
     }
 }
 
-/// A core alone: the bound is what its own row conflicts and refreshes cost.
+/// A core alone: the bound is the cost of its own row conflicts and refreshes.
 #[test]
 fn alone() {
     let spec = spec("ddr3-1333", 1);
@@ -480,8 +480,8 @@ fn jobs_with_pauses() {
     }
 }
 
-/// Each read of the victim alone, by the count of what others are served meanwhile: private and
-/// shared banks.
+/// Each read of the victim alone, by the count of the others' requests that are served meanwhile:
+/// private and shared banks.
 #[test]
 fn one_access_delays_by_no_more_than_its_share() {
     for (name, _) in PRESETS {
@@ -508,7 +508,7 @@ fn one_access_delays_by_no_more_than_its_share() {
                 let count = (end - begin) as u64 + others;
                 let open = Controller { hit_cap: None, rank_turn: 1, ..controller };
                 let none = Dram { ranks: dram.ranks.max(2), ..dram };
-                // Several ranks without a cap have no bound by request: what is left is the count.
+                // Several ranks without a cap have no bound by request: only the count remains.
                 let bound =
                     job_time(&none, &open, &contention, 1, count, c.at - c.arrived).unwrap();
                 assert!(
@@ -526,9 +526,10 @@ fn one_access_delays_by_no_more_than_its_share() {
     }
 }
 
-/// Reads of other banks pass a write whose row is open, and a drain goes on as it is fed: both take
-/// turns, so a read behind them waits for one drain of 32 writes, each with a row cycle and a turn
-/// of 16 reads, and for the writes' own reads. (Without the turns it waited for 192,389 cycles.)
+/// Reads of other banks pass a write whose row is open, and a drain goes on while writes arrive.
+/// Both take turns, so a read behind them waits for one drain of 32 writes, each with a row cycle
+/// and a turn of 16 reads, and for the writes' own reads. (Without the turns it waited for 192,389
+/// cycles.)
 #[test]
 fn writes_do_not_starve_reads() {
     let spec = spec("ddr3-1333", 1);

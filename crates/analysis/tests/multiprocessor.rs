@@ -1,5 +1,5 @@
 //! Attacks on the tests of global EDF: no set that a test accepts may miss a deadline in any
-//! simulated release pattern; one test never accepts less than another where that is a theorem;
+//! simulated release pattern. One test never accepts less than another where that is a theorem;
 //! sets known from the literature.
 
 #[path = "support/gedf.rs"]
@@ -104,7 +104,7 @@ fn accepted_sets_never_miss() {
             survive(&mut draw, &set, 24, &by);
         }
     }
-    // A test that accepts nothing passes every attack.
+    // A test that accepts no set passes every attack.
     assert!(accepted.iter().all(|count| *count > 500), "{accepted:?}");
 }
 
@@ -328,8 +328,8 @@ fn extreme_numbers_do_not_panic_or_wrap() {
     }
 }
 
-/// 64 and 128 bits give the same answers: what passes in coarse units passes in finer ones, which
-/// round less.
+/// 64 and 128 bits give the same answers: a set that passes in coarse units passes in finer ones,
+/// which round less.
 #[test]
 fn verdicts_do_not_depend_on_the_unit() {
     let mut draw = Draw(6);

@@ -1,5 +1,5 @@
-//! Placements: what is returned passes the test on each core, groups stay together unless split,
-//! ties are stable.
+//! Placements: a returned placement passes the test on each core, groups stay together unless
+//! split, ties are stable.
 
 #[path = "support/gedf.rs"]
 mod gedf;

@@ -32,7 +32,7 @@ struct Reference {
     responses: Option<Vec<u64>>,
 }
 
-/// A set whose hyperperiod is at most 24, with what a higher level takes of each core.
+/// A set whose hyperperiod is at most 24, with the tasks of a higher level on each core.
 fn draw_case(draw: &mut Draw) -> (TaskSet, Vec<SporadicTask>) {
     loop {
         let cores = 1 + draw.below(3) as u32;

@@ -1,5 +1,5 @@
 //! Attacks on the tardiness bounds: no simulated response exceeds its bound, on whole cores and on
-//! cores that higher levels take part of; known relations between the bounds; extreme numbers.
+//! cores with a part taken by higher levels; known relations between the bounds; extreme numbers.
 
 #[path = "support/gedf.rs"]
 mod gedf;
@@ -226,8 +226,8 @@ fn supply_left_by_higher_levels_holds_in_every_interval() {
         for wcet in 1..=period {
             let task = SporadicTask { wcet, period, deadline: period };
             let Some(supply) = CoreSupply::left_by(&[task]) else { panic!("{task:?}") };
-            // The densest pattern: a job at the very end of its period, the others as early as they
-            // can.
+            // The densest pattern: a job at the very end of its period, the others as early as
+            // possible.
             for length in 1..=5 * period {
                 let early = length.saturating_sub(wcet);
                 let taken = length.min(wcet) + early / period * wcet + (early % period).min(wcet);

@@ -2,7 +2,7 @@
 //! response times.
 //!
 //! Jobs run random programs of computing and accesses, other cores load the memory at random or as
-//! much as they can, and releases are sporadic. One tick is one picosecond. Accesses cannot be
+//! much as possible, and releases are sporadic. One tick is one picosecond. Accesses cannot be
 //! preempted, hence the carry-in with one in flight.
 
 use proptest::prelude::*;

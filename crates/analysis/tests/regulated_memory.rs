@@ -4,8 +4,8 @@
 //! Problem: the bounds in `stall.rs` are derived by hand. Rule: step the memory tick by tick, let
 //! an adversary choose at each tick whether each core issues a request (or, for the core under
 //! analysis, computes), and take the maximum over all choices, all starts that an earlier task on
-//! the core can bring about, and all programs with up to `mu` accesses. The search shares no
-//! formula with the bounds. It covers two or three cores and periods of 4 to 12 ticks.
+//! the core can cause, and all programs with up to `mu` accesses. The search shares no formula with
+//! the bounds. It covers two or three cores and periods of 4 to 12 ticks.
 
 use std::collections::HashMap;
 
@@ -58,8 +58,8 @@ impl Memory {
         !state.pending[OWN] && state.used[OWN] >= self.budgets[OWN]
     }
 
-    /// One tick in which the cores of the bit mask `issue` issue a request. Also tells whether the
-    /// core under analysis made no progress.
+    /// One tick in which the cores of the bit mask `issue` issue a request. Also returns whether
+    /// the core under analysis made no progress.
     fn tick(&self, mut state: State, issue: usize) -> (State, bool) {
         let cores = self.budgets.len();
         for core in (0..cores).filter(|core| issue & (1 << core) != 0) {
@@ -401,7 +401,7 @@ fn counting_at_completion_costs_more_per_full_period() {
         for (mu, &any) in (0..=most).zip(&memory.worst(most).any) {
             let bound = stall(&r, q, mu) + carry_in(&r, q);
             violations += u32::from(bound < any);
-            // The period that opens the window is a full one too, with what an earlier task left.
+            // The period that opens the window is a full one too, with the rest of an earlier task.
             let repaired = bound + (mu / q + 1) * slot;
             assert!(
                 repaired >= any,

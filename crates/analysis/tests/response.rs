@@ -172,7 +172,7 @@ proptest! {
             let tasks: Vec<Task> = (0..=level)
                 .map(|i| of(i, set[i + 1..=level].iter().map(|t| t.3).max().unwrap_or(0)))
                 .collect();
-            // What is charged once may grow downwards, but not fall.
+            // A sum that is charged once may grow downwards, but not fall.
             let last = level + 1 == set.len();
             let once_ps = once_ps + if last { company_ps } else { 0 };
             let window = Window { once_ps, stall: &stall };

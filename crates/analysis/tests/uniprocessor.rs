@@ -1,8 +1,8 @@
 //! The analyses of one core against the crate `response-time-analysis`, against brute force, and
 //! against a simulator.
 //!
-//! Seeds are fixed. `UNIPROCESSOR_SETS` changes how many sets are compared with the peer (default
-//! 100,000).
+//! Seeds are fixed. `UNIPROCESSOR_SETS` sets the number of sets that are compared with the peer
+//! (default 100,000).
 
 mod support {
     pub mod uniprocessor;
@@ -23,7 +23,8 @@ use support::uniprocessor::{Job, Policy, Random, random_set, simulate};
 
 type Rbf = demand::RBF<arrival::Sporadic, wcet::Scalar>;
 
-/// Beyond every response here, and above what makes the peer check itself by trying all times.
+/// A time beyond every response here, and above the limit up to which the peer checks itself by
+/// trying all times.
 const LIMIT: u64 = 1 << 40;
 
 fn rbf(t: &Task) -> Rbf {
@@ -153,7 +154,7 @@ fn fits_all(tasks: &[Task]) -> bool {
     )
 }
 
-/// Is nothing left over? Then a busy window that begins with blocking or jitter never ends.
+/// Is no time left over? Then a busy window that begins with blocking or jitter never ends.
 fn full(tasks: &[Task]) -> bool {
     tasks.iter().map(|t| t.wcet as f64 / t.period as f64).sum::<f64>() > 0.999
 }
@@ -355,7 +356,7 @@ fn harmonic_chains_are_fewest() {
     assert_eq!(utilization::harmonic_chains(&[2, 3, 6, 12]), 2);
     for _ in 0..2000 {
         let periods: Vec<u64> = (0..1 + random.below(7)).map(|_| 1 + random.below(24)).collect();
-        // By Dilworth, the most periods of which none divides another.
+        // By Dilworth, the largest set of periods that do not divide each other.
         let free = |set: &u32| {
             let chosen: Vec<u64> =
                 (0..periods.len()).filter(|i| set >> i & 1 == 1).map(|i| periods[i]).collect();
@@ -434,7 +435,7 @@ proptest! {
                 prop_assert_eq!(u128::from(r), work);
             }
             let general = general(&tasks);
-            // The general one counts its steps otherwise: with jobs by the hundred thousand it may
+            // The general one counts its steps otherwise: with hundreds of thousands of jobs it may
             // give up first.
             if let Some(other) = response_time(&Dedicated, &general, i) {
                 prop_assert_eq!(other, r);
@@ -460,10 +461,10 @@ proptest! {
     }
 }
 
-/// How long jobs are released in simulations.
+/// Time for which jobs are released in simulations.
 const SPAN: u64 = 100;
 
-/// All tasks arrive so that their first jobs, put off by the jitter, are released together; then as
+/// All tasks arrive so that their first jobs, delayed by the jitter, are released together; then as
 /// often as possible.
 fn critical(tasks: &[Task]) -> Vec<Job> {
     let start = tasks.iter().map(|t| t.jitter).max().unwrap_or(0);

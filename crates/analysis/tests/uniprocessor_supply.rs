@@ -1,5 +1,5 @@
 //! Supply bound functions against brute force over all alignments, against the servers of
-//! `solocore-policy`, and the analyses that rest on them against simulation.
+//! `solocore-policy`, and the analyses based on them against simulation.
 
 mod support {
     pub mod uniprocessor;
@@ -112,10 +112,10 @@ fn shin_and_lee_example() {
     assert_eq!(supplied, [0, 0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 5, 6, 6, 6, 7]);
 }
 
-/// VCPUs that wake and block at random under the scheduler of the policies: whenever one has work
-/// throughout a window, it gets what the bound says, and what the one says that knows what was used
-/// before. Returns how many windows got exactly that, of each bound; of the second only where it
-/// says more.
+/// VCPUs that wake and block at random under the scheduler of the policies. A VCPU with work
+/// throughout a window gets at least the bound, and at least the bound that knows the earlier use.
+/// Returns the number of windows that got exactly each bound; of the second only where it is
+/// larger.
 fn servers(random: &mut Random, strict: bool) -> [u64; 2] {
     let count = 1 + random.below(3) as usize;
     let mut tasks: Vec<SporadicTask> = (0..count)
@@ -141,7 +141,7 @@ fn servers(random: &mut Random, strict: bool) -> [u64; 2] {
     let span = 300;
     let (mut served, mut busy) = (vec![vec![0u64]; count], vec![vec![false; span]; count]);
     let mut awake = vec![false; count];
-    // Calm and restless times: servers that work long, and servers that stop and go.
+    // Calm and restless times: servers that work long, and servers that often stop and start.
     let mut change = 2;
     for now in 0..span {
         if now % 40 == 0 {
@@ -214,8 +214,7 @@ fn sporadic_servers_supply_what_is_promised() {
     }
 }
 
-/// A pattern of a supply: a table at some phase, or a resource that gives its budget where it
-/// likes.
+/// A pattern of a supply: a table at some phase, or a resource that gives its budget at any place.
 fn pattern(random: &mut Random, budget: u64, period: u64, span: u64) -> Vec<bool> {
     let (phase, kind) = (random.below(period), random.below(4));
     let mut on = vec![false; usize::try_from(span + period).unwrap()];

@@ -1,20 +1,20 @@
-//! Sizes of this machine's caches, as the kernel says.
+//! Sizes of this machine's caches, according to the kernel.
 
 use std::fs;
 use std::path::Path;
 
-/// Sizes in bytes; 0: the kernel does not say.
+/// Sizes in bytes; 0: the kernel does not give it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Caches {
-    /// The largest private one's.
+    /// Size of the largest private cache.
     pub private_bytes: u64,
-    /// The last one's, which cores share.
+    /// Size of the last cache, which cores share.
     pub shared_bytes: u64,
-    /// Its ways.
+    /// Ways of that cache.
     pub shared_ways: u32,
 }
 
-/// `2048K`, `105M`.
+/// A size like `2048K` or `105M`, in bytes.
 fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, unit) = match text.as_bytes().last()? {
@@ -25,7 +25,7 @@ fn size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Those that a CPU uses, from a directory like /sys/devices/system/cpu/cpu0/cache.
+/// Caches that a CPU uses, from a directory like /sys/devices/system/cpu/cpu0/cache.
 #[must_use]
 pub fn read(directory: &Path) -> Caches {
     let mut caches = Caches::default();
@@ -48,7 +48,7 @@ pub fn read(directory: &Path) -> Caches {
     caches
 }
 
-/// Those of the first CPU.
+/// Caches of the first CPU.
 #[must_use]
 pub fn here() -> Caches {
     read(Path::new("/sys/devices/system/cpu/cpu0/cache"))

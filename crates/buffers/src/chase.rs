@@ -1,18 +1,16 @@
 //! Loads that each wait for the one before, from lines that no cache holds.
 //!
-//! Problem: what a load takes must be memory's doing: not a cache's, a prefetcher's or a walk's
-//! through page tables.
-//! Rule: the buffer is cut into blocks of 32 pages. Of each block one line in every second pair of
-//! lines is on a random cycle: a line holds the number of the next, so that a load begins when the
-//! one before has ended, and no prefetcher guesses where. Before pieces of a cycle are timed, their
-//! lines and the neighbours of these are put out of all caches, which leaves the translations at
-//! hand. Where lines cannot be put out by a program, the buffer is four times the last level, so
-//! that a line comes again only after twice its size in others, and a line of each page is read
-//! before for its translation.
-//! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996) for the dependent loads; Intel SDM vol. 2
-//! CLFLUSH; Arm ARM, DC CIVAC.
-//! Does not cover: replacement that keeps old lines (then, without flushing, some loads hit);
-//! memory-side caches; translation of a guest's addresses by its host beyond what the TLB holds.
+//! Problem: the time of a load must come from memory, not from a cache, a prefetcher or a walk
+//! through page tables. Rule: the buffer is cut into blocks of 32 pages. Of each block one line in
+//! every second pair of lines is on a random cycle. A line holds the number of the next, so that a
+//! load begins when the one before has ended, and no prefetcher guesses where. Before pieces of a
+//! cycle are timed, their lines and the neighbours of these are flushed from all caches; the
+//! translations stay. Where a program cannot flush lines, the buffer is four times the last level,
+//! so that a line comes again only after twice its size in others. A line of each page is read
+//! before for its translation. Source: lmbench's lat_mem_rd (McVoy, Staelin 1996) for the dependent
+//! loads; Intel SDM vol. 2 CLFLUSH; Arm ARM, DC CIVAC. Does not cover: replacement that keeps old
+//! lines (then, without flushing, some loads hit); memory-side caches; translation of a guest's
+//! addresses by its host beyond the entries of the TLB.
 
 use crate::thread::{CAN_FLUSH, flush};
 use crate::walk::Random;
@@ -23,7 +21,7 @@ pub const LINE_BYTES: u64 = 64;
 const LINES_PER_PAGE: usize = 64;
 const BLOCK_PAGES: usize = 32;
 const BLOCK_LINES: usize = BLOCK_PAGES * LINES_PER_PAGE;
-/// Lines of a block's cycle: one of each pair (the neighbour is prefetched with it), but for each
+/// Lines of a block's cycle: one of each pair (the neighbour is prefetched with it), except each
 /// page's first pair, which is read for the translation.
 pub const CYCLE: usize = BLOCK_PAGES * (LINES_PER_PAGE / 2 - 1);
 /// Bytes of a block.
@@ -36,7 +34,7 @@ struct Line {
     _rest: [u32; 15],
 }
 
-/// The buffer and where the next piece begins.
+/// The buffer, and the begin of the next piece.
 pub struct Chase {
     lines: Vec<Line>,
     /// First line of the first page.
@@ -45,20 +43,20 @@ pub struct Chase {
     order: Vec<u32>,
     /// Blocks in the order of their visits.
     blocks: Vec<u32>,
-    /// How many visits there have been.
+    /// Number of visits so far.
     visits: usize,
-    /// Where each block's next piece begins.
+    /// Begin of each block's next piece.
     cursors: Vec<usize>,
 }
 
-/// Bytes of a buffer that serves here.
+/// Sufficient bytes of a buffer for this last level.
 pub fn default_bytes(last_level: u64) -> u64 {
     const FLUSHED: u64 = 16 << 20;
     if CAN_FLUSH { FLUSHED } else { last_level.saturating_mul(4).max(FLUSHED) }
 }
 
 impl Chase {
-    /// A buffer of so many whole blocks, at least one; the same seed gives the same cycles.
+    /// A buffer of `blocks` whole blocks, at least one; the same seed gives the same cycles.
     pub fn new(blocks: usize, seed: u64) -> Self {
         let blocks = blocks.clamp(1, (u32::MAX as usize - LINES_PER_PAGE) / BLOCK_LINES);
         let mut lines = vec![Line::default(); blocks * BLOCK_LINES + LINES_PER_PAGE];
@@ -84,7 +82,8 @@ impl Chase {
         Self { lines, start, order, blocks: visits, visits: 0, cursors: vec![0; blocks] }
     }
 
-    /// Times so many pieces of so many loads each, one after the other; together at most a cycle's.
+    /// Times `pieces` pieces of `loads` loads each, one after the other; together at most a
+    /// cycle's.
     pub fn time(&mut self, loads: usize, pieces: usize) -> Vec<Duration> {
         let (pieces, loads) =
             (pieces.clamp(1, CYCLE), loads.clamp(1, CYCLE / pieces.clamp(1, CYCLE)));
@@ -173,20 +172,20 @@ mod tests {
             taken.push(block);
         }
         assert!(taken.contains(&0) && taken.contains(&1));
-        // Where the pages begin in the buffer is the allocator's affair.
+        // The allocator decides the begin of the pages in the buffer.
         let order = |seed| -> Vec<usize> {
             let chase = Chase::new(2, seed);
             chase.order.iter().map(|&line| line as usize - chase.start).collect()
         };
         assert!(order(7) == order(7) && order(7) != order(8));
-        // Nonsense is put right.
+        // Impossible values are corrected.
         assert_eq!(Chase::new(0, 1).blocks.len(), 1);
         assert_eq!(chase.time(0, 0).len(), 1);
         assert_eq!(chase.time(usize::MAX, 3).len(), 3);
         assert_eq!(chase.time(8, usize::MAX).len(), CYCLE);
     }
 
-    /// No figure, only that the loads go further than a cache: the same piece again, without
+    /// Compares no absolute times. The loads go further than a cache: the same piece again, without
     /// flushing, is much faster.
     #[test]
     fn loads_go_to_memory() {

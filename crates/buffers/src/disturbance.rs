@@ -1,12 +1,10 @@
-//! What came between, by the kernel's counters.
+//! Disturbances of a piece, by the kernel's counters.
 //!
-//! Problem: a time with an interrupt in it is not the memory's. Times that are thrown away because
-//! they are long would hide what the memory does.
-//! Rule: interrupts of the CPU (/proc/interrupts), context switches of the thread (getrusage) and
-//! stolen time (/proc/stat) are counted before and after. A piece counts if none of them moved.
-//! Source: proc(5), getrusage(2).
-//! Does not cover: exits of a guest that its hypervisor does not report as stolen time;
-//! system-management interrupts.
+//! Problem: a time with an interrupt in it is not the memory's. If long times were thrown away,
+//! effects of the memory would be hidden. Rule: interrupts of the CPU (/proc/interrupts), context
+//! switches of the thread (getrusage) and stolen time (/proc/stat) are counted before and after. A
+//! piece counts if none of them moved. Source: proc(5), getrusage(2). Does not cover: exits of a
+//! guest that its hypervisor does not report as stolen time; system-management interrupts.
 
 use crate::thread;
 
@@ -15,7 +13,7 @@ use crate::thread;
 pub struct Counts {
     /// Interrupts of the CPU, of all kinds.
     pub interrupts: u64,
-    /// Switches of the thread, of its own will and not.
+    /// Switches of the thread, voluntary and involuntary.
     pub switches: u64,
     /// Stolen time of the CPU, in the kernel's ticks.
     pub steal: u64,
@@ -28,7 +26,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Of this CPU.
+    /// The counters of this CPU.
     #[must_use]
     pub fn of(cpu: u32) -> Self {
         Self { cpu }
@@ -79,7 +77,7 @@ mod tests {
     fn a_cpus_counts_are_those_of_its_column() {
         let text = "      CPU0  CPU2\n 24:   1   5  IO-APIC  5-edge  ACPI:Ged\nLOC:  10  20  Local\n\
             ERR:   7\n";
-        // A count that stands alone is the machine's, in the first column.
+        // A single count is the machine's, in the first column.
         assert_eq!(interrupts(text, 2), Some(25));
         assert_eq!(interrupts(text, 0), Some(18));
         assert_eq!(interrupts(text, 1), None, "CPU 1 is offline");

@@ -1,8 +1,8 @@
-//! Why a buffer cannot be had or used.
+//! Reasons for which a buffer cannot be had or used.
 
 use std::io;
 
-/// What was wrong, where, and what to do, on one line.
+/// The fault, its place and the remedy, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BufferError {
     /// It is wrong on any machine.

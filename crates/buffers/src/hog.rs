@@ -1,9 +1,8 @@
-//! Threads that walk through memory to disturb others that are measured.
+//! Threads that walk through memory to disturb measured programs.
 //!
-//! Rule: a hog touches memory of its own, line by line, until it is dropped. A paused one
-//! keeps its CPU busy without memory: nothing but the accesses differs.
-//! Source: what IsolBench's `bandwidth` does beside a victim.
-//! Does not cover: patterns that are the worst for one bank.
+//! Rule: a hog touches memory of its own, line by line, until it is dropped. A paused one keeps its
+//! CPU busy without memory: only the accesses differ. Source: the use of IsolBench's `bandwidth`
+//! beside a victim. Does not cover: patterns that are the worst for one bank.
 
 use crate::order::{Pattern, Walk};
 use crate::walk::keep_on;
@@ -13,17 +12,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Lines between two looks at what the hog is told.
+/// Lines between two readings of the hog's orders.
 const PIECE: usize = 2048;
-/// How long a hog may take for its first pieces.
+/// Longest time that a hog may take for its first pieces.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a hog and its owner tell each other.
+/// Messages between a hog and its owner.
 #[derive(Debug, Default)]
 struct Told {
     stop: AtomicBool,
     pause: AtomicBool,
-    /// It makes no accesses, and will make none before it is told to.
+    /// Does it make no accesses, and will it make none before an order?
     quiet: AtomicBool,
     bytes: AtomicU64,
 }
@@ -37,7 +36,8 @@ pub struct Hog {
 }
 
 impl Hog {
-    /// On a CPU, reading or writing so many bytes again and again; returns when it has begun.
+    /// Starts a hog on a CPU that reads or writes `bytes` bytes repeatedly; returns when it has
+    /// begun.
     ///
     /// # Errors
     /// No such CPU, no memory, no thread, or no time on its CPU for a minute.
@@ -45,7 +45,7 @@ impl Hog {
         Self::begin_unless(cpu, bytes, how.into(), &|| false)
     }
 
-    /// The same; `stopped` ends the wait for its beginning.
+    /// As [`Hog::begin`]; `stopped` ends the wait for its beginning.
     ///
     /// # Errors
     /// As [`Hog::begin`].
@@ -87,7 +87,7 @@ impl Hog {
     /// Lets it rest, or go on, and waits until it does so.
     pub fn pause(&self, pause: bool) {
         self.told.pause.store(pause, Ordering::Release);
-        // One that gets no time makes no accesses either.
+        // A hog without time makes no accesses either.
         self.wait(Duration::from_secs(1), |hog| hog.told.quiet.load(Ordering::Acquire) == pause);
     }
 
@@ -103,7 +103,7 @@ impl Hog {
         self.bytes() / self.size.max(1)
     }
 
-    /// Waits until something is so; false if it was not for so long, or the hog has ended.
+    /// Waits until `so` is true; false if it was not within `at_most`, or if the hog has ended.
     fn wait(&self, at_most: Duration, so: impl Fn(&Self) -> bool) -> bool {
         let begin = Instant::now();
         while !so(self) {
@@ -117,7 +117,7 @@ impl Hog {
     }
 }
 
-/// Passes until it is told to stop.
+/// Passes through memory until an order to stop.
 fn work(memory: Mapping, how: Pattern, told: &Told) {
     let going = || !told.stop.load(Ordering::Relaxed);
     let mut walk = Walk::new(memory, how.order);
@@ -163,7 +163,7 @@ mod tests {
     fn a_paused_hog_touches_nothing() {
         let hog = Hog::begin(cpus()[0], 1 << 20, Access::Read).unwrap();
         hog.pause(true);
-        // It may not have run since; then it is quiet as well, or says so when it does.
+        // It may not have run since; then it is quiet as well, or will say so when it runs.
         hog.wait(PATIENCE, |hog| hog.told.quiet.load(Ordering::Acquire));
         let before = hog.bytes();
         std::thread::sleep(Duration::from_millis(5));

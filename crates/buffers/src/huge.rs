@@ -1,19 +1,18 @@
 //! Memory in huge pages, where the machine gives some.
 //!
 //! Problem: a walk through many small pages measures translations as well; and only within a page
-//! are a program's address bits those of the memory.
-//! Rule: pages that were set aside (MAP_HUGETLB) come first. Then ordinary memory is advised to be
-//! huge (MADV_HUGEPAGE), and /proc/self/smaps says whether it is. Else the pages are small, and the
-//! caller is told.
-//! Source: Linux, Documentation/admin-guide/mm/hugetlbpage.rst and transhuge.rst.
-//! Does not cover: what a hypervisor puts under a guest's huge page.
+//! are a program's address bits those of the memory. Rule: pages that were set aside (MAP_HUGETLB)
+//! come first. Then ordinary memory is advised to be huge (MADV_HUGEPAGE), and /proc/self/smaps
+//! says whether it is. Otherwise the pages are small, and the caller is told. Source: Linux,
+//! Documentation/admin-guide/mm/hugetlbpage.rst and transhuge.rst. Does not cover: a hypervisor's
+//! pages under a guest's huge page.
 
 use crate::{BufferError, HUGE, Mapping, PAGE};
 
-/// What pages there are under a piece of memory.
+/// Kind of the pages under a piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// Huge pages that were set aside.
+    /// Huge pages that were reserved.
     Reserved,
     /// Huge pages by advice, all of them.
     Transparent,
@@ -29,10 +28,10 @@ impl Backing {
     }
 }
 
-/// So many bytes, rounded up to whole huge pages, and what is under them.
+/// `bytes` bytes, rounded up to whole huge pages, and the kind of the pages.
 ///
 /// # Errors
-/// There is not so much memory.
+/// There is not enough memory.
 pub fn memory(bytes: usize) -> Result<(Mapping, Backing), BufferError> {
     if let Ok(mapping) = Mapping::huge(bytes) {
         return Ok((mapping, Backing::Reserved));
@@ -44,7 +43,7 @@ pub fn memory(bytes: usize) -> Result<(Mapping, Backing), BufferError> {
     Ok((mapping, backing))
 }
 
-/// Bytes in huge pages of the mapping that an address lies in, as smaps says.
+/// Bytes in huge pages of the mapping that contains an address, according to smaps.
 fn huge_bytes(smaps: &str, address: usize) -> usize {
     let mut inside = false;
     for line in smaps.lines() {

@@ -2,14 +2,12 @@
 //! registered once.
 //!
 //! Problem: an ordinary read copies from pages of the kernel's choice; a device's DMA goes to
-//! these, in whatever banks they are, and the copy goes through the cache.
-//! Rule: with O_DIRECT the device writes into the caller's pages, which stay where they are.
-//! Registered buffers are pinned once instead of at each read. Both refuse what is not aligned as
-//! the file system asks.
-//! Source: mc2-os-isolation, sections 4.3 and 5.3 (its Load-Generator reads 400 KB at an interval
-//! with O_DIRECT).
-//! Does not cover: what a virtual disk or an encrypted one does below; file systems that take
-//! O_DIRECT and copy all the same.
+//! these, in any banks, and the copy goes through the cache. Rule: with O_DIRECT the device writes
+//! into the caller's pages, which stay where they are. Registered buffers are pinned once instead
+//! of at each read. Both refuse reads without the alignment of the file system. Source:
+//! mc2-os-isolation, sections 4.3 and 5.3 (its Load-Generator reads 400 KB at an interval with
+//! O_DIRECT). Does not cover: copies by a virtual or encrypted disk below; file systems that accept
+//! O_DIRECT and still copy.
 
 use crate::{BufferError, Mapping};
 use io_uring::{IoUring, opcode, types};
@@ -20,7 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where the kernel does not say: the largest that is usual.
+/// The largest usual alignment, for kernels that give none.
 const USUAL: usize = 4096;
 
 /// A file that is read without the kernel's cache.
@@ -28,9 +26,9 @@ const USUAL: usize = 4096;
 pub struct DirectFile {
     file: File,
     path: PathBuf,
-    /// Addresses, and offsets and lengths, are multiples of these.
+    /// Multiple for addresses, bytes.
     pub memory_alignment: usize,
-    /// See above.
+    /// Multiple for offsets and lengths, bytes.
     pub offset_alignment: usize,
     /// Its length.
     pub bytes: u64,
@@ -40,7 +38,7 @@ impl DirectFile {
     /// Opens it for reading.
     ///
     /// # Errors
-    /// It is not there, or its file system has no O_DIRECT.
+    /// The file does not exist, or its file system has no O_DIRECT.
     pub fn open(path: &Path) -> Result<Self, BufferError> {
         let shown = path.display().to_string();
         if path.is_dir() {
@@ -72,7 +70,7 @@ impl DirectFile {
         })
     }
 
-    /// Is it what the file system asks?
+    /// Checks the alignment.
     fn check(&self, address: usize, length: usize, offset: u64) -> Result<(), BufferError> {
         let even = |n: usize, by: usize| n.is_multiple_of(by.max(1));
         let place = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -119,7 +117,7 @@ impl DirectFile {
     }
 }
 
-/// What the file system asks of addresses, and of offsets and lengths.
+/// Required alignments of addresses, and of offsets and lengths.
 fn alignments(file: &File) -> (usize, usize) {
     let told = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     let told = told
@@ -139,7 +137,8 @@ impl Ring {
     /// Pins and registers the buffers.
     ///
     /// # Errors
-    /// The kernel has no io_uring, or keeps it from this process; or the limit of locked memory.
+    /// The kernel has no io_uring, or forbids it to this process; or the limit of locked memory is
+    /// exceeded.
     pub fn new(buffers: Vec<Mapping>) -> Result<Self, BufferError> {
         if buffers.is_empty() {
             return Err(BufferError::Input("no buffers to register; give at least one".to_owned()));

@@ -1,15 +1,13 @@
-//! Buffers in pages that somebody chose: locked in the cache, pinned for I/O, and what it costs to
-//! reach them.
+//! Buffers in chosen pages: locked in the cache, pinned for I/O, and the time of accesses to them.
 //!
-//! Problem: where a buffer lies decides whom its traffic disturbs and who disturbs its owner
-//! (mc2-os-isolation, sections 4.2 and 4.3), and pages that must stay in the cache have to be put
-//! there and watched (single-core-equivalence, section 2.3).
-//! Rule: pages come from whoever has them ([`Frames`]): ordinary ones ([`AnyFrames`]), or a
-//! coloured pool's lists. What is done with them here does not depend on where they come from:
-//! reading files into them ([`io`]), V4L2 frames ([`v4l2`]), prefetching them into the cache and
-//! timing each line ([`lockdown`], [`residency`]), and walking them to measure or to disturb
-//! ([`walk`], [`chase`], [`order`]), with what came between ([`disturbance`]).
-//! Does not cover: which pages have which colour.
+//! Problem: the place of a buffer decides the tasks that its traffic disturbs, and those that
+//! disturb its owner (mc2-os-isolation, sections 4.2 and 4.3). Pages that must stay in the cache
+//! have to be put there and watched (single-core-equivalence, section 2.3). Rule: pages come from a
+//! source ([`Frames`]): ordinary ones ([`AnyFrames`]), or a coloured pool's lists. Their use here
+//! does not depend on the source. The uses are: reading files into them ([`io`]), V4L2 frames
+//! ([`v4l2`]), prefetching them into the cache and timing each line ([`lockdown`], [`residency`]),
+//! and walking them to measure or to disturb ([`walk`], [`chase`], [`order`]), with the
+//! disturbances ([`disturbance`]). Does not cover: the colours of pages.
 
 pub mod caches;
 pub mod chase;

@@ -1,22 +1,21 @@
 //! Pages put into the cache line by line, so that they are there when a job needs them.
 //!
-//! Problem: a page stays in a shared cache only where nobody else's lines are put into its ways or
-//! colours; and it must be brought into these, not merely be in the cache somewhere.
-//! Rule: each line is flushed first, so that it is allocated anew, and then read by a thread that
-//! may allocate where the page is to stay (resctrl's group of these ways, or a page of the colour
-//! that nobody else has). A processor whose shared cache gets lines only when private ones lose
-//! them is told to lose them (cldemote). A page is brought in when a job first uses it
-//! ([`Lockdown::use_pages`]), and nothing is left at the end: the lines are ordinary ones then.
-//! Source: single-core-equivalence, section 2.3 (Colored Lockdown: prefetch into colours, then
-//! lock; here nothing else may allocate there instead of a lock bit).
-//! Does not cover: who may allocate where (crates/linux, resctrl); lines that a device's DMA or
-//! another CPU's flush takes out.
+//! Problem: a page stays in a shared cache only while no other lines are put into its ways or
+//! colours. It must be brought into these, not only be anywhere in the cache. Rule: each line is
+//! flushed first, so that it is allocated anew. It is then read by a thread that may allocate where
+//! the page is to stay (resctrl's group of these ways, or a page of a colour with no other user).
+//! If a shared cache gets lines only when private ones evict them, the processor is told to do so
+//! (cldemote). A page is brought in when a job first uses it ([`Lockdown::use_pages`]), and nothing
+//! remains at the end: the lines are ordinary ones then. Source: single-core-equivalence, section
+//! 2.3 (Colored Lockdown: prefetch into colours, then lock; here, instead of a lock bit, no other
+//! program may allocate there). Does not cover: permissions to allocate (crates/linux, resctrl);
+//! lines that a device's DMA or another CPU's flush removes.
 
 use crate::residency::flush;
 use crate::walk::{Access, pass};
 use crate::{LINE, Mapping, PAGE};
 
-/// Does this processor take the hint to push a line outwards?
+/// Does this processor have the instruction that moves a line outwards?
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn can_demote() -> bool {
@@ -25,14 +24,14 @@ pub fn can_demote() -> bool {
     known && std::arch::x86_64::__cpuid_count(7, 0).ecx >> 25 & 1 == 1
 }
 
-/// Does this processor take the hint to push a line outwards?
+/// Does this processor have the instruction that moves a line outwards?
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn can_demote() -> bool {
     false
 }
 
-/// Pushes lines from the private caches to the shared one, where the processor can.
+/// Moves lines from the private caches to the shared one, where the processor can.
 pub fn demote(memory: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     if can_demote() {
@@ -63,14 +62,14 @@ pub struct Lockdown {
 }
 
 impl Lockdown {
-    /// Nothing is brought in yet.
+    /// A lockdown before any page is brought in.
     #[must_use]
     pub fn new(memory: Mapping) -> Self {
         Self { inside: vec![false; memory.len() / PAGE], memory }
     }
 
-    /// A job is about to use these pages: those that are not in yet are brought in. Returns how
-    /// many.
+    /// A job is about to use these pages: those that are not in yet are brought in. Returns their
+    /// number.
     pub fn use_pages(&mut self, pages: std::ops::Range<usize>) -> usize {
         let pages = pages.start.min(self.inside.len())..pages.end.min(self.inside.len());
         let mut brought = 0;

@@ -1,9 +1,8 @@
-//! The median of samples, and what it lies between with 95 % confidence.
+//! The median of samples, and its interval with 95 % confidence.
 //!
-//! Rule: order statistics. Of n independent samples of one distribution, whatever it is, the number
-//! below its median is that of a fair coin's heads; so the median lies between two ranks.
-//! Source: David and Nagaraja, Order Statistics, section 7.1; the binomial distribution by its
-//! normal approximation.
+//! Rule: order statistics. Of n independent samples of any one distribution, the number below its
+//! median is that of a fair coin's heads; so the median lies between two ranks. Source: David and
+//! Nagaraja, Order Statistics, section 7.1; the binomial distribution by its normal approximation.
 //! Does not cover: samples that depend on each other (a machine that was busy for a while): then
 //! the confidence is lower than stated.
 
@@ -16,12 +15,12 @@ pub struct Median {
     pub low: f64,
     /// ... nor above this, with 95 % confidence.
     pub high: f64,
-    /// How many samples there are.
+    /// Number of samples.
     pub samples: usize,
 }
 
 impl Median {
-    /// Of these; none of no samples.
+    /// The median of these samples; `None` without samples.
     #[must_use]
     pub fn of(mut samples: Vec<f64>) -> Option<Self> {
         samples.sort_by(f64::total_cmp);
@@ -35,7 +34,8 @@ impl Median {
         })
     }
 
-    /// Another unit: each number times a positive factor, and less a constant.
+    /// The same in another unit: `number` multiplies by a positive factor, and subtracts a
+    /// constant.
     #[must_use]
     pub fn map(self, number: impl Fn(f64) -> f64) -> Self {
         Self {
@@ -47,8 +47,8 @@ impl Median {
     }
 }
 
-/// Ranks, from 0, of the values that the median lies between with 95 % confidence: half the number
-/// less and more 1.96 standard deviations of a fair coin's heads.
+/// Ranks, from 0, of the values that enclose the median with 95 % confidence: half the number less
+/// and more 1.96 standard deviations of a fair coin's heads.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -76,7 +76,8 @@ mod tests {
         assert_eq!(Median::of(vec![]), None);
     }
 
-    /// Of a skewed distribution with a known median the interval holds it as often as it says.
+    /// For a skewed distribution with a known median, the interval contains it with the stated
+    /// frequency.
     #[test]
     fn the_interval_holds_the_median_as_often_as_it_says() {
         let mut random = Random::new(1);

@@ -1,11 +1,11 @@
-//! Orders in which memory is walked, each to hurt at one place of the memory system.
+//! Orders in which memory is walked, each to stress one part of the memory system.
 //!
-//! Rule: a walk comes to one line after the other, again and again, and no access waits for the one
-//! before. In order of the addresses prefetchers help; at random each access opens a row of some
-//! bank; a line of each page misses the TLB as well; a list of lines can keep to one bank.
-//! Source: the order at random is a permutation of the line numbers: with an odd factor m,
-//! x -> (x ^ x >> s) * m modulo a power of two, whose steps can each be undone.
-//! Does not cover: which lines share a bank (`solocore_space::map`).
+//! Rule: a walk visits one line after the other repeatedly, and no access waits for the one before.
+//! In order of the addresses prefetchers help; at random each access opens a row of some bank; a
+//! line of each page misses the TLB as well; a list of lines can keep to one bank. Source: the
+//! order at random is a permutation of the line numbers: with an odd factor m, x -> (x ^ x >> s) *
+//! m modulo a power of two, whose steps can each be undone. Does not cover: the lines of a bank
+//! (`solocore_space::map`).
 
 use crate::walk::Access;
 use crate::{LINE, Mapping, PAGE};
@@ -13,25 +13,25 @@ use crate::{LINE, Mapping, PAGE};
 const LINES_OF_PAGE: usize = PAGE / LINE;
 const FACTOR: usize = 0x2545_f491;
 
-/// In which order lines come.
+/// Order of the lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By address.
+    /// In the order of addresses.
     Lines,
     /// At random, each once a pass; the largest power of two of them.
     Random,
     /// One of each page, pages at random; the largest power of two of them.
     Pages,
-    /// These.
+    /// Only these lines, in this order.
     Only(Vec<u32>),
 }
 
-/// How a core uses memory.
+/// Use of memory by a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// What is done to a line.
+    /// Access to each line.
     pub access: Access,
-    /// Which line is next.
+    /// Order of the lines.
     pub order: Order,
 }
 
@@ -84,7 +84,7 @@ impl Walk {
         self.memory.len()
     }
 
-    /// The next so many lines, to the end of the pass at most; how many were touched.
+    /// Visits the next `lines` lines, to the end of the pass at most; returns their number.
     pub fn go(&mut self, lines: usize, access: Access) -> usize {
         let lines = lines.min(self.lines - self.at);
         let mut sum = 0u64;
@@ -95,7 +95,7 @@ impl Walk {
                 // SAFETY: the pointer is one into memory of this walk; volatile, so that the line
                 // is read.
                 Access::Read => sum = sum.wrapping_add(u64::from(unsafe { at.read_volatile() })),
-                // SAFETY: as above, and nobody else refers to the memory.
+                // SAFETY: as above, and there is no other reference to the memory.
                 Access::Write => unsafe { at.write_volatile(0xff) },
             }
         }
@@ -114,7 +114,7 @@ impl Walk {
             Order::Random => mixed(at, self.lines),
             Order::Pages => {
                 let page = mixed(at, self.lines);
-                // Not always the first line: those share few sets of a cache.
+                // Not always the first line: the first lines of pages share few sets of a cache.
                 page * LINES_OF_PAGE + page % LINES_OF_PAGE
             }
             Order::Only(lines) => lines[at] as usize,
@@ -173,8 +173,8 @@ mod tests {
         }
     }
 
-    /// A prefetcher follows few strides: at random no distance comes often, and few lines come soon
-    /// after one of the same row of 8 KiB.
+    /// A prefetcher follows few strides: in random order no distance is frequent, and few lines
+    /// come soon after one of the same row of 8 KiB.
     #[test]
     fn random_order_has_no_stride() {
         let (_, seen) = pass(Order::Random, 4 << 20);

@@ -1,4 +1,4 @@
-//! Where pages come from.
+//! Sources of pages.
 
 use crate::{BufferError, HUGE, PAGE};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -9,25 +9,26 @@ use std::ptr::NonNull;
 
 const RIGHTS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
-/// Whose pages: MC2's lists of free pages (mc2-os-isolation, section 3).
+/// MC2's lists of free pages (mc2-os-isolation, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     /// Levels A and B of a core.
     Core(u32),
-    /// Level C and everything else.
+    /// Level C and all other programs.
     LevelC,
 }
 
-/// Memory that can be used without taking it from anybody; none: the kernel does not say.
+/// Memory that is available without taking it from other programs, bytes; `None`: the kernel does
+/// not give it.
 fn available() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kib = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
     kib.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
-/// Somebody who has pages: ordinary ones, or a coloured pool.
+/// A source of pages: ordinary ones, or a coloured pool.
 pub trait Frames {
-    /// So many bytes, rounded up to whole pages, that are there (resident) and stay where they are.
+    /// `bytes` bytes, rounded up to whole pages, which are resident and stay where they are.
     ///
     /// # Errors
     /// The list is empty, or the machine gives no memory.
@@ -37,7 +38,7 @@ pub trait Frames {
     fn placed(&self) -> bool;
 }
 
-/// Whatever pages the kernel gives: no list is kept.
+/// Any pages of the kernel: no list is kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnyFrames;
 
@@ -57,7 +58,7 @@ impl Frames for AnyFrames {
 pub struct Mapping {
     at: NonNull<u8>,
     bytes: usize,
-    /// Somebody else's, who gets it back when this is dropped; none: unmapped here.
+    /// Owner that gets the pages back when this is dropped; `None`: they are unmapped here.
     owner: Option<Box<dyn Any + Send>>,
 }
 
@@ -78,7 +79,7 @@ impl Mapping {
     /// Huge pages, which must have been set aside.
     ///
     /// # Errors
-    /// There are not enough.
+    /// There are not enough huge pages.
     pub fn huge(bytes: usize) -> Result<Self, BufferError> {
         Self::map(bytes.next_multiple_of(HUGE), MapFlags::HUGETLB).map_err(|_| {
             BufferError::Machine(format!(
@@ -89,8 +90,8 @@ impl Mapping {
         })
     }
 
-    /// Ordinary memory that the kernel is asked to put into huge pages of 2 MiB; it begins where one
-    /// may. Whether it does is for smaps to say.
+    /// Ordinary memory that the kernel is asked to put into huge pages of 2 MiB; it begins at a
+    /// multiple of that. Only smaps shows whether the kernel does so.
     ///
     /// # Errors
     /// There is no memory.
@@ -130,20 +131,20 @@ impl Mapping {
                 "a buffer of {bytes} bytes is impossible; give at least one"
             ))
         })?;
-        // The kernel promises more than there is, and ends some program when it is used.
+        // The kernel promises more memory than it has, and kills a program when the memory is used.
         if let Some(available) = available().filter(|&a| bytes > a) {
             return Err(BufferError::Machine(format!(
                 "{bytes} bytes of memory are more than the {available} that are available; ask for \
                     less, or free some"
             )));
         }
-        // SAFETY: a new mapping touches no memory that anybody has.
+        // SAFETY: a new mapping touches no memory in use.
         let at = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, RIGHTS, flags) };
         let what = format!("{bytes} bytes of memory");
         Self::at(at, bytes, &what, "ask for less, or free some")
     }
 
-    /// What was mapped.
+    /// The mapping at the address of the kernel's answer.
     fn at(
         at: rustix::io::Result<*mut c_void>,
         bytes: usize,
@@ -160,28 +161,28 @@ impl Mapping {
     /// Memory that a device offers, like a pseudo-locked region.
     ///
     /// # Errors
-    /// The device cannot be opened or mapped: a pseudo-locked region only by who may run on its
-    /// cache's CPUs alone.
+    /// The device cannot be opened or mapped. A pseudo-locked region can only be mapped by a thread
+    /// that may run on its cache's CPUs alone.
     pub fn of_device(path: &std::path::Path, bytes: usize) -> Result<Self, BufferError> {
         let shown = path.display().to_string();
         let remedy = "run as root, on CPUs of that cache only";
         let file = std::fs::File::options().read(true).write(true).open(path);
         let file = file.map_err(|e| BufferError::io(&shown, &e, remedy))?;
         let bytes = bytes.next_multiple_of(PAGE);
-        // SAFETY: a new mapping touches no memory that anybody has; it outlives the descriptor.
+        // SAFETY: a new mapping touches no memory in use; it outlives the descriptor.
         let at = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), bytes, RIGHTS, MapFlags::SHARED, &file, 0)
         };
         Self::at(at, bytes, &shown, remedy)
     }
 
-    /// Somebody's pages, who gets them back when this is dropped.
+    /// Pages of an owner that gets them back when this is dropped.
     ///
     /// # Safety
-    /// They are mapped for reading and writing, and nobody else touches them while this lives.
+    /// They are mapped for reading and writing, and no other code touches them while this lives.
     ///
     /// # Errors
-    /// They do not begin at a page's beginning.
+    /// They do not begin at a page boundary.
     pub unsafe fn of(
         at: NonNull<u8>,
         bytes: usize,
@@ -197,10 +198,10 @@ impl Mapping {
         Ok(Self { at, bytes, owner: Some(owner) })
     }
 
-    /// Keeps the pages in memory, where they are.
+    /// Pins the pages in memory, so that they stay where they are.
     ///
     /// # Errors
-    /// The limit of locked memory.
+    /// The limit of locked memory is exceeded.
     pub fn pin(&self) -> Result<(), BufferError> {
         // SAFETY: the range is this mapping's.
         let pinned = unsafe { rustix::mm::mlock(self.at.as_ptr().cast(), self.bytes) };
@@ -231,7 +232,7 @@ impl Deref for Mapping {
 
 impl DerefMut for Mapping {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and nobody else has a reference.
+        // SAFETY: as above, and there is no other reference.
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes) }
     }
 }
@@ -239,7 +240,7 @@ impl DerefMut for Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.owner.is_none() {
-            // SAFETY: this mapping was made here, and nobody has a reference any more.
+            // SAFETY: this mapping was made here, and there is no reference any more.
             let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
         }
     }

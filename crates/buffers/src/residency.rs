@@ -1,25 +1,23 @@
-//! How much of a piece of memory is in the cache: each line timed.
+//! The part of a piece of memory that is in the cache: each line is timed.
 //!
-//! Problem: no interface says whether a line is in a cache; that locked pages stayed there has to
-//! be seen.
-//! Rule: a load is a hit if it is faster than 98 of 100 loads of lines that were just flushed: so
-//! at most some 2 % are called resident that are not, and slow hits count as misses. Where lines
-//! that were just read are not called hits, nothing is said. One line of a page is timed in a
-//! round, pages in random order: fetching a line fetches its neighbours, and a second or third
-//! access to a page all of it. Another line of the page is read before, far from it, for the
-//! address translation. Rounds time different lines, so that many rounds, each after the memory was
-//! brought in anew, time all.
-//! Source: single-core-equivalence, section 2.3 (its lockdown is verified by hit counts); the
-//! method is that of a flush-and-reload timing.
-//! Does not cover: which cache it hit (a private one counts as well).
+//! Problem: no interface shows whether a line is in a cache, but it must be checked that locked
+//! pages stayed there. Rule: a load is a hit if it is faster than 98 of 100 loads of lines that
+//! were just flushed. So at most some 2 % of the other lines are called resident, and slow hits
+//! count as misses. If lines that were just read are not called hits, there is no result. One line
+//! of a page is timed in a round, pages in random order: fetching a line fetches its neighbours,
+//! and a second or third access to a page all of it. Another line of the page is read before, far
+//! from it, for the address translation. Rounds time different lines, so that many rounds, each
+//! after the memory was brought in anew, time all. Source: single-core-equivalence, section 2.3
+//! (its lockdown is verified by hit counts); the method is that of a flush-and-reload timing. Does
+//! not cover: the level of the cache (a private one counts as well).
 
 use crate::timing::{Clock, ticks};
 use crate::walk::{Access, Random, pass};
 use crate::{BufferError, LINE, Mapping, PAGE};
 
-/// Share of flushed lines that may be called resident.
+/// Largest share of flushed lines that may be called resident.
 const FALSE_HITS: f64 = 0.02;
-/// Share of lines just read that must be.
+/// Least share of lines just read that must be called resident.
 const TRUE_HITS: f64 = 0.9;
 /// Lines of a page.
 const LINES: usize = PAGE / LINE;
@@ -27,7 +25,7 @@ const LINES: usize = PAGE / LINE;
 /// it.
 const NEAR: usize = 4;
 
-/// Takes lines out of every cache; false: this processor does not let programs.
+/// Flushes lines from every cache; false: this processor does not let programs do it.
 pub fn flush(memory: &[u8]) -> bool {
     for line in memory.chunks(LINE) {
         if !flush_line(line.as_ptr()) {
@@ -61,7 +59,7 @@ fn fence() {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Ticks that one load takes.
+/// Ticks of one load.
 fn time_load(line: &[u8]) -> u64 {
     let begun = ticks();
     // SAFETY: the slice is not empty.
@@ -69,7 +67,7 @@ fn time_load(line: &[u8]) -> u64 {
     ticks().saturating_sub(begun)
 }
 
-/// How hits are told from misses here.
+/// Distinction of hits and misses on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Threshold {
     clock: Clock,
@@ -79,26 +77,26 @@ pub struct Threshold {
     pub missed_hits: f64,
     /// Median of lines just read, ns.
     pub hit_ns: f64,
-    /// Median of lines that were pushed out of the private caches, ns; some of them have left the
+    /// Median of lines that were moved out of the private caches, ns; some of them have left the
     /// shared one as well.
     pub shared_ns: f64,
     /// Median of flushed lines, ns.
     pub miss_ns: f64,
 }
 
-/// What was seen of a piece of memory.
+/// Observations of a piece of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Residency {
     /// Lines that were timed.
     pub timed: u64,
-    /// Of these, so many hit.
+    /// Timed lines that were hits.
     pub resident: u64,
-    /// Mean of all.
+    /// Mean time of all lines, ns.
     pub mean_ns: f64,
 }
 
 impl Residency {
-    /// Between 0 and 1.
+    /// Share of hits, 0 to 1.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.resident as f64 / self.timed.max(1) as f64
@@ -124,8 +122,8 @@ fn time_pages(memory: &[u8], random: &mut Random, round: usize, mut seen: impl F
 }
 
 impl Threshold {
-    /// Learns it from a buffer of its own, in some tens of milliseconds. `private` is the size of
-    /// the private caches.
+    /// Learns the threshold from a buffer of its own, in some tens of milliseconds. `private` is
+    /// the size of the private caches.
     ///
     /// # Errors
     /// Lines cannot be flushed here, or hits and misses cannot be told apart.
@@ -180,7 +178,7 @@ impl Threshold {
         Ok(Self { clock, ticks: limit, missed_hits, hit_ns, shared_ns, miss_ns })
     }
 
-    /// Times one line of each page; the round says which.
+    /// Times one line of each page; `round` chooses the line.
     #[must_use]
     pub fn measure(&self, memory: &[u8], seed: u64, round: usize) -> Residency {
         let (mut random, mut sum) = (Random::new(seed.wrapping_add(round as u64)), 0.0);
@@ -235,7 +233,8 @@ mod tests {
         }
     }
 
-    /// Where it can be measured at all: what was flushed is out, what was read is in.
+    /// On machines where it can be measured: flushed lines are misses, and lines just read are
+    /// hits.
     #[test]
     fn flushed_lines_are_out_and_read_ones_are_in() {
         let Ok(threshold) = Threshold::learn(1 << 20, 1) else {
@@ -244,7 +243,7 @@ mod tests {
         };
         let mut memory = Mapping::new(32 * PAGE).unwrap();
         memory.fill(1);
-        // Others run beside; one of several tries is quiet.
+        // Other programs run beside; one of several tries is quiet.
         let tries: Vec<(f64, f64)> = (0..10)
             .map(|round| {
                 let seed = 1;

@@ -1,4 +1,4 @@
-//! The kernel's own message queues (System V), to be measured beside ours.
+//! The kernel's own message queues (System V), to be measured beside those of solocore.
 
 use crate::BufferError;
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug)]
 pub struct SysVQueue {
     id: i32,
-    /// Bytes of messages that it holds at most.
+    /// Most bytes of messages that it holds.
     pub capacity: usize,
     /// A message, after the eight bytes of its type.
     message: Vec<u8>,
@@ -16,12 +16,12 @@ pub struct SysVQueue {
 const TYPE: usize = size_of::<libc::c_long>();
 
 impl SysVQueue {
-    /// One that holds so many bytes, or as many as this process may have. Where `kernel.msgmnb` is
-    /// less, root gets a namespace for this thread, whose limits are its own: nothing of the
-    /// machine's changes.
+    /// A queue that holds `wanted` bytes, or as many as this process may have. Where
+    /// `kernel.msgmnb` is less, root gets a namespace with limits of its own for this thread: the
+    /// machine's settings stay unchanged.
     ///
     /// # Errors
-    /// The kernel has none, or no more.
+    /// The kernel has no such queues, or no further one.
     pub fn new(wanted: usize, longest: usize) -> Result<Self, BufferError> {
         let queue = Self::within_limits(wanted, longest)?;
         if queue.capacity >= wanted {
@@ -56,19 +56,20 @@ impl SysVQueue {
         }
     }
 
-    /// Gets a message ready; no part of what is measured, as our queues take any memory.
+    /// Prepares a message; this is not part of the measurement, as solocore's queues take any
+    /// memory.
     pub fn prepare(&mut self, message: &[u8]) {
         self.message.truncate(TYPE);
         self.message.extend_from_slice(message);
     }
 
-    /// `msgsnd()` of the message that is ready.
+    /// Calls `msgsnd()` for the prepared message.
     ///
     /// # Errors
-    /// It is full, or longer than kernel.msgmax.
+    /// The queue is full, or the message is longer than kernel.msgmax.
     pub fn send(&self) -> Result<(), io::Error> {
         let length = self.message.len() - TYPE;
-        // SAFETY: the message begins with its type and has so many bytes more.
+        // SAFETY: the message begins with its type, and this number of bytes follows.
         match unsafe {
             libc::msgsnd(self.id, self.message.as_ptr().cast(), length, libc::IPC_NOWAIT)
         } {
@@ -77,30 +78,30 @@ impl SysVQueue {
         }
     }
 
-    /// `msgrcv()`; the length.
+    /// Calls `msgrcv()`; returns the length.
     ///
     /// # Errors
-    /// There is none, or it is too long.
+    /// There is no message, or it is too long.
     pub fn receive(&mut self, longest: usize) -> Result<usize, io::Error> {
         self.message.resize(TYPE + longest, 0);
-        // SAFETY: there is room for a type and so many bytes.
+        // SAFETY: there is room for a type and this number of bytes.
         let got = unsafe {
             libc::msgrcv(self.id, self.message.as_mut_ptr().cast(), longest, 0, libc::IPC_NOWAIT)
         };
         usize::try_from(got).map_err(|_| io::Error::last_os_error())
     }
 
-    /// What was received last.
+    /// The message that was received last.
     #[must_use]
     pub fn message(&self) -> &[u8] {
         &self.message[TYPE..]
     }
 }
 
-/// Gives this thread an IPC namespace of its own with higher limits, as far as it may have one; the
-/// queue says what it holds then.
+/// Gives this thread an IPC namespace of its own with higher limits, if it may have one; the queue
+/// then states its capacity.
 fn raise_limits(bytes: usize, longest: usize) {
-    // SAFETY: a flag; the namespace holds no queues of others.
+    // SAFETY: a flag; the namespace has no queues of other programs.
     if unsafe { libc::unshare(libc::CLONE_NEWIPC) } != 0 {
         return;
     }

@@ -1,4 +1,4 @@
-//! What the calling thread knows of itself, and lines that are put out of the caches.
+//! Properties of the calling thread, and flushes of lines from the caches.
 //!
 //! Source: getrusage(2), clock_gettime(2); Intel SDM vol. 2 CLFLUSH; Arm ARM, DC CIVAC.
 //! Does not cover: caches that a hypervisor or a device keeps in front of the memory.
@@ -12,7 +12,7 @@ pub fn run_time() -> Duration {
     rustix::time::clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// How often the calling thread gave its CPU up or lost it.
+/// Number of times that the calling thread gave up its CPU or lost it.
 #[must_use]
 pub fn switches() -> u64 {
     // SAFETY: all zero bytes are valid numbers.
@@ -26,7 +26,7 @@ pub fn switches() -> u64 {
     count(usage.ru_nvcsw) + count(usage.ru_nivcsw)
 }
 
-/// Can [`flush`] put lines out of every cache here?
+/// Can [`flush`] flush lines from every cache here?
 pub const CAN_FLUSH: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// Has this CPU CLFLUSHOPT? Its flushes overlap (CLFLUSH waits for each: 20 times as long).
@@ -42,8 +42,8 @@ fn flushes_overlap() -> bool {
     *KNOWN.get_or_init(ask)
 }
 
-/// Puts the lines of these objects out of every cache, and waits until they are. Where this cannot
-/// be done, nothing happens.
+/// Flushes the lines of these objects from every cache, and waits until it is done. Where this is
+/// impossible, nothing happens.
 pub fn flush<'a, T: 'a>(objects: impl Iterator<Item = &'a T>) {
     #[cfg(target_arch = "x86_64")]
     let overlap = flushes_overlap();

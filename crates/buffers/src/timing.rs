@@ -1,13 +1,13 @@
 //! A clock that costs a few nanoseconds, to time single accesses.
 //!
 //! Rule: the processor's counter of constant rate, whose rate is measured once against the
-//! monotonic clock. A reading waits for everything before it; what comes after waits for it.
-//! Does not cover: processors whose counter changes its rate or stops (`steady` says whether the
-//! kernel calls it constant).
+//! monotonic clock. A reading waits for all code before it; the code after it waits for the
+//! reading. Does not cover: processors with a counter that changes its rate or stops (`steady`
+//! checks whether the kernel calls it constant).
 
 use std::time::{Duration, Instant};
 
-/// How long the rate is measured.
+/// Time over which the rate is measured.
 const MEASURED: Duration = Duration::from_millis(20);
 
 /// The counter, now.
@@ -44,16 +44,16 @@ pub fn ticks() -> u64 {
     u64::try_from(FIRST.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How long a tick is.
+/// Length of a tick.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     ns_per_tick: f64,
-    /// What measuring nothing takes, in ticks: the least of many.
+    /// Ticks of an empty measurement: the least of many.
     pub overhead: u64,
 }
 
 impl Clock {
-    /// Measures it, in some 20 ms.
+    /// Measures the rate, in some 20 ms.
     #[must_use]
     pub fn measured() -> Self {
         let (begun, first) = (Instant::now(), ticks());
@@ -68,20 +68,20 @@ impl Clock {
         }
     }
 
-    /// So many ticks.
+    /// Time of `ticks` ticks, ns.
     #[must_use]
     pub fn ns(&self, ticks: u64) -> f64 {
         ticks as f64 * self.ns_per_tick
     }
 
-    /// A measured time without what measuring takes.
+    /// A measured time without the time of measuring, ns.
     #[must_use]
     pub fn net_ns(&self, ticks: u64) -> f64 {
         self.ns(ticks.saturating_sub(self.overhead))
     }
 }
 
-/// Does the kernel call the counter constant? Where it is not, times of single accesses are wrong.
+/// Does the kernel call the counter constant? Otherwise times of single accesses are wrong.
 #[must_use]
 pub fn steady(cpuinfo: &str) -> bool {
     !cfg!(target_arch = "x86_64") || cpuinfo.split_whitespace().any(|flag| flag == "constant_tsc")
@@ -97,7 +97,7 @@ mod tests {
         let (begun, first) = (Instant::now(), ticks());
         while begun.elapsed() < Duration::from_millis(5) {}
         let (ns, told) = (begun.elapsed().as_nanos() as f64, clock.ns(ticks() - first));
-        // Somebody else may run in between, in either reading.
+        // Another program may run in between, in either reading.
         assert!((0.5..2.0).contains(&(told / ns)), "{told} against {ns}");
         assert!(clock.ns(clock.overhead) < 10_000.0);
         assert!((clock.net_ns(clock.overhead) - 0.0).abs() < f64::EPSILON);

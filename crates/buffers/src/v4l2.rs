@@ -1,13 +1,12 @@
 //! Camera frames into chosen pages: V4L2 user pointers.
 //!
-//! Rule: the driver is asked for buffers that the program brings (`V4L2_MEMORY_USERPTR`); each is
-//! handed over, filled by the device and taken back. A driver that only knows buffers of its own is
-//! refused.
-//! Source: mc2-os-isolation, section 4.3 (frame buffers); the kernel's linux/videodev2.h, whose
-//! sizes and places a test here compares.
-//! Does not cover: formats (the device's as it is set), several planes. The layout is tested
-//! against the kernel's header, the refusals on other devices; frames of the kernel's imitated
-//! camera (vivid) come in tests/vm/camera.sh.
+//! Rule: the driver is asked to use the program's own buffers (`V4L2_MEMORY_USERPTR`); each is
+//! handed over, filled by the device and taken back. A driver that only supports buffers of its own
+//! is refused. Source: mc2-os-isolation, section 4.3 (frame buffers); the kernel's
+//! linux/videodev2.h, whose sizes and places a test here compares. Does not cover: formats (the
+//! device's as it is set), several planes. The layout is tested against the kernel's header, the
+//! refusals on other devices; frames of the kernel's imitated camera (vivid) come in
+//! tests/vm/camera.sh.
 
 use crate::{BufferError, Mapping};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -78,7 +77,7 @@ struct Buffer {
     request_fd: i32,
 }
 
-/// A device that fills the buffers that it was given.
+/// A device that fills given buffers.
 pub struct Camera {
     file: File,
     name: String,
@@ -86,7 +85,7 @@ pub struct Camera {
     streams: bool,
 }
 
-/// What the device writes for a frame, as it is set.
+/// Bytes that the device writes for a frame, with its present settings.
 ///
 /// # Errors
 /// It is no V4L2 capture device.
@@ -173,7 +172,7 @@ impl Camera {
         call(&self.file, &self.name, request, argument, remedy)
     }
 
-    /// The buffers, whoever has them at the moment.
+    /// The buffers; the device may own some of them at the moment.
     #[must_use]
     pub fn buffers(&self) -> &[Mapping] {
         &self.buffers
@@ -260,7 +259,7 @@ mod tests {
         }
     }
 
-    /// The compiler says whether the kernel's header agrees.
+    /// The compiler checks that the layout agrees with the kernel's header.
     #[test]
     fn the_layout_is_the_kernels() {
         let mut text = "#include <stddef.h>\n#include <linux/videodev2.h>\n".to_owned();

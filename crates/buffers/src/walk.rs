@@ -2,10 +2,9 @@
 //!
 //! Rule: reading and writing touch each line once a pass, in order. The chase follows a random
 //! cycle through all lines, each access waiting for the one before, so that nothing is fetched
-//! early and none is under way beside it.
-//! Source: what IsolBench's `bandwidth` and `latency` measure.
-//! Does not cover: what the hardware's prefetchers do to passes in order (they make them faster;
-//! that is part of the figure).
+//! early and none is under way beside it. Source: the measurements of IsolBench's `bandwidth` and
+//! `latency`. Does not cover: effects of the hardware's prefetchers on passes in order (they make
+//! them faster; that is part of the figure).
 
 use crate::{BufferError, LINE, Mapping};
 use rustix::thread::CpuSet;
@@ -15,13 +14,13 @@ use rustix::thread::CpuSet;
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next.
+    /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -29,12 +28,12 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Below a limit.
+    /// A number below a limit.
     pub fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next_u64() % (limit.max(1) as u64)).unwrap_or(0)
     }
 
-    /// In any order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             items.swap(at, self.below(at + 1));
@@ -42,7 +41,7 @@ impl Random {
     }
 }
 
-/// What a pass does to each line.
+/// Access of a pass to each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads a word.
@@ -51,7 +50,8 @@ pub enum Access {
     Write,
 }
 
-/// Touches each line of the memory once, in order; what was read, so that it is read.
+/// Touches each line of the memory once, in order; returns a value of the read lines, so that they
+/// are really read.
 pub fn pass(memory: &mut [u8], access: Access) -> u64 {
     let mut sum = 0u64;
     for line in memory.chunks_exact_mut(LINE) {
@@ -78,10 +78,10 @@ pub struct Chase {
 }
 
 impl Chase {
-    /// In random order, or in that of the addresses.
+    /// A cycle in random order, or in the order of the addresses.
     ///
     /// # Errors
-    /// More than 2^32 lines.
+    /// The memory has more than 2^32 lines.
     pub fn new(mut memory: Mapping, random: Option<&mut Random>) -> Result<Self, BufferError> {
         let lines = u32::try_from(memory.len() / LINE).map_err(|_| {
             BufferError::Input("more than 256 GiB cannot be walked; give less".to_owned())
@@ -103,7 +103,7 @@ impl Chase {
         self.memory.len() / LINE
     }
 
-    /// So many steps.
+    /// Follows the cycle for `steps` steps.
     pub fn follow(&mut self, steps: usize) {
         let mut at = self.at;
         for _ in 0..steps {

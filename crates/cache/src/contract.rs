@@ -1,5 +1,4 @@
-//! What the profiler tells its QEMU plugin, and what the plugin tells back. Both come from one
-//! build.
+//! Messages between the profiler and its QEMU plugin. Both come from one build.
 
 use crate::hierarchy::Summary;
 use serde::{Deserialize, Serialize};
@@ -17,7 +16,7 @@ pub const PROGRESS_INSTRUCTIONS: u64 = 1 << 24;
 /// Read by the plugin at start.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Config {
-    /// Whose caches to model.
+    /// The platform whose caches are modelled.
     pub platform: Platform,
     /// Directory of all files of the run.
     pub dir: PathBuf,
@@ -25,9 +24,9 @@ pub struct Config {
     pub trace_limit: u64,
     /// The plugin itself, for programs that replace the first.
     pub plugin: PathBuf,
-    /// The program: what it is replaced by must be for the same instruction set.
+    /// The program: one that replaces it must be for the same instruction set.
     pub program: PathBuf,
-    /// Where the emulator finds the libraries of a foreign program.
+    /// Directory in which the emulator finds the libraries of a foreign program.
     pub sysroot: Option<PathBuf>,
 }
 
@@ -45,7 +44,7 @@ impl Config {
         self.dir.join(format!("{name}-{part}"))
     }
 
-    /// Where the plugin writes why it could not write.
+    /// Path for the plugin's message on a failed write.
     #[must_use]
     pub fn error(&self) -> PathBuf {
         self.dir.join("error")
@@ -72,16 +71,16 @@ pub struct Started {
     pub pid: u32,
     /// The part that this one was forked from, or replaced; `None` for the first.
     pub from: Option<u32>,
-    /// It was forked, and did not replace the other.
+    /// Was it forked? Otherwise it replaced the other.
     pub forked: bool,
     /// Monotonic clock, ns.
     pub at_ns: u64,
 }
 
-/// A file that the program looked at.
+/// A file that the program used.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Looked {
-    /// What was there.
+    /// The file and its state.
     pub file: InputFile,
     /// Monotonic clock, ns.
     pub at_ns: u64,
@@ -118,11 +117,11 @@ pub struct RawPage {
 pub struct RawCode {
     /// Index into `regions`.
     pub region: u32,
-    /// Byte offset within the region's file, or within the region where there is no file.
+    /// Byte offset within the region's file, or within the region if it has no file.
     pub offset: u64,
     /// Shared-cache reads.
     pub accesses: u64,
-    /// Of these, misses of the whole shared cache.
+    /// Shared-cache reads that missed the whole shared cache.
     pub misses: u64,
 }
 
@@ -135,7 +134,7 @@ pub struct Raw {
     pub pages: Vec<RawPage>,
     /// Instructions with shared-cache reads.
     pub code: Vec<RawCode>,
-    /// What the caches counted.
+    /// Counts of the caches.
     pub counts: Summary,
     /// Threads.
     pub threads: u32,
@@ -145,11 +144,11 @@ pub struct Raw {
     pub exec: Option<String>,
     /// Accesses recorded.
     pub trace_records: u64,
-    /// Cycles they cover.
+    /// Cycles that they cover.
     pub trace_cycles: u64,
-    /// The limit cut the trace.
+    /// Did the limit cut the trace?
     pub trace_truncated: bool,
-    /// Why the trace could not be written whole.
+    /// Reason for which the trace is incomplete.
     pub trace_error: Option<String>,
     /// Its start.
     pub started: Started,
@@ -157,14 +156,14 @@ pub struct Raw {
     pub ended_ns: u64,
     /// Instructions that it executed while a child of it lived.
     pub beside_children: u64,
-    /// System calls that it made while a child of it lived: at each another may run.
+    /// System calls that it made while a child of it lived: at each, another process may run.
     pub calls_beside_children: u64,
-    /// Files that it looked at.
+    /// Files that it used.
     pub looked: Vec<Looked>,
-    /// Paths that it wrote itself before it looked, and when.
+    /// Paths that it wrote itself before it used them, with the times.
     pub owned: Vec<(PathBuf, u64)>,
-    /// What it asked that no file tells.
+    /// Requests for information that is in no file.
     pub not_covered: Vec<String>,
-    /// Why the list of files is not whole.
+    /// Reason for which the list of files is incomplete.
     pub not_whole: Option<String>,
 }

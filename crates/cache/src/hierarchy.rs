@@ -81,7 +81,7 @@ pub struct PageCounts {
 /// A shared-cache read, handed back so that the caller can attribute it to code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The whole shared cache did not hold the line.
+    /// Did the whole shared cache miss the line?
     pub miss: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct Private {
     pub l1d: L1,
     /// Instructions executed.
     pub instructions: u64,
-    /// Data stores. Loads are what is left of the lines' own counts.
+    /// Data stores. Loads are the rest of the lines' own counts.
     pub stores: u64,
     /// Data line accesses beyond the first of a reference (it crossed a line).
     pub splits: u64,
@@ -155,7 +155,7 @@ impl Series {
     }
 }
 
-/// Everything behind the first-level caches that threads share, and the counts.
+/// All levels behind the first-level caches that threads share, and the counts.
 #[derive(Debug)]
 pub struct Shared {
     g: Geometry,
@@ -217,9 +217,10 @@ impl Shared {
             .map_or(0, |w| w.iter().map(|b| b.count_ones()).sum())
     }
 
-    /// Handles what a first-level cache could not: `slow` came of a reference to `vline` (a virtual
-    /// line number), `write` for stores, `fetch` for instructions. Accesses that reach the shared
-    /// cache go to `sink`, in order. Returns the shared-cache read, if there was one.
+    /// Handles a reference to `vline` (a virtual line number) that a first-level cache could not
+    /// complete, with its result `slow`; `write` for stores, `fetch` for instructions. Accesses
+    /// that reach the shared cache go to `sink`, in order. Returns the shared-cache read, if there
+    /// was one.
     pub fn resolve(
         &mut self,
         private: &mut Private,
@@ -278,7 +279,7 @@ impl Shared {
             }
         }
         if all && let Some(l2) = &mut private.l2 {
-            // The job pays for the dirty lines it leaves behind.
+            // The job pays for the dirty lines that it leaves behind.
             for line in l2.flush() {
                 private.counts[L2].writebacks += 1;
                 self.llc_access(line, Kind::Write, sink);
@@ -357,7 +358,7 @@ impl Shared {
         self.touched[frame * self.words_per_page + within / 64] |= 1 << (within % 64);
     }
 
-    /// Adds a departed line's references to its page and says which frame that is.
+    /// Adds a departed line's references to its page and returns the page's frame.
     fn settle(
         &mut self,
         private: &mut Private,

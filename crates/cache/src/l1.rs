@@ -1,8 +1,8 @@
 //! A first-level cache with virtual tags, whose hits cost a compare and an add.
 //!
-//! Each set is an array in recency order. An entry packs the line number, how often the line was
-//! referenced since it came in (so that per-page reference counts need no work on a hit), and a
-//! dirty bit into one word: `line << 20 | count << 1 | dirty`.
+//! Each set is an array in recency order. An entry packs three fields into one word: the line
+//! number, the number of references since the line came in (so that per-page counts need no work on
+//! a hit), and a dirty bit: `line << 20 | count << 1 | dirty`.
 
 const COUNT_BITS: u32 = 19;
 const TAG_SHIFT: u32 = COUNT_BITS + 1;
@@ -20,7 +20,7 @@ pub struct Evicted {
     pub dirty: bool,
 }
 
-/// What a reference that was not a plain hit led to.
+/// Result of a reference that was not a plain hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
     /// A hit; the entry's counter was full and its content is handed out.
@@ -65,8 +65,8 @@ impl L1 {
     pub fn front_hit(&mut self, line: u64, write: bool) -> bool {
         let base = (line & self.set_mask) as usize * self.ways;
         let Some(front) = self.entries.get_mut(base) else { return false };
-        // Equal tags cancel out; what is left is below the full counter. An empty entry never is:
-        // no line number is all ones.
+        // Equal tags cancel out; the rest is below the full counter. An empty entry never is: no
+        // line number is all ones.
         if *front ^ (line << TAG_SHIFT) < COUNT_MAX << 1 {
             *front = (*front + 2) | u64::from(write);
             return true;
@@ -80,8 +80,8 @@ impl L1 {
         if self.front_hit(line, write) { None } else { self.reference_deep(line, write) }
     }
 
-    /// As [`L1::reference`], after [`L1::front_hit`] said no: looks for the line and makes room at
-    /// the front of its set.
+    /// As [`L1::reference`], after [`L1::front_hit`] returned false: looks for the line and makes
+    /// room at the front of its set.
     #[inline(never)]
     pub fn reference_deep(&mut self, line: u64, write: bool) -> Option<Slow> {
         let line = line & ((1 << (64 - TAG_SHIFT)) - 1);
@@ -123,7 +123,7 @@ impl L1 {
         None
     }
 
-    /// Takes out every line for which `choose` says so (an unmapped range, or all at the end).
+    /// Takes out every line for which `choose` is true (an unmapped range, or all at the end).
     pub fn drain(&mut self, mut choose: impl FnMut(u64) -> bool) -> Vec<Evicted> {
         let mut out = Vec::new();
         for set in self.entries.chunks_mut(self.ways) {

@@ -1,8 +1,8 @@
-//! What lies at a path, as a profile's list of inputs has it.
+//! The state of a path, as recorded in a profile's list of inputs.
 //!
-//! Problem: the plugin takes the state of a file when the program first looks at it, and a later
-//! command asks whether it is still so. Rule: both ask here. A look never blocks: only regular files
-//! are opened. Not covered: times, owners and extended attributes.
+//! Problem: the plugin takes the state of a file when the program first uses it, and a later
+//! command checks whether it is unchanged. Rule: both use this module. It never blocks: only
+//! regular files are opened. Not covered: times, owners and extended attributes.
 
 use sha2::{Digest, Sha256};
 use solocore_model::profile::FileState;
@@ -52,7 +52,7 @@ pub fn entries(path: &Path) -> FileState {
     list().map_or_else(|e| failed(&e), |sha256| FileState::Directory { sha256 })
 }
 
-/// Where a symbolic link points; of anything else, its status.
+/// Target of a symbolic link; of anything else, its status.
 #[must_use]
 pub fn link(path: &Path) -> FileState {
     match fs::symlink_metadata(path) {
@@ -64,7 +64,8 @@ pub fn link(path: &Path) -> FileState {
     }
 }
 
-/// Looks in the way that `before` was found. Where nothing was, anything is a change.
+/// The present state, found in the same way as `before`. If there was no entry, any entry is a
+/// change.
 #[must_use]
 pub fn again(path: &Path, before: &FileState) -> FileState {
     match before {
@@ -132,7 +133,7 @@ pub fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Each change is seen by the look that the state before it came from.
+    /// Each change is seen by the function that found the state before it.
     #[test]
     fn changes_are_seen() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A plain set-associative LRU cache of line numbers with dirty bits (private second level, and the
-//! ways of the simulator's shared cache).
+//! A simple set-associative LRU cache of line numbers with dirty bits (private second level, and
+//! the ways of the simulator's shared cache).
 
 const EMPTY: u64 = u64::MAX;
 
@@ -17,7 +17,7 @@ pub struct LruCache {
 pub struct Outcome {
     /// The line was there.
     pub hit: bool,
-    /// A dirty line that had to leave.
+    /// An evicted dirty line.
     pub written_back: Option<u64>,
 }
 

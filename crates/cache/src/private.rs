@@ -2,21 +2,21 @@
 //!
 //! Rule: an entry packs tag and dirty bit in 32 bits, so that eight ways are two vector registers;
 //! the order of use is kept beside them (`sets`). A line is in the cache from the moment it is
-//! asked for; when its data arrive is the core's business (miss registers). The simulator's line
-//! keys carry how their page is treated, so an evicted line needs no look-up.
-//! Not covered: prefetchers, other replacement policies.
+//! asked for; the arrival of its data is handled by the core (miss registers). The simulator's line
+//! keys carry the treatment of their page, so an evicted line needs no look-up. Not covered:
+//! prefetchers, other replacement policies.
 
 use crate::sets::{EMPTY, Sets};
 
-/// No line.
+/// The key of no line.
 pub const NONE: u64 = u64::MAX;
 
-/// What an access found.
+/// Result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The line was there.
     pub hit: bool,
-    /// A dirty line that had to leave, or [`NONE`].
+    /// An evicted dirty line, or [`NONE`].
     pub victim: u64,
 }
 
@@ -68,7 +68,7 @@ impl Private {
         self.sets.find(self.set(key), self.tag(key)).is_some()
     }
 
-    /// Puts in a line that is not there; a dirty line that had to leave, or [`NONE`].
+    /// Puts in a line that is not in the cache; returns an evicted dirty line, or [`NONE`].
     #[inline]
     pub fn insert(&mut self, key: u64, write: bool) -> u64 {
         let old = self.sets.insert(self.set(key), self.tag(key) << 1 | u32::from(write));
@@ -83,7 +83,7 @@ impl Private {
         Looked { hit, victim: if hit { NONE } else { self.insert(key, write) } }
     }
 
-    /// Takes a line out; was it dirty?
+    /// Takes a line out; true if it was dirty.
     pub fn remove(&mut self, key: u64) -> bool {
         let set = self.set(key);
         let Some(way) = self.sets.find(set, self.tag(key)) else { return false };
@@ -91,7 +91,7 @@ impl Private {
         self.sets.replace(set, way, EMPTY) & 1 == 1
     }
 
-    /// Makes a line clean, if it is there; was it dirty?
+    /// Makes a line clean, if it is in the cache; true if it was dirty.
     pub fn clean(&mut self, key: u64) -> bool {
         let set = self.set(key);
         self.sets.find(set, self.tag(key)).is_some_and(|way| self.sets.clean(set, way))

@@ -1,10 +1,10 @@
-//! Sets of a cache: which way has a tag, and the order in which ways were used.
+//! Sets of a cache: the way of a tag, and the order in which ways were used.
 //!
 //! Rule: a set lies together, its entries and its order, so that an access reads at most two lines
 //! of the simulating processor. Up to 16 ways the order is one word of four-bit way numbers, the
-//! most recent lowest, so that moving one to the front is some arithmetic without a branch; beyond
-//! 16 ways it is an array of bytes. Empty ways stand at the end. Sets are held for 8 or 16 ways;
-//! those that a cache does not have stay empty, and at the end.
+//! most recent lowest, so that moving one to the front is some arithmetic without a branch. Beyond
+//! 16 ways it is an array of bytes. Empty ways are at the end. Sets are stored for 8 or 16 ways;
+//! ways that a cache does not have stay empty, and at the end.
 
 /// An entry without a line. Tags have 31 bits and not all of them set, so it matches none.
 pub(crate) const EMPTY: u32 = u32::MAX;
@@ -29,7 +29,7 @@ struct Wide {
     ways: usize,
 }
 
-/// With a number of its own, which is compared faster than one that hides in a pointer.
+/// With a tag of its own, which is compared faster than one that hides in a pointer.
 #[derive(Clone, Debug)]
 #[repr(u8)]
 enum Held {
@@ -55,7 +55,7 @@ impl<const N: usize> Set<N> {
         position(&self.entries, tag)
     }
 
-    /// The lowest nibble that is zero, by its highest bit; what a borrow adds lies above it.
+    /// The lowest nibble that is zero, by its highest bit; bits of a borrow lie above it.
     #[inline(always)]
     fn nibble(order: u64, way: usize) -> u64 {
         let zero = order ^ (ONES * way as u64);
@@ -72,7 +72,7 @@ impl<const N: usize> Set<N> {
 
     fn forget(&mut self, way: usize, last: u32) {
         let at = Self::nibble(self.order, way).trailing_zeros() & !3;
-        // Those between it and the last move down; those that are no ways stay.
+        // Those between it and the last move down; nibbles that are no ways stay.
         let above = if last == 60 { 0 } else { self.order & u64::MAX << (last + 4) };
         let between = self.order & !above & (u64::MAX - 15) << at;
         self.order = above | between >> 4 | (self.order & ((1 << at) - 1)) | (way as u64) << last;
@@ -193,7 +193,7 @@ impl Sets {
         of_set!(&mut self.held, set, s => s.entries[way] |= write, wide => wide.entries[set * wide.ways + way] |= write);
     }
 
-    /// Makes a way clean; was it dirty?
+    /// Makes a way clean; true if it was dirty.
     pub fn clean(&mut self, set: usize, way: usize) -> bool {
         let entry = of_set!(&mut self.held, set, s => &mut s.entries[way], wide => &mut wide.entries[set * wide.ways + way]);
         let dirty = *entry & 1 == 1;
@@ -201,7 +201,7 @@ impl Sets {
         dirty
     }
 
-    /// Puts an entry into a way; the one that was there.
+    /// Puts an entry into a way; returns the former one.
     #[inline(always)]
     pub fn replace(&mut self, set: usize, way: usize, entry: u32) -> u32 {
         of_set!(&mut self.held, set, s => s.replace(way, entry), wide => {
@@ -221,8 +221,8 @@ impl Sets {
         of_set!(&mut self.held, set, s => s.forget(way, last), wide => wide.forget(set, way));
     }
 
-    /// Puts an entry into the least recent way, which becomes the most recent; the entry that was
-    /// there.
+    /// Puts an entry into the least recent way, which becomes the most recent; returns the former
+    /// entry.
     #[inline(always)]
     pub fn insert(&mut self, set: usize, entry: u32) -> u32 {
         let last = self.last;
@@ -262,7 +262,7 @@ impl Sets {
         }
     }
 
-    /// Asks for a set, so that the simulating processor has it at hand when the access comes.
+    /// Prefetches a set, so that the simulating processor has it when the access comes.
     #[inline(always)]
     pub fn prepare(&self, set: usize) {
         match &self.held {
@@ -276,22 +276,21 @@ impl Sets {
     }
 }
 
-/// Reads both ends of a set for nothing.
+/// Reads both ends of a set without using them.
 #[inline(always)]
 fn ask_for<const N: usize>(set: Option<&Set<N>>) {
     std::hint::black_box(set.map(|s| s.entries[0]));
     std::hint::black_box(set.map(|s| s.order));
 }
 
-/// The place of a tag among entries, of which at most one has it. `N` is 8, 16 or 32.
+/// The place of a tag among entries; at most one entry has it. `N` is 8, 16 or 32.
 #[inline(always)]
 fn position<const N: usize>(entries: &[u32; N], tag: u32) -> Option<usize> {
     let mut equal = [0u8; N];
     for (equal, &entry) in equal.iter_mut().zip(entries) {
         *equal = u8::from(entry >> 1 == tag);
     }
-    // Through memory: compilers then compare with vectors, and do not take them apart again for
-    // what follows.
+    // Through memory: compilers then compare with vectors, and keep them for the following code.
     std::hint::black_box(&mut equal);
     let mut found = 0u64;
     for (group, equal) in equal.as_chunks().0.iter().enumerate() {

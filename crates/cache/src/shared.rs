@@ -1,14 +1,13 @@
 //! The shared cache: way masks, slices, three replacement policies.
 //!
-//! Rule: a line may be found in any way, but a miss takes a way of the mask it brings (Intel CAT,
-//! PL310 lockdown by master). Of the mask's ways an empty one goes first, then: LRU, the least
-//! recently used; tree pseudo-LRU, the leaf to which the bits point, a subtree without allowed ways
-//! being passed over; random, any, from the seed. The cache is neither inclusive of the private
-//! caches nor exclusive.
-//! A sliced cache spreads lines over slices by a hash: the XOR of all groups of `log2(slices)` bits
-//! of the line number. Real hashes are not published; this one too gives every slice the same share
-//! of any aligned block.
-//! Not covered: contention for tags and ports, adaptive policies.
+//! Rule: a line may be found in any way, but a miss takes a way of its mask (Intel CAT, PL310
+//! lockdown by master). Of the mask's ways an empty one goes first, then: LRU, the least recently
+//! used; tree pseudo-LRU, the leaf to which the bits point, a subtree without allowed ways being
+//! passed over; random, any, from the seed. The cache is neither inclusive of the private caches
+//! nor exclusive. A sliced cache spreads lines over slices by a hash: the XOR of all groups of
+//! `log2(slices)` bits of the line number. Real hashes are not published; this one too gives every
+//! slice the same share of any aligned block. Not covered: contention for tags and ports, adaptive
+//! policies.
 
 use crate::private::{Looked, NONE};
 use crate::sets::{EMPTY, Sets};
@@ -78,8 +77,8 @@ impl Shared {
         (key >> self.set_bits) as u32
     }
 
-    /// Reads the set of a line for nothing, so that the simulating processor has it at hand when
-    /// the access comes.
+    /// Reads the set of a line without using it, so that the simulating processor has it when the
+    /// access comes.
     #[inline(always)]
     pub fn prepare(&self, key: u64) {
         self.sets.prepare(self.set(key));
@@ -117,7 +116,7 @@ impl Shared {
         Some(set * self.ways + self.sets.find(set, self.tag(key))?)
     }
 
-    /// Takes a line out without writing it back; was it dirty?
+    /// Takes a line out without writing it back; true if it was dirty.
     pub fn remove(&mut self, key: u64) -> bool {
         let (set, tag) = (self.set(key), self.tag(key));
         let Some(way) = self.sets.find(set, tag) else { return false };
@@ -235,7 +234,7 @@ mod tests {
                 let mask = masks[usize::from(what) % masks.len()] & (u64::MAX >> (64 - ways));
                 let got = cache.access(key, write, mask);
                 prop_assert_eq!(got, naive(&mut sets[set], now, key, write, mask));
-                // Which of several empty ways was taken is free: follow it.
+                // The choice among several empty ways is free: the test follows it.
                 let mut taken: Vec<Option<Line>> = vec![None; ways as usize];
                 for (way, &entry) in cache.sets.entries(set).iter().enumerate() {
                     if entry != EMPTY {

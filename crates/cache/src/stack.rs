@@ -29,7 +29,7 @@ impl Entry {
     }
 }
 
-/// What an access meant for the cache with all its ways.
+/// Effect of an access on the cache with all its ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// The line was there.
@@ -54,7 +54,7 @@ impl StackCache {
     /// Empty stacks for `sets` (a power of two) by at most `ways` (64 or fewer).
     ///
     /// # Panics
-    /// If the sizes are not as said.
+    /// If the sizes are outside these limits.
     pub fn new(sets: u32, ways: u32) -> Self {
         assert!(sets.is_power_of_two() && (1..=64).contains(&ways));
         let ways = ways as usize;
@@ -94,8 +94,8 @@ impl StackCache {
         Full { hit: false, wrote_back }
     }
 
-    /// Writes every dirty line back, as the next program on the machine will make it do; returns
-    /// how many the cache with all its ways held.
+    /// Writes every dirty line back, as the next program on the machine would cause; returns the
+    /// number of lines for the cache with all its ways.
     pub fn flush(&mut self) -> u64 {
         let mut count = 0;
         for entry in &mut self.entries {
@@ -118,7 +118,7 @@ impl StackCache {
     }
 }
 
-/// Counts a write-back in the caches of `from..to` ways; says whether there were any.
+/// Counts a write-back in the caches of `from..to` ways; true if there were any.
 fn charge(written_back: &mut [i64], from: u8, to: usize) -> bool {
     let from = usize::from(from);
     if from >= to {

@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 const MAGIC: &[u8; 8] = b"solotrc1";
 const BLOCK: usize = 1 << 20;
 
-/// What an access is for.
+/// Purpose of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Data read.
@@ -25,15 +25,15 @@ pub enum Kind {
 /// One access to the shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Core cycles of execution before it, every earlier shared-cache access taken as free.
+    /// Core cycles of execution before it, with every earlier shared-cache access free.
     pub at_cycles: u64,
     /// `frame * lines per page + line in page`.
     pub line: u64,
-    /// What for.
+    /// Purpose.
     pub kind: Kind,
 }
 
-/// Why a trace could not be read.
+/// Reasons for which a trace could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
@@ -87,7 +87,7 @@ impl Encoder {
     /// Adds an access; a full block is handed to `out`.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Errors of `out`.
     pub fn push(&mut self, a: Access, out: &mut impl Write) -> std::io::Result<()> {
         if self.records == 0 {
             out.write_all(MAGIC)?;
@@ -102,10 +102,10 @@ impl Encoder {
         if self.raw.len() >= BLOCK { self.block(out) } else { Ok(()) }
     }
 
-    /// Writes what is left and the end mark; returns the number of records.
+    /// Writes the remaining accesses and the end mark; returns the number of records.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Errors of `out`.
     pub fn finish(&mut self, out: &mut impl Write) -> std::io::Result<u64> {
         if self.records == 0 {
             out.write_all(MAGIC)?;
@@ -141,7 +141,7 @@ impl Encoder {
 /// Reads a whole trace, calling `each` for every access.
 ///
 /// # Errors
-/// [`TraceError`]; accesses before the damage have been handed out by then.
+/// [`TraceError`]; accesses before the damage have been passed to `each` by then.
 pub fn read(mut input: impl Read, mut each: impl FnMut(Access)) -> Result<u64, TraceError> {
     let mut magic = [0; 8];
     input.read_exact(&mut magic).map_err(|_| TraceError::NotATrace)?;

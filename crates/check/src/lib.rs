@@ -1,11 +1,11 @@
 //! Checks a trace of scheduling decisions.
 //!
-//! Problem: a scheduler in a kernel, or one that is simulated, may do something else than its
-//! policy says, or the policy something else than the paper. Rule: a trace
-//! (`solocore_model::sched_trace`) holds every call of the policy and every answer. [`check`] makes
-//! the calls again on `policy/`, and holds the answers, and what really ran, against rules that are
-//! written here a second time, from the papers and without `policy/`. The first violation ends it.
-//! Does not cover: a trace that lost events (it is refused); what happened outside of it.
+//! Problem: a scheduler in a kernel or a simulation may differ from its policy, or the policy from
+//! the paper. Rule: a trace (`solocore_model::sched_trace`) holds every call of the policy and
+//! every answer. [`check`] repeats the calls on `policy/`. It compares the answers and the real
+//! runs with rules that are written here a second time, from the papers and without `policy/`. The
+//! first violation ends the check. Does not cover: a trace that lost events (it is refused); events
+//! outside of the trace.
 
 mod about;
 mod levels;
@@ -35,7 +35,8 @@ pub fn check(trace: &SchedTrace) -> Result<Report, Violation> {
         ));
     }
     let scheduler = trace.about.get("scheduler").map(String::as_str);
-    // Those of VCPUs are sorted on each core only: a budget may be settled in the past of its core.
+    // Traces of VCPUs are sorted on each core only: a budget may be settled in the past of its
+    // core.
     let unsorted = trace.events.windows(2).find(|w| w[0].time_ns > w[1].time_ns);
     if let (Some(pair), Some("levels")) = (unsorted, scheduler) {
         return wrong(format!(

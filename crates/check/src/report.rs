@@ -1,22 +1,22 @@
-//! What a trace without a violation shows.
+//! Figures of a trace without a violation.
 //!
-//! Problem: a trace that breaks no rule still says how near it came. Rule: a report counts what was
-//! checked, and has the largest distances.
+//! Problem: a trace that breaks no rule may still come close to it. Rule: a report counts the
+//! checks, and has the largest distances.
 
 use crate::vcpus::VcpuReport;
 use serde::Serialize;
 
-/// What a trace without a violation shows.
+/// Figures of a trace without a violation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Report {
-    /// Of levels or windows.
+    /// Figures of levels or windows.
     Levels(LevelsReport),
-    /// Of VCPUs.
+    /// Figures of VCPUs.
     Vcpus(VcpuReport),
 }
 
-/// What was checked, and how far from their times things happened at most.
+/// Numbers of checks, and the largest delays of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LevelsReport {
     /// `scheduler` of the trace.
@@ -29,14 +29,14 @@ pub struct LevelsReport {
     pub jobs: u64,
     /// Jobs completed.
     pub completed: u64,
-    /// Jobs that used their time up.
+    /// Jobs that used up their time.
     pub overruns: u64,
-    /// Longest time from when a decision was due to when it was made.
+    /// Longest time from the instant at which a decision was due to the decision.
     pub max_decision_late_ns: u64,
     /// Longest time from the begin of a slot (level A) or window, or from a release in one, to the
     /// first instruction of its job.
     pub max_start_late_ns: u64,
-    /// Longest time that a thread ran whose task was not chosen.
+    /// Longest run of a thread whose task was not chosen.
     pub max_stray_ns: u64,
     /// Most execution beyond its budget that was charged to a job.
     pub max_over_budget_ns: u64,

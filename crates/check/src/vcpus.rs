@@ -3,11 +3,11 @@
 //! Rules that replay the policy (`policy/include/solocore/vcpu.h`):
 //! * *answer*: each call has the answer that the policy gives after all calls before it;
 //! * *time*: on each core, time does not go back;
-//! * *runs*: while somebody is charged, the thread that runs belongs to the VCPU that is picked.
+//! * *runs*: while a VCPU is charged, the running thread belongs to the VCPU that is picked.
 //!
 //! Rules that do not know the policy, from the answers and times in the trace alone:
 //! * *window*: with strict servers, no VCPU has more than C of foreground time in any window of T,
-//!   wherever it runs;
+//!   on all cores together;
 //! * *supply*: a VCPU that is runnable throughout a T that begins when its whole capacity is there
 //!   has C of foreground time in it. Time that was taken from the core (interrupt threads,
 //!   real-time tasks, switches) counts against the admission's allowance (`overhead_ns` a switch):
@@ -20,22 +20,22 @@ use solocore_policy::sporadic_server::{Config, Replenishment, Server};
 use solocore_policy::vcpu::{Background, Core, Mode, State, Vcpu};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a trace of VCPUs without a violation shows.
+/// Figures of a trace of VCPUs without a violation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VcpuReport {
     /// "vcpu".
     pub scheduler: String,
-    /// Events that were looked at.
+    /// Events that were checked.
     pub events: u64,
-    /// From the first to the last.
+    /// Time from the first to the last event.
     pub span_ns: u64,
-    /// What was checked how often, by the name of the rule.
+    /// Number of checks, by the name of the rule.
     pub checked: Vec<(String, u64)>,
-    /// What else the trace shows.
+    /// Further observations of the trace.
     pub notes: Vec<String>,
 }
 
-/// What a trace says of itself.
+/// Facts that a trace states about itself.
 struct About {
     background: Background,
     strict: bool,
@@ -71,21 +71,21 @@ impl About {
     }
 }
 
-/// A core as the trace tells of it.
+/// A core, according to the trace.
 struct Replayed {
-    /// Made again.
+    /// The policy core on which the calls are repeated.
     policy: Box<Core>,
-    /// The answer to the last call, as it stands in the trace.
+    /// The answer to the last call in the trace.
     current: u32,
     mode: u64,
     paused: bool,
     last_ns: u64,
-    /// Since when time is taken from it: it is paused though somebody wants to run.
+    /// Time since which time is taken from it: it is paused although a VCPU has work.
     taken_ns: u64,
     /// VCPU of the thread that runs.
     running: Option<u32>,
-    /// VCPU of the thread that ran last, if nothing has run since: a switch between threads of a
-    /// VCPU is the VCPU's.
+    /// VCPU of the thread that ran last, if none has run since: a switch between threads of a VCPU
+    /// is the VCPU's.
     stopped: Option<u32>,
     /// A VCPU that arrives: its times and replenishments so far.
     arriving: Option<(u64, u64, Vec<Replenishment>)>,
@@ -99,7 +99,7 @@ struct Period {
     taken_ns: u64,
 }
 
-/// A VCPU as the trace tells of it, wherever it is.
+/// A VCPU according to the trace, on any core.
 struct Seen {
     capacity_ns: u64,
     period_ns: u64,
@@ -112,7 +112,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// It ran in the foreground: the most in a window of T that ends within this run.
+    /// Adds a run in the foreground; returns the largest sum in a window of T that ends within this
+    /// run.
     fn ran(&mut self, start: u64, end: u64) -> u64 {
         match self.runs.back_mut() {
             Some(last) if last.1 == start => last.1 = end,
@@ -192,8 +193,8 @@ pub fn check(trace: &SchedTrace) -> Result<VcpuReport, Violation> {
     })
 }
 
-/// A settling in the past of its core may bear an earlier time than what another core did before:
-/// the order of each core is kept.
+/// The events in order of time. A settling in the past of its core may have an earlier time than an
+/// event of another core before it: the order of each core is kept.
 fn in_order_on_each_core(order: Vec<usize>, trace: &SchedTrace) -> Vec<usize> {
     let mut places: BTreeMap<u32, VecDeque<usize>> = BTreeMap::new();
     for (at, event) in trace.events.iter().enumerate() {
@@ -255,7 +256,7 @@ impl Checker<'_> {
         self.judge_periods(at, event)
     }
 
-    /// Time has passed on a core: charges it, as the trace has it.
+    /// Time has passed on a core: charges it as in the trace.
     fn pass(&mut self, at: usize, event: Event) -> Result<(), Violation> {
         let Some(core) = self.cores.get_mut(&event.cpu) else { return Ok(()) };
         let (start, end) = (core.last_ns, event.time_ns);
@@ -298,7 +299,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Makes the call again.
+    /// Repeats the call.
     fn replay(&mut self, at: usize, event: Event) -> Result<(), Violation> {
         let Event { time_ns: now, cpu, event: kind, id, a, b } = event;
         let (strict, limit) = (self.about.strict, self.about.limit);
@@ -434,7 +435,7 @@ impl Checker<'_> {
             period: None,
         };
         let seen = self.vcpus.entry(id).or_insert(fresh);
-        // What it has run elsewhere counts in its windows.
+        // Its runs elsewhere count in its windows.
         (seen.core, seen.runnable, seen.period) = (core, false, None);
         Ok(())
     }
@@ -451,7 +452,7 @@ impl Checker<'_> {
             if let Some(period) = &seen.period
                 && now >= period.start_ns + seen.period_ns
             {
-                // What this period had, without what was run after its end.
+                // Time of this period, without the runs after its end.
                 let end = period.start_ns + seen.period_ns;
                 let after: u64 = seen.runs.iter().map(|&(s, e)| e.saturating_sub(s.max(end))).sum();
                 let got = period.foreground_ns.saturating_sub(after);

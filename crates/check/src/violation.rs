@@ -1,4 +1,4 @@
-//! A broken rule, and how it is reported.
+//! A broken rule, and its report.
 //!
 //! Problem: every checker reports alike. Rule: the first violation names time, core, rule and
 //! numbers.
@@ -9,13 +9,13 @@ use std::fmt;
 /// The first rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// When; 0: before anything ran.
+    /// Time of the violation, ns; 0: before any thread ran.
     pub time_ns: u64,
-    /// Where.
+    /// Number of the core.
     pub core: u32,
-    /// Which rule.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// What happened, with its numbers.
+    /// The violation in words, with its numbers.
     pub what: String,
 }
 
@@ -33,5 +33,5 @@ impl Violation {
     }
 }
 
-/// What makes a trace no trace that can be checked.
+/// The rule of a trace that cannot be checked.
 pub const UNCHECKABLE: &str = "trace";

@@ -1,13 +1,13 @@
 //! Traces of partitions and their windows (single-core-equivalence, section 2.4).
 //!
-//! *Replay*: each pick must be what `time_table.h` and `ready_set.h` say. *Rules*, without them, at
+//! *Replay*: each pick must be that of `time_table.h` and `ready_set.h`. *Rules*, without them, at
 //! every instant and not only at picks:
 //! * `window`: only tasks of the partition whose window is open are chosen;
 //! * `priority`: of these, the one of the lowest rank that is ready;
-//! * `edge`: a core on which nothing is chosen decides at each begin of a window;
+//! * `edge`: a core without a chosen task decides at each begin of a window;
 //! * `runs`: a thread of a partition runs only while its task is chosen.
 //!
-//! What must change as something happens has the tolerance of the trace to change.
+//! A change after an event may take the tolerance of the trace.
 
 use crate::about::{number, tolerance};
 use crate::report::LevelsReport;
@@ -17,7 +17,7 @@ use solocore_policy::ready_set::ReadySet;
 use solocore_policy::time_table::Table;
 use std::collections::BTreeMap;
 
-/// Level of what runs in windows.
+/// Level of tasks in windows.
 const WINDOW: u64 = 5;
 
 /// Is this trace about windows?
@@ -42,13 +42,13 @@ struct Core {
     windows: Vec<(u64, u64, u32)>,
     current: Option<u32>,
     until_ns: Option<u64>,
-    /// Since when it ought to choose somebody else.
+    /// Time since which it ought to choose another task, ns.
     wrong_ns: Option<u64>,
     runs: Option<(u32, u32, Option<u64>)>,
 }
 
 impl Core {
-    /// The window that is open, and when it began.
+    /// The window that is open, and its begin, ns.
     fn open(&self, at: u64) -> Option<(u32, u64)> {
         let since = at.checked_sub(self.origin_ns).filter(|_| self.frame_ns > 0)?;
         let offset = since % self.frame_ns;
@@ -136,14 +136,14 @@ fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
 }
 
 impl Replay {
-    /// Time passes: what had to be done by now was done?
+    /// Lets time pass; fails if an action that was due by now is missing.
     fn pass(&mut self, to_ns: u64) -> Result<(), Violation> {
         if to_ns == self.now_ns {
             return Ok(());
         }
         for at in 0..self.cores.len() {
             let number = u32::try_from(at).unwrap_or(u32::MAX);
-            // Before time passes, not after: what changes at this very instant has changed.
+            // Before time passes, not after: changes at this very instant have happened.
             let first = self.first(at);
             let core = &mut self.cores[at];
             let Some(until) = core.until_ns else { continue };
@@ -157,7 +157,7 @@ impl Replay {
                 );
                 return Err(Violation::of(to_ns, number, rule, what));
             }
-            // What is due at the edge is judged above.
+            // An action that is due at the edge is judged above.
             let wrong = first.is_some() && first != core.current && self.now_ns < until;
             core.wrong_ns = wrong.then(|| core.wrong_ns.unwrap_or(self.now_ns));
             if let Some(since) = core.wrong_ns
@@ -175,7 +175,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Of the partition whose window is open on a core: the first task that is ready.
+    /// The first ready task of the partition with the open window on a core.
     fn first(&self, core: usize) -> Option<u32> {
         let (open, _) = self.cores[core].open(self.now_ns)?;
         let of_it = self.tasks.iter().filter(|(_, t)| t.ready && t.partition == open);
@@ -202,7 +202,7 @@ impl Replay {
         let count = if begins { &mut self.report.jobs } else { &mut self.report.completed };
         *count += 1;
         if !begins {
-            // Who waited for it may start from now on.
+            // A task that waited for it may start from now on.
             for t in self
                 .tasks
                 .values_mut()

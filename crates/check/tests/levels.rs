@@ -1,4 +1,4 @@
-//! The checker passes what the policy decides, and each of its rules fails when a trace is changed.
+//! The checker passes the policy's decisions, and each of its rules fails when a trace is changed.
 
 use proptest::prelude::*;
 use solocore_check::{LevelsReport, Report, Violation, check};
@@ -8,8 +8,8 @@ use solocore_policy::criticality::{Level, Levels, State};
 /// Level, core, period, PET, execution of a job.
 type Task = (Level, u32, u64, u64, u64);
 
-/// Everything at once: a core with levels A and B, another for level C and D. Periods in ns are
-/// short, so that time can go by ones.
+/// All levels at once: a core with levels A and B, another for level C and D. Periods in ns are
+/// short, so that time can go by single ns.
 const TASKS: [Task; 6] = [
     (Level::A, 0, 100, 20, 15),
     (Level::A, 0, 200, 30, 40),
@@ -132,7 +132,7 @@ impl World {
                     self.release(tasks, id, now);
                 }
             }
-            // Until nobody changes his mind.
+            // Until no core changes its decision.
             let mut changed = true;
             while changed {
                 changed = false;
@@ -180,7 +180,7 @@ fn report_of(trace: &SchedTrace) -> LevelsReport {
 fn what_the_policy_decides_passes() {
     let report = report_of(&trace());
     assert!(report.decisions > 1000 && report.jobs > 30 && report.completed > 15, "{report:?}");
-    // Tasks 1 and 4 need more than they may.
+    // Tasks 1 and 4 need more than their PET.
     assert!(report.overruns > 5, "{report:?}");
     assert_eq!(
         (report.max_decision_late_ns, report.max_start_late_ns, report.max_stray_ns),
@@ -219,7 +219,7 @@ fn a_job_that_ends_without_having_begun() {
     assert_eq!(said.rule, "replay", "{said}");
 }
 
-/// The decisions of a stretch are left out: whoever should have been chosen waits.
+/// The decisions of a stretch are left out: a task that should have been chosen waits.
 fn without_picks(from: u64, to: u64) -> Violation {
     after(|events| {
         events.retain(|e| {
@@ -237,7 +237,7 @@ fn a_slot_that_begins_late() {
 
 #[test]
 fn a_release_that_nobody_looks_at() {
-    // Core 1 runs level C while nobody of it waits; what comes must be chosen at once.
+    // Core 1 runs level C while none of its tasks waits; a new job must be chosen at once.
     let trace = trace();
     let release = trace
         .events
@@ -267,7 +267,7 @@ fn a_budget_that_is_not_kept() {
         events.retain(|e| !(e.cpu == core && e.time_ns == at && e.event != Kind::LevelRelease));
     });
     assert_eq!(said.rule, "budget", "{said}");
-    // It is counted although there was some left.
+    // It is counted although some time was left.
     let said = after(|events| {
         let at = nth(events, Kind::LevelPick, Some(2), 5);
         let early = Event { event: Kind::LevelOverrun, id: 2, a: 1, b: 0, ..events[at + 1] };
@@ -324,7 +324,7 @@ fn traces_that_cannot_be_checked() {
 }
 
 proptest! {
-    /// Whatever jobs need, the policy keeps the rules that are written a second time in the
+    /// For any need of the jobs, the policy keeps the rules that are written a second time in the
     /// checker.
     #[test]
     fn random_systems_pass(needs in proptest::collection::vec(1u64..90, 6), pets in proptest::collection::vec(1u64..60, 4)) {

@@ -1,4 +1,4 @@
-//! Traces of VCPUs that keep every rule, and what is done to them so that they break one.
+//! Traces of VCPUs that keep every rule, and changes with which they break one.
 
 use solocore_check::{Report, UNCHECKABLE, VcpuReport, check};
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
@@ -71,7 +71,7 @@ impl Recorder {
         self.answered(Kind::VcpuBlock, id);
     }
 
-    /// Until then, with a tick whenever one is due.
+    /// Runs until then, with a tick whenever one is due.
     fn until(&mut self, end: u64) {
         while self.now < end {
             self.now = self.core.until_ns().min(end);
@@ -95,7 +95,7 @@ impl Recorder {
     }
 }
 
-/// Two VCPUs that fit, one of which blocks now and then.
+/// Two VCPUs that fit; one blocks from time to time.
 fn good(strict: bool) -> SchedTrace {
     let mut r = Recorder::new(strict);
     r.add(4, 300, 1000);
@@ -117,7 +117,7 @@ fn count(report: &Report, rule: &str) -> u64 {
     checked.iter().find(|c| c.0 == rule).map_or(0, |c| c.1)
 }
 
-/// The rule that a trace breaks, and what is said of it.
+/// The rule that a trace breaks, and the message.
 #[track_caller]
 fn broken(trace: &SchedTrace) -> (&'static str, String) {
     match check(trace) {
@@ -219,7 +219,7 @@ fn runs_nobody_or_somebody_else() {
 }
 
 /// An adapter that gives a VCPU its whole capacity anew when it moves: each call follows from the
-/// policy, and the window has too much.
+/// policy, and the window has too much time.
 #[test]
 fn window_a_move_must_not_refill_the_budget() {
     let moved = |refill: bool| {
@@ -265,8 +265,7 @@ fn supply_a_core_that_is_too_full() {
     assert!(rule == "supply" && said.contains("VCPU 5") && said.contains("had 400 ns"), "{said}");
 }
 
-/// Time that is taken from a core excuses what is missing, up to what admission allows for it is
-/// judged.
+/// Time that is taken from a core excuses missing supply. Up to admission's allowance it is judged.
 #[test]
 fn supply_time_that_is_taken() {
     let taken = |overhead: &str| {
@@ -323,7 +322,7 @@ fn traces_that_cannot_be_checked() {
             other => panic!("{key}: {other:?}"),
         }
     }
-    // A limit that no list has is no panic.
+    // A limit beyond every list causes no panic.
     let mut trace = good(true);
     trace.about.insert("limit".to_owned(), "4000000000".to_owned());
     assert_eq!(broken(&trace).0, "answer");

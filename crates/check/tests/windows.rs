@@ -1,5 +1,4 @@
-//! The checker passes windows that the policy decides, and each of its rules fails when a trace is
-//! changed.
+//! The checker passes windows of the policy, and each of its rules fails when a trace is changed.
 
 use proptest::prelude::*;
 use solocore_check::{LevelsReport, Report, Violation, check};
@@ -10,7 +9,8 @@ use solocore_policy::time_table::Table;
 /// Core, partition, rank, period, execution of a job.
 type Task = (u32, u32, u32, u64, u64);
 
-/// Two cores whose major frames differ. Periods in ns are short, so that time can go by ones.
+/// Two cores with different major frames. Periods in ns are short, so that time can go by single
+/// ns.
 const TASKS: [Task; 5] = [
     (0, 0, 0, 60, 10),
     (0, 0, 3, 120, 25),
@@ -24,7 +24,7 @@ const FRAMES: [Frame; 2] = [
     (0, 120, &[(0, 20, 0), (30, 55, 1), (60, 80, 0)]),
     (1, 100, &[(0, 35, 2), (35, 48, 3), (50, 85, 2)]),
 ];
-/// Frames begin then.
+/// Time at which frames begin, ns.
 const ORIGIN: u64 = 7;
 
 struct World {
@@ -32,7 +32,7 @@ struct World {
     tables: Vec<Box<Table>>,
     ready: Vec<ReadySet>,
     events: Vec<Event>,
-    /// Number of the job, execution that is left.
+    /// Number of the job, and its remaining execution.
     jobs: Vec<(u64, u64)>,
     current: [Option<u32>; 2],
     until: [u64; 2],
@@ -149,7 +149,7 @@ fn after(change: impl FnOnce(&mut Vec<Event>)) -> Violation {
     check(&trace).expect_err("the change must be noticed")
 }
 
-/// Decisions on a core at this time, and what they led to, are left out.
+/// Decisions on a core at this time are left out, with their consequences.
 fn without_picks(core: u32, at: u64) -> Violation {
     after(|events| {
         let decided = |e: &Event| matches!(e.event, Kind::LevelPick | Kind::Runs);
@@ -166,7 +166,7 @@ fn report_of(trace: &SchedTrace) -> LevelsReport {
     }
 }
 
-/// The n-th event of a kind that this holds for.
+/// The n-th event of a kind for which `of` is true.
 fn nth(events: &[Event], n: usize, of: impl Fn(&Event) -> bool) -> usize {
     events.iter().enumerate().filter(|(_, e)| of(e)).map(|(at, _)| at).nth(n).expect("there is one")
 }
@@ -212,7 +212,7 @@ fn jobs_that_cannot_be() {
 
 #[test]
 fn a_partition_that_goes_on_after_its_window() {
-    // Task 3 (30 of 35) waits at 50 + 7 for its next window; task 1 does not get done in the first
+    // Task 3 (30 of 35) waits at 50 + 7 for its next window; task 1 does not finish in the first
     // one of core 0.
     let trace = trace();
     let cut = nth(&trace.events, 0, |e| {
@@ -239,7 +239,8 @@ fn a_task_that_waits_in_its_window() {
     let at = trace.events[done].time_ns;
     let said = without_picks(0, at);
     assert_eq!((said.rule, said.core, said.time_ns), ("priority", 0, at), "{said}");
-    // With a tolerance that is as long as the wait, it passes; only the thread has run unasked.
+    // With a tolerance as long as the wait, it passes; only the thread has run without being
+    // chosen.
     let mut tolerant = trace;
     tolerant.about.insert("tolerance_ns".to_owned(), "200".to_owned());
     tolerant.events.retain(|e| !(e.event == Kind::LevelPick && e.cpu == 0 && e.time_ns == at));
@@ -274,8 +275,8 @@ fn traces_that_cannot_be_checked() {
 }
 
 proptest! {
-    /// Whatever jobs need and however often they come, the policy keeps the rules that are written
-    /// a second time in the checker.
+    /// For any need and rate of the jobs, the policy keeps the rules that are written a second time
+    /// in the checker.
     #[test]
     fn random_systems_pass(needs in proptest::collection::vec((1u64..60, 1u64..8), 5)) {
         let mut tasks = TASKS;

@@ -48,7 +48,7 @@ pub struct Violation {
     pub rule: Rule,
     /// The command that broke it.
     pub command: Command,
-    /// The earlier command it came too close to.
+    /// The earlier command to which it was too close.
     pub after: Option<Command>,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Violation {
 
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    /// Commands that can still restrict one to come, oldest first.
+    /// Commands that can still restrict a later one, oldest first.
     recent: VecDeque<Command>,
     /// Open row of each bank, rank by rank.
     open: Vec<Option<u32>>,
@@ -82,7 +82,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// A checker of a memory in which nothing has happened yet.
+    /// A checker of a memory before its first command.
     pub fn new(spec: &Spec) -> Self {
         let o = &spec.organisation;
         let lane = Lane {
@@ -161,8 +161,8 @@ impl Checker {
         self.lanes[command.channel as usize] = lane;
     }
 
-    /// Call after the last command, with the cycle up to which the memory ran: were there enough
-    /// refreshes?
+    /// Call after the last command, with the cycle up to which the memory ran: checks the number of
+    /// refreshes.
     pub fn finish(&mut self, end: u64) {
         let refi = u64::from(self.spec.timing.t_refi);
         for channel in 0..self.lanes.len() {

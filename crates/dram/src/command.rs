@@ -1,8 +1,8 @@
-//! Commands on a channel's command bus, as a trace holds them.
+//! Commands on a channel's command bus, as recorded in a trace.
 
 use std::fmt;
 
-/// What a command does.
+/// Kind of command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
     /// Open a row.
@@ -13,7 +13,7 @@ pub enum CommandKind {
     Wr,
     /// Close the row.
     Pre,
-    /// Refresh a rank, all of whose banks are closed.
+    /// Refresh a rank with all banks closed.
     Ref,
 }
 
@@ -38,7 +38,7 @@ impl CommandKind {
 pub struct Command {
     /// Clock cycle.
     pub cycle: u64,
-    /// What.
+    /// Kind of command.
     pub kind: CommandKind,
     /// Channel.
     pub channel: u32,

@@ -1,13 +1,12 @@
-//! The way into DRAM: what is on its way, what a full queue refused, and the counters at the memory
-//! controller.
+//! The way into DRAM: requests on their way, requests that a full queue refused, and the counters
+//! at the memory controller.
 //!
 //! Rule: a request arrives at the controller some time after it was sent (look-up and
 //! interconnect), at the next edge of the memory clock. A refused one waits in front of its
-//! channel, reads and writes apart, in order; it tries again whenever the memory moves. What waits
-//! there is bounded by the senders: miss registers, write buffers, lines under way of a device. A
-//! write is done for its sender when the controller has taken it.
-//! Read occupancy is integrated over time: every read counts from its arrival to its data (MARACAS
-//! section IV-A).
+//! channel, reads and writes apart, in order; it tries again whenever the memory moves. The number
+//! of waiting requests is bounded by the senders: miss registers, write buffers, lines under way of
+//! a device. A write is complete for its sender when the controller has taken it. Read occupancy is
+//! integrated over time: every read counts from its arrival to its data (MARACAS section IV-A).
 
 use crate::memory::{Completion, Memory, Options, Request};
 use crate::spec::Spec;
@@ -23,7 +22,7 @@ struct Arrival {
     request: Request,
 }
 
-/// Something a sender waits for.
+/// An event that a sender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Core, or number of cores plus device.
@@ -41,7 +40,7 @@ pub struct Uncore {
     pub reads: u64,
     /// Lines written.
     pub writes: u64,
-    /// Of both, those of devices.
+    /// Reads and writes of devices among both.
     pub device: u64,
     /// Sum over reads of the time from arrival at the controller to data: occupancy integrated over
     /// time. Over `reads` it is the mean latency (MARACAS section IV-A).
@@ -59,9 +58,9 @@ pub struct Controller {
     /// Refused requests of each channel: reads, writes.
     refused: Vec<[VecDeque<Arrival>; 2]>,
     refused_count: usize,
-    /// The cycle before which nothing happens, and that of the memory alone.
+    /// The cycle before which no event occurs, and that of the memory alone.
     next_cycle: u64,
-    /// Last cycle that the memory knows of.
+    /// Last cycle that the memory has been told.
     latest: u64,
     next_ps: u64,
     memory_next: u64,
@@ -121,7 +120,8 @@ impl Controller {
         let request = Request { address: line * self.line, write, core: source, tag };
         self.next_cycle = self.next_cycle.min(cycle);
         self.next_ps = self.next_cycle * self.clock_ps;
-        // Cores send in the order of time; devices, whose way is shorter, are put in their place.
+        // Cores send in the order of time; requests of devices, which have a shorter way, are
+        // inserted in their place.
         let mut at = self.arrivals.len();
         while at > 0 && self.arrivals[at - 1].cycle > cycle {
             at -= 1;
@@ -133,14 +133,14 @@ impl Controller {
         }
     }
 
-    /// The time before which nothing happens.
+    /// The time before which no event occurs, ps.
     #[inline]
     pub fn next_ps(&self) -> u64 {
         self.next_ps
     }
 
-    /// Moves on to `until_ps`, or to the first answers before or at it, which it appends; the time
-    /// it stopped at, `None` if there are none.
+    /// Moves on to `until_ps`, or to the first answers before or at it, which it appends; returns
+    /// the time at which it stopped, `None` if there are none.
     pub fn advance(&mut self, until_ps: u64, out: &mut Vec<Answer>) -> Option<u64> {
         let limit = until_ps / self.clock_ps;
         while self.next_cycle <= limit {
@@ -152,7 +152,7 @@ impl Controller {
         None
     }
 
-    /// To the next arrival, command in front of which something waits, or answer.
+    /// Moves to the next arrival, answer, or command before a waiting request.
     fn step(&mut self, limit: u64, out: &mut Vec<Answer>) -> u64 {
         let arrival = self.arrivals.front().map_or(NEVER, |a| a.cycle);
         let mut target = limit.min(arrival);
@@ -160,7 +160,8 @@ impl Controller {
             target = target.min(self.memory_next);
         }
         let mut at = target;
-        // An idle memory is not told of time: it catches up in one go when the next request comes.
+        // An idle memory is not told the time: it catches up in one step when the next request
+        // comes.
         if self.memory_next <= target {
             at = self.memory.advance_to_completion(target, &mut self.done);
             self.latest = self.latest.max(at);
@@ -176,8 +177,8 @@ impl Controller {
             self.arrive(first, out);
         }
         let arrival = self.arrivals.front().map_or(NEVER, |a| a.cycle);
-        // Commands alone change nothing here; they wait until an answer can come, or room for what
-        // was refused.
+        // Commands alone change nothing here; they wait until an answer can come, or room for a
+        // refused request.
         let next = if self.refused_count > 0 {
             self.memory.next_event()
         } else {
@@ -228,17 +229,17 @@ impl Controller {
         self.refused_count += 1;
     }
 
-    /// What was refused tries again at `cycle`, or at the last arrival's: the event of one channel
-    /// may lie before what another has been told since.
+    /// Refused requests try again at `cycle`, or at the last arrival's: the event of one channel
+    /// may lie before the time that another has been told since.
     #[cold]
     fn retry(&mut self, cycle: u64, out: &mut Vec<Answer>) {
         let cycle = cycle.max(self.latest);
         self.latest = cycle;
         for (channel, queues) in (0..).zip(&mut self.refused) {
             for queue in queues {
-                // The memory has refused what is in front. A write is refused until there is room,
-                // as no other write goes in before it; to look for room spares a search of the full
-                // queue. A read may be answered by a write that came since.
+                // The memory has refused the first request. A write is refused until there is room,
+                // as no other write goes in before it; the check for room saves a search of the
+                // full queue. A read may be answered by a write that came since.
                 let writes = queue.front().is_some_and(|first| first.request.write);
                 if writes && !self.memory.has_room_for_write(cycle, channel) {
                     continue;

@@ -25,11 +25,11 @@ pub(crate) struct Classes {
 pub(crate) struct Gaps {
     pub classes: Classes,
     pub groups: usize,
-    /// From a RD in a bank group to RD and WR in every one: `groups` of each.
+    /// Distances from a RD in a bank group to RD and WR in every one: `groups` of each.
     pub after_rd: Vec<[u64; 2 * GROUPS]>,
-    /// From a WR.
+    /// The same from a WR.
     pub after_wr: Vec<[u64; 2 * GROUPS]>,
-    /// From an ACT to ACT in every bank group.
+    /// Distances from an ACT to ACT in every bank group.
     pub after_act: Vec<[u64; GROUPS]>,
     /// RD to PRE of its bank.
     pub rd_to_pre: u64,
@@ -59,7 +59,7 @@ impl Gaps {
         let (cl, cwl) = (c(t.cl), c(t.cwl));
         let write_l = if t.t_ccd_l_write > 0 { c(t.t_ccd_l_write) } else { c(t.t_ccd_l) };
         // The data bus rests when its driver changes: rank to rank, rank to controller. Where a
-        // rule of the data bus comes out below one, the command bus decides.
+        // rule of the data bus gives less than one cycle, the command bus decides.
         let rank_switch = burst + c(t.t_rtrs);
         let rd_to_wr = (cl + rank_switch).saturating_sub(cwl);
         let wr_to_rd_other = (cwl + rank_switch).saturating_sub(cl);
@@ -124,7 +124,7 @@ impl Gaps {
 mod tests {
     use super::*;
 
-    /// The distances that JESD79-3F gives for DDR3-1333H, worked by hand.
+    /// The distances of JESD79-3F for DDR3-1333H, worked out by hand.
     #[test]
     fn ddr3_1333_distances() {
         let gaps = Gaps::new(&Spec::find("ddr3-1333").unwrap());

@@ -1,12 +1,13 @@
-//! A fast model of DRAM channels and their controllers, and an independent checker of what they do.
+//! A fast model of DRAM channels and their controllers, and an independent checker of their
+//! commands.
 //!
-//! Problem: whole-machine simulation asks for millions of DRAM requests a second, and
-//! schedulability analysis for a model whose every command a device would accept. Rule: the
-//! controller keeps, for every bank, the one command that brings it forward and the cycle from
-//! which it may go, and jumps from command to command (docs/dram.md). Memories are data ([`Spec`]);
-//! [`Checker`] reads a command trace and counts violations of the JEDEC rules without sharing code
-//! with the controller.
-//! Not covered: closed-page policies, power-down, per-bank refresh, on-die effects such as tDQSCK.
+//! Problem: whole-machine simulation needs millions of DRAM requests a second, and schedulability
+//! analysis needs a model with commands that a device would accept. Rule: for every bank, the
+//! controller keeps the one command that brings it forward and the first cycle at which it may go,
+//! and jumps from command to command (docs/dram.md). Memories are data ([`Spec`]); [`Checker`]
+//! reads a command trace and counts violations of the JEDEC rules without sharing code with the
+//! controller. Not covered: closed-page policies, power-down, per-bank refresh, on-die effects such
+//! as tDQSCK.
 
 mod channel;
 pub mod checker;

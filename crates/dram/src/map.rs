@@ -1,8 +1,8 @@
-//! Where an address lies: fields in an order, or XOR functions of physical address bits.
+//! The place of an address: fields in an order, or XOR functions of physical address bits.
 //!
 //! Rule: a line address is the address over the bytes of a line. `order` cuts it into fields, from
 //! the top. A field may instead be given as one mask of physical address bits for each of its bits,
-//! lowest bit first; the bit is the parity of the masked address, as in the hash functions of real
+//! lowest bit first. The bit is the parity of the masked address, as in the hash functions of real
 //! controllers. The functions of all fields together must be a bijection of the line addresses: a
 //! square matrix over GF(2) of full rank.
 
@@ -35,7 +35,7 @@ pub struct MapSpec {
     pub channel: Vec<u64>,
 }
 
-/// Where a line lies.
+/// Place of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Channel.

@@ -1,4 +1,4 @@
-//! The memory as a machine sees it: requests in, answers out, counters as a PMU has them.
+//! The memory as a machine sees it: requests in, answers out, and the counters of a PMU.
 //!
 //! Time is in clock cycles ([`Memory::clock`] gives the period). A request arrives in a cycle and
 //! is seen by the controller in the next; [`Completion::at`] is the cycle in which its data have
@@ -19,7 +19,7 @@ pub struct Request {
     pub address: u64,
     /// Does it write?
     pub write: bool,
-    /// Whose; below the number of cores given to [`Memory::new`].
+    /// Index of the sender; below the number of cores given to [`Memory::new`].
     pub core: u16,
     /// The caller's name for it, handed back.
     pub tag: u64,
@@ -34,7 +34,7 @@ pub struct Completion {
     pub arrived: u64,
     /// The caller's name for it.
     pub tag: u64,
-    /// Whose.
+    /// Index of the sender.
     pub core: u16,
     /// Did it write?
     pub write: bool,
@@ -45,9 +45,9 @@ pub struct Completion {
 pub struct Counters {
     /// Requests taken.
     pub requests: u64,
-    /// Of these, reads.
+    /// Requests that are reads.
     pub reads: u64,
-    /// Of these, writes.
+    /// Requests that are writes.
     pub writes: u64,
     /// Reads answered by a waiting write.
     pub forwarded: u64,
@@ -55,7 +55,7 @@ pub struct Counters {
     pub merged: u64,
     /// Column commands.
     pub accesses: u64,
-    /// Of these, to a row that had been used since it was opened.
+    /// Column commands to a row that had been used since it was opened.
     pub row_hits: u64,
     /// Sum over all cycles of the reads under way (Little's law: the sum of their latencies).
     pub read_cycles: u64,
@@ -75,7 +75,7 @@ impl Counters {
     }
 }
 
-/// What a controller is set to.
+/// Settings of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Younger row hits that may pass an older request of their bank; `None`: any number.
@@ -108,7 +108,7 @@ impl Memory {
     /// An idle memory with closed rows.
     ///
     /// # Errors
-    /// When [`Spec::check`] refuses the values, which a spec that was read from a file has passed.
+    /// Errors of [`Spec::check`]; a spec that was read from a file has passed it.
     pub fn new(spec: &Spec, options: Options) -> Result<Self, ModelError> {
         let invalid = |(_, message)| ModelError::Invalid {
             path: Path::new("memory").to_owned(),
@@ -132,13 +132,13 @@ impl Memory {
         self.clock
     }
 
-    /// Where an address lies; addresses beyond the capacity wrap round.
+    /// The place of an address; addresses beyond the capacity wrap round.
     pub fn place(&self, address: u64) -> Place {
         self.map.place(address)
     }
 
-    /// Takes a request that arrives in cycle `now` (not before an earlier call's time), or refuses
-    /// it because its queue is full: then try again after [`Memory::next_event`].
+    /// Takes a request that arrives in cycle `now` (not before an earlier call's time). False if
+    /// its queue is full and refuses it: then try again after [`Memory::next_event`].
     ///
     /// # Panics
     /// If `request.core` is not below the number of cores.
@@ -156,8 +156,8 @@ impl Memory {
         channel.enqueue(now, place, line, request)
     }
 
-    /// Has a channel room for a write in cycle `now`? One that was refused is refused again where
-    /// there is none.
+    /// Has a channel room for a write in cycle `now`? Without room, a refused write is refused
+    /// again.
     #[inline]
     pub fn has_room_for_write(&mut self, now: u64, channel: u32) -> bool {
         debug_assert!(now >= self.now, "time runs forwards");
@@ -167,15 +167,15 @@ impl Memory {
         channel.accepts(true)
     }
 
-    /// The next cycle in which anything happens; `None` if nothing is under way.
+    /// The next cycle with an event; `None` if nothing is under way.
     #[inline]
     pub fn next_event(&mut self) -> Option<u64> {
         self.channels.iter_mut().filter_map(Channel::next_event).min()
     }
 
     /// A cycle before which no answer comes if no request is added; `None` if nothing is under way.
-    /// A machine that calls [`Memory::advance_to_completion`] from then on only loses nothing, and
-    /// saves a call a command.
+    /// A machine that calls [`Memory::advance_to_completion`] only from then on loses no answer,
+    /// and saves a call for each command.
     #[inline]
     pub fn no_answer_before(&mut self) -> Option<u64> {
         self.channels.iter_mut().filter_map(Channel::no_answer_before).min()
@@ -196,8 +196,8 @@ impl Memory {
     }
 
     /// Runs until there is an answer, but not beyond cycle `limit`; appends the answers of the
-    /// cycle it stopped in, which it returns. Between two events of the machine around it, this
-    /// costs one call an answer in place of one a command.
+    /// cycle at which it stopped, and returns that cycle. Between two events of the surrounding
+    /// machine, this costs one call for each answer in place of one for each command.
     #[inline]
     pub fn advance_to_completion(&mut self, limit: u64, out: &mut Vec<Completion>) -> u64 {
         let at = match self.channels.as_mut_slice() {

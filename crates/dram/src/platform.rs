@@ -1,17 +1,17 @@
 //! The memory of a platform: the devices that `dram.memory` names, with the platform's channels,
 //! ranks, banks, row and capacity put in.
 //!
-//! Problem: the simulator and the bounds must speak of one and the same memory. Rule: banks are
-//! given out by page (PALLOC, SCE section 2.1), so where the memory's own order puts the channel
-//! below the column, and there are several channels, the channel goes above it: a page then lies in
-//! one bank of one channel. A memory file whose map has XOR functions is taken as it is.
-//! Not covered: channels, ranks or banks that are no powers of two.
+//! Problem: the simulator and the bounds must use the same memory. Rule: banks are given out by
+//! page (PALLOC, SCE section 2.1), so where the memory's own order puts the channel below the
+//! column, and there are several channels, the channel goes above it. A page then lies in one bank
+//! of one channel. A memory file whose map has XOR functions is taken as it is. Not covered:
+//! channels, ranks or banks that are no powers of two.
 
 use crate::map::AddressMap;
 use crate::spec::Spec;
 use solocore_model::{ModelError, Platform};
 
-/// Why a platform has no memory of this kind.
+/// Reasons for which a platform has no memory of this kind.
 #[derive(Debug, thiserror::Error)]
 pub enum OfPlatform {
     /// A value of the platform file is impossible here.
@@ -19,7 +19,7 @@ pub enum OfPlatform {
     Key {
         /// The key.
         key: &'static str,
-        /// What is wrong and what would be right.
+        /// The fault and its remedy.
         message: String,
     },
     /// The memory that `dram.memory` names is missing or impossible.
@@ -56,7 +56,7 @@ impl Spec {
             let place = map.place(address);
             (place.channel, place.bank)
         };
-        // Place is linear in the address bits, so what holds for the first page holds for every
+        // Place is linear in the address bits, so the result for the first page holds for every
         // page.
         let line = self.organisation.line_bytes();
         (0..page / line.max(1)).all(|i| bank(i * line) == bank(0))

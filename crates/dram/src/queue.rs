@@ -1,5 +1,5 @@
-//! What waits: reads in the command queues of their banks, behind them the transaction queue, and
-//! the write queue. Fixed arrays; nothing is allocated for a request.
+//! Waiting requests: reads in the command queues of their banks, behind them the transaction queue,
+//! and the write queue. Fixed arrays; no memory is allocated for a request.
 
 /// Requests a bank's command queue holds.
 pub(crate) const BANK_QUEUE: usize = 8;
@@ -212,7 +212,7 @@ impl WriteQueue {
         *self.get(at)
     }
 
-    /// Of the writes in `of`: the oldest of a row, and the oldest.
+    /// Among the writes in `of`: the oldest of a row, and the oldest of all.
     #[inline]
     pub fn oldest(&self, mut of: u64, row: u32) -> (Option<u32>, Option<u32>) {
         let (mut hit, mut any) = (None, None);

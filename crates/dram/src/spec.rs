@@ -1,8 +1,8 @@
 //! A memory as data: organisation, timing in clock cycles, address map.
 //!
 //! Presets lie in `memories/*.toml`, every number with its source in a comment; users may pass a
-//! file of the same form. Checked when read: a set of times that no device can have, or an address
-//! map that is not a bijection, is refused with the line and the reason.
+//! file of the same form. They are checked when read: a set of times that no device can have, or an
+//! address map that is not a bijection, is refused with the line and the reason.
 
 use crate::map::{AddressMap, MapSpec};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ pub const MAX_BANKS: u32 = 64;
 /// Bank groups of one channel, over its ranks.
 pub const MAX_GROUPS: u32 = 32;
 
-/// How many of what.
+/// Sizes of the memory's parts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Organisation {
@@ -130,11 +130,11 @@ fn one() -> u32 {
 pub struct Spec {
     /// Speed bin and device.
     pub title: String,
-    /// How many of what.
+    /// Sizes of the memory's parts.
     pub organisation: Organisation,
     /// Times.
     pub timing: Timing,
-    /// Where an address lies.
+    /// Map from addresses to places.
     pub map: MapSpec,
 }
 
@@ -146,7 +146,7 @@ macro_rules! presets {
 }
 presets!("ddr3-1066", "ddr3-1333", "ddr4-2400", "ddr5-4800", "lpddr4-3200");
 
-/// A key and what is wrong with it.
+/// A key and its fault.
 type Fault = (&'static str, String);
 
 impl Spec {
@@ -191,7 +191,7 @@ impl Spec {
     /// Are the values possible, and do they fit together?
     ///
     /// # Errors
-    /// The key at fault, and what is wrong and would be right.
+    /// The key at fault, the fault and the remedy.
     pub fn check(&self) -> Result<(), Fault> {
         self.check_organisation()?;
         self.check_timing()?;
@@ -329,7 +329,7 @@ impl Spec {
                 ));
             }
         }
-        // A rank must be closed, refreshed, and of use before the next refresh is due.
+        // A rank must be closed, refreshed, and usable before the next refresh is due.
         let busy =
             u64::from(t.t_rfc) + u64::from(t.t_ras) + u64::from(t.t_wr) + u64::from(t.t_rp) + 64;
         if busy * 2 > u64::from(t.t_refi) * 2 - u64::from(t.t_refi) / 4 {
@@ -391,7 +391,7 @@ mod tests {
         }
     }
 
-    /// The set-up that the reference figures were measured with.
+    /// The set-up with which the reference figures were measured.
     #[test]
     fn ddr3_1333_is_the_reference() {
         let spec = Spec::find("ddr3-1333").unwrap();

@@ -7,9 +7,10 @@
 //!   offered load.
 //! * `attack`: a victim with one random-row read at a time in one bank, and attackers that keep
 //!   requests outstanding, to one row after the other from end to end or to random rows, in the
-//!   victim's bank or in others; latencies are the victim's.
+//!   victim's bank or in others. Latencies are the victim's.
 //!
-//! A request that finds its queue full waits outside; its latency runs from when it gets in.
+//! A request that finds its queue full waits outside; its latency runs from the time at which it
+//! gets in.
 
 use crate::command::Command;
 use crate::memory::{Completion, Counters, Memory, Options, Request};
@@ -18,7 +19,7 @@ use crate::spec::Spec;
 use solocore_model::{Bandwidth, ModelError};
 use std::collections::VecDeque;
 
-/// What the requests look like.
+/// Pattern of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One dependent random read at a time.
@@ -33,23 +34,23 @@ pub enum Pattern {
     Attack(Attack),
 }
 
-/// Who attacks how.
+/// Attackers and their pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attack {
     /// Attackers.
     pub attackers: u16,
     /// Requests that each keeps outstanding.
     pub outstanding: u16,
-    /// In the victim's bank, or each in another.
+    /// Do they use the victim's bank, or each another one?
     pub same_bank: bool,
-    /// Random rows in place of row after row.
+    /// Do they use random rows in place of row after row?
     pub random_rows: bool,
 }
 
 /// Traffic to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
-    /// What the requests look like.
+    /// Pattern of the requests.
     pub pattern: Pattern,
     /// Offered load of the open-loop patterns.
     pub load: Bandwidth,
@@ -61,10 +62,10 @@ pub struct Traffic {
     pub seed: u64,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Reads whose latency counts, by cycles.
+    /// Latencies of the reads that count, in cycles.
     pub latency: Histogram,
     /// Requests answered.
     pub answered: u64,
@@ -81,7 +82,7 @@ pub struct Report {
 /// Addresses that random traffic covers.
 const SPAN: u64 = 8 << 30;
 
-/// Latencies in cycles, one bin each; the last one takes what is longer.
+/// Latencies in cycles, one bin each; the last one takes all longer ones.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     bins: Vec<u64>,
@@ -164,7 +165,7 @@ struct Run<'a> {
     done: Vec<Completion>,
     report: Report,
     random: Random,
-    /// Whose latencies count.
+    /// Core whose latencies count; `None`: all.
     watched: Option<u16>,
     observer: &'a mut dyn Observer,
 }
@@ -238,7 +239,7 @@ impl Run<'_> {
         self.observer.progress(share)
     }
 
-    /// Calls the observer now and then; `None` stops the run.
+    /// Calls the observer from time to time; `None` stops the run.
     #[inline]
     fn pace(&mut self, sent: u64, of: u64) -> Option<()> {
         (!sent.is_multiple_of(PIECE) || self.step(sent as f64 / of as f64)).then_some(())
@@ -286,7 +287,7 @@ impl Run<'_> {
             };
             let write = traffic.writes > 0 && self.random.next() < traffic.writes;
             now = self.send(now, Request { address: at * line, write, core: 0, tag: i });
-            // Answers keep; taking them in handfuls is quicker.
+            // Answers are kept; taking them in groups is faster.
             if i & 15 == 0 {
                 self.done.clear();
                 self.memory.advance_to(now, &mut self.done);
@@ -298,7 +299,7 @@ impl Run<'_> {
         Some(())
     }
 
-    /// Sends a request at `now` or as soon as it is taken; the cycle it was taken in.
+    /// Sends a request at `now` or as soon as it is accepted; returns the cycle of its acceptance.
     #[inline]
     fn send(&mut self, mut now: u64, request: Request) -> u64 {
         while !self.memory.enqueue(now, request) {

@@ -114,7 +114,7 @@ proptest! {
         prop_assert!(total.row_hits <= total.accesses);
     }
 
-    /// How often the machine looks in makes no difference.
+    /// The number of calls of the machine makes no difference.
     #[test]
     fn looking_in_changes_nothing(case in cases()) {
         let spec = spec_of(&case);
@@ -150,7 +150,7 @@ fn a_write_after_a_read_of_the_same_line_is_no_deadlock() {
     assert_eq!(answers.len(), 4000);
 }
 
-/// The refresh of one rank must not hold the other: a reader of the other rank never waits for
+/// The refresh of one rank must not delay the other: a reader of the other rank never waits for
 /// tRFC.
 #[test]
 fn a_refresh_holds_only_its_rank() {
@@ -172,7 +172,7 @@ fn a_refresh_holds_only_its_rank() {
     assert!(memory.refreshes() > 10);
 }
 
-/// Idle time costs nothing, and the refreshes of it are counted.
+/// Idle time costs one step, and its refreshes are counted.
 #[test]
 fn a_day_of_idleness_is_one_step() {
     let spec = Spec::find("ddr3-1333").unwrap();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 type Failed = DrawingAreaErrorKind<std::io::Error>;
 
-/// What a chart shows.
+/// Content of a chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     /// Above it.
@@ -53,7 +53,7 @@ pub struct Series {
 }
 
 const SIZE: (u32, u32) = (860, 400);
-/// Right of the plot, for the names of what it shows: marks are never covered.
+/// Space right of the plot for the names of the marks, in pixels: marks are never covered.
 const LEGEND: u32 = 190;
 const FONT: &str = "sans-serif";
 
@@ -128,7 +128,7 @@ impl Series {
 /// Draws charts below each other.
 ///
 /// # Errors
-/// What the drawing library says; it has no reason to.
+/// Errors of the drawing library; it has no reason for any.
 pub fn svg(charts: &[Chart]) -> Result<String, String> {
     let mut text = String::new();
     let rows = u32::try_from(charts.len().max(1)).unwrap_or(1);
@@ -277,7 +277,8 @@ where
     Ok(())
 }
 
-/// Widest a group's name is written; longer ones are shortened, the table has them whole.
+/// Longest written name of a group, in characters; longer ones are shortened, the table has them
+/// whole.
 const NAME: usize = 16;
 
 fn bars(

@@ -1,29 +1,29 @@
-//! What an experiment is, what it is given, and why it has no outcome.
+//! An experiment, its context, and the reasons why it has no outcome.
 //!
 //! Problem: all figures are run, stopped and listed in one way. Rule: each is an [`Experiment`], a
-//! constant with a function; its [`Context`] says how much to simulate, and stops it.
+//! constant with a function; its [`Context`] sets the amount of simulation, and stops it.
 
 use crate::outcome::Outcome;
 
-/// How much to simulate.
+/// Amount of simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Seconds of wall time a figure: fewer repetitions, shorter runs, the same shapes.
     Quick,
-    /// As many repetitions and as long runs as are worth waiting for.
+    /// The full number of repetitions, and longer runs.
     Full,
 }
 
-/// What an experiment is given.
+/// Input of an experiment.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// How much to simulate.
+    /// Amount of simulation.
     pub scale: Scale,
-    /// Everything random follows from it.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Told the share done, 0 to 1, or NaN where it is not known; stops the experiment by returning
-    /// false.
+    /// Is told the share done, 0 to 1, or NaN where it is not known; stops the experiment by
+    /// returning false.
     pub progress: &'a (dyn Fn(f64) -> bool + Sync),
 }
 
@@ -49,26 +49,27 @@ impl Context<'_> {
 /// A figure or table of a paper.
 #[derive(Clone, Copy)]
 pub struct Experiment {
-    /// What the command line calls it: `sce-fig2`.
+    /// Its name on the command line: `sce-fig2`.
     pub id: &'static str,
     /// Paper and figure.
     pub source: &'static str,
-    /// What it shows.
+    /// Content of the figure.
     pub title: &'static str,
     /// Runs it.
     pub run: fn(&Context) -> Result<Outcome, ExperimentError>,
 }
 
-/// Why an experiment has no outcome.
+/// Reasons for which an experiment has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The set-up is impossible: a slip in the experiment, or a platform file that lacks something.
+    /// The set-up is impossible: a mistake in the experiment, or a platform file that lacks a
+    /// value.
     #[error("{0}")]
     Setup(String),
-    /// Writing or reading results.
+    /// Results could not be written or read.
     #[error(transparent)]
     Files(#[from] solocore_model::ModelError),
 }

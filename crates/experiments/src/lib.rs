@@ -1,12 +1,11 @@
 //! The experiments of the five papers on simulated boards.
 //!
 //! Problem: a paper's figure is a claim about one board on one day. Rule: each figure and table is
-//! an [`Experiment`] that builds the paper's set-up on a simulated board, measures, and says of
-//! each claim whether it holds ([`outcome`]). The shapes and orders are the claims; absolute
-//! numbers belong to the papers' boards. docs/reproduction.md is written by [`page`] from what came
-//! out.
+//! an [`Experiment`] that builds the paper's set-up on a simulated board, measures, and checks each
+//! claim ([`outcome`]). The shapes and orders are the claims; absolute numbers belong to the
+//! papers' boards. docs/reproduction.md is written by [`page`] from the outcomes.
 //!
-//! This is the laboratory: nothing that plans or runs a system depends on it. `solocore reproduce`
+//! This is the laboratory: no crate that plans or runs a system depends on it. `solocore reproduce`
 //! runs it, and `solocore bench ipc` draws with its [`chart`].
 //!
 //! [`attack`] is the other experiment: an adversary against the planner's bounds.
@@ -47,7 +46,7 @@ pub fn find(id: &str) -> Option<Experiment> {
 /// The experiments of some names, each once; a paper's name stands for all of its figures.
 ///
 /// # Errors
-/// When a name is of no experiment.
+/// When a name belongs to no experiment.
 pub fn named<S: AsRef<str>>(names: &[S]) -> Result<Vec<Experiment>, ExperimentError> {
     let mut out: Vec<Experiment> = Vec::new();
     for name in names {

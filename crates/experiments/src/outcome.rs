@@ -1,4 +1,4 @@
-//! What an experiment found: a table, a chart, and a verdict on each claim of the paper.
+//! The result of an experiment: a table, a chart, and a verdict on each claim of the paper.
 
 use crate::chart::Chart;
 use serde::{Deserialize, Serialize};
@@ -40,11 +40,11 @@ pub struct Check {
 pub struct Outcome {
     /// All figures.
     pub table: Table,
-    /// What is drawn of them; several charts are the insets of one figure.
+    /// Drawings of them; several charts are the insets of one figure.
     pub charts: Vec<Chart>,
     /// Claims.
     pub checks: Vec<Check>,
-    /// What differs from the paper's set-up, and why: sentences.
+    /// Differences from the paper's set-up, with reasons: sentences.
     pub differs: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// When it is not as long as the columns are many: a slip in the experiment's code.
+    /// When its length is not the number of columns: a mistake in the experiment's code.
     pub fn push(&mut self, row: Vec<Cell>) {
         assert_eq!(row.len(), self.columns.len(), "a row for {:?}", self.columns);
         self.rows.push(row);
@@ -80,7 +80,7 @@ impl Table {
 }
 
 impl Outcome {
-    /// An outcome with nothing in it but a table.
+    /// An outcome with only a table.
     #[must_use]
     pub const fn new(table: Table) -> Self {
         Self { table, charts: Vec::new(), checks: Vec::new(), differs: Vec::new() }
@@ -107,7 +107,7 @@ impl std::fmt::Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Int(v) => write!(f, "{v}"),
-            // Four decimals: what is measured has no more.
+            // Four decimals: measurements have no more.
             Self::Real(v) => write!(f, "{v:.4}"),
             Self::Text(v) => f.write_str(v),
         }

@@ -1,4 +1,4 @@
-//! What the experiments share: boards by name, and runs to an end.
+//! Common parts of the experiments: boards by name, and runs to an end.
 
 use crate::{Context, ExperimentError};
 use rayon::prelude::*;
@@ -24,7 +24,7 @@ impl From<BoardError> for ExperimentError {
 /// A board that comes with solocore.
 ///
 /// # Errors
-/// When it does not.
+/// When there is no such board.
 pub fn platform(name: &str) -> Result<Platform, ExperimentError> {
     Ok(Platform::find(name, Path::new("."))?)
 }
@@ -62,7 +62,7 @@ pub fn requests(
 /// points.
 ///
 /// # Errors
-/// The first error by order of the points, whatever the number of threads.
+/// The first error in the order of the points, for any number of threads.
 pub fn points<P: Sync, R: Send>(
     context: &Context,
     points: &[P],
@@ -93,7 +93,7 @@ pub fn ms(ps: u64) -> f64 {
     ps as f64 / 1e9
 }
 
-/// `a / b`, 0 when there is no b.
+/// `a / b`, or 0 if `b` is 0.
 #[must_use]
 pub fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }

@@ -1,4 +1,4 @@
-//! Outcomes on disk: `ID.csv`, `ID.svg` and `ID.json`, each written whole or not at all.
+//! Outcomes on disk: `ID.csv`, `ID.svg` and `ID.json`, each written completely or not at all.
 
 use crate::{ExperimentError, Outcome, Scale, chart};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Written at the head of every outcome file.
 const FORMAT: &str = "solocore-outcome/1";
 
-/// An outcome and how it came about.
+/// An outcome and its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// `solocore-outcome/1`.
@@ -17,15 +17,15 @@ pub struct Record {
     pub id: String,
     /// Its paper and figure.
     pub source: String,
-    /// What it shows.
+    /// Content of the figure.
     pub title: String,
-    /// How much was simulated.
+    /// Amount of simulation.
     pub scale: Scale,
     /// The seed.
     pub seed: u64,
     /// Do all claims hold?
     pub holds: bool,
-    /// What came out.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -62,7 +62,7 @@ impl Record {
         Ok(())
     }
 
-    /// An outcome of the same experiment, scale and seed that is there already.
+    /// A stored outcome of the same experiment, scale and seed.
     #[must_use]
     pub fn find(dir: &Path, id: &str, scale: Scale, seed: u64) -> Option<Self> {
         let whole = ["csv", "svg"].iter().all(|kind| path(dir, id, kind).is_file());

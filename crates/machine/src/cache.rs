@@ -1,13 +1,14 @@
-//! Caches as one source tells them, and how what is missing comes from another.
+//! Caches as one source describes them, and the merging of several sources.
 //!
 //! Problem: sysfs may know that there is a cache, the device tree its size, and a manual its ways.
-//! Rule: caches of one level and kind are one; what the first source lacks is taken from the next.
-//! Does not cover: sources that contradict each other; crate::shape compares size, ways and sets.
+//! Rule: caches of one level and kind are one; values that the first source lacks are taken from
+//! the next. Does not cover: sources that contradict each other; crate::shape compares size, ways
+//! and sets.
 
 use crate::known::Known;
 use serde::Serialize;
 
-/// What a cache holds.
+/// Content of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Holds {
@@ -31,12 +32,12 @@ impl Holds {
     }
 }
 
-/// A cache of a CPU. What nothing tells is `None`.
+/// A cache of a CPU. A value that no source gives is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// 1 is nearest to the CPU.
+    /// Level; 1 is nearest to the CPU.
     pub level: u32,
-    /// What it holds.
+    /// Its content.
     pub holds: Holds,
     /// Bytes.
     pub size: Option<Known<u64>>,
@@ -51,7 +52,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// One of which only the place is known.
+    /// A cache with only its level, content and CPUs known.
     pub fn at(level: u32, holds: Holds, shared: Known<Vec<u32>>) -> Self {
         Self { level, holds, size: None, ways: None, sets: None, line: None, shared }
     }
@@ -61,7 +62,7 @@ impl Cache {
         (self.level, self.holds) == (other.level, other.holds)
     }
 
-    /// Takes from another source what this one lacks.
+    /// Takes the values that this one lacks from another source.
     pub fn fill(&mut self, other: &Self) {
         let fill = |own: &mut Option<Known<u64>>, theirs: &Option<Known<u64>>| {
             if own.is_none() {
@@ -92,7 +93,7 @@ pub fn merge(caches: &mut Vec<Cache>, others: &[Cache]) {
     caches.sort_by_key(|c| (c.level, c.holds));
 }
 
-/// Fills caches that are there, and adds none.
+/// Fills existing caches, and adds none.
 pub fn fill(caches: &mut [Cache], others: &[Cache]) {
     for own in caches {
         if let Some(other) = others.iter().find(|o| o.same_place(own)) {

@@ -1,10 +1,9 @@
-//! A platform file held against a machine.
+//! Comparison of a platform file with a machine.
 //!
 //! Problem: a platform file of another machine plans as well as the right one, and its bounds mean
-//! nothing here.
-//! Rule: each key that the machine tells, or a document tells of it, is compared; assumed values
-//! are not. A clock agrees with the lowest or the highest that the machine has, within 1 %.
-//! Does not cover: times, which have to be measured.
+//! nothing here. Rule: each key with a value from the machine, or from a document about it, is
+//! compared; assumed values are not. A clock agrees with the lowest or the highest that the machine
+//! has, within 1 %. Does not cover: times, which have to be measured.
 
 use crate::describe::Description;
 use crate::known::{Fact, Source};
@@ -14,17 +13,17 @@ use solocore_model::Platform;
 /// A key on which file and machine differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Of the platform file.
+    /// Key of the platform file.
     pub key: String,
-    /// What the file says.
+    /// Value in the file.
     pub file: String,
-    /// What the machine says.
+    /// Value of the machine.
     pub machine: String,
-    /// Where the machine says it.
+    /// Source of the machine's value.
     pub from: String,
 }
 
-/// What a comparison gave.
+/// Result of a comparison.
 #[derive(Debug, Default, Serialize)]
 pub struct Comparison {
     /// Keys that differ.

@@ -1,10 +1,10 @@
-//! Copies of the files that a description is made of.
+//! Copies of the files from which a description is made.
 //!
-//! Problem: many boards cannot run solocore, or nobody wants it there.
-//! Rule: a copy has the same paths below a directory of its own. [`script`] copies in any POSIX
-//! shell what [`collect`] copies, from the one list of crate::paths. A copy is made beside its
-//! place and renamed, so that there is a whole one or none.
-//! Does not cover: the SMBIOS table, which holds serial numbers, is copied as it is.
+//! Problem: many boards cannot run solocore, or should not. Rule: a copy has the same paths below a
+//! directory of its own. [`script`] copies the same files as [`collect`], in any POSIX shell, from
+//! the one list of crate::paths. A copy is made beside its place and renamed, so that it is
+//! complete or absent. Does not cover: the SMBIOS table, which holds serial numbers, is copied as
+//! it is.
 
 use crate::error::MachineError;
 use crate::paths;
@@ -13,12 +13,12 @@ use solocore_model::files;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-/// What was copied.
+/// Number and size of the copied files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// Files.
     pub files: usize,
-    /// Their bytes.
+    /// Sum of their sizes, bytes.
     pub bytes: usize,
 }
 
@@ -40,7 +40,7 @@ pub fn collect(root: &Root, dir: &Path) -> Result<Copied, MachineError> {
     let copied = copy(root, made.path()).map_err(|e| fail(&e))?;
     readable(made.path()).map_err(|e| fail(&e))?;
     std::fs::rename(made.path(), dir).map_err(|e| fail(&e))?;
-    // It is no longer there to be taken away.
+    // The temporary directory no longer exists under this name, so it is not removed.
     drop(made.keep());
     Ok(copied)
 }
@@ -73,7 +73,7 @@ fn copy(root: &Root, to: &Path) -> Result<Copied, Error> {
     Ok(copied)
 }
 
-/// Temporary directories are their owner's alone; a copy is for everybody.
+/// Gives a copy the permissions of an ordinary directory; a temporary one is its owner's alone.
 fn readable(dir: &Path) -> Result<(), Error> {
     std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755))
 }

@@ -1,9 +1,8 @@
-//! What `/proc/cpuinfo` says, of every architecture.
+//! Content of `/proc/cpuinfo`, for every architecture.
 //!
-//! Problem: its keys differ between architectures, and some stand once for all CPUs.
-//! Rule: a line `processor : N` begins a CPU; keys before the first or after a blank line without
-//! one are common to all.
-//! Does not cover: what sysfs tells better (topology, caches).
+//! Problem: its keys differ between architectures, and some stand once for all CPUs. Rule: a line
+//! `processor : N` begins a CPU; keys before the first or after a blank line without one are common
+//! to all. Does not cover: facts that sysfs gives better (topology, caches).
 
 use solocore_model::platform::Isa;
 use std::collections::BTreeMap;
@@ -21,7 +20,7 @@ pub struct CpuInfo {
 }
 
 impl CpuInfo {
-    /// Reads the text; lines that are no pair are left out.
+    /// Reads the text; lines without a key and a value are left out.
     pub fn parse(text: &str) -> Self {
         let mut all = Self::default();
         let mut cpu = None;
@@ -85,7 +84,7 @@ impl CpuInfo {
         Some((hex("CPU implementer")?, hex("CPU part")?))
     }
 
-    /// The instruction set, by what only that one's kernel writes.
+    /// The instruction set, by a key that only its kernel writes.
     pub fn isa(&self) -> Option<Isa> {
         if self.x86() {
             return Some(if self.flag("lm") { Isa::X86_64 } else { Isa::I386 });
@@ -93,7 +92,7 @@ impl CpuInfo {
         if let Some(isa) = self.any("isa") {
             return isa.starts_with("rv64").then_some(Isa::Riscv64);
         }
-        // A 32-bit kernel on a 64-bit CPU writes 8 as well; /proc/sys/kernel/arch decides there.
+        // A 32-bit kernel on a 64-bit CPU writes 8 as well; there, /proc/sys/kernel/arch decides.
         let architecture = self.any("CPU architecture")?;
         Some(if architecture.starts_with('8') { Isa::Aarch64 } else { Isa::Arm })
     }

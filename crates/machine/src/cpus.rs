@@ -1,11 +1,10 @@
 //! The CPUs of a machine: cores, types, clocks and caches.
 //!
-//! Problem: no file says all of a CPU, and each of them may be missing.
-//! Rule: sysfs tells which CPUs there are and what they share. Caches that it does not describe, or
-//! whose numbers it lacks, come from the device tree, then from the tables of cores and chips.
-//! Source: Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/
-//! sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpufreq.rst of Linux.
-//! Does not cover: CPUs that are offline: the kernel takes their directories away.
+//! Problem: no file describes all of a CPU, and each file may be missing. Rule: sysfs gives the
+//! CPUs and their shared parts. Caches and numbers that it lacks come from the device tree, then
+//! from the tables of cores and chips. Source: Documentation/admin-guide/cputopology.rst,
+//! Documentation/ABI/testing/ sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpufreq.rst of
+//! Linux. Does not cover: CPUs that are offline: the kernel takes their directories away.
 
 use crate::cache::{self, Cache, Holds};
 use crate::cpuinfo::{self, CpuInfo};
@@ -17,9 +16,9 @@ use crate::tables::cores;
 use crate::tree::Tree;
 use std::collections::BTreeMap;
 
-/// Where sysfs describes them.
+/// Directory in which sysfs describes the CPUs.
 pub const SYSFS: &str = "sys/devices/system/cpu";
-/// Highest index of a cache that is looked at.
+/// Highest index of a cache that is read.
 const INDEXES: u32 = 16;
 
 /// A CPU that is online.
@@ -31,15 +30,15 @@ pub struct Cpu {
     pub package: u64,
     /// The CPUs of its core, itself included, in order.
     pub siblings: Vec<u32>,
-    /// What kind of core it is, like `core`, `atom`, `Cortex-A72`; empty if nothing tells.
+    /// Type of its core, like `core`, `atom`, `Cortex-A72`; empty if no source gives it.
     pub kind: String,
-    /// The CPUs of its cluster, where sysfs tells.
+    /// The CPUs of its cluster, where sysfs gives them.
     pub cluster: Option<Vec<u32>>,
-    /// Its clock in Hz, the lowest that it promises.
+    /// Its clock in Hz: the lowest that is guaranteed.
     pub clock: Option<Known<u64>>,
     /// Its highest clock in Hz.
     pub highest: Option<u64>,
-    /// What chooses its clock.
+    /// The kernel's governor of its clock.
     pub governor: Option<String>,
     /// Its caches, by level.
     pub caches: Vec<Cache>,
@@ -57,7 +56,7 @@ impl Cpu {
     }
 }
 
-/// Which CPUs are online, and where that is from.
+/// The CPUs that are online, with the source.
 pub fn online(root: &Root, info: &CpuInfo) -> Result<Known<Vec<u32>>, MachineError> {
     let path = format!("{SYSFS}/online");
     if let Some(list) = root.list(&path).filter(|list| !list.is_empty()) {
@@ -177,14 +176,14 @@ fn counter_clock(info: &CpuInfo, id: u32) -> Option<Known<u64>> {
     Some(Known::read(hz, format!("/{}, bogomips / 2, the time stamp counter", cpuinfo::PATH)))
 }
 
-/// The clock as it was when the file was read.
+/// The clock at the time when the file was read.
 fn shown_clock(info: &CpuInfo, id: u32) -> Option<Known<u64>> {
     let (key, text) = ["cpu MHz", "clock"].iter().find_map(|k| Some((k, info.of(id, k)?)))?;
     let hz = hertz(text.trim_end_matches("MHz"), 1e6)?;
     Some(Known::read(hz, format!("/{}, {key} as it was then", cpuinfo::PATH)))
 }
 
-/// In whole MHz: a clock that is measured by the kernel is no more exact.
+/// A frequency in whole MHz: a clock that the kernel measures is no more exact.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 100,000 MHz")]
 fn hertz(number: &str, scale: f64) -> Option<u64> {
     let megahertz = (number.trim().parse::<f64>().ok()? * scale / 1e6).round();
@@ -226,7 +225,7 @@ fn sysfs_cache(root: &Root, id: u32, index: u32, online: &[u32]) -> Option<Cache
     })
 }
 
-/// A cache that does not tell who shares it is taken to be everybody's.
+/// The CPUs that share a cache. A cache without this information is taken to be shared by all.
 fn sharing(root: &Root, dir: &str, online: &[u32]) -> Known<Vec<u32>> {
     let path = format!("{dir}/shared_cpu_list");
     match root.list(&path).filter(|list| !list.is_empty()) {
@@ -251,7 +250,7 @@ fn size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(scale)
 }
 
-/// What the tables know of a CPU's caches.
+/// Caches of a CPU from the tables.
 fn table_caches(root: &Root, info: &CpuInfo, tree: &Tree, id: u32, online: &[u32]) -> Vec<Cache> {
     let Some(core) = part(root, info, id).and_then(|(i, p)| cores::core(i, p)) else {
         return Vec::new();
@@ -273,7 +272,7 @@ fn table_caches(root: &Root, info: &CpuInfo, tree: &Tree, id: u32, online: &[u32
     first.into_iter().chain([second]).flatten().collect()
 }
 
-/// What CPUs say of each other that cannot be.
+/// Impossible statements of CPUs about each other.
 pub fn contradictions(cpus: &[Cpu], info: &CpuInfo, online: &Known<Vec<u32>>) -> Vec<Note> {
     let mut notes = Vec::new();
     let named = info.cpus();
@@ -291,7 +290,7 @@ pub fn contradictions(cpus: &[Cpu], info: &CpuInfo, online: &Known<Vec<u32>>) ->
     }
     let by_id: BTreeMap<u32, &Cpu> = cpus.iter().map(|cpu| (cpu.id, cpu)).collect();
     let caches = cpus.iter().flat_map(|cpu| cpu.caches.iter().map(|cache| (cpu.id, cache)));
-    // One of a level is enough.
+    // One for each level is enough.
     let levels: BTreeMap<String, Note> = caches
         .rev()
         .filter_map(|(id, cache)| one_sided(&by_id, id, cache))
@@ -301,7 +300,7 @@ pub fn contradictions(cpus: &[Cpu], info: &CpuInfo, online: &Known<Vec<u32>>) ->
     notes
 }
 
-/// A CPU that shares a cache with another, which does not say so.
+/// A CPU that shares a cache with another one that does not share it back.
 fn one_sided(cpus: &BTreeMap<u32, &Cpu>, id: u32, cache: &Cache) -> Option<Note> {
     let theirs =
         |other: &u32| cpus.get(other)?.caches.iter().find(|theirs| theirs.same_place(cache));

@@ -1,11 +1,10 @@
 //! The facts of a platform file.
 //!
-//! Problem: the planner needs every key of a platform file; a machine tells half of them.
-//! Rule: what is told is taken. What is not, and would be harmless if it were slower, is assumed
-//! slow; sizes and ways of caches are never assumed, as no side of them is safe.
-//! Source: crates/model/src/platform/mod.rs for the keys; the head of platforms/*.toml for what
-//! their times mean.
-//! Does not cover: what a platform file cannot say; crate::remarks says that.
+//! Problem: the planner needs every key of a platform file; a machine gives half of them. Rule:
+//! given values are taken. Missing values are assumed to be slow, where slower is safe. Sizes and
+//! ways of caches are never assumed, as neither side is safe. Source:
+//! crates/model/src/platform/mod.rs for the keys; the head of platforms/*.toml for the meaning of
+//! their times. Does not cover: facts without a key in a platform file; crate::remarks has them.
 
 use crate::cache::{Cache, Holds};
 use crate::domain::{self, Domain};
@@ -31,22 +30,22 @@ const MEASURE: &str = "`solocore platform measure`";
 /// A machine as a platform file.
 #[derive(Debug)]
 pub struct Description {
-    /// What the file says.
+    /// The values of the file.
     pub platform: Platform,
     /// Its keys, in the order of the file.
     pub facts: Vec<Fact>,
-    /// What was found beside them.
+    /// Facts beside the keys.
     pub found: Vec<Fact>,
-    /// What the user must know.
+    /// Notes for the user.
     pub notes: Vec<Note>,
     /// Highest clock of the CPUs described, in Hz.
     pub highest: Option<u64>,
 }
 
-/// Describes the machine below a root; `asked`: these CPUs of it.
+/// Describes the machine below a root; `asked`: only these CPUs of it.
 ///
 /// # Errors
-/// The key that nothing tells or that is impossible; CPUs that cannot be described together.
+/// A key without a source or with an impossible value; CPUs that cannot be described together.
 pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, MachineError> {
     let machine = Machine::read(root)?;
     let domain = domain::choose(&machine.cpus, asked)?;
@@ -82,7 +81,7 @@ impl Writer<'_> {
         ))
     }
 
-    /// All keys; returns the shared cache.
+    /// Collects all keys; returns the shared cache.
     fn facts(&mut self) -> Result<Shape, MachineError> {
         let llc = self.domain.first.last().cloned();
         let llc = llc.ok_or_else(|| {
@@ -115,7 +114,7 @@ impl Writer<'_> {
         self.put(key, known, text::quoted(&value.to_string()));
     }
 
-    /// The lowest of the clocks that its CPUs promise.
+    /// The lowest of the guaranteed clocks of its CPUs.
     fn clock(&self) -> Known<u64> {
         let clocks = self.domain.cpus.iter().filter_map(|cpu| cpu.clock.clone());
         clocks
@@ -133,7 +132,7 @@ impl Writer<'_> {
         cores.remark(&format!("CPUs {} of these are described", lists::show(&ids)))
     }
 
-    /// Keys before the first table, and what a core hides.
+    /// Keys before the first table, and the memory time that a core hides.
     fn whole(&mut self, clock: &Known<u64>) -> Result<(), MachineError> {
         let title = self.machine.title.clone();
         self.quote("name", &title, text::slug(&title.value));
@@ -254,7 +253,7 @@ impl Writer<'_> {
         Known::assumed(Partition::Colour, "no file tells of masks or locks", DATA_SHEET)
     }
 
-    /// As crates/space/src/geometry.rs takes them.
+    /// Slices of the shared cache, as crates/space/src/geometry.rs assumes them.
     fn slices(&self, level: u32, shape: &Shape) -> Known<u64> {
         if self.machine.intel && level >= 3 && shape.all_sets.is_multiple_of(INTEL_SLICE_SETS) {
             let why =

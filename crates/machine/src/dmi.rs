@@ -1,12 +1,10 @@
 //! The memory modules that the firmware lists in its SMBIOS table.
 //!
 //! Problem: the table is the firmware's, and firmware errs: lengths, strings and speeds may be
-//! anything.
-//! Rule: a structure ends after its formatted area and its strings, whatever it claims; fields
-//! beyond a structure's length are not there. A module counts if it has a size and its array is
-//! the system's memory.
-//! Source: DMTF DSP0134 (SMBIOS 3.7), sections 6.1.2 and 6.1.3 (structures and strings), 7.17
-//! (type 16, Physical Memory Array), 7.18 (type 17, Memory Device).
+//! anything. Rule: a structure ends after its formatted area and its strings, even if it claims
+//! otherwise; fields beyond a structure's length do not exist. A module counts if it has a size and
+//! its array is the system's memory. Source: DMTF DSP0134 (SMBIOS 3.7), sections 6.1.2 and 6.1.3
+//! (structures and strings), 7.17 (type 16, Physical Memory Array), 7.18 (type 17, Memory Device).
 //! Does not cover: the entry point's address and checksum: the kernel shows the table it points to.
 
 /// Its path.
@@ -15,7 +13,7 @@ pub const PATH: &str = "sys/firmware/dmi/tables/DMI";
 /// A populated slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Module {
-    /// Where it sits: device locator and bank locator.
+    /// Its place: device locator and bank locator.
     pub place: [String; 2],
     /// Like `DDR4`; `None`: the firmware says unknown, or a type that is no DRAM.
     pub kind: Option<&'static str>,
@@ -137,8 +135,8 @@ fn type_name(kind: u8) -> Option<&'static str> {
 
 /// The channel of a module, by its locators; modules with the same text share one.
 ///
-/// Firmware writes `ChannelA-DIMM0`, `P0 CHANNEL A`, `Node0_Channel1_Dimm0`, `CPU1_DIMM_A1`, `A1`:
-/// the name is what stands before the channel, and the channel's letters or digits.
+/// Firmware writes `ChannelA-DIMM0`, `P0 CHANNEL A`, `Node0_Channel1_Dimm0`, `CPU1_DIMM_A1`, `A1`.
+/// The name is the text before the channel, and the channel's letters or digits.
 pub fn channel(module: &Module) -> Option<String> {
     let [device, bank] = module.place.each_ref().map(|p| p.to_ascii_lowercase());
     after_channel(&bank)
@@ -215,7 +213,7 @@ mod tests {
         for cut in 0..table.len() {
             assert!(modules(&table[..cut]).is_empty(), "{cut}");
         }
-        // Flash memory (use 04h) is none of the system's.
+        // Flash memory (use 04h) is not part of the system memory.
         table[5] = 4;
         assert!(modules(&table).is_empty());
     }

@@ -1,11 +1,10 @@
-//! Which CPUs a platform file describes.
+//! The CPUs that a platform file describes.
 //!
 //! Problem: a platform file has equal cores, private caches and one shared cache. Machines have
-//! several shared caches, types of cores, and threads of a core.
-//! Rule: a domain is the CPUs of one type behind one last-level cache. The one with most CPUs is
-//! described, the first of several; `--cpus` names others. A core counts once, however many of its
-//! threads run.
-//! Does not cover: a description of several domains; each can be written to a file of its own.
+//! several shared caches, types of cores, and threads of a core. Rule: a domain is the CPUs of one
+//! type behind one last-level cache. The one with most CPUs is described, the first of several;
+//! `--cpus` names others. A core counts once, for any number of its threads. Does not cover: a
+//! description of several domains; each can be written to a file of its own.
 
 use crate::cpus::Cpu;
 use crate::error::MachineError;
@@ -17,7 +16,7 @@ use std::collections::BTreeSet;
 pub struct Domain<'a> {
     /// At least one.
     pub first: &'a Cpu,
-    /// All of them, in order.
+    /// All of the CPUs, in order.
     pub cpus: Vec<&'a Cpu>,
 }
 
@@ -27,12 +26,12 @@ impl Domain<'_> {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
 
-    /// Cores that they are threads of.
+    /// Number of cores of these CPUs, which may be threads of one core.
     pub fn cores(&self) -> usize {
         self.cpus.iter().map(|cpu| &cpu.siblings).collect::<BTreeSet<_>>().len()
     }
 
-    /// Does another CPU belong to it?
+    /// Does another CPU belong to this domain?
     fn takes(&self, cpu: &Cpu) -> bool {
         let shared = |cpu: &Cpu| cpu.last().map(|c| (c.level, c.shared.value.clone()));
         shared(self.first) == shared(cpu) && same_type(self.first, cpu)
@@ -57,10 +56,10 @@ pub fn domains(cpus: &[Cpu]) -> Vec<Domain<'_>> {
     all
 }
 
-/// The domain to describe, cut to the CPUs that are asked for.
+/// The domain to describe, restricted to the requested CPUs.
 ///
 /// # Errors
-/// Of the CPUs asked for, some are offline or in different domains.
+/// Some of the requested CPUs are offline, or they are in different domains.
 pub fn choose<'a>(cpus: &'a [Cpu], asked: Option<&[u32]>) -> Result<Domain<'a>, MachineError> {
     let all = domains(cpus);
     let Some(asked) = asked else {

@@ -1,13 +1,12 @@
 //! The `[dram]` of a platform file.
 //!
-//! Problem: a running machine tells how much memory there is, and its firmware the modules; nothing
-//! tells the timing, the controller's time, or what a request takes at worst.
-//! Rule: what the modules say is read; banks, row and timing are those of the memory of
-//! crate::tables::memories that stands for their type; the rest is assumed on the side of a slow
-//! memory. The memory model needs powers of two: channels are rounded down and ranks up, the sides
-//! on which bounds are larger; rows have no part in bounds.
-//! Does not cover: modules that differ from each other: a channel has as many ranks as the one
-//! with the most.
+//! Problem: a running machine gives the size of its memory, and its firmware the modules. No file
+//! gives the timing, the controller's time, or the longest time of a request. Rule: the modules'
+//! data are read. Banks, row and timing are those of the memory of crate::tables::memories that
+//! stands for their type. The rest is assumed on the side of a slow memory. The memory model needs
+//! powers of two: channels are rounded down and ranks up, the sides on which bounds are larger;
+//! rows have no part in bounds. Does not cover: modules that differ from each other: a channel has
+//! as many ranks as the one with the most.
 
 use crate::dmi::{self, Module};
 use crate::domain::Domain;
@@ -18,12 +17,12 @@ use solocore_model::units::Frequency;
 use solocore_model::{Bytes, Time};
 use std::collections::BTreeMap;
 
-/// Beyond the DRAM commands. Above that of every board that comes with solocore: the slowest,
-/// raspberry-pi-4, has 113.633 ns.
+/// Time beyond the DRAM commands. It is above that of every board that comes with solocore: the
+/// slowest, raspberry-pi-4, has 113.633 ns.
 const OVERHEAD: Time = Time::from_ns(120);
-/// Most ranks of a channel that are usual: two modules of two.
+/// Largest usual number of ranks of a channel: two modules of two.
 const MOST_RANKS: u64 = 4;
-/// Most banks of a channel, rows of a bank, and channels that the memory model takes.
+/// Most banks of a channel, rows of a bank, and channels that the memory model accepts.
 const MOST_BANKS: u64 = 64;
 const MOST_ROWS: u64 = 1 << 20;
 const MOST_CHANNELS: u64 = 16;
@@ -33,7 +32,7 @@ const MOST_BYTES: u64 = 1 << 60;
 const READ_SMBIOS: &str = "SMBIOS, read as root, or the board's manual";
 const MEASURE: &str = "`solocore platform measure`";
 
-/// What the modules are.
+/// Properties of the modules.
 struct Modules {
     kind: Option<Known<String>>,
     speed: Option<u64>,
@@ -41,7 +40,7 @@ struct Modules {
     ranks: Option<Known<u64>>,
 }
 
-/// The facts of `[dram]`; `None`: nothing tells its size.
+/// The facts of `[dram]`; `None`: no file gives its size.
 pub fn facts(
     machine: &Machine,
     domain: &Domain,
@@ -130,8 +129,8 @@ fn channels(modules: &Modules, memory: &Memory, fit: Fit, notes: &mut Vec<Note>)
     rounded(all, value, "dram.channels", "a power of two up to 16", notes)
 }
 
-/// More ranks make larger bounds, as a change of rank takes time: rounded up, to what the memory
-/// model takes.
+/// More ranks make larger bounds, as a change of rank takes time: rounded up, to a number that the
+/// memory model accepts.
 fn ranks(modules: &Modules, memory: &Memory, notes: &mut Vec<Note>) -> Known<u64> {
     let most = (MOST_BANKS / u64::from(memory.banks).max(1)).min(MOST_RANKS);
     match modules.ranks.clone() {
@@ -146,7 +145,7 @@ fn ranks(modules: &Modules, memory: &Memory, notes: &mut Vec<Note>) -> Known<u64
     }
 }
 
-/// Another value in place of what was found, which is said.
+/// Replaces a found value by another one, with a note.
 fn rounded(
     found: Known<u64>,
     value: u64,
@@ -166,8 +165,8 @@ fn rounded(
     found.with(value).remark(&remark)
 }
 
-/// The memory of the domain, as a power of two of rows. What a kernel manages lacks what firmware
-/// keeps for itself: less than an eighth below a power of two counts as that.
+/// The memory of the domain, as a power of two of rows. The memory that a kernel manages lacks the
+/// firmware's own part: less than an eighth below a power of two counts as that power.
 fn capacity(
     machine: &Machine,
     domain: &Domain,
@@ -199,7 +198,7 @@ fn capacity(
     Some(found.with(value).remark(&remark))
 }
 
-/// Says that parts sum to less than the kernel manages, by more than one part in `slack`.
+/// A note if the parts sum to less than the kernel manages, by more than one part in `slack`.
 fn contradiction(machine: &Machine, parts: &str, sum: Option<u64>, slack: u64) -> Option<Note> {
     let (managed, sum) = (machine.managed.as_ref()?, sum?);
     let least = managed.value - managed.value / slack;
@@ -212,7 +211,7 @@ fn contradiction(machine: &Machine, parts: &str, sum: Option<u64>, slack: u64) -
     (sum < least).then(|| Note::new("dram.capacity", text))
 }
 
-/// The memory of the nodes that the domain's CPUs lie in, where there are several nodes.
+/// The memory of the nodes of the domain's CPUs, where there are several nodes.
 fn of_nodes(machine: &Machine, domain: &Domain) -> Option<Known<u64>> {
     let ids = domain.ids();
     let own: Vec<_> =
@@ -226,7 +225,7 @@ fn of_nodes(machine: &Machine, domain: &Domain) -> Option<Known<u64>> {
     (bytes > 0).then(|| Known::read(bytes, from))
 }
 
-/// Why this memory stands for the machine's.
+/// The reason why this memory stands for the machine's.
 fn chosen(modules: &Modules, fit: Fit) -> Known<()> {
     let speed = modules.speed.map_or_else(String::new, |speed| format!("-{speed}"));
     match (&modules.kind, fit) {
@@ -316,7 +315,7 @@ fn latency(memory: &Memory, clock: Frequency) -> Vec<Fact> {
     ]
 }
 
-/// What the modules are, for people.
+/// Properties of the modules, in words.
 pub fn found(machine: &Machine) -> Vec<Fact> {
     let from = Known::read((), format!("/{}", dmi::PATH));
     let text = |m: &Module| {

@@ -1,22 +1,21 @@
 //! Values with their sources.
 //!
-//! Problem: a platform file mixes what was read with what was guessed, and later nobody can tell
-//! the two apart.
-//! Rule: a value carries where it is from, from the file that told it to the line that states it.
-//! Does not cover: measured values. `solocore platform detect` measures nothing; an assumed value
-//! names the command that does (`measure`, which puts its own comments behind them).
+//! Problem: a platform file mixes read and assumed values, and later they cannot be told apart.
+//! Rule: a value carries its source, from the file that gave it to the line that states it. Does
+//! not cover: measured values. `solocore platform detect` measures nothing; an assumed value names
+//! the command that does (`measure`, which puts its own comments behind them).
 
 use serde::Serialize;
 
-/// Where a value is from.
+/// Source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// A file of the machine says so.
+    /// A file of the machine.
     Read,
-    /// A document says so of what the machine says it is.
+    /// A document about a part that the machine names.
     Table,
-    /// Nothing says so.
+    /// No file or document; the value is assumed.
     Assumed,
 }
 
@@ -25,26 +24,26 @@ pub enum Source {
 pub struct Known<T> {
     /// The value.
     pub value: T,
-    /// Where it is from.
+    /// Kind of source.
     pub source: Source,
     /// The file, the document, or the reason.
     pub from: String,
-    /// What would make an assumed value known.
+    /// The measure that would make an assumed value known.
     pub known_by: Option<String>,
 }
 
 impl<T> Known<T> {
-    /// From a file of the machine.
+    /// A value from a file of the machine.
     pub fn read(value: T, from: impl Into<String>) -> Self {
         Self { value, source: Source::Read, from: from.into(), known_by: None }
     }
 
-    /// From a document.
+    /// A value from a document.
     pub fn table(value: T, from: impl Into<String>) -> Self {
         Self { value, source: Source::Table, from: from.into(), known_by: None }
     }
 
-    /// From nowhere, for a reason.
+    /// A value without a source, with the reason.
     pub fn assumed(value: T, why: impl Into<String>, known_by: impl Into<String>) -> Self {
         let known_by = Some(known_by.into());
         Self { value, source: Source::Assumed, from: why.into(), known_by }
@@ -63,7 +62,7 @@ impl<T> Known<T> {
         self
     }
 
-    /// As a line of a file or a document.
+    /// The value as a line of a file or a document.
     pub fn fact(&self, key: &str, value: impl Into<String>) -> Fact {
         Fact {
             key: key.to_owned(),
@@ -82,17 +81,17 @@ pub struct Fact {
     pub key: String,
     /// The value; as TOML, where the key is one of a platform file.
     pub value: String,
-    /// Where it is from.
+    /// Kind of source.
     pub source: Source,
     /// The file, the document, or the reason.
     pub from: String,
-    /// What would make an assumed value known.
+    /// The measure that would make an assumed value known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_by: Option<String>,
 }
 
 impl Fact {
-    /// What a comment says of the value.
+    /// The comment on the value.
     pub fn comment(&self) -> String {
         let source = match self.source {
             Source::Read => "read",
@@ -104,12 +103,12 @@ impl Fact {
     }
 }
 
-/// What the user must know beside the numbers.
+/// A note for the user, beside the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Note {
     /// Key of a platform file, or a name of this crate.
     pub key: String,
-    /// What was found, and what the file says in its place.
+    /// The finding, and the value of the file in its place.
     pub text: String,
     /// A command that changes it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,17 +116,17 @@ pub struct Note {
 }
 
 impl Note {
-    /// Without a command.
+    /// A note without a command.
     pub fn new(key: &str, text: impl Into<String>) -> Self {
         Self { key: key.to_owned(), text: text.into(), command: None }
     }
 
-    /// With a command that changes it.
+    /// A note with a command that changes it.
     pub fn with(key: &str, text: impl Into<String>, command: impl Into<String>) -> Self {
         Self { command: Some(command.into()), ..Self::new(key, text) }
     }
 
-    /// On one line.
+    /// The note on one line.
     pub fn line(&self) -> String {
         let command = self.command.as_ref().map(|c| format!(": {c}")).unwrap_or_default();
         format!("{}: {}{command}", self.key, self.text)

@@ -1,10 +1,9 @@
 //! A machine as a platform file, from files that every Linux shows.
 //!
-//! Problem: a plan needs a platform file of the machine that it is for, and no document has all of
-//! its numbers.
-//! Rule: a [`Root`] is `/` or a copy of its files; [`describe`] makes keys of it, each with its
-//! source; [`collect`] makes the copy. What no file tells is measured ([`measure`]).
-//! Does not cover: parts that a platform file has no key for.
+//! Problem: a plan needs a platform file of its machine, and no document has all of the numbers.
+//! Rule: a [`Root`] is `/` or a copy of its files; [`describe`] makes keys from it, each with its
+//! source; [`collect`] makes the copy. Values that no file gives are measured ([`measure`]). Does
+//! not cover: parts without a key in a platform file.
 
 mod cache;
 pub mod check;

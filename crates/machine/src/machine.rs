@@ -1,9 +1,9 @@
-//! All that the files of a machine say, before it is decided what a platform file says of it.
+//! All facts from the files of a machine, before the keys of its platform file are decided.
 //!
-//! Problem: a description needs facts from a dozen places, each of which may be silent.
-//! Rule: a fact that is missing is `None`; only a machine without CPUs is an error here.
-//! Source: the files of crate::paths, by the documents that each module cites.
-//! Does not cover: anything that would have to be measured.
+//! Problem: a description needs facts from a dozen places, and each place may lack them. Rule: a
+//! fact that is missing is `None`; only a machine without CPUs is an error here. Source: the files
+//! of crate::paths, by the documents that each module cites. Does not cover: anything that would
+//! have to be measured.
 
 use crate::cpuinfo::{self, CpuInfo};
 use crate::cpus::{self, Cpu};
@@ -23,20 +23,20 @@ pub struct Node {
     pub id: u32,
     /// Its CPUs.
     pub cpus: Vec<u32>,
-    /// Its memory that the kernel manages.
+    /// Its memory that the kernel manages, bytes.
     pub bytes: Option<u64>,
 }
 
-/// What resctrl can divide (Documentation/filesystems/resctrl.rst).
+/// Cache parts that resctrl can divide (Documentation/filesystems/resctrl.rst).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resctrl {
-    /// Like `L3`, or `L3CODE` with code and data prioritization.
+    /// Name, like `L3`, or `L3CODE` with code and data prioritization.
     pub resource: String,
     /// A bit for each part that can be given out.
     pub mask: u64,
     /// Least number of bits of a mask.
     pub min_bits: Option<u64>,
-    /// Groups that there can be.
+    /// Largest number of groups.
     pub groups: Option<u64>,
     /// Bits that devices use as well.
     pub shareable: Option<u64>,
@@ -47,35 +47,35 @@ pub struct Resctrl {
 pub struct Machine {
     /// The board, or else the CPU.
     pub title: Known<String>,
-    /// Of its kernel.
+    /// Instruction set of its kernel.
     pub isa: Option<Known<Isa>>,
-    /// CPUs that run.
+    /// CPUs that are online.
     pub online: Known<Vec<u32>>,
-    /// CPUs that could.
+    /// CPUs that can be online.
     pub possible: Option<Vec<u32>>,
-    /// Those that run.
+    /// The CPUs that are online, with their properties.
     pub cpus: Vec<Cpu>,
-    /// Why it is a guest; `None` if nothing says so.
+    /// Evidence that it is a guest; `None` if there is none.
     pub guest: Option<String>,
     /// Is the CPU one of Intel's?
     pub intel: bool,
-    /// Bytes of a page, where something tells.
+    /// Bytes of a page, where a file gives them.
     pub page: Option<Known<u64>>,
     /// NUMA nodes.
     pub nodes: Vec<Node>,
-    /// Memory that the kernel manages.
+    /// Memory that the kernel manages, bytes.
     pub managed: Option<Known<u64>>,
     /// Populated slots.
     pub modules: Vec<Module>,
-    /// What its device tree names.
+    /// The chip that its device tree names.
     pub chip: Option<&'static Chip>,
     /// Masks of caches; empty if resctrl is not mounted.
     pub resctrl: Vec<Resctrl>,
-    /// Levels of caches that could be divided by way, were resctrl mounted, and what says so.
+    /// Levels of caches that could be divided by way if resctrl were mounted, with the evidence.
     pub divisible: Vec<(u32, &'static str)>,
     /// Can lines be locked in the shared cache?
     pub lockable: bool,
-    /// What contradicts itself, or could not be used.
+    /// Contradictions, and files that could not be used.
     pub notes: Vec<Note>,
 }
 

@@ -1,9 +1,8 @@
-//! The one list of files that a description is made of.
+//! The one list of files from which a description is made.
 //!
-//! Problem: what `detect` reads, what `collect` copies, and what the script for boards without
-//! solocore copies must be the same files.
-//! Rule: all three come from [`FILES`]. `*` stands for any part of one name, as in a shell.
-//! Does not cover: files that change while they are read; each is read for what does not.
+//! Problem: `detect`, `collect`, and the script for boards without solocore must use the same
+//! files. Rule: all three come from [`FILES`]. `*` stands for any part of one name, as in a shell.
+//! Does not cover: files that change while they are read; only their constant parts are used.
 
 /// A folder, and files in it.
 pub type Files = (&'static str, &'static [&'static str]);

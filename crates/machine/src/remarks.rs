@@ -1,10 +1,10 @@
-//! What was found of a machine that a platform file cannot say.
+//! Properties of a machine that a platform file cannot state.
 //!
 //! Problem: several shared caches, types of cores, threads, nodes, clocks that change: a plan for
-//! the file would be wrong of the machine, and nothing in the file shows it.
-//! Rule: each such difference is a note under the key that it touches, with the command that
-//! removes it where there is one.
-//! Does not cover: what other programs do; `solocore doctor` and `solocore run` look at that.
+//! the file would be wrong for the machine, and the file does not show it. Rule: each such
+//! difference is a note under the key that it touches, with the command that removes it where there
+//! is one. Does not cover: effects of other programs; `solocore doctor` and `solocore run` check
+//! these.
 
 use crate::cache::Cache;
 use crate::cpus::{Cpu, SYSFS};
@@ -168,7 +168,8 @@ fn threads(machine: &Machine, domain: &Domain) -> Vec<Note> {
     vec![Note::with("cores", text, format!("echo off | sudo tee /{SYSFS}/smt/control"))]
 }
 
-/// CPUs that the file does not describe, and what they share with those that it does.
+/// CPUs that the file does not describe, and the parts that they share with those that it
+/// describes.
 fn others(machine: &Machine, domain: &Domain) -> Vec<Note> {
     let all = domain::domains(&machine.cpus);
     let mut notes = Vec::new();
@@ -194,7 +195,7 @@ fn others(machine: &Machine, domain: &Domain) -> Vec<Note> {
     notes
 }
 
-/// The CPUs of each domain, of the first few.
+/// The CPUs of each of the first few domains.
 fn several(all: &[Domain]) -> String {
     let name = |d: &Domain| {
         let kind = d.first.kind.as_str();
@@ -261,7 +262,7 @@ fn numbers(domain: &Domain) -> Vec<Note> {
     vec![Note::new("cores", text)]
 }
 
-/// One slice is an assumption with no safe side: with more, fewer colours are apart.
+/// One slice is an assumption with no safe side: with more slices, fewer colours are separate.
 fn hash(domain: &Domain, keys: &[Fact], platform: &Platform) -> Vec<Note> {
     let slices = keys.iter().find(|fact| fact.key == "llc.slices");
     let assumed = slices.is_some_and(|fact| fact.source == Source::Assumed);

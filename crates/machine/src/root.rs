@@ -1,9 +1,9 @@
-//! The root directory that a description is made of: `/`, or a directory that `collect` wrote.
+//! The root directory from which a description is made: `/`, or a directory that `collect` wrote.
 //!
-//! Problem: a file may be missing, forbidden, endless, or hold anything.
-//! Rule: only regular files are opened, [`LIMIT`] bytes of each are read at most, and what cannot
-//! be used is remembered with the reason. A missing file is no problem by itself.
-//! Does not cover: directories that change meanwhile.
+//! Problem: a file may be missing, forbidden, endless, or hold anything. Rule: only regular files
+//! are opened, [`LIMIT`] bytes of each are read at most, and files that cannot be used are noted
+//! with the reason. A missing file is no problem by itself. Does not cover: directories that change
+//! meanwhile.
 
 use crate::error::MachineError;
 use crate::known::Note;
@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Longest file that is believed; `/proc/cpuinfo` of 8,192 CPUs is shorter.
+/// Longest file that is accepted; `/proc/cpuinfo` of 8,192 CPUs is shorter.
 pub const LIMIT: u64 = 16 << 20;
-/// Most names of a directory that are looked at.
+/// Most names of a directory that are read.
 const MOST_NAMES: usize = 1 << 16;
 
-/// A root, and what could not be read below it.
+/// A root, and the files below it that could not be read.
 #[derive(Debug)]
 pub struct Root {
     dir: PathBuf,
@@ -56,7 +56,7 @@ impl Root {
         Ok(Self { dir: dir.to_owned(), local: false, problems: RefCell::default() })
     }
 
-    /// Whose fault a lack is: this machine's, or the directory's.
+    /// The error for missing information: of this machine, or of the directory.
     pub fn lack(&self, text: String) -> MachineError {
         if self.local {
             MachineError::Machine(text)
@@ -65,7 +65,7 @@ impl Root {
         }
     }
 
-    /// What was there and could not be used.
+    /// Files that exist and could not be used.
     pub fn problems(&self) -> Vec<Note> {
         self.problems.borrow().iter().cloned().collect()
     }
@@ -111,7 +111,7 @@ impl Root {
         }
     }
 
-    /// A file as what `parse` makes of its text. What it makes nothing of is a problem.
+    /// A file as the result of `parse` on its text. A text without a result is a problem.
     pub fn parsed<T>(
         &self,
         path: &str,

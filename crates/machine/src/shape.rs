@@ -1,11 +1,11 @@
-//! Size, ways and line of a cache, as a platform file can say them.
+//! Size, ways and line of a cache, in the form of a platform file.
 //!
-//! Problem: sysfs tells size, ways, sets and line, of which three give the fourth; any may be
+//! Problem: sysfs gives size, ways, sets and line; three of them give the fourth. Any may be
 //! missing, and they may contradict each other. A platform file takes a number of sets that is a
-//! power of two; the caches of many servers have another.
-//! Rule: what is missing follows from the others. Of two sizes that contradict each other the
-//! smaller is taken, and sets are rounded down: a smaller cache never makes a bound too small.
-//! Does not cover: caches that are fully associative (more than 64 ways).
+//! power of two; the caches of many servers have another. Rule: a missing number follows from the
+//! others. Of two contradictory sizes the smaller is taken, and sets are rounded down: a smaller
+//! cache never makes a bound too small. Does not cover: caches that are fully associative (more
+//! than 64 ways).
 
 use crate::cache::Cache;
 use crate::known::{Known, Note, Source};
@@ -24,7 +24,7 @@ pub struct Shape {
     pub all_sets: u64,
 }
 
-/// Why a cache has no shape: the part of the key that nothing tells, or that is impossible.
+/// Why a cache has no shape: the part of the key that has no source or is impossible.
 pub type Lack = (&'static str, String);
 
 /// The shape of a cache, with lines of `line` bytes.

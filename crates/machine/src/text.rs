@@ -1,9 +1,9 @@
 //! A description as the text of a platform file.
 //!
-//! Problem: names of machines may hold anything, and a file with a wrong quote is none.
-//! Rule: a key is a line with its source behind it; control characters are left out of names.
-//! Source: TOML v1.0.0, section "String".
-//! Does not cover: values; they are checked by the model's own parser.
+//! Problem: names of machines may hold any characters, and a file with a wrong quote is not valid
+//! TOML. Rule: a key is a line with its source behind it; control characters are left out of names.
+//! Source: TOML v1.0.0, section "String". Does not cover: values; they are checked by the model's
+//! own parser.
 
 use crate::describe::Description;
 use crate::known::Fact;
@@ -14,7 +14,7 @@ const COMMENTS: usize = 27;
 /// Longest line of a comment at the head.
 const WIDTH: usize = 110;
 
-/// How to read the comments.
+/// Explanation of the comments.
 const HEAD: &str = "\
 # Behind each number stands its source. read: a file of the machine. table: a document. assumed: nothing says so;
 # after the semicolon stands what would make it known. Assumed values are chosen so that bounds come out larger.

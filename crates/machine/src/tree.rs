@@ -1,25 +1,24 @@
 //! CPUs and caches as the device tree states them.
 //!
-//! Problem: on Arm, RISC-V and Power boards the sizes of caches stand in the device tree, if
-//! anywhere.
-//! Rule: the nodes of CPUs, in the order of `reg`, are the CPUs from 0. First-level caches are
-//! properties of these nodes; `next-level-cache` leads to further ones, by `phandle`.
+//! Problem: on Arm, RISC-V and Power boards the sizes of caches are in the device tree, if
+//! anywhere. Rule: the nodes of CPUs, in the order of `reg`, are the CPUs from 0. First-level
+//! caches are properties of these nodes; `next-level-cache` leads to further ones, by `phandle`.
 //! Source: Devicetree Specification v0.4, sections 3.8 (`/cpus/cpu*`) and 3.9 (multi-level and
-//! shared caches). Cells are 32 bits, big-endian.
-//! Does not cover: CPUs that the firmware leaves out by `status`, boards that boot on another CPU
-//! than the first, caches outside `/`, `/soc` and `/cpus`.
+//! shared caches). Cells are 32 bits, big-endian. Does not cover: CPUs that the firmware leaves out
+//! by `status`, boards that boot on another CPU than the first, caches outside `/`, `/soc` and
+//! `/cpus`.
 
 use crate::cache::{Cache, Holds};
 use crate::known::Known;
 use crate::root::Root;
 use std::collections::BTreeMap;
 
-/// Where the kernel shows it.
+/// Directory in which the kernel shows the tree.
 const TREE: &str = "proc/device-tree";
-/// Longest chain of caches that is followed: a chain may be a circle.
+/// Longest chain of caches that is followed: a chain may be circular.
 const LEVELS: u32 = 6;
 
-/// What the tree tells.
+/// Content of the tree.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// The board's name.
@@ -33,7 +32,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads what is there; a machine without a tree has an empty one.
+    /// Reads the tree; a machine without one gets an empty tree.
     pub fn read(root: &Root) -> Self {
         let mut tree = Self {
             model: root.text(&format!("{TREE}/model")).map(|t| printable(&t)),
@@ -91,7 +90,7 @@ impl Tree {
         std::iter::successors(next(&node), next).take(LEVELS as usize - 1).collect()
     }
 
-    /// The CPUs that a cache lies behind.
+    /// The CPUs that use a cache.
     fn users(&self, root: &Root, cache: &str) -> Vec<u32> {
         let uses = |node: &String| self.chain(root, node).contains(&cache);
         (0..).zip(&self.cpus).filter(|(_, node)| uses(node)).map(|(cpu, _)| cpu).collect()
@@ -161,7 +160,7 @@ fn strings(root: &Root, node: &str) -> Vec<String> {
     text.split('\0').filter(|s| !s.is_empty()).map(printable).collect()
 }
 
-/// Without the zero at its end, and with nothing that a terminal obeys.
+/// Text without the zero at its end, and without control characters of terminals.
 fn printable(text: &str) -> String {
     text.trim_matches('\0').chars().filter(|c| !c.is_control()).take(100).collect()
 }

@@ -1,4 +1,4 @@
-//! How a bound came about, as data: printed by `--explain` and in reports.
+//! The derivation of a bound as data: printed by `--explain` and in reports.
 //!
 //! Problem: a number that cannot be followed cannot be trusted. Rule: the code that computes a
 //! bound also gives the rule, its source, its inputs and the values on the way. No other code

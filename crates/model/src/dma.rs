@@ -1,10 +1,10 @@
-//! How long a transfer of a number of bytes takes when the DMA engine pauses after every block.
+//! The time of a transfer by a DMA engine that pauses after every block.
 //!
 //! Problem: a DMA transfer at full speed takes memory bandwidth that the cores were promised. Rule:
 //! the engine waits after every `b` bytes, b a power of two from 1 to 1024
-//! (single-core-equivalence, section 2.4, for the P4080), so that a block and its wait together
-//! keep to the I/O core's share: b / (b / bus + wait) <= bandwidth.
-//! Not covered: the engine's start-up, which belongs into the margin.
+//! (single-core-equivalence, section 2.4, for the P4080). A block and its wait together then keep
+//! to the I/O core's share: b / (b / bus + wait) <= bandwidth. Not covered: the engine's start-up,
+//! which belongs into the margin.
 
 use crate::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
@@ -82,8 +82,8 @@ impl Dma {
         Ok(Self { bus, block, wait_ps, bandwidth })
     }
 
-    /// As [`Dma::of`], where the I/O core's share of memory bandwidth is known: what is not stated
-    /// follows from it.
+    /// As [`Dma::of`], where the I/O core's share of memory bandwidth is known: missing values
+    /// follow from it.
     pub(crate) fn within(entry: &DmaEntry, share: Bandwidth) -> Result<Self, String> {
         if let Some(stated) = entry.bandwidth.filter(|b| b.0 > share.0) {
             return Err(format!(

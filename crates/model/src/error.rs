@@ -1,8 +1,8 @@
-//! One error type for every input file: what is wrong, where, and what to do, on one line.
+//! One error type for every input file: the fault, its place and the remedy, on one line.
 
 use std::path::{Path, PathBuf};
 
-/// Why an input file was refused.
+/// Reasons for which an input file was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The file could not be read.
@@ -21,7 +21,7 @@ pub enum ModelError {
         /// Message of the operating system.
         source: std::io::Error,
     },
-    /// The text of the file is not what its schema asks for.
+    /// The text of the file does not match its schema.
     #[error("{path}:{line}:{column}: {message}")]
     Parse {
         /// The file that was read.
@@ -65,7 +65,7 @@ impl ModelError {
         Self::Invalid { path: path.to_owned(), line: Some(line), message: message.into() }
     }
 
-    /// The same error with each line that it names, `of` it.
+    /// The same error, with each line number that it names replaced by `of` that number.
     #[must_use]
     pub fn on_lines(self, of: impl Fn(usize) -> usize) -> Self {
         match self {
@@ -109,7 +109,7 @@ impl ModelError {
         if let Some(meant) = meant(&message) {
             message = format!("{message}; did you mean `{meant}`?");
         }
-        // What only shows once the whole is read has no place.
+        // A fault that only shows once the whole is read has no place.
         if line == 0 {
             return Self::Invalid { path: path.to_owned(), line: None, message };
         }
@@ -117,11 +117,11 @@ impl ModelError {
     }
 }
 
-/// The name of serde's list that an unknown one is most like, if it is like one. The message is
-/// "unknown field `perod`, expected one of `name`, `period`".
+/// The name of serde's list that is most similar to an unknown one, if one is similar. The message
+/// is "unknown field `perod`, expected one of `name`, `period`".
 fn meant(message: &str) -> Option<&str> {
-    /// From 0 (nothing in common) to 1; a letter too many, too few, wrong or swapped is above it in
-    /// names of three letters and more.
+    /// Least similarity, from 0 (nothing in common) to 1. In names of three letters and more, a
+    /// letter too many, too few, wrong or swapped is above it.
     const ALIKE: f64 = 0.6;
     if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
         return None;

@@ -1,4 +1,4 @@
-//! Reading whole files and writing them all or not at all.
+//! Reading whole files, and writing them completely or not at all.
 
 use crate::error::ModelError;
 use serde::Serialize;
@@ -13,8 +13,8 @@ use tempfile::NamedTempFile;
 /// Held while a file takes its place.
 static WRITES: Mutex<()> = Mutex::new(());
 
-/// Keeps files from being written while it is held; `None`: one is being written. For a thread that
-/// ends the process.
+/// Keeps files from being written while it is held; `None`: a file is being written. For a thread
+/// that ends the process.
 pub fn without_writes() -> Option<MutexGuard<'static, ()>> {
     WRITES.try_lock().ok()
 }
@@ -47,7 +47,7 @@ pub fn read_text(path: &Path) -> Result<String, ModelError> {
         return Err(refused("is a device; name a file"));
     }
     let mut text = String::new();
-    // One byte more shows that there is more.
+    // One byte more shows that the file is longer.
     file.take(LONGEST + 1).read_to_string(&mut text).map_err(unread)?;
     if text.len() as u64 > LONGEST {
         return Err(refused("is longer than 1 GiB; name a file of solocore"));
@@ -83,10 +83,10 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
 
 /// The name that stands for standard output.
 const STDOUT: &str = "-";
-/// Did a file go there?
+/// Was a file written there?
 static ON_STDOUT: AtomicBool = AtomicBool::new(false);
 
-/// Has a file been written to standard output (`-o -`)? Nothing else belongs there then.
+/// Has a file been written to standard output (`-o -`)? No other output may go there then.
 #[must_use]
 pub fn on_stdout() -> bool {
     ON_STDOUT.load(Ordering::Relaxed)
@@ -130,7 +130,7 @@ pub fn write_together(all: &[(&Path, &[u8])], overwrite: bool) -> Result<(), Mod
     Ok(())
 }
 
-/// What cannot be put back is not said: the first error is.
+/// Faults in putting a file back are not reported: the first error is.
 fn put_back(path: &Path, old: Option<Vec<u8>>) {
     match old {
         Some(bytes) => drop(replace(path, &bytes)),
@@ -152,7 +152,7 @@ fn staged(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, ModelError> {
     Ok(file)
 }
 
-/// Some errors carry the name of the temporary file, which tells the user nothing.
+/// Some errors carry the name of the temporary file, which is of no use to the user.
 fn unwritten(path: &Path, source: std::io::Error) -> ModelError {
     let source = if source.raw_os_error().is_some() { source } else { source.kind().into() };
     ModelError::Write { path: path.to_owned(), source }
@@ -176,7 +176,7 @@ pub fn to_json<T: Serialize>(value: &T) -> String {
     text
 }
 
-/// The directory a path lies in; `.` for a bare file name.
+/// The directory of a path; `.` for a bare file name.
 pub fn parent_dir(path: &Path) -> &Path {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,

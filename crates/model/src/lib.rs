@@ -1,7 +1,7 @@
 //! The nouns of solocore: units, platforms, systems, profiles, plans and results.
 //!
-//! Every file solocore reads or writes has its type here, and nothing here computes a bound, runs a
-//! program or simulates: those crates depend on this one, never the other way round.
+//! Every file that solocore reads or writes has its type here. This crate computes no bound, runs
+//! no program and simulates nothing: the crates that do depend on it.
 
 pub mod derivation;
 pub mod dma;

@@ -1,9 +1,9 @@
 //! All keys that a file lacks, at once.
 //!
-//! Problem: a parser stops at the first key that is missing, and a platform file has forty. Rule: the
-//! file's schema says which keys each table must have; those that its text has not are named
-//! together, as `llc.ways`, and by number in lists, as `task[2].name`.
-//! Does not cover: keys that are needed beside others, which the checks say.
+//! Problem: a parser stops at the first key that is missing, and a platform file has forty. Rule:
+//! the file's schema has the required keys of each table. Those that the text lacks are named
+//! together, as `llc.ways`, and by number in lists, as `task[2].name`. Does not cover: keys that
+//! are required by other keys; the checks report these.
 
 use crate::ModelError;
 use schemars::{JsonSchema, Schema, schema_for};
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// A TOML file of this type.
+/// Parses a TOML file of this type.
 ///
 /// # Errors
 /// [`ModelError::Parse`], with every key that is missing.
@@ -36,7 +36,7 @@ fn all_named(message: String, keys: &[String]) -> String {
     format!("missing fields {}; add them", names.join(", "))
 }
 
-/// Keys that the text has not and must have; none where it is no TOML.
+/// Required keys that the text lacks; none if the text is no TOML.
 fn keys(schema: &Schema, text: &str) -> Vec<String> {
     let file = toml::from_str::<toml::Table>(text).ok();
     let Some(file) = file.and_then(|file| serde_json::to_value(file).ok()) else {
@@ -48,7 +48,8 @@ fn keys(schema: &Schema, text: &str) -> Vec<String> {
     out
 }
 
-/// Adds what `value` lacks of the schema `node`, whose references are in `root`.
+/// Adds the required keys of the schema `node` that `value` lacks; references of `node` are in
+/// `root`.
 fn walk((root, node): (&Value, &Value), value: &Value, place: &str, out: &mut Vec<String>) {
     let Some(node) = resolved(root, node) else { return };
     if let (Value::Array(all), Some(items)) = (value, node.get("items")) {
@@ -69,7 +70,7 @@ fn walk((root, node): (&Value, &Value), value: &Value, place: &str, out: &mut Ve
     }
 }
 
-/// What a reference stands for; of several forms, the one of a table or a list.
+/// The target of a reference; of several forms, the one of a table or a list.
 fn resolved<'a>(root: &'a Value, node: &'a Value) -> Option<&'a Map<String, Value>> {
     let node = node.as_object()?;
     if let Some(place) = node.get("$ref").and_then(Value::as_str) {

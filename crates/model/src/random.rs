@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Probabilities are 64-bit fractions: 2^64 would be certainty, `u64::MAX` stands for it.
+/// A probability as a 64-bit fraction: 2^64 would be certainty, and `u64::MAX` stands for it.
 pub fn fraction(numerator: u128, denominator: u128) -> u64 {
     if numerator >= denominator {
         return u64::MAX;

@@ -1,4 +1,4 @@
-//! What a simulation measured.
+//! The measurements of a simulation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Written at the head of every result file.
 pub const FORMAT: &str = "solocore-sim/1";
 
-/// How the tasks were run.
+/// Way in which the tasks were run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -72,7 +72,7 @@ pub enum Activity {
     Prefetch,
 }
 
-/// How a time table with its I/O was executed.
+/// Execution of a time table with its I/O.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IoResult {
@@ -110,11 +110,11 @@ pub struct Segment {
 pub struct TimelineJob {
     /// Index of the task in the result's `tasks`.
     pub task: u32,
-    /// When it arrived.
+    /// Time of its arrival.
     pub release_ns: u64,
-    /// By when it was to end.
+    /// Its absolute deadline.
     pub deadline_ns: u64,
-    /// When it ended; left out where it did not end before the simulation did.
+    /// Time of its end; left out where it did not end before the simulation did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_ns: Option<u64>,
     /// It ended after its deadline, or had not ended at the end although its deadline had passed.
@@ -127,7 +127,7 @@ pub struct TimelineJob {
 pub struct SimResult {
     /// Name and version of the format: `solocore-sim/1`.
     pub format: String,
-    /// How the tasks were run.
+    /// Way in which the tasks were run.
     pub mode: Mode,
     /// Seed of the placement of pages.
     pub seed: u64,
@@ -137,17 +137,17 @@ pub struct SimResult {
     pub cores: Vec<CoreResult>,
     /// Simulated time.
     pub simulated_ns: u64,
-    /// Wall-clock time it took.
+    /// Wall-clock time of the simulation.
     pub wall_ns: u64,
     /// Memory requests simulated (shared-cache accesses).
     pub requests: u64,
-    /// How the time table was executed, in a managed run of a plan that has one.
+    /// Execution of the time table, in a managed run of a plan with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<IoResult>,
     /// The first stretch of the schedule, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Segment>,
-    /// Jobs that were released in that stretch, by release; results of before have none.
+    /// Jobs that were released in that stretch, by release; older results have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<TimelineJob>,
 }

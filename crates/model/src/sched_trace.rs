@@ -1,11 +1,11 @@
-//! Traces of scheduling decisions: what a kernel or a simulation did, in the terms of `policy/`, so
-//! that it can be made again.
+//! Traces of scheduling decisions: the calls and runs of a kernel or a simulation, in the terms of
+//! `policy/`, so that they can be repeated.
 //!
-//! Problem: a scheduler's promise (a budget in every period, a job on its tick) is only as good as
-//! the proof that what ran is what the policy decided. Rule: a trace is the sequence of calls of
-//! the policy on each core, with their times and answers, and of what really ran. Files are CSV: a
-//! first line `# solocore-sched-trace/1 KEY=VALUE ...` with what the whole trace has in common, a
-//! heading, and one event a line in the order of time on each core.
+//! Problem: a scheduler's promise (a budget in every period, a job on its tick) needs the proof
+//! that the policy's decisions were executed. Rule: a trace is the sequence of calls of the policy
+//! on each core, with their times and answers, and of the real runs. Files are CSV: a first line `#
+//! solocore-sched-trace/1 KEY=VALUE ...` with the properties of the whole trace, a heading, and one
+//! event a line in the order of time on each core.
 //!
 //! | event | id | a | b |
 //! |---|---|---|---|
@@ -16,7 +16,7 @@
 //! | vcpu-allow | 1: background time is allowed | answer | until when, ns |
 //! | vcpu-budget | VCPU that arrives | time of a replenishment, ns | amount, ns |
 //! | vcpu-arrive | VCPU, after its vcpu-budget and vcpu-add | foreground time so far, ns | background time so far, ns |
-//! | vcpu-intensity | VCPU | how much it uses memory | |
+//! | vcpu-intensity | VCPU | its use of memory | |
 //! | level-add | task | period, ns | level << 56, or-ed with core << 48, or-ed with the PET in ns |
 //! | level-table | | frame, ns | origin, ns |
 //! | level-slot | task | start in the frame, ns | end, ns |
@@ -41,34 +41,34 @@ pub const FORMAT: &str = "solocore-sched-trace/1";
 /// No VCPU, no task.
 pub const NONE: u32 = u32::MAX;
 
-/// What happened. The numbers are those of `bpf/sched_trace.h`.
+/// Kind of an event. The numbers are those of `bpf/sched_trace.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
 pub enum Kind {
     /// A VCPU is created.
     VcpuAdd = 1,
-    /// It is destroyed.
+    /// A VCPU is destroyed.
     VcpuRemove = 2,
-    /// It has work.
+    /// A VCPU has work.
     VcpuWake = 3,
-    /// It has none.
+    /// A VCPU has no work.
     VcpuBlock = 4,
     /// Time has passed.
     VcpuTick = 5,
     /// Background time is allowed or refused.
     VcpuAllow = 6,
-    /// What is picked does not run.
+    /// The picked VCPU does not run.
     VcpuPause = 7,
     /// A replenishment that a VCPU brings along.
     VcpuBudget = 8,
     /// A VCPU arrives from another core.
     VcpuArrive = 9,
-    /// How much a VCPU uses memory.
+    /// Memory use of a VCPU.
     VcpuIntensity = 10,
-    /// It moves to another core.
+    /// A VCPU moves to another core.
     VcpuLeave = 11,
-    /// What is picked runs.
+    /// The picked VCPU runs.
     VcpuResume = 12,
     /// A task of a level.
     LevelAdd = 32,
@@ -76,9 +76,9 @@ pub enum Kind {
     LevelRelease = 33,
     /// A job is done.
     LevelComplete = 34,
-    /// The answer.
+    /// The answer of a pick.
     LevelPick = 35,
-    /// A job has used its PET up.
+    /// A job has used up its PET.
     LevelOverrun = 36,
     /// A slot of the core's table.
     LevelSlot = 37,
@@ -86,9 +86,9 @@ pub enum Kind {
     LevelTable = 38,
     /// A thread runs.
     Runs = 64,
-    /// It runs no more.
+    /// A thread runs no more.
     Stops = 65,
-    /// A real-time thread ran that the scheduler does not command.
+    /// A real-time thread ran that is not under the scheduler.
     Intruder = 66,
 }
 
@@ -125,16 +125,16 @@ impl Kind {
     }
 }
 
-/// An event. The module says what the fields mean.
+/// An event. The module defines the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When.
+    /// Time of the event, ns.
     pub time_ns: u64,
-    /// On which core.
+    /// Number of the core.
     pub cpu: u32,
-    /// What.
+    /// Kind of event.
     pub event: Kind,
-    /// Whom it concerns.
+    /// Number of the VCPU, task or thread.
     pub id: u32,
     /// First detail.
     pub a: u64,
@@ -145,24 +145,24 @@ pub struct Event {
 /// A trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedTrace {
-    /// What the whole trace has in common: `scheduler` (`vcpu` or `levels`), `cpus`, `source`
-    /// (`linux` or `sim`), and for VCPUs `background` (`least-time`, `keep`, `least-memory`);
-    /// `lost`: events that were overwritten before they were read.
+    /// Properties of the whole trace: `scheduler` (`vcpu` or `levels`), `cpus`, `source` (`linux`
+    /// or `sim`), and for VCPUs `background` (`least-time`, `keep`, `least-memory`); `lost`: events
+    /// that were overwritten before they were read.
     pub about: BTreeMap<String, String>,
-    /// On each core in the order of time.
+    /// Events, on each core in the order of time.
     pub events: Vec<Event>,
 }
 
 /// A fault in a trace's file.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A line is no event.
     #[error("line {line}: {what}")]
     Line {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
         /// The fault in it.
         what: String,

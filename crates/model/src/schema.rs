@@ -1,9 +1,9 @@
 //! JSON Schemas of the files, made from the types that read them.
 //!
-//! Problem: editors complete and check a file only by a schema, and one that is written by hand is
-//! soon another file's. Rule: each type derives its own, with the names, defaults and unknown keys
-//! that serde knows (draft 2020-12). Does not cover: what only the checks know, as that a task with
-//! wcet has misses; `solocore plan` says these.
+//! Problem: editors complete and check a file only by a schema, and a schema written by hand soon
+//! differs from the file. Rule: each type derives its own, with the names, defaults and unknown
+//! keys that serde knows (draft 2020-12). Does not cover: rules that only the checks know, such as
+//! misses for a task with wcet; `solocore plan` reports these.
 
 use crate::results::SimResult;
 use crate::verification::Verification;

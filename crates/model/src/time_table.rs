@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which part of a chain, in the order of precedence.
+/// Stage of a chain, in the order of precedence.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -26,7 +26,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// As tables write it.
+    /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PhysicalInput => "physical-input",
@@ -44,9 +44,9 @@ impl Stage {
 pub struct Row {
     /// Name of the partition.
     pub partition: String,
-    /// Which of its chains, from 1; none for processing.
+    /// Number of its chain, from 1; `None` for processing.
     pub chain: Option<usize>,
-    /// Which part of the chain.
+    /// Stage of the chain.
     pub stage: Stage,
     /// `core N`, `io-core` or `device NAME`.
     pub resource: String,

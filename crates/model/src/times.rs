@@ -17,7 +17,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of runs in their order.
+    /// The statistics of runs, in their order.
     #[must_use]
     pub fn of(times: Vec<u64>) -> Self {
         let mut sorted = times.clone();

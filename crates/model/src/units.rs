@@ -151,7 +151,7 @@ fn parse_quantity(
     u64::try_from(scaled / divisor).map_err(|_| large())
 }
 
-/// What [`parse_quantity`] takes, as a regular expression of JSON Schema.
+/// The regular expression, for JSON Schema, of the texts that [`parse_quantity`] accepts.
 fn pattern(units: &[(&str, u64)]) -> String {
     let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
     let digits = r"([0-9_]+(\.[0-9_]*)?|\.[0-9_]+)";

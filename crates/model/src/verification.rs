@@ -1,11 +1,11 @@
-//! What `solocore verify` found: each task's promise beside what was measured under attack.
+//! Results of `solocore verify`: each task's promise beside its measured times under attack.
 //!
 //! Rule: a task is measured by itself on its core: alone, beside enemies on all other CPUs, and
-//! beside enemies while the plan is enforced. What it may take then is `C_sce` of its plan. Times are
-//! from a job's release to its end. Then all tasks run at once, released as planned: their response
-//! times hold what those of one core, of one window or of one scheduler do to each other.
+//! beside enemies while the plan is enforced. Its limit then is `C_sce` of its plan. Times are from
+//! a job's release to its end. Then all tasks run at once, released as planned: their response
+//! times contain the effects of tasks of one core, one window or one scheduler on each other.
 //! Source: single-core-equivalence, section 4: an execution time that is measured while all other
-//! cores use their budgets up stands for every load of theirs.
+//! cores use up their budgets is valid for every load on them.
 
 use crate::plan::Answer;
 use crate::times::Times;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// Written at the head of the file.
 pub const FORMAT: &str = "solocore-verify/1";
 
-/// A plan held against this machine.
+/// The check of a plan on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// Name and version of the format: `solocore-verify/1`.
@@ -37,7 +37,7 @@ pub struct Verification {
     pub open: Vec<Answer>,
     /// Ids of promises that were kept as a trial began and were not at its end.
     pub broken: Vec<String>,
-    /// A task exceeded what the plan promises of it.
+    /// A task exceeded a promise of the plan.
     pub exceeded: bool,
 }
 
@@ -48,16 +48,16 @@ pub struct Verified {
     pub name: String,
     /// Core of the task.
     pub core: u32,
-    /// `C` of the plan: most that a job takes alone.
+    /// `C` of the plan: longest time of a job alone.
     pub wcet_ns: u64,
     /// The longest job alone.
     pub alone_ns: u64,
-    /// The longest job beside enemies while the plan is enforced, those of the search as well.
+    /// The longest job beside enemies while the plan is enforced, with those of the search.
     pub attacked_ns: u64,
     /// The longest job beside enemies while nothing is enforced.
     pub unmanaged_ns: u64,
-    /// `C_sce` of the plan: most that a job takes that has its core to itself; `null` where the
-    /// plan bounds nothing.
+    /// `C_sce` of the plan: longest time of a job that has its core to itself; `null` where the
+    /// plan gives no bound.
     pub promise_ns: Option<u64>,
     /// Unused part of the promise: `1 - attacked_ns / promise_ns`. Below 0, the promise was
     /// exceeded.
@@ -102,7 +102,8 @@ pub struct Responded {
     pub name: String,
     /// Core of the task; a task of level C runs on every core.
     pub core: u32,
-    /// Jobs that count: the first beside each kind does not, but where the kernel schedules levels.
+    /// Jobs that count. The first beside each kind of enemy does not count, except where the kernel
+    /// schedules levels.
     pub jobs: u64,
     /// The longest response of these jobs, from release to end.
     pub max_response_ns: u64,
@@ -116,7 +117,7 @@ pub struct Responded {
     pub misses_deadline: u64,
     /// The plan promises that no job misses its deadline.
     pub schedulable: bool,
-    /// Jobs that used all their time up before they were done, where levels have such times.
+    /// Jobs that used up all their time before they were done, where levels have such times.
     pub overruns: u64,
     /// Responses of the jobs. Empty where the kernel schedules levels and keeps only their longest.
     pub responses: Times,
@@ -126,7 +127,7 @@ pub struct Responded {
 }
 
 impl Responded {
-    /// Judges what was measured: sets margin and what was exceeded.
+    /// Judges the measurements: sets the margin and the exceeded numbers.
     pub fn judge(&mut self) {
         let seen = self.max_response_ns;
         let bound = self.promise_ns.filter(|&promise| promise > 0 && self.jobs > 0);
@@ -156,7 +157,7 @@ pub struct Channel {
 }
 
 impl Verified {
-    /// Judges what was measured: sets margin and what was exceeded.
+    /// Judges the measurements: sets margins and the exceeded numbers.
     pub fn judge(&mut self) {
         let searched = |of: fn(&Channel) -> u64| self.channels.iter().map(of).max().unwrap_or(0);
         self.alone_ns = self.alone.max_ns;

@@ -15,7 +15,7 @@ fn all_that_is_missing_is_named_at_once() {
         assert!(error.contains(key), "{error}");
     }
     assert!(error.contains("missing fields") && !error.contains("task["), "{error}");
-    // One is said as ever, with its place.
+    // A single missing key is reported as before, with its place.
     let one = said("platform = \"p4080\"\n[[task]]\nperiod = \"1 ms\"\n");
     assert!(one.contains("missing field `name`; add it"), "{one}");
 }

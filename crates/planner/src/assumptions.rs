@@ -1,6 +1,6 @@
-//! What verdicts and bounds take the machine and its programs for, in words.
+//! The assumptions of verdicts and bounds about the machine and its programs, in words.
 //!
-//! Does not cover: what somebody must keep while a plan runs; that is data (`promises`).
+//! Does not cover: conditions that must be kept while a plan runs; those are data (`promises`).
 
 use crate::demand::Demand;
 use crate::work::Work;
@@ -10,7 +10,7 @@ use solocore_model::plan::{Plan, Verdict};
 use solocore_model::platform::Pipeline;
 use solocore_model::system::{Model, Policy};
 
-/// The verdict on each analysed task, and what its bound rests on.
+/// The verdict on each analysed task, and the assumptions of its bound.
 pub fn verdicts(system: &System, plan: &mut Plan) {
     let assumes = bound_assumptions(system, plan);
     for task in &mut plan.tasks {
@@ -21,7 +21,7 @@ pub fn verdicts(system: &System, plan: &mut Plan) {
     }
 }
 
-/// What the bounds take the machine for.
+/// Assumptions of the bounds about the machine.
 fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
     let (p, r) = (&plan.platform, &plan.regulation);
     let measured = plan.levels().is_some()
@@ -105,7 +105,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
     out
 }
 
-/// What has to hold for the verdict to hold.
+/// Conditions under which the verdict holds.
 pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
     let mut out = vec![format!(
         "L_max = {} bounds the service of one DRAM transaction that meets no other core's \

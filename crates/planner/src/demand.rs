@@ -4,10 +4,10 @@ use solocore_model::system;
 use solocore_model::{Derivation, ModelError, Platform, Profile, files};
 use std::path::{Path, PathBuf};
 
-/// Knowledge of a task's jobs.
+/// Demand of a task's jobs.
 #[derive(Clone, Debug)]
 pub enum Demand {
-    /// Stated: with the cache the plan gives it.
+    /// Stated numbers, which hold with the plan's share of the cache.
     Given {
         /// Execution time alone, ps.
         wcet_ps: u64,
@@ -19,7 +19,7 @@ pub enum Demand {
     Curve(Vec<(u64, u64)>),
     /// Profiled.
     Profiled {
-        /// Where the profile lies.
+        /// Path of the profile.
         path: PathBuf,
         /// The profile.
         profile: Box<Profile>,
@@ -27,7 +27,7 @@ pub enum Demand {
 }
 
 impl Demand {
-    /// What the system file states itself; `None` where a profile says it.
+    /// The numbers that the system file states; `None` where a profile gives them.
     pub fn stated(demand: &system::Demand) -> Option<Self> {
         match demand {
             system::Demand::Given { wcet, misses } => {
@@ -43,7 +43,7 @@ impl Demand {
     /// Reads a profile for the caches of a platform.
     ///
     /// # Errors
-    /// When the file cannot be read, or its profile is of other caches or of an older solocore.
+    /// When the file cannot be read, or its profile is for other caches or from an older solocore.
     pub fn of_file(path: &Path, platform: &Platform) -> Result<Self, ModelError> {
         let profile: Profile = files::read_json(path)?;
         let refuse = |message: String| {
@@ -68,8 +68,8 @@ impl Demand {
         Ok(Self::Profiled { path, profile: Box::new(profile) })
     }
 
-    /// DRAM transactions of a job with its `k` hottest pages locked (all that is not locked
-    /// misses).
+    /// DRAM transactions of a job with its `k` hottest pages locked (all accesses to other pages
+    /// miss).
     pub fn misses(&self, k: usize) -> u64 {
         match self {
             Self::Given { misses, .. } => *misses,
@@ -93,7 +93,7 @@ impl Demand {
         self.wcet_at(k, p.dram.latency_max.ps(), p)
     }
 
-    /// The same where each DRAM transaction takes `access_ps`. Stated times are as they are.
+    /// The same where each DRAM transaction takes `access_ps`. Stated times are unchanged.
     pub fn wcet_at(&self, k: usize, access_ps: u64, p: &Platform) -> u64 {
         match self {
             Self::Given { wcet_ps, .. } => *wcet_ps,
@@ -104,9 +104,9 @@ impl Demand {
         }
     }
 
-    /// Time alone of a job, ps, and its DRAM transactions: with the whole shared cache under LRU
-    /// and row hits in DRAM, by the profile; a stated curve's with all pages locked; what is
-    /// stated, where numbers are.
+    /// Time alone of a job, ps, and its DRAM transactions. By the profile: with the whole shared
+    /// cache under LRU, and row hits in DRAM. By a stated curve: with all pages locked. By stated
+    /// numbers: as stated.
     pub fn alone(&self, p: &Platform) -> (u64, u64) {
         match self {
             Self::Given { .. } | Self::Curve(_) => {
@@ -121,7 +121,7 @@ impl Demand {
         }
     }
 
-    /// How `C` and `mu` came about with `k` locked pages.
+    /// Derivation of `C` and `mu` with `k` locked pages.
     pub fn explain(&self, k: usize, p: &Platform) -> Derivation {
         let (misses, wcet) = (self.misses(k), self.wcet_ps(k, p));
         match self {
@@ -179,14 +179,14 @@ impl Demand {
     }
 }
 
-/// Time of a job but for its DRAM transactions, ps: computation, and a look-up of the shared cache
+/// Time of a job without its DRAM transactions, ps: computation, and a look-up of the shared cache
 /// for every read that leaves the private ones.
 pub fn inside_ps(profile: &Profile, p: &Platform) -> u64 {
     let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
     p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups)
 }
 
-/// The point of a curve for `k` locked pages; the last where it has fewer.
+/// The point of a curve for `k` locked pages; the last point where the curve is shorter.
 fn point(points: &[(u64, u64)], k: usize) -> (u64, u64) {
     points.get(k).or(points.last()).copied().unwrap_or((0, 0))
 }

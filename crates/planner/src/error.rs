@@ -1,6 +1,6 @@
-//! Why there is no plan.
+//! Reasons for which there is no plan.
 
-/// The shares a system asks for cannot be had.
+/// The system asks for shares that are impossible.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PlanError(pub(crate) String);

@@ -1,4 +1,4 @@
-//! The reason for each number, and what the verdict rests on, in words.
+//! The reason for each number, and the assumptions of the verdict, in words.
 
 use crate::budgets::Dynamic;
 use crate::demand::Demand;
@@ -30,7 +30,7 @@ pub fn reasons(
     out
 }
 
-/// What the plan leaves out for its number of tasks.
+/// Message about the parts that the plan leaves out for its number of tasks.
 pub fn without_details(tasks: usize) -> String {
     format!(
         "details: margins and derivations are for up to {DETAILED} tasks, and the system has \
@@ -38,7 +38,7 @@ pub fn without_details(tasks: usize) -> String {
     )
 }
 
-/// Where budgets that differ come from.
+/// Source of budgets that differ.
 fn stated_rule(r: &Resources) -> String {
     match r.stated {
         None => "chosen together with cores and cache".to_owned(),
@@ -283,7 +283,7 @@ fn dynamic_verdict(plan: &Plan, d: &Dynamic) -> String {
     }
 }
 
-/// How far the tasks of a core may grow.
+/// Largest growth of the tasks of a core, in words.
 fn margin_reason(core: &PlanCore) -> Option<String> {
     let m = core.margin.as_ref()?;
     let percent = |permille: u64| format!("{:.1} %", permille as f64 / 10.0 - 100.0);
@@ -349,7 +349,7 @@ pub fn task_reason(t: &PlanTask, w: &Work) -> String {
     )
 }
 
-/// What of a profile does not fit the plan.
+/// Parts of a profile that do not fit the plan.
 pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
     let Demand::Profiled { profile, .. } = w.demand else { return Vec::new() };
     let mut out = Vec::new();

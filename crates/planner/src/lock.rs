@@ -1,20 +1,18 @@
-//! The bandwidth lock in a plan: how much the others may do while somebody holds it.
+//! The bandwidth lock in a plan: the accesses of the other programs while a task holds it.
 //!
-//! Problem: soft real-time tasks lose their time to what the other cores read and write in their
-//! memory-intensive sections.
-//! Rule: while a section holds the lock, what is not real-time may make `lock_bandwidth` worth of
-//! accesses per period and core, otherwise as many as it likes; a real-time task is never
-//! throttled.
-//! Source: bwlock, sections 3 and 6; 100 MB/s is the value of its section 3.3.
-//! Does not cover: bounds that count on the lock. It is taken while programs run, and nobody knows
-//! when they hold it; so the bounds are those of a machine that is not regulated at all, which the
-//! lock can only improve.
+//! Problem: in their memory-intensive sections, soft real-time tasks lose time to the other cores'
+//! accesses. Rule: while a section holds the lock, programs that are not real-time may make
+//! `lock_bandwidth` worth of accesses per period and core. Otherwise they are not limited. A
+//! real-time task is never throttled. Source: bwlock, sections 3 and 6; 100 MB/s is the value of
+//! its section 3.3. Does not cover: bounds that count on the lock. Programs take it while they run,
+//! at times that the plan does not know. So the bounds are those of a machine without regulation,
+//! which the lock can only improve.
 
 use crate::error::PlanError;
 use solocore_model::system::{Policy, System};
 use solocore_model::{Bandwidth, Plan};
 
-/// What the paper's machine could bear beside a section.
+/// The bandwidth that the paper's machine could bear beside a section.
 const USUAL: Bandwidth = Bandwidth(100_000_000);
 
 /// Accesses per period and core beside a held lock; `None` without a lock.
@@ -34,7 +32,7 @@ pub(crate) fn budget(system: &System) -> Result<Option<u64>, PlanError> {
     }
 }
 
-/// Says it in the plan.
+/// Adds the lock's note to the plan.
 pub(crate) fn note(plan: &mut Plan, budget: Option<u64>) {
     let Some(budget) = budget else { return };
     plan.regulation.lock_budget_accesses = Some(budget);

@@ -1,9 +1,9 @@
-//! How far the tasks of a core may grow before one of them misses its deadline, and how each
-//! response time came about.
+//! The growth of a core's tasks until one of them misses its deadline, and the derivation of each
+//! response time.
 //!
 //! Rule: the core's own test, evaluated with one quantity changed; it is monotone in each, so a
 //! binary search finds the edge (`solocore_analysis::sensitivity`). Not covered: growth on several
-//! cores at once, and placements that would have been chosen for larger tasks.
+//! cores at once, and the placements that larger tasks would get.
 
 use crate::core_plan::{Change, CoreBounds, CorePlan, HardTasks};
 use crate::resources::Resources;
@@ -16,27 +16,27 @@ use solocore_model::system::Model;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-/// Factors are in thousandths, and looked for up to a thousandfold.
+/// Factors are in thousandths; the search ends at a thousandfold.
 const UNITY: u64 = 1000;
 const MOST: u64 = 1000 * UNITY;
-/// Miss counts are looked for up to this.
+/// Upper limit of the search for miss counts.
 const MOST_MISSES: u64 = 1 << 48;
 
 /// The margins of a core's tasks.
 pub struct Margins<'a> {
     core: &'a CorePlan,
     hard: HardTasks,
-    /// Where a task is among them, by its number in the system.
+    /// The place of each task, by its number in the system.
     places: HashMap<usize, usize>,
     /// The busy window of each level as it begins, where every deadline is met.
     before: Vec<BusyWindow>,
-    /// The largest execution time of each task, once it has been looked for.
+    /// The largest execution time of each task, ps, once it has been computed.
     wcets: Vec<OnceCell<Option<u64>>>,
     resources: &'a Resources,
 }
 
 impl<'a> Margins<'a> {
-    /// Of this core.
+    /// Margins of this core.
     pub fn of(core: &'a CorePlan, work: &[Work], resources: &'a Resources) -> Self {
         let hard = core.hard(work, resources);
         let places = (0..hard.len()).map(|at| (hard.index(at), at)).collect();
@@ -50,8 +50,8 @@ impl<'a> Margins<'a> {
         Self { core, hard, places, before, wcets, resources }
     }
 
-    /// Do the tasks from this place on meet their deadlines after `change`, which does not touch
-    /// those before?
+    /// Do the tasks from this place on meet their deadlines after `change`, which leaves those
+    /// before unchanged?
     fn passes(&self, from: usize, resources: &Resources, change: Change<'_>) -> bool {
         let bounds = CoreBounds { core: self.core.core, resources };
         let mut busy = if from == 0 { self.hard.busy() } else { self.before[from].clone() };
@@ -74,14 +74,14 @@ impl<'a> Margins<'a> {
         })
     }
 
-    /// Of one task; `None` if a deadline of its core is missed as it is.
+    /// Margin of one task; `None` if a deadline of its core is missed already.
     pub fn task(&self, index: usize) -> Option<TaskMargin> {
         let at = *self.places.get(&index)?;
         if !self.core.schedulable() {
             return None;
         }
         let wcet = self.wcet(at);
-        // What it reloads after preemptions of others stays as it is.
+        // Its reloads after preemptions of others stay the same.
         let own = self.hard.asked(at).misses;
         let misses = largest_passing(0, MOST_MISSES, own, |misses| {
             self.passes(at, self.resources, &|i, t| {
@@ -98,7 +98,7 @@ impl<'a> Margins<'a> {
         })
     }
 
-    /// Of the whole core.
+    /// Margin of the whole core.
     pub fn core(&self, name: impl Fn(usize) -> String) -> Option<CoreMargin> {
         if self.hard.len() == 0 || !self.core.schedulable() {
             return None;
@@ -116,7 +116,7 @@ impl<'a> Margins<'a> {
         });
         let relative = |&at: &usize| {
             let most = self.wcet(at).unwrap_or(0);
-            // Thousandths do: the name is for people.
+            // Thousandths are enough for a reader.
             (u128::from(most) * u128::from(MOST))
                 .checked_div(u128::from(self.hard.asked(at).work_ps))
                 .unwrap_or(u128::MAX)
@@ -134,7 +134,7 @@ impl<'a> Margins<'a> {
         let budgets = self.resources.budgets.as_ref()?;
         let own = self.core.core as usize;
         let budget = *budgets.get(own)?;
-        // Eq. (1) alone does not look at the budget.
+        // Eq. (1) alone does not depend on the budget.
         if self.resources.model == Model::Sce
             && !self.resources.carry_in
             && !self.resources.explicit
@@ -142,7 +142,7 @@ impl<'a> Margins<'a> {
             return None;
         }
         let writes = &self.resources.write_budgets;
-        // Its part for writes stays; a core needs one read as well.
+        // The part for writes is kept; a core needs one read as well.
         let least = writes.get(own).copied().flatten().map_or(0, |w| w + 1);
         let found = least_passing(least, budget, budget, |budget| {
             let mut varied = budgets.clone();
@@ -152,7 +152,7 @@ impl<'a> Margins<'a> {
         found.passes
     }
 
-    /// How the `response` of a task came about.
+    /// Derivation of the `response` of a task.
     pub fn derivation(
         &self,
         index: usize,

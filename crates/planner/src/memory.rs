@@ -15,7 +15,7 @@ use solocore_model::platform::Pipeline;
 /// The memory of a platform.
 ///
 /// # Errors
-/// Why there is none at command level: no bound can be given.
+/// The reason why there is no memory at command level: then no bound can be given.
 pub fn of(p: &Platform) -> Result<Memory, String> {
     let spec = Spec::of_platform(p).map_err(|e| e.to_string())?;
     let c = |v: u32| u64::from(v);
@@ -79,17 +79,17 @@ pub fn core(p: &Platform) -> Requester {
     }
 }
 
-/// Time that the controller takes a read in and hands its data out, in picoseconds, beside
-/// `dram.overhead` and the memory's commands. `None`: there is no memory at command level.
+/// Time of the controller for taking in a read and handing out its data, ps, beside `dram.overhead`
+/// and the memory's commands. `None`: there is no memory at command level.
 #[must_use]
 pub fn way_ps(p: &Platform) -> Option<u64> {
     let memory = of(p).ok()?;
     memory.dram.to_ps(memory.controller.way_in + memory.controller.way_out)
 }
 
-/// Longest time of one access beside that many other cores which use memory as they like, refreshes
-/// included, beyond the shared cache, in picoseconds. `None`: there is no bound, or no memory at
-/// command level.
+/// Longest time of one access beyond the shared cache, ps, refreshes included, beside this number
+/// of other cores that use memory without limit. `None`: there is no bound, or no memory at command
+/// level.
 pub fn access_beside(p: &Platform, others: u32) -> Option<u64> {
     let own = core(p);
     let costs = of(p).ok()?.costs(&Sharing {

@@ -1,6 +1,6 @@
-//! The way from a system to its plan, whatever the scheme.
+//! The way from a system to its plan, for all schemes.
 //!
-//! Rule: shares of the machine first, then even budgets where nobody states them
+//! Rule: shares of the machine first, then even budgets unless they are stated
 //! ([`budgets::choose`]), then the plan of the scheme; levels have shares of their own.
 
 use crate::demand::Demand;
@@ -15,7 +15,7 @@ use solocore_model::{System, Time};
 /// Plans a system. `demands` are its tasks' demands, in order.
 ///
 /// # Errors
-/// [`PlanError`] when the shares that the system states cannot be had. A plan that is not
+/// [`PlanError`] when the shares that the system states are impossible. A plan that is not
 /// schedulable is not an error.
 ///
 /// # Panics
@@ -24,14 +24,14 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
     plan_until(system, demands, Patience { stop: &|| false, share: &|_| {}, endless: false })
 }
 
-/// How long a search for shares or for a time table goes on.
+/// Limits of a search for shares or for a time table.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
-    /// Ends it early, with the best so far, or with a plan that says so.
+    /// Ends the search early, with the best so far, or with a plan that says that it was ended.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Is told how much of a placement without a search is done, 0 to 1.
+    /// Is told the part done of a placement without a search, 0 to 1.
     pub share: &'a dyn Fn(f64),
-    /// It goes on until nothing near is better, however many shares that takes.
+    /// Goes on until no neighbour is better, without a limit on the number of shares.
     pub endless: bool,
 }
 
@@ -60,7 +60,7 @@ pub fn plan_until(
     Ok(plan)
 }
 
-/// Would [`plan`] call the system schedulable? Quicker where only the verdict counts.
+/// Would [`plan`] call the system schedulable? Faster than [`plan`].
 ///
 /// # Errors
 /// As [`plan`].
@@ -74,7 +74,7 @@ pub(crate) fn schedulable(system: &System, demands: &[Demand]) -> Result<bool, P
     })
 }
 
-/// `L_max` is what the memory's timing says, where the platform file says less.
+/// `L_max` from the memory's timing, where the platform file states less.
 fn with_latency(system: &System) -> System {
     let mut system = system.clone();
     if system.regulation.model() == Model::Sound
@@ -103,7 +103,7 @@ fn planned(system: &System, demands: &[Demand], patience: Patience<'_>) -> Resul
     })
 }
 
-/// Work and shares, as all schemes but levels begin with them; the lock's budget besides.
+/// Work and shares, the common start of all schemes except levels; and the lock's budget.
 fn prepared<T>(
     system: &System,
     demands: &[Demand],

@@ -1,12 +1,12 @@
-//! What a plan's bounds rest on, one promise for each resource that somebody must hold to it.
+//! The conditions of a plan's bounds, one promise for each resource.
 //!
 //! Rule: a bound rests on the place, the releases and the demand of the tasks that delay it, on the
-//! share of cache and banks of its core, on what the scheme gives it (window, slots, VCPU), on the
-//! budgets of all cores, and on a machine that adds nothing: no prefetcher, no device, no
-//! interrupts. Best effort is promised nothing, and where budgets hold it, nothing of it is assumed.
-//! Source: the terms of each bound, docs/bounds.md; single-core-equivalence, sections 2 and 2.2.
-//! Does not cover: what hardware is (prices of its memory are one promise, `memory`); preemption
-//! and context switches, which no bound charges (plan.assumptions).
+//! share of cache and banks of its core, and on its part of the scheme (window, slots, VCPU). It
+//! also rests on the budgets of all cores, and on a machine that adds nothing: no prefetcher, no
+//! device, no interrupts. Best effort is promised nothing. Where budgets limit best effort, nothing
+//! is assumed about it. Source: the terms of each bound, docs/bounds.md; single-core-equivalence,
+//! sections 2 and 2.2. Does not cover: properties of the hardware (prices of its memory are one
+//! promise, `memory`); preemption and context switches, which no bound charges (plan.assumptions).
 
 use crate::work::DETAILED;
 use solocore_model::plan::{
@@ -34,12 +34,12 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Promise> {
     list.tasks(system).shares().scheme().budgets().others().machine().made
 }
 
-/// Does anything run that has no bound?
+/// Does the plan have programs without a bound?
 fn best_effort(plan: &Plan) -> bool {
     plan.regulation.other_programs || plan.tasks.iter().any(PlanTask::best_effort)
 }
 
-/// Has it a bound that can be broken?
+/// Does it have a bound that can be broken?
 fn bounded(task: &PlanTask) -> bool {
     !task.best_effort() && (task.wcrt_ns.is_some() || task.tardiness_ns.is_some())
 }
@@ -48,7 +48,7 @@ fn bounded(task: &PlanTask) -> bool {
 #[derive(Clone)]
 enum Whose {
     Tasks(Vec<String>),
-    /// All of these cores': names would be a square of the number of tasks.
+    /// All bounded tasks of these cores: a list of names would be quadratic in the number of tasks.
     Cores(Vec<u32>),
 }
 
@@ -56,7 +56,7 @@ struct List<'a> {
     plan: &'a Plan,
     /// Few enough tasks to name them with each promise.
     named: bool,
-    /// Budgets hold best effort, so that a task delays its own core only.
+    /// Do budgets limit best effort? Then a task delays its own core only.
     held: bool,
     /// Cores with tasks that have bounds.
     cores: Vec<u32>,
@@ -103,8 +103,8 @@ impl List<'_> {
         self.plan.levels().is_some() && task.criticality == Criticality::C
     }
 
-    /// Whom a task delays: its core, or everybody where nothing limits what cores do but their
-    /// jobs.
+    /// The tasks that a task delays: those of its core, or all where only their jobs limit the
+    /// cores' accesses.
     fn delayed_by(&self, task: &PlanTask) -> Whose {
         if self.held && !self.everywhere(task) { self.of_core(task.core) } else { self.all() }
     }
@@ -274,8 +274,8 @@ impl List<'_> {
         self
     }
 
-    /// Without best effort, bounds count on the accesses of the other cores' jobs, and on nobody
-    /// else's there (`budgets::with_known_rivals`).
+    /// Without best effort, bounds count on the accesses of the other cores' jobs, and on no other
+    /// programs there (`budgets::with_known_rivals`).
     fn others(mut self) -> Self {
         let plan = self.plan;
         let budgets = matches!(plan.scheme, Scheme::Budgets);

@@ -12,7 +12,7 @@ use solocore_model::{Bandwidth, Platform, System};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What every core gets.
+/// The share of every core.
 #[derive(Clone, Debug)]
 pub struct Resources {
     /// Cores that may access memory (`m`).
@@ -21,39 +21,39 @@ pub struct Resources {
     pub regulation: Regulation,
     /// Accesses per period and core; `None` without regulation.
     pub budgets: Option<Vec<u64>>,
-    /// The part of them that is for writes only, by core; `None`: one budget for both kinds.
+    /// The part of each core's budget for writes only; `None`: one budget for both kinds.
     pub write_budgets: Vec<Option<u64>>,
     /// Most accesses that a core makes beyond its budget, until it is stopped.
     pub skid: u64,
-    /// Budgets differ between cores.
+    /// Do budgets differ between cores?
     pub explicit: bool,
     /// Cores whose bandwidth the system file states; `None`: the planner chose all budgets.
     pub stated: Option<u32>,
-    /// The papers' bound with carry-in.
+    /// Does the papers' bound include the carry-in?
     pub carry_in: bool,
     /// The model of the memory that bounds rest on.
     pub model: Model,
-    /// The memory of the bounds; why there is none.
+    /// The memory of the bounds, or the reason why there is none.
     pub memory: Result<Memory, String>,
-    /// Where the pages of the tasks lie.
+    /// Rule for the places of the tasks' pages.
     pub pages: Pages,
-    /// Programs outside of the plan run on its cores.
+    /// Do programs outside of the plan run on its cores?
     pub other_programs: bool,
     /// Has each core DRAM banks of its own?
     pub private: bool,
-    /// The core that moves the devices' data, and what they may have under way.
+    /// The core that moves the devices' data, and the lines that the devices may have under way.
     pub io: Option<(u32, Vec<Requester>)>,
-    /// What accesses cost each core, under the interference model; empty without one.
+    /// Costs of accesses for each core, under the interference model; empty without one.
     costs: Vec<Costs>,
     /// The stall of each core; empty without the model.
     pub stalls: Vec<Stall>,
-    /// A response time beyond its deadline counts as none: only verdicts are asked for.
+    /// Does a response time beyond its deadline count as none, because only verdicts are asked for?
     pub verdict_only: bool,
     /// Ways of the shared cache per core, where they are shared out evenly.
     pub ways: u32,
-    /// Pages a core can then hold locked.
+    /// Pages that a core can then keep locked.
     pub lock_capacity: u64,
-    /// Ways of each core, where they are not; empty otherwise.
+    /// Ways of each core, where they differ; empty otherwise.
     own_ways: Vec<u32>,
     /// The board.
     pub platform: Platform,
@@ -128,7 +128,7 @@ impl Resources {
         Ok(out)
     }
 
-    /// The same with other budgets: accesses of each core, and the writes among them.
+    /// The same with other budgets: accesses of each core, and the part for writes.
     #[must_use]
     pub fn with_budgets(&self, budgets: Vec<u64>, writes: Vec<Option<u64>>) -> Self {
         let mut out = self.clone();
@@ -139,13 +139,13 @@ impl Resources {
         out
     }
 
-    /// Takes other budgets; what the others' jobs do is forgotten.
+    /// Sets other budgets; the jobs of the others are forgotten.
     pub fn set_budgets(&mut self, budgets: Vec<u64>, writes: Vec<Option<u64>>) {
         (self.budgets, self.write_budgets) = (Some(budgets), writes);
         self.settle();
     }
 
-    /// The same where the others do no more than these jobs, by core.
+    /// The same where the others make no more accesses than these jobs, by core.
     #[must_use]
     pub fn with_jobs(&self, jobs: &dyn Fn(u32, &Costs) -> Vec<Job>) -> Self {
         let mut out = self.clone();
@@ -200,14 +200,14 @@ impl Resources {
         self.stalls = (0..).zip(&self.costs).map(stall).collect();
     }
 
-    /// What a core makes in a period at most: its budget, and what comes until it is stopped;
+    /// Most accesses of a core in a period: its budget, and the accesses until it is stopped;
     /// `None` without budgets.
     pub fn most_in_period(&self, core: u32) -> Option<Budget> {
         self.budgets.as_ref().map(|_| with_skid(self.budget(core), self.skid))
     }
 
-    /// What the cores that share a channel with this one make in a period: their budgets, and what
-    /// comes until they are stopped; the I/O core's is what its devices are paced to.
+    /// Accesses in a period of the cores that share a channel with this one: their budgets, and the
+    /// accesses until they are stopped. For the I/O core, the paced lines of its devices.
     fn rival_budgets(&self, core: u32) -> Vec<Budget> {
         let rivals = self.rivals(core);
         let of = |other: &u32| match &self.io {
@@ -218,8 +218,8 @@ impl Resources {
         rivals.iter().chain(everywhere.map(|(io, _)| io)).map(of).collect()
     }
 
-    /// Lines that the I/O core's devices move in one period at most: each waits for its turn of the
-    /// others.
+    /// Most lines that the I/O core's devices move in one period: each line waits for the turns of
+    /// the others.
     fn paced(&self) -> u64 {
         let r = &self.regulation;
         let wait = u64::from(r.cores.saturating_sub(1)).saturating_mul(r.latency_ps);
@@ -236,8 +236,8 @@ impl Resources {
         }
     }
 
-    /// The largest even budget that each core can use up in every period, whatever the others do
-    /// with theirs.
+    /// The largest even budget that each core can use up in every period, for any use of the
+    /// others' budgets.
     fn guaranteed(&self) -> Result<u64, PlanError> {
         if self.costs.is_empty() {
             return even_budget(&self.regulation);
@@ -263,7 +263,7 @@ impl Resources {
         Ok(least)
     }
 
-    /// Accesses a period that all cores of a channel may state together.
+    /// Most accesses in a period that all cores of a channel may state together.
     fn stated_most(&self) -> u64 {
         let r = &self.regulation;
         let each = self.costs.first().map_or(r.latency_ps, |c| c.any_ps);
@@ -305,7 +305,7 @@ impl Resources {
         }
     }
 
-    /// The cores that use a channel of this core's: with banks of their own, cores share a channel
+    /// The cores that use a channel of this core. With banks of their own, cores share a channel
     /// where their banks do.
     pub fn rivals(&self, core: u32) -> Vec<u32> {
         let own = self.channels(core);
@@ -316,7 +316,8 @@ impl Resources {
         (0..self.cores).filter(|&other| other != core).filter(meets).collect()
     }
 
-    /// Cores that share the memory with a core; `devices` are the devices' engines besides.
+    /// Cores that share the memory with a core; `devices` are the devices' engines, which share it,
+    /// too.
     fn sharing(&self, core: u32, devices: &[Requester]) -> Sharing {
         let own = memory::core(&self.platform);
         let others = self.rivals(core).iter().map(|_| own).chain(devices.iter().copied()).collect();
@@ -328,7 +329,7 @@ impl Resources {
         }
     }
 
-    /// Longest time that what was under way before can hold a core.
+    /// Longest time that earlier accesses under way can delay a core, ps.
     pub fn blocking_ps(&self) -> u64 {
         match self.model {
             Model::Sce => self.regulation.latency_ps.saturating_mul(u64::from(self.cores)),
@@ -337,8 +338,8 @@ impl Resources {
     }
 }
 
-/// Tasks that come equally often and end equally soon cost as much as one that costs what they cost
-/// together: as many jobs of each are in a window.
+/// Tasks with equal periods and deadlines cost as much as one task with the sum of their costs: a
+/// window has the same number of jobs of each.
 fn together(mut jobs: Vec<Job>) -> Vec<Job> {
     jobs.sort_unstable_by_key(|j| (j.period_ps, j.reach_ps));
     jobs.dedup_by(|next, first| {
@@ -364,13 +365,13 @@ fn even_budget(r: &Regulation) -> Result<u64, PlanError> {
     Ok(budget)
 }
 
-/// How many of the active cores state a bandwidth.
+/// Number of the active cores that state a bandwidth.
 fn stated(system: &System, cores: u32) -> u32 {
     let states = |core: &u32| system.cores.iter().any(|c| c.id == *core && c.bandwidth.is_some());
     (0..cores).filter(states).count() as u32
 }
 
-/// Stated bandwidths in accesses; cores that state none share evenly what is left.
+/// Stated bandwidths in accesses; the other cores share the rest evenly.
 fn explicit_budgets(system: &System, resources: &Resources) -> Result<Vec<u64>, PlanError> {
     let r = &resources.regulation;
     let total = resources.stated_most();
@@ -416,8 +417,8 @@ const fn with_skid(budget: Budget, skid: u64) -> Budget {
     }
 }
 
-/// Pages that a part of the shared cache, `part.0` of `part.1`, can hold for certain. Where the
-/// rest of the share must stay usable for what is not locked, a way or a colour is kept for it.
+/// Pages that a part of the shared cache, `part.0` of `part.1`, can surely keep locked. Where the
+/// rest of the share must stay usable for other pages, a way or a colour is kept for it.
 fn lock_capacity(p: &Platform, part: (u32, u32)) -> u64 {
     let of = |all: u64| all * u64::from(part.0) / u64::from(part.1.max(1));
     let (ways, colours) = (of(u64::from(p.llc.ways)), of(u64::from(p.colours())));

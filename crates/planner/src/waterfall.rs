@@ -1,11 +1,10 @@
-//! What a bound is made of, from the time alone on.
+//! The terms of a bound, from the time alone on.
 //!
-//! Problem: between the time that a profile promises and the bound of a plan lie five steps of the
-//! analysis, each with a good reason. Rule: the first terms make the job's `C` (`crate::demand`),
-//! the next two its stall (`C_sce = C + stall`), and what the response time has beyond `C_sce` is
-//! due to the other tasks of the core, and to the windows that a partition waits for. Terms are
-//! whole picoseconds, so that they sum exactly to the bound.
-//! Does not cover: which task of the core adds how much (`--explain` lists the terms of the busy
+//! Problem: five steps of the analysis lie between the time of a profile and the bound of a plan.
+//! Rule: the first terms make the job's `C` (`crate::demand`), the next two its stall (`C_sce = C +
+//! stall`). The rest of the response time is due to the other tasks of the core, and to the windows
+//! that a partition waits for. Terms are whole picoseconds, so that they sum exactly to the bound.
+//! Does not cover: the part of each task of the core (`--explain` lists the terms of the busy
 //! window).
 
 use crate::core_plan::TaskPlan;
@@ -26,8 +25,8 @@ pub struct Bound {
     pub response_ps: u64,
 }
 
-/// The terms of the bound on an analysed task; `plan` has its numbers, and `once_ps` is what its
-/// stall charges once per busy window. Empty where there is no bound.
+/// The terms of the bound on an analysed task; `plan` has its numbers, and `once_ps` is the part of
+/// its stall that is charged once per busy window. Empty where there is no bound.
 pub fn of(w: &Work, plan: &TaskPlan, once_ps: u64, r: &Resources) -> Vec<Term> {
     let Some(response_ps) = plan.response_ps.filter(|_| w.hard()) else { return Vec::new() };
     terms(

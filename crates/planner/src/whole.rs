@@ -1,4 +1,5 @@
-//! What plans of all schemes have alike: the entry of a core, and the plan around tasks and cores.
+//! The parts that plans of all schemes have in common: the entry of a core, and the plan around
+//! tasks and cores.
 
 use crate::core_plan::CorePlan;
 use crate::resources::Resources;

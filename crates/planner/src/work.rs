@@ -1,11 +1,11 @@
-//! A task with its demand, as everything that plans sees it.
+//! A task with its demand, as all planning modules see it.
 //!
-//! Rule, where pages lie anywhere (`[regulation] pages`): nothing is locked, so that no access is
-//! sure to hit the shared cache. Besides, each line that a job brings into it, or writes back to it,
-//! may push out one dirty line, whoever wrote that. A job of `R` reads and `W` write-backs then
-//! makes at most `R` reads and `R + W` writes in DRAM: each write-back takes the place of the one
-//! that it pushes out. What others push out of a job's lines is theirs.
-//! Assumed: the shared cache takes no lines out of the private ones.
+//! Rule, where pages lie anywhere (`[regulation] pages`): no page is locked, so that no access is
+//! sure to hit the shared cache. Besides, each line that a job brings into it, or writes back to
+//! it, may evict one dirty line of any task. A job of `R` reads and `W` write-backs then makes at
+//! most `R` reads and `R + W` writes in DRAM: each write-back takes the place of the line that it
+//! evicts. Evictions by others are counted with the others. Assumed: the shared cache takes no
+//! lines out of the private ones.
 
 use crate::demand::Demand;
 use crate::resources::Resources;
@@ -13,11 +13,11 @@ use solocore_analysis::Derivation;
 use solocore_analysis::response::Demand as Asked;
 use solocore_model::system::{Criticality, Model, Task};
 
-/// Tasks up to which a plan has what each costs as much as all of them together: margins,
-/// derivations, and for each promise the names of all tasks that it is made for.
+/// Most tasks for which a plan has the parts whose cost grows with the square of the number:
+/// margins, derivations, and for each promise the names of all its tasks.
 pub const DETAILED: usize = 512;
 
-/// A task together with what is known of its jobs.
+/// A task and the demand of its jobs.
 #[derive(Debug)]
 pub struct Work<'a> {
     pub task: &'a Task,
@@ -28,8 +28,8 @@ pub struct Work<'a> {
 
 impl Work<'_> {
     /// Execution time alone of a job with `k` locked pages, ps. Under the interference model not
-    /// less than its DRAM accesses take at `L_max` each: a stated time of an analysed task is to
-    /// hold that. Best effort may overlap its accesses, and has no bound.
+    /// less than its DRAM accesses take at `L_max` each: a stated time of an analysed task must
+    /// include that. Best effort may overlap its accesses, and has no bound.
     pub fn wcet_ps(&self, k: usize, r: &Resources) -> u64 {
         let stated = self.wcet_at(k, r.platform.dram.latency_max.ps(), r);
         match r.model {
@@ -39,8 +39,8 @@ impl Work<'_> {
         }
     }
 
-    /// Execution time alone where each DRAM transaction takes `access_ps`, ps. Stated times hold
-    /// what a job does alone, and not what it pushes out besides.
+    /// Execution time alone where each DRAM transaction takes `access_ps`, ps. Stated times contain
+    /// a job's own accesses, but not the evictions that it causes.
     pub fn wcet_at(&self, k: usize, access_ps: u64, r: &Resources) -> u64 {
         let pushed = self.pushed(k, r).saturating_mul(access_ps);
         self.demand.wcet_at(k, access_ps, &r.platform).saturating_add(pushed)
@@ -58,21 +58,22 @@ impl Work<'_> {
         Asked { work_ps: self.wcet_ps(k, r), misses: self.misses(k, r), writes, reads }
     }
 
-    /// Dirty lines that the reads of a job may push out of a cache that all share.
+    /// Dirty lines that the reads of a job may evict from a cache that all tasks share.
     fn pushed(&self, k: usize, r: &Resources) -> u64 {
         if r.pages.is_own() { 0 } else { self.demand.kinds(k).0 }
     }
 
-    /// DRAM transactions that a preemption costs the task at most: a read, and the write-back of a
-    /// dirty line, for at most what the private caches hold and what it uses. Under LRU a few new
-    /// lines can make whole sets miss, so the preempting job's own size does not help. In a cache
-    /// that all share, the read may push out another dirty line.
+    /// DRAM transactions that a preemption costs the task at most. Each line costs a read and the
+    /// write-back of a dirty line. There are at most as many lines as the private caches hold, and
+    /// as the task uses. Under LRU a few new lines can make whole sets miss, so the size of the
+    /// preempting job gives no smaller bound. In a cache that all tasks share, the read may evict
+    /// another dirty line.
     pub fn reload(&self, r: &Resources) -> u64 {
         let each = if r.pages.is_own() { 2 } else { 3 };
         each * self.demand.lines().min(r.platform.private_lines())
     }
 
-    /// How `C` and `mu` came about with `k` locked pages.
+    /// Derivation of `C` and `mu` with `k` locked pages.
     pub fn explain(&self, k: usize, r: &Resources) -> Derivation {
         let own = self.demand.explain(k, &r.platform);
         if r.pages.is_own() {

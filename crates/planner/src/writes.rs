@@ -11,7 +11,7 @@ use crate::error::PlanError;
 use solocore_model::system::Policy;
 use solocore_model::{Bandwidth, System};
 
-/// May the system's cores have them?
+/// Checks that the system's cores may have budgets of writes.
 pub(crate) fn check(system: &System) -> Result<(), PlanError> {
     let Some(core) = system.cores.iter().find(|c| c.write_bandwidth.is_some()) else {
         return Ok(());
@@ -29,7 +29,7 @@ pub(crate) fn check(system: &System) -> Result<(), PlanError> {
 /// Stated write budgets by core, given the whole budgets.
 ///
 /// # Errors
-/// When one is no part of its core's budget.
+/// When a write budget is no part of its core's budget.
 pub(crate) fn stated(system: &System, budgets: &[u64]) -> Result<Vec<Option<u64>>, PlanError> {
     let mut out = vec![None; budgets.len()];
     for entry in &system.cores {

@@ -1,4 +1,4 @@
-//! Optimal shares: plans that are no worse than even ones, and what the objectives are for.
+//! Optimal shares: plans that are no worse than even ones, and the effect of the objectives.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -56,7 +56,7 @@ fn hard(plan: &Plan) -> impl Iterator<Item = &PlanTask> {
     plan.tasks.iter().filter(|t| !t.best_effort())
 }
 
-/// What even shares can do, optimal ones can; and more, often enough to matter.
+/// If even shares suffice, optimal ones do; and they suffice more often.
 #[test]
 fn no_worse_than_even_shares() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
@@ -73,7 +73,7 @@ fn no_worse_than_even_shares() {
     assert!(even > 10 && optimal * 4 > even * 5, "{even} {optimal}");
 }
 
-/// Each objective is best at what it is for.
+/// Each objective gives the best plan by its own measure.
 #[test]
 fn objectives_are_for_what_they_say() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);

@@ -60,8 +60,8 @@ fn apart(a: Act, x: i64, b: Act, y: i64) -> bool {
     })
 }
 
-/// Is there a table? All cores, all whole offsets within the age limits. Says no when that takes
-/// too long.
+/// Is there a table? Tries all cores, and all whole offsets within the age limits. Answers no when
+/// that takes too long.
 fn possible(cores: u32, age: u32, parts: &[Part]) -> bool {
     fn choose(cores: u32, age: u32, parts: &[Part], on: &mut Vec<u32>, left: &mut u32) -> bool {
         if on.len() == parts.len() {

@@ -1,5 +1,5 @@
-//! What a plan may leave to others: the places of pages (`pages`), and programs outside of the plan
-//! (`other_programs`).
+//! Conditions that a plan may leave to others: the places of pages (`pages`), and programs outside
+//! of the plan (`other_programs`).
 
 use solocore_model::plan::{Plan, Subject};
 use solocore_model::{Platform, System};

@@ -1,4 +1,4 @@
-//! The terms of bounds: they sum to the bound, and each is what its name says.
+//! The terms of bounds: they sum to the bound, and each has the value that its name says.
 
 use proptest::prelude::*;
 use solocore_model::plan::waterfall::{Cause, whole_ns};
@@ -74,7 +74,7 @@ fn term(task: &PlanTask, cause: Cause) -> i64 {
         .ns
 }
 
-/// What holds for every task of every plan.
+/// Properties of every task of every plan.
 fn check(plan: &Plan) {
     for task in &plan.tasks {
         let Some(bound) = task.wcrt_ns.filter(|_| !task.best_effort()) else {
@@ -163,8 +163,8 @@ fn the_examples_plans_sum_up() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the tasks, shares and models: the terms sum to the bound, and the first to `C` and
-    /// the stall.
+    /// For any tasks, shares and models, the terms sum to the bound, and the first to `C` and the
+    /// stall.
     #[test]
     fn terms_sum_to_the_bound(
         tasks in prop::collection::vec((0..3u8, 1..400u64, 1..200u64, 5..200u64, prop::option::of(0..4u32)), 1..6),

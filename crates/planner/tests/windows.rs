@@ -1,5 +1,5 @@
 //! The single-core-equivalence method: the paper's worked example, stated windows that are too
-//! short, and what goes round.
+//! short, and repeated rounds.
 
 use solocore_model::plan::windows::{Has, WindowsPlan};
 use solocore_model::plan::{Plan, Scheme};
@@ -81,13 +81,13 @@ fn the_worked_example_has_the_papers_numbers() {
         sce.partitions.iter().take(2).map(|p| (p.period_ns, p.duration_ns)).collect();
     assert_eq!(windows, [(18_000_000, 6_000_000), (36_000_000, 12_000_000)]);
     assert_eq!((sce.cores, sce.io_core, sce.table.len()), (2, Some(2), 20));
-    // 3 pages of 64 lines, and nobody else has pages locked.
+    // 3 pages of 64 lines; no other partition has locked pages.
     assert_eq!(sce.partitions[1].prefetch_accesses, 192);
     assert!(sce.hardware.iter().all(|i| i.has == Has::Yes), "{:?}", sce.hardware);
     holds(&sce.table);
 }
 
-/// Without locking, Task 1's 13 units do not fit; the plan says which partition, and by how much.
+/// Without locking, Task 1's 13 units do not fit; the plan names the partition and the excess.
 #[test]
 fn a_stated_window_that_is_too_short_is_named() {
     let start = EXAMPLE.find("    { wcet = \"10 ms\"").unwrap();

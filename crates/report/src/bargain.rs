@@ -1,7 +1,7 @@
-//! What the plan guarantees, what that costs, and what would help where it does not do.
+//! The plan's guarantees, their cost, and the changes that would help where they fail.
 //!
 //! Rule: each line states one figure of the plan or of the results, with the figure itself in a
-//! `data-` attribute. What was not measured has no line.
+//! `data-` attribute. A figure that was not measured has no line.
 
 use crate::elements::{caption, data_table, wide_table};
 use crate::format;
@@ -68,8 +68,8 @@ fn guaranteed(inputs: &Inputs) -> Markup {
     }
 }
 
-/// Managed over unmanaged, of the sums over tasks without analysis; none where nothing was done
-/// unmanaged.
+/// Managed over unmanaged, for the sums over tasks without analysis; `None` if the unmanaged sum is
+/// zero.
 fn kept(inputs: &Inputs, of: fn(&TaskResult) -> u64) -> Option<(u64, u64)> {
     let best: Vec<&PlanTask> = inputs.plan.tasks.iter().filter(|t| t.best_effort()).collect();
     let sum = |result| best.iter().filter_map(|t| result_of(result, &t.name)).map(of).sum::<u64>();
@@ -132,7 +132,7 @@ fn costs(inputs: &Inputs) -> Markup {
     }
 }
 
-/// Changes that the planner has found to suffice.
+/// Changes that suffice according to the planner.
 fn advice(inputs: &Inputs) -> Markup {
     let repair = &inputs.plan.repair;
     if inputs.plan.schedulable {

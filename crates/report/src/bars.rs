@@ -21,15 +21,15 @@ const TOP: usize = 22;
 
 /// A bar of a task's chart.
 pub struct Bar {
-    /// Of what it is one.
+    /// Kind of run.
     pub series: &'static str,
     /// Label at the left.
     pub label: &'static str,
-    /// How it is filled.
+    /// Fill of the bar.
     pub fill: &'static str,
     /// Its length.
     pub value_ns: u64,
-    /// Says what the value alone does not.
+    /// Addition to the value in words.
     pub note: &'static str,
 }
 
@@ -85,7 +85,7 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
     bars
 }
 
-/// Under MC2, level C is global.
+/// Core of a task in words. Under MC2, level C is global.
 fn where_it_runs(inputs: &Inputs, task: &PlanTask) -> String {
     let global = inputs.plan.levels().is_some() && task.criticality == Criticality::C;
     if global { "all cores".to_owned() } else { format!("core {}", task.core) }

@@ -1,9 +1,9 @@
 //! Progressive lockdown curves: DRAM transactions of one job that remain with the hottest pages
 //! locked (SCE section 2.3).
 //!
-//! The x axis ends where nothing more is to be seen: a quarter beyond the plan's choice, and where
-//! the curve has come within 1 % of its way down. Long curves are thinned for drawing; first and
-//! last point drawn and the plan's choice are kept, and the whole curve is embedded as JSON.
+//! The x axis ends where the curve is nearly flat: a quarter beyond the plan's choice, and within 1
+//! % of the end of its fall. Long curves are thinned for drawing; the first and last drawn points
+//! and the plan's choice are kept, and the whole curve is embedded as JSON.
 
 use crate::elements::{data_table, folded, task_name, wide_table};
 use crate::inputs::Inputs;

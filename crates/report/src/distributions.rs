@@ -1,9 +1,9 @@
-//! Per analysed task: how many of its jobs take how long, solo, unmanaged and managed, beside the
-//! bound and the deadline.
+//! Per analysed task: the distribution of its jobs' execution times, solo, unmanaged and managed,
+//! beside the bound and the deadline.
 //!
-//! A curve rises to the share of jobs that take at most that long. A job that did not finish has no
-//! time: where none did, the caption says so, and where a deadline was missed, it counts them.
-//! Every task has its own scale, as the longest bars have theirs.
+//! A curve rises to the share of jobs with at most that time. A job that did not finish has no
+//! time: the caption says so if none did, and counts the jobs that missed their deadline. Every
+//! task has its own scale, as the longest bars have theirs.
 
 use crate::elements::{data_table, task_name, wide_table};
 use crate::inputs::{Inputs, result_of};
@@ -37,7 +37,7 @@ fn series<'a>(inputs: &Inputs<'a>, task: &PlanTask) -> Vec<Series<'a>> {
     SERIES.into_iter().zip(runs).filter_map(of).collect()
 }
 
-/// Nothing where no result has distributions.
+/// The charts; nothing where no result has distributions.
 pub fn charts(inputs: &Inputs) -> Markup {
     let analysed =
         || inputs.plan.tasks.iter().enumerate().filter(|(_, t)| t.criticality != Criticality::D);
@@ -100,7 +100,7 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     }
 }
 
-/// What a curve alone does not say.
+/// The curve's main figures in words.
 fn in_words(s: &Series) -> String {
     let r = s.result;
     let longest = if r.jobs == 0 { "no job done".to_owned() } else { format::time(r.moet_ns) };
@@ -125,7 +125,7 @@ fn table(series: &[Series]) -> Markup {
     }
 }
 
-/// A time that so many percent of the jobs do not exceed; `None` without jobs.
+/// A time that `percent` of the jobs do not exceed, ns; `None` without jobs.
 fn quantile(r: &TaskResult, percent: u64) -> Option<u64> {
     let all = r.execution_ns.last()?.1;
     r.execution_ns

@@ -2,7 +2,7 @@
 //!
 //! Problem: names and tables are too wide for a narrow page. Rule: a name is cut, with the whole of
 //! it in its tooltip. On a telephone each row of a table becomes a card with the name of its column
-//! before each value, so that no column is out of sight; a wide table on a wider page scrolls by
+//! before each value, so that no column is out of sight. A wide table on a wider page scrolls by
 //! itself.
 
 use maud::{Markup, html};
@@ -22,7 +22,7 @@ pub fn wide_table(label: &str, table: &Markup) -> Markup {
     html! { div.wide tabindex="0" role="region" aria-label=(label) { (table) } }
 }
 
-/// A table of rows. A column of numbers has `#` before its name; what follows an underscore is
+/// A table of rows. A column of numbers has `#` before its name; the text behind an underscore is
 /// lowered. The style sheet reads the names of columns from properties `--c1`, `--c2` and so on.
 pub fn data_table(caption: &Markup, columns: &[&str], rows: &Markup) -> Markup {
     html! {
@@ -42,7 +42,8 @@ fn head(column: &str) -> Markup {
     }
 }
 
-/// Names are this crate's own; quotes and backslashes would end a string of CSS, and are left out.
+/// The names of columns for CSS. They are this crate's own; quotes and backslashes would end a
+/// string of CSS, and are left out.
 fn names(columns: &[&str]) -> String {
     let plain = |c: &char| !matches!(c, '\'' | '\\' | '\n');
     let of = |(at, column): (usize, &&str)| {
@@ -52,7 +53,7 @@ fn names(columns: &[&str]) -> String {
     columns.iter().enumerate().map(of).collect::<Vec<_>>().join(";")
 }
 
-/// What is shown on demand.
+/// Content that is shown on demand.
 pub fn folded(summary: &str, content: &Markup) -> Markup {
     html! { details.folded { summary { (summary) } (content) } }
 }

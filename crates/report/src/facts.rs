@@ -1,4 +1,4 @@
-//! What the profiler found out about each task's program.
+//! The profiler's findings on each task's program.
 
 use crate::elements::{caption, data_table, folded, task_name, wide_table};
 use crate::inputs::Inputs;
@@ -15,7 +15,7 @@ const COLUMNS: usize = 120;
 /// Rows of its table.
 const ROWS: usize = 24;
 const HEIGHT: usize = 96;
-/// Above it, the label of the budget.
+/// Height above the drawing, for the label of the budget.
 const ABOVE: usize = 18;
 /// A budget further out than this many times the peak is named, not drawn.
 const REACH: u64 = 4;
@@ -65,7 +65,7 @@ fn article(index: usize, task: &str, profile: &Profile, inputs: &Inputs) -> Mark
     }
 }
 
-/// What limits the worth of this profile.
+/// Limits of this profile's validity.
 fn notes(profile: &Profile) -> Vec<String> {
     let mut notes = Vec::new();
     if profile.exit_code != 0 {
@@ -190,7 +190,7 @@ fn spans(series: &[u64], n: usize) -> Vec<(usize, u64, u64)> {
     series.chunks(size).enumerate().map(span).collect()
 }
 
-/// What a core may move under the plan.
+/// Traffic of a core under the plan.
 struct Budget {
     core: u32,
     bytes_per_s: u64,

@@ -33,12 +33,12 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// `12.3 ms`.
+/// A time, as `12.3 ms`.
 pub fn time(ns: u64) -> String {
     scaled(ns, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")])
 }
 
-/// A time in a table: rounded for the eye, exact in the tooltip and for machines.
+/// A time in a table: rounded for readers, exact in the tooltip and for machines.
 pub fn time_cell(ns: u64) -> Markup {
     html! { data value=(ns) title=(format!("{} ns", count(ns))) { (time(ns)) } }
 }
@@ -51,7 +51,7 @@ pub fn time_or(ns: Option<u64>, absent: &str) -> Markup {
     }
 }
 
-/// Thousands apart: `574 093`.
+/// A count with its thousands apart: `574 093`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -69,17 +69,17 @@ pub fn short(value: u64) -> String {
     scaled(value, &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")])
 }
 
-/// `868 KiB`.
+/// Bytes, as `868 KiB`.
 pub fn bytes(value: u64) -> String {
     scaled(value, &[(1.0, "B"), (1024.0, "KiB"), (1_048_576.0, "MiB"), (1_073_741_824.0, "GiB")])
 }
 
-/// `161 MB/s`, decimal.
+/// A bandwidth, as `161 MB/s`, decimal.
 pub fn bandwidth(bytes_per_s: u64) -> String {
     scaled(bytes_per_s, &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")])
 }
 
-/// `12.3 %` of a ratio; a ratio that is no number is said to be none.
+/// A ratio, as `12.3 %`, or "not a number".
 pub fn percent(ratio: f64) -> String {
     if ratio.is_finite() {
         format!("{:.1}\u{a0}%", ratio * 100.0)
@@ -88,7 +88,7 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// `part / whole` in percent; nothing of nothing is a dash.
+/// `part / whole` in percent; a dash if `whole` is 0.
 pub fn percent_of(part: u64, whole: u64) -> String {
     if whole == 0 { "–".to_owned() } else { percent(part as f64 / whole as f64) }
 }
@@ -98,12 +98,12 @@ pub fn times(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
 }
 
-/// `1 task`, `2 tasks`.
+/// A count with its noun: `1 task`, `2 tasks`.
 pub fn plural(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// Length as the count that it is.
+/// Number of items.
 pub fn len<T>(items: &[T]) -> u64 {
     items.len() as u64
 }

@@ -1,7 +1,7 @@
-//! What a page is made from.
+//! Input of a page.
 //!
 //! Problem: most sections read the same plan and measurements. Rule: all of them get one
-//! [`Inputs`]; what is absent is not drawn.
+//! [`Inputs`]; absent parts are not drawn.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -10,7 +10,7 @@ use solocore_model::run::RunResult;
 use solocore_model::verification::Verification;
 use solocore_model::{Plan, Profile, SimResult};
 
-/// What the page is made from.
+/// Input of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// Heading and title of the page.
@@ -25,24 +25,24 @@ pub struct Inputs<'a> {
     pub managed: Option<&'a SimResult>,
     /// A run on a real machine.
     pub run: Option<&'a RunResult>,
-    /// The plan held against a real machine.
+    /// Check of the plan on a real machine.
     pub verification: Option<&'a Verification>,
     /// Profiles by the name of their task.
     pub profiles: &'a [(String, Profile)],
-    /// Traces for Perfetto, by the run that they are of: where they lie, from the page.
+    /// Traces for Perfetto by the run that they show: paths, relative to the page.
     pub traces: &'a [(Mode, String)],
-    /// How the page came about.
+    /// Origin of the page.
     pub provenance: Option<&'a Provenance>,
 }
 
-/// How a page came about.
+/// Origin of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Provenance {
-    /// When it was made, RFC 3339.
+    /// Date of its making, RFC 3339.
     pub date: String,
-    /// The machine that it was made on: its name, its processor, its kernel.
+    /// The machine on which it was made: its name, its processor, its kernel.
     pub host: String,
-    /// Files that it was made from, each with its SHA-256 in hexadecimal digits.
+    /// Files from which it was made, each with its SHA-256 in hexadecimal digits.
     pub inputs: Vec<(String, String)>,
 }
 
@@ -56,12 +56,12 @@ impl Provenance {
 }
 
 impl<'a> Inputs<'a> {
-    /// Is nothing promised of the task called `name`?
+    /// Is the task called `name` best effort, without a promise?
     pub fn best_effort(&self, name: &str) -> bool {
         self.plan.tasks.iter().any(|t| t.name == name && t.best_effort())
     }
 
-    /// A plan by itself.
+    /// Input from a plan alone.
     #[must_use]
     pub const fn of(title: &'a str, plan: &'a Plan) -> Self {
         Self {

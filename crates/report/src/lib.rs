@@ -1,16 +1,14 @@
 //! One self-contained HTML page from a plan and its measurements.
 //!
-//! Problem: a plan is believed only when its reader can see what it promises, why, and how
-//! measurement compares. The page must be readable years later, by mail, offline, on paper and by
-//! screen reader.
-//! Rule: everything is inline (CSS, SVG, data). One script of a few kB (`zoom.js`) zooms the
-//! timelines; the content security policy names it by its hash, and forbids any other and any
-//! request. Without it nothing is missing but the zoom. Every drawn mark carries the number it
-//! stands for in a `data-` attribute or as its coordinates, every chart has its numbers in a table,
-//! and the plan and the results are embedded whole as JSON.
-//! Not covered: computing anything. A bound is shown as the plan states it, a measurement as the
-//! simulator states it; the page only sets them side by side and says aloud where they contradict
-//! each other.
+//! Problem: a reader trusts a plan only if its promises, their reasons and the measurements can be
+//! compared. The page must be readable years later, by mail, offline, on paper and by screen
+//! reader. Rule: everything is inline (CSS, SVG, data). One script of a few kB (`zoom.js`) zooms
+//! the timelines; the content security policy names it by its hash, and forbids any other and any
+//! request. Without it only the zoom is missing. Every drawn mark carries the number it stands for
+//! in a `data-` attribute or as its coordinates. Every chart has its numbers in a table. The plan
+//! and the results are embedded whole as JSON. Not covered: computing anything. A bound is shown as
+//! the plan states it, a measurement as the simulator states it; the page only shows them side by
+//! side and points out contradictions.
 
 mod bargain;
 mod bars;
@@ -54,10 +52,10 @@ use solocore_model::run::RunResult;
 use solocore_model::time_table::TableFile;
 use solocore_model::{Plan, SimResult};
 
-/// What zooms the timelines.
+/// The script that zooms the timelines.
 const ZOOM: &str = include_str!("zoom.js");
 
-/// Draws the page: one HTML document that needs nothing else.
+/// Draws the page: one HTML document that needs no other file.
 ///
 /// `<script type="application/json" id="solocore-data">` holds
 /// `{"plan", "solo", "unmanaged", "managed", "run", "verification", "provenance"}` as given (`null`
@@ -223,7 +221,7 @@ fn data(inputs: &Inputs) -> Value {
     })
 }
 
-/// The run, without the plan that is there already.
+/// The run, without its plan, which is embedded already.
 fn run_data(run: Option<&RunResult>) -> Value {
     run.map_or(Value::Null, |r| {
         serde_json::to_value(RunResult { plan: None, ..r.clone() }).unwrap_or(Value::Null)

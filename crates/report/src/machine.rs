@@ -1,8 +1,7 @@
-//! A run on a real machine: what each CPU used of its budget over time, when it was throttled, and
-//! how the jobs went.
+//! A run on a real machine: the use of each CPU's budget over time, its throttling, and the jobs.
 //!
-//! A CPU's chart has a column for each span of time: its height is the most accesses that one
-//! period of it had, on a linear scale from zero to the budget or the largest column; the line is
+//! A CPU's chart has a column for each span of time. Its height is the most accesses that one
+//! period of it had, on a linear scale from zero to the budget or the largest column. The line is
 //! the budget. The strip below is hatched as far as the CPU was throttled in that span. Long series
 //! are drawn with at most [`COLUMNS`] columns; the embedded JSON has them all.
 
@@ -13,7 +12,7 @@ use maud::{Markup, html};
 use solocore_model::Plan;
 use solocore_model::run::{RunResult, RunTask, RunTransfer};
 
-/// Most jobs drawn of a task.
+/// Most jobs of a task that are drawn.
 const JOBS: usize = 1000;
 const LANE: usize = 26;
 
@@ -59,7 +58,7 @@ fn summary(run: &RunResult) -> String {
     format!("{what}; ended by {}.", run.ended)
 }
 
-/// What was seen and should not have been.
+/// Observations that contradict the plan.
 fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(regulation) = &run.regulation {
@@ -113,7 +112,7 @@ fn tasks(run: &RunResult) -> Markup {
     html! { (wide_table("Tasks of the run", &table)) (lanes(run, &ran)) }
 }
 
-/// Input and output by the time table; nothing without it.
+/// Input and output by the time table; nothing for a run without one.
 fn transfers(run: &RunResult) -> Markup {
     if run.transfers.is_empty() {
         return html! {};
@@ -149,7 +148,7 @@ fn row(task: &RunTask) -> Markup {
     }
 }
 
-/// When the jobs ran.
+/// The jobs over time.
 fn lanes(run: &RunResult, ran: &[&RunTask]) -> Markup {
     let with_jobs: Vec<&&RunTask> = ran.iter().filter(|t| !t.latest.is_empty()).collect();
     if with_jobs.is_empty() {

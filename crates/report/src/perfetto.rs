@@ -6,7 +6,7 @@
 use solocore_model::SimResult;
 use solocore_model::results::Activity;
 
-/// Field numbers of the messages used.
+/// Field numbers of the messages.
 pub(crate) mod field {
     pub const TRACE_PACKET: u64 = 1;
     pub const PACKET_TIMESTAMP: u64 = 8;
@@ -84,8 +84,8 @@ pub(crate) fn slice(
     packet(out, Some(to.max(from)), field::PACKET_EVENT, &end);
 }
 
-/// One track per core; a slice for each stretch of a task, named by the task, and named
-/// `throttled: TASK` where the regulator held it. Times are nanoseconds from the start.
+/// One track per core; a slice for each stretch of a task, named by the task, or `throttled: TASK`
+/// where the regulator stopped it. Times are nanoseconds from the start.
 pub fn perfetto(result: &SimResult) -> Vec<u8> {
     let mut out = Vec::new();
     let of_core = |core: u32| u64::from(core) + 1;

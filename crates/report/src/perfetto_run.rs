@@ -2,9 +2,9 @@
 //! every task.
 //!
 //! A CPU has a track with a slice for each time it was throttled, and a counter of its accesses in
-//! each period. A task has a track with a slice from the start of a job to its end, and, if it had
-//! to wait, one from its release to its start before. Times are nanoseconds from the start of the
-//! run.
+//! each period. A task has a track with a slice from the start of a job to its end. If the job had
+//! to wait, another slice before it goes from its release to its start. Times are nanoseconds from
+//! the start of the run.
 
 use crate::perfetto::{field, number, packet, slice, track};
 
@@ -15,11 +15,11 @@ const COUNTER: u64 = 4;
 /// A period of a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct TracedPeriod {
-    /// When it began.
+    /// Begin of the period, ns.
     pub start_ns: u64,
-    /// When it ended.
+    /// End of the period, ns.
     pub end_ns: u64,
-    /// Since when the CPU was throttled at its end.
+    /// Begin of the throttling that lasts at the period's end, ns; `None` without it.
     pub stopped_ns: Option<u64>,
     /// Accesses in it.
     pub accesses: u64,
@@ -28,9 +28,9 @@ pub struct TracedPeriod {
 /// A CPU's periods.
 #[derive(Clone, Debug)]
 pub struct TracedCore {
-    /// Which CPU.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// In order.
+    /// Periods in order of time.
     pub periods: Vec<TracedPeriod>,
 }
 
@@ -39,13 +39,13 @@ pub struct TracedCore {
 pub struct TracedTask {
     /// Its name.
     pub name: String,
-    /// Where it runs: `core 2`, `io-core`.
+    /// Place where it runs: `core 2`, `io-core`.
     pub place: String,
     /// Release, start and end of each.
     pub jobs: Vec<(u64, u64, u64)>,
 }
 
-/// What is drawn.
+/// Content of a trace.
 #[derive(Clone, Debug)]
 pub struct RunTrace {
     /// CPUs.

@@ -1,17 +1,17 @@
-//! Decisions of a scheduler as a Perfetto trace: what each CPU runs, and each task's jobs.
+//! Decisions of a scheduler as a Perfetto trace: the tasks on each CPU, and each task's jobs.
 //!
 //! Rule: a track for each CPU with a slice for each stretch of a thread, named by its task; a track
 //! for each task with a slice for each job, from its release to its end, and one for each overrun.
-//! Times count from the first event that has one.
+//! Times count from the first event with a time.
 
 use crate::perfetto::{slice, track};
 use solocore_model::sched_trace::{Event, Kind, SchedTrace};
 use std::collections::BTreeMap;
 
-/// How long a mark of an instant is.
+/// Drawn length of an instant, ns.
 const MARK_NS: u64 = 1000;
 
-/// A slice of a track: its category, its name, from when, until when.
+/// A slice of a track: its category, its name, its begin and end.
 type Slice = (&'static str, String, u64, u64);
 
 /// The trace's bytes. `names` are those of the tasks (or VCPUs), by number.
@@ -104,7 +104,7 @@ mod tests {
             event(151, Kind::Stops, 77, 0),
             event(152, Kind::Runs, 78, 0),
             event(160, Kind::Stops, 78, 0),
-            // Its beginning was not seen.
+            // Its beginning was not recorded.
             event(170, Kind::Stops, 79, 0),
         ];
         let bytes =

@@ -1,11 +1,11 @@
-//! A trace of VCPUs' decisions as a Perfetto trace: who ran where, by right or in time left over,
-//! and why it changed.
+//! A trace of VCPUs' decisions as a Perfetto trace: the VCPU on each core, its mode, and the
+//! reasons of changes.
 //!
 //! Rule: a core has a track with a slice for each stretch of a VCPU's pick (`NAME`, category
-//! `foreground` or `background`) while it is not paused; a VCPU has a track with the same
-//! stretches, wherever it ran, and an instant for each event that is its own: wake, block, arrival,
-//! move. Ticks, replenishments and throttling are instants of the core. Each carries its reason as
-//! an argument (`debug.reason`). Times are nanoseconds from the trace's first event.
+//! `foreground` or `background`) while it is not paused. A VCPU has a track with the same stretches
+//! on all cores, and an instant for each event of its own: wake, block, arrival, move. Ticks,
+//! replenishments and throttling are instants of the core. Each carries its reason as an argument
+//! (`debug.reason`). Times are nanoseconds from the trace's first event.
 //!
 //! Does not cover: traces of levels.
 
@@ -19,15 +19,15 @@ const ANNOTATION_NAME: u64 = 10;
 const ANNOTATION_STRING: u64 = 6;
 const INSTANT: u64 = 3;
 
-/// What a core does: VCPU, mode, since when.
+/// State of a core: VCPU, mode, begin.
 type Stretch = (u32, u64, u64);
 
 #[derive(Default)]
 struct Core {
-    /// What the policy has picked.
+    /// The policy's pick.
     picked: Option<(u32, u64)>,
     paused: bool,
-    /// What is being drawn.
+    /// The stretch that is being drawn.
     drawn: Option<Stretch>,
 }
 
@@ -87,7 +87,7 @@ impl Drawing<'_> {
         packet(&mut self.out, Some(at.saturating_sub(self.begun)), field::PACKET_EVENT, &event);
     }
 
-    /// The stretch of a core ends, if another one begins or none does.
+    /// Ends the stretch of a core, if another one begins or none does.
     fn redraw(&mut self, event: &Event, reason: &str) {
         let core = self.cores.entry(event.cpu).or_default();
         let wanted = core.picked.filter(|_| !core.paused);
@@ -151,13 +151,13 @@ impl Drawing<'_> {
                 &format!("core {}: {reason}", event.cpu),
             );
         } else if event.event != Kind::VcpuTick || before != after {
-            // A tick that changes nothing is no news.
+            // A tick that changes nothing is not drawn.
             self.mark(INSTANT, core_track(event.cpu), ("event", what), event.time_ns, &reason);
         }
         self.redraw(event, &reason);
     }
 
-    /// Why what runs changed.
+    /// Reason for a change of the VCPU that runs.
     fn reason(
         &self,
         event: &Event,
@@ -195,7 +195,7 @@ impl Drawing<'_> {
     }
 }
 
-/// The trace's bytes. `names`: those of VCPUs, by number; the others are called by it.
+/// The trace's bytes. `names`: names of VCPUs, by number; others are called by their number.
 pub fn perfetto_vcpus(trace: &SchedTrace, names: &BTreeMap<u32, String>) -> Vec<u8> {
     let begun = trace.events.iter().map(|e| e.time_ns).min().unwrap_or(0);
     let mut drawing =
@@ -205,7 +205,7 @@ pub fn perfetto_vcpus(trace: &SchedTrace, names: &BTreeMap<u32, String>) -> Vec<
         perfetto::track(&mut drawing.out, core_track(cpu), &format!("core {cpu}"), false);
     }
     trace.events.iter().for_each(|event| drawing.event(event));
-    // What runs on at the end is drawn up to the last event of its core.
+    // The VCPU that runs at the end is drawn up to the last event of its core.
     for cpu in cores {
         let last =
             trace.events.iter().filter(|e| e.cpu == cpu).map(|e| e.time_ns).max().unwrap_or(begun);

@@ -45,8 +45,8 @@ pub fn section(plan: &Plan) -> Markup {
     }
 }
 
-/// What a reason is of stands before its first colon: a task, a core, a resource. The clauses
-/// behind it are lines.
+/// The reasons. The text before the first colon is the subject of a reason: a task, a core, a
+/// resource. The clauses behind it become lines.
 fn reasons(plan: &Plan) -> Markup {
     data_table(
         &html! {},

@@ -1,8 +1,8 @@
-//! What the bounds rest on, and who kept it in a run.
+//! The conditions of the bounds, and the parts that kept them in a run.
 //!
-//! Rule: one line for each promise, as the plan has them; with a run, its answers stand beside them,
-//! and those of nobody come first. A bound is no more than its weakest promise, so the reader
-//! should see that one at once.
+//! Rule: one line for each promise, in the plan's order; with a run, its answers stand beside them,
+//! and open promises come first. A bound is as weak as its weakest promise, so the reader should
+//! see that one at once.
 
 use crate::elements::{caption, data_table, task_name, wide_table};
 use crate::inputs::Inputs;
@@ -34,7 +34,7 @@ pub fn section(inputs: &Inputs) -> Markup {
     }
 }
 
-/// How many of the promises a run kept.
+/// Number of promises that a run kept, in words.
 fn verdict(answers: &[&Answer]) -> Option<String> {
     let open = answers.iter().filter(|a| a.kept_by.is_none()).count();
     match (answers.len(), open) {
@@ -69,7 +69,7 @@ fn table(promises: &[Promise], answers: &[&Answer], all: usize) -> Markup {
     }
 }
 
-/// The tasks whose bounds rest on it.
+/// The tasks with bounds that rest on it.
 fn rests(promise: &Promise, all: usize) -> Markup {
     html! {
         @if promise.bound_of.len() == all { "all" }

@@ -1,5 +1,5 @@
-//! How the page came about: enough to make it again, and to tell whether a file is the one it was
-//! made from.
+//! Origin of the page: enough to make it again, and to check that a file is the one from which it
+//! was made.
 
 use crate::elements::{caption, data_table, wide_table};
 use crate::format;
@@ -7,7 +7,7 @@ use crate::inputs::{Inputs, Provenance};
 use maud::{Markup, html};
 use solocore_model::SimResult;
 
-/// The section. Without [`Inputs::provenance`], it has the versions and the runs alone.
+/// The section. Without [`Inputs::provenance`], it has only the versions and the runs.
 pub fn section(inputs: &Inputs) -> Markup {
     let runs: [(&str, Option<&SimResult>); 3] =
         [("Solo", inputs.solo), ("Unmanaged", inputs.unmanaged), ("Managed", inputs.managed)];

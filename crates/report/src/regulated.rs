@@ -1,4 +1,4 @@
-//! What regulation did to each CPU: a table, and a chart over time.
+//! Effect of regulation on each CPU: a table, and a chart over time.
 
 use crate::elements::{caption, data_table, wide_table};
 use crate::{format, svg};
@@ -14,7 +14,7 @@ const GAP: u64 = 4;
 /// No limit.
 const UNLIMITED: u64 = u64::MAX;
 
-/// Each CPU; `duration_ns`: of the run.
+/// The part for each CPU; `duration_ns`: length of the run.
 pub fn part(r: &RunRegulation, duration_ns: u64) -> Markup {
     html! {
         @if r.stands_in {
@@ -28,7 +28,7 @@ pub fn part(r: &RunRegulation, duration_ns: u64) -> Markup {
     }
 }
 
-/// What was seen and should not have been.
+/// Observations that contradict the plan.
 pub fn contradictions(r: &RunRegulation, lines: &mut Vec<String>) {
     for core in r.cores.iter().filter(|c| c.periods_over_budget > 0) {
         lines.push(format!(
@@ -97,7 +97,7 @@ fn cores_table(r: &RunRegulation, duration_ns: u64) -> Markup {
     wide_table("CPUs of the run", &table)
 }
 
-/// The series in at most [`COLUMNS`] columns, and how long a column is.
+/// The series in at most [`COLUMNS`] columns, and the length of a column, ns.
 fn columns(r: &RunRegulation, core: &RunCore) -> (Vec<RunSpan>, u64) {
     let join = core.series.len().div_ceil(COLUMNS).max(1);
     let sum = |spans: &[RunSpan]| {

@@ -1,4 +1,4 @@
-//! What schedulers of solocore saw of a run: tasks under levels and windows, VCPUs.
+//! Observations of solocore's schedulers in a run: tasks under levels and windows, VCPUs.
 
 use crate::elements::{caption, data_table, task_name, wide_table};
 use crate::format;
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use solocore_model::Plan;
 use solocore_model::run::{RunLevelTask, RunLevels, RunVcpu, RunVcpus};
 
-/// Tasks under a scheduler of levels or windows, beside what the plan says.
+/// Tasks under a scheduler of levels or windows, beside the plan's numbers.
 pub fn levels(plan: &Plan, levels: &RunLevels) -> Markup {
     let table = html! {
         (data_table(&caption(&html! { "Tasks under the scheduler; a response lasts from release to end, \
@@ -34,7 +34,7 @@ fn level_row(plan: &Plan, t: &RunLevelTask) -> Markup {
     }
 }
 
-/// What was seen under levels and should not have been.
+/// Observations under levels that contradict the plan.
 pub fn contradictions(plan: &Plan, levels: &RunLevels, lines: &mut Vec<String>) {
     for seen in &levels.tasks {
         let Some(planned) = plan.tasks.iter().find(|t| t.name == seen.name && t.schedulable) else {

@@ -1,4 +1,4 @@
-//! What the charts share: places in percent, ticks, colours and patterns.
+//! Common parts of the charts: places in percent, ticks, colours and patterns.
 //!
 //! Charts are drawn without a scaled coordinate system: widths are percentages of the box, texts
 //! keep their size in pixels. So a chart fits a telephone and a sheet of paper alike, and its
@@ -8,10 +8,10 @@ use maud::{Markup, html};
 
 /// Height of a bar in a list of them.
 pub const BAR: usize = 18;
-/// From one to the next.
+/// Distance from one bar to the next.
 pub const STEP: usize = 25;
 
-/// Okabe and Ito's colours, grey for their black so that it shows on dark ground too.
+/// Okabe and Ito's colours, with grey in place of black so that it shows on dark ground, too.
 const COLOURS: [&str; 8] =
     ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2", "#999999"];
 
@@ -49,7 +49,7 @@ pub fn task_fill(index: usize) -> String {
     }
 }
 
-/// Its colour alone, where stripes would be distorted.
+/// The colour of a task alone, where stripes would be distorted.
 pub fn task_solid(index: usize) -> String {
     COLOURS[index % COLOURS.len()].to_owned()
 }
@@ -110,7 +110,7 @@ fn stripes(id: &str, angle: i32, size: usize, content: Markup) -> Markup {
     }
 }
 
-/// Where a label beside a vertical line goes, so that it stays within the chart.
+/// Anchor of a label beside a vertical line, so that the label stays within the chart.
 pub fn anchor(fraction: f64) -> &'static str {
     if fraction > 0.5 { "end" } else { "start" }
 }

@@ -2,10 +2,10 @@
 //! between them.
 //!
 //! Drawn as Figs. 16 and 17 of single-core-equivalence: a lane for each resource; each partition
-//! has a colour and a number; prefetch and lock at the start of a window is hatched, for as long as
-//! the plan charges it; arrows lead along the chains. From time 0 until all has begun, and one
-//! hyperperiod; what is too much to draw is left out, and the caption says so.
-//! Not covered: what tasks do inside the windows; the simulated timeline shows that.
+//! has a colour and a number. Prefetch and lock at the start of a window is hatched, for the time
+//! that the plan charges. Arrows lead along the chains. The drawing lasts from time 0 until all
+//! activities have begun, and one hyperperiod more. Slots beyond the limit are left out, and the
+//! caption says so. Not covered: the tasks inside the windows; the simulated timeline shows them.
 
 use crate::elements::{data_table, task_name, wide_table};
 use crate::{format, svg};
@@ -15,11 +15,11 @@ use solocore_model::plan::windows::{Has, WindowsPlan};
 use solocore_model::time_table::{Row, Stage};
 use std::collections::BTreeMap;
 
-/// Most slots drawn.
+/// Most slots that are drawn.
 const SLOTS: usize = 600;
 const ROW: usize = 22;
 const STEP: usize = 40;
-/// A slot this part of the width has room for its partition's number.
+/// Least part of the width at which a slot has room for its partition's number.
 const ROOM: f64 = 0.012;
 
 /// A drawn slot.
@@ -38,9 +38,9 @@ struct Chart<'a> {
     lanes: Vec<&'a str>,
     slots: Vec<Slot<'a>>,
     end_ns: u64,
-    /// Nanoseconds after which everything repeats; none if it is too large a number.
+    /// Nanoseconds after which the table repeats; `None` if the number is too large.
     repeats_ns: Option<u64>,
-    /// Not all of it is drawn.
+    /// Is a part not drawn?
     cut: bool,
     /// Prefetch and lock by partition, as charged.
     prefetch: BTreeMap<&'a str, u64>,
@@ -146,7 +146,7 @@ impl<'a> Chart<'a> {
     }
 }
 
-/// How much can be drawn, and whether that is less than is wanted.
+/// Time that can be drawn, ns, and whether that is less than `wanted`.
 fn reach(rows: &[Row], wanted: u64) -> (u64, bool) {
     let count = |end: u64| -> u64 {
         let of = |r: &Row| {
@@ -233,7 +233,7 @@ fn lane(chart: &Chart, resource: &str) -> Markup {
     }
 }
 
-/// As much of a name as the margin has room for.
+/// The part of a name that fits into the margin.
 fn short(name: &str) -> String {
     if name.chars().count() <= 9 {
         return name.to_owned();

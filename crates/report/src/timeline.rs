@@ -1,4 +1,4 @@
-//! What each core did: the managed run, and below it the unmanaged one, on equal scales.
+//! The schedule of each core: the managed run, and below it the unmanaged one, on equal scales.
 //!
 //! A task has the same colour and number in both. A lane is a core: a bar where a task ran, a thin
 //! line where the regulator stopped it, arrows up where jobs are released, arrows down at their
@@ -17,20 +17,20 @@ use solocore_model::results::{Activity, Mode, Segment, TimelineJob};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Most stretches drawn of one run.
+/// Most stretches of one run that are drawn.
 const SEGMENTS: usize = 20_000;
-/// Most jobs whose releases and deadlines are drawn of one run.
+/// Most jobs of one run whose releases and deadlines are drawn.
 const JOBS: usize = 500;
 /// Height of a bar.
 const ROW: usize = 20;
-/// From a lane's top to its bar: its name, and the arrows of releases.
+/// Distance from a lane's top to its bar, for its name and the arrows of releases.
 const ABOVE: usize = 30;
-/// From one lane to the next; the arrows of deadlines are below the bar.
+/// Distance from one lane to the next; the arrows of deadlines are below the bar.
 const LANE: usize = 68;
-/// A stretch this part of the width has room for its task's number.
+/// Least part of the width at which a stretch has room for its task's number.
 const ROOM: f64 = 0.04;
 
-/// One run, cut to what is drawn.
+/// One run, cut to the drawn part.
 struct Run<'a> {
     mode: &'static str,
     title: &'static str,
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
         let mut jobs: Vec<&TimelineJob> =
             result.jobs.iter().filter(|j| j.release_ns <= end_ns).collect();
         let dropped_jobs = jobs.len().saturating_sub(JOBS);
-        // What must not be overlooked stays: jobs that were late.
+        // The most important jobs stay: those that missed their deadlines.
         jobs.sort_by_key(|j| (!j.late, j.release_ns));
         jobs.truncate(JOBS);
         Some(Self { mode, title, result, segments, dropped, end_ns, jobs, dropped_jobs })
@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
         cores
     }
 
-    /// Drawn jobs that were late with a deadline in the drawn time, and those alone.
+    /// Jobs that missed a deadline in the drawn time, and only those.
     fn missed(&self) -> impl Iterator<Item = &&'a TimelineJob> {
         self.jobs.iter().filter(|j| j.late && j.deadline_ns <= self.end_ns)
     }
@@ -108,12 +108,12 @@ pub fn section(inputs: &Inputs) -> Markup {
     }
 }
 
-/// The task's place in the plan, which gives colour and number.
+/// The task's place in the plan, which determines colour and number.
 fn place(tasks: &[PlanTask], name: &str) -> usize {
     tasks.iter().position(|t| t.name == name).unwrap_or(tasks.len())
 }
 
-/// What the arrows and crosses are drawn from.
+/// Definitions of the arrows and crosses.
 fn marks() -> Markup {
     html! {
         svg.definitions width="0" height="0" aria-hidden="true" {
@@ -191,7 +191,7 @@ fn figure(run: &Run, inputs: &Inputs, end_ns: u64) -> Markup {
     }
 }
 
-/// Every other one is left out on narrow pages.
+/// The ticks of the axis. Every other one is left out on narrow pages.
 fn ticks(end_ns: u64, bottom: usize) -> Markup {
     html! {
         @for (n, tick) in svg::ticks(end_ns, 8).into_iter().enumerate() {
@@ -227,7 +227,7 @@ fn caption(run: &Run) -> String {
     text
 }
 
-/// Stretches of one task on one core that are drawn alike.
+/// Stretches of one task on one core with the same fill.
 type Group = (u32, &'static str);
 
 fn lane(run: &Run, core: u32, y: usize, end_ns: u64, tasks: &[PlanTask]) -> Markup {
@@ -266,7 +266,7 @@ fn lane(run: &Run, core: u32, y: usize, end_ns: u64, tasks: &[PlanTask]) -> Mark
     }
 }
 
-/// A job's arrows stand on its task's core.
+/// Does the job's task run on this core? The job's arrows are drawn there.
 fn of_core(run: &Run, job: &TimelineJob, core: u32) -> bool {
     usize::try_from(job.task)
         .ok()

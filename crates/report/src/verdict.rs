@@ -1,4 +1,4 @@
-//! The verdict, first of all, and the table of tasks that it rests on.
+//! The verdict, at the beginning, and the table of tasks behind it.
 
 use crate::bargain;
 use crate::distributions;
@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::system::Criticality;
 
-/// A task that is promised its deadline.
+/// A task with a promised deadline.
 fn analysed(task: &&PlanTask) -> bool {
     task.criticality != Criticality::D
 }
@@ -84,7 +84,7 @@ fn planned(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
     }
 }
 
-/// What happens without the plan, as far as it was measured.
+/// Results without the plan, where they were measured.
 fn unmanaged(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
     let measured: Vec<_> =
         tasks.iter().filter_map(|t| result_of(inputs.unmanaged, &t.name)).collect();
@@ -112,7 +112,7 @@ fn slowdown(inputs: &Inputs, name: &str) -> Option<f64> {
     Some(unmanaged.moet_ns as f64 / solo.moet_ns as f64)
 }
 
-/// Managed measurements beyond what the plan promises: one of the two is wrong, and the reader must
+/// Managed measurements beyond the plan's promises: one of the two is wrong, and the reader must
 /// know.
 fn contradictions(inputs: &Inputs) -> Vec<String> {
     let mut lines = Vec::new();
@@ -127,8 +127,7 @@ fn contradictions(inputs: &Inputs) -> Vec<String> {
                 format::plural(seen.jobs, "job")
             ));
         }
-        // In a partition, what a window's start costs comes on top of C_sce; the response counts
-        // it.
+        // In a partition, the cost of a window's start is added to C_sce; the response includes it.
         let c_sce = Some(task.c_sce_ns).filter(|_| task.partition.is_none());
         for (what, seen, bound) in [
             ("execution time", seen.moet_ns, c_sce),
@@ -215,8 +214,8 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
     }
 }
 
-/// A measured time, its ratio to solo, and how many jobs missed the deadline. Outer `None`: the run is
-/// absent.
+/// A measured time, its ratio to solo, and the number of jobs that missed the deadline. Outer
+/// `None`: the run is absent.
 fn measured(
     inputs: &Inputs,
     result: Option<Option<&solocore_model::results::TaskResult>>,
@@ -234,14 +233,14 @@ fn measured(
         (format::time_cell(seen.moet_ns))
         @if let Some(solo) = solo { small { (format::times(seen.moet_ns as f64 / solo.moet_ns as f64)) "×" } }
         @if seen.misses_deadline > 0 {
-            // Jobs that were never done have missed it too.
+            // Jobs that never ended have missed it too.
             @let of = if seen.misses_deadline > seen.jobs { String::new() } else { format!("of {} ", format::count(seen.jobs)) };
             small.bad { (format::count(seen.misses_deadline)) " " (of) "missed" }
         }
     }
 }
 
-/// Which runs are absent, and how to get them.
+/// The absent runs, and the commands that make them.
 fn missing(inputs: &Inputs) -> Markup {
     html! {
         @if inputs.solo.is_none() {

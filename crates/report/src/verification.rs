@@ -1,7 +1,8 @@
-//! The plan held against a machine (`solocore verify`): what each task took, beside its promise.
+//! The check of the plan on a machine (`solocore verify`): the times of each task, beside its
+//! promise.
 //!
-//! Rule: a chart for each task, with a scale of its own, and all numbers in a table below. What
-//! nobody tried stands beside it: a measurement is no proof.
+//! Rule: a chart for each task, with a scale of its own, and all numbers in a table below. Untested
+//! cases are listed beside it: a measurement is no proof.
 
 use crate::bars::{Bar, mark};
 use crate::elements::{caption, data_table, task_name, wide_table};
@@ -59,7 +60,7 @@ fn verdict(v: &Verification) -> String {
     how.join(" ")
 }
 
-/// Tasks that took longer than is promised of them.
+/// Tasks that took longer than their promise.
 pub fn contradictions(v: &Verification, lines: &mut Vec<String>) {
     for task in v.together.iter().flat_map(|t| &t.tasks) {
         if let Some(promise) = task.promise_ns.filter(|&promise| task.max_response_ns > promise) {

@@ -1,6 +1,6 @@
 //! Per task: from the time alone to the bound, term by term.
 //!
-//! A bar for each term of the plan's `waterfall`, which starts where the one before it ended; one
+//! Each term of the plan's `waterfall` has a bar that starts at the end of the one before it; a bar
 //! that lowers the sum has another fill. Each task has its own scale from zero, as in
 //! [`crate::bars`]. Tasks without terms are left out.
 

@@ -1,4 +1,4 @@
-//! The whole page: what must be in it, and what must never be.
+//! The whole page: its required parts, and the forbidden ones.
 
 #[path = "../examples/sample/inputs.rs"]
 mod inputs;
@@ -97,7 +97,7 @@ fn the_numbers_are_there() {
     }
 }
 
-/// Each bar begins where the one above it ended, the last one ends at the bound, and a bar that
+/// Each bar begins at the end of the one above it, the last one ends at the bound, and a bar that
 /// lowers the sum is striped.
 #[test]
 fn the_gap_is_drawn_from_the_time_alone_to_the_bound() {
@@ -241,7 +241,7 @@ fn long_schedules_are_cut_and_say_so() {
     assert!(page.contains("task #77") && page.contains(r#"data-dropped="1000""#));
 }
 
-/// However many jobs there are, those that missed their deadlines are drawn.
+/// For any number of jobs, those that missed their deadlines are drawn.
 #[test]
 fn late_jobs_are_drawn_first() {
     let mut sample = sample();
@@ -367,7 +367,7 @@ fn reasons_are_a_table() {
     );
 }
 
-/// A run on a real machine that has what can go wrong in it.
+/// A run on a real machine with all kinds of faults.
 fn run_of(plan: &solocore_model::Plan) -> solocore_model::run::RunResult {
     use solocore_model::run::{
         FORMAT, RunCore, RunJob, RunRegulation, RunResult, RunSpan, RunTask,
@@ -472,7 +472,7 @@ fn runs_of_levels_and_of_vcpus_are_drawn() {
     for wanted in ["background time: keep", "data-vcpu=\"video &lt;1&gt;\""] {
         assert!(page.contains(wanted), "{wanted}");
     }
-    // What was written is read again.
+    // The written text is read again.
     let text = serde_json::to_string(&run_of(&sample.plan)).unwrap();
     assert_eq!(serde_json::from_str::<RunResult>(&text).unwrap(), run_of(&sample.plan));
 }

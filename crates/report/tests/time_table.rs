@@ -42,7 +42,8 @@ fn rows(name: &str) -> Vec<Row> {
 #[test]
 fn every_slot_and_arrow_is_drawn() {
     let page = table_html("a table", &TableFile { activities: rows("p") });
-    // Until 7 ms all has begun, and one hyperperiod of 10 ms more: two instances of each.
+    // Until 7 ms all activities have begun, and one hyperperiod of 10 ms follows: two instances of
+    // each.
     assert_eq!(page.matches("data-stage=").count(), 10);
     assert_eq!(page.matches("marker-end=").count(), 8);
     for (start, end) in [(2, 5), (12, 15)] {

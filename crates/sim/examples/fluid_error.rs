@@ -1,5 +1,5 @@
-//! How far the interval machine is from the request-level one, as the table of docs/simulator.md.
-//! `cargo run --release -p solocore-sim --example fluid_error [PLATFORM]`
+//! The difference between the interval machine and the request-level one, as the table of
+//! docs/simulator.md. `cargo run --release -p solocore-sim --example fluid_error [PLATFORM]`
 
 use solocore_model::Platform;
 use solocore_sim::fluid::board::{calibrate_on, error};
@@ -28,7 +28,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("m_jump/200, one", "kind = \"m_jump\"\ndependent = true\ndelay = \"200 cycles\""),
 ];
 
-/// Which run side by side.
+/// Programs that run side by side, by index.
 const SETS: &[&[usize]] = &[
     &[0],
     &[1],
@@ -76,7 +76,7 @@ fn text(e: impl std::fmt::Display) -> FluidError {
 }
 
 impl Board {
-    /// A program on pages that are spread over all banks and colours, its own for each core.
+    /// A program whose pages are spread over all banks and colours; each core has pages of its own.
     fn make(&self, which: usize, core: u64) -> Result<(Box<dyn Program>, Space), FluidError> {
         let spec: WorkloadSpec = toml::from_str(PROGRAMS[which].1).map_err(text)?;
         let context = BuildContext::new(&self.platform, core + 1, Path::new("."));

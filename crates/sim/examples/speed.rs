@@ -1,12 +1,13 @@
-//! How fast the request-level machine is: core accesses per second of one thread, by wall time, and
-//! by the processor time it got (where Linux tells), which other work on the computer changes less.
+//! Speed of the request-level machine: core accesses per second of one thread. The speed is given
+//! by wall time and by the thread's processor time (where Linux tells it), which depends less on
+//! other work on the computer.
 //!
 //! `cargo run --release -p solocore-sim --example speed [MILLISECONDS] [MIX]`. Four cores of the
 //! Xeon W3530 preset (32 KiB L1, 256 KiB L2, 8 MiB shared, one channel of DDR3-1066), each
 //! dispatched once:
 //! * `mix`: three of four accesses to 8 KiB (they stay in the first level), one to a random line of
-//!   1, 2, 4 or 8 MiB, by core; of sixteen three stores and two waits; two cycles of computation
-//!   each;
+//!   1, 2, 4 or 8 MiB, by core; of 16 operations, three are stores and two are waits; each has two
+//!   cycles of computation;
 //! * `l1`: all of them to 8 KiB; `llc`: random lines of 1 MiB on each core;
 //! * `stream`: loads of one line after the other over 64 MiB each: every access a DRAM read;
 //! * `chase`: one waiting load after the other to random lines of 64 MiB each.
@@ -22,7 +23,7 @@ use std::time::Instant;
 const LINES_PER_PAGE: u64 = 64;
 const L1_LINES: u64 = 128;
 
-/// Of sixteen, three stores and two waits.
+/// Of 16 operations, three are stores and two are waits.
 const KINDS: [OpKind; 16] = {
     let mut kinds = [OpKind::Load; 16];
     (kinds[0], kinds[1], kinds[2]) = (OpKind::Store, OpKind::Store, OpKind::Store);
@@ -32,7 +33,7 @@ const KINDS: [OpKind; 16] = {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
-    /// Random lines, so many of four near.
+    /// Random lines; `near` of four accesses go to lines nearby.
     Random {
         near: u64,
     },

@@ -2,12 +2,12 @@
 //! move data.
 //!
 //! Two implementations share this interface: `machine` computes every request, `fluid` whole
-//! intervals. Nothing here decides anything: which program runs when, and what an overflow means,
-//! is the kernel's, which asks `solocore-policy`.
+//! intervals. This module decides nothing: the kernel chooses the programs and handles overflows,
+//! and asks `solocore-policy` for both.
 //!
 //! Protocol. The kernel calls [`Hardware::advance`] with the time of its next timer. The hardware
-//! moves to that time, or to the first event that the kernel must see, whichever is earlier, and
-//! says which. The kernel may then dispatch programs, arm counters or start devices, all at the
+//! moves to that time, or to the first event that the kernel must see, if that is earlier, and
+//! returns it. The kernel may then dispatch programs, arm counters or start devices, all at the
 //! current time, and calls `advance` again. Times are picoseconds and never go back.
 
 use crate::program::Signal;
@@ -24,35 +24,35 @@ pub struct DeviceId(pub u32);
 /// An event that the kernel must see. Its time is [`Hardware::now_ps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The counter of a core reached what it was armed with. It is not armed any more; the core
-    /// runs on.
+    /// The counter of a core reached the number that it was armed with. It is no longer armed; the
+    /// core runs on.
     Overflow {
-        /// Which core.
+        /// Number of the core.
         core: usize,
     },
     /// A program reached a signal. Its core idles until it is dispatched again.
     Signal {
-        /// Which core it ran on.
+        /// Number of the core on which it ran.
         core: usize,
-        /// Which program.
+        /// Index of the program.
         program: ProgramId,
-        /// What it said.
+        /// The signal.
         signal: Signal,
     },
-    /// A device finished the transfer it was told to make.
+    /// A device finished the transfer that it was ordered to make.
     Transferred {
-        /// Which device.
+        /// Index of the device.
         device: DeviceId,
     },
 }
 
-/// Counters of a core or of a program. All only grow.
+/// Counters of a core or of a program. They never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Cycles of computation, stalls not included. Instructions retired are these over the
+    /// Cycles of computation without stalls. Instructions retired are these cycles over the
     /// platform's cycles per instruction.
     pub compute_cycles: u64,
-    /// Time dispatched, stalls included, idle and overheads not.
+    /// Time dispatched, with stalls, without idle time and overheads.
     pub busy_ps: u64,
     /// Accesses by operations.
     pub accesses: u64,
@@ -62,13 +62,13 @@ pub struct Counters {
     pub llc_misses: u64,
     /// Lines read from DRAM.
     pub dram_reads: u64,
-    /// Lines written to DRAM: dirty lines that its accesses pushed out, and lines it wrote past the
-    /// cache.
+    /// Lines written to DRAM: dirty lines that its accesses evicted, and lines that it wrote past
+    /// the cache.
     pub dram_writes: u64,
 }
 
 impl Counters {
-    /// DRAM transactions: what a regulator counts.
+    /// DRAM transactions, as a regulator counts them.
     #[must_use]
     pub const fn transactions(&self) -> u64 {
         self.dram_reads + self.dram_writes
@@ -78,7 +78,7 @@ impl Counters {
 /// A device's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// First line, counted in the device's own buffer, round and round.
+    /// First line, counted in the device's own buffer, modulo its length.
     pub offset_lines: u64,
     /// Lines to move.
     pub lines: u64,
@@ -91,16 +91,16 @@ pub trait Hardware {
     /// Number of cores.
     fn cores(&self) -> usize;
 
-    /// The time.
+    /// The current time, ps.
     fn now_ps(&self) -> u64;
 
-    /// From now on `core` runs `program`, where it left off, after `overhead_ps` in which it does
-    /// nothing useful; `None` idles. What ran there before keeps its state and can be dispatched
-    /// anywhere later; a program is dispatched on one core at a time (the caller sees to it).
+    /// From now on `core` runs `program` from where it stopped, after `overhead_ps` without useful
+    /// work; `None` idles. The program that ran there keeps its state and can be dispatched
+    /// anywhere later. The caller dispatches a program on one core at a time.
     ///
-    /// A core that waits for data does not take an interrupt: the change happens when the data are
-    /// there, and a program that has been dispatched elsewhere meanwhile begins there then.
-    /// Overheads add up: what has not passed of an earlier one passes first.
+    /// A core that waits for data takes no interrupt: the change happens when the data are there. A
+    /// program that has been dispatched elsewhere meanwhile then begins there. Overheads add up:
+    /// the rest of an earlier one passes first.
     fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64);
 
     /// The program that is dispatched on a core.
@@ -113,8 +113,8 @@ pub trait Hardware {
     /// fixed order.
     fn advance(&mut self, until_ps: u64) -> Option<Notice>;
 
-    /// Arms the counter of a core: a notice after this many more transactions, reads and
-    /// write-backs together; `None` disarms. Zero gives a notice at once.
+    /// Arms the counter of a core: it gives a notice after this number of further transactions,
+    /// reads and write-backs together. `None` disarms it. Zero gives a notice at once.
     fn arm(&mut self, core: usize, transactions: Option<u64>);
 
     /// Counts of a core.
@@ -123,10 +123,10 @@ pub trait Hardware {
     /// Counts of a program.
     fn program(&self, program: ProgramId) -> Counters;
 
-    /// Of the time a program was busy, what the operations that
-    /// [`Program::resumed`](crate::program::Program::resumed) added took, and the time for which it
-    /// waited for accesses of the program before it on its core: the cost of preemption, which is
-    /// no execution time of a job. 0 where it is not told apart.
+    /// Cost of preemption within a program's busy time, ps; it is no execution time of a job. It is
+    /// the time of the operations that [`Program::resumed`](crate::program::Program::resumed)
+    /// added, and the wait for accesses of the program before it on its core. 0 where it is not
+    /// told apart.
     fn recovered_ps(&self, program: ProgramId) -> u64 {
         let _ = program;
         0

@@ -1,15 +1,15 @@
 //! Page frames for simulated programs, by bank and colour.
 //!
-//! Rule: a frame is drawn at random from those of the wanted banks and colours that nobody has; the
-//! seed fixes the draws. That is what a buddy allocator that knows banks and colours gives after
-//! some hours of running: no two pages are neighbours.
+//! Rule: a frame is drawn at random from the free ones of the wanted banks and colours; the seed
+//! fixes the draws. A buddy allocator that knows banks and colours gives such frames after some
+//! hours: no two pages are neighbours.
 
 use crate::machine::Layout;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashSet;
 
-/// Memory of the wanted kind is short.
+/// Too few frames of the wanted kind are free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Full {
     /// Pages wanted.
@@ -18,7 +18,7 @@ pub struct Full {
     pub banks: Option<Vec<u32>>,
     /// Colours they should have.
     pub colours: Option<Vec<u32>>,
-    /// Pages there were, about.
+    /// Approximate number of free pages of that kind.
     pub had: u64,
 }
 
@@ -48,16 +48,16 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// All of the board's memory.
+    /// An allocator for all of the board's memory.
     #[must_use]
     pub fn new(layout: Layout, seed: u64) -> Self {
         Self { layout, rng: ChaCha8Rng::seed_from_u64(seed), used: FxHashSet::default() }
     }
 
-    /// `count` frames that nobody has.
+    /// Takes `count` free frames.
     ///
     /// # Errors
-    /// [`Full`], also for banks and colours that the board lacks.
+    /// [`Full`], also for banks and colours that the board does not have.
     pub fn take(
         &mut self,
         count: u32,
@@ -68,8 +68,8 @@ impl Allocator {
             list.map_or(of, |l| l.iter().filter(|n| u64::from(**n) < of).count() as u64)
         };
         let (all_banks, all_colours) = (u64::from(self.layout.banks()), self.layout.colours());
-        // Banks and colours may share address bits: this is the number if they do not, and draws
-        // stop in time if they do.
+        // Banks and colours may share address bits: this number assumes that they do not. If they
+        // do, draws stop in time.
         let fitting = u128::from(self.layout.frames())
             * u128::from(share(banks, all_banks))
             * u128::from(share(colours, all_colours))
@@ -95,8 +95,8 @@ impl Allocator {
                 vain = 0;
             } else {
                 vain += 1;
-                // With one frame in a million left, a hit comes within this number but for a chance
-                // of e^-16.
+                // With one frame in a million left, a draw hits it within this number, except with
+                // probability e^-16.
                 if vain > 16_000_000 {
                     return Err(full(out.len() as u128));
                 }

@@ -1,4 +1,4 @@
-//! What runs on a core: a stream of computation, memory accesses and signals.
+//! Programs that run on a core: a stream of computation, memory accesses and signals.
 //!
 //! A [`Program`] knows nothing of time, caches or other programs: the same stream runs on the
 //! request-level machine, is measured for the fluid one, and can be profiled. Addresses are virtual
@@ -19,7 +19,7 @@ pub struct Op(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OpKind {
-    /// Nothing more.
+    /// No access and no signal.
     Compute = 0,
     /// A load whose data the program does not need at once: it goes on while miss registers are
     /// free.
@@ -42,11 +42,11 @@ pub enum OpKind {
 /// Message of a program to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signal {
-    /// The job is complete; what follows belongs to the next job.
+    /// The job is complete; the next operations belong to the next job.
     JobEnd,
     /// Enters a memory-performance critical section (`bw_lock()`).
     Lock,
-    /// Leaves it.
+    /// Leaves the critical section.
     Unlock,
     /// Gives the core up for this many microseconds (a timed wait, a device).
     Sleep(u32),
@@ -54,7 +54,7 @@ pub enum Signal {
     Mark(u32),
 }
 
-/// By the lowest four bits of an operation.
+/// Kind by the lowest four bits of an operation.
 const KINDS: [OpKind; 16] = {
     let mut kinds = [OpKind::Signal; 16];
     kinds[0] = OpKind::Compute;
@@ -67,7 +67,7 @@ const KINDS: [OpKind; 16] = {
     kinds
 };
 
-/// The kinds that have an access, and those that write, bit by bit.
+/// The kinds with an access, and the kinds that write, as bit masks.
 const ACCESSES: u32 = 1 << OpKind::Load as u32
     | 1 << OpKind::LoadWait as u32
     | 1 << OpKind::Prefetch as u32
@@ -109,10 +109,10 @@ impl Op {
         Self(OpKind::Signal as u64 | tag << 4 | (value as u64) << 24)
     }
 
-    /// What it does.
+    /// Kind of the operation.
     #[must_use]
     pub const fn kind(self) -> OpKind {
-        // A table, as compilers make a jump of a match here, which no processor foresees.
+        // A table: compilers turn a match into a jump here, which no processor predicts.
         KINDS[(self.0 & 15) as usize]
     }
 
@@ -187,7 +187,7 @@ impl OpKind {
     }
 }
 
-/// Where the accesses of a program enter the memory system.
+/// Level at which the accesses of a program enter the memory system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// At the core's private caches.
@@ -205,7 +205,7 @@ pub trait Program: Send {
     /// Appends the next operations to `out`: at least one, some hundreds at most.
     fn refill(&mut self, out: &mut Vec<Op>);
 
-    /// Where its accesses enter.
+    /// Level at which its accesses enter.
     fn entry(&self) -> Entry {
         Entry::Private
     }
@@ -216,22 +216,22 @@ pub trait Program: Send {
     /// Gives up the current job: the next operation is the first of the next job.
     fn abandon_job(&mut self);
 
-    /// Runs again after another program had the core: appends accesses that this costs beyond what
-    /// the machine's own private caches show (for [`Entry::Shared`], reading the private caches'
-    /// lines again).
+    /// Appends the accesses that a return costs after another program had the core, beyond those
+    /// that the machine's own private caches show. (For [`Entry::Shared`], the private caches'
+    /// lines are read again.)
     fn resumed(&mut self, out: &mut Vec<Op>) {
         let _ = out;
     }
 }
 
-/// How the memory system treats a page.
+/// Treatment of a page by the memory system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PageKind {
-    /// Cached wherever the ways of the program allow.
+    /// Cached in all ways that the program may use.
     #[default]
     Cached,
-    /// Locked in the shared cache: always a hit there.
+    /// Locked in the shared cache: every access is a hit there.
     Locked,
     /// Never allocated in the shared cache (private caches may hold it).
     Bypass,
@@ -240,14 +240,15 @@ pub enum PageKind {
     Uncached,
 }
 
-/// Where a program lies.
+/// Page frames of a program, and their treatment.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     /// Page frame of each virtual page.
     pub frames: Vec<u64>,
-    /// How each page is treated; shorter than `frames` means the rest is [`PageKind::Cached`].
+    /// Treatment of each page; pages beyond the end of the list are [`PageKind::Cached`].
     pub kinds: Vec<PageKind>,
-    /// Ways of the shared cache that its misses may allocate in, bit by bit; 0 allocates nowhere.
+    /// Ways of the shared cache that its misses may allocate in, as a bit mask; with 0 they
+    /// allocate nowhere.
     pub ways: u64,
 }
 

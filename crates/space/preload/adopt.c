@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: what is mapped already lies in frames of any colour, and other threads use it.
+ * Problem: pages that are mapped already lie in frames of any colour, and other threads use it.
  * Rule: an anonymous page is taken out with UFFDIO_MOVE, copied, and the copy is put in its place;
  * a thread that touches it meanwhile waits for its fault to be served. A page that fork has shared
  * cannot be taken out: it is write-protected, copied, dropped and replaced. An area that cannot be
  * written to, or is a private mapping of a file, is rebuilt beside its place and moved over it by
  * mremap, which is atomic. Does not cover: shared mappings, mappings of files that are only read
- * and hold no program, what the kernel owns.
+ * and hold no program, pages of the kernel.
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -17,7 +17,7 @@
 #define FRAME_MASK ((1ul << 55) - 1)
 #define PRESENT (1ul << 63)
 #define EXCLUSIVE (1ul << 56)
-/* PG_anon_exclusive shares its number with what was PG_mappedtodisk, now PG_owner_2. */
+/* PG_anon_exclusive shares its number with the former PG_mappedtodisk, now PG_owner_2. */
 #define KPF_ANON_EXCLUSIVE 34
 
 static void write_protect(const struct state *s, uint64_t start, uint64_t length, int on)
@@ -39,7 +39,7 @@ static void drop(uint64_t start, uint64_t length)
 }
 
 /* Replaces a page that others may share by a copy of this process's own. The page is
- * write-protected, so nobody writes to it between the copy and its end; it is read through
+ * write-protected, so no thread writes to it between the copy and its end; it is read through
  * /proc/self/mem, which fails where it has gone, and does not wait. */
 static int unshare_page(struct state *s, uint64_t page)
 {
@@ -50,9 +50,7 @@ static int unshare_page(struct state *s, uint64_t page)
 		moved = pool_place(s, page, 1);
 	}
 	if (moved <= 0) {
-		/* The page of the queue may hold something now, and the next that gets it must find
-		 * it empty.
-		 */
+		/* The page of the queue may hold data now, and its next user must find it empty. */
 		drop(s->head, PAGE);
 		s->head += PAGE;
 	}
@@ -98,8 +96,8 @@ static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 			placed += (uint64_t)n;
 			continue;
 		}
-		/* The program has unmapped it, or put something else there: the copies are of no
-		 * use. */
+		/* The program has unmapped it, or mapped other pages there: the copies are useless.
+		 * */
 		drop(s->head, PAGE);
 		s->head += PAGE;
 		wake(s, page + placed * PAGE, PAGE);
@@ -136,7 +134,7 @@ static void replace_run(struct state *s, uint64_t page, const uint64_t *entries,
 			if (!unshare_page(s, page + done * PAGE))
 				s->moved++;
 		} else if (out != -ENOENT_) {
-			/* Not one that has gone meanwhile. */
+			/* A page that has gone meanwhile does not count. */
 			s->stuck++;
 		}
 		done++;
@@ -144,7 +142,7 @@ static void replace_run(struct state *s, uint64_t page, const uint64_t *entries,
 	s->move_ns += now_ns() - began;
 }
 
-/* The kernel's page of zeroes is nobody's colour: a write to it would get a copy from the kernel.
+/* The kernel's page of zeroes belongs to no colour: a write to it would get a copy from the kernel.
  * */
 static int sweep_present(struct state *s, uint64_t start, uint64_t end, int zero)
 {
@@ -167,7 +165,7 @@ static int sweep_present(struct state *s, uint64_t start, uint64_t end, int zero
 	return 0;
 }
 
-/* Every page of an anonymous, writable area into the right colour. */
+/* Moves every page of an anonymous, writable area to the right colour. */
 int sweep_range(struct state *s, uint64_t start, uint64_t end)
 {
 	while (start < end) {
@@ -210,7 +208,7 @@ static int rebuild(struct state *s, const struct area *area)
 		}
 		done += (uint64_t)moved;
 	}
-	/* By the page: past the end of a file there is nothing to read. */
+	/* Page by page, as reads fail past the end of a file. */
 	for (uint64_t i = 0; i < pages; i++)
 		raw(SYS_pread64, s->memory, at + (long)(i * PAGE), PAGE, area->start + i * PAGE);
 	raw(SYS_mprotect, at, pages * PAGE, area->protection);
@@ -284,13 +282,13 @@ static void adopt_area(struct state *s, const struct area *whole, void *argument
 	} else if (area.protection && has_wrong_page(s, area.start, area.end)) {
 		rebuild(s, &area);
 	} else {
-		/* A page of such an area comes when its rights change. */
+		/* A page of such an area is moved when its rights change. */
 		register_range(s, area.start, area.end);
 	}
 }
 
-/* Everything in a range: registered, and in allowed frames. `only_objects`: of the files that
- * cannot be written to, only programs and libraries. */
+/* Registers all areas of a range, and moves them to allowed frames. `only_objects`: among the files
+ * that cannot be written to, only programs and libraries. */
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects)
 {
 	struct range range = {start, end, only_objects};
@@ -300,7 +298,7 @@ int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects)
 	return 0;
 }
 
-/* A mapping that is new and anonymous: nothing lies there yet, but for mlockall(MCL_FUTURE). */
+/* Registers a new anonymous mapping. It has no pages yet, except after mlockall(MCL_FUTURE). */
 void adopt_new(struct state *s, uint64_t start, uint64_t end)
 {
 	if (!failed(register_range(s, start, end)))
@@ -310,7 +308,7 @@ void adopt_new(struct state *s, uint64_t start, uint64_t end)
 static void protect_area(struct state *s, const struct area *area, void *argument)
 {
 	(void)argument;
-	/* In a child nothing is registered yet. */
+	/* In a child, no area is registered yet. */
 	if (area->private_ && area->anonymous && !area->kernel && area->protection & PROT_WRITE &&
 	    !(area->start >= s->base && area->end <= s->limit) &&
 	    !register_range(s, area->start, area->end))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: what must be moved, and how, depends on what is mapped where. Rule: ask the kernel each
- * time (/proc/self/maps), as the program may map and unmap without this library. Nothing is kept,
- * and nothing is allocated.
+ * Problem: the pages to move, and the method, depend on the mappings. Rule: ask the kernel each
+ * time (/proc/self/maps), as the program may map and unmap without this library. No state is kept,
+ * and no memory is allocated.
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -47,8 +47,8 @@ static void parse_line(const char *p, struct area *area)
 	area->hugetlb = starts_with(p, "/anon_hugepage");
 }
 
-/* Calls `act` for the lines of /proc/self/maps. What it changes does not matter: the kernel goes on
- * by address. -1: it cannot be read. */
+/* Calls `act` for the lines of /proc/self/maps. `act` may change mappings: the kernel goes on by
+ * address. -1: the file cannot be read. */
 int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *),
 	      void *argument)
 {
@@ -79,7 +79,7 @@ int each_area(struct state *s, void (*act)(struct state *, const struct area *, 
 		copy_bytes(lines, lines + start, have - start);
 		have -= start;
 		if (have == sizeof lines - 1) {
-			/* A path that is longer than the buffer: what counts is at the front. */
+			/* A path that is longer than the buffer: its front is sufficient. */
 			struct area area;
 			parse_line(lines, &area);
 			act(s, &area, argument);
@@ -91,7 +91,7 @@ int each_area(struct state *s, void (*act)(struct state *, const struct area *, 
 	return 0;
 }
 
-/* The same for the handler, which cannot go on without. */
+/* The same for the handler, which ends the process if it fails. */
 void each_area_or_end(struct state *s, void (*act)(struct state *, const struct area *, void *),
 		      void *argument)
 {

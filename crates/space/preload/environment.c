@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: what the program starts must be coloured too, and some programs cannot be.
- * Rule: every program that it becomes or starts gets this library in its environment, whatever it
- * was given; one that the loader would not preload it into is reported before it starts (solocore
- * says so, and counts it). Does not cover: starting programs by a system call without libc.
+ * Problem: the programs that the program starts must be coloured too, and some cannot be. Rule:
+ * every program that it becomes or starts gets this library in its environment, for any given
+ * environment. A program into which the loader would not preload it is reported before it starts
+ * (solocore says so, and counts it). Does not cover: starting programs by a system call without
+ * libc.
  */
 #include "hooks.h"
 
@@ -36,8 +37,8 @@ static const char *elf_problem(long fd, const Elf64_Ehdr *head)
 	return "is linked statically";
 }
 
-/* Does the loader leave this library out of the program? The interpreter of a script is looked at
- * in its place. */
+/* Does the loader leave this library out of the program? For a script, its interpreter is checked.
+ * */
 int why_uncoloured(const char *path, char *reason, size_t size)
 {
 	char interpreter[128];
@@ -81,8 +82,8 @@ int why_uncoloured(const char *path, char *reason, size_t size)
 	return 0;
 }
 
-/* The environment with this library in it. `with` has room for two more, `preload` for both lists.
- * */
+/* The environment with this library in it. `with` has room for two more variables, `preload` for
+ * both lists. */
 void colour_environment(char *const *environment, char **with, char *preload)
 {
 	const char *library = preload_text + sizeof "LD_PRELOAD=" - 1;

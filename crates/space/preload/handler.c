@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: a page that the program touches for the first time must be one of its colours, whoever
- * made the mapping. Rule: all anonymous memory is registered with userfaultfd. One thread, which
- * shares the memory but not the descriptors (so that the program can neither see nor close them),
- * serves the faults: the first of a sequence with one page, the following with twice as many each
- * time. Threads call it by reading a page that is never there (the doorbell).
+ * Problem: a page that the program touches for the first time must be one of its colours, for any
+ * maker of the mapping. Rule: all anonymous memory is registered with userfaultfd. One thread,
+ * which shares the memory but not the descriptors (so that the program can neither see nor close
+ * them), serves the faults: the first of a sequence with one page, the following with twice as many
+ * each time. Threads call it by reading a page that is never there (the doorbell).
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -16,7 +16,7 @@
 #define WIDEST 256
 #define LOOK_NS 1000000000ul
 
-/* How many pages a fault gets: more, if it goes on where the last of its kind ended. */
+/* Number of pages that a fault gets: more, if it continues where the last of its kind ended. */
 static uint32_t width_of(struct state *s, uint64_t page, uint32_t *stream)
 {
 	for (uint32_t i = 0; i < STREAMS; i++) {
@@ -46,9 +46,8 @@ static void missing_page(struct state *s, uint64_t page)
 	s->next[stream] = page + (uint64_t)placed * PAGE;
 }
 
-/* Copies this thread's own memory, stack included, and moves the copy over it, with nothing written
- * between.
- */
+/* Copies this thread's own memory, stack included, and moves the copy over it, without a write in
+ * between. */
 static long copy_and_remap(long at, uint64_t to, uint64_t bytes)
 {
 #if defined(__x86_64__)
@@ -104,7 +103,7 @@ static void replace_own(struct state *s)
 }
 
 /* The kernel moves pages to other frames when it makes room for large blocks: they are moved back,
- * and counted. What waits in the queue is given up as a whole when one of it has moved. */
+ * and counted. The waiting pages of the queue are all given up when one of them has moved. */
 static void keep_right(struct state *s)
 {
 	uint64_t before = s->moved;
@@ -120,7 +119,7 @@ static void keep_right(struct state *s)
 	s->repaired += s->moved - before;
 }
 
-/* A look now and then, for at most a hundredth of the time. */
+/* Checks pages from time to time, for at most a hundredth of the time. */
 static void look_again(struct state *s)
 {
 	uint64_t now = now_ns();
@@ -131,7 +130,7 @@ static void look_again(struct state *s)
 	s->next_look = now + took + (took * 100 > LOOK_NS ? took * 100 : LOOK_NS);
 }
 
-/* Everything into the colours of the new configuration. */
+/* Moves all pages to the colours of the new configuration. */
 static void recolour(struct state *s)
 {
 	uint64_t began = now_ns();
@@ -142,7 +141,7 @@ static void recolour(struct state *s)
 	if (config_read(&s->config, s->path))
 		give_up(s, "the new configuration cannot be read");
 	pool_release(s, 0);
-	/* What is free is in the old colours. */
+	/* Free pages are in the old colours. */
 	raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
 	s->head = s->tail = s->floor;
 	uint64_t repaired = s->repaired;
@@ -156,7 +155,7 @@ static void recolour(struct state *s)
 	keep_right(s);
 	pool_release(s, 0);
 	s->repaired = repaired;
-	/* Its pages are counted now: nothing else may be looked through meanwhile. */
+	/* Its pages are counted now: no other pages may be examined meanwhile. */
 	if (!failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)))
 		wait_for_go(s);
 }
@@ -217,7 +216,8 @@ static void serve_socket(struct state *s)
 	if (got == (long)sizeof packet && packet.kind == PACKET_RECOLOUR) {
 		recolour(s);
 	} else if (got == 0 || (failed(got) && got != -EAGAIN_)) {
-		/* solocore has gone: the program stays in its colours, and nobody asks any more. */
+		/* solocore has gone: the program stays in its colours, and gets no further
+		 * requests. */
 		raw(SYS_close, s->socket);
 		s->socket = -1;
 	}
@@ -250,7 +250,7 @@ int handler_main(void *argument)
 	for (;;) {
 		struct uffd_event events[16];
 		struct pollfd wait[2] = {{s->uffd, POLLIN, 0}, {s->socket, POLLIN, 0}};
-		/* What the pool holds is given back soon. */
+		/* The pages that the pool holds are given back soon. */
 		int holds = pool_holds(s);
 		uint64_t patience = holds ? LOOK_NS / 10 : LOOK_NS;
 		long limit[2] = {(long)(patience / 1000000000), (long)(patience % 1000000000)};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: libc maps memory for itself (malloc, thread stacks) through functions of its own that
- * nothing interposes. Rule: the first instructions of libc's mmap, brk, mremap, mprotect, madvise,
- * mlockall, execve and _exit become a jump to the functions below, which do the whole work of those
- * they replace and tell the handler; so does the loader's hook for debuggers, which runs whenever
- * objects have been mapped. Fork is followed by pthread_atfork. Does not cover: programs that make
- * system calls without libc: their new mappings are found at the next load, fork or recolour, and
- * are seen by the audit.
+ * cannot be interposed. Rule: the first instructions of libc's mmap, brk, mremap, mprotect,
+ * madvise, mlockall, execve and _exit become a jump to the functions below, which do the whole work
+ * of those they replace and tell the handler; so does the loader's hook for debuggers, which runs
+ * whenever objects have been mapped. Fork is followed by pthread_atfork. Does not cover: programs
+ * that make system calls without libc: their new mappings are found at the next load, fork or
+ * recolour, and are seen by the audit.
  */
 #define _GNU_SOURCE
 #include "hooks.h"
@@ -40,7 +40,7 @@ static void free_lock(struct shared *s)
 		raw(SYS_futex, &s->lock, 129, 1);
 }
 
-/* Signals stay out: a handler that maps memory would wait for its own thread. */
+/* Signals are blocked: a handler that maps memory would wait for its own thread. */
 void call_handler(uint32_t kind, const void *start, size_t length, const char *text)
 {
 	uint64_t all = ~0ul, before;
@@ -81,8 +81,8 @@ static void *hook_mmap(void *start, size_t length, int protection, int flags, in
 	int private = (flags & MAP_KIND) == MAP_PRIVATE && !(flags & MAP_HUGETLB);
 	int early = private ? flags & ~(MAP_POPULATE | MAP_LOCKED) : flags;
 	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) && overlaps_pool(start, length)) {
-		/* An address that the program was linked for; the pool lies where the kernel chose.
-		 * */
+		/* An address for which the program was linked; the kernel chose the pool's
+		 * addresses. */
 		errno = flags & MAP_FIXED_NOREPLACE ? EEXIST : ENOMEM;
 		return MAP_FAILED;
 	}
@@ -116,7 +116,7 @@ static void *hook_mremap(void *old, size_t old_size, size_t size, int flags, voi
 
 static int hook_mprotect(void *start, size_t length, int protection)
 {
-	/* Before it may be written to: what the kernel copied then would be lost. */
+	/* Before it may be written to: copies that the kernel makes then would be lost. */
 	if (protection & PROT_WRITE && self && self->plain_files > 0)
 		call_handler(REQUEST_WRITABLE, start, length, 0);
 	return (int)answer(raw(SYS_mprotect, start, length, protection));
@@ -124,7 +124,7 @@ static int hook_mprotect(void *start, size_t length, int protection)
 
 static int hook_madvise(void *start, size_t length, int advice)
 {
-	/* Huge pages span all colours, and merged pages are others'. Advice may be ignored. */
+	/* Huge pages span all colours, and merged pages belong to others. Advice may be ignored. */
 	if (advice == MADV_HUGEPAGE || advice == MADV_MERGEABLE || advice == 25 /* MADV_COLLAPSE */)
 		return 0;
 	return (int)answer(raw(SYS_madvise, start, length, advice));
@@ -138,7 +138,7 @@ static void lock_area(struct state *unused, const struct area *area, void *argum
 }
 
 /* The pool's addresses are more than there is memory: of them, only pages that the program has are
- * locked. What cannot be locked (a mapping without rights) is left out, as the kernel does. */
+ * locked. A mapping that cannot be locked (without rights) is left out, as the kernel does. */
 static int hook_mlockall(int flags)
 {
 	int on_fault = (flags & MCL_ONFAULT_) != 0;
@@ -224,7 +224,7 @@ static void patch(void *function, void *target)
 	raw(SYS_mprotect, start, 2 * PAGE, PROT_READ | PROT_EXEC);
 }
 
-/* A function of libc itself, not of another library that stands before it. */
+/* A function of libc itself, not of another library in front of it. */
 static void *in_libc(const char *name)
 {
 	Dl_info found, libc;

@@ -7,7 +7,7 @@
 
 #include "space.h"
 
-/* Where threads and handler meet; null while there is no handler. */
+/* The page that threads and handler share; null while there is no handler. */
 extern struct shared *self;
 /* LD_PRELOAD=... and SOLOCORE_SPACE=... as this program was given them. */
 extern char preload_text[128], space_text[128];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: looking through frames takes more memory for a while than the program has; taken
- * blindly, it would bring the kernel to end some program. Rule: before more is taken, look at what
- * is available to all (/proc/meminfo) and to this process's memory cgroup and those above it (both
- * versions); files that are cached count as available. Does not cover: cgroups that are not mounted
- * where distributions mount them.
+ * Problem: the search for frames takes more memory for a while than the program has. Without a
+ * check, the kernel could kill a program for it. Rule: before more is taken, the available memory
+ * is read, for all (/proc/meminfo) and for this process's memory cgroup and those above it (both
+ * versions); cached files count as available. Does not cover: cgroups outside the usual mount
+ * points of distributions.
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -24,7 +24,7 @@ static long read_text(const char *path, char *text, size_t size)
 	return got;
 }
 
-/* The number at this place; `none` if there is none there, as in "max". */
+/* The number at this place; `none` without a number, as in "max". */
 static uint64_t number_at(const char *text, uint64_t none)
 {
 	uint64_t value = 0;
@@ -37,7 +37,7 @@ static uint64_t number_at(const char *text, uint64_t none)
 	return value;
 }
 
-/* The number of the line that begins so; 0 if there is none. */
+/* The number of the line that begins with `name`; 0 if there is none. */
 static uint64_t field(const char *text, const char *name)
 {
 	for (const char *p = text; *p; p++)
@@ -54,8 +54,8 @@ static size_t append(char *to, size_t at, size_t size, const char *text)
 	return at;
 }
 
-/* What a cgroup's directory, of `length` bytes, leaves. `need`: more than that is not of interest.
- * */
+/* Bytes that the cgroup of a directory, a path of `length` bytes, has left. `need`: an answer above
+ * it need not be exact. */
 static uint64_t room_of(char *path, size_t length, size_t size, int second, uint64_t need)
 {
 	char text[4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * What this process says to solocore, and waits for: packets over the socket that it was started
- * with. A process that cannot go on in its colours says so and ends.
+ * Messages between this process and solocore: packets over the socket from its start. A process
+ * that cannot go on in its colours sends a message and ends.
  */
 #define _GNU_SOURCE
 #include "space.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: the kernel gives any frame; the program may have only those of its colours and banks
- * (MC2 3.2, MARACAS IV-D). Rule: take more pages than are needed, look at their frames in
+ * (MC2 3.2, MARACAS IV-D). Rule: take more pages than are needed, read their frames from
  * /proc/self/pagemap, move those that are allowed (UFFDIO_MOVE, Linux 6.8) into a queue, and give
  * the rest back. A page is put where a thread faulted by moving it again. Does not cover: frames
  * that the kernel changes later (compaction); see CAVEATS.md.
@@ -15,8 +15,7 @@
 
 /* Pages that a fault may make the pool get beyond its own. */
 #define MOST_AT_ONCE 2048
-/* How often the memory that is left is looked at: every so many pages, or as many as it should
- * take. */
+/* Most pages between two checks of the remaining memory; fewer if the search should take fewer. */
 #define STEP 8192
 #define FRAME_MASK ((1ul << 55) - 1)
 #define PRESENT (1ul << 63)
@@ -50,7 +49,7 @@ int register_range(const struct state *s, uint64_t start, uint64_t end)
 	return (int)raw(SYS_ioctl, s->uffd, UFFDIO_REGISTER_, &range);
 }
 
-/* Moves pages to where none are: how many, or -errno if not even the first. */
+/* Moves pages to addresses without pages; returns their number, or -errno if the first fails. */
 long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages)
 {
 	struct uffdio_move_ move = {to, from, pages * PAGE, 0, 0};
@@ -67,7 +66,7 @@ long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t page
 	return -EAGAIN_;
 }
 
-/* The queue moves up as it is used; before its room ends, what is left goes to the start again. */
+/* The queue moves up as it is used; before its room ends, the rest goes to the start again. */
 static void rewind_queue(struct state *s, uint64_t pages)
 {
 	if (s->head == s->tail)
@@ -89,7 +88,7 @@ static void rewind_queue(struct state *s, uint64_t pages)
 	s->tail = to;
 }
 
-/* Writes to so many pages; a signal, or memory that is being freed, only delays it. */
+/* Writes to all pages of a range; a signal, or memory that is being freed, only delays it. */
 static int populate(uint64_t start, uint64_t bytes)
 {
 	for (int tries = 0; tries < 100; tries++) {
@@ -102,7 +101,7 @@ static int populate(uint64_t start, uint64_t bytes)
 	return -1;
 }
 
-/* Moves a run to the queue; where something lies there already, nobody needs it. */
+/* Moves a run to the queue; pages that lie there already are not needed. */
 static uint64_t keep_run(struct state *s, uint64_t from, uint64_t pages)
 {
 	long moved = move_pages(s, s->tail, from, pages);
@@ -116,8 +115,8 @@ static uint64_t keep_run(struct state *s, uint64_t from, uint64_t pages)
 	return (uint64_t)moved;
 }
 
-/* Takes raw pages from the kernel, and moves those that are allowed to the queue: how many; -1 if
- * there are none. */
+/* Takes raw pages from the kernel, and moves the allowed ones to the queue; returns their number,
+ * or -1 if the kernel gives none. */
 static long look_through(struct state *s, uint64_t start)
 {
 	long kept = 0;
@@ -129,7 +128,7 @@ static long look_through(struct state *s, uint64_t start)
 		while (i + run < PIECE && s->entries[i + run] & PRESENT &&
 		       frame_allowed(&s->config, s->entries[i + run] & FRAME_MASK))
 			run++;
-		/* One that does not move (pinned by nobody knows whom) stays where it is. */
+		/* A page that does not move (pinned by an unknown user) stays in its place. */
 		uint64_t moved = run ? keep_run(s, start + i * PAGE, run) : 0;
 		kept += (long)moved;
 		i += moved ? moved : 1;
@@ -137,10 +136,10 @@ static long look_through(struct state *s, uint64_t start)
 	return kept;
 }
 
-/* Gives back what is held, but for so many pages of each kind. */
+/* Gives back the held pages, except for `most` of each kind. */
 void pool_release(struct state *s, uint64_t most)
 {
-	/* By the piece, as threads of the program that map something have to wait meanwhile. */
+	/* In pieces, as threads of the program that map memory have to wait meanwhile. */
 	while (s->raw > s->end + most * PAGE) {
 		s->raw -= PIECE * PAGE;
 		raw(SYS_madvise, s->raw, PIECE * PAGE, MADV_DONTNEED_LOCKED_);
@@ -158,9 +157,8 @@ int pool_holds(const struct state *s)
 	return s->raw > s->end || s->out > s->outside;
 }
 
-/* May so many more raw pages be taken? If not, `why` says why. `patient`: even if the last brought
- * nothing.
- */
+/* May this number of further raw pages be taken? If not, `why` has the reason. `patient`: even if
+ * the last ones gave no page. */
 static int may_take(struct state *s, uint64_t pages, int patient)
 {
 	uint64_t need = pages * PAGE, room = memory_room(need, s->config.reserve);
@@ -170,8 +168,8 @@ static int may_take(struct state *s, uint64_t pages, int patient)
 	if (s->tail + need > s->outside)
 		return 0;
 	if (room < need || s->raw + need > s->limit) {
-		/* What is given back comes again, in another order if at all; it must not go on for
-		 * ever. */
+		/* Pages that were given back come again, possibly in another order; the search must
+		 * end. */
 		int barren = !patient && s->found * 16 * (1ul << s->config.functions) <
 						 s->looked * s->config.allowed_classes;
 		pool_release(s, 0);
@@ -185,14 +183,14 @@ static int may_take(struct state *s, uint64_t pages, int patient)
 	return room >= need;
 }
 
-/* At least so many pages in the queue; -1, and the reason in `why`, if there are not. What is not
- * allowed is held a while, or the kernel would give the same frames again. */
+/* Fills the queue to at least `pages` pages; -1, with the reason in `why`, if it fails. Pages that
+ * are not allowed are held for a while, or the kernel would give the same frames again. */
 int pool_fill(struct state *s, uint64_t pages)
 {
 	uint64_t classes = 1ul << s->config.functions, looked = 0, found = 0, allowance = 0;
 	s->looked = s->found = 0;
-	/* Not one in 1 GiB, and 64 times what it should take: there are none, whatever is left of
-	 * the memory. What others have just given back comes first, and may be all of one colour.
+	/* Without one in 1 GiB, and in 64 times the expected number, there are none, even if memory
+	 * is left. Pages that others have just given back come first, and may all be of one colour.
 	 * */
 	uint64_t most = 262144 + 64 * classes / s->config.allowed_classes;
 	while ((s->tail - s->head) / PAGE < pages) {
@@ -228,14 +226,14 @@ int pool_fill(struct state *s, uint64_t pages)
 	return (s->tail - s->head) / PAGE >= pages ? 0 : -1;
 }
 
-/* So many pages in the queue. */
+/* Makes sure that the queue has this number of pages. */
 void pool_need(struct state *s, uint64_t pages)
 {
 	if ((s->tail - s->head) / PAGE < pages && pool_fill(s, pages))
 		give_up(s, s->why);
 }
 
-/* The same for a fault; more if the queue has to be filled, as it will have to be again. */
+/* The same for a fault; more pages if the queue has to be filled, as further faults are likely. */
 void pool_expect(struct state *s, uint64_t pages)
 {
 	if ((s->tail - s->head) / PAGE >= pages)
@@ -246,7 +244,7 @@ void pool_expect(struct state *s, uint64_t pages)
 		pool_need(s, pages);
 }
 
-/* One page into an area that the pool's own differs from: locked, or with other rights. */
+/* Puts one page into an area that differs from the pool's: locked, or with other rights. */
 static long place_in_other_area(struct state *s, uint64_t to)
 {
 	struct area area;
@@ -271,8 +269,8 @@ static long place_in_other_area(struct state *s, uint64_t to)
 	return moved;
 }
 
-/* Puts up to so many pages of the queue where none are, and wakes who waits: how many (0: there was
- * one), or -errno. */
+/* Puts up to `pages` pages of the queue at addresses without pages, and wakes waiting threads.
+ * Returns their number (0: there was a page already), or -errno. */
 long pool_place(struct state *s, uint64_t to, uint64_t pages)
 {
 	pool_need(s, pages);

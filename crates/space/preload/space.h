@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * What the preloaded library's parts share, and what it shares with `solocore exec --colors`
- * (crates/space/src/wire.rs says the same).
+ * Definitions that the preloaded library's parts share, also with `solocore exec --colors`
+ * (crates/space/src/wire.rs has the same).
  */
 #ifndef SOLOCORE_PRELOAD_SPACE_H
 #define SOLOCORE_PRELOAD_SPACE_H
@@ -11,13 +11,13 @@
 #define CONFIG_MAGIC 0x31657061u /* "ape1" */
 #define MAX_FUNCTIONS 16
 
-/* The configuration file: which frames are the program's. Bit i of a frame's class is the parity of
+/* The configuration file: the frames of the program. Bit i of a frame's class is the parity of
  * its address under masks[i]; a class is allowed if its bit of `classes` is set. */
 struct config {
 	uint32_t magic;
 	uint32_t functions;
 	uint64_t masks[MAX_FUNCTIONS];
-	uint64_t allowed_classes; /* how many bits of `classes` are set */
+	uint64_t allowed_classes; /* number of bits set in `classes` */
 	uint64_t prefill;	  /* pages that are ready before the program starts */
 	uint64_t reserve;	  /* bytes of free memory that are left to others */
 	uint8_t classes[(1u << MAX_FUNCTIONS) / 8];
@@ -30,12 +30,12 @@ struct packet {
 	uint64_t stuck;	  /* RECOLOURED: pages that could not be moved */
 	uint64_t move_ns; /* RECOLOURED: time of taking out, copying and putting back */
 	uint64_t all_ns;  /* RECOLOURED: with finding the new pages */
-	char text[224];	  /* FAILED, UNCOLOURED: what, ends with 0 */
+	char text[224];	  /* FAILED, UNCOLOURED: the reason, ends with 0 */
 };
 
 enum packet_kind {
 	PACKET_HELLO = 1,  /* to solocore: this process is coloured from here on */
-	PACKET_EXIT,	   /* to solocore: look at the pages now, the process is about to end */
+	PACKET_EXIT,	   /* to solocore: check the pages now, the process is about to end */
 	PACKET_GO,	   /* from solocore: go on, after HELLO, EXIT and RECOLOURED */
 	PACKET_RECOLOUR,   /* from solocore: the configuration has changed */
 	PACKET_RECOLOURED, /* to solocore: the answer */
@@ -44,11 +44,11 @@ enum packet_kind {
 	PACKET_UNCOLOURED, /* to solocore: a program is started that cannot be coloured */
 };
 
-/* What a thread of the program asks of the handler. */
+/* Requests of a thread of the program to the handler. */
 enum request_kind {
 	REQUEST_REGISTER = 1, /* a new anonymous mapping */
-	REQUEST_ADOPT,	      /* whatever lies there */
-	REQUEST_WRITABLE,     /* it is about to become writable */
+	REQUEST_ADOPT,	      /* all areas of a range */
+	REQUEST_WRITABLE,     /* a range is about to become writable */
 	REQUEST_LOADED,	      /* the loader has mapped objects */
 	REQUEST_FORKED,	      /* this process has a child that shares its pages */
 	REQUEST_EXIT,
@@ -69,16 +69,16 @@ struct shared {
 };
 
 #define HANDLER_STACK (16 * PAGE)
-/* Raw pages are looked through so many at a time: what the kernel has just zeroed is in the
- * second-level cache then when it is used. */
+/* Raw pages are examined in groups of this size: pages that the kernel has just zeroed are then
+ * still in the second-level cache when they are used. */
 #define PIECE 512
-/* What is not allowed is held while the pool is being filled again and again: so many pages, or as
- * many as may still be taken, so long. */
+/* Pages that are not allowed are held while the pool is filled repeatedly: at most this number, or
+ * as many as may still be taken, for this time. */
 #define HOLD_MOST 262144
 #define HOLD_NS 100000000ul
 #define STREAMS 4
 
-/* What only the handler touches. Lies in the pool's own first pages, so in the program's colours,
+/* State of the handler alone. It lies in the pool's own first pages, so in the program's colours,
  * too. */
 struct state {
 	struct shared *shared;
@@ -86,28 +86,28 @@ struct state {
 	int forked;
 	uint64_t base, limit; /* all of the pool's addresses */
 	uint64_t outside,
-		out; /* where pages lie that were taken out, and the end of those that are held */
-	uint64_t end, raw;	/* where raw pages lie, and the end of those that are held */
-	uint64_t hold;		/* at most so many of each */
+		out; /* pages that were taken out: their start, and the end of the held ones */
+	uint64_t end, raw;	/* raw pages: their start, and the end of the held ones */
+	uint64_t hold;		/* most held pages of each kind */
 	uint64_t looked, found; /* raw pages since the pool was last filled, or had to give back
 				   what it held */
-	uint64_t release_at;	/* when they are given back */
+	uint64_t release_at;	/* time at which they are given back */
 	uint64_t floor;		/* the first address of the queue of free pages */
 	uint64_t head, tail;	/* the queue of free pages */
 	uint64_t grow;		/* pages to get when the queue is empty */
-	uint64_t next[STREAMS]; /* where a thread that touches page after page will fault next */
+	uint64_t next[STREAMS]; /* next faults of threads that touch page after page */
 	uint32_t width[STREAMS];
 	uint32_t victim;
 	uint64_t moved, stuck, move_ns;
-	uint64_t repaired, next_look; /* pages that the kernel had moved; when to look for such */
+	uint64_t repaired, next_look; /* pages that the kernel had moved; time of the next search */
 	struct config config;
 	char path[64]; /* of the configuration */
 	uint64_t entries[512];
 	struct {
 		uint64_t start, end, categories;
 	} regions[64];
-	const char *why;	/* the pool could not be filled */
-	uint64_t objects[1024]; /* inodes of what is mapped for execution */
+	const char *why;	/* reason for which the pool could not be filled */
+	uint64_t objects[1024]; /* inodes of files that are mapped for execution */
 	uint32_t object_count;
 	char stack[HANDLER_STACK] __attribute__((aligned(64)));
 };

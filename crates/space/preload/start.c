@@ -2,8 +2,8 @@
  *
  * Problem: a program must lie in its frames before its first instruction, and a child of fork anew.
  * Rule: this library is initialised before all others. It gets the pool, puts its own state into
- * pool pages, starts the handler, and has it move what is mapped already. A process that cannot be
- * coloured ends here and says why.
+ * pool pages, starts the handler, and has it move the pages that are mapped already. A process that
+ * cannot be coloured ends here, with a message of the reason.
  */
 #define _GNU_SOURCE
 #include "hooks.h"
@@ -85,8 +85,8 @@ static uint64_t memory_bytes(void)
 }
 
 /* The pool's addresses: the shared page, the state, the doorbell, the queue; then pages that were
- * taken out, and raw pages that are looked through, which alone may not wait for this thread to
- * serve their faults. */
+ * taken out, and raw pages that are examined; only these may not wait for this thread to serve
+ * their faults. */
 static void lay_out(struct state *s)
 {
 	uint64_t size = (memory_bytes() + (1ul << 30)) & ~((2ul << 20) - 1);
@@ -102,8 +102,8 @@ static void lay_out(struct state *s)
 	s->limit = s->end + size;
 	raw(SYS_madvise, s->base, 3 * size, MADV_DONTFORK);
 	raw(SYS_madvise, s->end, size, MADV_NOHUGEPAGE);
-	/* For who counts the program's pages meanwhile (crates/space/src/audit.rs): these are not
-	 * its own. */
+	/* For processes that count the program's pages meanwhile (crates/space/src/audit.rs): these
+	 * are not its own. */
 	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, s->outside, 2 * size,
 	    "solocore-looks");
 	if (register_range(s, s->base, s->end))

@@ -1,11 +1,11 @@
-//! Are a process's pages where they should be? Looked at from outside.
+//! Checks from outside whether a process's pages are in their colours and banks.
 //!
 //! Problem: the library that moves a program's pages must not be the judge of it, and the kernel
-//! may move pages later.
-//! Rule: every present page of every mapping, by /proc/PID/maps and pagemap, against the chosen
-//! colours and banks. Pages that the library looks through, and old ones that it has taken out, are
-//! nobody's until it gives them back; it names their addresses, and they are left out.
-//! Does not cover: page tables and other memory that the kernel has for the process.
+//! may move pages later. Rule: every present page of every mapping, by /proc/PID/maps and pagemap,
+//! is compared with the chosen colours and banks. Pages that the library examines, and old ones
+//! that it has taken out, belong to no mapping until it gives them back. It names their addresses,
+//! and they are left out. Does not cover: page tables and other memory that the kernel has for the
+//! process.
 
 use crate::error::SpaceError;
 use crate::map::{Choice, PAGE};
@@ -14,15 +14,16 @@ use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// What crates/space/preload/start.c calls the addresses of pages that are not the program's.
+/// Name that crates/space/preload/start.c gives to the addresses of pages that are not the
+/// program's.
 const LOOKED_THROUGH: &str = "[anon:solocore-looks]";
 
 /// Pages of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// In memory.
+    /// Resident pages.
     pub resident: u64,
-    /// Of these, in a frame of another colour or bank.
+    /// Resident pages in a frame of another colour or bank.
     pub wrong: u64,
 }
 
@@ -41,7 +42,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Looks at a process; one that is running may change meanwhile.
+    /// Audits a process; a running one may change meanwhile.
     ///
     /// # Errors
     /// There is no such process, or its frames are hidden from this one.
@@ -72,7 +73,7 @@ impl Audit {
         Ok(audit)
     }
 
-    /// One line for people.
+    /// The audit as one line of text.
     pub fn describe(&self) -> String {
         let part = |name: &str, share: Share| {
             format!("{name} {} pages, {} in wrong colours", share.resident, share.wrong)
@@ -96,7 +97,7 @@ enum Kind {
     Kernel,
 }
 
-/// A line of /proc/PID/maps: first address, end, and whose pages they are.
+/// A line of /proc/PID/maps: first address, end, and kind of the pages.
 fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -135,7 +136,7 @@ fn count(
             chunk.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default()))
         {
             let frame = entry & ((1 << 55) - 1);
-            // It may have gone since the ranges were asked for.
+            // It may have gone since the ranges were read.
             if entry >> 63 == 1 {
                 if frame == 0 {
                     return Err(std::io::ErrorKind::PermissionDenied.into());

@@ -1,11 +1,10 @@
 //! A pool of real pages in buddy lists.
 //!
-//! Problem: the lists know frames; a user needs addresses.
-//! Rule: take memory (4 KiB pages or huge pages), ask /proc/self/pagemap for the frames, and put
-//! those into the list that their colour and bank say. A mapping of several pages is made of pages
-//! of the list wherever they lie, moved side by side.
-//! Does not cover: programs that were written without it (`coloured`); frames that the kernel
-//! changes (compaction).
+//! Problem: the lists know frames; a user needs addresses. Rule: take memory (4 KiB pages or huge
+//! pages), read the frames from /proc/self/pagemap, and put them into the list of their colour and
+//! bank. A mapping of several pages is made of any pages of the list, moved side by side. Does not
+//! cover: programs that were written without it (`coloured`); frames that the kernel changes
+//! (compaction).
 
 use crate::error::SpaceError;
 use crate::lists::{Block, ListStats, Lists};
@@ -38,29 +37,30 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Its first address; a page's multiple.
+    /// Its first address, a multiple of a page.
     pub fn address(&self) -> usize {
         self.area.start()
     }
 
-    /// Its bytes; a page's multiple.
+    /// Its bytes, a multiple of a page.
     pub fn bytes(&self) -> usize {
         self.area.bytes()
     }
 
     /// Its memory.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: every page of the area was moved there by `Pool::map`, and nobody else has them.
+        // SAFETY: every page of the area was moved there by `Pool::map`, and no other code has
+        // them.
         unsafe { std::slice::from_raw_parts_mut(self.area.start() as *mut u8, self.area.bytes()) }
     }
 }
 
 impl Pool {
-    /// So many bytes, shared out to one list per choice; a frame that several choose is the
-    /// first's, one that none chooses nobody's.
+    /// A pool of `bytes` bytes, with one list per choice. A frame of several choices goes to the
+    /// first list, one of no choice to none.
     ///
     /// # Errors
-    /// There is not so much memory, or its frames are hidden from this process.
+    /// There is not enough memory, or its frames are hidden from this process.
     pub fn new(bytes: usize, huge: bool, choices: &[Choice]) -> Result<Self, SpaceError> {
         let area = Area::populated(bytes.next_multiple_of(2 << 20), huge)?;
         let frames = sys::frames_of(area.start(), area.bytes() / PAGE as usize)?;
@@ -76,10 +76,10 @@ impl Pool {
         Ok(Self { lists, area, pages })
     }
 
-    /// A page of a list.
+    /// Takes a page of a list.
     ///
     /// # Errors
-    /// The list is empty, or there is none of this number.
+    /// The list is empty, or there is no list of this number.
     pub fn get(&mut self, list: usize) -> Result<PoolPage, SpaceError> {
         let block = self.lists.get(list, 0).map_err(|e| SpaceError::Machine(e.to_string()))?;
         Ok(PoolPage { block, address: self.address(block) })
@@ -93,10 +93,10 @@ impl Pool {
         self.lists.put(page.block).map_err(|e| SpaceError::Input(e.to_string()))
     }
 
-    /// At least so many bytes of a list, side by side.
+    /// Maps at least `bytes` bytes of a list, side by side.
     ///
     /// # Errors
-    /// The list has not so many pages, or the kernel no room for so many mappings.
+    /// The list does not have enough pages, or the kernel has no room for the mappings.
     pub fn map(&mut self, list: usize, bytes: usize) -> Result<Mapping, SpaceError> {
         let pages = bytes.div_ceil(PAGE as usize).max(1);
         let mut mapping = Mapping {
@@ -135,8 +135,8 @@ impl Pool {
     /// Takes the pages of a mapping back.
     ///
     /// # Errors
-    /// The kernel has no room for the mappings; what could not be moved back is lost to the pool
-    /// until its end.
+    /// The kernel has no room for the mappings; pages that could not be moved back are lost to the
+    /// pool until its end.
     pub fn unmap(&mut self, mapping: Mapping) -> Result<(), SpaceError> {
         for (i, &block) in mapping.blocks.iter().enumerate() {
             sys::move_page(mapping.area.start() + i * PAGE as usize, self.address(block)).map_err(
@@ -147,12 +147,12 @@ impl Pool {
         Ok(())
     }
 
-    /// What a list has and did.
+    /// Size and counts of a list.
     pub fn stats(&self, list: usize) -> Option<ListStats> {
         self.lists.stats(list)
     }
 
-    /// The frames that pages lie in now.
+    /// The present frames of pages.
     ///
     /// # Errors
     /// They are hidden from this process.
@@ -178,7 +178,7 @@ mod tests {
         [choice(0..8), choice(8..32)]
     }
 
-    /// Frames are shown to root only; elsewhere the refusal is what is tested.
+    /// Frames are shown to root only; otherwise the refusal is tested.
     fn pool(huge: bool) -> Option<Pool> {
         match Pool::new(8 << 20, huge, &halves()) {
             Ok(pool) => Some(pool),

@@ -1,13 +1,13 @@
 //! Programs in their colours: solocore's side.
 //!
-//! Problem: the program runs unmodified, so a library in it (crates/space/preload) moves its pages;
-//! somebody must give it the library, tell it the colours, look from outside whether it is right,
-//! and pass on that they change.
-//! Rule: library and colours are files in memory of the process that starts the program, which
-//! stays until the program ends. Every process of the program connects, says when its pages are
-//! where they belong, and before it ends; then its pages are counted here. `solocore recolor`
-//! connects to the same socket. Source: maracas IV-D (migration to pages of other colours).
-//! Does not cover: processes that are killed: nobody looks at their pages at the end.
+//! Problem: the program runs unmodified, so a library in it (crates/space/preload) moves its pages.
+//! Another process must give it the library and the colours, check its pages from outside, and pass
+//! on changes. Rule: library and colours are files in memory of the process that starts the
+//! program, which stays until the program ends. Every process of the program connects, and sends a
+//! message when its pages are in their colours, and before it ends; its pages are then counted
+//! here. `solocore recolor` connects to the same socket. Source: maracas IV-D (migration to pages
+//! of other colours). Does not cover: processes that are killed: their pages are not checked at the
+//! end.
 
 use crate::audit::Audit;
 use crate::error::SpaceError;
@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 pub(crate) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
 const SPACE: &str = "SOLOCORE_SPACE";
-/// Memory that the library leaves to others when it looks for frames.
+/// Memory that the library leaves to other programs when it searches for frames, bytes.
 const RESERVE: u64 = 512 << 20;
 
-/// What became of a process of the program.
+/// A process of the program that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its number.
@@ -43,16 +43,16 @@ pub struct Ended {
     pub moved_back: u32,
 }
 
-/// What happened so far.
+/// Events so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Processes that were coloured.
     pub coloured: BTreeSet<u32>,
     /// Processes that ended by themselves.
     pub ended: Vec<Ended>,
-    /// Processes that ended as their colours had no memory left, and why.
+    /// Processes that ended because their colours had no memory left, with the reason.
     pub failed: Vec<(u32, String)>,
-    /// Programs that were started and cannot be coloured, and why.
+    /// Programs that were started and cannot be coloured, with the reason.
     pub uncoloured: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub struct Coloured {
     /// Readable when the program's first process has ended.
     child: Option<OwnedFd>,
     asking: Option<Asking>,
-    /// What happened so far.
+    /// Events so far.
     pub events: Events,
 }
 
@@ -78,7 +78,7 @@ pub struct Coloured {
 struct Peer {
     socket: OwnedFd,
     pid: u32,
-    /// It has said hello: a process of the program.
+    /// Has it sent its hello? Then it is a process of the program.
     coloured: bool,
 }
 
@@ -90,7 +90,8 @@ struct Asking {
 }
 
 impl Coloured {
-    /// For a program on these colours and banks, with so many bytes of them ready before it starts.
+    /// A server for a program on these colours and banks, with `prefill` bytes of them ready before
+    /// it starts.
     ///
     /// # Errors
     /// The machine has no files in memory or no sockets for it.
@@ -116,7 +117,7 @@ impl Coloured {
         })
     }
 
-    /// What the program needs in its environment; `preload` is what it has in LD_PRELOAD.
+    /// Variables for the program's environment; `preload` is its LD_PRELOAD so far.
     pub fn environment(&self, preload: Option<OsString>) -> [(&'static str, OsString); 2] {
         let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let mut list = OsString::from(path(&self.library));
@@ -127,7 +128,7 @@ impl Coloured {
         [("LD_PRELOAD", list), (SPACE, format!("{}:{}", self.name, path(&self.config)).into())]
     }
 
-    /// The choice as it is now.
+    /// The present choice.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
@@ -138,7 +139,7 @@ impl Coloured {
         self.child = pid.and_then(|p| rustix::process::pidfd_open(p, PidfdFlags::empty()).ok());
     }
 
-    /// Answers what comes within this time; returns sooner if something came.
+    /// Answers packets within this time; returns sooner after an answer.
     pub fn serve(&mut self, limit: Duration) {
         let peers = self.peers.iter().map(|p| p.socket.as_fd());
         let mut polled: Vec<PollFd> = std::iter::once(self.listener.as_fd())
@@ -166,7 +167,7 @@ impl Coloured {
             return;
         };
         let me = rustix::process::geteuid().as_raw();
-        // Anybody may connect to the name; only this user and root are served.
+        // Any process may connect to the name; only this user and root are served.
         if let Some((pid, user)) = peer_of(&socket)
             && (user == me || user == 0)
         {
@@ -244,7 +245,7 @@ impl Coloured {
         Ok(())
     }
 
-    /// Counts the pages of a process that has moved, which waits for that.
+    /// Counts the pages of a process that has moved and waits for an answer.
     fn moved(&mut self, fd: RawFd, pid: u32, mut packet: Packet) {
         let audit = Audit::of(pid, &self.choice).unwrap_or_default();
         self.tell(fd, &Packet::new(kind::GO, ""));
@@ -256,7 +257,7 @@ impl Coloured {
         self.answered(pid);
     }
 
-    /// One less to wait for.
+    /// Counts one answer fewer to wait for.
     fn answered(&mut self, pid: u32) {
         let Some(asking) = &mut self.asking else { return };
         asking.waiting.retain(|&p| p != pid);
@@ -266,7 +267,7 @@ impl Coloured {
     }
 }
 
-/// What moving a process took.
+/// Result of moving a process.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Moved {
     /// Its number.
@@ -277,18 +278,18 @@ pub struct Moved {
     pub stuck: u64,
     /// Time of taking out, copying and putting back, in nanoseconds.
     pub move_ns: u64,
-    /// With finding pages of the new colours.
+    /// The same time with the search for pages of the new colours, in nanoseconds.
     pub all_ns: u64,
-    /// Its private pages then, and how many of these are in wrong colours.
+    /// Its private pages after the move.
     pub resident: u64,
-    /// See `resident`.
+    /// Private pages in wrong colours.
     pub wrong: u64,
 }
 
-/// Moves a program that was started in colours, by any of its processes, to others.
+/// Moves a program that was started in colours, found by any of its processes, to other colours.
 ///
 /// # Errors
-/// There is no such process, it was not started so, or the colours do not exist.
+/// There is no such process, it was not started in colours, or the colours do not exist.
 pub fn recolour(
     pid: u32,
     colours: &str,
@@ -363,7 +364,7 @@ fn moved_of(packet: &Packet) -> Moved {
     }
 }
 
-/// A socket, and the address of this name: one of the kernel's, no file.
+/// A socket, and the address of this name in the kernel's name space, not a file.
 fn socket(name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
@@ -398,8 +399,8 @@ fn wait(polled: &mut [PollFd<'_>], limit: Duration) -> bool {
     rustix::event::poll(polled, limit.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Number and user of who is at the other end. Not by rustix: its numbers of processes
-/// cannot be 0, which a peer in another namespace has.
+/// Process and user of the peer. Without rustix: its process numbers cannot be 0, which a peer in
+/// another namespace has.
 fn peer_of(socket: &OwnedFd) -> Option<(u32, u32)> {
     let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
@@ -416,12 +417,12 @@ fn peer_of(socket: &OwnedFd) -> Option<(u32, u32)> {
     (result == 0).then_some((u32::try_from(who.pid).ok()?, who.uid))
 }
 
-/// A packet to somebody who may have gone; that is noticed when reading.
+/// Sends a packet to a peer that may have gone; that is noticed when reading.
 fn send(socket: &OwnedFd, packet: &Packet) {
     let _ = rustix::net::send(socket, &packet.encode(), SendFlags::NOSIGNAL);
 }
 
-/// The next packet; `None`: the other side has gone, or talks of something else.
+/// The next packet; `None`: the peer has gone, or sent another kind of data.
 fn receive(socket: &OwnedFd) -> Option<Packet> {
     let mut bytes = [0u8; PACKET];
     let (length, _) = rustix::net::recv(socket, &mut bytes, RecvFlags::empty()).ok()?;

@@ -1,6 +1,6 @@
-//! Why memory is not divided: whose fault it is decides the exit code.
+//! Reasons for which memory is not divided. The cause (input or machine) decides the exit code.
 
-/// What was wrong, where, and what to do, on one line.
+/// The fault, its place and the remedy, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpaceError {
     /// An option or a file is wrong on any machine.

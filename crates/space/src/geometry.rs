@@ -1,14 +1,13 @@
 //! The colours of the shared cache, as far as they can be known.
 //!
-//! Problem: sysfs gives the sets of the whole cache. Where a hash of the address chooses a slice,
-//! only the sets of one slice are indexed by address bits, and no interface says how many slices
-//! there are.
+//! Problem: sysfs gives the sets of the whole cache. If a hash of the address chooses a slice, only
+//! the sets of one slice are indexed by address bits, and no interface gives the number of slices.
 //! Rule: without slices, colours are the index bits above the page offset. Intel's shared caches
-//! since 2008 have slices of 2048 sets (measured by many, told by none of its manuals): bits 12 to
-//! 16, 32 colours. A platform file states its slices. Elsewhere, a number of sets that is no power
-//! of two means a hash that is not known, and there are no colours to rely on.
-//! Does not cover: guests. A guest's frames are not the machine's, unless the hypervisor maps
-//! memory in huge pages.
+//! since 2008 have slices of 2048 sets (measured by many, stated in none of its manuals): bits 12
+//! to 16, 32 colours. A platform file states its slices. Elsewhere, a number of sets that is no
+//! power of two means a hash that is not known, and there are no colours to rely on. Does not
+//! cover: guests. A guest's frames are not the machine's, unless the hypervisor maps memory in huge
+//! pages.
 
 use crate::error::SpaceError;
 use crate::map::{Map, PAGE_BITS};
@@ -19,16 +18,16 @@ use std::path::Path;
 /// Sets of one slice of Intel's shared caches.
 const INTEL_SLICE_SETS: u64 = 2048;
 
-/// A cache, and where its numbers are from.
+/// A cache, and the source of its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Which cache it is, for people.
+    /// Name of the cache, for messages.
     pub name: String,
     /// Sets that address bits choose: those of one slice.
     pub sets: u64,
     /// Bytes of a line.
     pub line: u64,
-    /// Where the sets of one slice are from.
+    /// Source of the number of sets of a slice.
     pub source: String,
 }
 
@@ -53,7 +52,7 @@ impl Geometry {
     /// The last cache that CPU 0 of this machine shares.
     ///
     /// # Errors
-    /// The kernel does not tell, or its sets are chosen by a hash that is not known.
+    /// The kernel does not give it, or its sets are chosen by an unknown hash.
     pub fn of_machine() -> Result<Self, SpaceError> {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self::of_sysfs(
@@ -132,7 +131,7 @@ impl Geometry {
     }
 }
 
-/// Does this kernel run in a guest? Its frames are then the hypervisor's to place.
+/// Does this kernel run in a guest? Then the hypervisor places its frames.
 pub fn in_guest() -> bool {
     let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     flags.lines().any(|l| l.starts_with("flags") && l.split_whitespace().any(|f| f == "hypervisor"))

@@ -30,7 +30,7 @@ impl Basis {
         basis
     }
 
-    /// What is left of a vector without its part in the span; 0 for a vector of the span.
+    /// The rest of a vector without its part in the span; 0 for a vector of the span.
     pub fn reduce(&self, mut v: u64) -> u64 {
         for &row in &self.rows {
             if v >> leading(row) & 1 == 1 {

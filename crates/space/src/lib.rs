@@ -1,11 +1,10 @@
 //! The spatial half of isolation from user space: cache colours and DRAM banks on a stock kernel.
 //!
 //! Problem: tasks that share cache sets and DRAM banks slow each other, and a stock kernel gives
-//! any frame to anybody.
-//! Rule: find out what address bits choose ([`map`], [`geometry`], [`solve`]), keep frames apart by
-//! it ([`lists`], [`objects`], [`backing`]), and move a program's pages to frames of its own
-//! ([`coloured`], with the library of crates/space/preload).
-//! Does not cover: cache ways (crates/linux, resctrl).
+//! any frame to any task. Rule: find the address bits that choose colours and banks ([`map`],
+//! [`geometry`], [`solve`]), keep frames apart by them ([`lists`], [`objects`], [`backing`]), and
+//! move a program's pages to frames of its own ([`coloured`], with the library of
+//! crates/space/preload). Does not cover: cache ways (crates/linux, resctrl).
 
 pub mod audit;
 pub mod backing;

@@ -1,13 +1,12 @@
 //! Free frames in m+1 buddy lists.
 //!
-//! Problem: tasks of levels A and B on a core, and what is below them, must not share cache sets
-//! and banks, so their pages come from different frames.
-//! Rule: one list per core for its levels A and B and one for level C and everything else; which
-//! list a frame belongs to follows from its colour and bank, and never changes. A block is 2^k
-//! aligned neighbours that all belong to one list. Blocks split and merge as in the buddy system. A
-//! list that is empty fails; no frame of another list stands in.
-//! Source: mc2-os-isolation, 3.2 (m+1 lists in place of the kernel's one).
-//! Does not cover: the memory itself (`backing`), threads: who shares it holds a lock.
+//! Problem: tasks of levels A and B on a core, and those of lower levels, must not share cache sets
+//! and banks, so their pages come from different frames. Rule: one list per core for its levels A
+//! and B and one for level C and everything else; the list of a frame follows from its colour and
+//! bank, and never changes. A block is 2^k aligned neighbours that all belong to one list. Blocks
+//! split and merge as in the buddy system. A list that is empty fails; no frame of another list
+//! stands in. Source: mc2-os-isolation, 3.2 (m+1 lists in place of the kernel's one). Does not
+//! cover: the memory itself (`backing`), threads: callers that share it hold a lock.
 
 use serde::Serialize;
 
@@ -29,20 +28,20 @@ const ORDER: u8 = 0x0f;
 pub struct Block {
     /// Number of the first frame.
     pub first: u32,
-    /// It is 2^order frames.
+    /// Order of the block: it has 2^order frames.
     pub order: u8,
 }
 
-/// Why a block is not given or not taken back.
+/// Reasons for which a block is not given or not taken back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// Nothing so large is left in the list.
+    /// The list has no block of this size left.
     #[error(
         "list {list} has no block of {frames} frames left ({free} are free in smaller ones); give \
             it more colours or memory"
     )]
     Empty {
-        /// Which list.
+        /// Number of the list.
         list: usize,
         /// Frames of the block.
         frames: u32,
@@ -55,14 +54,14 @@ pub enum ListError {
             {MAX_ORDER}"
     )]
     Unknown {
-        /// Which list.
+        /// Number of the list.
         list: usize,
-        /// Which order.
+        /// The order.
         order: u8,
-        /// Lists that there are.
+        /// Number of lists.
         lists: usize,
     },
-    /// The block is not one that was given.
+    /// The block is not one that was taken.
     #[error(
         "frame {first} is not the first of a taken block of order {order}; put back what was got, \
             once"
@@ -75,12 +74,12 @@ pub enum ListError {
     },
 }
 
-/// What a list has and did.
+/// Size and counts of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ListStats {
     /// Frames that belong to it.
     pub frames: u64,
-    /// Of these, free.
+    /// Frames that are free.
     pub free: u64,
     /// Fewest that were free.
     pub least_free: u64,
@@ -99,7 +98,7 @@ pub struct ListStats {
 #[derive(Clone, Debug)]
 struct List {
     heads: [u32; ORDERS],
-    /// Bit k: there is a free block of order k.
+    /// Bit k: is there a free block of order k?
     orders: u32,
     stats: ListStats,
 }
@@ -117,8 +116,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Lists 0 to `lists` - 1 over these physical frame numbers; `list_of` says where a frame
-    /// belongs, `None`: nowhere.
+    /// Lists 0 to `lists` - 1 over these physical frame numbers; `list_of` gives the list of a
+    /// frame, `None`: none.
     ///
     /// # Panics
     /// There are more than 254 lists or 2^31 frames: mistakes of the caller.
@@ -163,7 +162,7 @@ impl Lists {
     /// A block of 2^order frames of a list.
     ///
     /// # Errors
-    /// Nothing so large is left in that list; or there is no such list or order.
+    /// That list has no block of this size left; or there is no such list or order.
     pub fn get(&mut self, list: usize, order: u8) -> Result<Block, ListError> {
         if list >= self.lists.len() || order > MAX_ORDER {
             return Err(ListError::Unknown { list, order, lists: self.lists.len() });
@@ -204,7 +203,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Joins a taken block with what is free beside it.
+    /// Joins a taken block with the free blocks beside it.
     fn release(&mut self, block: Block) {
         let Block { mut first, mut order } = block;
         let owner = self.owner[first as usize];
@@ -213,7 +212,8 @@ impl Lists {
         self.state[first as usize] = WITHIN;
         while order < MAX_ORDER {
             let buddy = first ^ (1 << order);
-            // A free block lies in one list as a whole, so its first frame speaks for it.
+            // A free block lies in one list as a whole, so the list of its first frame is that of
+            // all.
             if self.state[buddy as usize] != FREE | order || self.owner[buddy as usize] != owner {
                 break;
             }
@@ -271,17 +271,17 @@ impl Lists {
         self.owner.get(number as usize).filter(|&&o| o != NOBODY).map(|&o| usize::from(o))
     }
 
-    /// Numbers that frames have are below this.
+    /// Upper limit of the numbers of frames.
     pub fn places(&self) -> usize {
         self.owner.len()
     }
 
-    /// What a list has and did.
+    /// Size and counts of a list.
     pub fn stats(&self, list: usize) -> Option<ListStats> {
         self.lists.get(list).map(|l| l.stats)
     }
 
-    /// How many lists there are.
+    /// Number of lists.
     pub fn len(&self) -> usize {
         self.lists.len()
     }
@@ -292,10 +292,10 @@ impl Lists {
     }
 
     /// Checks every invariant: each frame is in one block, blocks lie in one list, free buddies are
-    /// merged, the links and the counts agree. For tests; looks at everything.
+    /// merged, the links and the counts agree. For tests; it checks all frames.
     ///
     /// # Errors
-    /// What is broken.
+    /// The broken invariant.
     pub fn check(&self) -> Result<(), String> {
         let mut free = vec![0u64; self.lists.len()];
         let mut blocks = vec![[0u64; ORDERS]; self.lists.len()];

@@ -1,14 +1,12 @@
-//! The map of the memory: which bits of a physical address choose a colour, which a DRAM bank.
+//! The map of the memory: the bits of a physical address that choose a colour or a DRAM bank.
 //!
-//! Problem: who shares no cache set and no bank with another must know what the hardware does with
-//! an address.
-//! Rule: a colour is the set-index bits of the shared cache above the page offset; a bank is what
-//! some XOR functions of address bits make of it. `map.txt` has one bank function a line, as the
-//! numbers of its bits; what follows # is a comment. That is what DRAMA++ writes and PALLOC's users
-//! read. Lines `# colour: 12` add the functions of the colours, unseen by those.
-//! Source: PALLOC (single-core-equivalence, 2.3), DRAMA (Pessl et al. 2016).
-//! Does not cover: slices of a cache; they are chosen by a hash of all bits, and every colour has
-//! lines in every slice.
+//! Problem: to separate programs by cache sets and banks, one must know the hardware's use of
+//! address bits. Rule: a colour is the set-index bits of the shared cache above the page offset; a
+//! bank is given by XOR functions of address bits. `map.txt` has one bank function a line, as the
+//! numbers of its bits; text behind # is a comment. DRAMA++ writes this form, and PALLOC's users
+//! read it. Lines `# colour: 12` add the functions of the colours; those tools ignore them. Source:
+//! PALLOC (single-core-equivalence, 2.3), DRAMA (Pessl et al. 2016). Does not cover: slices of a
+//! cache; they are chosen by a hash of all bits, and every colour has lines in every slice.
 
 use crate::error::SpaceError;
 use crate::gf2::{Basis, parity, values};
@@ -36,7 +34,7 @@ impl Map {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or a line of it is wrong; which, and why.
+    /// It cannot be read, or a line is wrong; the message has the line and the fault.
     pub fn read(path: &Path) -> Result<Self, SpaceError> {
         let text = files::read_text(path).map_err(|e| SpaceError::Input(e.to_string()))?;
         Self::parse(&text).map_err(|e| SpaceError::Input(format!("{}: {e}", path.display())))
@@ -45,7 +43,7 @@ impl Map {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// The number of a line, what is wrong with it, and what to do.
+    /// The number of a line, its fault, and the remedy.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut map = Self::default();
         for (line, at) in text.lines().zip(1..) {
@@ -99,8 +97,8 @@ impl Map {
         1 << self.colours.len()
     }
 
-    /// The functions of banks that are the same all over a page: those of the file that use no bit
-    /// within it, and the combinations of the others that do not either. The rest spreads each page
+    /// The functions of banks that are constant over a page: those of the file that use no bit
+    /// within it, and such combinations of the others. The remaining functions spread each page
     /// over several banks.
     pub fn page_banks(&self) -> Vec<u64> {
         let within = PAGE - 1;
@@ -131,7 +129,7 @@ impl Map {
     }
 }
 
-/// Which frames somebody may have: bit i of a frame's class is the value of function i.
+/// Frames that a program may have: bit i of a frame's class is the value of function i.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// Functions of address bits.
@@ -180,7 +178,7 @@ impl Choice {
         self.allowed[values(&self.masks, frame << PAGE_BITS) as usize]
     }
 
-    /// Classes that there are: those that the functions, which may overlap, can take together.
+    /// Classes that exist: values that the functions, which may overlap, can take together.
     fn reachable(&self) -> Vec<usize> {
         // Values as vectors: one column per address bit.
         let columns = (0..64).map(|bit| {
@@ -228,7 +226,7 @@ fn in_range(
 /// Numbers in a list like `0-3,6`, in order, each once.
 ///
 /// # Errors
-/// What is no number or range, and how a list looks.
+/// The text that is no number or range, and the form of a list.
 pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     const MOST: u32 = 1 << MAX_FUNCTIONS;
     let mut numbers = Vec::new();
@@ -277,7 +275,7 @@ fn independent(known: &[u64], mask: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The bits of a function, as a line has them.
+/// The bits of a function, as in a line of the file.
 pub fn bits_of(mask: u64) -> String {
     let bits: Vec<String> =
         (0..64).filter(|&bit| parity(mask, 1 << bit)).map(|bit| bit.to_string()).collect();

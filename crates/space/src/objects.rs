@@ -1,10 +1,10 @@
 //! Small objects on the pages of a list.
 //!
-//! Problem: a page per message header or timer wastes a coloured page, of which there are few.
-//! Rule: sizes from 16 to 2048 bytes, each twice the one before; a page holds objects of one size,
-//! is got when none of its size has room, and goes back when its last object does.
-//! Source: the slab caches that MC2's kernel has above its buddy lists (mc2-os-isolation, 3.2).
-//! Does not cover: objects beyond half a page; those are blocks.
+//! Problem: a page per message header or timer wastes coloured pages, and there are few. Rule:
+//! sizes from 16 to 2048 bytes, each twice the one before. A page holds objects of one size, is
+//! taken when none of its size has room, and goes back when its last object does. Source: the slab
+//! caches that MC2's kernel has above its buddy lists (mc2-os-isolation, 3.2). Does not cover:
+//! objects beyond half a page; those are blocks.
 
 use crate::lists::{Block, ListError, Lists};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub const SIZES: [u32; 8] = [16, 32, 64, 128, 256, 512, 1024, 2048];
 const PAGE: u32 = 4096;
 
-/// An object: where in which frame.
+/// An object: its frame, and its place in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
     /// Number of the frame in [`Lists`].
@@ -22,16 +22,16 @@ pub struct Object {
     pub offset: u32,
 }
 
-/// Why an object is not given or not taken back.
+/// Reasons for which an object is not given or not taken back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// The list has no page for it.
     #[error(transparent)]
     List(#[from] ListError),
-    /// It is larger than half a page, or nothing.
+    /// Its size is 0, or more than half a page.
     #[error("an object has 1 to 2048 bytes, not {0}; get a block")]
     Size(u32),
-    /// It is not one that was given.
+    /// The object is not one that was taken.
     #[error("there is no object at byte {} of frame {}; put back what was got, once", .0.offset, .0.frame)]
     NotTaken(Object),
 }
@@ -58,10 +58,10 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// An object of at least so many bytes, on a page of this list.
+    /// Takes an object of at least `size` bytes, on a page of this list.
     ///
     /// # Errors
-    /// The size is none of these, or the list is empty.
+    /// The size is none of [`SIZES`], or the list is empty.
     pub fn get(
         &mut self,
         lists: &mut Lists,
@@ -100,7 +100,7 @@ impl Objects {
     /// Takes an object back.
     ///
     /// # Errors
-    /// It is not one that was given; nothing is changed.
+    /// The object is not one that was taken; nothing is changed.
     pub fn put(&mut self, lists: &mut Lists, object: Object) -> Result<(), ObjectError> {
         let slab = self.slabs.get_mut(&object.frame).ok_or(ObjectError::NotTaken(object))?;
         let slot = object.offset / SIZES[slab.class];

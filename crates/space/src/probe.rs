@@ -1,8 +1,8 @@
 //! Times pairs of addresses on this machine.
 //!
-//! Rule: read both, flush both from the caches, again and again; the least of some repetitions
-//! counts, as interrupts only add.
-//! Source: DRAMA (Pessl et al. 2016). Does not cover: processors other than x86-64.
+//! Rule: read both and flush both from the caches repeatedly; the least time of some repetitions
+//! counts, as interrupts only add. Source: DRAMA (Pessl et al. 2016). Does not cover: processors
+//! other than x86-64.
 
 use crate::error::SpaceError;
 use crate::map::PAGE;
@@ -21,10 +21,10 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Random lines of so much memory, one a page.
+    /// Random lines of `bytes` bytes of memory, one a page.
     ///
     /// # Errors
-    /// There is not so much memory, its frames are hidden, or the processor is another.
+    /// There is not enough memory, its frames are hidden, or the processor is not supported.
     pub fn new(bytes: usize, lines: usize, seed: u64) -> Result<Self, SpaceError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(SpaceError::Machine(

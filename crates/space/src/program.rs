@@ -1,9 +1,9 @@
-//! Can this program be started in its colours, and on this machine?
+//! Checks that a program can be started in its colours, on this machine.
 //!
 //! Problem: the loader preloads nothing into static, set-user-ID and 32-bit programs; they would
-//! run uncoloured without a word.
-//! Rule: look before starting; what cannot be coloured is refused, with the reason.
-//! Does not cover: what the program starts later; the library looks at that, and it is reported.
+//! silently run uncoloured. Rule: check before starting; a program that cannot be coloured is
+//! refused, with the reason. Does not cover: programs that the program starts later; the library
+//! checks and reports these.
 
 use crate::coloured::LIBRARY;
 use crate::error::SpaceError;
@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 
 const REMEDY: &str = "link it dynamically, or isolate it by cache ways";
 
-/// The machine shows frames and moves pages, and this solocore has the library for it.
+/// Checks that the machine shows frames and moves pages, and that this solocore has the library for
+/// it.
 ///
 /// # Errors
-/// What is missing, and how to get it.
+/// The missing part, and the remedy.
 pub fn check_machine() -> Result<(), SpaceError> {
     if LIBRARY.is_empty() {
         return Err(SpaceError::Machine(
@@ -32,7 +33,7 @@ pub fn check_machine() -> Result<(), SpaceError> {
     sys::can_move_pages()
 }
 
-/// The file of a program: a path, or a name that PATH leads to.
+/// The file of a program: a path, or a name found through PATH.
 ///
 /// # Errors
 /// There is none.
@@ -62,7 +63,7 @@ pub fn find(program: &OsStr) -> Result<PathBuf, SpaceError> {
 /// counts.
 ///
 /// # Errors
-/// Which kind of program it is, and what to do.
+/// The kind of program, and the remedy.
 pub fn check(path: &Path) -> Result<(), SpaceError> {
     let mut path = path.to_owned();
     for _ in 0..4 {
@@ -173,7 +174,7 @@ mod tests {
         none[56..58].copy_from_slice(&[0, 0]);
         assert!(refusal(&none, 0o755).contains("statically"));
         for n in 0..70 {
-            // Cut anywhere: refused, or at least no panic.
+            // Cut at any place: refused, or at least no panic.
             refusal(&none[..n], 0o755);
         }
     }

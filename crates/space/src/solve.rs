@@ -1,16 +1,15 @@
 //! Finds the bank functions of a memory by timing alone.
 //!
 //! Problem: two addresses in one bank but different rows delay each other; nothing else about banks
-//! is visible (DRAMA).
-//! Rule: times of random pairs must form two groups, and a pair must be in the same group when it
-//! is timed again. Differences (XOR) of pairs in the slow group lie in the kernel of all bank
-//! functions, so these are the orthogonal complement of their span. As some pairs are in the wrong
-//! group, small random samples of differences propose functions, all differences judge them, and
-//! pairs that had no part in it must agree before anything is said. A function that is wrong would
-//! put two programs into one bank that believe themselves apart, so each doubt ends in a refusal.
-//! Source: DRAMA (Pessl et al. 2016), with linear algebra in place of its search.
-//! Does not cover: which function is a channel, a rank or a bank; maps that are not linear, as of
-//! three channels.
+//! is visible (DRAMA). Rule: times of random pairs must form two groups, and a pair must be in the
+//! same group when it is timed again. Differences (XOR) of pairs in the slow group lie in the
+//! kernel of all bank functions, so these are the orthogonal complement of their span. As some
+//! pairs are in the wrong group, small random samples of differences propose functions, all
+//! differences judge them, and pairs that had no part in it must agree before there is an answer. A
+//! wrong function would put two programs into one bank although they count as separate, so each
+//! doubt ends in a refusal. Source: DRAMA (Pessl et al. 2016), with linear algebra in place of its
+//! search. Does not cover: the meaning of a function (channel, rank or bank); maps that are not
+//! linear, as of three channels.
 
 use crate::gf2::{Basis, parity};
 use rand::{Rng, SeedableRng};
@@ -20,29 +19,28 @@ use rand_chacha::ChaCha8Rng;
 pub trait Timing {
     /// Physical addresses that can be timed, one a line of the cache.
     fn addresses(&self) -> &[u64];
-    /// How long it takes to read both, by their numbers, so that both come from memory; in any
-    /// unit.
+    /// Time of reading both, by their numbers, so that both come from memory; in any unit.
     fn time(&mut self, a: usize, b: usize) -> f64;
 }
 
-/// Bank functions, and why they are believed.
+/// Bank functions, and the evidence for them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The functions, those of few bits first.
     pub banks: Vec<u64>,
     /// Times of the fast and of the slow group, and the limit between them.
     pub times: (f64, f64, f64),
-    /// Slow pairs that the functions were made of, and how many of them they explain.
+    /// Slow pairs from which the functions were made, and the number of them that they explain.
     pub pairs: (usize, usize),
-    /// Of new pairs that should be slow, the share that was.
+    /// Share of the new pairs that should be slow and were slow.
     pub slow_as_said: f64,
-    /// Of new pairs that should be fast, the share that was.
+    /// Share of the new pairs that should be fast and were fast.
     pub fast_as_said: f64,
-    /// Address bits that were looked at: those in which the addresses differ.
+    /// Address bits in which the addresses differ; only these can be examined.
     pub bits: u64,
 }
 
-/// Why there is no answer.
+/// Reasons for which there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the timing does not separate: {0}; run it on the machine itself, with nothing beside it, or \
@@ -55,7 +53,8 @@ const AGAIN: usize = 150;
 const BASES: usize = 40;
 const MOST_FUNCTIONS: usize = 10;
 
-/// Finds the functions, or says why not. The same seed and the same times give the same answer.
+/// Finds the functions, or gives the reason why not. The same seed and the same times give the same
+/// answer.
 ///
 /// # Errors
 /// The times do not separate, or no linear functions explain them.
@@ -90,7 +89,7 @@ pub fn solve(timing: &mut dyn Timing, seed: u64) -> Result<Found, Unclear> {
     })
 }
 
-/// Two groups of times, and what divides them; in the unit of the times.
+/// Two groups of times, and the limit between them; in the unit of the times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Groups {
     /// Median of the fast group.
@@ -101,7 +100,7 @@ pub struct Groups {
     pub limit: f64,
 }
 
-/// So many different numbers below `count`.
+/// `amount` different numbers below `count`.
 pub(crate) fn sample(random: &mut ChaCha8Rng, count: usize, amount: usize) -> Vec<usize> {
     let mut all: Vec<usize> = (0..count).collect();
     for i in 0..amount.min(count) {
@@ -123,7 +122,7 @@ fn median(timing: &mut dyn Timing, a: usize, b: usize) -> f64 {
     times[1]
 }
 
-/// Two groups of times, if there are two that last.
+/// Two groups of times, if there are two lasting ones.
 fn separate(timing: &mut dyn Timing, random: &mut ChaCha8Rng) -> Result<Groups, Unclear> {
     let count = timing.addresses().len();
     let pairs: Vec<(usize, usize)> = (0..PAIRS).map(|_| pair(random, count)).collect();
@@ -159,7 +158,7 @@ fn pick(
 /// between them.
 ///
 /// # Errors
-/// There is no gap, or the slow group is no share that banks would give.
+/// There is no gap, or the share of the slow group is not possible with banks.
 pub fn split(times: &[f64]) -> Result<Groups, Unclear> {
     if times.is_empty() {
         return Err(Unclear("there are no times".into()));
@@ -221,14 +220,14 @@ fn slow_differences(timing: &mut dyn Timing, random: &mut ChaCha8Rng, limit: f64
 
 /// The addresses' differences as a vector space.
 struct Space {
-    /// Functions that are the same for all addresses, and so say nothing.
+    /// Functions that are the same for all addresses, and so give no information.
     trivial: Basis,
     rank: usize,
     bits: u64,
 }
 
 impl Space {
-    /// Functions that nine of ten differences do not change; with how many it is.
+    /// Functions that nine of ten differences do not change, with the number of these differences.
     fn fit(&self, differences: &[u64], random: &mut ChaCha8Rng) -> Result<(Basis, usize), Unclear> {
         let mut best: Option<(Basis, usize)> = None;
         let explains = |f: &Basis, d: u64| f.rows().iter().all(|&mask| !parity(mask, d));
@@ -238,7 +237,8 @@ impl Space {
             let explained = differences.iter().filter(|&&d| explains(&functions, d)).count();
             let rank = best.as_ref().map_or(0, |(f, _)| f.rank());
             if explained * 10 >= differences.len() * 9 && functions.rank() > rank {
-                // What all that it explains have in common, in place of what a sample had.
+                // The common functions of all differences that it explains, in place of those of a
+                // sample.
                 let kept = differences.iter().copied().filter(|&d| explains(&functions, d));
                 best = Some((self.functions(kept), explained));
             }
@@ -261,8 +261,8 @@ impl Space {
     }
 }
 
-/// New pairs: what should be slow is, what is slow should be, and their share is that of so many
-/// banks.
+/// Checks new pairs: those that should be slow are slow, slow ones should be slow, and their share
+/// fits the number of banks.
 fn verify(
     timing: &mut dyn Timing,
     random: &mut ChaCha8Rng,
@@ -280,7 +280,7 @@ fn verify(
     for _ in 0..400_000 {
         let (a, b) = pair(random, count);
         let together = same(timing, a, b);
-        // One of each kind in turn, as far as they come.
+        // One of each kind in turn, while there are any.
         if (together && expected >= 300) || (!together && others >= 3000) {
             continue;
         }
@@ -296,7 +296,7 @@ fn verify(
             break;
         }
     }
-    // Pairs that are slow, whatever the functions say: a function too many would part half of them.
+    // Pairs that are slow, for any functions: a function too many would separate half of them.
     for _ in 0..20_000 {
         let (a, b) = pair(random, count);
         if is_slow(timing, a, b) {
@@ -473,7 +473,8 @@ mod tests {
             (oracle.wrong, oracle.jitter) = (wrong, jitter);
             assert!(solve(&mut oracle, 1).is_err());
         }
-        // A function that differs between no two addresses cannot be seen, and must not be made up.
+        // A function that differs between no two addresses cannot be seen, and must not be
+        // invented.
         let mut oracle = Oracle::new(3, banks, Kind::Linear);
         oracle.addresses.iter_mut().for_each(|a| *a &= !(1 << 18 | 1 << 14));
         let found = solve(&mut oracle, 1).expect("the others show");

@@ -1,4 +1,4 @@
-//! The system calls that the standard library has no words for.
+//! System calls that the standard library lacks.
 
 use crate::error::SpaceError;
 use crate::map::PAGE;
@@ -21,14 +21,14 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// So many bytes, with a page under each, in huge pages where the kernel has some and they are
-    /// asked for.
+    /// `bytes` bytes, with a page under each, in huge pages where the kernel has some and `huge`
+    /// asks for them.
     pub fn populated(bytes: usize, huge: bool) -> Result<Self, SpaceError> {
         let area = Self::reserved(bytes)?;
         let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
         let start = area.start as *mut c_void;
-        // SAFETY: the area is this object's. A kernel without huge pages refuses, which is as good;
-        // it writes zeroes to fresh pages.
+        // SAFETY: the area is this object's. A kernel without huge pages refuses, which is
+        // sufficient; it writes zeroes to fresh pages.
         let populated = unsafe {
             let _ = rustix::mm::madvise(start, area.bytes, advice);
             rustix::mm::madvise(start, area.bytes, Advice::LinuxPopulateWrite)
@@ -59,7 +59,8 @@ impl Area {
         })?;
         let (at, start) = (at as usize, (at as usize).next_multiple_of(HUGE));
         for (from, to) in [(at, start), (start + bytes, at + bytes + HUGE)] {
-            // SAFETY: an end of the mapping above, which nobody uses; an empty one is refused.
+            // SAFETY: an end of the mapping above, which no other code uses; an empty one is
+            // refused.
             let _ = unsafe { rustix::mm::munmap(from as *mut c_void, to - from) };
         }
         Ok(Self { start, bytes })
@@ -78,7 +79,7 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the area is this object's, and nothing refers to it any more.
+        // SAFETY: the area is this object's, and there is no reference to it any more.
         let _ = unsafe { rustix::mm::munmap(self.start as *mut c_void, self.bytes) };
     }
 }
@@ -86,9 +87,9 @@ impl Drop for Area {
 /// Moves a page from one address to another, both within areas of the caller.
 pub(crate) fn move_page(from: usize, to: usize) -> io::Result<()> {
     let page = PAGE as usize;
-    // The addresses stay taken: in a hole, another thread's mapping could come to lie.
+    // The addresses stay reserved: otherwise another thread's mapping could take them.
     let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
-    // SAFETY: the caller owns both places; what was at `to` is dropped.
+    // SAFETY: the caller owns both places; the page at `to` is dropped.
     unsafe { rustix::mm::mremap_fixed(from as *mut c_void, page, page, flags, to as *mut c_void) }?;
     Ok(())
 }
@@ -132,7 +133,7 @@ pub(crate) fn can_move_pages() -> Result<(), SpaceError> {
     Ok(())
 }
 
-/// A file without a name, with these bytes. Programs that this one starts inherit nothing of it.
+/// A file without a name, with these bytes. Programs that this process starts do not inherit it.
 pub(crate) fn memory_file(name: &std::ffi::CStr, bytes: &[u8]) -> Result<File, SpaceError> {
     let remedy = "is /proc/sys/vm/memfd_noexec 2?";
     let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)

@@ -1,5 +1,5 @@
-//! What the preloaded library and solocore tell each other (crates/space/preload/space.h says the
-//! same).
+//! Messages between the preloaded library and solocore (crates/space/preload/space.h has the same
+//! definitions).
 
 use crate::map::{Choice, MAX_FUNCTIONS};
 
@@ -18,7 +18,7 @@ pub mod kind {
     pub const GO: u32 = 3;
     /// The configuration has changed.
     pub const RECOLOUR: u32 = 4;
-    /// The answer to it; waits for [`GO`].
+    /// The answer to [`RECOLOUR`]; waits for [`GO`].
     pub const RECOLOURED: u32 = 5;
     /// A process ends, as it would have to go on in wrong colours.
     pub const FAILED: u32 = 6;
@@ -26,11 +26,11 @@ pub mod kind {
     pub const UNCOLOURED: u32 = 7;
     /// From `solocore recolor`: the text is colours and banks.
     pub const ASK: u32 = 16;
-    /// To it: one process has moved.
+    /// To `solocore recolor`: one process has moved.
     pub const MOVED: u32 = 17;
-    /// To it: that was all.
+    /// To `solocore recolor`: all processes have moved.
     pub const DONE: u32 = 18;
-    /// To it: refused; the text says why, after a 2 (input) or 3 (machine).
+    /// To `solocore recolor`: refused; the text has the reason, after a 2 (input) or 3 (machine).
     pub const REFUSED: u32 = 19;
 }
 
@@ -41,11 +41,11 @@ pub struct Packet {
     pub kind: u32,
     /// Pages that were moved; at an end, those that the kernel had moved and that were moved back.
     pub pages: u32,
-    /// Pages that could not be.
+    /// Pages that could not be moved.
     pub stuck: u64,
     /// Time of taking out, copying and putting back, in nanoseconds.
     pub move_ns: u64,
-    /// The same with finding the new pages.
+    /// The same time with the search for the new pages, in nanoseconds.
     pub all_ns: u64,
     /// Cut at 223 bytes.
     pub text: String,
@@ -70,7 +70,7 @@ impl Packet {
         bytes
     }
 
-    /// The packet of these bytes; `None` if there are not as many as there should be.
+    /// The packet of these bytes; `None` if their number is wrong.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PACKET] = bytes.try_into().ok()?;
         let four = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
@@ -97,7 +97,7 @@ pub fn config(choice: &Choice, prefill_pages: u64, reserve: u64) -> Vec<u8> {
     for i in 0..MAX_FUNCTIONS {
         bytes.extend(choice.masks.get(i).copied().unwrap_or(0).to_ne_bytes());
     }
-    // By the share of what there is, so that the library looks through enough and not too much.
+    // By the share of the memory, so that the library examines enough pages and not too many.
     let classes = ((1u64 << functions) as f64 * choice.share()).round().max(1.0);
     bytes.extend((classes as u64).to_ne_bytes());
     bytes.extend(prefill_pages.to_ne_bytes());

@@ -1,5 +1,5 @@
-//! Fragmentation and leaks: ten million random requests over the m+1 lists, against a second book
-//! that knows each frame's holder.
+//! Fragmentation and leaks: ten million random requests over the m+1 lists, against a second record
+//! of each frame's holder.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,7 +15,7 @@ fn list_of(frame: u64) -> Option<usize> {
 
 struct Book {
     lists: Lists,
-    /// By frame: taken?
+    /// By frame: is it taken?
     taken: Vec<bool>,
     blocks: Vec<Block>,
     failures: u64,
@@ -63,7 +63,7 @@ fn ten_million_requests_lose_nothing() {
     let at_first: Vec<_> =
         (0..=CORES).filter_map(|l| book.lists.stats(l)).map(|s| s.free).collect();
     for i in 0..10_000_000u32 {
-        // The tide turns: nearly full, nearly empty.
+        // The load changes: nearly full, nearly empty.
         let filling = if i >> 17 & 1 == 0 { 0.7 } else { 0.3 };
         if book.blocks.is_empty() || random.random_bool(filling) {
             let order = (random.random::<u16>().trailing_zeros() as u8).min(MAX_ORDER);
@@ -82,7 +82,7 @@ fn ten_million_requests_lose_nothing() {
     book.totals();
     let at_last: Vec<_> = (0..=CORES).filter_map(|l| book.lists.stats(l)).map(|s| s.free).collect();
     assert_eq!(at_first, at_last);
-    // Everything has merged again: the same large blocks can be had as at first.
+    // Everything has merged again: the same large blocks are available as at the start.
     let mut fresh = Book::new(1 << 16);
     for list in 0..=CORES {
         for order in (0..=MAX_ORDER).rev() {

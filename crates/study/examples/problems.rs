@@ -1,8 +1,8 @@
 //! Phase-3 problems of random systems with the answers of the exact search, as JSON lines, for the
 //! MILP that checks them (`tests/study/test_milp.py`).
 //!
-//! `problems COUNT SEED`: each line has the curves of the cores by check and size, what locked
-//! buffers save, level C's utilization and margin by size, the limits, and `least`: the least
+//! `problems COUNT SEED`: each line has the curves of the cores by check and size, the savings by
+//! locked buffers, level C's utilization and margin by size, the limits, and `least`: the least
 //! utilization of level C, null if nothing is feasible. The last line has `nanoseconds`: the median
 //! of a whole allocation (phases 1 to 3).
 

@@ -1,4 +1,4 @@
-//! What is asked of a study, in the words of the command line and of Python.
+//! Input of a study, in the words of the command line and of Python.
 
 use crate::{Scenario, StudyError};
 use solocore_planner::levels::optimiser::Scheme;

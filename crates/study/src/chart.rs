@@ -1,8 +1,8 @@
 //! One plot per scenario, in the manner of the paper's Fig. 15: utilization across, share of
 //! schedulable systems upwards.
 //!
-//! Colour says where I/O buffers are, the form of the line where message buffers are (dotted R,
-//! dashed C, solid O), so that ten curves can be told apart. Colours are those of Okabe and Ito.
+//! The colour gives the place of I/O buffers, the form of the line that of message buffers (dotted
+//! R, dashed C, solid O), so that ten curves can be told apart. Colours are those of Okabe and Ito.
 
 use crate::StudyError;
 use crate::journal::{Manifest, Points};
@@ -14,7 +14,7 @@ use solocore_planner::levels::optimiser::scheme::{Io, Ipc, Scheme};
 type Failed = DrawingAreaErrorKind<std::io::Error>;
 
 const SIZE: (u32, u32) = (860, 420);
-/// Right of the plot, for names.
+/// Space right of the plot, for names, in pixels.
 const LEGEND: u32 = 170;
 const FONT: &str = "sans-serif";
 
@@ -41,7 +41,7 @@ fn dash(ipc: Ipc) -> (i32, i32) {
 /// The plot of a scenario as SVG.
 ///
 /// # Errors
-/// What the drawing library says; it has no reason to.
+/// Errors of the drawing library; it has no reason for any.
 pub fn svg(manifest: &Manifest, points: &Points, scenario: Scenario) -> Result<String, StudyError> {
     let mut text = String::new();
     draw(&mut text, manifest, points, scenario)

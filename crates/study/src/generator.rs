@@ -9,14 +9,14 @@
 //!    and one period (tasks of level C in a chain take the period of its first). Sizes are from
 //!    category 5.
 //! 3. A bandwidth is drawn from category 6, and tasks in random order get I/O buffers until it is
-//!    met (the last is cut) or no task is left: a job moves what it copies, at the speed of its
-//!    copy.
+//!    met (the last is cut) or no task is left. A job moves the data that it copies, at the speed
+//!    of its copy.
 //! 4. Each I/O task receives its data directly by DMA or through a copy of the kernel, by the share
 //!    drawn from category 7.
 //!
-//! What the paper leaves open is drawn from [`Parameters`]. The order of draws is fixed: per level
-//! the tasks, then the chains, then I/O. One (seed, scenario, utilization, index) is one system,
-//! whatever else is drawn.
+//! Values that the paper leaves open are drawn from [`Parameters`]. The order of draws is fixed:
+//! per level the tasks, then the chains, then I/O. One (seed, scenario, utilization, index) always
+//! gives the same system.
 //!
 //! # Not covered
 //! Precedence: tasks of a chain have one period and no order. Messages between levels, as in the
@@ -65,7 +65,7 @@ pub fn generate(
     out.bus_load = saturation(out.dma, p.dma.saturation_mb_per_s);
 }
 
-/// A system as it is drawn.
+/// A system during its generation.
 struct Draw<'a> {
     out: &'a mut TaskSystem,
     p: &'a Parameters,
@@ -80,7 +80,7 @@ impl Draw<'_> {
         let mut left = target;
         while left > 0.0 {
             let drawn = self.stream.within(range);
-            // What rounding leaves of a target is no task.
+            // A rest of a target by rounding is no task.
             let utilization = if drawn > left - 1e-9 { left } else { drawn };
             left = if utilization < left { left - utilization } else { 0.0 };
             let period_ms = match level {
@@ -360,8 +360,8 @@ mod tests {
         assert_eq!(pieces, placed.len());
     }
 
-    /// Kolmogorov and Smirnov's distance from uniform in `[low, high)` is below 1.95/sqrt(n) but
-    /// once in a thousand.
+    /// Kolmogorov and Smirnov's distance from uniform in `[low, high)` is below 1.95/sqrt(n),
+    /// except once in a thousand.
     fn uniform(mut values: Vec<f64>, [low, high]: Range) {
         values.sort_by(f64::total_cmp);
         let n = values.len() as f64;
@@ -391,8 +391,8 @@ mod tests {
             io += s.tasks.iter().filter(|t| t.io.is_some()).count() as f64;
             direct += s.tasks.iter().filter(|t| t.io.is_some_and(|io| io.direct)).count() as f64;
         }
-        // A task is only added where the level has room, which thins out large ones by less than
-        // the test sees.
+        // A task is only added where the level has room. This removes large tasks, by less than the
+        // test can see.
         let of = |level| tasks.iter().filter(move |t: &&SystemTask| t.level == level).take(5000);
         uniform(of(Level::C).map(|t| t.reload).collect(), scenario.reload());
         uniform(of(Level::B).map(|t| t.average).collect(), p.execution.average_over_longest);

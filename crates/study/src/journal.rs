@@ -1,15 +1,15 @@
-//! The record of a study under way, from which it goes on after a kill at any point.
+//! The record of a study under way, from which it can continue after a kill at any point.
 //!
 //! # Rule
-//! A directory holds `study.json`, which says what is studied (version, parameters, seed, schemes,
+//! A directory holds `study.json`, which defines the study (version, parameters, seed, schemes,
 //! scenarios, utilizations, shard), and `journal.csv`, one line per finished point, appended as it
 //! is done:
 //!
 //! `scenario,utilization in thousandths,systems,undecided,schedulable of each scheme...,check`
 //!
 //! `check` is a hash of the rest of the line. A kill can only leave the last line unfinished: it is
-//! dropped, with a word, and its point is computed again, to the same result. Damage anywhere else
-//! is refused. Tables and plots are written from the journal at the end, so a truncated one is
+//! dropped, with a message, and its point is computed again, to the same result. Damage anywhere
+//! else is refused. Tables and plots are written from the journal at the end, so a truncated one is
 //! simply written again.
 
 use crate::StudyError;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// At the head of `study.json`.
 const FORMAT: &str = "solocore-study/1";
 
-/// What is studied. Two studies can be joined only if they agree in all but the shard.
+/// Definition of a study. Two studies can be joined only if they agree in all except the shard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -111,7 +111,7 @@ impl Manifest {
     }
 
     /// The first difference to another, in words; `None` if they agree. The shard counts only if
-    /// asked.
+    /// `shards_too`.
     #[must_use]
     pub fn difference(&self, other: &Self, shards_too: bool) -> Option<String> {
         let differ = [
@@ -152,7 +152,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Starts a study in a directory, which is made if need be.
+    /// Starts a study in a directory, which is created if needed.
     ///
     /// # Errors
     /// When the directory holds a study already, or cannot be written.
@@ -172,7 +172,7 @@ impl Journal {
         Self::open(path)
     }
 
-    /// Goes on with a study, and says how many bytes of an unfinished line were dropped.
+    /// Continues a study; also returns the bytes of an unfinished line that were dropped.
     ///
     /// # Errors
     /// When its journal is damaged other than at its end.
@@ -252,7 +252,7 @@ pub fn line(scenario: Scenario, milli: u32, point: &Point) -> String {
     format!("{text},{check:016x}\n")
 }
 
-/// The point of a line, without its end; `None` if it is damaged, or not of so many schemes.
+/// The point of a line, without its end; `None` if it is damaged, or has another number of schemes.
 #[must_use]
 pub fn parse(row: &str, schemes: usize) -> Option<(Scenario, u32, Point)> {
     let (text, check) = row.rsplit_once(',')?;

@@ -1,13 +1,13 @@
 //! Laboratory: the paper's schedulability study of MC2. It plans no system.
 //!
 //! # Problem
-//! What share of random task systems is schedulable under nine ways to manage buffers, in 648
+//! The share of random task systems that are schedulable under nine ways to manage buffers, in 648
 //! scenarios.
 //!
 //! # Source
 //! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS
-//! Isolation for Mixed-Criticality Real-Time Tasks", section 6. What the paper leaves open is in
-//! `parameters.toml`.
+//! Isolation for Mixed-Criticality Real-Time Tasks", section 6. Values that the paper leaves open
+//! are in `parameters.toml`.
 //!
 //! # Where to start
 //! [`generator::generate`] draws a system, the planner's optimiser

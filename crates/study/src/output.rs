@@ -1,4 +1,4 @@
-//! The files of a finished study, each written whole or not at all.
+//! The files of a finished study, each written completely or not at all.
 
 use crate::journal::{Manifest, Points};
 use crate::results::{self, Observation};
@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use solocore_model::files::write_atomically;
 use std::path::Path;
 
-/// What a study came to.
+/// Results of a study.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Summary {
     /// Scheme and its area.
@@ -50,7 +50,7 @@ pub fn write(dir: &Path, manifest: &Manifest, points: &Points) -> Result<Summary
         systems: 0,
         undecided: 0,
     };
-    // Points beyond a scenario's end may be there, depending on threads; they do not count.
+    // Points beyond a scenario's end may exist, depending on threads; they do not count.
     for scenario in manifest.own_scenarios()? {
         for (_, point) in curve(points, scenario, &manifest.utilizations) {
             summary.points += 1;

@@ -2,7 +2,7 @@
 //!
 //! Problem: the paper prints the distributions of Table 3 but not those behind its cost model.
 //! Rule: every assumed range is in one file, `parameters.toml`, each with its reason; a study
-//! records which file it used.
+//! records the file that it used.
 
 use crate::StudyError;
 use crate::random::Range;
@@ -16,7 +16,7 @@ use std::path::Path;
 /// The file that comes with solocore.
 pub const DEFAULT_PARAMETERS: &str = include_str!("../parameters.toml");
 
-/// Everything assumed. Reasons are in `parameters.toml`.
+/// All assumed values. Reasons are in `parameters.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
@@ -26,11 +26,11 @@ pub struct Parameters {
     pub execution: ExecutionParameters,
     /// Interrupts, all on core 0.
     pub interrupts: InterruptParameters,
-    /// What DMA costs.
+    /// Costs of DMA.
     pub dma: DmaParameters,
-    /// What I/O buffers cost.
+    /// Costs of I/O buffers.
     pub io: IoParameters,
-    /// What sharing a DRAM bank costs.
+    /// Costs of sharing a DRAM bank.
     pub sharing: SharingParameters,
     /// Messages.
     pub ipc: IpcParameters,
@@ -138,7 +138,7 @@ pub struct IpcParameters {
     pub eviction: Range,
 }
 
-/// A range by name, the largest value it may have, and whether zero is refused.
+/// A range by name, its largest permitted value, and whether zero is refused.
 struct Named<'a> {
     name: &'static str,
     range: &'a mut Range,
@@ -179,7 +179,7 @@ impl Parameters {
         }
     }
 
-    /// What the optimiser needs of them.
+    /// The machine for the optimiser.
     #[must_use]
     pub fn machine(&self) -> Machine {
         Machine {
@@ -213,7 +213,8 @@ impl Parameters {
         Self::standard().ranges().into_iter().map(|r| r.name).collect()
     }
 
-    /// The same with one range multiplied, cut to what it may be. `None` if no range has this name.
+    /// The same parameters with one range multiplied, cut to its permitted values. `None` if no
+    /// range has this name.
     #[must_use]
     pub fn scaled(&self, name: &str, factor: f64) -> Option<Self> {
         let mut out = self.clone();
@@ -257,7 +258,7 @@ impl Parameters {
         ]
     }
 
-    /// What is wrong, and what would be right.
+    /// The fault and the remedy.
     fn fault(&mut self) -> Option<String> {
         for r in self.ranges() {
             let [low, high] = *r.range;

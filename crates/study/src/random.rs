@@ -3,8 +3,8 @@
 //! Problem: a study is reproducible only if each of its systems can be drawn again, alone and in
 //! any order. Rule: the key of a ChaCha stream with eight rounds *is* the system's name: seed,
 //! scenario, utilization in thousandths, index, 64 bits each, little endian. Streams of different
-//! keys have nothing in common; that is what the cipher is made for. Numbers are taken from the
-//! stream by the formulas here, so that they do not change with a library.
+//! keys are independent; this is the purpose of the cipher. Numbers are taken from the stream by
+//! the formulas here, so that they do not change with a library.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};

@@ -2,7 +2,7 @@
 //!
 //! The schedulable-utilization area (SUA) of a scheme is the area under its curve, by trapezoids
 //! from utilization 0, where every system is schedulable, to the scenario's end (the paper, section
-//! 6.2); over several scenarios, their sum.
+//! 6.2). Over several scenarios, it is their sum.
 
 use crate::StudyError;
 use crate::journal::{Manifest, Points};
@@ -15,18 +15,18 @@ use solocore_planner::levels::optimiser::Scheme;
 /// Areas of one scenario, by scheme.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioAreas {
-    /// Which.
+    /// The scenario.
     pub scenario: Scenario,
     /// By scheme, in the order of the manifest.
     pub areas: Vec<f64>,
 }
 
-/// An observation of the paper beside what came out.
+/// An observation of the paper beside this study's result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Observation {
-    /// 7 to 11; 0 for what the paper does not have.
+    /// Number, 7 to 11; 0 for one that the paper does not have.
     pub number: u32,
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
     /// Does it hold here? `None` if the study lacks a scheme or scenario for it.
     pub holds: Option<bool>,
@@ -34,10 +34,10 @@ pub struct Observation {
     pub figures: Vec<Figure>,
 }
 
-/// How much larger one area is than another.
+/// Gain of one area over another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// `O|C over C|C`, perhaps with the scenarios counted.
+    /// `O|C over C|C`, with the scenarios counted if they are not all.
     pub what: String,
     /// Percent in the paper.
     pub paper: Option<f64>,
@@ -48,7 +48,7 @@ pub struct Figure {
 /// The areas of each scenario of a study.
 ///
 /// # Errors
-/// When the manifest names what does not exist.
+/// When the manifest names a scheme or scenario that does not exist.
 pub fn areas(manifest: &Manifest, points: &Points) -> Result<Vec<ScenarioAreas>, StudyError> {
     let of = |scenario| {
         let mut areas = vec![0.0; manifest.schemes.len()];
@@ -190,7 +190,7 @@ pub fn utilization(milli: u32) -> String {
 /// `points.csv`: scenario, scheme, utilization, systems, schedulable, `ci_low`, `ci_high`.
 ///
 /// # Errors
-/// When the manifest names what does not exist.
+/// When the manifest names a scheme or scenario that does not exist.
 pub fn points_csv(manifest: &Manifest, points: &Points) -> Result<Vec<u8>, StudyError> {
     let header =
         ["scenario", "scheme", "utilization", "systems", "schedulable", "ci_low", "ci_high"];
@@ -217,7 +217,7 @@ pub fn points_csv(manifest: &Manifest, points: &Points) -> Result<Vec<u8>, Study
 /// `sua.csv`: scheme, sua.
 ///
 /// # Errors
-/// None that a table of text has reason for.
+/// None: writing a table of text does not fail.
 pub fn sua_csv(manifest: &Manifest, areas: &[ScenarioAreas]) -> Result<Vec<u8>, StudyError> {
     let mut rows = vec![vec!["scheme".to_owned(), "sua".to_owned()]];
     let sums = total(areas, manifest.schemes.len(), |_| true);
@@ -234,7 +234,7 @@ pub fn sua_csv(manifest: &Manifest, areas: &[ScenarioAreas]) -> Result<Vec<u8>, 
 /// `sua_by_scenario.csv`: scenario, scheme, sua.
 ///
 /// # Errors
-/// None that a table of text has reason for.
+/// None: writing a table of text does not fail.
 pub fn scenario_sua_csv(
     manifest: &Manifest,
     areas: &[ScenarioAreas],
@@ -252,7 +252,7 @@ pub fn scenario_sua_csv(
 /// `observations.csv`: observation, holds, figure, paper, here.
 ///
 /// # Errors
-/// None that a table of text has reason for.
+/// None: writing a table of text does not fail.
 pub fn observations_csv(observations: &[Observation]) -> Result<Vec<u8>, StudyError> {
     let mut rows = vec![
         ["observation", "holds", "figure", "paper_percent", "percent"].map(str::to_owned).to_vec(),
@@ -306,7 +306,7 @@ mod tests {
         let found = areas(&manifest, &points).unwrap();
         assert_eq!(found[0].areas, [1.0 + 0.75 + 0.25, 0.75 + 0.25]);
         let csv = String::from_utf8(points_csv(&manifest, &points).unwrap()).unwrap();
-        // What lies beyond two points without any is left out.
+        // The part beyond two points without any schedulable system is left out.
         assert_eq!(csv.lines().count(), 1 + 2 * 4);
         assert!(csv.contains("\"C-Light,Short,Light,Quick,Small,Low,Few\",R|R,1.0,40,40,"));
         assert_eq!(observations(&manifest, &found)[0].holds, Some(false));

@@ -1,20 +1,20 @@
-//! How many systems a point needs.
+//! Number of systems that a point needs.
 //!
 //! Rule: systems are drawn in steps of [`STEP`] until the 95 % interval of every scheme's share is
 //! within +-0.05, all schemes on the same systems (the paper, section 6.1: "within +-0.05 with 95%
 //! confidence"). Intervals are Wilson's, which hold where a share is near 0 or 1: there some 40
-//! systems do, in the middle 400. The number depends on the systems alone, not on threads or time.
+//! systems suffice, in the middle 400. The number depends on the systems alone, not on threads or
+//! time.
 //!
-//! Not covered: that looking at an interval several times makes it miss a little more often than 5
-//! %.
+//! Not covered: repeated checks of an interval make it miss a little more often than 5 %.
 
-/// Systems between two looks at the intervals.
+/// Systems between two checks of the intervals.
 pub const STEP: u32 = 20;
 
 /// Fewest systems of a point.
 pub const FEWEST: u32 = 40;
 
-/// Half the width that an interval may have.
+/// Largest half width of an interval.
 pub const PRECISION: f64 = 0.05;
 
 /// The quantile of the normal distribution for 95 %.
@@ -32,7 +32,7 @@ pub fn interval(successes: u32, samples: u32) -> (f64, f64) {
     ((middle - half).max(0.0), (middle + half).min(1.0))
 }
 
-/// Do all intervals satisfy?
+/// Are all intervals narrow enough?
 #[must_use]
 pub fn precise(successes: &[u32], samples: u32) -> bool {
     samples >= FEWEST

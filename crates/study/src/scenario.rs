@@ -20,7 +20,7 @@ const CHOICES: [&[&str]; 7] = [
     &["Few", "Many"],
 ];
 
-/// What the categories are called.
+/// Names of the categories.
 const CATEGORIES: [&str; 7] = [
     "criticality utilization",
     "period",
@@ -31,7 +31,7 @@ const CATEGORIES: [&str; 7] = [
     "direct I/O tasks",
 ];
 
-/// How many scenarios there are.
+/// Number of scenarios.
 pub const SCENARIOS: u16 = 648;
 
 /// One of the 648. Scenarios are in the order of the table, the last category varying fastest.

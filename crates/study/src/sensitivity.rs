@@ -1,9 +1,9 @@
-//! Which results hang on which assumption.
+//! Dependence of the results on the assumptions.
 //!
 //! Rule: the study is run again with each range of the parameters multiplied by 1/2 and by 3/2 (cut
-//! to what it may be), all else unchanged, on the same seeds; what is compared are the figures of
-//! the observations. A figure that keeps its sign and size under every change does not depend on
-//! what was assumed.
+//! to its permitted values), all else unchanged, on the same seeds. The figures of the observations
+//! are compared. A figure that keeps its sign and size under every change does not depend on the
+//! assumptions.
 //!
 //! Not covered: several ranges changed together.
 
@@ -14,7 +14,7 @@ use crate::results::{self, Observation};
 use crate::study::Study;
 use std::collections::BTreeSet;
 
-/// What ranges are multiplied by.
+/// Factors by which ranges are multiplied.
 pub const FACTORS: [f64; 2] = [0.5, 1.5];
 
 /// The observations under one change.
@@ -22,7 +22,7 @@ pub const FACTORS: [f64; 2] = [0.5, 1.5];
 pub struct Change {
     /// The range that was multiplied; none for the parameters as given.
     pub range: Option<&'static str>,
-    /// By what.
+    /// The factor.
     pub factor: f64,
     /// Observations 7 to 11.
     pub observations: Vec<Observation>,
@@ -63,7 +63,7 @@ pub fn run(
 /// points).
 ///
 /// # Errors
-/// None that a table of text has reason for.
+/// None: writing a table of text does not fail.
 pub fn to_csv(changes: &[Change]) -> Result<Vec<u8>, StudyError> {
     let header = ["parameter", "factor", "observation", "holds", "figure", "percent", "change"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];

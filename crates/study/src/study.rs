@@ -4,8 +4,8 @@
 //! A point is a scenario and a utilization; its systems are named by their index and tried under
 //! every scheme ([`crate::sampling`]). A scenario goes up through the utilizations until no scheme
 //! has a schedulable system at two in a row; beyond, all shares count as zero. Scenarios run in
-//! parallel; where they are fewer than would keep the threads busy, so do the utilizations of one,
-//! and those that turn out to lie beyond its end are left out.
+//! parallel. If they are too few to keep the threads busy, the utilizations of one run in parallel
+//! as well, and those beyond its end are left out.
 
 use crate::StudyError;
 use crate::generator::generate;
@@ -17,13 +17,13 @@ use rayon::prelude::*;
 use solocore_planner::levels::optimiser::{Allocator, Answer, Objective, Scheme, TaskSystem};
 use std::sync::Mutex;
 
-/// What to study.
+/// Task of a study.
 pub struct Study<'a> {
     /// Parameters of generator and cost model.
     pub parameters: &'a Parameters,
-    /// What the directory says.
+    /// Definition of the study in its directory.
     pub manifest: &'a Manifest,
-    /// Told the share of scenarios done, 0 to 1; stops the study by returning false.
+    /// Is told the share of scenarios done, 0 to 1; stops the study by returning false.
     pub progress: &'a (dyn Fn(f64) -> bool + Sync),
 }
 
@@ -31,12 +31,11 @@ pub struct Study<'a> {
 const ZEROS: usize = 2;
 
 impl Study<'_> {
-    /// Computes the points that are missing; each goes to the journal, if there is one, and to
-    /// `points`.
+    /// Computes the missing points; each goes to the journal, if there is one, and to `points`.
     ///
     /// # Errors
-    /// [`StudyError::Interrupted`] when `progress` said so; what is done is in the journal. Errors
-    /// of writing it.
+    /// [`StudyError::Interrupted`] when `progress` returned false; finished points are in the
+    /// journal. Errors of writing the journal.
     pub fn run(
         &self,
         journal: Option<&mut Journal>,
@@ -133,7 +132,7 @@ impl Study<'_> {
                 }
                 point.systems += 1;
             }
-            // A share below zero asks only whether to stop.
+            // A share below zero only asks whether to stop.
             if !(self.progress)(-1.0) {
                 return Err(StudyError::Interrupted);
             }
@@ -160,7 +159,7 @@ pub fn curve<'a>(
     })
 }
 
-/// Are all points of a scenario there, up to its end?
+/// Does a scenario have all points up to its end?
 #[must_use]
 pub fn finished(points: &Points, scenario: Scenario, utilizations: &[u32]) -> bool {
     let mut zeros = 0;

@@ -1,4 +1,4 @@
-//! Where phase 1 of the optimiser puts the tasks of random systems.
+//! Cores that phase 1 of the optimiser gives to the tasks of random systems.
 
 use solocore_planner::levels::optimiser::TaskSystem;
 use solocore_planner::levels::optimiser::placement::{Kind, Placement};

@@ -1,4 +1,4 @@
-//! What must hold of every system and scheme, tried on random ones of all scenarios.
+//! Properties of every system and scheme, tried on random ones of all scenarios.
 
 use solocore_analysis::mc2::Verdict;
 use solocore_planner::levels::optimiser::scheme::{Io, Ipc};

@@ -1,70 +1,70 @@
-//! How long other cores' memory traffic, a regulator and refreshes can hold a core up: the one
-//! model under every bound.
+//! Delay of a core by other cores' memory traffic, a regulator and refreshes: the one model under
+//! every bound.
 //!
 //! # Problem
 //! A core runs jobs that need `C` alone and make `n` DRAM transactions. Other cores, with several
-//! reads under way and posted writes, share the channel. How much later than alone do the jobs end,
-//! at worst?
+//! reads under way and posted writes, share the channel. What is the longest delay of the jobs'
+//! ends, compared with running alone?
 //!
 //! # Rule
 //! There are two bounds on the delay of the core's accesses; the smaller holds.
-//! * *Request-driven*: [`Costs::request_ps`] bounds what others can add to one access, whatever
-//!   they do.
+//! * *Request-driven*: [`Costs::request_ps`] bounds the delay that others can add to one access,
+//!   for any behaviour of theirs.
 //! * *Job-driven*: each request that others can issue in the window at all adds at most its cost,
 //!   [`Costs::read_ps`] or [`Costs::write_ps`]; their number follows from budgets
 //!   ([`Others::Budgets`]) or from their tasks ([`Stall::jobs`]).
 //!
 //! After H. Kim et al., RTAS 2014 (request- and job-driven bounds, private and shared banks), and
 //! Yun, Pellizzoni, Valsan, ECRTS 2015 (parallel misses, write batching). The terms are derived
-//! here for the controller of crates/dram (docs/dram.md); Kim et al. leave out write batching, Yun
+//! here for the controller of crates/dram (docs/dram.md). Kim et al. leave out write batching, Yun
 //! et al. take one batch per read as the worst, and neither covers a rival on the core's own
 //! processor.
 //!
 //! # Costs
 //! All in the time of the memory clock; names of JEDEC. The controller is work conserving: while a
-//! request waits, the next command of some request is issued as soon as timing permits. So whatever
-//! a request waits for is a command that was issued at most one timing gap earlier, and each
+//! request waits, the next command of some request is issued as soon as timing permits. So a
+//! request always waits for a command that was issued at most one timing gap earlier, and each
 //! command of another core moves at most one command in wait, by one gap.
 //! * `service` of an own access, alone: a read in its turn is looked up (`overhead`), closes and
 //!   opens a row, and transfers, `rp + rcd + cl + burst`; a write keeps its bank for
-//!   `write-to-precharge + rp + rcd`. `n` accesses take `n` services, and once what a write leaves
-//!   behind for the read after it.
-//! * `L_max` ([`Costs::latency_ps`]): one read by itself, its bank right after a write, or after
-//!   the row of a write was opened that now has to wait:
-//!   `max(write-to-precharge, ras) + rp + rcd + cl + burst`.
+//!   `write-to-precharge + rp + rcd`. `n` accesses take `n` services, and once the delay that a
+//!   write causes to the read after it.
+//! * `L_max` ([`Costs::latency_ps`]): one read by itself, its bank right after a write, or right
+//!   after a row was opened for a write that now waits: `max(write-to-precharge, ras) + rp + rcd +
+//!   cl + burst`.
 //! * A *read* of another core in a bank of its own moves a waiting PRE, ACT and RD by one gap each
 //!   ([`latency::delay_per_access`]); in a shared bank it takes a row cycle as well.
 //! * A *write* of another core: while writes are drained, reads wait. The drain serves a write at
 //!   least every `write-to-precharge + rp + rcd` (all of them in one bank, row after row), so that
-//!   is what each costs; a posted write moves other commands by less.
-//! * `row`: the core's own posted writes may wait for a place in the write queue while the reads
-//!   that the last drain was cut short for are served. Those of one core may all lie in one bank, a
-//!   row cycle each: once for each [`Queue::drain_most`] writes.
-//! * A *refresh* stops its rank for `rfc`, and what closes and opens the banks around it. While
-//!   writes are drained, a refresh of any rank can hold up the drain. A window `t` meets
-//!   `floor((t + refresh)/refi) + 1` for each rank.
-//! * What is *left* at the start of a window or of a regulation period: reads under way, as many as
-//!   there are miss registers, a full write queue, and each core's posted writes in front of it.
+//!   this is the cost of each; a posted write moves other commands by less.
+//! * `row`: the core's own posted writes may wait for a place in the write queue while the
+//!   controller serves the reads for which the last drain was cut short. The reads of one core may
+//!   all lie in one bank, a row cycle each: once for each [`Queue::drain_most`] writes.
+//! * A *refresh* stops its rank for `rfc`, and for the commands that close and open the banks
+//!   around it. While writes are drained, a refresh of any rank can delay the drain. A window `t`
+//!   meets `floor((t + refresh)/refi) + 1` for each rank.
+//! * The *rest* at the start of a window or of a regulation period: reads under way (at most the
+//!   miss registers), a full write queue, and each core's posted writes in front of it.
 //!
 //! One access beside others of any rate (*request-driven*): reads that are older, and those that
 //! pass ([`latency::read_delay`]); a drain that was under way, which may end with fewer than
-//! `drain_most` writes, and one whole drain after it, which is cut short for the reads that wait;
-//! and the first delays again after each. Without a row-hit cap the controller gives no turns: no
-//! bound. A full read queue would let reads wait in front of it, where each older one costs a row
-//! cycle; where it can fill: no bound.
+//! `drain_most` writes, and one whole drain after it, which is cut short for waiting reads; and the
+//! first delays again after each. Without a row-hit cap the controller gives no turns: no bound. A
+//! full read queue would let reads wait in front of it, where each older one costs a row cycle; so
+//! if it can fill: no bound.
 //!
 //! # Stall under budgets
 //! All cores have budgets per period `P`, replenished at the same instants. Let `a` be the time
-//! alone that `C` counts for each access, `D` what others may add in one period (their budgets'
-//! cost, what is left, refreshes). Of the periods that lie in the window,
+//! alone that `C` counts for each access, `D` the delay that others may add in one period (their
+//! budgets' cost, the rest, refreshes). Of the periods that lie in the window,
 //! * one in which the core is stopped, as it has used a budget of `Q`, makes at least `Q*a` of
 //!   progress: it costs at most `P - Q*a`;
 //! * any other costs at most `D`.
 //!
 //! With `K = floor(n/Q)` periods of the first kind at most, the time of `n` periods must hold the
 //! work: the least `n` with `work + K*max(0, P - Q*a - D) + n*D <= n*P`. The opening period is
-//! charged whole ([`Stall::once`]): somebody on the core may have drained the budget, with misses
-//! in parallel or with writes that merge, in no time at all.
+//! charged whole ([`Stall::once`]): another task on the core may have used up the budget, with
+//! parallel misses or merged writes, in no time.
 //!
 //! # Not covered
 //! Prefetchers (their reads count against budgets where the counter sees them), closed pages,
@@ -96,7 +96,7 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// Most that a core with this budget can cost another in one period, in picoseconds.
+    /// Largest cost of a core with this budget for another core in one period, in picoseconds.
     #[must_use]
     pub fn cost_ps(self, costs: &Costs) -> u64 {
         match self {
@@ -118,39 +118,39 @@ impl Budget {
 /// Accesses that the others may issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Others {
-    /// Anything.
+    /// Accesses without a limit.
     Unlimited,
-    /// No more than their budgets; the core has one as well.
+    /// Accesses within their budgets; the core has a budget as well.
     Budgets {
         /// `P`.
         period_ps: u64,
-        /// Of the core under analysis.
+        /// Budget of the core under analysis.
         own: Budget,
-        /// Of the other cores of its channel.
+        /// Budgets of the other cores of its channel.
         others: Vec<Budget>,
     },
 }
 
-/// How long one core can be held up.
+/// Input for the delay of one core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stall {
     /// Costs of accesses.
     pub costs: Costs,
     /// Accesses that others may issue.
     pub others: Others,
-    /// All tasks of the other cores, where they make all of these cores' accesses.
+    /// All tasks of the other cores, if these tasks make all accesses of these cores.
     pub jobs: Option<Arc<Rivals>>,
     /// Time alone that the execution times count for each DRAM transaction, in picoseconds.
     pub counted_ps: u64,
 }
 
 impl Stall {
-    /// Charged once per busy window, in picoseconds: what the core's other tasks, and the others,
-    /// left behind. Also where there are no misses.
+    /// Charged once per busy window, in picoseconds: the rest of the core's other tasks, and of the
+    /// others. Also charged without misses.
     ///
-    /// A core that waits takes no interrupt: it waits for a miss register, say, and then for the
-    /// access that wanted it. Under budgets the opening period, which is charged whole, or the
-    /// others' budgets of the next one hold that.
+    /// A core that waits takes no interrupt: for example, it waits for a miss register, and then
+    /// for the access that needed it. Under budgets, the opening period, which is charged whole, or
+    /// the others' budgets of the next one contain this.
     #[must_use]
     pub fn once(&self) -> u64 {
         let before = match &self.others {
@@ -164,8 +164,8 @@ impl Stall {
         before.saturating_add(self.costs.left_ps)
     }
 
-    /// Most that others and refreshes may add in one regulation period, in picoseconds; zero
-    /// without budgets.
+    /// Largest delay by others and refreshes in one regulation period, in picoseconds; zero without
+    /// budgets.
     #[must_use]
     pub fn in_period(&self) -> u64 {
         let Others::Budgets { period_ps, own, others } = &self.others else { return 0 };
@@ -184,9 +184,9 @@ impl Stall {
             .saturating_add(c.refresh.within(*period_ps))
     }
 
-    /// Stall of what jobs ask for in one busy window, in picoseconds; [`u64::MAX`]: no bound.
+    /// Stall of this demand in one busy window, in picoseconds; [`u64::MAX`]: no bound.
     ///
-    /// Monotone in each field of `demand`. [`Stall::once`] comes on top, once per window.
+    /// Monotone in each field of `demand`. [`Stall::once`] is added once per window.
     #[must_use]
     pub fn of(&self, demand: Demand) -> u64 {
         let by_jobs = self.jobs.as_ref().map_or(u64::MAX, |jobs| self.by_jobs(jobs, demand));
@@ -196,8 +196,8 @@ impl Stall {
         if request_ps < all { all.min(self.by_request(demand)) } else { all }
     }
 
-    /// Each access by itself, and the refreshes; under budgets, also the periods that the core's
-    /// own budget is used up in.
+    /// Each access by itself, and the refreshes; under budgets, also the periods in which the
+    /// core's own budget is used up.
     pub(super) fn by_request(&self, demand: Demand) -> u64 {
         let Some(request_ps) = self.costs.request_ps else {
             return if demand.misses == 0 { 0 } else { u64::MAX };
@@ -210,8 +210,8 @@ impl Stall {
         beyond(self.costs.refresh.lengthen(busy), demand.work_ps)
     }
 
-    /// As many accesses as the others' jobs make while the window lasts, the periods that the
-    /// core's own budget is used up in, and the refreshes.
+    /// The accesses of the others' jobs during the window, the periods in which the core's own
+    /// budget is used up, and the refreshes.
     fn by_jobs(&self, jobs: &Rivals, demand: Demand) -> u64 {
         let mut total = demand.work_ps;
         let once = self.once();
@@ -234,8 +234,8 @@ impl Stall {
         u64::MAX
     }
 
-    /// The periods in which the core's budgets are used up, beyond `other_ps` that each period
-    /// costs anyway.
+    /// Cost of the periods in which the core's budgets are used up, beyond `other_ps`, which each
+    /// period costs anyway.
     fn stopped(&self, own: Budget, period_ps: u64, demand: Demand, other_ps: u64) -> u64 {
         let cost = |budget: u64| {
             let progress = budget.saturating_mul(self.counted_ps);
@@ -261,7 +261,7 @@ impl Stall {
         }
     }
 
-    /// All of the time that the core's own budget can cost.
+    /// The largest time that the core's own budget can cost.
     fn all_stops(&self, demand: Demand) -> u64 {
         match &self.others {
             Others::Budgets { period_ps, own, .. } => self.stopped(*own, *period_ps, demand, 0),

@@ -1,23 +1,23 @@
-//! What the tasks of other cores cost in a window, for many tasks and many windows.
+//! Cost of other cores' tasks in a window, for many tasks and many windows.
 //!
 //! # Problem
-//! The stall of one window asks for the sum over all tasks of the other cores, again and again: a
-//! step of every recurrence, for every level of every core. With `n` tasks a plan makes `n` times
-//! `n` terms of it.
+//! The stall of one window needs the sum over all tasks of the other cores repeatedly: in each step
+//! of every recurrence, for every level of every core. With `n` tasks, a plan computes `n` times
+//! `n` terms.
 //!
 //! # Rule
-//! The sum only changes where a job of somebody is released, so it is a staircase. The releases up
-//! to a horizon are sorted once, with the sum after each; a window is then looked up. Horizons are
-//! powers of two. The staircase is exact: it gives what the sum gives, for every window.
+//! The sum only changes at a release of a job, so it is a staircase. The releases up to a horizon
+//! are sorted once, with the sum after each; a window is then looked up. Horizons are powers of
+//! two. The staircase is exact: it equals the sum for every window.
 //!
 //! # Not covered
 //! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.
 
 use std::sync::OnceLock;
 
-/// Releases of a staircase at most, for each task.
+/// Most releases of a staircase, for each task.
 const MOST: u64 = 64;
-/// So few tasks are summed at once.
+/// Up to this number of tasks, the sum is computed directly.
 const FEW: usize = 8;
 /// Powers of two that a horizon may be, ps.
 const HORIZONS: usize = 62;
@@ -34,7 +34,7 @@ pub struct Job {
     pub cost_ps: u64,
 }
 
-/// Instants, ascending, with the cost of what is released up to each, ps.
+/// Instants, ascending, with the cost of all releases up to each, ps.
 type Staircase = Vec<(u64, u64)>;
 
 /// All tasks of the other cores.
@@ -45,7 +45,7 @@ pub struct Rivals {
 }
 
 impl Rivals {
-    /// These tasks.
+    /// The rivals with these tasks.
     #[must_use]
     pub fn new(jobs: Vec<Job>) -> Self {
         Self { jobs, stairs: [const { OnceLock::new() }; HORIZONS] }
@@ -57,8 +57,8 @@ impl Rivals {
         &self.jobs
     }
 
-    /// The longest that their jobs can hold a core up in a window of `window_ps`, in picoseconds:
-    /// the sum of `ceil((window + reach)/period)*cost`. [`u64::MAX`] if that is more.
+    /// The longest delay of a core by their jobs in a window of `window_ps`, in picoseconds: the
+    /// sum of `ceil((window + reach)/period)*cost`. [`u64::MAX`] if that is more.
     #[must_use]
     pub fn cost_ps(&self, window_ps: u64) -> u64 {
         let horizon = (u64::BITS - window_ps.saturating_sub(1).leading_zeros()) as usize;
@@ -67,7 +67,7 @@ impl Rivals {
             .flatten()
             .and_then(|stairs| stairs.get_or_init(|| self.staircase(1 << horizon)).as_ref());
         match stairs {
-            // The first step lies at 0 and holds what is released before the window.
+            // The first step lies at 0 and contains the releases before the window.
             Some(stairs) => {
                 let after = stairs.partition_point(|&(at, _)| at < window_ps);
                 stairs[after.max(1) - 1].1
@@ -149,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// Also at the instants of the steps themselves, where one more or one less would show.
+        /// Also at the instants of the steps themselves, where an error of one would show.
         #[test]
         fn the_staircase_is_the_sum(
             jobs in jobs(), windows in prop::collection::vec(0u64..300, 1..40), shift in 0u32..63,

@@ -1,4 +1,4 @@
-//! Costs are those of the timing; bounds grow with what the others may do.
+//! Costs are those of the timing; bounds grow with the limits of the others.
 
 use super::*;
 use crate::memory::latency::{Controller, Dram};
@@ -47,7 +47,7 @@ fn costs(others: usize) -> Costs {
     memory().costs(&sharing(others, true)).unwrap()
 }
 
-/// Worked by hand from the timing: a write keeps its bank for cwl + burst + wr + rp + rcd = 39
+/// Derived by hand from the timing: a write keeps its bank for cwl + burst + wr + rp + rcd = 39
 /// clocks.
 #[test]
 fn costs_are_those_of_the_timing() {
@@ -62,7 +62,7 @@ fn costs_are_those_of_the_timing() {
     assert_eq!((refresh.every_ps, refresh.ranks), (5200 * 1500, 2));
     assert_eq!(refresh.within(0), 2 * refresh.each_ps);
     assert_eq!(refresh.within(refresh.every_ps), 4 * refresh.each_ps);
-    // Two drains, one of which was under way, and 30 reads that are older.
+    // Two drains, one already under way, and 30 older reads.
     let request = c.request_ps.unwrap();
     assert!(request > 63 * 39 * 1500 && request < 63 * 39 * 1500 + 2_000_000, "{request}");
     assert_eq!(costs(0).request_ps, Some(0));
@@ -108,8 +108,8 @@ fn budgets_bound_what_a_period_loses() {
     let full = budgets(c, Budget::Together(1_000_000), Budget::Together(10_000), 3);
     assert!(full.in_period() > 1_000_000_000);
     assert_eq!(full.of(work), full.by_request(work));
-    // A core that is stopped in each period: 100 periods of 1000 accesses, whatever the others
-    // do.
+    // A core that is stopped in each period: 100 periods of 1000 accesses, for any accesses of the
+    // others.
     let own = budgets(c, Budget::Together(1000), Budget::Together(1), 3);
     let seen = own.of(work) + work.work_ps;
     assert!((100_000_000_000..120_000_000_000).contains(&seen), "{seen}");
@@ -129,7 +129,7 @@ fn jobs_of_others_bound_what_they_add() {
         cost_ps: 40_000_000,
     }])));
     let beside_a_job = stall.of(work);
-    // Two jobs in reach, what is left, and the refreshes.
+    // Two jobs in reach, the rest, and the refreshes.
     let least = 2 * 40_000_000 + c.left_ps + c.refresh.within(5_000_000_000);
     assert!(beside_a_job >= least && beside_a_job < least * 12 / 10, "{beside_a_job} {least}");
     assert!(beside_a_job * 10 < beside_anything);

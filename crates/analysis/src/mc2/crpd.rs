@@ -1,8 +1,8 @@
 //! Cache-related preemption delay (CRPD) on one core with fixed priorities.
 //!
 //! # Problem
-//! A preempting job evicts cache blocks that the preempted one would have used again. Which job is
-//! charged for loading them, and how many are there at most?
+//! A preempting job evicts cache blocks that the preempted one would have used again. The loads
+//! must be charged to a job, and their number must be bounded.
 //!
 //! # Rule
 //! The preempting task pays, per start. With a reload time per task (the "max reload time" of MC2's
@@ -45,7 +45,7 @@ pub struct Footprint {
     pub evicting: Vec<u64>,
 }
 
-/// How the sets lost to a preemption are counted.
+/// Way of counting the sets that a preemption loses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Approach {
     /// ECB only.
@@ -64,7 +64,7 @@ impl Approach {
         [Self::Evicting, Self::Useful, Self::UsefulUnion, Self::EvictingUnion];
 }
 
-/// The most that one start of a task costs another: the largest reload time of those that it may
+/// Largest cost of one start of a task for another: the largest reload time of those that it may
 /// preempt.
 #[must_use]
 pub fn caused(reloads_below: impl IntoIterator<Item = u64>) -> u64 {

@@ -64,7 +64,7 @@ fn by_digits(terms: impl Iterator<Item = Fraction> + Clone, limit: u32) -> Order
         if rest.iter().all(|(part, _, _)| *part == 0) {
             return if spare == 0 { Ordering::Equal } else { Ordering::Less };
         }
-        // What is left of the fractions is above zero and below their weight.
+        // The rest of the fractions is above zero and below their weight.
         if spare >= weight {
             return Ordering::Less;
         }

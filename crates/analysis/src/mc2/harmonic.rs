@@ -8,8 +8,8 @@
 //! deadlines; the periods of B are multiples of the hyperperiod of A.
 //! * Level A, with A-PETs: `sum C/T <= 1`. Then EDF meets all deadlines from 0 on (Liu and Layland
 //!   1973), and its schedule of one hyperperiod is a table. Periods need not be harmonic for that;
-//!   the table of others has the length of their least common multiple. Whether it can be built in
-//!   practice is for the caller to say, by [`hyperperiod`].
+//!   the table of others has the length of their least common multiple. The caller decides by
+//!   [`hyperperiod`] whether the table can be built in practice.
 //! * Level B, with B-PETs for both: `sum over A + sum over B of C/T <= 1`.
 //!
 //! # Why the second suffices
@@ -49,7 +49,7 @@ pub enum CoreVerdict {
     },
     /// The period of a task is not a multiple of the one before (or, the first of level B, of the
     /// hyperperiod of level A), the tasks of level B are not in the order of their periods, or
-    /// (level A, task 0) the hyperperiod does not fit in 64 bits. This test says nothing then.
+    /// (level A, task 0) the hyperperiod does not fit in 64 bits. This test gives no answer then.
     NotHarmonic {
         /// Level of the task.
         level: Level,
@@ -60,7 +60,7 @@ pub enum CoreVerdict {
     Overload {
         /// The level whose PETs were assumed.
         level: Level,
-        /// At level B, the first task whose window is too short.
+        /// At level B, the first task with a window that is too short.
         task: usize,
     },
 }
@@ -73,7 +73,7 @@ pub fn hyperperiod(tasks: &[Mc2Task]) -> Option<u64> {
         if task.period == 0 {
             return None;
         }
-        // The usual case costs one division.
+        // The usual case needs one division.
         if task.period.is_multiple_of(all) {
             return Some(task.period);
         }
@@ -137,7 +137,7 @@ pub fn level_b(a: &[Mc2Task], b: &[Mc2Task], noise: &Noise) -> CoreVerdict {
     CoreVerdict::Schedulable
 }
 
-/// The first task that no test of levels A and B takes.
+/// The first task that the tests of levels A and B cannot handle.
 fn invalid(a: &[Mc2Task], b: &[Mc2Task]) -> Option<CoreVerdict> {
     let unfit = |task: &Mc2Task| task.period == 0 || task.pets.a < task.pets.b.max(task.pets.c);
     if let Some(task) = a.iter().position(unfit) {

@@ -29,11 +29,11 @@
 //!
 //! *Induction.* Let job `J` of task `l` have deadline `d`; suppose all jobs with earlier deadlines
 //! keep the bound. `S` are the jobs with deadlines up to `d`. The lag of a task is its demand in
-//! the fluid schedule, at rate `c/T` for a job of actual cost `c`, less what it has received. At
-//! any `t <= d`, a task with a pending job in `S` has lag at most `u*x + C`: if the job's deadline
-//! is at or after `t` the lag is at most `C`; else the job still needs some `r <= C` and by
-//! induction gets it within `x + C` of its deadline, so the lag is at most
-//! `r + u*(x + C - r) <= u*x + C`. A task without one has lag at most 0.
+//! the fluid schedule, at rate `c/T` for a job of actual cost `c`, less the service that it has
+//! received. At any `t <= d`, a task with a pending job in `S` has lag at most `u*x + C`: if the
+//! job's deadline is at or after `t` the lag is at most `C`. Otherwise the job still needs some `r
+//! <= C` and by induction gets it within `x + C` of its deadline, so the lag is at most `r + u*(x +
+//! C - r) <= u*x + C`. A task without one has lag at most 0.
 //!
 //! *Before `d`.* Let `t0 <= d` end the last instant at which an available core did not execute `S`;
 //! fewer than `m` tasks were pending then, so the lags sum to at most `x*H + K`. From `t0` to `d`
@@ -45,13 +45,13 @@
 //! `J` starts no later than `d + x`, as its predecessor ends by `d - T_l + x + C_l <= d + x`, and
 //! is done by `d + x + C_l`. If `t1 > d + x`: at each instant of `[d, d + x)` either all available
 //! cores execute `S`, or task `l` executes and at most `m - p <= F - 1` of them do not. Task `l`
-//! executes for at most what it lacks at `d`, `u_l*x + C_l`. So of `[t0, d + x)` at most
-//! `B + f*(h*x + C_max)` of supply is lost, and what is pending at `d + x` is at most
-//! `x*H + K + B + f*(h*x + C_max) - A*x`, which is 0 for the `x` above: `J` is done by `d + x`.
-//! This also proves condition 2 in its sharp form, and so in the other.
+//! executes for at most its lag at `d`, `u_l*x + C_l`. So of `[t0, d + x)` at most `B + f*(h*x +
+//! C_max)` of supply is lost, and the work pending at `d + x` is at most `x*H + K + B + f*(h*x +
+//! C_max) - A*x`, which is 0 for the `x` above: `J` is done by `d + x`. This also proves condition
+//! 2 in its sharp form, and so in the other.
 //!
-//! The scheduler is global in earnest: whenever a core is available or taken away, the pending jobs
-//! with the earliest deadlines run on the available cores, wherever they ran before.
+//! The scheduler must be truly global: whenever a core is available or taken away, the pending jobs
+//! with the earliest deadlines run on the available cores, also after a migration.
 //!
 //! Jobs of A and B must stay in their periods with C-PETs. With harmonic periods they do, by the
 //! argument of level B, if level A has passed and their C-PETs fit each core: [`level_c`] checks
@@ -68,7 +68,7 @@ use crate::Derivation;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Which factor `f` condition 2 takes.
+/// Factor `f` of condition 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -209,7 +209,7 @@ fn scaled(task: &Mc2Task) -> u128 {
     (u128::from(task.pets.c) << SHIFT).div_ceil(u128::from(task.period))
 }
 
-/// What [`tardiness`] computes on the way; utilizations in steps of 2^-48, rounded up.
+/// Intermediate values of [`tardiness`]; utilizations in steps of 2^-48, rounded up.
 struct Parts {
     taken: u128,
     burst: u128,
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
     use crate::mc2::Pets;
 
-    /// The most that a task takes of an interval, by brute force over where it lies: late in its
+    /// Largest execution of a task in an interval, by brute force over its position: late in its
     /// first period, early in the next ones.
     #[test]
     fn the_burst_is_what_back_to_back_jobs_take_beyond_their_share() {

@@ -11,7 +11,7 @@
 //! * level A, per core: a cyclic executive; [`level_a`];
 //! * level B, per core: rate monotonic under the table; [`level_b`], or [`level_b_response`] where
 //!   periods do not divide;
-//! * level C: global EDF on what is left, bounded tardiness; [`level_c`], [`tardiness`];
+//! * level C: global EDF on the remaining time, bounded tardiness; [`level_c`], [`tardiness`];
 //! * PETs: [`PetScaling`]; costs of preemptions, interrupts and the scheduler: [`overheads`],
 //!   [`crpd`].
 //!

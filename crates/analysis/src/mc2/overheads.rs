@@ -4,7 +4,7 @@
 //! # Problem
 //! The tests assume that a core does nothing but jobs. A kernel takes time for releases, scheduling
 //! decisions, context switches, ticks and device interrupts, and a preempted job reloads its cache.
-//! Each must be charged to something the tests know.
+//! Each must be charged to a quantity of the tests.
 //!
 //! # Rule
 //! Brandenburg, "Scheduling and Locking in Multiprocessor Real-Time Operating Systems" (2011),
@@ -12,11 +12,11 @@
 //! (JSA 2011); the paper of [`mc2`](super), section 6. All costs are rounded up.
 //! * Dispatching, one core or global: a job that starts `s` times after others ran pays
 //!   `s*(2*(schedule + switch) + reload)`: one decision and switch to it, one away from it at its
-//!   end, and the reload of what it preempts. [`Overheads::dispatch`].
+//!   end, and the reload of the job that it preempts. [`Overheads::dispatch`].
 //! * Interrupts in a window, one core: source `k` takes at most `ceil((w + J_k)/T_k)*c_k` of a
-//!   window of `w`, whatever is under way as it begins. [`Noise::within`]. Charged once per window
-//!   in the test of level B, or to each job with the window of its period ([`task_centric`], as
-//!   section 6 of the paper does for CPU 0).
+//!   window of `w`, also with interrupts under way as it begins. [`Noise::within`]. Charged once
+//!   per window in the test of level B, or to each job with the window of its period
+//!   ([`task_centric`], as section 6 of the paper does for CPU 0).
 //! * Slots of a table, a job in `p` pieces: least
 //!   `l = C + p*blocking + sum of (ceil((l + p*J_k)/T_k) + p - 1)*c_k`. [`slot_length`].
 //! * Preemption-centric: a job that executes in `s` separate pieces is over after at most
@@ -38,8 +38,8 @@
 //! # What is proved
 //! On one core, for level B, the charge to the preempting job is safe, as it has the higher
 //! priority and so is in every demand that the preempted job is in. For level C that holds for sums
-//! of demand; that a *preempted* job of global EDF itself exceeds its inflated cost is passed over
-//! in the literature, and so in the numeric tardiness bound. To be on the safe side, give
+//! of demand. A *preempted* job of global EDF itself exceeds its inflated cost; the literature
+//! neglects this, and so does the numeric tardiness bound. To be on the safe side, give
 //! [`PreemptionCentric::charge`] the number of pieces of the job itself, and the job its own
 //! reloads.
 //!
@@ -58,13 +58,13 @@ const MAX_STEPS: u32 = 1 << 16;
 pub struct Interrupt {
     /// Longest time that one takes.
     pub cost: u64,
-    /// Least time between two, but for jitter. Not zero.
+    /// Least time between two, without jitter. Not zero.
     pub period: u64,
-    /// How much later than by its period one may come.
+    /// Largest delay of one beyond its period.
     pub jitter: u64,
 }
 
-/// What a window of one core loses to other things than jobs.
+/// Time that a window of one core loses, other than to jobs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noise<'a> {
     /// Sources on this core: [`Overheads::sources`].
@@ -116,12 +116,12 @@ pub struct Overheads {
 }
 
 impl Overheads {
-    /// `cost` of a job with all that it causes in `starts` starts:
+    /// `cost` of a job with all its overheads in `starts` starts:
     /// `cost + starts*(2*(schedule + switch) + reload)`.
     ///
-    /// `reload` is the most that one preemption by this job costs another one. A job of level B or
-    /// C starts once, a job of level A in each of its pieces: [`Self::table_driven`]. `None` if it
-    /// does not fit in 64 bits.
+    /// `reload` is the largest cost of one preemption by this job for another one. A job of level B
+    /// or C starts once, a job of level A in each of its pieces: [`Self::table_driven`]. `None` if
+    /// it does not fit in 64 bits.
     #[must_use]
     pub fn dispatch(&self, cost: u64, starts: u64, reload: u64) -> Option<u64> {
         let section = self.schedule.checked_add(self.switch)?;
@@ -129,14 +129,14 @@ impl Overheads {
         cost.checked_add(each.checked_mul(starts)?)
     }
 
-    /// What a window waits for at its start: a section of the scheduler that is under way for a
+    /// Waiting time of a window at its start: a section of the scheduler that is under way for a
     /// lower priority, and the latency of its own release. `None` if it does not fit in 64 bits.
     #[must_use]
     pub fn blocking(&self) -> Option<u64> {
         self.schedule.checked_add(self.switch)?.checked_add(self.latency)
     }
 
-    /// Everything that interrupts a core: `devices`, ticks, and the releases of the tasks that it
+    /// All sources of interrupts of a core: `devices`, ticks, and the releases of the tasks that it
     /// handles.
     ///
     /// With all interrupts on CPU 0, as in the paper, that is the list for CPU 0, and the others
@@ -166,8 +166,8 @@ impl Overheads {
     ///
     /// A slot cannot borrow from another: the job pays its own reload (`own`) in each piece, and
     /// the level-A PET becomes a slot length that holds against `noise`. For levels B and C each
-    /// piece also pays what it makes a lower task reload (`below`). The level-A PET is raised to
-    /// the others if they are longer. `None` if a value does not fit in 64 bits.
+    /// piece also pays the reload that it causes for a lower task (`below`). The level-A PET is
+    /// raised to the others if they are longer. `None` if a value does not fit in 64 bits.
     #[must_use]
     pub fn table_driven(
         &self,
@@ -223,7 +223,8 @@ fn map_pets(task: &Mc2Task, charge: impl Fn(u64) -> Option<u64>) -> Option<Mc2Ta
     Some(Mc2Task { pets, ..*task })
 }
 
-/// Task-centric accounting: all that can be lost in a window of the period is added to each PET.
+/// Task-centric accounting: all time that can be lost in a window of the period is added to each
+/// PET.
 ///
 /// Section 6 of the paper. Only for tasks
 /// that do not outlast their period: levels A and B. `None` if it does not fit in 64 bits.
@@ -233,8 +234,8 @@ pub fn task_centric(task: &Mc2Task, noise: &Noise) -> Option<Mc2Task> {
     map_pets(task, |cost| cost.checked_add(lost))
 }
 
-/// How long the `pieces` slots of a job must be together, so that `cost` is done in them whatever
-/// interrupts come.
+/// Least total length of the `pieces` slots of a job, so that `cost` is done in them under any
+/// interrupts.
 ///
 /// Least `l` with `l = cost + p*blocking + sum of (ceil((l + p*J)/T) + p - 1)*c`, `p = pieces`. A
 /// piece of length `l_k` loses at most `ceil((l_k + J)/T)*c` to a source, as any window does; the

@@ -6,15 +6,15 @@ use super::{Level, Mc2Task, Noise, hyperperiod, level_a, level_b};
 use crate::Derivation;
 use serde::{Deserialize, Serialize};
 
-/// One core: its tasks of levels A and B (of B by period, shortest first), and what else takes its
-/// time.
+/// One core: its tasks of levels A and B (of B by period, shortest first), and the time that it
+/// loses otherwise.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Core<'a> {
     /// Tasks of level A.
     pub a: &'a [Mc2Task],
     /// Tasks of level B.
     pub b: &'a [Mc2Task],
-    /// Lost in each window of level B, beyond what the PETs have.
+    /// Time lost in each window of level B, beyond the PETs.
     pub noise: Noise<'a>,
 }
 

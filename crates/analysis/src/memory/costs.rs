@@ -1,4 +1,4 @@
-//! What an access of another core, a refresh and what is left of the last period cost.
+//! Costs of an access of another core, of a refresh, and of the rest of the last period.
 
 use super::latency::{Contention, Controller, Dram};
 use crate::memory::latency;
@@ -50,7 +50,8 @@ pub struct Sharing {
     pub others: Vec<Requester>,
     /// Has each core banks of its own?
     pub private: bool,
-    /// Misses that the shared cache can have under way for all; `None`: as many as the cores can.
+    /// Misses that the shared cache can have under way for all cores; `None`: as many as the cores
+    /// can have.
     pub cache_mshrs: Option<u64>,
 }
 
@@ -65,9 +66,9 @@ pub struct Costs {
     pub read_ps: u64,
     /// A write of another core.
     pub write_ps: u64,
-    /// An access of another core whose kind is not known, at most.
+    /// Largest cost of an access of another core of unknown kind.
     pub any_ps: u64,
-    /// Most that others can add to one own access; `None`: there is no bound.
+    /// Largest delay by others for one own access; `None`: there is no bound.
     pub request_ps: Option<u64>,
     /// Accesses under way as a window or a period opens.
     pub left_ps: u64,
@@ -83,33 +84,33 @@ pub struct Costs {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refresh {
-    /// How long one holds up a core.
+    /// Longest delay of a core by one refresh.
     pub each_ps: u64,
-    /// From one to the next, of a rank.
+    /// Time from one refresh to the next, of a rank.
     pub every_ps: u64,
     /// Ranks.
     pub ranks: u64,
 }
 
 impl Refresh {
-    /// Of all ranks in a window of `window_ps`.
+    /// Time of the refreshes of all ranks in a window of `window_ps`.
     #[must_use]
     pub fn within(&self, window_ps: u64) -> u64 {
         if self.every_ps == 0 {
             return 0;
         }
-        // Saturating: a time that does not fit is none.
+        // Saturating: a time that does not fit becomes the largest one.
         let Some(window_ps) = window_ps.checked_add(self.each_ps) else { return u64::MAX };
         let number = (window_ps / self.every_ps).saturating_add(1);
         number.saturating_mul(self.ranks).saturating_mul(self.each_ps)
     }
 
-    /// A time that `time_ps` with its refreshes is not below: it meets one of each rank every so
-    /// often, or more. Spares steps.
+    /// A lower limit of `time_ps` with its refreshes, which starts the search closer: it meets at
+    /// least one refresh of each rank per interval.
     fn at_least(&self, time_ps: u64) -> u64 {
         let part = self.ranks as f64 * self.each_ps as f64 / self.every_ps as f64;
-        // Less than what rounding may add. No number where refreshes take all time, which is cast
-        // to 0.
+        // Less than the possible rounding. Not a number where refreshes take all time, which is
+        // cast to 0.
         let least = time_ps as f64 / (1.0 - part) * (1.0 - 1e-12);
         if part < 1.0 { time_ps.max(least as u64) } else { time_ps }
     }
@@ -129,19 +130,19 @@ impl Refresh {
     }
 }
 
-/// Transactions by which a core can pass its budget in a period: one instruction reads a line, and
-/// each cache level may push out a dirty one, before the interrupt comes.
+/// Transactions by which a core can exceed its budget in a period: one instruction reads a line,
+/// and each cache level may evict a dirty one, before the interrupt comes.
 pub(crate) const OVERSHOOT: u64 = 4;
 /// Steps of a recurrence, after which there is no bound.
 pub(crate) const STEPS: u32 = 1 << 16;
 
-/// A time beyond the work; [`u64::MAX`] stays.
+/// The part of a time beyond the work; [`u64::MAX`] stays.
 pub(crate) fn beyond(total_ps: u64, work_ps: u64) -> u64 {
     if total_ps == u64::MAX { u64::MAX } else { total_ps.saturating_sub(work_ps) }
 }
 
 impl Memory {
-    /// `write-to-precharge + rp + rcd`: a write's hold on its bank. What waits in a drain waits for
+    /// `write-to-precharge + rp + rcd`: a write's hold on its bank. A command in a drain waits for
     /// a chain of commands, each at most its gap after the one before; a chain has each command
     /// once, so that a conflict on the command bus takes the place of a gap.
     fn write_cycles(&self) -> u64 {
@@ -155,8 +156,8 @@ impl Memory {
         d.ras.max(d.rcd + d.rtp) + d.rp.max(d.ppd)
     }
 
-    /// From the arrival of a read at an idle controller to its answer, the row closed. The arrival
-    /// waits for an edge of the clock.
+    /// Time from the arrival of a read at an idle controller to its answer, with the row closed.
+    /// The arrival waits for an edge of the clock.
     fn read_cycles(&self) -> u64 {
         let (d, c) = (&self.dram, &self.controller);
         let bus = 3 * (d.command - 1) + 2 * d.ppd.saturating_sub(1);
@@ -188,7 +189,7 @@ impl Memory {
         self.queue.reads < behind
     }
 
-    /// Most that others can add to one own access, in cycles.
+    /// Largest delay by others for one own access, in cycles.
     fn request_cycles(&self, sharing: &Sharing, others: u64) -> Option<u64> {
         let (d, c) = (&self.dram, &self.controller);
         c.hit_cap?;

@@ -1,18 +1,17 @@
-//! How long one read can take in a DRAM controller that serves the first ready, oldest command
-//! first.
+//! Longest time of one read in a DRAM controller that serves the first ready, oldest command first.
 //!
 //! # Problem
-//! All bounds of this crate start from `L`: the longest that one access takes, or delays another.
-//! What is it for given timings, a given number of reads that others have outstanding, and banks
-//! that are shared or not?
+//! All bounds of this crate start from `L`: the longest time of one access, or of its delay of
+//! another. It depends on the timings, on the number of outstanding reads of others, and on the
+//! sharing of banks.
 //!
 //! # Rule
 //! After H. Kim, de Niz, Andersson, Klein, Mutlu, Rajkumar, "Bounding Memory Interference Delay in
-//! COTS-based Multi-Core Systems", RTAS 2014: a request-driven bound (what can pass one request)
-//! and a job-driven one (what others are served meanwhile), each the sum of what happens between
-//! banks and within the bank. The terms are not the paper's: they are derived here for the
-//! controller of crates/dram (docs/dram.md). All times are clock cycles. With `s`/`l` the least
-//! distance of two commands of a kind in different / the same bank groups:
+//! COTS-based Multi-Core Systems", RTAS 2014: a request-driven bound (requests that can pass one
+//! request) and a job-driven one (requests of others that are served meanwhile). Each is a sum of
+//! delays between banks and within the bank. The terms are not the paper's: they are derived here
+//! for the controller of crates/dram (docs/dram.md). All times are clock cycles. With `s`/`l` the
+//! least distance of two commands of a kind in different / the same bank groups:
 //!
 //! **Passing.** A command that may go in a cycle goes then unless an older request's may, too. So a
 //! waiting request is delayed by older ones, each of which issues PRE, ACT and RD at most once
@@ -30,29 +29,29 @@
 //! before its precharge would go. So `k` older reads in the bank cost `k + 1` row cycles and
 //! `(k + 1) * cap` hits. A hit is young: everything in other banks passes it.
 //!
-//! **Refresh.** A due refresh waits until rows opened for somebody have been used and all banks
+//! **Refresh.** A due refresh waits until rows opened for a request have been used and all banks
 //! have closed; `block` bounds that and the refresh. A window of `R` meets
 //! `floor((R + block)/refi) + 1`.
 //!
 //! **Reads, by count.** Each command of another core moves at most one command in wait, by one gap,
 //! and one in the same bank takes a row cycle: [`delay_per_access`], the `L` of analyses that count
-//! accesses. A job of `H` reads beside `A` others waits for at most `H` times what a read takes
+//! accesses. A job of `H` reads beside `A` others waits for at most `H` times the time of a read
 //! alone, `A` such delays, and the refreshes: [`job_time`].
 //!
-//! **Any traffic, by count.** If a request waits, no rank refreshes, and no row is open for
-//! somebody, some bank precharges, opens and reads or writes: two column commands are at most
-//! `gap = max(max(write to precharge, read to precharge) + rp, faw) + max(rcd, write to read) + banks*(1 + command)`
-//! apart, from whichever core they come. So if others are served `A` times meanwhile, a read takes
-//! at most `A + 1` gaps, in all modes of the write queue, with any cap: [`window`].
+//! **Any traffic, by count.** If a request waits, no rank refreshes, and no row is open for a
+//! request, some bank precharges, opens and reads or writes: two column commands are at most `gap =
+//! max(max(write to precharge, read to precharge) + rp, faw) + max(rcd, write to read) + banks*(1 +
+//! command)` apart, from whichever core they come. So if others are served `A` times meanwhile, a
+//! read takes at most `A + 1` gaps, in all modes of the write queue, with any cap: [`window`].
 //!
 //! # Not covered
-//! * Writes, by request: reads of other banks pass a write whose row is open (a write needs
-//!   `cl + sw - cwl` after a read, a read `ccd`), and a drain goes on while it is fed. A controller
-//!   that gives them no turns starves a read behind; for one that does, no bound by request is
-//!   derived here. [`with_arrivals`] bounds reads among writes whose rate is bounded.
+//! * Writes, by request: reads of other banks pass a write whose row is open (a write needs `cl +
+//!   sw - cwl` after a read, a read `ccd`), and a drain goes on while writes arrive. A controller
+//!   without turns starves a read behind them; for one with turns, no bound by request is derived
+//!   here. [`with_arrivals`] bounds reads among writes whose rate is bounded.
 //! * Requests that the controller does not accept: with at most 40 reads outstanding it takes all
-//!   of them. The latency counts from the acceptance. Channels are independent: give what can be in
-//!   one.
+//!   of them. The latency counts from the acceptance. Channels are independent: give the requests
+//!   that can be in one.
 
 pub use super::latency_explained::{explain, explain_arrivals, explain_job};
 pub use super::timing::{Contention, Controller, Dram};
@@ -65,8 +64,8 @@ fn without_refresh(d: &Dram, c: &Controller, n: &Contention, t: &Terms, k: u64) 
     let (fronts, others) = (u128::from(k) + 1, u128::from(n.others));
     let row = t.read_to_pre + pre + u128::from(d.rp) + act + u128::from(d.rcd) + column;
     let mut total = fronts.checked_mul(row)?;
-    // The read before was this core's own, and its answer is out: the row has been open for that
-    // long.
+    // The read before was this core's own, and its answer is out: the row has been open for at
+    // least that time.
     if n.same_bank == 0 {
         let answered = u128::from(d.cl + d.burst) + u128::from(c.way_out);
         total = total - t.read_to_pre + t.read_to_pre.saturating_sub(answered);
@@ -132,7 +131,7 @@ pub fn read_latency(dram: &Dram, controller: &Controller, contention: &Contentio
     with_refresh(base, each, terms.block, dram.refi)
 }
 
-/// As [`read_latency`], alone and without refresh: what a row conflict costs.
+/// As [`read_latency`], alone and without refresh: the cost of a row conflict.
 #[must_use]
 pub fn solo_latency(dram: &Dram, controller: &Controller) -> Option<u64> {
     if !dram.is_possible() {
@@ -144,8 +143,8 @@ pub fn solo_latency(dram: &Dram, controller: &Controller) -> Option<u64> {
     u64::try_from(without_refresh(dram, controller, &alone, &quiet, 0)?).ok()
 }
 
-/// What the others' reads can add to one read of a core, at most, in cycles, if there are only
-/// reads: [`read_latency`] without its own service and without refreshes. `None` as there.
+/// Largest delay of one read of a core by the others' reads, in cycles, if there are only reads:
+/// [`read_latency`] without its own service and without refreshes. `None` as there.
 #[must_use]
 pub fn read_delay(dram: &Dram, controller: &Controller, contention: &Contention) -> Option<u64> {
     if !dram.is_possible() || contention.same_bank > contention.others {
@@ -156,8 +155,8 @@ pub fn read_delay(dram: &Dram, controller: &Controller, contention: &Contention)
     u64::try_from(base).ok()?.checked_sub(solo_latency(dram, controller)?)
 }
 
-/// What one command of each kind that went before can add to a read, in cycles: the first delays of
-/// PRE, ACT and RD. `None` as for [`read_latency`].
+/// Largest delay of a read by one earlier command of each kind, in cycles: the first delays of PRE,
+/// ACT and RD. `None` as for [`read_latency`].
 #[must_use]
 pub fn first_delay(dram: &Dram, controller: &Controller, others: u64) -> Option<u64> {
     let first: u128 = dram.terms(controller, others)?.first.iter().sum();
@@ -182,7 +181,7 @@ fn refresh_gap(d: &Dram) -> u128 {
         + u128::from(d.rfc)
 }
 
-/// One refresh of every rank, and how long one can last that was due before.
+/// Time of one refresh of every rank, and the longest time of one that was due before.
 fn refreshes(d: &Dram) -> Option<(u128, u128)> {
     let one = refresh_gap(d).checked_add(service_gap(d))?;
     Some((one.checked_mul(d.ranks.into())?, one))
@@ -201,8 +200,8 @@ fn window_with(d: &Dram, c: &Controller, own: u64, others: u128) -> Option<u64> 
     with_refresh(without_refreshes(d, c, own, others)?, each, reach, d.refi)
 }
 
-/// What one read of another core can cost, in cycles: each of its commands moves at most one
-/// command in wait, by one gap, and in the same bank it takes a row cycle besides.
+/// Largest cost of one read of another core, in cycles: each of its commands moves at most one
+/// command in wait, by one gap, and in the same bank it also takes a row cycle.
 fn per_access(d: &Dram, same_bank: bool) -> u128 {
     let (s, l) = (d.ccd_s.max(d.burst), d.ccd_l.max(d.burst));
     let (_, column) = d.between_banks(if d.groups > 1 { s } else { l }, l, s);
@@ -213,16 +212,16 @@ fn per_access(d: &Dram, same_bank: bool) -> u128 {
     u128::from(moved) + if same_bank { u128::from(d.read_to_pre() + d.rp + d.rcd + 1) } else { 0 }
 }
 
-/// Do a core's own commands never move its next ones? They lie a read apart.
+/// Do a core's own commands never move its next ones? They are a read apart.
 fn own_commands_are_past(d: &Dram) -> bool {
     let s = if d.groups > 1 { d.rrd_s } else { d.rrd_l };
     let read = d.cl + d.burst;
     d.ccd_l <= read && d.rrd_l.max(d.faw.saturating_sub(3 * s)).max(d.ppd) <= d.rcd + read
 }
 
-/// How much one read of another core can delay a core that has one read outstanding, at most, in
-/// cycles, if there are only reads: `L` of the analyses that count accesses. With private banks its
-/// commands alone count, else a row cycle as well.
+/// Largest delay of a core with one outstanding read by one read of another core, in cycles, if
+/// there are only reads: `L` of the analyses that count accesses. With private banks only its
+/// commands count, else a row cycle as well.
 ///
 /// Holds with any hit cap and any number of ranks. `None` if a timing is impossible.
 #[must_use]
@@ -231,7 +230,8 @@ pub fn delay_per_access(dram: &Dram, same_bank: bool) -> Option<u64> {
         .then(|| u64::try_from(per_access(dram, same_bank)).ok())?
 }
 
-/// Reads only: each own read as if alone, each of others once, and the refreshes of `span` cycles.
+/// Reads only: each own read as if alone, each read of others once, and the refreshes of `span`
+/// cycles.
 pub(super) fn by_count(
     d: &Dram,
     c: &Controller,
@@ -286,9 +286,9 @@ pub fn job_time(
 
 /// Longest latency of one read, in cycles, if others' requests of any kind are `queued` at its
 /// arrival, at most, and in any window of `t` cycles at most `budget * (ceil(t/period) + 1)` arrive
-/// (what a regulator with that period lets through).
+/// (the limit of a regulator with that period).
 ///
-/// `None` if what arrives can keep the memory busy without end.
+/// `None` if the arrivals can keep the memory busy without end.
 #[must_use]
 pub fn with_arrivals(
     dram: &Dram,

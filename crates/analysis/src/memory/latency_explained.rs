@@ -1,4 +1,4 @@
-//! How the bounds of one read and of a job come about, in words and numbers.
+//! Derivations of the bounds of one read and of a job, in words and numbers.
 
 use super::latency::{
     by_count, delay_per_access, job_time, read_latency, service_gap, solo_latency, with_arrivals,
@@ -7,7 +7,7 @@ use super::latency::{
 use super::timing::{Contention, Controller, Dram};
 use crate::Derivation;
 
-/// How the latency of a read comes about.
+/// Derivation of the latency of a read.
 #[must_use]
 pub fn explain(dram: &Dram, controller: &Controller, contention: &Contention) -> Derivation {
     let latency = read_latency(dram, controller, contention);
@@ -40,7 +40,7 @@ pub fn explain(dram: &Dram, controller: &Controller, contention: &Contention) ->
     d.result(latency)
 }
 
-/// How the waiting of a job comes about ([`job_time`]).
+/// Derivation of the waiting time of a job ([`job_time`]).
 #[must_use]
 pub fn explain_job(
     dram: &Dram,
@@ -71,7 +71,7 @@ pub fn explain_job(
     .because(explain(dram, controller, contention))
 }
 
-/// How the latency among regulated requests comes about ([`with_arrivals`]).
+/// Derivation of the latency among regulated requests ([`with_arrivals`]).
 #[must_use]
 pub fn explain_arrivals(
     dram: &Dram,

@@ -1,5 +1,5 @@
-//! The memory and its controller as the bounds see them: timings in clock cycles, and what follows
-//! from them for one request.
+//! The memory and its controller as the bounds see them: timings in clock cycles, and the terms for
+//! one request that follow from them.
 
 use serde::{Deserialize, Serialize};
 
@@ -69,10 +69,10 @@ impl Default for Controller {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contention {
-    /// Reads outstanding in the channel besides the one looked at: the sum over the other cores of
-    /// what each can have outstanding, and what its own core has besides.
+    /// Reads outstanding in the channel besides the one under analysis: the sum over the other
+    /// cores of their outstanding reads, and the other ones of its own core.
     pub others: u64,
-    /// How many of these can be for the same bank; 0 with private banks and one outstanding read.
+    /// Largest number of these for the same bank; 0 with private banks and one outstanding read.
     pub same_bank: u64,
 }
 
@@ -84,15 +84,15 @@ pub(super) const MAX_STEPS: u32 = 1 << 16;
 /// The distances that the bounds are made of, in cycles.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
-    /// First delay of a PRE, ACT and RD that would be ready, by what went before.
+    /// First delay of a PRE, ACT and RD that would be ready, by earlier commands.
     pub first: [u128; 3],
     /// Delay by an older request, over its three commands.
     pub older: u128,
     /// Delay of a RD of the open row by an older request of another bank.
     pub older_of_hit: u128,
-    /// From a read of a bank until its row may close.
+    /// Time from a read of a bank until its row may close.
     pub read_to_pre: u128,
-    /// A refresh of the own rank, from when it is due.
+    /// Time of a refresh of the own rank, from the instant at which it is due.
     pub block: u128,
     /// Refreshes of the other ranks, once each.
     pub elsewhere: u128,
@@ -182,7 +182,7 @@ impl Dram {
         self.ranks == 2 && self.ccd_l.max(self.burst) + self.command - 1 < self.sw()
     }
 
-    /// As `activate`, for RD: `None` if ranks have no turns, and somebody else could keep the bus.
+    /// As `activate`, for RD: `None` if ranks have no turns, and another rank could keep the bus.
     fn column(&self, controller: &Controller, others: u64) -> Option<(u64, u64)> {
         let (s, l) = (self.ccd_s.max(self.burst), self.ccd_l.max(self.burst));
         let s = if self.groups > 1 { s } else { l };
@@ -192,11 +192,11 @@ impl Dram {
         }
         controller.hit_cap?;
         let (sw, sneak) = (self.sw(), self.command - 1);
-        // A turn: each of its commands goes a cycle before this one may, and moves it by another
+        // A turn: each of its commands goes a cycle before this one could, and moves it by another
         // change of rank.
         let step = sw - 1 + sneak;
-        // One that passes can pass again only when it has been answered. If all of them pass in
-        // less time than that takes, each passes once.
+        // A read that passes can pass again only after its answer. If all of them pass in less time
+        // than that takes, each passes once.
         let back = (self.cl + self.burst)
             .checked_add(controller.way_out)?
             .checked_add(controller.way_in)?;
@@ -221,7 +221,7 @@ impl Dram {
         let (column_first, column) = self.column(controller, others)?;
         let wide = |v: u64| u128::from(v);
         let older = wide(pre) + wide(activate.max(self.command)) + wide(column.max(self.command));
-        // Claimed rows of the rank are used first, each of somebody else; those of other ranks go
+        // Claimed rows of the rank are used first, each by another request; those of other ranks go
         // on.
         let claimed = wide(self.banks.min(others));
         let foreign = if self.ranks > 1 { wide(others).checked_mul(older)? } else { 0 };

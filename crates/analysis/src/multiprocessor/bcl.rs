@@ -1,8 +1,8 @@
 //! The test of Bertogna, Cirinei and Lipari for global EDF.
 //!
 //! # Problem
-//! The density test gives up on one heavy task. This one asks of each task how much the others can
-//! really execute in its window.
+//! The density test gives up on one heavy task. This one bounds, for each task, the execution of
+//! the others in its window.
 //!
 //! # Rule
 //! Work of task `i` with deadlines in a window of length `D_k` that ends with one of its deadlines,

@@ -26,7 +26,7 @@ use super::interference;
 use crate::derivation::Derivation;
 use crate::task_set::{TaskSet, TaskSetError};
 
-/// Rounds after which what is shown so far must do: slacks only grow, so stopping is safe.
+/// Most rounds; then the present results must suffice. Slacks only grow, so stopping is safe.
 const MAX_ROUNDS: u32 = 256;
 
 /// Is the set schedulable by the iterative test? Constrained deadlines. O(n^2) a round.

@@ -41,7 +41,7 @@ impl FractionSum {
         }
         let mut rests = self.rests.clone();
         let count = rests.len() as u128;
-        // What the remainders may add up to; each is below 1.
+        // Largest possible sum of the remainders; each is below 1.
         let mut spare = limit - self.whole;
         for _ in 0..self.rests.len() + 2 {
             if rests.iter().all(|(rest, _)| *rest == 0) {

@@ -41,7 +41,7 @@ use super::gfb;
 use crate::derivation::{Derivation, Value};
 use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
 
-/// Windows tried before giving up.
+/// Most windows that are tried before giving up.
 const MAX_STEPS: u32 = 1 << 14;
 
 /// Is the set schedulable by the forced-forward demand test? Any deadlines. Pseudo-polynomial.
@@ -116,8 +116,8 @@ impl Speed {
 
 /// The least `sigma` that passes.
 fn find(set: &TaskSet) -> Option<Speed> {
-    // At D >= T for all, FFDBF <= U*t, so only t -> infinity matters and the density test has
-    // decided.
+    // At D >= T for all tasks, FFDBF <= U*t, so only t -> infinity matters, which the density test
+    // has decided.
     if set.tasks.iter().all(|t| t.deadline >= t.period)
         || set.tasks.iter().any(|t| t.wcet > t.deadline)
     {
@@ -218,8 +218,8 @@ impl Line {
         let ahead = if speed.q > 0 { self.ahead.checked_mul(speed.p)? } else { 0 };
         let demand = self.work.checked_mul(per)?.checked_sub(ahead)?;
         if demand <= capacity.checked_mul(t)? {
-            // The largest length below which the demand at t might still be too much: capacity *
-            // length < demand.
+            // The largest length below which the demand at t might still exceed the capacity:
+            // capacity * length < demand.
             let below = u64::try_from((demand - 1).max(0) / capacity).ok()?;
             return Some(Judgement::Passes { below });
         }

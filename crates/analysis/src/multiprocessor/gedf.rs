@@ -6,9 +6,10 @@
 //! # Rule
 //! Cheapest first: density ([`gfb`](super::gfb)), response times ([`response`](super::response),
 //! which accept all that [`bcl`](super::bcl) and [`bcl_iterative`](super::bcl_iterative) accept),
-//! [`bar`](super::bar), [`ffdbf`](super::ffdbf). Deadlines beyond periods: those that cover them.
-//! Once one test shows that no deadline is missed, each response is at most the deadline, and the
-//! slacks of the response-time analysis hold whether or not it shows all tasks by itself.
+//! [`bar`](super::bar), [`ffdbf`](super::ffdbf). For deadlines beyond periods: the tests that cover
+//! them. Once one test shows that no deadline is missed, each response is at most the deadline, and
+//! the slacks of the response-time analysis hold even if that analysis alone does not show all
+//! tasks.
 //!
 //! # Source
 //! The modules named. Not covered: the same as in each of them.

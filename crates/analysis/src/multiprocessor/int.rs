@@ -24,7 +24,7 @@ pub(super) trait Int:
     fn time(value: u64) -> Self;
     /// `a/b` rounded down.
     fn quotient(self, divisor: Self) -> Self;
-    /// What [`Self::quotient_with`] needs to know of a divisor.
+    /// Precomputed inverse of a divisor, for [`Self::quotient_with`].
     fn inverse(_divisor: Self) -> u64 {
         0
     }

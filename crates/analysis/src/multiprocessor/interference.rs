@@ -1,5 +1,5 @@
-//! How long `m` cores can keep one job waiting, given how much each other task may execute
-//! meanwhile.
+//! The longest time for which `m` cores can keep one job waiting, given a bound on the execution of
+//! each other task meanwhile.
 //!
 //! # Rule
 //! A job waits only while all `m` cores run other tasks. If it waits for `x` in total, task `i`
@@ -36,7 +36,7 @@ pub(super) fn most<N: Int>(works: &[N], total: N, cores: u32) -> N {
             next_rest += if large { N::default() } else { *v };
         }
         let next = N::from(next_large);
-        // The values above the bound are those left out already: this is the minimum. Fewer than m
+        // The values above the bound are those already left out: this is the minimum. Fewer than m
         // are above it, because their sum is at most m times the bound.
         if next <= large || next >= m {
             return rest.div_up(share);
@@ -49,7 +49,7 @@ pub(super) fn most<N: Int>(works: &[N], total: N, cores: u32) -> N {
 mod tests {
     use super::*;
 
-    /// The formula as it is written, over all p.
+    /// The formula as written, over all p.
     fn by_formula(works: &[u64], cores: u32) -> u64 {
         let mut sorted = works.to_vec();
         sorted.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,5 +1,5 @@
-//! Sporadic tasks on `m` identical cores: is a deadline ever missed, by how much, and which core
-//! takes which task?
+//! Sporadic tasks on `m` identical cores: schedulability, tardiness bounds, and the assignment of
+//! tasks to cores.
 //!
 //! # Problem
 //! Global EDF (GEDF) runs the `m` pending jobs with the earliest absolute deadlines; jobs preempt
@@ -9,8 +9,8 @@
 //! # Modules
 //! * [`gfb`], [`bcl`], [`bcl_iterative`], [`response`], [`bar`], [`ffdbf`]: one test each;
 //!   [`gedf`]: all of them, best answer.
-//! * [`tardiness`]: how late a job can be when the cores are not overloaded; [`restricted`]: the
-//!   same when higher levels take part of the cores.
+//! * [`tardiness`]: bounds on tardiness when the cores are not overloaded; [`restricted`]: the same
+//!   when higher levels take part of the cores.
 //! * [`partition`]: bin packing with any test of one core.
 //!
 //! # Time
@@ -38,7 +38,8 @@ pub mod tardiness;
 
 use crate::task_set::{TaskSet, TaskSetError, utilization_at_most};
 
-/// Checks what every test here needs: possible numbers and a total utilisation of at most `m`.
+/// Checks the conditions of every test here: possible numbers and a total utilisation of at most
+/// `m`.
 fn check(set: &TaskSet) -> Result<(), TaskSetError> {
     set.check()?;
     if exact::utilization_quickly_at_most(&set.tasks, set.cores)

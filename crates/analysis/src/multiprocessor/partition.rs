@@ -1,8 +1,8 @@
-//! Which core takes which task.
+//! Assignment of tasks to cores.
 //!
 //! # Problem
 //! Partitioned scheduling is bin packing with the test of one core as the size of the bin. Tasks
-//! that share memory are better off on one core; a group that fits nowhere may have to be split.
+//! that share memory should be on one core; a group that fits nowhere may have to be split.
 //!
 //! # Rule
 //! Take the items (tasks, or groups as one item) in the given order or by decreasing utilisation;
@@ -22,7 +22,7 @@ use super::exact::ratio_down;
 use crate::task_set::SporadicTask;
 use std::cmp::Reverse;
 
-/// Which accepting core gets an item.
+/// The choice among the accepting cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fit {
     /// The first.
@@ -33,10 +33,10 @@ pub enum Fit {
     Worst,
 }
 
-/// In which order items are placed.
+/// Order in which items are placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// As they are given; a group when its first task is.
+    /// The given order; a group comes at the place of its first task.
     Given,
     /// By decreasing utilisation, a group by its sum.
     DecreasingUtilization,
@@ -51,7 +51,7 @@ pub enum Groups {
     Split,
 }
 
-/// How to place.
+/// Rules of a placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Strategy {
     /// Choice of core.
@@ -62,7 +62,7 @@ pub struct Strategy {
     pub groups: Groups,
 }
 
-/// Why there is no placement.
+/// Reasons for which there is no placement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PartitionError {
     /// No core accepts a task, or a group that must stay together.
@@ -71,12 +71,12 @@ pub enum PartitionError {
         /// Indices of the tasks of the item.
         tasks: Vec<usize>,
     },
-    /// A group names a task that does not exist, or one that is in a group already.
+    /// A group names a task that does not exist, or a task of another group.
     #[error("group {group} names task {task}, which does not exist or is in a group already")]
     Group {
         /// Index of the group.
         group: usize,
-        /// The task it names.
+        /// Index of the named task.
         task: usize,
     },
     /// A period of zero.
@@ -90,11 +90,12 @@ pub enum PartitionError {
 /// Places tasks on `cores` cores; returns the core of each task.
 ///
 /// `groups` lists tasks to be kept together, by index; tasks in none are items of their own.
-/// `accepts(core, tasks)` says whether the core can take exactly these tasks (indices, ascending);
-/// it is asked before each step, so what is returned was accepted on each core that has tasks.
+/// `accepts(core, tasks)` decides whether the core can take exactly these tasks (indices,
+/// ascending). It is called before each step, so the returned placement was accepted on each core
+/// with tasks.
 ///
 /// # Errors
-/// The first item that no core accepts, or groups that make no sense.
+/// The first item that no core accepts, or invalid groups.
 pub fn place(
     tasks: &[SporadicTask],
     cores: usize,

@@ -13,12 +13,12 @@
 //!
 //! # Source
 //! Bertogna, Cirinei: "Response-time analysis for globally scheduled symmetric multiprocessor
-//! platforms", RTSS 2007, theorem 6 and section 4.2. Their interference is capped at
-//! `R_k - C_k + 1` and rounded down (integral time); here it is capped at what `m` cores can cause
-//! and rounded up (`interference.rs`), so that releases may be at any time. It matters: as printed,
+//! platforms", RTSS 2007, theorem 6 and section 4.2. Their interference is capped at `R_k - C_k +
+//! 1` and rounded down (integral time); here it is capped at what `m` cores can cause and rounded
+//! up (`interference.rs`), so that releases may be at any time. The difference matters: as printed,
 //! the tasks `(C, T, D)` = (1, 6, 3), (1, 6, 3), (4, 6, 5), (1, 8, 4) pass on two cores, and miss
-//! with releases at halves. Why slacks may be used before all tasks have passed: see
-//! `bcl_iterative.rs`.
+//! with releases at halves. `bcl_iterative.rs` shows that slacks may be used before all tasks have
+//! passed.
 //!
 //! # Not covered
 //! Deadlines beyond periods. If a task is not shown to meet its deadline, no response is claimed
@@ -30,10 +30,10 @@ use super::interference;
 use crate::derivation::Derivation;
 use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
 
-/// Rounds after which what is shown so far must do: slacks only grow, so stopping is safe.
+/// Most rounds; then the present results must suffice. Slacks only grow, so stopping is safe.
 const MAX_ROUNDS: u32 = 256;
-/// Steps of one fixed point, after which the interference of the whole window is taken: a solution
-/// too, if not the least.
+/// Most steps of one fixed point; then the interference of the whole window is taken, which is a
+/// solution too, if not the least.
 const MAX_STEPS: u32 = 1 << 14;
 
 /// Is the set schedulable by response times? Constrained deadlines. Pseudo-polynomial, O(n^2) a
@@ -56,7 +56,7 @@ pub fn responses(set: &TaskSet) -> Result<Option<Vec<u64>>, TaskSetError> {
     Ok(all.then_some(responses))
 }
 
-/// As [`schedulable`], with the reasons: what is shown of each task's response time.
+/// As [`schedulable`], with the reasons: the bound on each task's response time.
 ///
 /// # Errors
 /// As [`schedulable`].
@@ -90,13 +90,13 @@ pub(super) fn analyse(set: &TaskSet, refine: bool) -> (Vec<u64>, bool) {
     }
 }
 
-/// A task in the width of the computation, with what is known of it.
+/// A task in the width of the computation, and its results so far.
 #[derive(Clone, Copy)]
 struct State<N> {
     wcet: N,
     period: N,
     deadline: N,
-    /// Of the period, for faster division.
+    /// Inverse of the period, for faster division.
     inverse: u64,
     slack: N,
     /// Is it shown to meet its deadline?
@@ -112,7 +112,7 @@ struct Cap<N> {
     work: N,
 }
 
-/// How a wait is looked for.
+/// Method of the search for a wait.
 #[derive(Clone, Copy, PartialEq)]
 enum Search {
     /// The least fixed point.
@@ -156,8 +156,8 @@ impl<N: Int> Analysis<N> {
         }
     }
 
-    /// Rounds of single steps; when those are stuck, of least fixed points. The end is stable under
-    /// the latter. A verdict alone ends when all tasks pass or one is known not to.
+    /// Rounds of single steps; when these change nothing, rounds of least fixed points. The end is
+    /// stable under the latter. A verdict alone ends when all tasks pass or one is known to fail.
     fn run(mut self, refine: bool) -> (Vec<u64>, bool) {
         let mut bounding = !refine;
         for _ in 0..MAX_ROUNDS {
@@ -171,7 +171,7 @@ impl<N: Int> Analysis<N> {
                     None => break,
                 }
             }
-            // Tasks that fail are the ones to help first.
+            // Tasks that fail are helped first.
             if !improved && !self.round(Search::Least, true) && !self.round(Search::Least, false) {
                 break;
             }
@@ -184,7 +184,7 @@ impl<N: Int> Analysis<N> {
         self.tasks.iter().all(|t| t.passed)
     }
 
-    /// Looks at all tasks, or at those only that have not passed; did a slack grow?
+    /// Examines all tasks, or only those that have not passed; true if a slack grew.
     fn round(&mut self, search: Search, failing_only: bool) -> bool {
         let mut improved = false;
         for k in 0..self.tasks.len() {
@@ -220,11 +220,11 @@ impl<N: Int> Analysis<N> {
     }
 
     /// Bounds from the other side: `None` if some task fails even with the largest slacks that the
-    /// method could ever show, so that no round helps; else whether a bound changed.
+    /// method could ever show, so that no round helps; else true if a bound changed.
     ///
-    /// The least waits that go with the largest slacks are lower bounds (`floor`) of all later
-    /// waits, and the slacks that go with those are upper bounds. Tasks that have not passed come
-    /// first: they are the ones to fail.
+    /// The least waits with the largest slacks are lower bounds (`floor`) of all later waits, and
+    /// the resulting slacks are upper bounds. Tasks that have not passed come first: they are
+    /// likely to fail.
     fn bound(&mut self) -> Option<bool> {
         let slacks: Vec<N> = self.tasks.iter().map(|t| t.slack).collect();
         for t in &mut self.tasks {
@@ -320,7 +320,7 @@ impl<N: Int> Analysis<N> {
     }
 }
 
-/// Work that a task may do in a window of `length`, whatever its priority.
+/// Work that a task may do in a window of `length`, for any priority.
 fn any_work<N: Int>(length: N, t: &State<N>) -> N {
     // C <= D - S whenever a slack was shown; a task with C > D has slack 0 and fails by itself.
     let reach = (length + t.deadline).minus(t.wcet + t.slack);

@@ -1,8 +1,8 @@
 //! Tardiness when higher levels take part of each core.
 //!
 //! # Problem
-//! Under MC² global EDF is level C: it gets what levels A and B leave of each core, in pieces it
-//! cannot choose.
+//! Under MC² global EDF is level C: it gets the time that levels A and B leave of each core, in
+//! pieces that it cannot choose.
 //!
 //! # Rule
 //! Core `p` gives level C at least `r_p*d - w_p` in any interval of length `d` ([`CoreSupply`]).
@@ -48,22 +48,22 @@ const ONE: i128 = 1 << 64;
 pub struct CoreSupply {
     /// Long-run share in steps of 2^-64, at most 2^64.
     pub rate: u128,
-    /// What an interval may be short of that share, in the set's unit.
+    /// Largest deficit of an interval against that share, in the set's unit.
     pub late: u64,
 }
 
 impl CoreSupply {
-    /// A core of one's own.
+    /// A core without higher levels.
     #[must_use]
     pub fn full() -> Self {
         Self { rate: 1 << 64, late: 0 }
     }
 
-    /// What tasks of higher levels leave of a core, if each of their jobs ends within its period of
-    /// its release.
+    /// Supply of a core after tasks of higher levels, if each of their jobs ends within its period
+    /// of its release.
     ///
     /// A sporadic task runs for at most `u*d + 2*C*(1 - u)` in any interval of length `d`: the most
-    /// relative to `u*d` is two jobs back to back, `2*C` in `2*C`. `None` if they leave nothing or
+    /// relative to `u*d` is two jobs back to back, `2*C` in `2*C`. `None` if they leave no time or
     /// a number does not fit.
     #[must_use]
     pub fn left_by(higher: &[SporadicTask]) -> Option<Self> {
@@ -207,8 +207,8 @@ impl Level {
         Some(right <= s)
     }
 
-    /// A small compliant `s`. Rounding leaves the condition true above it for all but some units,
-    /// so any found is safe.
+    /// A small compliant `s`. Rounding keeps the condition true above it except for some units, so
+    /// any `s` found is safe.
     fn solve(&self) -> Option<i128> {
         let (mut low, mut high) = (0i128, 1i128);
         while !self.compliant(high)? {

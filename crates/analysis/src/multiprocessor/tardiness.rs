@@ -1,4 +1,4 @@
-//! How late jobs can be under global EDF and its kin.
+//! Bounds on response times and tardiness under global EDF and related schedulers.
 //!
 //! # Problem
 //! Cores that are not overloaded may still miss deadlines under global EDF, but by a bounded time:
@@ -36,7 +36,7 @@
 //! confirmed by sums rounded up, and in doubt by exact fractions.
 //!
 //! # Not covered
-//! Non-preemptive sections; cores that higher levels take part of:
+//! Non-preemptive sections; cores with a part taken by higher levels:
 //! [`restricted`](super::restricted).
 
 use super::bar::{quotient_64, sum_of_largest};
@@ -57,7 +57,7 @@ pub enum PriorityPoint {
 /// Bounds in the set's unit, rounded up, one per task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// From release to completion.
+    /// Time from release to completion.
     pub response: Vec<u64>,
     /// `max(0, response - D)`.
     pub tardiness: Vec<u64>,
@@ -99,10 +99,10 @@ pub fn bounds_explained(set: &TaskSet, points: PriorityPoint) -> Result<Derivati
     Ok(derivation.result(bounds.tardiness.into_iter().max()))
 }
 
-/// The closed form of Devi and Anderson for implicit deadlines: tardiness of task `k` at most
-/// `x + C_k`, with `x = (sum of the L largest C - the least C) / (m - sum of the L - 1 largest u)`,
-/// `L = ceil(U) - 1`; 0 on one core. `None` unless `D = T` for all, or if a number leaves 64 bits.
-/// Published as it is here; [`bounds`] is derived in this file.
+/// The closed form of Devi and Anderson for implicit deadlines: tardiness of task `k` at most `x +
+/// C_k`, with `x = (sum of the L largest C - the least C) / (m - sum of the L - 1 largest u)`, `L =
+/// ceil(U) - 1`; 0 on one core. `None` unless `D = T` for all, or if a number leaves 64 bits. This
+/// form is the published one; [`bounds`] is derived in this file.
 ///
 /// # Errors
 /// As [`bounds`].
@@ -142,7 +142,8 @@ fn common_lateness(set: &TaskSet) -> Option<u64> {
     tasks.truncate(usize::try_from(pending.saturating_sub(1)).ok()?);
     let used = tasks.iter().map(|t| ratio_up(t.wcet, t.period)).fold(0, u128::saturating_add);
     let x = quotient_64(work, (u128::from(set.cores) << 64).checked_sub(used)?)?;
-    // The division rounds twice: one less may do. x >= work/(m - sum u)  iff work + x*sum u <= m*x.
+    // The division rounds twice: a value one less may suffice. x >= work/(m - sum u)  iff work +
+    // x*sum u <= m*x.
     let Some(less) = x.checked_sub(1) else { return Some(x) };
     let mut sum = FractionSum::default();
     sum.add(work, 1);
@@ -265,16 +266,16 @@ impl Vector {
     fn candidate(&self) -> Option<i128> {
         let mut chosen: Vec<(i128, usize)> = Vec::with_capacity(self.terms.len());
         let mut s = ceil_steps(self.base_low, self.cores.checked_mul(1 << 64)?)?;
-        // Each round adopts the best selection at s; the values rise strictly until it is the best
-        // at its own solution.
+        // Each round takes the best selection at s; the values rise strictly until the selection is
+        // the best at its own solution.
         for _ in 0..=self.terms.len() * 2 + 8 {
             self.select(s, &mut chosen)?;
             let (mut sum, mut slope) = (self.base_low, self.cores.checked_mul(1 << 64)?);
             for (_, j) in &chosen {
                 let term = &self.terms[*j];
                 let share = i128::try_from(term.share).ok()?;
-                // A share rounded down makes a negative a count too little: correct by one step of
-                // a.
+                // A share rounded down makes a term with negative a too small: correct by one step
+                // of a.
                 sum = sum.checked_add(share.checked_mul(term.a)?)?.checked_add(term.a.min(0))?;
                 slope -= share;
             }

@@ -1,10 +1,10 @@
 //! Earliest deadline first on one core: the exact test, on a whole core and on any supply.
 //!
 //! # Problem
-//! Preemptive EDF meets all deadlines of sporadic tasks on one core iff no window gets more work
-//! that is released and due in it than it supplies (Baruah, Mok, Rosier, RTSS 1990):
-//! `dbf(t) <= sbf(t)` for all `t`, with `dbf(t) = sum of max(0, floor((t - D_i)/T_i) + 1)*C_i`.
-//! There are too many `t` to try all.
+//! Preemptive EDF meets all deadlines of sporadic tasks on one core iff in no window the work that
+//! is released and due in it exceeds the supply (Baruah, Mok, Rosier, RTSS 1990): `dbf(t) <=
+//! sbf(t)` for all `t`, with `dbf(t) = sum of max(0, floor((t - D_i)/T_i) + 1)*C_i`. There are too
+//! many `t` to try all.
 //!
 //! # Rule
 //! Only `t` up to a horizon matter, the least of those below. Quick processor-demand analysis
@@ -38,16 +38,16 @@ use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
 /// Steps in search of the longest busy window, which is given up in favour of another horizon.
 const BUSY_STEPS: u64 = 1 << 12;
 
-/// How a test came out.
+/// Result of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     /// The verdict.
     pub schedulable: bool,
-    /// Largest window that matters, in the unit of the tasks; 0 if none had to be looked at.
+    /// Largest relevant window, in the unit of the tasks; 0 if none had to be tested.
     pub horizon: u64,
-    /// Windows looked at.
+    /// Windows tested.
     pub steps: u64,
-    /// The window that decided: one with too much demand, or the last one that was looked at.
+    /// The window that decided: one with too much demand, or the last one tested.
     pub window: u64,
     /// Its demand; saturates at [`u64::MAX`].
     pub demand: u64,
@@ -75,7 +75,7 @@ fn deadline_below(tasks: &[SporadicTask], window: u64) -> Option<u64> {
     tasks.iter().filter_map(last).max()
 }
 
-/// Longest busy window, if it is found soon and fits in 64 bits.
+/// Longest busy window, if it is found in a few steps and fits in 64 bits.
 fn busy_window<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Option<u64> {
     let mut window = 1u64;
     for _ in 0..BUSY_STEPS {
@@ -135,7 +135,7 @@ pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The test on a supply. Exact for supplies whose bound is attained; on others a yes is a yes.
+/// The test on a supply. Exact for supplies with an attained bound; on others a yes is still safe.
 ///
 /// # Errors
 /// A task with a zero, or [`TaskSetError::Undecided`]: no horizon fits in 64 bits, or more than

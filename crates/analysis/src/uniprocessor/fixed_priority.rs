@@ -2,9 +2,9 @@
 //! or not, any supply.
 //!
 //! # Problem
-//! How long can a job take from its arrival to its end, if tasks above it interfere, a task below
-//! it may hold a resource (or the core) for a while, and jobs are released up to `J` after they
-//! arrive?
+//! The longest time of a job from its arrival to its end is needed, if tasks above it interfere, a
+//! task below it may hold a resource (or the core) for a while, and jobs are released up to `J`
+//! after they arrive.
 //!
 //! # Rule
 //! Tindell, Burns, Wellings, "An extendible approach for analyzing fixed priority hard real-time
@@ -38,7 +38,7 @@ use crate::derivation::Derivation;
 use crate::task_set::SporadicTask;
 use serde::{Deserialize, Serialize};
 
-/// Steps after which the utilisation is looked at.
+/// Steps after which the utilisation is tested.
 const SUSPICION: u64 = 1 << 10;
 
 /// A task under fixed priorities; times in the unit of the caller.
@@ -54,7 +54,7 @@ pub struct Task {
     /// Most time from the arrival to the release, `J`.
     #[serde(default)]
     pub jitter: u64,
-    /// Most time for which tasks below can hold up a busy window of this one, `B`.
+    /// Longest time for which tasks below can delay a busy window of this one, `B`.
     #[serde(default)]
     pub blocking: u64,
 }
@@ -66,11 +66,11 @@ impl From<&SporadicTask> for Task {
     }
 }
 
-/// When things can happen.
+/// Instants at which releases and ends can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
-    /// At any instant. Sound also for the other.
+    /// At any instant. Safe also for the other kind.
     Continuous,
     /// At whole units of time only: releases, and execution times.
     Discrete,
@@ -101,11 +101,10 @@ impl<'a, S: Supply> Steps<'a, S> {
         Self { supply, level, taken: 0 }
     }
 
-    /// One more step; `None` if there is no use in it.
+    /// Counts one more step; `None` if further steps are useless.
     fn step(&mut self) -> Option<()> {
         self.taken += 1;
-        // Most recurrences end long before; only one that does not is worth a look at the
-        // utilisation.
+        // Most recurrences end long before; only for one that does not, the utilisation is tested.
         let endless = self.taken == SUSPICION && {
             let tasks = self.level.iter().map(|t| SporadicTask {
                 wcet: t.wcet,
@@ -198,8 +197,8 @@ pub fn response_times<S: Supply>(supply: &S, tasks: &[Task]) -> Vec<Option<u64>>
     (0..tasks.len()).map(|i| response_time(supply, tasks, i)).collect()
 }
 
-/// Does every task meet its deadline on `supply`, preemptively? No also if a response time is not
-/// found.
+/// Does every task meet its deadline on `supply`, preemptively? False also if a response time is
+/// not found.
 #[must_use]
 pub fn schedulable<S: Supply>(supply: &S, tasks: &[Task]) -> bool {
     !tasks.is_empty()
@@ -207,8 +206,8 @@ pub fn schedulable<S: Supply>(supply: &S, tasks: &[Task]) -> bool {
             .all(|i| response_time(supply, tasks, i).is_some_and(|r| r <= tasks[i].deadline))
 }
 
-/// Why the last task of `level` has this response on a whole core: the equation, with what the
-/// tasks above contribute.
+/// Derivation of this response of the last task of `level` on a whole core: the equation, with the
+/// parts of the tasks above.
 #[must_use]
 pub fn explain(level: &[SporadicTask], response: Option<u64>) -> Derivation {
     let rule = "R_i = max over q of w_q - q*T_i, w_q = least t with t = (q+1)*C_i + sum over j < i \

@@ -1,4 +1,4 @@
-//! How much must a server or partition get, for its tasks to meet their deadlines?
+//! The least budget of a server or partition with which its tasks meet their deadlines.
 //!
 //! # Problem
 //! A periodic resource `(budget, period)` that runs a set of tasks should take as little of the
@@ -20,7 +20,7 @@ use super::{edf, fits_supply};
 use crate::task_set::SporadicTask;
 use serde::{Deserialize, Serialize};
 
-/// How the tasks inside are scheduled.
+/// Scheduling of the tasks inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Local {
@@ -30,7 +30,7 @@ pub enum Local {
     Edf,
 }
 
-/// Do the tasks meet their deadlines with `budget` in each `period`? What is not decided is a no.
+/// Do the tasks meet their deadlines with `budget` in each `period`? An undecided test gives false.
 ///
 /// # Errors
 /// A budget or period that is impossible.

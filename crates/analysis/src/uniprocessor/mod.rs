@@ -6,13 +6,13 @@
 //! * [`plain`]: the same for plain task sets on a whole core, as fast as we can.
 //! * [`edf`]: the exact test of earliest deadline first, on any supply.
 //! * [`utilization`]: sufficient tests of utilisations and periods alone.
-//! * [`supply`]: how little a periodic resource, a sporadic server or a time table gives in a
+//! * [`supply`]: the least supply of a periodic resource, a sporadic server or a time table in a
 //!   window.
 //! * [`hierarchical`]: the least budget with which a periodic resource suffices.
 //!
-//! Times are integers in one unit, the caller's. Nothing wraps: what does not fit in 64 bits, or is
-//! not found in a bounded number of steps, is "no bound" (`None`) or [`TaskSetError::Undecided`],
-//! never a yes.
+//! Times are integers in one unit, the caller's. Nothing wraps: a result that does not fit in 64
+//! bits, or is not found in a bounded number of steps, is "no bound" (`None`) or
+//! [`TaskSetError::Undecided`], never a yes.
 //!
 //! Not covered: tasks that suspend themselves, precedence, overheads (add them to the execution
 //! times).
@@ -27,20 +27,20 @@ pub mod utilization;
 
 use crate::task_set::{SporadicTask, TaskSet, TaskSetError, utilization_at_most};
 
-/// Steps of a recurrence after which it is given up. Ordinary task sets need some hundreds; the
-/// problems are NP-hard, so that some need more than any limit.
+/// Most steps of a recurrence. Ordinary task sets need some hundreds; the problems are NP-hard, so
+/// that some need more than any limit.
 pub const MAX_STEPS: u64 = 1 << 20;
 
-/// Is this a task set for one core, and not more than the core can do in the long run?
+/// Checks that this is a task set for one core, with a utilisation of at most 1.
 ///
 /// # Errors
-/// What [`TaskSet::check`] finds, more than one core, or a utilisation above 1.
+/// The faults of [`TaskSet::check`], more than one core, or a utilisation above 1.
 pub fn check(set: &TaskSet) -> Result<(), TaskSetError> {
     check_numbers(set)?;
     if fits(&set.tasks) { Ok(()) } else { Err(TaskSetError::Utilization { cores: 1 }) }
 }
 
-/// [`check`] but for the utilisation.
+/// [`check`] without the utilisation.
 fn check_numbers(set: &TaskSet) -> Result<(), TaskSetError> {
     set.check()?;
     if set.cores == 1 { Ok(()) } else { Err(TaskSetError::Uniprocessor { cores: set.cores }) }
@@ -72,7 +72,7 @@ pub fn fits_supply<S: supply::Supply>(supply: &S, tasks: &[SporadicTask]) -> boo
     if rate == out_of {
         return fits(tasks);
     }
-    // What the supply withholds is one more task.
+    // The time that the supply withholds acts as one more task.
     let mut all = tasks.to_vec();
     all.push(SporadicTask {
         wcet: out_of.saturating_sub(rate),

@@ -6,20 +6,21 @@
 //! and divides once per task and step.
 //!
 //! # Rule
-//! All levels are windows of one schedule, the one in which all tasks are released at 0 and then as
-//! often as they may. A job one level down ends only when the busy window of the level above has
-//! ended: the first job of level `i+1` takes at least that window and its own execution time, and
-//! every job counted in that window counts here too. So one pass goes through all levels, and never
-//! counts a job twice. Jobs are not counted by division: each task remembers up to when its jobs
-//! are counted (`covered`), and a pass over the tasks adds up to two jobs to each task whose next
-//! ones are due. Two bounds save passes: if the earliest `covered` lies beyond the window, it is
-//! done; if passes do not end (a period much shorter than the window), one that divides catches up.
+//! All levels are windows of one schedule, in which all tasks are released at 0 and then as often
+//! as possible. A job one level down ends only when the busy window of the level above has ended:
+//! the first job of level `i+1` takes at least that window and its own execution time, and every
+//! job counted in that window counts here too. So one pass goes through all levels, and never
+//! counts a job twice. Jobs are not counted by division: each task remembers the instant up to
+//! which its jobs are counted (`covered`), and a pass over the tasks adds up to two jobs to each
+//! task whose next ones are due. Two bounds save passes: if the earliest `covered` lies beyond the
+//! window, it is done; if passes do not end (a period much shorter than the window), one that
+//! divides catches up.
 //!
 //! # Exactness
 //! A pass works on four tasks at once (`quad.rs`), with integers below 2^52. Execution times add up
-//! to at most [`LIMIT`] = 2^50, periods are at most `LIMIT`, and a pass is made for a window of
-//! at most `LIMIT`: so `covered` stays at most `2*LIMIT`, a period beyond it at most `3*LIMIT`, and
-//! the work at most `3*LIMIT`, as a pass counts two jobs of a task. What exceeds this goes to
+//! to at most [`LIMIT`] = 2^50, periods are at most `LIMIT`, and a pass is made for a window of at
+//! most `LIMIT`: so `covered` stays at most `2*LIMIT`, a period beyond it at most `3*LIMIT`, and
+//! the work at most `3*LIMIT`, as a pass counts two jobs of a task. Larger numbers go to
 //! [`fixed_priority`](super::fixed_priority), which computes with more.
 //!
 //! # Not covered
@@ -41,9 +42,9 @@ const END: u64 = ZERO + LIMIT;
 const LANES: usize = 4;
 /// Passes for one job after which a pass divides.
 const PATIENCE: u64 = 32;
-/// Passes for one level after which the utilisation is looked at: above 1 they would not end.
+/// Passes for one level after which the utilisation is tested: above 1 they would not end.
 const SUSPICION: u64 = 16;
-/// And after each so many.
+/// Passes between further tests of the utilisation.
 const DOUBT: u64 = 256;
 
 /// Four tasks of higher priority.
@@ -57,7 +58,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Up to four tasks, none of them released yet.
+    /// Up to four tasks with no release yet.
     fn of(tasks: &[SporadicTask]) -> Self {
         let (covered, mut period, mut wcet) = (Four([NEVER; 4]), Four([0; 4]), Four([0; 4]));
         for (place, task) in tasks.iter().enumerate().take(LANES) {
@@ -78,13 +79,13 @@ struct Window<'a, Q> {
     lanes: &'a mut [Lane],
     /// Tasks admitted.
     tasks: usize,
-    /// Execution time of all jobs counted: the end of the window if none is missing.
+    /// Execution time of all counted jobs: the end of the window if no job is missing.
     work: Q,
     /// The least of the four is the least `covered` of all.
     next: Q,
 }
 
-/// Why the fast path stopped.
+/// Reason for which the fast path stopped.
 enum Stop {
     /// A number is too large for it.
     Large,
@@ -92,7 +93,7 @@ enum Stop {
     Endless,
 }
 
-/// Counts a pass, or a job of the task itself; fails if there is no use in more.
+/// Counts a pass, or a job of the task itself; fails if further ones are useless.
 #[inline(always)]
 fn step(level: &[SporadicTask], passes: &mut u64) -> Result<(), Stop> {
     *passes += 1;
@@ -148,7 +149,7 @@ fn catch_up(lanes: &mut [Lane], tasks: usize, work: u64) -> Result<(u64, u64), S
 }
 
 impl<'a, Q: Quad> Window<'a, Q> {
-    /// Nothing has been released.
+    /// A window before any release.
     ///
     /// # Safety
     /// The machine has the instructions of `Q`.
@@ -235,7 +236,7 @@ fn levels_wide(
     unsafe { levels::<Wide>(tasks, lanes, responses) }
 }
 
-/// [`levels`] with what this machine has.
+/// [`levels`] with the instructions of this machine.
 fn levels_here(
     tasks: &[SporadicTask],
     lanes: &mut [Lane],
@@ -318,7 +319,7 @@ pub fn deadlines_met(tasks: &[SporadicTask], responses: &[Option<u64>]) -> bool 
 }
 
 /// The test by response times: exact for preemptive fixed priorities, arbitrary deadlines; a
-/// response that cannot be bounded makes it no.
+/// response without a bound makes it false.
 ///
 /// # Errors
 /// See [`check`](super::check).
@@ -326,7 +327,7 @@ pub fn schedulable(set: &TaskSet) -> Result<bool, TaskSetError> {
     schedulable_into(set, &mut Scratch::default(), &mut vec![None; set.tasks.len()])
 }
 
-/// [`schedulable`] with memory of the caller's, which has the response times afterwards.
+/// [`schedulable`] with working memory of the caller, which contains the response times afterwards.
 ///
 /// # Errors
 /// See [`check`](super::check).
@@ -420,7 +421,7 @@ mod tests {
         #[test]
         fn all_kinds_of_instructions_agree_with_the_recurrence(tasks in adversarial()) {
             let found = response_times(&tasks);
-            // Windows with jobs by the hundred thousand, where somebody may give up.
+            // Windows with hundreds of thousands of jobs, where one of the two may give up.
             let endless = |tasks: &[SporadicTask]| {
                 let (short, long) = tasks.iter().fold((u64::MAX, 0), |(short, long), t| {
                     (short.min(t.period), long.max(t.period))
@@ -441,8 +442,8 @@ mod tests {
                     prop_assert_eq!(*response, None);
                     continue;
                 }
-                // Both count their steps, but not the same ones: so either may give up before the
-                // other where a window has jobs by the hundred thousand.
+                // Both count their steps, but in different ways: so either may give up before the
+                // other in a window with hundreds of thousands of jobs.
                 if response.is_none() {
                     prop_assert!(endless(&tasks[..=i]), "task {} of {:?}", i, &tasks);
                     break;

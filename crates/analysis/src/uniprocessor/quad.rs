@@ -14,7 +14,7 @@ pub const ZERO: u64 = 0x4330_0000_0000_0000;
 /// Later than every instant: 2^52.
 pub const NEVER: u64 = ZERO + (1 << 52);
 
-/// Four instants or lengths of time. A value is there only on a machine that has its instructions.
+/// Four instants or lengths of time. A value exists only on a machine with its instructions.
 pub trait Quad: Copy {
     /// One number four times.
     ///
@@ -82,7 +82,7 @@ mod arch {
         unsafe { _mm_castpd_si128(_mm_min_pd(_mm_castsi128_pd(left), _mm_castsi128_pd(right))) }
     }
 
-    // SAFETY (all blocks): SSE2 is always there. `Four` is aligned to what is loaded and stored.
+    // SAFETY (all blocks): SSE2 is always there. `Four` has the alignment of the loads and stores.
     #[allow(unused_unsafe, reason = "newer compilers know that these are safe")]
     impl Quad for Baseline {
         #[inline(always)]
@@ -151,8 +151,8 @@ mod arch {
         }
     }
 
-    // SAFETY (all blocks): who made the value by `all` or `load` has seen to it that AVX2 is
-    // there. `Four` is aligned to what is loaded and stored.
+    // SAFETY (all blocks): the caller of `all` or `load`, which made the value, guarantees that
+    // AVX2 is there. `Four` has the alignment of the loads and stores.
     impl Quad for Wide {
         #[inline(always)]
         unsafe fn all(value: u64) -> Self {
@@ -221,7 +221,7 @@ mod portable {
     use super::{Four, Quad};
     use std::array::from_fn;
 
-    /// With what every machine has.
+    /// For machines without such instructions.
     #[derive(Debug, Clone, Copy)]
     pub struct Baseline([u64; 4]);
 
@@ -282,7 +282,7 @@ pub use portable::Baseline;
 mod tests {
     use super::{Baseline, Four, NEVER, Quad, Wide, ZERO, portable};
 
-    /// All that a kind makes of three times four instants.
+    /// All results of a kind for three times four instants.
     ///
     /// # Safety
     /// The machine has the instructions of the kind.

@@ -1,4 +1,4 @@
-//! Supply bound functions: how little of a core tasks get in a window, whenever it begins.
+//! Supply bound functions: the least time of a core that tasks get in a window, wherever it begins.
 //!
 //! # Problem
 //! Tasks of a server or a partition do not have the core to themselves. Their analysis needs the
@@ -22,15 +22,15 @@
 //! counted as `I(w) = sum over servers above of ceil(w/T_j)*C_j`, and `R <= T`. `I` is subadditive,
 //! and `I(R) = R - C`.
 //!
-//! Take a window in which the server always has work, and number the units of budget it gets. Each
-//! of the last `C` units used before the window began was used at `-x` or before, with its own `x`
-//! of `(0, C]`, and is back at `T - x` at the latest.
-//! Claim: if unit `y` is there at `A(y)` at the latest, and `A` has slope 1 within each round of
-//! `C` units and jumps by at least `T - C` between rounds, then it is used by `A(y) + (R - C)`.
-//! Proof: look at the busy period of this level in which it is used, from its begin `s`, and the
-//! first own unit `y0` used in it, `s <= A(y0)`. Say `(n-1)*C < y - y0 <= n*C`. The work up to `y`
-//! is done within `w = (y - y0) + n*(R - C) <= n*R`, as `I(w) <= I(n*R) <= n*(R - C)`. And
-//! `A(y) - A(y0)` is at least `(y - y0) + (n-1)*(T - C)`, so that `s + w <= A(y) + (R - C)`.
+//! Take a window in which the server always has work, and number the units of budget that it gets.
+//! Each of the last `C` units used before the window began was used at `-x` or before, with its own
+//! `x` of `(0, C]`, and is back at `T - x` at the latest. Claim: if unit `y` is there at `A(y)` at
+//! the latest, and `A` has slope 1 within each round of `C` units and jumps by at least `T - C`
+//! between rounds, then it is used by `A(y) + (R - C)`. Proof: look at the busy period of this
+//! level in which it is used, from its begin `s`, and the first own unit `y0` used in it, `s <=
+//! A(y0)`. Say `(n-1)*C < y - y0 <= n*C`. The work up to `y` is done within `w = (y - y0) + n*(R -
+//! C) <= n*R`, as `I(w) <= I(n*R) <= n*(R - C)`. And `A(y) - A(y0)` is at least `(y - y0) +
+//! (n-1)*(T - C)`, so that `s + w <= A(y) + (R - C)`.
 //! * A server that wakes only when it unblocks returns each unit `T` after the time when it was
 //!   due, not when it was used: unit `x` of round `k` is due at `k*T - x`. So: first gap
 //!   `(T - C) + (R - C)`, then `T - C`: with `R = T` the periodic resource.
@@ -42,7 +42,7 @@
 //!   then gaps as above. Of a strict server the rest of the first `C` units is put off as well, so
 //!   the bound for `u = C` may be the better one.
 //!
-//! This needs a list that never is full (its last entry waits for the newest, and budget comes
+//! This needs a list that is never full (its last entry waits for the newest, and budget comes
 //! late), ticks that are not late (an overrun takes later budget), no time with interrupts or
 //! preemption off, and only servers on the core. Background time comes on top and is not counted.
 //!
@@ -88,7 +88,7 @@ impl<S: Supply + ?Sized> Supply for &S {
     }
 }
 
-/// Why a supply is not one.
+/// Faults of a supply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SupplyError {
     /// Budget of zero, or beyond its deadline.
@@ -96,7 +96,7 @@ pub enum SupplyError {
     Budget {
         /// Budget given.
         budget: u64,
-        /// Most there can be.
+        /// Largest possible budget.
         most: u64,
     },
     /// Deadline beyond the period, or response time below the capacity or beyond the period.
@@ -155,7 +155,7 @@ impl Supply for Dedicated {
     }
 }
 
-/// Nothing for a first gap, a first budget, then again and again a gap and a budget.
+/// Nothing for a first gap, a first budget, then repeatedly a gap and a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rounds {
     first_gap: u64,
@@ -291,7 +291,7 @@ impl Supply for Rounds {
 
     fn delay(&self) -> u64 {
         // The supply touches a line of its rate at the end of each gap but the first: the line is
-        // later by what the first budget lacks.
+        // later by the deficit of the first budget.
         let lacks = u128::from(self.budget - self.first_budget) * u128::from(self.gap);
         self.first_gap
             .saturating_add(lacks.div_ceil(u128::from(self.budget)).try_into().unwrap_or(u64::MAX))

@@ -2,7 +2,7 @@
 //! alone.
 //!
 //! # Problem
-//! Response times need the tasks' order and a recurrence; admission and first drafts want a
+//! Response times need the tasks' order and a recurrence; admission and first drafts need a
 //! formula.
 //!
 //! # Rules
@@ -31,7 +31,7 @@ use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
 /// 1 in fixed point; two numbers up to 2 multiply within 128 bits.
 const ONE: u128 = 1 << 62;
 
-/// Which test.
+/// Kind of test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// Liu and Layland.
@@ -113,8 +113,8 @@ fn extend(
     false
 }
 
-/// Gives `to` to the task that wants it, what that task had to the one that wants that, and so on
-/// back to `from`.
+/// Gives `to` to the task that wants it, that task's former successor to the next, and so on back
+/// to `from`.
 fn settle(from: usize, mut to: usize, wants: &[usize], predecessor: &mut [Option<usize>]) {
     loop {
         let task = wants[to];
@@ -151,7 +151,7 @@ fn holds(tasks: &[SporadicTask], bound: Bound) -> bool {
     }
 }
 
-/// Does the test say yes? For deadline-monotonic priorities, whatever the order of the tasks.
+/// Does the test accept the set? For deadline-monotonic priorities, in any order of the tasks.
 ///
 /// # Errors
 /// See [`check`].

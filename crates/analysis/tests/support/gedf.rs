@@ -25,7 +25,7 @@ impl Draw {
     }
 }
 
-/// What deadlines a random set gets.
+/// Deadlines of a random set.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Deadlines {
     Implicit,

@@ -68,14 +68,14 @@ pub struct Job {
     pub key: u64,
 }
 
-/// How jobs share the core.
+/// Rule by which jobs share the core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     Preemptive,
     NonPreemptive,
 }
 
-/// When each job ends. `supplied` says whether the jobs get the core in the unit of time that
+/// End of each job. `supplied` decides whether the jobs get the core in the unit of time that
 /// begins then.
 pub fn simulate(jobs: &[Job], policy: Policy, supplied: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut left: Vec<u64> = jobs.iter().map(|job| job.wcet).collect();

@@ -5,14 +5,15 @@
 //! state ([`Rules`]):
 //! * `slot`: within a slot of its core's table, a level-A job that is ready runs, and outside of
 //!   its slots none does;
-//! * `level`: nothing runs on a core while a task of a higher level that may run there waits;
+//! * `level`: no task runs on a core while a task of a higher level that may run there waits;
 //! * `priority`: at B the shortest period, at C the earliest deadline, at D the lowest number;
 //! * `one core`: a job of level C runs on one core at a time;
-//! * `budget`: nobody is chosen who has used its PET up, nor goes on for longer than the tolerance;
+//! * `budget`: a task that has used up its PET is not chosen, and goes on for at most the
+//!   tolerance;
 //! * `release`: jobs come at the task's period and in order, one at a time at level C;
 //! * `runs`: a thread runs only while its task is chosen.
 //!
-//! What must change as something happens has the tolerance of the trace to change.
+//! A change after an event may take the tolerance of the trace.
 
 mod state;
 
@@ -23,10 +24,10 @@ use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::criticality::Levels;
 use state::{Core, Task};
 
-/// Level of nothing.
+/// Level of an idle core.
 const IDLE: u64 = 4;
 
-/// See the module.
+/// State of the rules. See the module.
 struct Rules {
     tasks: Vec<Task>,
     cores: Vec<Core>,
@@ -114,7 +115,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The budget is used up.
+    /// Marks the budget of a task as used up.
     fn spend(&mut self, id: usize) {
         let t = &mut self.tasks[id];
         self.report.max_over_budget_ns = self.report.max_over_budget_ns.max(t.used_ns - t.pet_ns);
@@ -122,7 +123,7 @@ impl Rules {
         t.spent = t.level != 0;
     }
 
-    /// Charges what was executed.
+    /// Charges the execution since the last time.
     fn charge(&mut self, core: usize, to_ns: u64) {
         let c = &mut self.cores[core];
         let ran = to_ns.saturating_sub(c.charged_ns);
@@ -132,14 +133,14 @@ impl Rules {
         }
     }
 
-    /// Time passes: what had to be done by now was done?
+    /// Lets time pass; fails if an action that was due by now is missing.
     fn pass(&mut self, to_ns: u64) -> Result<(), Violation> {
         if to_ns == self.now_ns {
             return Ok(());
         }
         for core in 0..self.cores.len() {
             let number = u32::try_from(core).unwrap_or(u32::MAX);
-            // Before time passes, not after: what changes at this very instant has changed.
+            // Before time passes, not after: changes at this very instant have happened.
             let why = self.better(core);
             let c = &mut self.cores[core];
             c.wrong_ns = why.as_ref().map(|_| c.wrong_ns.unwrap_or(self.now_ns));
@@ -167,7 +168,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Who ought to run on a core in place of who does, by which rule.
+    /// A task that ought to run on a core in place of the present one, with the rule.
     fn better(&self, core: usize) -> Option<(&'static str, String)> {
         let c = &self.cores[core];
         if !c.picked {
@@ -275,7 +276,7 @@ impl Rules {
         if t.level == 2 && t.ready {
             return self.broken(e.cpu, "release", format!("task {id} has two jobs at once"));
         }
-        // What ran up to the release belongs to the job before; and its budget may end with it.
+        // Execution up to the release belongs to the job before; and its budget may end with it.
         if let Some(core) = self.cores.iter().position(|c| c.current == Some(id)) {
             self.charge(core, at);
             if self.tasks[id].used_ns >= self.tasks[id].pet_ns && self.tasks[id].level < 3 {
@@ -343,7 +344,7 @@ impl Rules {
             );
         }
         self.charge(core, e.time_ns);
-        // Levels A to C: a budget that ends goes to nobody.
+        // Levels A to C: the budget that ends is not given to another task.
         if let Some(old) = self.cores[core].current
             && self.tasks[old].level < 3
             && self.tasks[old].used_ns >= self.tasks[old].pet_ns
@@ -402,7 +403,7 @@ impl Rules {
         self.stray(e.cpu)
     }
 
-    /// Does the thread that runs belong to who is chosen? It may take the tolerance to get off.
+    /// Does the running thread belong to the chosen task? It may take the tolerance to stop.
     fn stray(&mut self, cpu: u32) -> Result<(), Violation> {
         let now = self.now_ns;
         let c = &mut self.cores[cpu as usize];

@@ -1,4 +1,4 @@
-//! What the rules know of tasks and cores, and how a trace of levels begins.
+//! The rules' knowledge of tasks and cores, and the begin of a trace of levels.
 
 use crate::about::number;
 use crate::violation::{UNCHECKABLE, Violation};
@@ -24,7 +24,7 @@ pub struct Task {
     pub job: u64,
     /// The present job has not run yet.
     pub unstarted: bool,
-    /// It may run from then on.
+    /// Time from which on it may run, ns.
     pub may_ns: u64,
 }
 
@@ -32,15 +32,15 @@ pub struct Task {
 pub struct Core {
     pub current: Option<usize>,
     pub picked: bool,
-    /// Execution is charged up to then.
+    /// Time up to which execution is charged, ns.
     pub charged_ns: u64,
     pub until_ns: u64,
     pub frame_ns: u64,
     pub origin_ns: u64,
     pub slots: Vec<(u64, u64, usize)>,
-    /// Since when it ought to choose somebody else.
+    /// Time since which it ought to choose another task, ns.
     pub wrong_ns: Option<u64>,
-    /// The thread that runs: its number, its task, since when it has no business.
+    /// The running thread: its number, its task, and the time since which it ought not to run.
     pub runs: Option<(u32, Option<usize>, Option<u64>)>,
 }
 
@@ -54,7 +54,7 @@ impl Core {
     }
 }
 
-/// Tasks and tables, as the trace begins, for the rules and for the policy.
+/// Tasks and tables from the begin of the trace, for the rules and for the policy.
 pub fn set_up(trace: &SchedTrace) -> Result<(Vec<Task>, Vec<Core>, Levels), Violation> {
     let wrong = |e: &Event, what: String| Err(Violation::of(e.time_ns, e.cpu, UNCHECKABLE, what));
     let cpus =

@@ -1,4 +1,4 @@
-//! What happens when a request arrives.
+//! Arrival of requests.
 
 use super::{ANSWER, BANKS, Channel, small};
 use crate::map::Place;
@@ -6,7 +6,7 @@ use crate::memory::{Completion, Request};
 use crate::queue::Slot;
 
 impl Channel {
-    /// Is there room? Depends on nothing but the queues, so a refused request fits once one of them
+    /// Is there room? This depends on the queues alone, so a refused request fits once one of them
     /// moves.
     #[inline]
     pub fn accepts(&self, write: bool) -> bool {

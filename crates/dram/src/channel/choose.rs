@@ -1,4 +1,4 @@
-//! Which command goes next: each bank's candidate, and the best of them.
+//! Choice of the next command: each bank's candidate, and the best of them.
 
 use super::{
     AGE_AND_BANK, AGE_SHIFT, BANKS, Bank, CYCLE_SHIFT, Candidate, Channel, Claim, DIRECTION_TURN,
@@ -16,7 +16,8 @@ impl Channel {
         let mut best = u64::MAX;
         let mut banks = self.active;
         while banks != 0 {
-            // Two at once, the last perhaps twice: fewer ends of the loop to be foreseen.
+            // Two at once, the last perhaps twice: the loop ends less often, which is hard to
+            // predict.
             let first = banks.trailing_zeros() as usize;
             banks &= banks - 1;
             let second = if banks == 0 { first } else { banks.trailing_zeros() as usize };
@@ -55,8 +56,8 @@ impl Channel {
         }
     }
 
-    /// One rank, or one direction, has had the data bus for long: its column commands, those of the
-    /// banks that are `here`, wait for an older one of the others. Is there one?
+    /// One rank, or one direction, has long had the data bus: its column commands, those of the
+    /// banks in `here`, must wait for an older one of the others. Is there one?
     #[inline]
     fn change(&mut self, base: u64, here: u64) -> bool {
         let columns = self.active & self.columns;
@@ -67,7 +68,7 @@ impl Channel {
         true
     }
 
-    /// Chooses without those of `waiting` that are younger than the oldest of `others`.
+    /// Chooses without the candidates of `waiting` that are younger than the oldest of `others`.
     #[cold]
     fn change_to(&mut self, base: u64, waiting: u64, others: u64) {
         let order = |b: u32| self.candidates[b as usize].order;

@@ -1,4 +1,4 @@
-//! What a command changes: the bank, the rank's timers, and the request that it served.
+//! Effects of a command: on the bank, the rank's timers, and the request that it served.
 
 use super::{ANSWER, BANKS, Candidate, Channel, Claim, NO_ROW, RANKS};
 use crate::command::{Command, CommandKind};
@@ -91,7 +91,7 @@ impl Channel {
         }
     }
 
-    /// What RD and WR have in common.
+    /// The common part of RD and WR.
     #[inline]
     fn column(&mut self, bank: u8, at: u64, write: bool) -> bool {
         let gaps = &self.gaps;

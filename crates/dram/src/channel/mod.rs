@@ -1,23 +1,22 @@
 //! One channel: FR-FCFS over the banks' queues, open page, write drain, staggered refresh; in clock
 //! cycles.
 //!
-//! Rule: of all commands that bring a waiting request forward, the one that may go first goes; of
-//! several that may go in the same cycle, the oldest request's.
-//! Within a bank, requests to the open row go before others, at most `row_hit_cap` of them past an
-//! older one; the row then closes for the oldest. Reads go before writes; writes are drained from
-//! `DRAIN_FROM` down to `DRAIN_TO`, and while no read waits; meanwhile banks without writes serve
-//! reads, so that banks stay in parallel. A row opened for a request is not closed before the
-//! request got its column, but for a write's at the end of a drain. With a cap, ranks and
-//! directions take turns on the data bus as well, and a drain ends after `DRAIN_MOST` writes for
-//! the reads that wait. When the refresh of a rank is due, its banks finish what they opened,
-//! close, and refresh; the other ranks carry on. A write behind a pending read of the same line
-//! waits for it: in that bank, reads go first.
+//! Rule: of all commands that bring a waiting request forward, the one that may go first goes.
+//! Among several that may go in the same cycle, the oldest request's goes. Within a bank, requests
+//! to the open row go before others, at most `row_hit_cap` of them past an older one; the row then
+//! closes for the oldest. Reads go before writes; writes are drained from `DRAIN_FROM` down to
+//! `DRAIN_TO`, and while no read waits; meanwhile banks without writes serve reads, so that banks
+//! stay in parallel. A row opened for a request is not closed before the request's column command,
+//! except that of a write at the end of a drain. With a cap, ranks and directions take turns on the
+//! data bus as well, and a drain ends after `DRAIN_MOST` writes for waiting reads. When the refresh
+//! of a rank is due, its banks finish their open rows, close, and refresh; the other ranks
+//! continue. A write behind a pending read of the same line waits for it: in that bank, reads go
+//! first.
 //!
-//! A chosen command stands until it goes or something changes, so cycles without a command cost
+//! A chosen command stays until it goes or the state changes, so cycles without a command cost
 //! nothing. The first-ready rule is that of Rixner et al. (ISCA 2000), the cap that of Mutlu and
-//! Moscibroda (MICRO 2007).
-//! Not covered: closed-page policies, power-down, same-bank and per-bank refresh, postponed
-//! refreshes.
+//! Moscibroda (MICRO 2007). Not covered: closed-page policies, power-down, same-bank and per-bank
+//! refresh, postponed refreshes.
 
 mod arrive;
 mod choose;
@@ -40,15 +39,15 @@ const IDLE_TO: u32 = 4;
 /// and from this many down to `URGENT_TO` nothing else is served.
 const URGENT_FROM: u32 = 56;
 const URGENT_TO: u32 = 20;
-/// With a row-hit cap: writes of one drain after which the reads that wait are served first. A
-/// queue that is fed as fast as it drains would keep them out for good.
+/// With a row-hit cap: writes of one drain after which waiting reads are served first. A queue that
+/// is filled as fast as it drains would otherwise keep them out for ever.
 const DRAIN_MOST: u32 = 32;
-/// With a row-hit cap: column commands of one rank, without a break, after which those that are
-/// younger than one of another rank wait for it. The data bus would stay in a busy rank for good: a
-/// change costs a gap.
+/// With a row-hit cap: column commands of one rank, without a break, after which younger ones wait
+/// for an older one of another rank. Otherwise the data bus would stay in a busy rank for ever, as
+/// a change costs a gap.
 const RANK_TURN: u32 = 16;
 /// The same for reads and writes: while other banks are read, a write that is due may otherwise
-/// never go, nor what waits behind it.
+/// never go, nor the requests behind it.
 const DIRECTION_TURN: u32 = 16;
 /// Cycles without arrival or command after which the writes left are drained while no read waits.
 const FLUSH_AFTER: u64 = 200;
@@ -56,12 +55,12 @@ const FLUSH_AFTER: u64 = 200;
 /// well, because a request that arrives in a cycle is seen in the next.
 const ANSWER: u64 = 1;
 
-/// What the controller's queues hold, and how long it serves writes while reads wait: for bounds.
+/// Sizes of the controller's queues, and the length of drains while reads wait: for bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Places of the write queue.
     pub writes: u32,
-    /// With a row-hit cap, writes of one drain after which reads that wait are served.
+    /// With a row-hit cap, writes of one drain after which waiting reads are served.
     pub drain_most: u32,
     /// Reads in the queue of each bank.
     pub bank_reads: u32,
@@ -70,7 +69,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Of the controller as it is modelled.
+    /// Limits of the modelled controller.
     pub const MODELLED: Self = Self {
         writes: WRITES as u32,
         drain_most: DRAIN_MOST,
@@ -84,7 +83,7 @@ const NO_ROW: u32 = u32::MAX;
 const BANKS: usize = MAX_BANKS as usize;
 const RANKS: usize = 8;
 
-/// For whom a row was opened that has not been used yet.
+/// Request for which a row was opened that has not been used yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Claim {
     #[default]
@@ -99,7 +98,7 @@ struct Bank {
     /// Younger row hits since the oldest read came to the front.
     passed: u32,
     claim: Claim,
-    /// No column command since the activate.
+    /// Has there been no column command since the activate?
     fresh: bool,
     rank: u8,
     group: u8,
@@ -114,7 +113,7 @@ struct Bank {
 /// The command that brings a bank's requests forward.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// Not before this cycle, by the rules within the bank.
+    /// First cycle by the rules within the bank.
     from: u64,
     /// Age of the request and bank; the lowest goes first.
     order: u64,
@@ -132,11 +131,11 @@ const AGE_AND_BANK: u64 = (1 << CYCLE_SHIFT) - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Writes wait.
+    /// Reads are served; writes wait.
     Reads,
     /// Banks that have writes serve them, the others reads.
     Drain,
-    /// Reads wait.
+    /// Writes alone are served; reads wait.
     Urgent,
 }
 
@@ -170,7 +169,7 @@ pub(crate) struct Channel {
     rank_count: usize,
     /// Banks with a candidate.
     active: u64,
-    /// Of these, banks whose candidate is a RD or WR, and whose candidate serves a write.
+    /// Banks with a RD or WR as candidate, and banks whose candidate serves a write.
     columns: u64,
     writing: u64,
     /// Banks with a request.
@@ -198,13 +197,13 @@ pub(crate) struct Channel {
     next: Next,
     next_at: u64,
     next_order: u64,
-    /// `next` must be chosen again.
+    /// Must `next` be chosen again?
     stale: bool,
     done_reads: VecDeque<Completion>,
     done_writes: VecDeque<Completion>,
-    /// Answered without DRAM: forwarded reads and merged writes.
+    /// Requests answered without DRAM: forwarded reads and merged writes.
     done_short: VecDeque<Completion>,
-    /// Rank of the last column command, and how many there were in it without a break.
+    /// Rank of the last column command, and the length of its sequence without a break.
     last_rank: u8,
     /// The same for writes and reads.
     direction_turn: u32,
@@ -313,7 +312,7 @@ impl Channel {
         Some(self.next_command().min(answer))
     }
 
-    /// A cycle before which no answer comes, whatever commands go until then; `None` if nothing is
+    /// A cycle before which no answer comes, for any commands until then; `None` if nothing is
     /// under way.
     #[inline]
     pub fn no_answer_before(&mut self) -> Option<u64> {
@@ -352,8 +351,8 @@ impl Channel {
         }
     }
 
-    /// As `run`, but stops with the commands that are due before an answer; the cycle it stopped
-    /// at.
+    /// As `run`, but stops with the commands that are due before an answer; returns the cycle at
+    /// which it stopped.
     #[inline]
     pub fn run_to_answer(&mut self, limit: u64) -> u64 {
         loop {
@@ -386,12 +385,12 @@ impl Channel {
         }
     }
 
-    /// Carries out what was chosen.
+    /// Carries out the chosen command.
     #[inline]
     fn step(&mut self, until: u64) {
         self.stale = true;
         let at = self.next_at;
-        // Nearly always; first, as a jump over all five is foreseen less often.
+        // Nearly always the case; first, as a jump over all five is harder to predict.
         if let Next::Command { bank } = self.next {
             return self.issue(bank, at);
         }
@@ -407,7 +406,7 @@ impl Channel {
         }
     }
 
-    /// Do reads or writes go now? Returns whether that changed.
+    /// Changes between reads and writes. Returns whether the mode changed.
     #[inline]
     fn change_mode(&mut self) -> bool {
         let writes = self.writes.len();
@@ -440,7 +439,7 @@ impl Channel {
         changed
     }
 
-    /// Does a read wait that the last drain was cut short for?
+    /// Does a read wait for which the last drain was cut short?
     #[cold]
     fn owes(&self) -> bool {
         bits(self.occupied).any(|b| {
@@ -453,7 +452,7 @@ impl Channel {
     fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
         if mode == Mode::Reads {
-            // A row opened for a write would keep its bank's reads out: while other banks are read,
+            // A row opened for a write would block its bank's reads: while other banks are read,
             // the write may never go.
             for bank in bits(self.open) {
                 let bank = &mut self.banks[bank as usize];
@@ -464,7 +463,7 @@ impl Channel {
         self.update_all(self.occupied);
     }
 
-    /// Nothing happens and writes wait: they go, until a read comes.
+    /// No command goes and writes wait: they go, until a read comes.
     #[cold]
     fn flush(&mut self, at: u64) {
         self.bus_from = self.bus_from.max(at);

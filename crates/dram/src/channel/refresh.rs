@@ -1,17 +1,16 @@
-//! Refreshes: each rank in its turn, while the others carry on.
+//! Refreshes: each rank in its turn, while the others continue.
 
 use super::{Channel, Claim, NEVER, Next, bits, small};
 use crate::command::CommandKind;
 
 impl Channel {
-    /// The refresh of a rank is due: from now on its banks only finish.
+    /// The refresh of a rank is due: from now on its banks only finish their open rows.
     #[cold]
     pub(super) fn refresh_due(&mut self, rank: u8, until: u64) {
         let r = usize::from(rank);
         let due = self.ranks[r].refresh_due;
         let (refi, rfc, rp) = (self.gaps.refi, self.gaps.rfc, self.gaps.rp);
-        // An idle rank refreshes on time again and again; only the last one can matter to what
-        // comes.
+        // An idle rank refreshes on time repeatedly; only the last one can affect later commands.
         let closed = self.open & self.ranks[r].banks == 0;
         let skip = until.saturating_sub(due) / refi;
         if self.occupied == 0

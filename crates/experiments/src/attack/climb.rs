@@ -19,7 +19,7 @@ const DRAWS: u32 = 30;
 
 /// Climbs with `budget` evaluations. `sizes` are the choices of each gene, `fixed` the genes that
 /// stay as in the starts, `starts` points to begin with (at least one). Returns the best point and
-/// its value; `value` is to be above zero where a point can be compared at all.
+/// its value; `value` must be above zero for every point that can be compared.
 pub fn climb(
     sizes: &[u16],
     fixed: &[usize],
@@ -74,7 +74,7 @@ pub fn climb(
     best.unwrap_or_else(|| (starts[0].clone(), 0.0))
 }
 
-/// How many genes change: mostly one.
+/// Number of genes that change: mostly one.
 fn steps(rng: &mut ChaCha8Rng) -> usize {
     match rng.random_range(0..10u32) {
         0..5 => 1,
@@ -84,7 +84,7 @@ fn steps(rng: &mut ChaCha8Rng) -> usize {
     }
 }
 
-/// Changes so many genes, to a neighbour or to anything; all of them: anything.
+/// Changes `many` genes, to a neighbour or to any choice; all of them to any choice.
 fn mutated(
     from: &Genes,
     sizes: &[u16],
@@ -106,7 +106,7 @@ fn mutated(
         to[gene] = match rng.random_range(0..4u32) {
             0 => (old + 1) % size,
             1 => (old + size - 1) % size,
-            // Another one.
+            // Another choice than before.
             _ => (old + rng.random_range(1..size)) % size,
         };
     }

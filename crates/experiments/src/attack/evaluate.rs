@@ -1,9 +1,9 @@
 //! One evaluation: plan a system, run its attack under the plan, compare.
 //!
-//! Rule: what the plan promises is compared as in `bounds`, `windows`, `vcpus` and `levels`:
-//! responses with `wcrt_ns`; execution times, which the simulator tells apart from what preemptions
-//! cost, with `c_sce_ns` where that covers all the rest; and no deadline is missed where the plan
-//! says so. A job that has not ended counts with the time that it has been there.
+//! Rule: the plan's promises are compared as in `bounds`, `windows`, `vcpus` and `levels`:
+//! responses with `wcrt_ns`; execution times, which the simulator separates from the cost of
+//! preemptions, with `c_sce_ns` where that covers all other delays; and no deadline is missed where
+//! the plan says so. A job that has not ended counts with the time since its release.
 
 use super::system::{Attack, Policy};
 use solocore_model::Platform;
@@ -18,24 +18,24 @@ const SHORTEST_NS: u64 = 300_000;
 const LONGEST_NS: u64 = 8_000_000;
 const LONGEST_UNREGULATED_NS: u64 = 2_000_000;
 
-/// What came of an evaluation.
+/// Result of an evaluation.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The system cannot be planned: its reason.
     Refused(String),
     /// No analysed task has a bound.
     Unbounded,
-    /// The largest seen over bound, of which task and promise, and both numbers in ns.
+    /// The largest ratio of seen to bound, its task and promise, and both numbers in ns.
     Bounded {
         /// Seen over bound.
         ratio: f64,
-        /// The same without what the victim computes: what a search climbs. It is above 1 where
-        /// `ratio` is.
+        /// The same without the victim's own computation: the search climbs this value. It is above
+        /// 1 where `ratio` is.
         pressure: f64,
         /// A sentence with both numbers.
         what: String,
-        /// Transactions of a core in one period beyond its budget, at most: those that were under
-        /// way when it was stopped.
+        /// Most transactions of a core in one period beyond its budget: those that were under way
+        /// when it was stopped.
         beyond_budget: u64,
     },
 }
@@ -56,20 +56,20 @@ pub fn duration_ns(attack: &Attack) -> u64 {
     last.min(longest)
 }
 
-/// The plan of an attack's system. `dir` is where the system's file would be.
+/// The plan of an attack's system. `dir` stands for the directory of the system's file.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is none.
 pub fn planned(attack: &Attack, dir: &Path) -> Result<Plan, String> {
     let platform = Platform::find(&attack.board, dir).map_err(|e| e.to_string())?;
     let (system, demands) = attack.system(&platform, dir)?;
     solocore_planner::plan(&system, &demands).map_err(|e| e.to_string())
 }
 
-/// Runs an attack under its plan, as long as is asked for.
+/// Runs an attack under its plan for `duration_ns`.
 ///
 /// # Errors
-/// Why it cannot be simulated.
+/// The reason why it cannot be simulated.
 pub fn simulated(attack: &Attack, plan: &Plan, duration_ns: u64) -> Result<SimResult, String> {
     let layout = solocore_sim::plan::layout(plan).map_err(|e| e.to_string())?;
     let options = Options { mode: Mode::Managed, duration_ns, seed: attack.seed, timeline_ns: 0 };
@@ -77,12 +77,12 @@ pub fn simulated(attack: &Attack, plan: &Plan, duration_ns: u64) -> Result<SimRe
         .map_err(|e| e.to_string())
 }
 
-/// The largest seen over bound of all that the plan promises its analysed tasks, as a sentence.
+/// The largest ratio of seen to bound over all promises to the analysed tasks, with a sentence.
 pub fn worst(attack: &Attack, plan: &Plan, result: &SimResult) -> (f64, String) {
     let mut worst = (0.0f64, "nothing ran".to_owned());
     for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
-        // It computes only, so that its bound is almost what is seen: no measure of anything, but a
-        // bound.
+        // It computes only, so that its bound is almost equal to the seen time: its ratio says
+        // little.
         let computes = planned.name.starts_with("hold");
         for (ratio, what) in compare(attack, plan, planned, seen, result.simulated_ns) {
             if ratio > worst.0 && (ratio > 1.0 || !computes) {
@@ -93,7 +93,8 @@ pub fn worst(attack: &Attack, plan: &Plan, result: &SimResult) -> (f64, String) 
     worst
 }
 
-/// Of the victim's bound and the longest of its responses, the parts beyond its own computation.
+/// The parts of the victim's bound and of its longest response that exceed its own computation, as
+/// a ratio.
 fn pressure(attack: &Attack, plan: &Plan, result: &SimResult) -> f64 {
     let own = attack.victim.compute_ns;
     let ratio = |(planned, seen): (&PlanTask, &TaskResult)| {
@@ -148,7 +149,7 @@ fn compare(
         (seen as f64 / bound.max(1) as f64, sentence)
     };
     if seen.jobs == 0 {
-        // The first job is there still.
+        // The first job has not ended.
         let window = plan.windows().and_then(|s| s.window(planned.partition.as_ref()?));
         let phase = match attack.policy {
             Policy::Windows => window.map_or(duration_ns, |w| w.offset_ns),
@@ -163,7 +164,7 @@ fn compare(
     let mut out = vec![ratio("response", seen.max_response_ns, bound)];
     let alone = plan.tasks.iter().filter(|t| t.core == planned.core).count() == 1;
     let execution = match attack.policy {
-        // A window, or a VCPU that is let in, begins with what another left under way.
+        // A window, or a VCPU that is let in, begins with accesses under way of the one before.
         Policy::Maracas => None,
         Policy::Windows => {
             let home = plan

@@ -1,8 +1,8 @@
 //! Attacks by number: each gene is one of a few choices.
 //!
-//! Rule: decoding asks for the same genes in the same order whatever their values, so that the
-//! number of choices of each is known and a neighbour of a point is an attack as well. All rivals
-//! are of two kinds, a and b; each core has one of these or none.
+//! Rule: decoding asks for the same genes in the same order for any values, so that the number of
+//! choices of each is known and a neighbour of a point is an attack as well. All rivals are of two
+//! kinds, a and b; each core has one of these or none.
 
 use super::climb::Genes;
 use super::program::{Beat, Job, ROWS, SHAPES, Shape};
@@ -27,10 +27,10 @@ pub const BOARDS: [&str; 7] = [
 ];
 /// Cores with a gene of their own; those beyond repeat them.
 const MOST_CORES: usize = 8;
-/// What others' posted writes can add to one access, about.
+/// Approximate time that others' posted writes can add to one access, ns.
 const DRAINS_NS: u64 = 6_000;
 
-/// Reads genes, and notes how many choices each has.
+/// Reads genes, and notes the number of choices of each.
 pub struct Cursor<'a> {
     genes: &'a [u16],
     at: usize,
@@ -112,7 +112,7 @@ fn job(policy: Policy, c: &mut Cursor) -> Job {
 /// A variant of a board becomes a file in `dir`.
 ///
 /// # Panics
-/// If that cannot be written.
+/// If that file cannot be written.
 pub fn decode(policy: Policy, dir: &Path, c: &mut Cursor) -> Attack {
     let board = c.pick(&BOARDS);
     let platform = Platform::find(board, Path::new(".")).unwrap();
@@ -135,7 +135,7 @@ pub fn decode(policy: Policy, dir: &Path, c: &mut Cursor) -> Attack {
     let phase_ns = period_ns
         * c.pick(&[0, 10, 100, 250, 500, 750, 900, 950, 990, 1000, 20, 35, 50, 75, 150, 200, 300])
         / 1000;
-    // Long enough for what the victim may be held up, by the simplest of bounds.
+    // Long enough for the victim's longest delay, by the simplest of bounds.
     let alone_ns = compute_ns + victim.misses * miss_ps(&platform) / 1000;
     let drains_ns = if cores > 1 { DRAINS_NS } else { 0 };
     let held_ns = match policy {
@@ -181,8 +181,7 @@ pub fn decode(policy: Policy, dir: &Path, c: &mut Cursor) -> Attack {
     let seed = c.pick(&[1, 2, 3]);
     let more = more(policy, c, &platform, &victim);
     let running = if policy == Policy::Windows { cores - 1 } else { cores };
-    // Best effort that shares the core, or that any other core runs, would take the others' jobs
-    // out of the bound.
+    // Best effort on this core, or on any other core, would remove the others' jobs from the bound.
     let own_allowed = policy != Policy::Dynamic && more.jobs.is_none();
     let mut mates = Vec::new();
     if mate_there {
@@ -216,7 +215,7 @@ pub fn decode(policy: Policy, dir: &Path, c: &mut Cursor) -> Attack {
     }
 }
 
-/// Genes that came later: those of an older list of genes are all 0, which changes nothing.
+/// Genes that were added later: in an older list of genes they are all 0, which changes nothing.
 struct More {
     mate_phase: u64,
     second_mate: bool,
@@ -349,7 +348,7 @@ pub fn starts(policy: Policy, board: u16, seed: u64) -> Vec<Genes> {
     out.extend(others);
     out.extend((0..3).map(|_| random()));
     for genes in &mut out {
-        // Lists of before some genes were there.
+        // Lists from before some genes existed.
         genes.resize(sizes.len(), 0);
         genes[0] = board;
     }

@@ -1,13 +1,12 @@
 //! An adversary against the bounds: it searches for the programs, places and offsets that come
-//! nearest to them, or beyond.
+//! nearest to them, or exceed them.
 //!
 //! Problem: random systems with random pages come nowhere near a worst case, so that a bound can be
-//! wrong and no test shows it.
-//! Rule: a point of the search is a whole system with the programs that run it ([`genes`]): board,
-//! cores, period and budgets, the victim's job, who is beside it, which rows of which banks
-//! everybody reads and writes, and when. Its value is the largest seen over bound of all that the
-//! plan promises ([`evaluate`]). A climb ([`climb`]) per board looks for the largest. How a bound
-//! is computed plays no part. A [`Search`] depends on its four numbers alone.
+//! wrong and no test shows it. Rule: a point of the search is a whole system with the programs that
+//! run it ([`genes`]): board, cores, period and budgets, the victim's job, its neighbours, and the
+//! rows, banks and times of all accesses. Its value is the largest ratio of seen to bound over all
+//! promises of the plan ([`evaluate`]). A climb ([`climb`]) per board looks for the largest. The
+//! computation of a bound plays no part. A [`Search`] depends on its four numbers alone.
 //!
 //! Where a plan gives no bound there is nothing to attack; the number of these is reported.
 //! Not covered: DMA without partitions, locked pages, shared frames.
@@ -26,22 +25,22 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use system::{POLICIES, Policy};
 
-/// What the attacks on one board under one policy found.
+/// Results of the attacks on one board under one policy.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Systems that were tried.
     pub evaluations: u64,
-    /// Those that cannot be planned or simulated, by reason.
+    /// Systems that cannot be planned or simulated, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Those without a bound.
+    /// Systems without a bound.
     pub unbounded: u64,
-    /// Transactions of a core in one period beyond its budget, at most.
+    /// Most transactions of a core in one period beyond its budget.
     pub beyond_budget: u64,
     /// Seen over bound of each evaluation with a bound.
     pub ratios: Vec<f64>,
-    /// Those above 1, worst first: ratio, sentence, genes.
+    /// Evaluations above 1, worst first: ratio, sentence, genes.
     pub violations: Vec<(f64, String, Genes)>,
-    /// The closest: what the climb compares, and genes.
+    /// The closest evaluation: its value in the climb, and its genes.
     pub best: Option<(f64, Genes)>,
 }
 
@@ -60,7 +59,7 @@ impl Found {
         self.ratios.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Joins what was found on another board.
+    /// Joins the results on another board.
     pub fn merge(&mut self, other: Self) {
         self.evaluations += other.evaluations;
         self.unbounded += other.unbounded;
@@ -73,7 +72,7 @@ impl Found {
         }
     }
 
-    /// How many could not be planned or simulated.
+    /// Number of systems that could not be planned or simulated.
     #[must_use]
     pub fn refusals(&self) -> u64 {
         self.refused.values().sum()
@@ -83,22 +82,22 @@ impl Found {
 /// A climb on one board under one policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
-    /// How systems are planned.
+    /// Policy under which systems are planned.
     pub policy: Policy,
     /// Place of the board in [`BOARDS`].
     pub board: usize,
     /// Systems to try.
     pub attacks: u64,
-    /// Everything random follows from it.
+    /// Seed of all draws.
     pub seed: u64,
 }
 
-/// What a [`Search`] found, for files.
+/// Results of a [`Search`], for files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// `solocore-attack/1`.
     pub format: String,
-    /// Version of solocore: another one may bound otherwise.
+    /// Version of solocore: another one may compute other bounds.
     pub version: String,
     /// Name of the policy.
     pub policy: String,
@@ -108,17 +107,17 @@ pub struct Report {
     pub seed: u64,
     /// Systems that were tried.
     pub attacks: u64,
-    /// Those without a bound, or that cannot be planned.
+    /// Systems without a bound, or that cannot be planned.
     pub without_bound: u64,
-    /// Those in which something took longer than its bound.
+    /// Systems in which a time exceeded its bound.
     pub above_bound: u64,
     /// Median of seen over bound; absent where nothing had a bound.
     pub seen_over_bound_median: Option<f64>,
     /// Largest seen over bound.
     pub seen_over_bound_most: Option<f64>,
-    /// Transactions of a core in one period beyond its budget, at most.
+    /// Most transactions of a core in one period beyond its budget.
     pub beyond_budget: u64,
-    /// The worst attack above a bound: what took how long.
+    /// The worst attack above a bound: its task and times, in words.
     pub worst: Option<String>,
     /// Genes of the worst attack above a bound, else of the closest one.
     pub closest: Option<Genes>,
@@ -140,15 +139,15 @@ impl Report {
 }
 
 impl Search {
-    /// Climbs. Genes of `kept` (position, choice) stay as they are told. `step` is told the share
+    /// Climbs. Genes of `kept` (position, choice) keep their choices. `step` is told the share
     /// done, 0 to 1, and stops the search by returning false.
     ///
     /// # Errors
-    /// [`ExperimentError::Interrupted`] when `step` said so; a directory for variants of boards
-    /// cannot be made.
+    /// [`ExperimentError::Interrupted`] when `step` returned false; a directory for variants of
+    /// boards cannot be made.
     ///
     /// # Panics
-    /// If `board` or a place in `kept` is none.
+    /// If `board` or a place in `kept` does not exist.
     pub fn run(
         &self,
         kept: &[(usize, u16)],

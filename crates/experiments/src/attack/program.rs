@@ -1,22 +1,22 @@
-//! The programs of an attack: where their accesses lie, how they mix, and when they come.
+//! The programs of an attack: the places of their accesses, their mix, and their times.
 //!
-//! Rule: a [`Beat`] is a stream that a best-effort task makes for ever; a [`Job`] is what an
-//! analysed task makes in each of its jobs, with exactly the accesses that its system states. Both
-//! know their frames: rows of chosen banks, which random pages would never be. Each access is one
-//! DRAM transaction: it enters at the shared cache, and its pages are kept out of it.
+//! Rule: a [`Beat`] is an endless stream of a best-effort task; a [`Job`] is the work of an
+//! analysed task in each of its jobs, with exactly the accesses that its system states. Both know
+//! their frames: rows of chosen banks, which random pages would never be. Each access is one DRAM
+//! transaction: it enters at the shared cache, and its pages are kept out of it.
 
 use solocore_sim::machine::Layout;
 use solocore_sim::program::{Entry, Op, OpKind, Program, Signal};
 
-/// Operations of one refill, about.
+/// Approximate number of operations of one refill.
 const BATCH: u64 = 256;
 
-/// Which rows and banks a stream visits, one access after the other.
+/// Rows and banks that a stream visits, one access after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// Another row of one bank each time: conflicts.
     Conflicts,
-    /// The same with so few rows that a queue holds several accesses of each.
+    /// The same with fewer rows, so that a queue holds several accesses of each.
     Few,
     /// Line after line of one row of one bank: hits.
     Hits,
@@ -42,7 +42,7 @@ pub const ROWS: [Rows; 7] = [
     Rows::Runs,
 ];
 
-/// Frames and lines that a stream visits, over and over.
+/// Frames and lines that a stream visits repeatedly.
 #[derive(Clone, Debug)]
 pub struct Visit {
     /// Page frames.
@@ -54,12 +54,12 @@ pub struct Visit {
 /// Rows that one stream has for itself, where the banks have enough: more than the write queue
 /// holds, so that no two writes in it are of one row.
 const OWN_ROWS: u32 = 80;
-/// Streams of one system, about.
+/// Approximate number of streams of one system.
 const SLOTS: u32 = 24;
 
 impl Visit {
-    /// The lines of `rows` in `banks`, of which `bank` is the first. `slot` keeps streams apart:
-    /// each has rows of its own.
+    /// The lines of `rows` in `banks`, from `bank` on. `slot` keeps streams apart: each has rows of
+    /// its own.
     pub fn new(
         layout: &Layout,
         banks: &[u32],
@@ -129,17 +129,17 @@ pub fn join(reads: &Visit, writes: &Visit, lines_per_page: u64) -> (Vec<u64>, Li
 /// A stream without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// Where its reads lie.
+    /// Rows of its reads.
     pub read_rows: Rows,
-    /// How it reads.
+    /// Kind of its reads.
     pub read: OpKind,
-    /// Reads, then
+    /// Reads in a row, before the writes.
     pub reads: u64,
-    /// so many writes, and again.
+    /// Writes in a row, before the next reads.
     pub writes: u64,
-    /// Where its writes lie.
+    /// Rows of its writes.
     pub write_rows: Rows,
-    /// How it writes.
+    /// Kind of its writes.
     pub write: OpKind,
     /// Its first bank, among the task's.
     pub bank: usize,
@@ -210,7 +210,7 @@ impl Program for Stream {
     fn abandon_job(&mut self) {}
 }
 
-/// Where a job's accesses stand in its computation.
+/// Distribution of a job's accesses over its computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Evenly spread.
@@ -229,36 +229,36 @@ pub enum Shape {
 pub const SHAPES: [Shape; 5] =
     [Shape::Even, Shape::Start, Shape::End, Shape::Halves, Shape::Bursts];
 
-/// What an analysed task does in a job.
+/// Work of an analysed task in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// DRAM transactions.
     pub misses: u64,
     /// Cycles of computation.
     pub cycles: u64,
-    /// Where its reads lie.
+    /// Rows of its reads.
     pub read_rows: Rows,
-    /// How it reads.
+    /// Kind of its reads.
     pub read: OpKind,
-    /// Every so many accesses one is a write; 0: none is.
+    /// One access of this number is a write; 0: none is.
     pub write_each: u64,
     /// Its first bank.
     pub bank: usize,
-    /// Where the accesses stand.
+    /// Distribution of the accesses.
     pub shape: Shape,
-    /// Every so many jobs one computes nothing and makes no access; 0: none is empty.
+    /// One job of this number computes nothing and makes no access; 0: none is empty.
     pub empty_each: u64,
 }
 
 impl Job {
-    /// Its reads or its writes, whichever are more.
+    /// The larger of the numbers of its reads and its writes.
     pub fn most_of_a_kind(&self) -> u64 {
         let writes = self.misses.checked_div(self.write_each).unwrap_or(0);
         writes.max(self.misses - writes)
     }
 }
 
-/// A [`Job`] over and over.
+/// A [`Job`], repeated.
 pub struct Jobs {
     job: Job,
     lines: Lines,
@@ -274,7 +274,7 @@ impl Jobs {
         Self { job, lines, done: 0, computed: 0, visited: 0, ended: 0 }
     }
 
-    /// Cycles that are computed before access `n` of a job.
+    /// Cycles of computation before access `n` of a job.
     fn before(&self, n: u64) -> u64 {
         let share = |n: u64, of: u64| {
             u64::try_from(u128::from(self.job.cycles) * u128::from(n) / u128::from(of.max(1)))

@@ -1,10 +1,10 @@
 //! An attack as a system file, and back from its plan to the programs that carry it out.
 //!
-//! Rule: the victim is task 0 on core 0, or where the planner puts it. Beside it there may be other
-//! analysed tasks on its core and best effort on its core. Each other core runs best effort, or two
-//! analysed tasks: one that holds the other up, and one whose jobs access memory in bursts. The
-//! file states what the programs do: an analysed job's `wcet` is its computation plus, for each of
-//! its misses, `L_max` and a look-up of the shared cache.
+//! Rule: the victim is task 0 on core 0, or on the core that the planner chooses. Beside it there
+//! may be other analysed tasks on its core and best effort on its core. Each other core runs best
+//! effort, or two analysed tasks: one that delays the other, and one whose jobs access memory in
+//! bursts. The file states the programs' demand: an analysed job's `wcet` is its computation plus,
+//! for each of its misses, `L_max` and a look-up of the shared cache.
 
 use super::program::{Beat, Job, Jobs, Stream, Visit, join};
 use crate::ExperimentError;
@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How the system is planned.
+/// Policy under which the system is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// No regulation.
@@ -56,7 +56,7 @@ pub const POLICIES: [Policy; 9] = [
 ];
 
 impl Policy {
-    /// As the command and Python call it.
+    /// Its name for the command and Python.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl Policy {
 /// An analysed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Analysed {
-    /// What it does; `cycles` follow from `compute_ns`.
+    /// Its work; `cycles` follow from `compute_ns`.
     pub job: Job,
     /// Computation of a job.
     pub compute_ns: u64,
@@ -107,9 +107,9 @@ pub struct Bursts {
     pub hold: Analysed,
     /// Accesses memory.
     pub burst: Analysed,
-    /// A core's tasks are released so much later than those of the core before it.
+    /// Delay of the releases of a core's tasks after those of the core before it.
     pub stagger_ns: u64,
-    /// So many cores have them, from core 1.
+    /// Number of cores with these tasks, from core 1.
     pub cores: usize,
 }
 
@@ -127,17 +127,17 @@ impl Bursts {
 /// A whole attack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attack {
-    /// How it is planned.
+    /// Policy under which it is planned.
     pub policy: Policy,
     /// Preset, or the path of a platform file.
     pub board: String,
-    /// Cores that run something.
+    /// Cores with programs.
     pub cores: u32,
     /// Regulation period.
     pub period_ns: u64,
     /// Share of the guaranteed bandwidth of core 0, in thousandths, with stated budgets.
     pub share: u64,
-    /// A number that a policy reads as it likes: soft budget, capacity, level.
+    /// A number that each policy uses in its own way: soft budget, capacity, level.
     pub knob: u64,
     /// The task whose bound is attacked.
     pub victim: Analysed,
@@ -238,8 +238,8 @@ impl Attack {
             write!(out, "[[core]]\nid = 0\nbandwidth = \"{kilobytes} kB/s\"\n").unwrap();
         }
         if self.write_part > 0 && matches!(self.policy, Policy::Even | Policy::Uneven) {
-            // What each core may surely do beside the others, by the time of a write: a part of
-            // that is for writes.
+            // Accesses that each core can surely make beside the others, by the time of a write: a
+            // part of them is for writes.
             let ns = platform.dram.latency_max.ps() / 1000 + 70 * u64::from(self.cores);
             let kilobytes = platform.llc.line.0 * 1_000_000 / ns * self.write_part / 1000;
             for core in 0..self.cores {
@@ -261,7 +261,7 @@ impl Attack {
             [900, 600, 300, 150][(self.knob / 6 % 4) as usize],
             [1, 1, 2, 5][(self.knob / 24 % 4) as usize],
         );
-        // The bounds count on a list that never is full: a job's end, and best effort and the mates
+        // The bounds count on a list that is never full: a job's end, and best effort and the mates
         // that preempt it.
         let least = 3
             + 2 * (self.victim.period_ns / parts).div_ceil(1_000_000)
@@ -287,7 +287,7 @@ impl Attack {
         };
         let victim = "victim".to_owned();
         if self.write_part > 0 {
-            // One VCPU for all: what one uses up the other waits for.
+            // One VCPU for all: the others wait for the budget that one uses up.
             let mates = self.named_mates().map(|(name, _)| name);
             let all: Vec<String> = std::iter::once(victim).chain(mates).collect();
             vcpu("victim", &self.victim, share, &all);
@@ -373,7 +373,7 @@ impl Attack {
         platform: &Platform,
     ) {
         let misses = match self.policy {
-            // The plan adds as many writes as there are accesses, for what these push out.
+            // The plan adds as many writes as there are accesses, for the lines that these evict.
             Policy::Anywhere => task.job.most_of_a_kind(),
             _ => task.job.misses,
         };
@@ -418,10 +418,10 @@ impl Attack {
         .unwrap();
     }
 
-    /// System and demands, as `plan` takes them.
+    /// System and demands, as input of `plan`.
     ///
     /// # Errors
-    /// What the parser says.
+    /// Errors of the parser.
     pub fn system(&self, platform: &Platform, dir: &Path) -> Result<(System, Vec<Demand>), String> {
         let system = System::parse(&dir.join("system.toml"), &self.text(platform))
             .map_err(|e| e.to_string())?;

@@ -21,8 +21,8 @@ pub const FIG1: Experiment = Experiment {
     run,
 };
 
-/// What each co-runner asks for, in MB/s. The paper's axis ends at 1000; here it goes on to where
-/// nothing more comes.
+/// Rates of each co-runner, in MB/s. The paper's axis ends at 1000; here it goes on to the
+/// saturation of the memory.
 const DEMANDS: &[u64] = &[
     0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000, 2500, 3000, 4000,
     6000, 8000,
@@ -111,7 +111,7 @@ fn measure(context: &Context, demand: u64) -> Result<Found, ExperimentError> {
     })
 }
 
-/// Of the programs: the subject's, and the co-runners'.
+/// Counters of the programs: the subject's, and the co-runners'.
 fn counters(kernel: &Kernel<Machine>) -> Vec<Counters> {
     (0..4)
         .filter_map(|core| kernel.hardware().running(core))

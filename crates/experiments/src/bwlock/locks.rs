@@ -77,9 +77,9 @@ const MIN_BUDGET: u64 = 100_000_000;
 struct Run {
     /// From its start to its end.
     time_ps: u64,
-    /// What it did.
+    /// Counters of the run.
     counters: Counters,
-    /// Of that time, what its co-runners were throttled, on the mean of the three cores.
+    /// Part of that time for which its co-runners were throttled, on the mean of the three cores.
     throttled: f64,
 }
 
@@ -137,7 +137,7 @@ fn make(context: &Context) -> Result<Runs, ExperimentError> {
     })
 }
 
-/// When the subject ended, and how long the others were throttled until then.
+/// End of the subject, and the time for which the others were throttled until then.
 #[derive(Default)]
 struct Watch {
     end_ps: Option<u64>,
@@ -203,7 +203,7 @@ fn measure(
         )?;
         board.task(task).core = Some(core);
     }
-    // A fortieth of the work has a fortieth of the period.
+    // The work and the period are cut to a fortieth.
     let period_ps = context.pick(MS / 40, MS);
     let min_budget = MIN_BUDGET * (period_ps / 1_000_000) / 1_000_000 / platform.llc.line.0;
     let regulator =

@@ -1,10 +1,10 @@
 //! Dynamic budgeting Table I: the worst slowdown of each benchmark by any other on the soft cores.
 //!
 //! Set-up (section V): one benchmark on the hard core, four instances of another on the soft cores,
-//! no budgets. The paper finds that not only the miss rate counts, but where in memory a benchmark
-//! lies: accesses to different banks delay each other less. So each program here has its pages in
-//! two banks, drawn at random; the same once more with all programs in one bank, where layout
-//! cannot matter.
+//! no budgets. The paper finds that not only the miss rate counts, but also the place of a
+//! benchmark in memory: accesses to different banks delay each other less. So each program here has
+//! its pages in two banks, drawn at random; the same once more with all programs in one bank, where
+//! layout cannot matter.
 
 use super::setup::{BENCHMARKS, alone, benchmark, board, differences, layout, speed};
 use crate::run::{MS, points, requests};
@@ -83,7 +83,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     Ok(outcome)
 }
 
-/// The co-runner that slows most, and how much.
+/// The co-runner with the largest slowdown, and this slowdown.
 fn worst(slowdowns: &[f64]) -> (usize, f64) {
     slowdowns
         .iter()

@@ -97,7 +97,7 @@ pub fn benchmark(
     Ok(task)
 }
 
-/// Accesses per nanosecond: how fast a benchmark goes on, however long its jobs are.
+/// Accesses per nanosecond: the speed of a benchmark, for any length of its jobs.
 pub fn speed(counters: &Counters, ps: u64) -> f64 {
     counters.accesses as f64 * 1e3 / ps as f64
 }

@@ -62,7 +62,7 @@ struct Set {
     phases_ps: [u64; 2],
     /// Accesses of each soft core in a unit.
     static_budget: u64,
-    /// What the programs are told, so that they take `wcet_ps` alone.
+    /// Times for the programs with which they take `wcet_ps` alone.
     told_ps: [u64; 2],
 }
 
@@ -90,7 +90,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let speeds = points(context, &order, |&b| {
         alone(context, BENCHMARKS[b], MS, &layout(context, b, 0, false))
     })?;
-    // T1 and T6 once more with all programs in one bank: how much the layout matters.
+    // T1 and T6 once more with all programs in one bank, to show the effect of the layout.
     let mut kinds: Vec<(usize, bool, bool)> =
         (0..sets.len()).flat_map(|s| [(s, true, false), (s, false, false)]).collect();
     kinds.extend([(T1, true, true), (T6, true, true)]);

@@ -1,10 +1,10 @@
-//! Dynamic budgeting Fig. 3: what reclaimed slack gives to the soft cores, by the safety margin of
-//! the hard task.
+//! Dynamic budgeting Fig. 3: the gain of the soft cores from reclaimed slack, by the safety margin
+//! of the hard task.
 //!
 //! Set-up (section V-A): pntrch on one core, with period, deadline and WCET of 123.8 % of its time
-//! alone, half of what four instances of bitmnp slow it; these on the soft cores, each with a
-//! quarter of the budget. With a safety margin of `m` the budget is what slows pntrch to `m` before
-//! its deadline: the delay by one access is measured without budgets. Both methods have the same
+//! alone, half of its slowdown by four instances of bitmnp; these on the soft cores, each with a
+//! quarter of the budget. With a safety margin of `m`, the budget slows pntrch to `m` before its
+//! deadline: the delay by one access is measured without budgets. Both methods have the same
 //! budget, renewed at each release of pntrch; with reclamation it is lifted when pntrch ends.
 
 use super::setup::{Benchmark, ONE_BANK, alone, benchmark, board, differences, speed};
@@ -29,7 +29,7 @@ const BITMNP: Benchmark = ("bitmnp", 1454);
 /// Safety margins in thousandths of the time alone.
 const MARGINS: [u64; 9] = [10, 25, 50, 75, 100, 125, 150, 175, 200];
 
-/// What happens without budgets.
+/// Results without budgets.
 struct Base {
     /// Time of a job alone, and beside the soft cores.
     solo_ps: u64,
@@ -56,7 +56,7 @@ impl Base {
     }
 }
 
-/// How a method did at one margin.
+/// Results of a method at one margin.
 struct Found {
     /// Execution time of bitmnp, 1 = alone.
     normalised: f64,
@@ -145,7 +145,7 @@ fn judge(outcome: &mut Outcome, found: &[Found]) {
     ));
 }
 
-/// Time of a job alone, about.
+/// Approximate time of a job alone, ps.
 fn wcet_ps(context: &Context) -> u64 {
     context.pick(MS / 2, 5 * MS)
 }
@@ -178,7 +178,7 @@ fn base(context: &Context) -> Result<Base, ExperimentError> {
     })
 }
 
-/// By the soft cores.
+/// Accesses by the soft cores.
 fn accesses(result: &KernelResult) -> u64 {
     result.tasks[1..].iter().map(|t| t.counters.accesses).sum()
 }

@@ -48,7 +48,7 @@ struct Case {
     colours: Option<u64>,
 }
 
-/// Where each task ran last.
+/// Last core of each task.
 struct Places {
     core: Vec<Option<usize>>,
 }

@@ -1,4 +1,4 @@
-//! What MARACAS' experiments share: its board, VCPUs, `m_jump`, and the profile of Fig. 5.
+//! Common parts of MARACAS' experiments: its board, VCPUs, `m_jump`, and the profile of Fig. 5.
 //!
 //! Set-up: section VI and Table I. Five or ten minutes are simulated in whole intervals
 //! (`Board::fluid`). Instructions retired are cycles of computation: the platform's cycles per
@@ -82,7 +82,7 @@ pub fn latency_cycles(result: &KernelResult) -> f64 {
     result.mean_latency_ps() as f64 * GHZ / 1e3
 }
 
-/// Bus traffic in GB in five minutes, whatever the time simulated.
+/// Bus traffic in GB in five minutes, for any simulated time.
 pub fn traffic_gb(result: &KernelResult) -> f64 {
     let lines = (result.uncore.reads + result.uncore.writes) as f64;
     lines * LINE as f64 / 1e9 * (300.0 * SECOND as f64 / result.simulated_ps as f64)

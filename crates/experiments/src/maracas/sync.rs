@@ -1,10 +1,10 @@
 //! MARACAS Fig. 2: the sync effect.
 //!
-//! Set-up: section IV. Two tasks on two cores may make so many memory requests in each period T.
-//! Released together they exhaust their budgets together and are both idle until T: the rate falls,
-//! the contention does not. The figure is a sketch; here `m_jump` makes 4000 requests in each
-//! millisecond, both released at once, or half a period apart, and is compared with itself without
-//! a budget. Every request is simulated.
+//! Set-up: section IV. Two tasks on two cores may make a fixed number of memory requests in each
+//! period T. Released together they exhaust their budgets together and are both idle until T: the
+//! rate falls, the contention does not. The figure is a sketch; here `m_jump` makes 4000 requests
+//! in each millisecond, both released at once, or half a period apart, and is compared with itself
+//! without a budget. Every request is simulated.
 
 use super::setup::{BOARD, latency_cycles, traffic_gb};
 use crate::run::{MS, platform, points, requests};

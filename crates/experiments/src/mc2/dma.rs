@@ -7,9 +7,9 @@
 //! 14 puts a share of each buffer into level C's banks, its pages in turn.
 //!
 //! Assumed: the small LLC region is 1 way, the large one 8, twice Synthetic's array (its pages are
-//! drawn at random, so sets have unequal shares of it); a job is so many passes over the array that
-//! it sees several reads of the disk; the disk moves bursts of 128 bytes, at most 300 MB/s (SATA
-//! II, section 2).
+//! drawn at random, so sets have unequal shares of it); a job has enough passes over the array to
+//! see several reads of the disk; the disk moves bursts of 128 bytes, at most 300 MB/s (SATA II,
+//! section 2).
 
 use super::samples::{Samples, Times, percent, take};
 use super::setup::{LEVEL_C, add, add_regions, board, engine, synthetic, ways};
@@ -38,7 +38,7 @@ pub const FIG14: Experiment = Experiment {
     run: fig14,
 };
 
-/// What a Load-Generator reads at once.
+/// Bytes that a Load-Generator reads at once.
 const BLOCK: u64 = 400_000;
 /// MB/s.
 const BANDWIDTHS: &[u64] = &[0, 40, 80, 120, 160, 200];

@@ -13,7 +13,7 @@ use solocore_sim::kernel::{JobReport, KernelConfig, Observer};
 pub struct Samples {
     task: usize,
     by_marks: bool,
-    /// Warm caches: so many are not counted.
+    /// Jobs that are not counted, so that the caches are warm.
     skip: u64,
     wanted: u64,
     count: u64,
@@ -88,7 +88,7 @@ pub fn take(
     step_ps: u64,
     samples: &mut [Samples],
 ) -> Result<(u64, u64), ExperimentError> {
-    /// A run that has not come to its samples after so many steps never will.
+    /// Most steps of a run; one without its samples by then would never get them.
     const MOST: u64 = 10_000;
     let line = board.platform().llc.line.0;
     let mut kernel = board.requests(kernel)?;

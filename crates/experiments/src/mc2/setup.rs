@@ -1,8 +1,8 @@
-//! The board of MC2's experiments, and what is placed on it.
+//! The board of MC2's experiments, and the programs on it.
 //!
 //! Problem: levels are kept apart by banks and ways, which each figure splits in its own way. Rule:
-//! [`board`] puts the bank on top of an address; a task gets the ways of its mask, and lies where
-//! its place says.
+//! [`board`] puts the bank on top of an address; a task gets the ways of its mask, and the banks of
+//! its place.
 
 use crate::run::platform;
 use crate::{Context, ExperimentError};
@@ -61,7 +61,7 @@ pub fn add_regions(
     Ok(task)
 }
 
-/// Synthetic: writes to random lines, as fast as it can.
+/// Synthetic: writes to random lines, as fast as possible.
 pub fn synthetic(size: Bytes, job: Option<Job>) -> WorkloadSpec {
     WorkloadSpec::Synthetic(Synthetic { size, gap: Cycles(8), job })
 }

@@ -1,4 +1,4 @@
-//! MC2 Table 1: who causes and who experiences which interference, by the task's level and the
+//! MC2 Table 1: the tasks that cause and experience each interference, by the task's level and the
 //! place of its buffer.
 //!
 //! Set-up (section 4.4): each cell is measured with a probe and an interferer. Interference in the
@@ -38,7 +38,7 @@ pub const TABLE1: Experiment = Experiment {
 /// How far beyond what a move to another free bank makes a growth must be to count.
 const BEYOND: f64 = 10.0;
 
-/// Whose pages and ways: levels A and B of a core, level C, or nobody's.
+/// Pages and ways: of levels A and B of a core, of level C, or of no task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     Core(u32),
@@ -72,7 +72,7 @@ enum Kind {
     Cpu,
 }
 
-/// The probe: which pages, whose ways, on which core; with the buffer, or with anything else.
+/// The probe: its pages, its ways, its core; with the buffer, or with other pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Probe {
     core: usize,
@@ -81,7 +81,7 @@ struct Probe {
     buffer: bool,
 }
 
-/// The interferer: what it is, where it runs, which pages it uses, whose ways.
+/// The interferer: its kind, its core, its pages, its ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interferer {
     kind: Kind,
@@ -233,7 +233,8 @@ const IN_C: &str = "level C";
 const BUFFER: &str = "buffer";
 const REST: &str = "other execution";
 
-/// What is measured for a cell: whom the task troubles, by level, or in what it is troubled.
+/// Comparisons for a cell: with the tasks that the task disturbs, by level, or with the
+/// disturbances of the task.
 fn comparisons((r, c): (usize, usize)) -> Vec<Point> {
     let (row, column) = (ROWS[r], COLUMNS[c]);
     let own = if column.level == 'C' { Share::C } else { Share::Core(0) };
@@ -311,9 +312,9 @@ fn time(context: &Context, &(level, probe, interferer): &Run) -> Result<f64, Exp
     Ok(samples[0].times().acet_us)
 }
 
-/// What probes and interferers read. Nothing of it stays in a share of 3 ways until it is read
-/// again, and nothing must be written back: what another task on the same core leaves behind costs
-/// a preempted task time, which the table does not count.
+/// Array that probes and interferers read. No part of it stays in a share of 3 ways until it is
+/// read again, and no line must be written back. The rest that another task on the same core leaves
+/// would cost a preempted task time, which the table does not count.
 const ARRAY: Bytes = Bytes(1 << 20);
 
 fn random(job: Option<Job>) -> WorkloadSpec {

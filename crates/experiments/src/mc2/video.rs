@@ -30,7 +30,7 @@ pub const FIG10: Experiment = Experiment {
     run,
 };
 
-/// What runs beside, and where the frame buffer is.
+/// Programs beside, and the place of the frame buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scenario {
     Idle,
@@ -136,7 +136,8 @@ pub(super) fn contenders(board: &mut Board, masks: [u64; 2]) -> Result<(), Board
     Ok(())
 }
 
-/// The video task and the camera that feeds it: a frame is written, the job that takes it begins.
+/// The video task and the camera that feeds it: after a frame is written, the job that takes it
+/// begins.
 pub(super) fn video(
     board: &mut Board,
     kernel: &mut KernelConfig,
@@ -145,7 +146,7 @@ pub(super) fn video(
     bank: u32,
     mask: u64,
 ) -> Result<usize, BoardError> {
-    /// Time from one frame to the next, for each of its lines: longer than any job takes.
+    /// Time from one frame to the next, for each of its lines, ps: longer than any job takes.
     const LINE_PS: u64 = 500_000;
     let own = Place::banks(&[VIDEO.1]);
     let spec = program(grey, size);

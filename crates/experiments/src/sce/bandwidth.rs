@@ -40,15 +40,14 @@ const BUDGETS: [u64; 2] = [16_384, 3_276];
 /// Cycles of a line in the fastest phase, Fig. 3 and Fig. 4. Assumed.
 const GAPS: [u64; 2] = [10, 4];
 const BOARD: &str = "xeon-w3530";
-/// Misses that a core takes from what others do not need, at a time. Assumed.
+/// Misses that a core takes at once from budgets that others do not need. Assumed.
 const CHUNK: u64 = 64;
 
 fn libquantum(gap: u64) -> WorkloadSpec {
     WorkloadSpec::Libquantum(Libquantum { gap: Cycles(gap), ..Libquantum::default() })
 }
 
-/// MemGuard with a budget of misses on core 0 and 1; `shared`: what is left is reclaimed and
-/// shared.
+/// MemGuard with a budget of misses on core 0 and 1; `shared`: the rest is reclaimed and shared.
 fn memguard(cores: u32, shared: bool) -> KernelConfig {
     let role =
         if shared { Role { hard: false, predict: true, reclaim: true } } else { Role::default() };

@@ -40,10 +40,10 @@ const STEPS: u32 = 14;
 const TRACKING: Shape =
     Shape { pages: PAGES, accesses: 1_383_000, cycles: 77_600_000, hot: true, warm: false };
 
-/// Where the pages are.
+/// Place of the pages.
 #[derive(Clone, Copy)]
 enum Cache {
-    /// So many pages locked, the others not cached.
+    /// This number of pages is locked, the others are not cached.
     Locked(u32),
     /// All of the cache, unmanaged.
     Whole,

@@ -4,7 +4,7 @@
 //! Set-up: the benchmark of section 2.1 follows pointers in random order through 256 KiB, an eighth
 //! of the shared cache and more than the private ones hold. With lockdown its pages are locked in 4
 //! of the 32 ways, which others then do not use. Neither PALLOC nor MemGuard, as in the paper:
-//! pages lie in any bank, nobody is stopped.
+//! pages lie in any bank, and no core is stopped.
 
 use super::setup::{Jobs, hog};
 use crate::run::{MS, finish, platform, points};

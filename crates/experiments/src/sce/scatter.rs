@@ -2,13 +2,13 @@
 //! benchmarks of SCE section 4.
 //!
 //! Problem: the paper gives of each benchmark its pages, its times, and (by eq. (1)) its misses,
-//! not its program. Rule: a job makes so many dependent accesses to random lines of random pages,
-//! between them so much computation in pieces of random length. The pages are drawn evenly, or the
-//! hotter of two draws wins: then the share of accesses falls linearly with the rank, and the
-//! colder half of the pages has a quarter of them. Which page is hot is shuffled. The number of
-//! accesses of a job differs by up to 5 % with its input; the computation does not.
-//! The accesses go straight to the shared cache: the paper keeps the levels above it disabled. Not
-//! covered: stores.
+//! not its program. Rule: a job makes a number of dependent accesses to random lines of random
+//! pages, with computation in pieces of random length between them. The pages are drawn evenly, or
+//! the hotter of two draws wins: then the share of accesses falls linearly with the rank, and the
+//! colder half of the pages has a quarter of them. The ranks of the pages are shuffled. The number
+//! of accesses of a job differs by up to 5 % with its input; the computation does not. The accesses
+//! go straight to the shared cache: the paper keeps the levels above it disabled. Not covered:
+//! stores.
 
 use solocore_dram::random::Random;
 use solocore_model::Bytes;
@@ -51,7 +51,7 @@ struct Scatter {
 }
 
 impl Scatter {
-    /// `input` decides what a job does, `seed` which pages are hot.
+    /// `input` decides the work of a job, `seed` the hot pages.
     fn new(shape: Shape, lines: u32, seed: u64, input: u64) -> Self {
         let mut random = Random::new(seed);
         let mut order: Vec<u32> = (0..shape.pages).collect();

@@ -1,4 +1,4 @@
-//! What the experiments on the P4080 share: the co-runners, MemGuard's even split, and the
+//! Common parts of the experiments on the P4080: the co-runners, MemGuard's even split, and the
 //! measurement of one job.
 //!
 //! Source: SCE sections 2.1, 3.1 and 4. A core's private banks are one bank of every rank (PALLOC);
@@ -15,10 +15,10 @@ use solocore_sim::kernel::{JobReport, KernelConfig, Observer};
 use solocore_sim::workload::WorkloadSpec;
 use solocore_sim::workload::params::{Access, BandwidthHog};
 
-/// The co-runners run for so long before a job is measured: caches and queues are in their steady
-/// state.
+/// Time for which the co-runners run before a job is measured: then caches and queues are in their
+/// steady state.
 const LEAD_PS: u64 = 2 * MS;
-/// A job that takes longer is a slip in the set-up.
+/// A job that takes longer shows a mistake in the set-up.
 const LONGEST_PS: u64 = 100_000 * MS;
 
 /// `m` active cores that share the guaranteed bandwidth evenly.
@@ -70,7 +70,7 @@ impl Observer for Jobs {
     }
 }
 
-/// What one job took.
+/// Measurements of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// Time it was chosen to run, throttling included.
@@ -97,7 +97,7 @@ pub fn one_job(
     config: KernelConfig,
     index: u64,
 ) -> Result<Job, ExperimentError> {
-    // Multiples of the golden ratio: however many there are, they lie evenly over the period.
+    // Multiples of the golden ratio: any number of them lies evenly over the period.
     let phase =
         u64::try_from(u128::from(index) * 618_034 % 1_000_000).unwrap_or(0) * (MS / 1_000_000);
     let (times, transactions) = jobs_at(context, board, config, vec![LEAD_PS + phase])?;

@@ -78,7 +78,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     Ok(outcome)
 }
 
-/// A job reads its input and works on what it keeps.
+/// A job reads its input and works on the data that it keeps.
 fn task(
     context: &Context,
     board: &mut Board,

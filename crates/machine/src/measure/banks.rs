@@ -1,14 +1,12 @@
-//! Which other pages share a bank with a page, by timing.
+//! Finds the pages that share a bank with a page, by timing.
 //!
-//! Problem: the longest access meets another row of its bank, and no file tells which addresses
-//! have one bank.
-//! Rule: within a huge page a program's address bits are the memory's. Two pages whose addresses
-//! differ in some bits are read by turns; where the banks' functions are XORs of address bits, all
-//! pairs with the same difference are alike. So differences form a fast and a slow group, and a
-//! difference must be in the same group again.
-//! Source: DRAMA (Pessl et al. 2016); the groups are those of [`solocore_space::solve::split`].
-//! Does not cover: controllers that close rows at once, banks that no two pages of a huge page
-//! share, maps that are no XORs.
+//! Problem: the longest access meets another row of its bank, and no file lists the addresses of a
+//! bank. Rule: within a huge page a program's address bits are the memory's. Two pages whose
+//! addresses differ in some bits are read by turns; where the banks' functions are XORs of address
+//! bits, all pairs with the same difference are alike. So differences form a fast and a slow group,
+//! and a difference must be in the same group again. Source: DRAMA (Pessl et al. 2016); the groups
+//! are those of [`solocore_space::solve::split`]. Does not cover: controllers that close rows at
+//! once, banks that no two pages of a huge page share, maps that are no XORs.
 
 use super::effort::Effort;
 use super::probe::{Piece, Probe};
@@ -34,10 +32,10 @@ const ROUNDS: usize = 3;
 /// Differences that make no groups.
 const TOO_FEW: usize = 64;
 
-/// The banks, or why they are not told apart.
+/// The banks, or the reason why they cannot be told apart.
 ///
 /// # Errors
-/// The user's patience.
+/// See [`Ended`].
 pub fn find<P: Probe + ?Sized>(
     probe: &mut P,
     effort: &Effort,
@@ -94,7 +92,7 @@ pub fn find<P: Probe + ?Sized>(
     }
 }
 
-/// Times of each offset that count.
+/// Times of each offset, only of pieces that count.
 type Times = Vec<Vec<f64>>;
 
 fn times<P: Probe + ?Sized>(
@@ -117,7 +115,7 @@ fn times<P: Probe + ?Sized>(
     Ok((times, left_out))
 }
 
-/// As often as an interval takes.
+/// The times of all offsets, measured until intervals are possible.
 fn times_of<P: Probe + ?Sized>(probe: &mut P, offsets: &[u64]) -> Result<(Times, LeftOut), Ended> {
     if offsets.is_empty() {
         return Err(Ended::Failed(MachineError::Machine(

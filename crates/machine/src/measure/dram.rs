@@ -1,14 +1,14 @@
-//! What the controller adds, one access's own worst, and what a burst of writes costs a read.
+//! The time that the controller adds, the worst time of an access by itself, and the cost of a
+//! burst of writes for a read.
 //!
-//! Rule for `dram.overhead`: a load from memory, less first level, shared cache, the commands of the
-//! file's timing, and the clocks that the model's controller takes beside the overhead. Where banks
-//! are told apart, the larger of what an open row and a row conflict say; else of a load anywhere,
-//! which is taken not to contain a precharge.
-//! Rule for `dram.latency_max`: the longest case of [`longest`], which is the upper end of its median,
-//! and no less than loads anywhere and rows by turns.
-//! Source: the head of platforms/*.toml for what the keys mean.
-//! Does not cover: cases that were not tried. So the file gets no less than what the memory's timing
-//! says for the overhead that was found ([`super::file`]).
+//! Rule for `dram.overhead`: a load from memory, less first level, shared cache, the commands of
+//! the file's timing, and the clocks that the model's controller takes beside the overhead. Where
+//! banks are told apart, it is the larger of the results for an open row and for a row conflict.
+//! Else it is the result for a load anywhere, which is taken not to contain a precharge. Rule for
+//! `dram.latency_max`: the upper end of the median of the longest case of [`longest`], and no less
+//! than loads anywhere and rows by turns. Source: the head of platforms/*.toml for the meaning of
+//! the keys. Does not cover: cases that were not tried. So the file gets no less than the value by
+//! the memory's timing and the measured overhead ([`super::file`]).
 
 use super::banks::Banks;
 use super::effort::Effort;
@@ -29,7 +29,7 @@ fn ns(time: Time) -> f64 {
     time.ps() as f64 / 1000.0
 }
 
-/// The two numbers must be more than the commands of the file's memory take.
+/// Checks that a found time is longer than the commands of the file's memory.
 ///
 /// # Errors
 /// The key, the number, and the timing that it contradicts.
@@ -151,7 +151,7 @@ pub fn latency_max<P: Probe + ?Sized>(
     effort: &Effort,
 ) -> Result<Finding, Ended> {
     const KEY: &str = "dram.latency_max";
-    // Without flushing, chains alone tell.
+    // Without flushing, chains alone are possible.
     let count = if probe.flushes() { effort.neighbours } else { 0 };
     let offsets = neighbours(probe, banks, count);
     let (mut left_out, mut samples, mut worst) = (LeftOut::default(), 0, 0.0_f64);
@@ -172,7 +172,7 @@ pub fn latency_max<P: Probe + ?Sized>(
         candidates.push((name, found.best));
     }
     let alone = candidates.len();
-    // These push other lines out of the caches, which a single access need not.
+    // These evict other lines from the caches, which a single access need not do.
     candidates.push(("loads in random order".to_owned(), *idle));
     if let Ok(banks) = banks {
         candidates.push(("pages of one bank by turns".to_owned(), banks.conflict));

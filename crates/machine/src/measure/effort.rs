@@ -1,4 +1,4 @@
-//! How much is measured.
+//! Amount of measurement.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ pub struct Effort {
     pub neighbours: usize,
     /// Accesses of one case.
     pub singles: usize,
-    /// For all numbers together.
+    /// Time for all numbers together.
     pub time: Duration,
 }
 
 impl Effort {
-    /// On a machine whose time is its own.
+    /// Effort on a machine with its own time.
     #[must_use]
     pub fn full(time: Duration) -> Self {
         Self { pieces: 201, pairs: 2000, neighbours: 24, singles: 32, time }
     }
 
-    /// Where each load is computed by an emulator: a few thousand accesses a number.
+    /// Effort where an emulator computes each load: a few thousand accesses for each number.
     #[must_use]
     pub fn emulated(time: Duration) -> Self {
         Self { pieces: 15, pairs: 1536, neighbours: 1, singles: 8, time }

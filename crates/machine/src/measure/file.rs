@@ -1,11 +1,11 @@
-//! Findings into a platform file.
+//! Writes findings into a platform file.
 //!
 //! Rule: a key's value is replaced, and the comment behind it says `measured`, the date, the
-//! interval and the method. All else stays as it is, comments included. `dram.latency_max` is the
-//! larger of what was measured and what the memory's timing says for the measured overhead: a
+//! interval and the method. All other text is kept, comments included. `dram.latency_max` is the
+//! larger of the measured value and the value by the memory's timing for the measured overhead: a
 //! measurement need not have met the worst case. `dram.latency_max_paper` follows the overhead.
-//! Source: <https://docs.rs/toml_edit> for edits that keep a file's text.
-//! Does not cover: a key that stands in an inline table.
+//! Source: <https://docs.rs/toml_edit> for edits that keep a file's text. Does not cover: a key in
+//! an inline table.
 
 use super::finding::{Finding, Key};
 use crate::error::MachineError;
@@ -18,7 +18,7 @@ use toml_edit::{DocumentMut, Item, Value};
 /// `L_max` of a platform's memory, by its timing.
 pub type Derive<'a> = &'a dyn Fn(&Platform) -> Option<Time>;
 
-/// A day of the Gregorian calendar, like 2026-11-23, in UTC.
+/// A day of the Gregorian calendar in UTC, like 2026-11-23.
 #[must_use]
 pub fn date(now: SystemTime) -> String {
     let mut days = now.duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs() / 86_400);
@@ -40,7 +40,7 @@ pub fn date(now: SystemTime) -> String {
     format!("{year}-{month:02}-{:02}", days + 1)
 }
 
-/// A number of ns as a file has it, rounded up to a tenth.
+/// A number of ns in the form of a file, rounded up to a tenth.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
 fn time(ns: f64) -> Time {
     Time::from_ps(((ns * 10.0 - 1e-6).ceil().max(0.0) as u64) * 100)
@@ -62,7 +62,7 @@ fn value(finding: &Finding) -> Value {
     }
 }
 
-/// Where a key stands.
+/// The place of a key in the file.
 fn place<'a>(file: &'a mut DocumentMut, key: &str) -> Option<&'a mut Item> {
     match key.split_once('.') {
         Some((table, key)) => file.get_mut(table)?.as_table_mut()?.get_mut(key),
@@ -70,7 +70,7 @@ fn place<'a>(file: &'a mut DocumentMut, key: &str) -> Option<&'a mut Item> {
     }
 }
 
-/// Puts a value in a key's place, with a comment behind it; what stood there before.
+/// Puts a value in a key's place, with a comment behind it; returns the former value.
 fn put(file: &mut DocumentMut, key: &str, new: Value, comment: &str) -> Option<String> {
     let item = place(file, key)?;
     let old = item.as_value()?.clone();
@@ -99,8 +99,8 @@ fn comment(finding: &Finding, date: &str) -> String {
     )
 }
 
-/// The text of the file with the findings in it. Fills in `before` and `after` of these. `way`: time
-/// that the controller takes beside the overhead.
+/// The text of the file with the findings in it. Fills in `before` and `after` of the findings.
+/// `way`: time of the controller beside the overhead.
 ///
 /// # Errors
 /// The text is no TOML, a key has no place, or the whole is no platform any more.
@@ -128,7 +128,7 @@ pub fn with(
     if !overhead && measured.is_none() {
         return checked(path, &file);
     }
-    // What the timing says, of a file that is a platform in any case.
+    // The value by the timing, of a file that is a platform in any case.
     let old = Platform::parse(path, text)?;
     let mut draft = old.clone();
     if let Some(finding) = order.iter().find(|f| f.key == Key::Overhead) {

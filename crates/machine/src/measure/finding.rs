@@ -1,9 +1,9 @@
-//! What was found of a key.
+//! The finding for a key.
 
 use super::sampling::{LeftOut, Sampled};
 use serde::Serialize;
 
-/// What can be measured.
+/// Quantities that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Key {
     /// Cycles of an instruction.
@@ -21,7 +21,7 @@ pub enum Key {
     /// Time of controller and interconnect.
     #[serde(rename = "dram.overhead")]
     Overhead,
-    /// One access's own worst.
+    /// The worst time of an access by itself.
     #[serde(rename = "dram.latency_max")]
     LatencyMax,
     /// An access while all other cores attack.
@@ -36,7 +36,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// All, in the order in which they are measured.
+    /// All keys, in the order in which they are measured.
     pub const ALL: [Self; 9] = [
         Self::Cpi,
         Self::L2,
@@ -49,7 +49,7 @@ impl Key {
         Self::Bandwidth,
     ];
 
-    /// As the platform file or the report calls it.
+    /// Its name in the platform file or the report.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,13 +65,13 @@ impl Key {
         }
     }
 
-    /// Of a name.
+    /// The key with this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// What its numbers are.
+    /// Unit of its numbers.
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
@@ -82,14 +82,14 @@ impl Key {
         }
     }
 
-    /// Has a platform file a place for it?
+    /// Does a platform file have a place for it?
     #[must_use]
     pub fn is_written(self) -> bool {
         !matches!(self, Self::Attack | Self::Bandwidth | Self::Writes)
     }
 }
 
-/// Which end of an interval no bound is too small with.
+/// The end of an interval with which no bound is too small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The upper one: times.
@@ -101,31 +101,31 @@ pub enum Side {
 /// One number of several, in the key's unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What it is of.
+    /// Description of the number.
     pub of: String,
-    /// The median.
+    /// Median, in the key's unit.
     pub median: f64,
     /// Its interval of 95 %.
     pub ci_low: f64,
     /// See `ci_low`.
     pub ci_high: f64,
-    /// The longest piece that counted, where that means something.
+    /// The longest piece that counted, where it has a meaning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst: Option<f64>,
 }
 
 impl Row {
-    /// Of what was sampled.
+    /// The row of a sample.
     pub fn new(of: impl Into<String>, sampled: &Sampled) -> Self {
         let m = sampled.median;
         Self { of: of.into(), median: m.value, ci_low: m.low, ci_high: m.high, worst: None }
     }
 }
 
-/// What was found of a key.
+/// The finding for a key.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// Of what.
+    /// The key.
     pub key: Key,
     /// The key's unit.
     pub unit: &'static str,
@@ -137,28 +137,28 @@ pub struct Finding {
     pub ci_low: f64,
     /// See `ci_low`.
     pub ci_high: f64,
-    /// Pieces that counted.
+    /// Number of pieces that counted.
     pub samples: usize,
-    /// Pieces that did not, by what came between.
+    /// Pieces that did not count, by cause.
     pub left_out: LeftOut,
-    /// How it was measured.
+    /// Method of the measurement.
     pub method: String,
-    /// What the file said before.
+    /// Former value in the file.
     pub before: Option<String>,
-    /// What the file says now, where it has such a key.
+    /// New value in the file, where the file has such a key.
     pub after: Option<String>,
-    /// The file keeps its own value, which is on the safe side of this one.
+    /// Does the file keep its own value, which is on the safe side of this one?
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
-    /// What the user must know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// Parts.
+    /// Its single numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
 }
 
 impl Finding {
-    /// Of what was sampled, in the key's unit.
+    /// The finding from a sample, in the key's unit.
     pub fn new(key: Key, sampled: &Sampled, side: Side, method: impl Into<String>) -> Self {
         let m = sampled.median;
         Self {

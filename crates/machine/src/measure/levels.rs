@@ -1,11 +1,10 @@
-//! Cycles of an instruction, and latencies of the levels.
+//! Cycles per instruction, and latencies of the levels.
 //!
-//! Rule: a level's latency is what a dependent load from it takes beyond one from the first level
+//! Rule: a level's latency is the time of a dependent load from it beyond one from the first level
 //! (the head of platforms/*.toml). The data of a walk are four times the next inner level, and at
-//! most half of the level's own.
-//! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996).
-//! Does not cover: a level that is shared and full of others' lines: then a walk's loads go further,
-//! and the number is larger. What is taken off loads from memory is then the quickest walk.
+//! most half of the level's own. Source: lmbench's lat_mem_rd (McVoy, Staelin 1996). Does not
+//! cover: a level that is shared and full of others' lines: then a walk's loads go further, and the
+//! number is larger. The time of the quickest walk is then subtracted from loads from memory.
 
 use super::effort::Effort;
 use super::finding::{Finding, Key, Side};
@@ -25,7 +24,7 @@ pub struct Levels {
     pub second: Option<Sampled>,
 }
 
-/// What is left of a time when another is taken from it, ends of the intervals crossed.
+/// Difference of two times, with the ends of the intervals crossed.
 pub fn beyond(whole: Sampled, part: Sampled) -> Sampled {
     let mut less = whole.map(|ns| ns - part.median.value);
     less.median.low = whole.median.low - part.median.high;
@@ -50,7 +49,7 @@ pub fn walk_bytes(key: &str, inner: u64, own: u64) -> Result<u64, MachineError> 
     Ok((4 * inner).min(own / 2))
 }
 
-/// Cycles of an instruction whose data lie in the first level.
+/// Cycles per instruction of a program with its data in the first level.
 ///
 /// # Errors
 /// See [`Ended`].
@@ -111,15 +110,16 @@ pub fn levels<P: Probe + ?Sized>(
 }
 
 impl Levels {
-    /// What memory takes of a load from it. Of the shared cache its quickest walk is taken off:
-    /// lines of others that push ours out of it make it slower, and would make memory quicker.
+    /// The memory's part of a load from it. For the shared cache, its quickest walk is subtracted:
+    /// other users that evict our lines make the shared cache slower, and would make memory
+    /// quicker.
     pub fn service(&self, whole: &Sampled) -> Sampled {
         let alone = |s: &Sampled| Sampled { left_out: LeftOut::default(), ..*s };
         let quickest = alone(&self.shared).map(|_| self.shared.least);
         beyond(beyond(*whole, alone(&self.first)), quickest)
     }
 
-    /// The findings of the keys that are asked for.
+    /// The findings of the requested keys.
     pub fn findings(&self, platform: &Platform, wanted: impl Fn(Key) -> bool) -> Vec<Finding> {
         let method = "dependent loads in random order, less those of the first level";
         let cycles = |s: &Sampled| s.map(|ns| ns * platform.frequency.0 as f64 / 1e9);

@@ -1,18 +1,17 @@
-//! The longest access: a search over what is done before it.
+//! The longest access: a search over the accesses before it.
 //!
 //! Problem: an access is longest right behind a write of another row of its bank that was just
-//! served, and a controller serves writes when it likes: at once, in bursts, or after a while.
-//! Rule: cases are tried over lines, numbers of writes, and pauses between them and the access; then
-//! those beside the longest one. A case is repeated, and its time is its median: what differs
-//! between repetitions of one case is not the access's own (a refresh, devices, other guests), and
-//! refreshes are a term of the bounds. The longest cases are measured anew with more repetitions, so
-//! that chance does not choose.
-//! Right behind the last write that was served an access waits for that one: this is `L_max`. One
-//! that comes while several are still to be served may wait for them as well. They are accesses of
-//! their own, but no counter tells. So both are searched and shown, and the larger one counts.
-//! Source: crates/analysis/src/memory/costs.rs, `L_max`.
-//! Does not cover: cases that were not tried. So the file gets no less than what the memory's timing
-//! says for the overhead that was found ([`super::file`]).
+//! served. A controller serves writes at once, in bursts, or after a while. Rule: cases are tried
+//! over lines, numbers of writes, and pauses between them and the access; then those beside the
+//! longest one. A case is repeated, and its time is its median: differences between repetitions of
+//! one case have other causes (a refresh, devices, other guests), and refreshes are a term of the
+//! bounds. The longest cases are measured anew with more repetitions, so that chance does not
+//! choose. Right behind the last write that was served an access waits for that one: this is
+//! `L_max`. An access that comes while several writes are still to be served may wait for them as
+//! well. They are accesses of their own, but no counter shows them. So both cases are searched and
+//! shown, and the larger one counts. Source: crates/analysis/src/memory/costs.rs, `L_max`. Does not
+//! cover: cases that were not tried. So the file gets no less than the value by the memory's timing
+//! and the measured overhead ([`super::file`]).
 
 use super::effort::Effort;
 use super::probe::{Access, Case, Probe};
@@ -25,19 +24,20 @@ const FINALISTS: usize = 4;
 const REFINED: usize = 3;
 /// Time of a case.
 const LEAST: Duration = Duration::from_millis(20);
-/// Writes in front of a read that comes when the last of them was served: more than controllers hold
-/// back; and more than those that are faster than the core.
+/// Writes in front of a read that comes when the last of them was served: more than controllers
+/// hold back, and more than the number by which writes are faster than the core.
 const BURSTS: [u32; 2] = [12, 32];
-/// The latest such read, in ns: what a write takes to be served, at most, and the recovery. The step
-/// to an earlier one.
+/// The latest such read, in ns: the longest service of a write, and the recovery; then the step to
+/// an earlier one.
 const SERVED: u32 = 10;
 const LATEST: u32 = 100;
 const STEP: usize = 2;
-/// How much more a peak takes than the latest read, and how much less a read once it is passed, in ns.
+/// Time by which a peak exceeds the latest read, and by which a read after the peak is shorter, in
+/// ns.
 const RISE: f64 = 10.0;
 const DROP: f64 = 2.5;
 
-/// What a search found.
+/// Result of a search.
 pub struct Longest {
     /// The longest case.
     pub case: Case,
@@ -47,13 +47,13 @@ pub struct Longest {
     pub worst: f64,
     /// Accesses of all cases.
     pub samples: usize,
-    /// Those that do not count.
+    /// Accesses that do not count.
     pub left_out: LeftOut,
 }
 
 const AFTER_READ: Case = Case { offset: 0, writes: 0, gap_ns: 0, access: Access::Read };
 
-/// After a read, and after writes.
+/// Cases after a read, and after writes.
 fn cases() -> Vec<Case> {
     let mut cases = vec![AFTER_READ, Case { access: Access::Write, ..AFTER_READ }];
     for writes in [1, 8, 16, 32, 64] {
@@ -81,7 +81,7 @@ fn beside(case: Case) -> Vec<Case> {
         .collect()
 }
 
-/// How a report calls it.
+/// Its name in a report.
 pub fn name(case: Case) -> String {
     let access = if case.access == Access::Read { "read" } else { "write" };
     match case.writes {
@@ -134,7 +134,7 @@ pub fn behind_last<P: Probe + ?Sized>(
     Ok(trial.done(case, best))
 }
 
-/// Measures cases, and sums up what all of them have.
+/// Measures cases, and sums up their common counts.
 struct Trial<'a> {
     key: &'a str,
     effort: &'a Effort,
@@ -169,7 +169,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The longest of all cases and those beside it; none: there are no offsets.
+/// The longest of all cases and of those beside it; `None`: there are no offsets.
 ///
 /// # Errors
 /// See [`Ended`].

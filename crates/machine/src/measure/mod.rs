@@ -1,14 +1,13 @@
-//! What no file of a machine tells, measured.
+//! Measures the values that no file of a machine gives.
 //!
 //! Problem: `detect` assumes the times of caches and memory. Assumed values are on the side of
-//! larger bounds, and a plan pays for that.
-//! Rule: a [`Probe`] times pieces, and says which had an interrupt, a switch or stolen time in them.
-//! Estimators make numbers of the rest: medians with intervals of 95 % by order statistics. The file
-//! gets the end of the interval that makes bounds larger. A number that the memory's timing does not
-//! allow is refused, and the file stays as it is.
-//! Source: the head of platforms/*.toml and crates/model/src/platform/mod.rs for what keys mean; each
-//! estimator names its own.
-//! Does not cover: clocks that change meanwhile; a note of the command tells the governor.
+//! larger bounds, and a plan pays for that. Rule: a [`Probe`] times pieces, and marks those with an
+//! interrupt, a switch or stolen time. Estimators make numbers from the rest: medians with
+//! intervals of 95 % by order statistics. The file gets the end of the interval that makes bounds
+//! larger. A number that the memory's timing does not allow is refused, and the file stays as it
+//! is. Source: the head of platforms/*.toml and crates/model/src/platform/mod.rs for the meaning of
+//! keys; each estimator names its own source. Does not cover: clocks that change meanwhile; a note
+//! of the command names the governor.
 
 mod banks;
 mod dram;
@@ -31,25 +30,24 @@ pub use sampling::{Ended, LeftOut, Sampled};
 use crate::error::MachineError;
 use solocore_model::Platform;
 
-/// What to measure.
+/// Task of a measurement.
 pub struct Plan<'a> {
     /// The platform file.
     pub platform: &'a Platform,
-    /// The keys that are wanted.
+    /// The requested keys.
     pub keys: &'a [Key],
-    /// How much of each.
+    /// Effort for each key.
     pub effort: Effort,
     /// Time in ns that the model charges for the controller's way in and out, beside the overhead.
     pub way_ns: f64,
-    /// What the model allows one access beside all other cores, in ns beyond the shared cache.
+    /// Bound of the model on one access beside all other cores, in ns beyond the shared cache.
     pub bound_ns: Option<f64>,
 }
 
-/// Measures; `None` if the user stopped it. `said` is told what is measured next, and the share that
-/// is done.
+/// Measures; `None` if the user stopped it. `said` is told the next key and the share that is done.
 ///
 /// # Errors
-/// Numbers that contradict each other or the file, a machine that lets nothing be measured.
+/// Numbers that contradict each other or the file; a machine on which no measurement is possible.
 pub fn measure<P: Probe + ?Sized>(
     probe: &mut P,
     plan: &Plan,

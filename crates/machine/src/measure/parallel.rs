@@ -1,13 +1,13 @@
 //! Misses side by side: of one core, of all cores, and of one beside the others' attack.
 //!
 //! Rule for `pipeline.mshrs`: the throughput of k dependent chains grows with k until the miss
-//! registers are used up. The number is the first k that no larger one is clearly faster than, or,
-//! by Little's law, the most loads under way at any k, whichever is more: more registers make
-//! larger bounds. Where loads get longer before the end of the growth, the memory may be full before
-//! the registers are; the number is then a lower bound, and a file that has more keeps it.
+//! registers are used up. The number is the first k for which no larger k is clearly faster, or, by
+//! Little's law, the most loads under way at any k. The larger of the two is taken: more registers
+//! make larger bounds. Where loads get longer before the end of the growth, the memory may be full
+//! before the registers are; the number is then a lower bound, and a file that has more keeps it.
 //! Rule for bandwidth: for each number of active cores the pattern with the least throughput, the
-//! lower end of its interval.
-//! Does not cover: registers that a full memory hides; the CPU's manual states them.
+//! lower end of its interval. Does not cover: registers that a full memory hides; the CPU's manual
+//! states them.
 
 use super::effort::Effort;
 use super::finding::{Finding, Key, Row, Side};
@@ -20,15 +20,15 @@ use solocore_buffers::median::Median;
 /// Chains side by side.
 const CHAINS: [u32; 23] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 24, 28, 32, 48, 64];
-/// Throughput that counts as a gain, beyond what the intervals leave open: chance gives some of the
-/// many comparisons a small one.
+/// Throughput that counts as a gain, beyond the uncertainty of the intervals: by chance, some of
+/// the many comparisons show a small gain.
 const GAIN: f64 = 1.02;
 
-/// Loads under way, by Little's law, as a share of the chains, below which the memory is taken to be
-/// full: registers alone leave the latency as it is.
+/// Loads under way, by Little's law, as a share of the chains; below this value the memory is taken
+/// to be full. Registers alone leave the latency unchanged.
 const UNCROWDED: f64 = 0.9;
 
-/// `pipeline.mshrs`; `stated`: what the file says.
+/// `pipeline.mshrs`; `stated`: value of the file.
 ///
 /// # Errors
 /// See [`Ended`].
@@ -50,7 +50,7 @@ pub fn mshrs<P: Probe + ?Sized>(
     }
     let knee = knee(&times);
     let alone = times[0];
-    // A load of a chain waits for its own latency, so that a core with k under way ends one in a
+    // A load of a chain waits for its own latency, so a core with k loads under way ends one in a
     // k-th of it.
     let little = times.iter().map(|t| alone.value / t.value).fold(1.0, f64::max);
     let value = f64::from(CHAINS[knee]).max((little - 0.05).ceil()).min(64.0);
@@ -76,7 +76,7 @@ pub fn mshrs<P: Probe + ?Sized>(
     Ok(finding)
 }
 
-/// The first that no later one is clearly faster than.
+/// The first number for which no later one is clearly faster.
 fn knee(times: &[Median]) -> usize {
     let later = |i: usize, t: &Median| times[i + 1..].iter().any(|l| l.high * GAIN < t.low);
     times.iter().enumerate().position(|(i, t)| !later(i, t)).unwrap_or(times.len() - 1)
@@ -90,7 +90,7 @@ const PATTERNS: [(&str, Pattern); 4] = [
     ("writes anywhere", Pattern { access: Access::Write, order: Order::Random }),
 ];
 
-/// MB/s of one line in so many ns.
+/// MB/s of one line in `ns` nanoseconds.
 fn megabytes(ns: f64) -> f64 {
     LINE as f64 * 1e3 / ns
 }
@@ -141,7 +141,7 @@ pub fn bandwidth<P: Probe + ?Sized>(probe: &mut P, effort: &Effort) -> Result<Fi
     Ok(finding)
 }
 
-/// An access beside the attack of all other cores; `bound_ns`: what the model allows, beyond the
+/// An access beside the attack of all other cores; `bound_ns`: the bound of the model, beyond the
 /// shared cache.
 ///
 /// # Errors
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn the_knee_is_where_no_more_is_gained() {
         assert_eq!(knee(&times(&[100.0, 50.0, 33.0, 25.0, 25.1, 24.9])), 3);
-        // A slow rise at the end is a gain, however far off.
+        // A slow rise at the end is a gain, at any distance.
         assert_eq!(knee(&times(&[100.0, 50.0, 50.0, 50.0, 40.0])), 4);
         assert_eq!(knee(&times(&[100.0, 101.0, 99.0])), 0);
     }

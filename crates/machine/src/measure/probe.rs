@@ -1,11 +1,11 @@
-//! What the estimators ask of a memory: the real one, or one that a test has made up.
+//! Queries of the estimators to a memory: the real one, or a made-up one of a test.
 //!
-//! Rule: each answer is a piece: a time, and whether a counter says that something came between.
+//! Rule: each answer is a piece: a time, and the counters' evidence of a disturbance.
 
 use crate::error::MachineError;
 use std::time::Duration;
 
-/// What came between, by the kernel's counters.
+/// Kind of a disturbance, by the kernel's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// An interrupt of the CPU.
@@ -19,9 +19,9 @@ pub enum Cause {
 /// A timed piece.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece {
-    /// Time in ns, of what the probe's method says.
+    /// Time in ns; the probe's method defines its meaning.
     pub ns: f64,
-    /// Why it does not count.
+    /// Reason for which it does not count.
     pub cause: Option<Cause>,
 }
 
@@ -31,10 +31,9 @@ pub use solocore_buffers::walk::Access;
 /// One access after others of the same bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The other line's address is the line's own with these bits changed, in bytes.
+    /// Difference (XOR) of the other line's address from the line's own, in bytes.
     pub offset: u64,
-    /// Lines beside the other one that are written and pushed out before; 0: the other line is
-    /// read.
+    /// Lines beside the other one that are written and flushed before; 0: the other line is read.
     pub writes: u32,
     /// Time between the last of these and the access, in ns.
     pub gap_ns: u32,
@@ -47,10 +46,10 @@ pub trait Probe {
     /// One run of a program whose data lie in the first level: ns an instruction.
     fn compute(&mut self) -> Piece;
 
-    /// Dependent loads that go round through so many bytes: ns a load.
+    /// Dependent loads that go round through `bytes` bytes: ns a load.
     fn level(&mut self, bytes: u64) -> Piece;
 
-    /// Loads that come from memory, so many dependent chains side by side: ns a load.
+    /// Loads that come from memory, `chains` dependent chains side by side: ns a load.
     fn memory(&mut self, chains: u32) -> Piece;
 
     /// Alternating dependent loads of two pages whose addresses differ in these bits, for each
@@ -58,17 +57,17 @@ pub trait Probe {
     /// [`Probe::offsets`].
     fn pairs(&mut self, offsets: &[u64]) -> Vec<Piece>;
 
-    /// One access that comes from memory, so many times: ns, a first-level hit included.
+    /// One access that comes from memory, `times` times: ns, a first-level hit included.
     fn single(&mut self, case: Case, times: usize) -> Vec<Piece>;
 
-    /// So many active cores pass through memory in this way for a moment: ns a line of all of them
+    /// `active` cores pass through memory with this pattern for a moment: ns a line of all of them
     /// together.
     ///
     /// # Errors
     /// There is no memory for the others, or their CPUs cannot be used.
     fn stream(&mut self, active: u32, pattern: &Pattern) -> Result<Piece, MachineError>;
 
-    /// Sets all other cores to work in this way, or lets them rest.
+    /// Sets all other cores to work with this pattern, or lets them rest.
     ///
     /// # Errors
     /// As [`Probe::stream`].
@@ -77,7 +76,7 @@ pub trait Probe {
     /// Cores that can be active, this one included.
     fn cores(&self) -> u32;
 
-    /// Address bits of a page below this are the memory's own, in bytes; 0: none is known.
+    /// Address bits of a page below this value are the memory's own, in bytes; 0: none is known.
     fn offsets(&self) -> u64;
 
     /// The least offset of another page, in bytes.
@@ -85,12 +84,12 @@ pub trait Probe {
         4096
     }
 
-    /// Can lines be put out of all caches one by one, so that writes go to memory at once?
+    /// Can lines be flushed from all caches one by one, so that writes go to memory at once?
     fn flushes(&self) -> bool;
 
-    /// Since the beginning.
+    /// Time since the beginning.
     fn elapsed(&self) -> Duration;
 
-    /// Was the user's patience at an end?
+    /// Has the user asked to stop?
     fn stopped(&self) -> bool;
 }

@@ -1,8 +1,7 @@
-//! Pieces until there are enough, and what was left out of them.
+//! Samples pieces until they suffice, and counts those that are left out.
 //!
-//! Rule: a piece counts unless a counter says that something came between; none is left out for its
-//! length. What is left is summed up by its median and the interval of it
-//! ([`solocore_buffers::median`]).
+//! Rule: a piece counts unless a counter shows a disturbance; none is left out for its length. The
+//! pieces that count are summed up by their median and its interval ([`solocore_buffers::median`]).
 
 use super::probe::{Cause, Piece, Probe};
 use crate::error::MachineError;
@@ -22,12 +21,12 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// All of them.
+    /// Number of all of them.
     pub fn sum(&self) -> usize {
         self.interrupts + self.switches + self.steal
     }
 
-    /// One more of a kind.
+    /// Counts one more of a kind.
     pub fn count(&mut self, cause: Cause) {
         match cause {
             Cause::Interrupt => self.interrupts += 1,
@@ -36,7 +35,7 @@ impl LeftOut {
         }
     }
 
-    /// Those of two.
+    /// The sum of two.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -47,28 +46,28 @@ impl LeftOut {
     }
 }
 
-/// What pieces gave.
+/// Summary of pieces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {
-    /// Of those that count, in ns.
+    /// Median of those that count, in ns.
     pub median: Median,
     /// The shortest of those that count, in ns.
     pub least: f64,
     /// The longest of those that count, in ns.
     pub worst: f64,
-    /// Those that do not.
+    /// Pieces that do not count.
     pub left_out: LeftOut,
 }
 
 impl Sampled {
-    /// Of these pieces; none of no pieces.
+    /// The summary of these pieces; `None` without pieces.
     pub fn of(kept: Vec<f64>, left_out: LeftOut) -> Option<Self> {
         let least = kept.iter().copied().fold(f64::INFINITY, f64::min);
         let worst = kept.iter().copied().fold(0.0, f64::max);
         Some(Self { median: Median::of(kept)?, least, worst, left_out })
     }
 
-    /// In another unit: each number times a factor, and less a constant.
+    /// The same in another unit: `number` is applied to each value.
     #[must_use]
     pub fn map(self, number: impl Fn(f64) -> f64) -> Self {
         let (least, worst) = (number(self.least), number(self.worst));
@@ -76,12 +75,12 @@ impl Sampled {
     }
 }
 
-/// Why there are no numbers.
+/// Reasons for which there are no numbers.
 #[derive(Debug)]
 pub enum Ended {
-    /// The user's patience.
+    /// The user asked to stop.
     Stopped,
-    /// See there.
+    /// The measurement failed.
     Failed(MachineError),
 }
 
@@ -91,13 +90,13 @@ impl From<MachineError> for Ended {
     }
 }
 
-/// Fewest pieces that an interval of 95 % can be given for.
+/// Fewest pieces that allow an interval of 95 %.
 pub const FEWEST: usize = 8;
 
-/// Pieces until so many count, or so much time has passed and [`FEWEST`] count.
+/// Samples pieces until the wanted number counts, or until the time is over and [`FEWEST`] count.
 ///
 /// # Errors
-/// The user's patience; a machine that lets nothing be measured for ten times that long.
+/// The user asked to stop; a machine that allows no measurement for ten times that time.
 pub fn sample<P: Probe + ?Sized>(
     probe: &mut P,
     key: &str,

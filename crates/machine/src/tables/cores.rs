@@ -1,17 +1,16 @@
 //! Arm's cores by their part numbers, and chips by their device trees.
 //!
-//! Problem: the kernel of an Arm board shows no sizes of caches unless its device tree states
-//! them, and Raspberry Pi's older ones do not.
-//! Rule: what the manual of a core fixes stands here, and what a chip's manual fixes of its shared
-//! cache. "Recalled" marks what is known from a document that was not re-read.
-//! Source: technical reference manuals (TRM) of Arm, chapters "L1 memory system" and "L2 memory
-//! system"; part numbers from MIDR_EL1, section "Main ID Register" of each.
-//! Does not cover: sizes that a core's manual leaves to the chip.
+//! Problem: the kernel of an Arm board shows no sizes of caches unless its device tree states them,
+//! and Raspberry Pi's older ones do not. Rule: these tables hold the values that the manual of a
+//! core fixes, and those that a chip's manual fixes for its shared cache. "Recalled" marks a value
+//! from a document that was not read again. Source: technical reference manuals (TRM) of Arm,
+//! chapters "L1 memory system" and "L2 memory system"; part numbers from MIDR_EL1, section "Main ID
+//! Register" of each. Does not cover: sizes that a core's manual leaves to the chip.
 
 /// Capacity in bytes where the manual fixes it, and ways.
 pub type Shape = (Option<u64>, u64);
 
-/// What the manual of a core fixes.
+/// Values that the manual of a core fixes.
 #[derive(Debug)]
 pub struct Core {
     /// Its name.
@@ -27,7 +26,7 @@ pub struct Core {
     pub line: Option<u64>,
 }
 
-/// A core of which only the name is known here.
+/// A core with only its name known here.
 const fn named(part: u32, name: &'static str) -> Core {
     Core { name, part, l1i: None, l1d: None, l2: None, line: None }
 }
@@ -92,16 +91,16 @@ pub fn core(implementer: u32, part: u32) -> Option<&'static Core> {
     CORES.iter().find(|core| implementer == ARM && core.part == part)
 }
 
-/// A chip, or a board that fixes what the chip leaves open.
+/// A chip, or a board that fixes the values that the chip leaves open.
 #[derive(Debug)]
 pub struct Chip {
-    /// In the root's `compatible` of the device tree.
+    /// Its name in the root's `compatible` of the device tree.
     pub compatible: &'static str,
     /// Size of the cache that all its cores share.
     pub shared: u64,
     /// Type of its memory, as crate::dmi names them, and transfers per second in millions.
     pub memory: Option<(&'static str, u64)>,
-    /// Where this is from.
+    /// Source of these values.
     pub cite: &'static str,
 }
 

@@ -1,12 +1,11 @@
-//! Memories by type: what a platform file says of DRAM that no file of a running machine tells.
+//! Memories by type: the values of a platform file's DRAM that no file of a running machine gives.
 //!
 //! Problem: the timing of DRAM stands in the modules' SPD and in the controller's registers, and a
-//! stock kernel shows neither.
-//! Rule: a row is a memory of crates/dram, in its clock cycles. Of the rows of a type, the fastest
-//! is taken that is no faster than the machine's; a type that has no row gets [`WORST`].
-//! Source: JEDEC standards, by row; crates/dram/memories cites table by table. A test holds the
-//! rows to these files, and `service` to the timing that the bounds derive from them.
-//! Does not cover: timings of a machine's own modules.
+//! stock kernel shows neither. Rule: a row is a memory of crates/dram, in its clock cycles. Of the
+//! rows of a type, the fastest one is taken that is no faster than the machine's memory; a type
+//! without a row gets [`WORST`]. Source: JEDEC standards, by row; crates/dram/memories cites table
+//! by table. A test compares the rows with these files, and `service` with the timing that the
+//! bounds derive from them. Does not cover: timings of a machine's own modules.
 
 use solocore_model::Time;
 
@@ -21,7 +20,7 @@ pub struct Memory {
     pub types: &'static [&'static str],
     /// Millions of transfers a second.
     pub speed: u64,
-    /// Channels that a module's 64 bits are.
+    /// Channels that the 64 bits of a module form.
     pub channels: u32,
     /// Banks of a rank.
     pub banks: u32,
@@ -29,7 +28,7 @@ pub struct Memory {
     pub row: u64,
     /// Clock period, ps.
     pub clock: u64,
-    /// Read latency.
+    /// Read latency, in clocks.
     pub cl: u64,
     /// Activate to column command; precharge to activate is the same in every row.
     pub rcd: u64,
@@ -42,14 +41,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// So many of its clocks.
+    /// Time of this number of its clocks.
     pub fn clocks(&self, clocks: u64) -> Time {
         Time::from_ps(self.clock * clocks)
     }
 }
 
-/// The row for a memory of which nothing is known. None has the largest bounds in every plan; those
-/// of this one are within 1 % of the largest, which a test of this crate measures.
+/// The row for an unknown memory. No row has the largest bounds in every plan; the bounds of this
+/// one are within 1 % of the largest, as a test of this crate measures.
 pub const WORST: &str = "ddr5-4800";
 
 /// The rows; of a type, the slowest first.
@@ -131,7 +130,7 @@ pub const MEMORIES: &[Memory] = &[
     },
 ];
 
-/// How well a row stands for a machine's memory.
+/// Relation of a row to a machine's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
     /// As fast as the machine's, or slower.

@@ -1,4 +1,4 @@
-//! What documents say of parts that name themselves.
+//! Tables from documents, for parts that name themselves.
 
 pub mod cores;
 pub mod memories;

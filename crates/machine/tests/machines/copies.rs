@@ -1,4 +1,4 @@
-//! Copies by solocore and by its script are the same, and are whole or not there.
+//! Copies by solocore and by its script are the same, and are complete or absent.
 
 use super::fixtures::{self, all};
 use solocore_machine::{MachineError, Root, collect, describe, file};
@@ -23,7 +23,7 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The shells that are here, of those that boards have.
+/// The shells on this machine, of those that boards have.
 fn shells() -> Vec<Vec<&'static str>> {
     let all = [vec!["sh"], vec!["dash"], vec!["busybox", "sh"]];
     let there = |shell: &Vec<&str>| {
@@ -67,7 +67,7 @@ fn script_and_solocore_copy_the_same() {
     assert_eq!(parts.count(), 0, "a temporary directory is left");
 }
 
-/// No file of a fixture is outside the list: what is read is copied.
+/// No file of a fixture is outside the list: all files that are read are copied.
 #[test]
 fn everything_of_the_fixtures_is_copied() {
     let work = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
-//! Directories as `collect` writes them, of machines that nobody here owns.
+//! Directories of the form that `collect` writes, of machines that are not available here.
 //!
-//! Made up from the machines' data sheets and from what kernels print; not copies of real ones.
+//! Made up from the machines' data sheets and from the output of kernels; not copies of real ones.
 
 use solocore_machine::{Description, MachineError, Root, describe};
 use std::fmt::Write;
 use std::path::Path;
 
-/// A root that goes away with its test.
+/// A root that is removed at the end of its test.
 pub struct Machine {
     dir: tempfile::TempDir,
 }

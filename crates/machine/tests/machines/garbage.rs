@@ -1,4 +1,5 @@
-//! Files that hold anything: no panic, and a file that plans can use, or an error that says where.
+//! Files with any content: no panic, and either a file that plans can use, or an error with the
+//! place.
 
 use super::fixtures::{self, Machine, all};
 use solocore_machine::file;
@@ -73,7 +74,7 @@ fn mutants(original: &[u8], random: &mut Numbers) -> Vec<Vec<u8>> {
     all
 }
 
-/// Described or refused, in one line.
+/// The content is described, or refused in one line.
 fn judge(machine: &Machine, what: &str) {
     match machine.describe(None) {
         Ok(found) => {
@@ -113,7 +114,7 @@ fn every_file_may_hold_anything() {
     assert!(seen.len() > 40, "{} kinds of files", seen.len());
 }
 
-/// The same number in the same file of every CPU: no CPU is left to fall back to.
+/// The same number in the same file of every CPU, so that no other CPU gives a right one.
 #[test]
 fn every_cpu_may_say_the_same_nonsense() {
     for name in ["level", "size", "ways_of_associativity", "number_of_sets", "coherency_line_size"]
@@ -135,7 +136,7 @@ fn every_cpu_may_say_the_same_nonsense() {
 fn endless_and_odd_files_are_left_alone() {
     let machine = fixtures::desktop();
     let dmi = machine.path().join("sys/firmware/dmi/tables/DMI");
-    // Sparse: it takes no room on the disk.
+    // Sparse: it uses no space on the disk.
     File::options().write(true).open(&dmi).unwrap().set_len(1 << 34).unwrap();
     let found = machine.described();
     let said: Vec<String> = found.notes.iter().map(|n| n.line()).collect();

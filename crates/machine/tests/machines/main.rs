@@ -1,4 +1,4 @@
-//! Descriptions of made-up machines, copies of them, and what is said of garbage.
+//! Descriptions of made-up machines, copies of them, and messages on garbage.
 
 mod copies;
 mod fixtures;
@@ -52,7 +52,7 @@ fn files_are_read_back_as_they_are_meant() {
     }
 }
 
-/// What a file says of its memory is what the planner makes of it, rounded up to 0.1 ns.
+/// The values of a file's memory are those of the planner, rounded up to 0.1 ns.
 #[test]
 fn the_planner_has_a_memory_for_every_file() {
     for (name, machine) in all() {
@@ -63,7 +63,7 @@ fn the_planner_has_a_memory_for_every_file() {
     }
 }
 
-/// `L_max` of every row of the table, whatever machine it is for.
+/// `L_max` of every row of the table is that of its timing.
 #[test]
 fn each_memory_of_the_table_has_the_latency_of_its_timing() {
     for (kind, speed, name) in [
@@ -280,7 +280,7 @@ fn sets_that_are_no_power_of_two_are_rounded_down() {
     assert!(notes(&found).contains("llc.size: 260 MiB are no power-of-two number of sets"));
 }
 
-/// On others than Intel's, no interface tells of slices.
+/// Only Intel's machines have an interface that shows slices.
 #[test]
 fn colours_that_a_hash_would_reduce_are_said() {
     let machine = fixtures::desktop();

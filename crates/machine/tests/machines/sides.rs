@@ -1,11 +1,11 @@
-//! Assumed values lie on the side on which bounds are larger.
+//! Assumed values lie on the side with larger bounds.
 
 use super::fixtures::{self, Machine};
 use solocore_machine::file;
 use solocore_model::System;
 use solocore_planner::Demand;
 
-/// The longest response of a plan for a platform file, ns: even budgets, a task on each of so many
+/// The longest response of a plan for a platform file, ns: even budgets, a task on each of `cores`
 /// cores.
 fn response(platform: &str, cores: u32) -> u64 {
     let dir = tempfile::tempdir().unwrap();

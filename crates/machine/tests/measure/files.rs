@@ -1,4 +1,4 @@
-//! Findings in a platform file: what changes, what stays, and what is refused.
+//! Findings in a platform file: the changed, kept and refused values.
 
 use crate::made_up::{MadeUp, Truth};
 use crate::platform;
@@ -52,7 +52,7 @@ fn the_presets_numbers_come_back_and_comments_stay() {
     assert_eq!(of(Key::Cpi).before.as_deref(), Some("1.0, assumed"));
     assert_eq!(of(Key::L2).before.as_deref(), Some("\"8 cycles\""));
     assert_eq!(of(Key::Bandwidth).after, None);
-    // Measured once more, it is measured before.
+    // A second measurement finds the first one as the former value.
     let again = written(&text, &mut found).unwrap();
     assert_eq!(again, text);
     let of = |key| found.iter().find(|f| f.key == key).unwrap().clone();
@@ -62,7 +62,7 @@ fn the_presets_numbers_come_back_and_comments_stay() {
 /// The platform's clock times the truth's 0.3 ns is 0.99.
 const GHZ_OF_TRUTH: f64 = 1.0 / 0.99;
 
-/// `L_max` was not met by what was measured; the file gets what the timing says.
+/// The measured cases did not reach `L_max`; the file gets the value of the timing.
 #[test]
 fn a_measured_worst_below_the_timings_is_raised() {
     let mut found = findings(&[Key::Overhead, Key::LatencyMax]);
@@ -73,7 +73,7 @@ fn a_measured_worst_below_the_timings_is_raised() {
     let p = Platform::parse(Path::new("m.toml"), &text).unwrap();
     assert!(p.dram.latency_max >= derive(&p).unwrap(), "{:?}", p.dram.latency_max);
     assert!(found[1].notes.iter().any(|n| n.contains("need not have met")), "{:?}", found[1]);
-    // A longer one than the timing says is kept.
+    // A value above that of the timing is kept.
     found[1].value = 150.0;
     let text = written(TEXT, &mut found).unwrap();
     let p = Platform::parse(Path::new("m.toml"), &text).unwrap();

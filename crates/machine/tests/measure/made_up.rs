@@ -1,14 +1,14 @@
 //! A memory with known truths, and the disturbances of a busy machine.
 //!
 //! Rule: each answer is the truth with noise of its own; some pieces have an interrupt, which is
-//! told, and some a stall that nothing tells, as in a guest.
+//! reported, and some a stall that is not, as in a guest.
 
 use solocore_buffers::walk::Random;
 use solocore_machine::measure::{Access, Case, Cause, Pattern, Piece, Probe};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// What is true of it. Times in ns.
+/// True values of the memory. Times in ns.
 #[derive(Clone, Debug)]
 pub struct Truth {
     /// An instruction.
@@ -17,13 +17,13 @@ pub struct Truth {
     pub levels: Vec<(u64, f64)>,
     /// A first-level load.
     pub first: f64,
-    /// Controller.
+    /// Time of the controller.
     pub overhead: f64,
     /// Precharge, activate, column, burst.
     pub timing: [f64; 4],
-    /// What a read waits for at most behind a write to its bank.
+    /// Longest wait of a read behind a write to its bank.
     pub recovery: f64,
-    /// What a posted write takes to be served; 0: it is served at once.
+    /// Service time of a posted write; 0: it is served at once.
     pub serve: f64,
     /// Masks of address bits; two addresses share a bank if all parities agree.
     pub banks: Vec<u64>,
@@ -33,32 +33,32 @@ pub struct Truth {
     pub open: bool,
     /// Misses that a core can have under way.
     pub mshrs: u32,
-    /// What each further load under way makes all of them longer by, relatively.
+    /// Relative growth of all loads for each further load under way.
     pub crowding: f64,
-    /// ns between two lines when the memory is full.
+    /// Time between two lines when the memory is full, ns.
     pub full: f64,
     /// Relative noise of a piece.
     pub noise: f64,
     /// Share of pieces with an interrupt.
     pub interrupts: f64,
-    /// What it takes.
+    /// Time of an interrupt.
     pub interrupt: f64,
-    /// Share of pieces with a stall that nothing tells.
+    /// Share of pieces with a stall that is not reported.
     pub stalls: f64,
     /// Share of single accesses that meet a refresh.
     pub refreshes: f64,
-    /// Huge pages.
+    /// Does the memory have huge pages?
     pub huge: bool,
-    /// Lines can be put out.
+    /// Can lines be flushed?
     pub flushes: bool,
-    /// Share of walks through the shared cache whose lines others have pushed out.
+    /// Share of walks through the shared cache with lines that others have evicted.
     pub pushed_out: f64,
     /// Cores.
     pub cores: u32,
 }
 
 impl Truth {
-    /// A desktop's, quiet.
+    /// The values of a quiet desktop.
     pub fn desktop() -> Self {
         Self {
             instruction: 0.3,
@@ -93,8 +93,8 @@ impl Truth {
         llc + self.overhead + cl + burst + if conflict { rp + rcd } else { 0.0 }
     }
 
-    /// What a read waits for so long after so many writes. The writes are served one after another.
-    /// A read ends that when four are left; while there are more, it waits for them.
+    /// Wait of a read `gap` after `writes` writes. The writes are served one after another. A read
+    /// ends that when four are left; while there are more, it waits for them.
     fn behind(&self, writes: f64, gap: f64) -> f64 {
         if self.serve == 0.0 {
             return (self.recovery - gap).max(0.0);
@@ -104,7 +104,7 @@ impl Truth {
         (self.recovery - (gap.max(few) - last.max(few))).max(0.0) + (few - gap).max(0.0)
     }
 
-    /// One access's own worst, beyond the shared cache.
+    /// The worst time of an access by itself, beyond the shared cache.
     pub fn latency_max(&self) -> f64 {
         self.load(true) - self.levels.last().map_or(0.0, |l| l.1) + self.recovery
     }
@@ -115,9 +115,9 @@ pub struct MadeUp {
     pub truth: Truth,
     random: Random,
     attacked: bool,
-    /// Time that has passed, ns; so that no test waits.
+    /// Time that has passed, ns, so that no test waits.
     pub now: Cell<f64>,
-    /// Ends the user's patience after so many pieces.
+    /// Pieces after which the user stops the measurement.
     pub patience: Cell<u64>,
 }
 
@@ -136,7 +136,7 @@ impl MadeUp {
         (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// The truth as a piece, of so many loads; noise is the sum of several, nearly normal.
+    /// The truth as a piece of `loads` loads; noise is the sum of several draws, nearly normal.
     fn piece(&mut self, ns: f64, loads: f64) -> Piece {
         let noise: f64 = (0..6).map(|_| self.uniform() - 0.5).sum::<f64>() * self.truth.noise;
         let mut piece = Piece { ns: ns * (1.0 + noise), cause: None };

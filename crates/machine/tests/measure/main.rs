@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const SEEDS: std::ops::Range<u64> = 1..9;
-/// Of the platform's clock.
+/// Frequency of the platform's clock, GHz.
 const GHZ: f64 = 3.3;
 
 pub(crate) fn platform() -> Platform {
@@ -32,7 +32,7 @@ fn one(truth: &Truth, seed: u64, key: Key) -> Finding {
     found[0].clone()
 }
 
-/// The number lies between the truth and so much above it; `slack` below is what noise leaves.
+/// The number lies between the truth and `above` more; `slack` below is for noise.
 fn near(finding: &Finding, truth: f64, slack: f64, above: f64) {
     let ratio = finding.value / truth;
     assert!(
@@ -59,8 +59,8 @@ fn each_number_is_near_its_truth_and_on_the_safe_side() {
 
 #[test]
 fn pieces_with_interrupts_are_left_out_and_counted() {
-    // Were they not, the median of most pieces with an interrupt would be one of these: 12.5 % more
-    // than an instruction's 0.3 ns, and several times a single access.
+    // If they counted, the median of most pieces with an interrupt would be one of these: 12.5 %
+    // more than an instruction's 0.3 ns, and several times a single access.
     for share in [0.2, 0.7] {
         let truth = Truth { interrupts: share, interrupt: 1500.0, ..Truth::desktop() };
         for seed in SEEDS {
@@ -75,7 +75,8 @@ fn pieces_with_interrupts_are_left_out_and_counted() {
 }
 
 /// A controller that serves posted writes in a row: a read that comes meanwhile waits for several,
-/// which is more than one access's own. Right behind the last one it is not.
+/// which is more than the worst time of an access by itself. A read right behind the last write
+/// waits for one.
 #[test]
 fn a_read_right_behind_the_last_write_is_told_from_one_that_waits_for_more() {
     let truth = Truth { serve: 6.0, refreshes: 0.0, ..Truth::desktop() };
@@ -121,7 +122,7 @@ fn a_machine_that_is_always_interrupted_is_refused() {
     assert!(error.starts_with("cpi: of ") && error.contains("--cpu"), "{error}");
 }
 
-/// A slow shared cache must not make the memory quick.
+/// A slow shared cache must not make the memory appear quick.
 #[test]
 fn others_in_the_shared_cache_make_no_memory_quicker() {
     for share in [0.3, 0.8] {
@@ -155,7 +156,7 @@ fn miss_registers_are_counted_where_loads_crowd() {
     let truth = Truth { crowding: 0.03, full: 0.1, ..Truth::desktop() };
     for seed in SEEDS {
         assert_eq!(one(&truth, seed, Key::Mshrs).value, 10.0, "seed {seed}");
-        // A memory that is full with six: what the file says stays, as it is more.
+        // A memory that is full with six: the value of the file stays, as it is larger.
         let full = Truth { full: truth.load(true) / 6.0, ..truth.clone() };
         let found = one(&full, seed, Key::Mshrs);
         assert!(found.value < 10.0 && found.keep, "{found:?}");
@@ -175,7 +176,7 @@ fn banks_are_told_apart_only_where_rows_stay_open() {
         for seed in SEEDS {
             let found = one(&truth, seed, Key::Overhead);
             assert!(found.notes.iter().any(|n| n.contains("not told apart")), "{found:?}");
-            // Taken to contain no precharge, so that it is too large by one.
+            // The load is taken to contain no precharge, so the number is too large by one.
             near(&found, truth.overhead + truth.timing[0], 0.05, 0.1);
         }
     }
@@ -233,7 +234,7 @@ fn bandwidth_is_that_of_the_slowest_pattern_from_below() {
         assert!(found.rows.iter().all(|r| r.of.contains("writes")), "{found:?}");
         let alone = Truth { cores: 1, ..Truth::desktop() };
         assert_eq!(one(&alone, seed, Key::Bandwidth).rows.len(), 1);
-        // With nobody beside it there is no attack.
+        // Without other cores there is no attack.
         assert!(super_found(&alone, seed).is_empty());
     }
 }

@@ -28,13 +28,13 @@ const BASE_NS: u64 = 1_000;
 /// A checked instance; all times in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// Where it was read.
+    /// Path of the file.
     pub path: PathBuf,
     /// Cores for processing; the I/O core is one more.
     pub cores: u32,
     /// Periods are whole multiples of it.
     pub base_ns: u64,
-    /// Time that is reserved beyond each duration.
+    /// Time reserved beyond each duration.
     pub margin: Margin,
     /// Devices in file order.
     pub devices: Vec<Device>,
@@ -59,7 +59,7 @@ pub struct Margin {
 pub struct Device {
     /// Unique name.
     pub name: String,
-    /// How its transfers are paced, where they are given in bytes.
+    /// Pace of its transfers, where they are given in bytes.
     pub dma: Option<Dma>,
     /// Line of its table.
     pub line: usize,
@@ -103,9 +103,9 @@ pub struct Chain {
 pub struct Transfer {
     /// Index of the device.
     pub device: usize,
-    /// Between environment and device, in nanoseconds.
+    /// Time between environment and device, in nanoseconds.
     pub physical_ns: u64,
-    /// Between device and memory, on the I/O core, in nanoseconds.
+    /// Time between device and memory, on the I/O core, in nanoseconds.
     pub transfer_ns: u64,
     /// Bytes moved, where the file gives bytes.
     pub bytes: Option<u64>,
@@ -151,8 +151,8 @@ impl Instance {
         read().map_err(|(offset, message)| ModelError::invalid_at(path, text, offset, message))
     }
 
-    /// Reads the sections of a system file whose partitions have `cores` and whose I/O core has
-    /// this bandwidth.
+    /// Reads the sections of a system file with `cores` for its partitions, and with this bandwidth
+    /// of its I/O core.
     pub(crate) fn of_system(
         path: &Path,
         text: &str,
@@ -175,7 +175,7 @@ impl Instance {
     }
 }
 
-/// Nanoseconds for people.
+/// A number of nanoseconds as a time with its unit.
 pub fn time(ns: u64) -> Time {
     Time::from_ns(ns)
 }

@@ -134,7 +134,7 @@ struct TransferEntry {
 /// The fault and its byte in the text.
 pub(crate) type Refusal = (usize, String);
 
-/// What is known while reading.
+/// Context of the reading.
 pub(super) struct Reader<'a> {
     text: &'a str,
     /// The I/O core's bandwidth in a system file; none in an instance file.

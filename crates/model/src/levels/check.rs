@@ -1,4 +1,5 @@
-//! Can these levels be had on this board, and do their tasks fit their messages and transfers?
+//! Checks that these levels are possible on this board, and that their tasks fit their messages and
+//! transfers.
 
 use super::{
     Contention, Costs, Fault, Io, Ipc, Isolation, LONGEST, MOST_CORES, MOST_WAYS, bank_bytes,
@@ -223,7 +224,7 @@ fn check_costs(c: &Costs) -> Result<(), String> {
     Ok(())
 }
 
-/// A bank holds what is placed in it: a single buffer must fit at least.
+/// A bank holds the buffers that are placed in it: a single buffer must fit at least.
 fn check_size(size: Bytes, what: &str, platform: &Platform) -> Result<(), String> {
     let bank = bank_bytes(platform);
     if size.0 == 0 || size.0 > bank.0 {

@@ -1,10 +1,10 @@
 //! `[mc2]`, `[[ipc]]` and `[[io]]` of `system.toml`: criticality levels with their isolation.
 //!
-//! Problem: an MC2 plan (which core, which ways, which bank for which buffer) needs more of a
-//! system than its tasks: which task sends messages to which, which devices write where, and the
-//! costs of both. Rule: a system with an `[mc2]` table is planned so (mc2-os-isolation, sections 2
-//! to 4 and 6.1); without it nothing here is read. Levels: A by a time table on its core, B rate
-//! monotonic on its core, C by global EDF with bounded tardiness, D best effort.
+//! Problem: an MC2 plan (cores, ways, and banks of buffers) needs more of a system than its tasks:
+//! the messages between tasks, the buffers of devices, and the costs of both. Rule: a system with
+//! an `[mc2]` table is planned that way (mc2-os-isolation, sections 2 to 4 and 6.1); without it
+//! nothing here is read. Levels: A by a time table on its core, B rate monotonic on its core, C by
+//! global EDF with bounded tardiness, D best effort.
 //!
 //! Not covered: messages between level C and levels A and B, deadlines other than periods, periods
 //! of A and B that do not divide each other: the analyses rest on these (`solocore_analysis::mc2`).
@@ -16,15 +16,15 @@ use crate::units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most ways of the shared cache that are shared out.
+/// Most ways of the shared cache that can be shared out.
 pub const MOST_WAYS: u32 = 16;
 /// Most cores.
 pub const MOST_CORES: u32 = 16;
 /// Longest period.
 const LONGEST: Time = Time::from_ns(3_600_000_000_000);
 
-/// Where buffers of levels A and B go: `x|y`, with `x` for message buffers and `y` for I/O buffers
-/// (section 6.1).
+/// Places of the buffers of levels A and B: `x|y`, with `x` for message buffers and `y` for I/O
+/// buffers (section 6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BufferScheme {
     /// All buffers in the banks of level C.
@@ -73,7 +73,7 @@ impl BufferScheme {
         Self::CC,
     ];
 
-    /// Its name in the file.
+    /// Its name in a file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl BufferScheme {
     }
 }
 
-/// How contention for the memory is accounted for.
+/// Way in which contention for the memory is accounted for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Contention {
@@ -106,7 +106,7 @@ pub enum Contention {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mc2 {
-    /// Where message and I/O buffers go.
+    /// Places of message and I/O buffers.
     pub scheme: BufferScheme,
     /// Number of ways to share out. The default is the ways of the shared cache, at most 16.
     pub ways: Option<u32>,
@@ -114,7 +114,7 @@ pub struct Mc2 {
     pub least_ways_of_c: u32,
     /// Level-A PET over level-B PET.
     pub pet_scale: f64,
-    /// How contention is accounted for.
+    /// Way in which contention is accounted for.
     pub contention: Contention,
     /// Time of the handler of a timer tick, on core 0.
     pub tick: Time,
@@ -155,8 +155,8 @@ impl Default for Mc2 {
     }
 }
 
-/// `[mc2.costs]`: what was measured on the board. The defaults are the upper ends of the ranges of
-/// the study (`crates/study/parameters.toml`), where each has its source.
+/// `[mc2.costs]`: costs measured on the board. The defaults are the upper ends of the ranges of the
+/// study (`crates/study/parameters.toml`), where each has its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Costs {

@@ -1,4 +1,4 @@
-//! What would help a plan that is not schedulable, and how a plan with changed keys differs from
+//! Changes that make a plan schedulable, and the differences between a plan with changed keys and
 //! the file's own.
 //!
 //! Rule: a change is a key of the system file and its new value, as
@@ -26,7 +26,7 @@ pub struct Repair {
     pub meaning: String,
 }
 
-/// The changes that a plan was made with, and what they change.
+/// The changes with which a plan was made, and their effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WhatIf {
@@ -70,7 +70,8 @@ impl Outcome {
 }
 
 impl WhatIf {
-    /// Compares the plan with `changes` to the file's own: `before`, or why there is none.
+    /// Compares the plan with `changes` to the file's own: `before`, or the reason why there is
+    /// none.
     #[must_use]
     pub fn of(changes: Vec<String>, before: Result<&Plan, String>, after: &Plan) -> Self {
         let (own, refused) = match before {

@@ -16,7 +16,7 @@ pub struct CoreMargin {
     /// Least budget with which every deadline is still met, the other cores' budgets kept; `null`
     /// without regulation.
     pub least_budget_accesses: Option<u64>,
-    /// The task whose execution time may grow least, relative to what it is.
+    /// The task whose execution time may grow least, relative to its present value.
     pub critical_task: String,
 }
 
@@ -49,7 +49,7 @@ pub struct PlanCore {
     /// other cores run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub soft: bool,
-    /// How far its tasks may grow; `null` where a deadline is missed or none is promised.
+    /// Largest growth of its tasks; `null` where a deadline is missed or none is promised.
     #[serde(default)]
     pub margin: Option<CoreMargin>,
 }
@@ -58,17 +58,17 @@ pub struct PlanCore {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanRegulation {
-    /// How memory traffic is regulated.
+    /// The policy that regulates memory traffic.
     pub policy: Policy,
     /// `P`: the regulation period.
     pub period_ns: u64,
-    /// How the guaranteed bandwidth is shared out.
+    /// Way in which the guaranteed bandwidth is shared out.
     pub share: Share,
     /// The bounds charge the budget that an earlier task may have drained.
     pub carry_in: bool,
     /// `m`: cores that may access memory.
     pub active_cores: u32,
-    /// Where the pages of the tasks lie.
+    /// Rule for the places of the tasks' pages.
     #[serde(default, skip_serializing_if = "Pages::is_own")]
     pub pages: Pages,
     /// Programs outside of the plan run on its cores, within the budgets.

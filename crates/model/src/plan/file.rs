@@ -1,8 +1,8 @@
-//! The scheme of a plan as its file has it: under `sce`, `mc2`, or `maracas` and `vcpus`.
+//! The scheme of a plan in its file: under `sce`, `mc2`, or `maracas` and `vcpus`.
 //!
-//! Problem: plan files name the parts after the papers, and a file that somebody edits can have two
-//! of them. Rule: the names stay; a plan with the parts of two schemes is refused, as is one with
-//! VCPUs and no word on how they are scheduled.
+//! Problem: plan files name the parts after the papers, and an edited file can have two of them.
+//! Rule: the names stay. A plan with the parts of two schemes is refused, and so is one with VCPUs
+//! but without the rules of their scheduling.
 
 use super::Scheme;
 use super::levels::LevelsPlan;
@@ -11,7 +11,7 @@ use super::windows::WindowsPlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+/// The keys of a plan's file that depend on the scheme.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub(super) struct SchemeFile {
     /// Partitions with their windows and the time table. `null` or absent: the plan is not one of
@@ -22,7 +22,7 @@ pub(super) struct SchemeFile {
     /// levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mc2: Option<Box<LevelsPlan>>,
-    /// How VCPUs are scheduled. Absent: the plan is not one of VCPUs.
+    /// Rules of the VCPUs' scheduling. Absent: the plan is not one of VCPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     maracas: Option<VcpuScheduling>,
     /// VCPUs, the best-effort ones excepted. Empty or absent: the plan is not one of VCPUs.

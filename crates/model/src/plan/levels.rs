@@ -1,5 +1,5 @@
-//! The part of a plan that a system with `[mc2]` has: levels, regions of the cache, banks, buffers,
-//! time tables.
+//! The part of a plan for a system with `[mc2]`: levels, regions of the cache, banks, buffers, time
+//! tables.
 //!
 //! Problem: a run of such a plan must know the ways, banks and slots of each task, and its reader
 //! the reasons.
@@ -19,14 +19,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ways {
-    /// The first.
+    /// Number of the first.
     pub first: u32,
-    /// How many.
+    /// Number of ways.
     pub count: u32,
 }
 
 impl Ways {
-    /// As a mask.
+    /// The ways as a bit mask.
     #[must_use]
     pub fn mask(self) -> u64 {
         let ones = u64::MAX.checked_shr(64 - self.count.min(64)).unwrap_or(0);
@@ -146,7 +146,7 @@ pub struct LevelsTable {
     pub slots: Vec<Slot>,
 }
 
-/// A choice and what the next best would have cost.
+/// A choice, and the price of the next best.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
@@ -154,7 +154,7 @@ pub struct Choice {
     pub of: String,
     /// The choice.
     pub chosen: String,
-    /// Why.
+    /// Reason for the choice.
     pub why: String,
     /// The next best, and its price.
     pub next_best: String,
@@ -164,9 +164,9 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsPlan {
-    /// Where buffers go.
+    /// Places of the buffers.
     pub scheme: BufferScheme,
-    /// How contention is accounted for.
+    /// Way in which contention is accounted for.
     pub contention: Contention,
     /// Number of ways that are shared out.
     pub ways: u32,
@@ -199,7 +199,7 @@ impl LevelsPlan {
         self.pets.iter().find(|p| p.task == task)
     }
 
-    /// Can it be run as it stands?
+    /// Checks that it can be run as it stands.
     pub(crate) fn check(
         &self,
         tasks: &[PlanTask],

@@ -1,6 +1,6 @@
-//! The plan: what runs where with which share of the machine, and the proof that it suffices.
+//! The plan: tasks, cores and shares of the machine, and the proof that the shares suffice.
 //!
-//! Rule: one of four schemes decides when each task runs ([`Scheme`]); tasks, cores and regulation
+//! Rule: one of four schemes ([`Scheme`]) decides when each task runs; tasks, cores and regulation
 //! are the same in all of them. A plan's file ([`file`]) has the scheme's part under a name of its
 //! own.
 
@@ -30,29 +30,28 @@ use std::collections::BTreeMap;
 /// Written at the head of every plan file.
 pub const FORMAT: &str = "solocore-plan/1";
 
-/// The scheme: what decides when each task runs.
+/// The scheme, which decides when each task runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "file::SchemeFile", into = "file::SchemeFile")]
 pub enum Scheme {
-    /// Fixed priorities on each core; budgets, where there are any, hold the cores apart.
+    /// Fixed priorities on each core; budgets, where there are any, separate the cores.
     #[default]
     Budgets,
     /// Each partition runs in its window of a time table (single-core-equivalence).
     Windows(Box<WindowsPlan>),
     /// Levels A to D, each on hardware of its own (mc2-os-isolation).
     Levels(Box<LevelsPlan>),
-    /// Sporadic servers that tasks run in (maracas).
+    /// Sporadic servers for the tasks (maracas).
     Vcpus(Box<VcpusPlan>),
 }
 
-/// How good the choice of shares is, where the planner chose them together (`share = "optimal"`).
+/// Quality of the choice of shares, where the planner chose them together (`share = "optimal"`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
     /// No other choice is better.
     pub optimal: bool,
-    /// How much better another choice could be at most, as a part of what is possible at all, 0 to
-    /// 1.
+    /// Largest improvement by another choice, as a part of the possible value, 0 to 1.
     pub gap: f64,
 }
 
@@ -71,31 +70,32 @@ pub struct Plan {
     pub tasks: Vec<PlanTask>,
     /// Cores, by id.
     pub cores: Vec<PlanCore>,
-    /// Which rule gave which number, and why the verdict is what it is.
+    /// The rule that gave each number, and the reasons of the verdict.
     pub reasons: Vec<String>,
     /// Assumptions of the verdict.
     pub assumptions: Vec<String>,
-    /// Promises: what bounds rest on, and a part of the run must keep. Older plans have none.
+    /// Promises: conditions of the bounds, which a part of the run must keep. Older plans have
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<Promise>,
-    /// How memory traffic is regulated.
+    /// The regulation of memory traffic.
     pub regulation: PlanRegulation,
     /// The whole board, so that the plan needs no other file.
     pub platform: Platform,
-    /// How good the choice of shares is.
+    /// Quality of the choice of shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
     /// For a plan that is not schedulable: changes of one key, each of which makes it schedulable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repair: Vec<advice::Repair>,
-    /// Changes that the plan was made with, and what they change.
+    /// Changes with which the plan was made, and their effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what_if: Option<advice::WhatIf>,
     /// Profiles and traces of the tasks by name, as zstd in base64. A plan that was written to a
     /// file has them and needs no other file. The `profile` of a task is then such a name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub carried: BTreeMap<String, String>,
-    /// The scheme: what decides when each task runs.
+    /// The scheme, which decides when each task runs.
     #[serde(flatten)]
     pub scheme: Scheme,
 }
@@ -105,7 +105,7 @@ fn papers_model() -> Model {
 }
 
 impl Plan {
-    /// Can it be run as it stands? Plans are files, and files get edited.
+    /// Checks that the plan can be run as it stands. Plans are files, and files get edited.
     ///
     /// # Errors
     /// A value in it that is impossible.
@@ -195,19 +195,19 @@ impl Plan {
         }
     }
 
-    /// Partitions and their windows, where these decide when each task runs.
+    /// Partitions and their windows, in a plan of windows.
     #[must_use]
     pub fn windows(&self) -> Option<&WindowsPlan> {
         if let Scheme::Windows(windows) = &self.scheme { Some(windows) } else { None }
     }
 
-    /// Levels on isolated hardware, where these decide when each task runs.
+    /// Levels on isolated hardware, in a plan of levels.
     #[must_use]
     pub fn levels(&self) -> Option<&LevelsPlan> {
         if let Scheme::Levels(levels) = &self.scheme { Some(levels) } else { None }
     }
 
-    /// VCPUs, where these decide when each task runs.
+    /// VCPUs, in a plan of VCPUs.
     #[must_use]
     pub fn vcpus(&self) -> Option<&VcpusPlan> {
         if let Scheme::Vcpus(vcpus) = &self.scheme { Some(vcpus) } else { None }

@@ -1,9 +1,9 @@
-//! What a plan's bounds rest on, as data: promises that somebody must keep while it runs.
+//! The conditions of a plan's bounds, as data: promises that must be kept while it runs.
 //!
-//! Problem: a bound is as good as what holds the machine to its assumptions. Rule: the planner
-//! writes each assumption once, with the tasks whose bounds rest on it ([`Promise`]); a run answers
-//! each with the part that keeps it, if that was checked, and the reason ([`Answer`]). A promise that
-//! nobody keeps takes the verdict from the tasks that it is made for.
+//! Problem: a bound holds only while its assumptions are kept. Rule: the planner writes each
+//! assumption once, with the tasks whose bounds rest on it ([`Promise`]); a run answers each with
+//! the part that keeps it, if that was checked, and the reason ([`Answer`]). If no part keeps a
+//! promise, the tasks with bounds on it lose their verdict.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub enum Subject {
     Releases,
     /// Alone, a job takes no longer and misses no more often than stated or profiled.
     Demand,
-    /// A core makes at most its budget of accesses in a period, whatever runs there.
+    /// A core makes at most its budget of accesses in a period, for any programs there.
     Budget,
     /// A core makes at most its budget of writes in a period.
     WriteBudget,
@@ -28,15 +28,15 @@ pub enum Subject {
     SoftBudget,
     /// Begin and end of each job are signalled.
     Jobs,
-    /// Nothing but the plan's tasks makes accesses on a core.
+    /// Only the plan's tasks make accesses on a core.
     Others,
-    /// Nobody else uses these ways of the shared cache.
+    /// No other core uses these ways of the shared cache.
     Ways,
-    /// Nobody else uses these DRAM banks.
+    /// No other core uses these DRAM banks.
     Banks,
     /// Pages stay in the shared cache.
     LockedPages,
-    /// A partition runs in its window, and nobody else does.
+    /// A partition runs in its window, and no other does.
     Window,
     /// Locked pages are there as a window begins.
     Prefetch,
@@ -83,7 +83,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// One of a resource; its id follows from subject and resource.
+    /// A promise about one resource; its id follows from subject and resource.
     #[must_use]
     pub fn new(subject: Subject, resource: &str, bound_of: Vec<String>, what: String) -> Self {
         let id = format!("{}:{}", subject.name(), resource.replace(' ', "-"));
@@ -97,13 +97,13 @@ impl Promise {
         Self { bound_of_cores: cores, ..self }
     }
 
-    /// The core that it is made of, if it is one.
+    /// The core of its resource, if that is a core.
     #[must_use]
     pub fn core(&self) -> Option<u32> {
         self.resource.strip_prefix("core ")?.parse().ok()
     }
 
-    /// The name of what it is made of, without its kind: `task video` is `video`.
+    /// The name of its resource without the kind: `task video` is `video`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.resource.split_once(' ').map_or(&self.resource, |(_, name)| name)
@@ -111,7 +111,7 @@ impl Promise {
 }
 
 impl Subject {
-    /// As it is written.
+    /// Its name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -142,29 +142,29 @@ impl Subject {
     }
 }
 
-/// A promise, and what a run does about it.
+/// A promise, and the part of a run that keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
-    /// What is promised.
+    /// The promise.
     #[serde(flatten)]
     pub promise: Promise,
     /// The part of the run that keeps the promise, or `platform` or `profile` where a file vouches
-    /// for it; `null`: nobody.
+    /// for it; `null`: no part.
     pub kept_by: Option<String>,
     /// The run sees whether the promise is kept.
     pub checked: bool,
-    /// How the promise is kept, or why it is not, and what would help.
+    /// Means by which the promise is kept, or the reason why it is open, and the remedy.
     pub why: String,
 }
 
 impl Answer {
-    /// Kept by a part.
+    /// The answer that a part keeps the promise.
     #[must_use]
     pub fn kept(promise: &Promise, by: &str, checked: bool, why: impl Into<String>) -> Self {
         Self { promise: promise.clone(), kept_by: Some(by.to_owned()), checked, why: why.into() }
     }
 
-    /// Kept by nobody.
+    /// The answer that no part keeps the promise.
     #[must_use]
     pub fn open(promise: &Promise, checked: bool, why: impl Into<String>) -> Self {
         Self { promise: promise.clone(), kept_by: None, checked, why: why.into() }

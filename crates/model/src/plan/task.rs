@@ -1,4 +1,4 @@
-//! A task in a plan: its numbers, its bound, and what is promised of it.
+//! A task in a plan: its numbers, its bound, and its promise.
 
 use super::waterfall;
 use crate::derivation::Derivation;
@@ -51,12 +51,12 @@ pub struct PlanTask {
     pub locked_pages: Vec<PageName>,
     /// Profile that the numbers come from; `null` where the system file states them.
     pub profile: Option<PathBuf>,
-    /// How that profile came about, where `solocore plan` made it.
+    /// Origin of that profile, where `solocore plan` made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiled: Option<Profiled>,
     /// Program and arguments.
     pub command: Option<Vec<String>>,
-    /// How its program says what it does, and as whom it runs.
+    /// The signals of its program, and the user that runs it.
     #[serde(default, skip_serializing_if = "TaskProgram::is_default")]
     pub program: TaskProgram,
     /// Policy `dynamic`: accesses that all soft cores together may make during one of its jobs.
@@ -76,11 +76,11 @@ pub struct PlanTask {
     /// much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tardiness_ns: Option<u64>,
-    /// How far it may grow before a task of its core misses a deadline; `null` where one does, or
-    /// nothing is promised.
+    /// Largest growth of the task before a task of its core misses a deadline; `null` where one
+    /// does, or nothing is promised.
     #[serde(default)]
     pub margin: Option<TaskMargin>,
-    /// How its response time came about; `null` where nothing is promised.
+    /// Derivation of its response time; `null` where nothing is promised.
     #[serde(default)]
     pub derivation: Option<Derivation>,
     /// From the time alone to `wcrt_ns`; empty where there is no bound.
@@ -92,13 +92,14 @@ pub struct PlanTask {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profiled {
-    /// When it was made (UTC), if it was kept from an earlier command; of several inputs the oldest.
+    /// Date of the profile (UTC), if it was kept from an earlier command; of several inputs the
+    /// oldest.
     #[serde(default)]
     pub from_cache: Option<String>,
     /// Results of each of several inputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRun>,
-    /// Which of them gave the worst of each quantity.
+    /// The input that gave the worst of each quantity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<Worst>,
 }
@@ -118,7 +119,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Of a task of a plan; `None` where nothing is promised.
+    /// The verdict on a task of a plan; `None` where nothing is promised.
     pub fn of(task: &PlanTask) -> Option<Self> {
         match (task.best_effort(), task.schedulable, task.wcrt_ns) {
             (true, ..) => None,
@@ -154,20 +155,20 @@ pub struct Unlocked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskMargin {
-    /// Most that `C` may be, rounded down; `null` if no deadline bounds it.
+    /// Largest possible `C`, rounded down; `null` if no deadline bounds it.
     pub wcet_ns: Option<u64>,
-    /// Most that `mu` may be, with `C` kept. More misses also lengthen the execution time: see
+    /// Largest possible `mu`, with `C` kept. More misses also lengthen the execution time: see
     /// `wcet_ns`. `null` if nothing bounds it.
     pub misses: Option<u64>,
 }
 
 impl PlanTask {
-    /// Best effort: nothing is promised.
+    /// Is it best effort, with nothing promised?
     pub fn best_effort(&self) -> bool {
         self.criticality == Criticality::D
     }
 
-    /// Did a run break what is promised of the task: its deadline, or the bound on its tardiness?
+    /// Did a run break the task's promise: its deadline, or the bound on its tardiness?
     pub fn broken_by(&self, seen: &TaskResult) -> bool {
         match (self.best_effort(), self.tardiness_ns, self.deadline_ns) {
             (true, _, _) => false,

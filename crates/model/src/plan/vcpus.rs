@@ -1,9 +1,8 @@
-//! The part of a plan that a system with VCPUs has: where they are, whether they fit, and how they
-//! are to be scheduled.
+//! The part of a plan for a system with VCPUs: their cores, their admission, and the rules of their
+//! scheduling.
 //!
-//! Problem: a run of such a plan must create the very VCPUs that were admitted, under the same
-//! rules.
-//! Rule: VCPUs in the order of the system file; the best-effort VCPU of each core is that of
+//! Problem: a run of such a plan must create exactly the VCPUs that were admitted, under the same
+//! rules. Rule: VCPUs in the order of the system file; the best-effort VCPU of each core is that of
 //! [`VcpuScheduling::best_effort_ns`].
 
 use super::task::PlanTask;
@@ -12,7 +11,7 @@ use crate::vcpus::{Background, Settings, Throttle, check_times};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How VCPUs are scheduled.
+/// Rules of the VCPUs' scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VcpuScheduling {
@@ -20,11 +19,11 @@ pub struct VcpuScheduling {
     pub background: Background,
     /// No window of T has more than C.
     pub strict: bool,
-    /// Replenishments that a VCPU may have waiting.
+    /// Most waiting replenishments of a VCPU.
     pub replenishments: u32,
     /// C and T of the best-effort VCPU of each core.
     pub best_effort_ns: (u64, u64),
-    /// Most that a switch and a late timer may cost, as admission counts it.
+    /// Largest cost of a switch and a late timer, as admission counts it.
     pub overhead_ns: u64,
     /// Time from a change to the balancing of VCPUs; `null`: they stay where they are.
     pub balance_ns: Option<u64>,
@@ -35,7 +34,7 @@ pub struct VcpuScheduling {
 }
 
 impl Default for VcpuScheduling {
-    /// As for a system file that states nothing.
+    /// The rules of a system file that states none.
     fn default() -> Self {
         let s = Settings::default();
         Self {
@@ -63,8 +62,8 @@ pub struct PlanVcpu {
     pub capacity_ns: u64,
     /// T: period of the capacity.
     pub period_ns: u64,
-    /// Longest time that the VCPU needs for its capacity, from when it has its whole capacity;
-    /// `null`: not bounded.
+    /// Longest time that the VCPU needs for its capacity, counted from the time when it has its
+    /// whole capacity; `null`: not bounded.
     pub response_ns: Option<u64>,
     /// Does the VCPU have its capacity within its period in the worst case?
     pub admitted: bool,
@@ -74,22 +73,22 @@ pub struct PlanVcpu {
     pub colours: u64,
     /// Names of its tasks.
     pub tasks: Vec<String>,
-    /// How `response_ns` came about.
+    /// Derivation of `response_ns`.
     #[serde(default)]
     pub derivation: Option<Derivation>,
 }
 
-/// VCPUs and how they are scheduled.
+/// VCPUs and the rules of their scheduling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VcpusPlan {
     /// The rules.
     pub scheduling: VcpuScheduling,
-    /// In the order of the system file.
+    /// VCPUs in the order of the system file.
     pub vcpus: Vec<PlanVcpu>,
 }
 
 impl VcpusPlan {
-    /// A value in them that is impossible.
+    /// Checks that no value in them is impossible.
     pub(crate) fn check(&self, tasks: &[PlanTask], cores: usize) -> Result<(), String> {
         let scheduling = &self.scheduling;
         let (capacity, period) = scheduling.best_effort_ns;

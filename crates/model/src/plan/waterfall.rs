@@ -1,9 +1,9 @@
-//! From a task's time alone to its bound: what each step of the analysis adds.
+//! From a task's time alone to its bound: the addition of each step of the analysis.
 //!
-//! Problem: a profile counts 8,954 misses and a plan 204,878, and nobody sees where the difference
-//! comes from. Rule: the bound on a response time is a sum of terms, in the order of [`Cause`]. The
-//! terms sum exactly to the bound as the plan has it, in whole nanoseconds.
-//! Does not cover: tasks without a bound, and levels of MC2, which are bounded by stated times.
+//! Problem: a profile counts 8,954 misses and a plan 204,878, and the source of the difference
+//! cannot be seen. Rule: the bound on a response time is a sum of terms, in the order of [`Cause`].
+//! The terms sum exactly to the bound as the plan has it, in whole nanoseconds. Does not cover:
+//! tasks without a bound, and levels of MC2, which are bounded by stated times.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// In a word, as in a plan's file.
+    /// Its word in a plan's file.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Cause {
         }
     }
 
-    /// In a few words, for a table.
+    /// Its name in a few words, for a table.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! What the single-core-equivalence method adds to a plan: partitions with their windows, the time
-//! table, and how it was found.
+//! The part of a plan by the single-core-equivalence method: partitions with their windows, the
+//! time table, and the log of the search.
 //!
 //! Source: single-core-equivalence, sections 2.4, 3.1 and 5.0. A plan without partitions has none
 //! of this.
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// Longest time in a plan: 24 hours.
 const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
 
-/// Is something the method needs there?
+/// Does the board have a property that the method needs?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Has {
@@ -43,7 +43,7 @@ pub struct HardwareItem {
 pub struct Round {
     /// Slack on top of the least duration where the planner chooses the duration, in percent.
     pub slack_percent: u32,
-    /// How partitions were given to cores.
+    /// Rule by which partitions were given to cores.
     pub allocation: String,
     /// The step (3, 4 or 5) that ended the round.
     pub step: u32,
@@ -115,7 +115,7 @@ pub struct PlanMargin {
 }
 
 impl PlanMargin {
-    /// Of a stage.
+    /// Margin of a stage.
     pub const fn of(&self, stage: Stage) -> u64 {
         match stage {
             Stage::PhysicalInput | Stage::PhysicalOutput => self.physical_ns,
@@ -131,13 +131,13 @@ impl PlanMargin {
 pub struct WindowsPlan {
     /// Step 1.
     pub hardware: Vec<HardwareItem>,
-    /// Steps 3 to 5, as often as they were gone through.
+    /// The rounds of steps 3 to 5.
     pub rounds: Vec<Round>,
     /// Cores that run partitions: 0 to this less one.
     pub cores: u32,
     /// The core that only moves data, where there are devices.
     pub io_core: Option<u32>,
-    /// Reserved at the end of slots.
+    /// Time reserved at the end of slots.
     pub margin: PlanMargin,
     /// Partitions in file order.
     pub partitions: Vec<PlanPartition>,
@@ -153,7 +153,7 @@ impl WindowsPlan {
         self.table.iter().find(|r| r.partition == partition && r.stage == Stage::Processing)
     }
 
-    /// Can it be run as it stands?
+    /// Checks that it can be run as it stands.
     ///
     /// # Errors
     /// A value in it that is impossible.

@@ -48,7 +48,7 @@ impl std::fmt::Display for Isa {
     }
 }
 
-/// How the shared cache can be divided between cores.
+/// Way in which the shared cache can be divided between cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Partition {
@@ -82,16 +82,16 @@ pub struct L2 {
     pub latency: Cycles,
 }
 
-/// Which line a set of the shared cache gives up.
+/// The line that a set of the shared cache replaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replacement {
-    /// The least recently used: what the bounds and the profiler assume.
+    /// The least recently used line, as the bounds and the profiler assume.
     #[default]
     Lru,
     /// Tree pseudo-LRU.
     Plru,
-    /// Any, from the seed of the simulation.
+    /// Any line, drawn with the seed of the simulation.
     Random,
 }
 
@@ -100,7 +100,7 @@ fn is_lru(r: &Replacement) -> bool {
     *r == Replacement::Lru
 }
 
-/// How much of its memory time a core hides. Default: none, a core waits for each read.
+/// Memory time that a core hides. Default: none; a core waits for each read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pipeline {
@@ -134,7 +134,7 @@ pub struct Llc {
     pub ways: u32,
     /// Cycles that a hit costs beyond a first-level hit.
     pub latency: Cycles,
-    /// How it can be divided.
+    /// Way in which it can be divided.
     pub partition: Partition,
     /// Slices that a hash of the address spreads lines over; page colours come from the sets of
     /// one.
@@ -143,7 +143,7 @@ pub struct Llc {
     pub slices: u32,
     /// Line size of every level; one DRAM transaction moves one line (`S_line`).
     pub line: Bytes,
-    /// Which line of a set is replaced.
+    /// The line of a set that is replaced.
     #[serde(default, skip_serializing_if = "is_lru")]
     #[schemars(extend("default" = "lru"))]
     pub replacement: Replacement,
@@ -303,10 +303,10 @@ impl Platform {
         Ok(platform)
     }
 
-    /// Are the values possible, and do they fit together?
+    /// Checks that the values are possible and fit together.
     ///
     /// # Errors
-    /// The key, its value, and what would be right.
+    /// The key, its value, and the remedy.
     pub fn check(&self) -> Result<(), String> {
         let power = |what: &str, v: u64| {
             if v.is_power_of_two() {
@@ -463,7 +463,7 @@ impl Platform {
         self.dram.channels * self.dram.ranks * self.dram.banks
     }
 
-    /// Lines that the private caches of one core can hold: what a preemption can cost at most.
+    /// Lines that the private caches of one core can hold, the most that a preemption can cost.
     pub fn private_lines(&self) -> u64 {
         let l2 = self.l2.as_ref().map_or(0, |c| c.size.0);
         (self.l1i.size.0 + self.l1d.size.0 + l2) / self.llc.line.0

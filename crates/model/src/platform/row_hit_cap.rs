@@ -1,20 +1,20 @@
-//! How many hits of an open row may pass an older request to its bank.
+//! Limit on the hits of an open row that may pass an older request to its bank.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// How many younger row hits may pass an older request of their bank (`row_hit_cap` of `[dram]`).
+/// Most younger row hits that may pass an older request of their bank (`row_hit_cap` of `[dram]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowHitCap {
     /// At most this number; the controller then also gives ranks, reads and writes turns
     /// (docs/dram.md).
     Limit(u32),
-    /// Any number, for good: no read's delay is bounded beside others that are not regulated.
+    /// Any number: no read's delay is bounded beside others that are not regulated.
     Off,
 }
 
 impl RowHitCap {
-    /// The number, where there is one.
+    /// The number, if there is a limit.
     pub const fn limit(self) -> Option<u32> {
         match self {
             Self::Limit(n) => Some(n),

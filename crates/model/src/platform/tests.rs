@@ -1,4 +1,4 @@
-//! What presets and broken boards must do.
+//! Checks of presets and of broken boards.
 
 use super::*;
 

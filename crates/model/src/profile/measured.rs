@@ -1,7 +1,7 @@
-//! What counters of a machine saw of a program's jobs.
+//! Counts of a program's jobs, by the counters of a machine.
 //!
-//! Not covered: jobs that nobody measured. An estimate of rarer ones ([`Extreme`]) is shown and enters
-//! no bound.
+//! Not covered: jobs that were not measured. An estimate of rarer ones ([`Extreme`]) is shown and
+//! enters no bound.
 
 use crate::times::quantile;
 use schemars::JsonSchema;
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 /// Quantities that are counted of a job, by name.
 pub mod quantity {
-    /// From the start of its process to its end, in nanoseconds.
+    /// Time from the start of its process to its end, in nanoseconds.
     pub const TIME: &str = "time_ns";
-    /// On a CPU, in nanoseconds.
+    /// Time on a CPU, in nanoseconds.
     pub const CPU_TIME: &str = "cpu_ns";
     /// Core cycles, those of the kernel as well.
     pub const CYCLES: &str = "cycles";
@@ -84,7 +84,7 @@ pub struct Quantity {
     /// Estimate of jobs that are rarer than those seen. It proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extreme: Option<Extreme>,
-    /// Why there is no estimate.
+    /// Reason for which there is no estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_extreme: Option<String>,
     /// Value of each job, in the order of the jobs.
@@ -121,7 +121,7 @@ pub struct Extreme {
 }
 
 impl Quantity {
-    /// Of jobs in their order.
+    /// The statistics of jobs, in their order.
     #[must_use]
     pub fn of(name: &str, event: &str, values: Vec<u64>) -> Self {
         let mut sorted = values.clone();
@@ -143,8 +143,8 @@ impl Quantity {
 }
 
 impl Measured {
-    /// The most of a quantity that any job had, and the input's place; none where no job was counted
-    /// or where another event stands in.
+    /// The largest value of a quantity over all jobs, and the place of the input; `None` if no job
+    /// was counted, or if another event stands in.
     #[must_use]
     pub fn most(&self, name: &str) -> Option<(u64, usize)> {
         let of = |(place, input): (usize, &MeasuredInput)| {
@@ -168,7 +168,7 @@ pub struct Raised {
 }
 
 impl Raised {
-    /// Was every number as large as what was measured?
+    /// Was every number at least as large as the measured one?
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

@@ -1,4 +1,4 @@
-//! One profile for several inputs: the worst per quantity.
+//! One profile for several inputs: the worst of each quantity.
 //!
 //! Problem: a job may get any of its inputs, and a bound must hold for each. Rule: every number of
 //! the merged profile is at least that of each input at the same place.
@@ -6,9 +6,9 @@
 //! * A page has the most reads and the most writes that any input gives it. So with any set of pages
 //!   locked, reads and writes of the other pages are at least those of each input.
 //! * The lockdown curve is tighter than the sum over these pages: element `k` is the maximum, over
-//!   the inputs, of what this input has left with the `k` first pages of the merged order locked.
-//! * The trace is that of the input that takes longest with nothing locked, for one run is what a
-//!   simulator can replay.
+//!   the inputs, of the rest of the input with the `k` first pages of the merged order locked.
+//! * The trace is that of the input that takes longest with nothing locked, as a simulator can
+//!   replay one run only.
 //!
 //! A sum of maxima may exceed every input: merging never gives less, and often more.
 
@@ -16,8 +16,8 @@ use super::origin::{InputFile, InputRun, Origin, Worst};
 use super::{FunctionProfile, PageName, PageProfile, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Merges the profiles of one program with several inputs; `time` says how long a job takes, in any
-/// unit, and `arguments` what each input adds to the command.
+/// Merges the profiles of one program with several inputs. `time` gives the time of a job, in any
+/// unit, and `arguments` the additions of each input to the command.
 ///
 /// Returns the profile and the place of the input whose trace it names; `None` without profiles.
 #[must_use]
@@ -67,7 +67,7 @@ pub fn worst(
     Some((out, slowest))
 }
 
-/// Element by element, also beyond the end.
+/// Raises each element to the maximum, also beyond the end.
 fn raise(most: &mut Vec<u64>, other: &[u64]) {
     most.resize(most.len().max(other.len()), 0);
     most.iter_mut().zip(other).for_each(|(a, &b)| *a = (*a).max(b));
@@ -85,7 +85,7 @@ fn run(p: &Profile, arguments: &[String]) -> InputRun {
 }
 
 fn place_of_largest<T>(of: &[T], value: impl Fn(&T) -> u64) -> Option<usize> {
-    // The first of equals.
+    // The first among equals.
     (0..of.len()).rev().max_by_key(|&at| value(&of[at]))
 }
 
@@ -152,7 +152,7 @@ fn pages(profiles: &[Profile], traced: &[PageProfile], free: u32) -> Vec<PagePro
     out
 }
 
-/// Element `k`: the most that an input has left with the `k` first of `order` locked.
+/// Element `k`: the largest rest of an input with the `k` first of `order` locked.
 fn lockdown(profiles: &[Profile], order: &[PageProfile]) -> Vec<u64> {
     let hot = order.iter().take_while(|p| p.llc_accesses() > 0).count();
     let mut curve = vec![0; hot + 1];
@@ -262,7 +262,7 @@ pub(super) mod tests {
         }
     }
 
-    /// What an input has left with these names locked, as `sim` locks them: every frame of a name.
+    /// Rest of an input with these names locked, as `sim` locks them: every frame of a name.
     fn left(p: &Profile, locked: &[&PageName]) -> (u64, u64) {
         let open = p.pages.iter().filter(|q| !locked.contains(&&q.name));
         let processes = &p.origin.processes;

@@ -1,4 +1,4 @@
-//! What one run of a program did to the memory system, as `solocore profile` writes it.
+//! The effect of one run of a program on the memory system, as `solocore profile` writes it.
 
 mod measured;
 mod merge;
@@ -24,9 +24,9 @@ pub struct Level {
     pub name: String,
     /// Line accesses that reached the level.
     pub accesses: u64,
-    /// Those that it did not hold.
+    /// Accesses to lines that it did not hold.
     pub misses: u64,
-    /// Dirty lines it wrote to the next level.
+    /// Dirty lines that it wrote to the next level.
     pub writebacks: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct PageName {
 /// One page of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PageProfile {
-    /// Which page.
+    /// Name of the page.
     #[serde(flatten)]
     pub name: PageName,
     /// All loads and stores (and fetched lines) that touched it.
@@ -60,7 +60,7 @@ pub struct PageProfile {
 }
 
 impl PageProfile {
-    /// Accesses to the shared cache: what locking the page turns into hits.
+    /// Accesses to the shared cache, which become hits when the page is locked.
     pub fn llc_accesses(&self) -> u64 {
         self.llc_reads + self.llc_writes
     }
@@ -167,7 +167,7 @@ pub struct Profile {
     pub bandwidth: BandwidthSeries,
     /// The recorded accesses; `null`: none are kept.
     pub trace: Option<TraceRef>,
-    /// Files that the run looked at, and what each of several inputs gave.
+    /// Files that the run used, and the results of each of several inputs.
     #[serde(default, skip_serializing_if = "Origin::is_empty")]
     pub origin: Origin,
 }
@@ -188,7 +188,7 @@ impl Profile {
         self.kinds(0).0
     }
 
-    /// Reads and writes that reach DRAM with the `k` first pages locked, each at most.
+    /// Reads and writes that reach DRAM with the `k` first pages locked: the most of each.
     pub fn kinds(&self, k: usize) -> (u64, u64) {
         let left = self.pages.get(k..).unwrap_or(&[]);
         let (processes, raised) = (&self.origin.processes, &self.origin.raised);

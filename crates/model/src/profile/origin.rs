@@ -1,20 +1,20 @@
-//! What a profile rests on, so that somebody can see whether it still holds.
+//! The files on which a profile rests, by which its validity can be checked.
 //!
-//! Problem: which files a program opens is known only after it ran. Rule: the profile names each
-//! file that the run looked at, with its state before the program changed it. A profile of several
-//! inputs says what each of them gave. Not covered: time, random numbers, devices, `/proc`, `/sys`
-//! and sockets; [`RestsOn::not_covered`] names those that the run asked.
+//! Problem: the files that a program opens are known only after it ran. Rule: the profile names
+//! each file that the run used, with its state before the program changed it. A profile of several
+//! inputs has the results of each. Not covered: time, random numbers, devices, `/proc`, `/sys` and
+//! sockets; [`RestsOn::not_covered`] names those that the run used.
 
 use super::measured::{Measured, Raised};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Where a profile comes from.
+/// Sources of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Files that the run looked at; empty in older profiles.
+    /// Files that the run used; empty in older profiles.
     #[serde(default, skip_serializing_if = "RestsOn::is_empty")]
     pub rests_on: RestsOn,
     /// Costs of more than one process; zero for one.
@@ -23,10 +23,10 @@ pub struct Origin {
     /// Results of each input, in the order of the inputs; empty for a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRun>,
-    /// Which input (its place in `inputs`) gave the worst of each quantity.
+    /// The input (its place in `inputs`) that gave the worst of each quantity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<Worst>,
-    /// By how much counters of a machine raised the emulator's numbers.
+    /// Amounts by which counters of a machine raised the emulator's numbers.
     #[serde(default, skip_serializing_if = "Raised::is_nothing")]
     pub raised: Raised,
     /// Values of those counters.
@@ -35,7 +35,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Is nothing known?
+    /// Are there no sources?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -56,14 +56,14 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Is nothing charged?
+    /// Are there no charges?
     #[must_use]
     pub fn is_one(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Files, and what cannot be compared.
+/// Files, and other inputs that cannot be compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RestsOn {
@@ -73,20 +73,21 @@ pub struct RestsOn {
     /// Other things that the run asked for. No later look can compare them.
     #[serde(default)]
     pub not_covered: Vec<String>,
-    /// Why the list is not whole; the profile must then not be used again. `null` if it is whole.
+    /// Reason for which the list is incomplete; the profile must then not be used again. `null` if
+    /// it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_whole: Option<String>,
 }
 
 impl RestsOn {
-    /// Is nothing known?
+    /// Is the list empty?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A path, and what a run found there before it changed anything.
+/// A path, and its state before the run changed anything.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct InputFile {
     /// Absolute path.
@@ -126,7 +127,7 @@ pub enum FileState {
     },
     /// A symbolic link that the run read.
     Link {
-        /// Where it points.
+        /// Target of the link.
         target: PathBuf,
     },
     /// This user may not read it.

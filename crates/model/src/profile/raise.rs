@@ -1,8 +1,8 @@
 //! A measurement makes a profile larger.
 //!
 //! Problem: the emulator's profile assumes the time of an instruction and knows nothing of the
-//! kernel. Rule: a measurement only raises the profile's numbers, so that what was seen is never more
-//! than what a plan takes for possible.
+//! kernel. Rule: a measurement only raises the profile's numbers, so that a plan's numbers are
+//! never below the measured ones.
 
 use super::Profile;
 use super::measured::{Measured, Raised, quantity};
@@ -10,17 +10,17 @@ use super::origin::Worst;
 use crate::platform::Platform;
 
 impl Profile {
-    /// Raises the numbers of the profile to what was measured on a machine like `platform`.
+    /// Raises the numbers of the profile to the values measured on a machine like `platform`.
     ///
-    /// * Time: a job's time alone is its computation and its waits for memory. A plan adds the waits
-    ///   anew, each at its worst. How much of the measured time was waiting is not counted, so all of
-    ///   it is taken for computation: `private_cycles` becomes at least the cycles of each job, and
-    ///   at least its time on the CPU at the platform's clock.
-    /// * Misses: what exceeds the emulator's count with the whole shared cache belongs to no page of
-    ///   the program. It is added to every element of both curves; no locked page and no way saves
-    ///   it. Where write-backs are not counted, each such read is charged with one.
+    /// * Time: a job's time alone is its computation and its waits for memory. A plan adds the
+    ///   waits anew, each at its worst. The waits within the measured time are not counted, so all
+    ///   of it is taken for computation. `private_cycles` becomes at least the cycles of each job,
+    ///   and at least its time on the CPU at the platform's clock.
+    /// * Misses: the excess over the emulator's count with the whole shared cache belongs to no
+    ///   page of the program. It is added to every element of both curves; no locked page and no
+    ///   way saves it. Where write-backs are not counted, each such read is charged with one.
     ///
-    /// What stands in for a quantity raises nothing.
+    /// A count that only stands in for a quantity raises nothing.
     pub fn raise(&mut self, platform: &Platform, measured: Measured) {
         let seen = |name| measured.most(name);
         let by_clock = |ns: u64| {
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(raised.engine, "perf");
         let (reads, writes) = (before.kinds(0).0 + 30, before.kinds(0).1 + 5);
         assert_eq!(raised.kinds(0), (reads, writes));
-        // Nothing locked: all that reaches memory.
+        // Nothing is locked: all accesses that reach memory.
         assert_eq!(raised.lockdown[0], reads + writes);
     }
 

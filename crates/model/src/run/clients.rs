@@ -1,4 +1,4 @@
-//! What was seen of clients: attached clients, and what the bandwidth lock did.
+//! Observations of clients: attached clients, and the actions of the bandwidth lock.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,11 +19,11 @@ pub struct RunLock {
 pub struct RunLockCore {
     /// Number of the CPU.
     pub cpu: u32,
-    /// Periods at the end of which a program held the lock.
+    /// Periods that ended while a program held the lock.
     pub held_periods: u64,
-    /// How often the CPU was stopped.
+    /// Number of times that the CPU was stopped.
     pub stops: u64,
-    /// How often the CPU went on before its period ended, because nobody held the lock any more.
+    /// Number of times that the CPU went on before its period ended, because the lock was released.
     pub early_releases: u64,
 }
 
@@ -38,13 +38,13 @@ pub struct RunClient {
     pub uid: u32,
     /// Name of the thread.
     pub name: String,
-    /// `thread` or `program`: what the lock is held for.
+    /// `thread` or `program`: the holder of the lock.
     pub scope: String,
     /// Sections begun.
     pub sections: u32,
     /// Number of nested sections that it is in; 0: it does not hold the lock.
     pub depth: u32,
-    /// CPU on which it ran at the last look; `null`: on none.
+    /// CPU on which it ran at the last reading; `null`: on none.
     pub cpu: Option<u32>,
     /// The task of the plan for which it signals jobs.
     pub task: Option<String>,

@@ -1,4 +1,4 @@
-//! What was seen of a scheduler of levels and windows, and of real-time threads beside a scheduler
+//! Observations of a scheduler of levels and windows, and of real-time threads beside a scheduler
 //! of solocore.
 
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ pub struct RunLevels {
     pub tasks: Vec<RunLevelTask>,
     /// CPUs of the machine.
     pub cpus: Vec<RunLevelCpu>,
-    /// Real-time threads that no level commands.
+    /// Real-time threads that are not under the scheduler.
     pub intruders: Vec<RunLevelIntruder>,
     /// Events that were overwritten before they were read, where a trace was wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct RunLevelTask {
     /// Core of the task; `null` at level C.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
-    /// How it came to run: started, attached, or not run.
+    /// Way in which it came to run: started, attached, or not run.
     pub how: String,
     /// Jobs released.
     pub jobs: u64,
@@ -79,7 +79,7 @@ pub struct RunLost {
 }
 
 impl RunLost {
-    /// For people: how much each level lost.
+    /// The lost time of each level, as text.
     pub fn text(&self) -> String {
         let all = [
             ("level A", self.a_ns),
@@ -113,11 +113,11 @@ pub struct RunLevelCpu {
     pub max_decision_ns: u64,
     /// Mean decision.
     pub mean_decision_ns: u64,
-    /// Time of real-time threads that no level commands, in all.
+    /// Time of real-time threads that are not under the scheduler, in all.
     pub intruder_ns: u64,
-    /// How often a real-time thread ran that no level commands.
+    /// Number of times that a real-time thread ran that is not under the scheduler.
     pub intrusions: u64,
-    /// Which levels lost this time.
+    /// The levels that lost this time.
     pub lost: RunLost,
     /// Windows that have ended.
     pub windows: u64,
@@ -136,7 +136,7 @@ pub struct RunIntruder {
     pub policy: String,
     /// Real-time priority; 0 for `SCHED_DEADLINE`.
     pub priority: u32,
-    /// How often it ran.
+    /// Number of times that it ran.
     pub times: u64,
     /// Time that it ran, in all.
     pub ran_ns: u64,
@@ -145,7 +145,7 @@ pub struct RunIntruder {
 }
 
 impl RunIntruder {
-    /// For people.
+    /// The thread and its times, as text.
     pub fn text(&self) -> String {
         format!(
             "{} ({}, {} {}) ran {} times for {:.3} ms, at most {:.3} ms at a time",
@@ -163,15 +163,15 @@ impl RunIntruder {
 /// A real-time thread that ran beside the levels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLevelIntruder {
-    /// Which, and for how long.
+    /// The thread, and its times.
     #[serde(flatten)]
     pub seen: RunIntruder,
-    /// Which levels lost this time.
+    /// The levels that lost this time.
     pub lost: RunLost,
 }
 
 impl RunLevelIntruder {
-    /// For people.
+    /// The thread and its times, as text.
     pub fn text(&self) -> String {
         format!("{}; lost: {}", self.seen.text(), self.lost.text())
     }

@@ -1,10 +1,10 @@
-//! What solocore did on a real machine and saw there: of every scheme, at the end of a run and
-//! while it goes on.
+//! Actions and observations of solocore on a real machine, for every scheme, at the end of a run
+//! and during it.
 //!
-//! Rule: whatever takes part in a run says what it saw in a section of its own, which is absent
-//! where it took no part: regulation (whose fields stand at the top), a scheduler of levels or of
-//! VCPUs, tasks, clients, shares by hardware. `solocore run`, `exec` and `vcpu serve` write it;
-//! `report`, `top` and `--metrics` read it. Times of jobs count from the begin.
+//! Rule: each part of a run writes its observations into a section of its own, which is absent
+//! where it took no part: regulation, a scheduler of levels or of VCPUs, tasks, clients, shares by
+//! hardware. `solocore run`, `exec` and `vcpu serve` write it; `report`, `top` and `--metrics` read
+//! it. Times of jobs count from the begin.
 
 mod clients;
 mod levels;
@@ -27,11 +27,11 @@ use serde::{Deserialize, Serialize};
 
 /// Written at the head of the file.
 pub const FORMAT: &str = "solocore-run/2";
-/// What stood there before there was one format for all schemes.
+/// Formats of the time before there was one format for all schemes.
 const OLDER: &[&str] =
     &["solocore-run/1", "solocore-levels/1", "solocore-vcpus/1", "solocore-run-vcpus/1"];
 
-/// Was this at the head of a run's file of an older solocore, which this one does not read?
+/// Is this the format of a run's file of an older solocore, which this version does not read?
 #[must_use]
 pub fn is_older(format: &str) -> bool {
     OLDER.contains(&format)
@@ -53,7 +53,7 @@ pub enum RunScheme {
 }
 
 impl RunScheme {
-    /// That of a plan.
+    /// The scheme of a plan.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         match plan.scheme {
@@ -64,7 +64,7 @@ impl RunScheme {
         }
     }
 
-    /// As it is written.
+    /// Its name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,9 +83,9 @@ pub struct RunResult {
     pub format: String,
     /// The scheme of the plan.
     pub scheme: RunScheme,
-    /// How long it ran.
+    /// Length of the run.
     pub duration_ns: u64,
-    /// `duration`, `signal` or `not yet`, or why the run could not go on.
+    /// `duration`, `signal` or `not yet`, or the reason why the run could not go on.
     pub ended: String,
     /// Notes to the user, in words.
     #[serde(default)]
@@ -96,7 +96,7 @@ pub struct RunResult {
     /// Ids of promises that were kept as the run began, and were not kept later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<String>,
-    /// The run began although nobody kept some promises.
+    /// The run began although no part kept some promises.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// The regulation of accesses to memory.
@@ -129,7 +129,7 @@ pub struct RunResult {
     /// Interrupts that were moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<RunInterrupts>,
-    /// Groups that the hardware gives ways and bandwidth, and what they hold and transfer.
+    /// Groups with ways and bandwidth by the hardware, and their occupancy and traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<RunGroup>,
     /// Locked pages that were read into ways of their own.
@@ -144,7 +144,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Can it be drawn? Files get edited.
+    /// Checks that it can be drawn. Files get edited.
     ///
     /// # Errors
     /// A value in it that is impossible.
@@ -158,7 +158,7 @@ impl RunResult {
         }
     }
 
-    /// Which transfers nobody came for.
+    /// Message about transfers without a client; `None` if there are none.
     #[must_use]
     pub fn unattended(&self) -> Option<String> {
         let alone: Vec<&str> =
@@ -167,7 +167,7 @@ impl RunResult {
             .then(|| format!("transfers that nobody attached for: {}", alone.join(", ")))
     }
 
-    /// Makes times of jobs, which are those of a clock, count from the begin of the run.
+    /// Converts times of jobs, which are those of a clock, to times from the begin of the run.
     pub fn since(&mut self, begun_ns: u64) {
         let tasks = self.tasks.iter_mut().chain(&mut self.drivers).flat_map(|t| &mut t.latest);
         for job in tasks.chain(self.transfers.iter_mut().flat_map(|t| &mut t.latest)) {

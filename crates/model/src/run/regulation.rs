@@ -1,4 +1,4 @@
-//! What was seen of regulated CPUs.
+//! Observations of regulated CPUs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct RunSpan {
     pub accesses: u64,
     /// Most accesses in one of them.
     pub most: u64,
-    /// How long the CPU was throttled in them.
+    /// Time for which the CPU was throttled in them, ns.
     pub throttled_ns: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct RunWrites {
     pub max_writes_per_period: u64,
     /// Periods with more than the write budget and one sample.
     pub periods_over_write_budget: u64,
-    /// Writes whose overflow was not reported when it happened, and that were accounted later.
+    /// Writes that were accounted late, because their overflow was not reported at once.
     pub writes_reported_late: u64,
 }
 
@@ -77,13 +77,13 @@ pub struct RunCore {
     pub max_accesses_per_period: u64,
     /// Periods with more accesses than budget and tolerance.
     pub periods_over_budget: u64,
-    /// Periods whose start was never seen because the timer came too late.
+    /// Periods whose start was missed because the timer came too late.
     pub periods_skipped: u64,
-    /// Accesses whose overflow was not reported when it happened, and that were accounted later.
+    /// Accesses that were accounted late, because their overflow was not reported at once.
     pub accesses_reported_late: u64,
     /// Longest time between two ticks.
     pub longest_period_ns: u64,
-    /// How often a task was held because the kernel did not let the helper thread in.
+    /// Number of times that a task was held because the kernel did not let the helper thread in.
     pub times_held: u64,
     /// Writes, where they are counted apart; the fields above are for reads then.
     #[serde(flatten)]
@@ -99,7 +99,7 @@ pub struct RunCore {
 pub struct RunRegulation {
     /// The engine that stopped CPUs.
     pub engine: String,
-    /// Why a better engine did not run; `null` if none is better.
+    /// Reason why a better engine did not run; `null` if none is better.
     #[serde(default)]
     pub passed_over: Option<String>,
     /// The event that was counted.

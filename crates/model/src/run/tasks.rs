@@ -1,5 +1,4 @@
-//! What was seen of tasks in their places, of windows and transfers, and of programs that were kept
-//! off.
+//! Observations of tasks, of windows and transfers, and of programs that were kept off.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// A job that has ended. Times from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunJob {
-    /// When the job was to start.
+    /// Planned start of the job.
     pub release_ns: u64,
-    /// When the job started.
+    /// Start of the job.
     pub start_ns: u64,
-    /// When the job ended.
+    /// End of the job.
     pub end_ns: u64,
 }
 
@@ -130,15 +129,15 @@ pub struct RunLocked {
     pub task: String,
     /// Pages that the plan locks.
     pub pages: u64,
-    /// Locked pages found in the process that was looked at last.
+    /// Locked pages found in the process that was examined last.
     pub found: u64,
-    /// Pages of the plan that the process looked at last had used.
+    /// Pages of the plan that the process examined last had used.
     pub present: u64,
     /// Pages read, all looks together.
     pub reads: u64,
     /// Mean time to read one.
     pub mean_read_ns: u64,
-    /// Processes that were looked at.
+    /// Processes that were examined.
     pub processes: u64,
 }
 
@@ -172,7 +171,7 @@ pub struct RunConfined {
     pub groups: Vec<String>,
     /// Threads whose affinity was limited.
     pub threads: u64,
-    /// Numbers of threads that somebody bound to cores of analysed tasks.
+    /// Numbers of threads that were bound to cores of analysed tasks by another program.
     pub bound: Vec<u32>,
     /// Threads that could not be moved.
     pub refused: u64,

@@ -1,4 +1,4 @@
-//! What was seen of a scheduler of VCPUs.
+//! Observations of a scheduler of VCPUs.
 
 use super::levels::RunIntruder;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Observations of the scheduler of VCPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpus {
-    /// Which VCPU got background time.
+    /// Rule for the VCPU that got background time.
     pub background: String,
     /// Throttling of background time; `null`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ pub struct RunVcpu {
     pub foreground_ns: u64,
     /// Time that it ran without budget.
     pub background_ns: u64,
-    /// How often it moved to another core.
+    /// Number of times that it moved to another core.
     pub moves: u64,
     /// Time of its longest move.
     pub longest_move_ns: u64,
@@ -52,7 +52,7 @@ pub struct RunVcpuCpu {
     pub cpu: u32,
     /// Threads that were let in.
     pub switches: u64,
-    /// How often a budget was exceeded because the timer came late.
+    /// Number of times that a budget was exceeded because the timer came late.
     pub late: u64,
     /// Time by which budgets were exceeded for that, in all. It is in no VCPU's foreground time.
     pub late_ns: u64,
@@ -66,7 +66,7 @@ pub struct RunVcpuCpu {
     pub background_ns: u64,
     /// Moves that the policy refused. A number above 0 is a fault of solocore.
     pub errors: u64,
-    /// How often a real-time thread ran.
+    /// Number of times that a real-time thread ran.
     pub intrusions: u64,
     /// Time of real-time threads, in all.
     pub intruder_ns: u64,
@@ -75,7 +75,7 @@ pub struct RunVcpuCpu {
 /// A real-time thread that ran beside the VCPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunVcpuIntruder {
-    /// Which, and for how long.
+    /// The thread, and its times.
     #[serde(flatten)]
     pub seen: RunIntruder,
     /// The part of this time in which a VCPU with budget had to wait.
@@ -85,7 +85,7 @@ pub struct RunVcpuIntruder {
 }
 
 impl RunVcpuIntruder {
-    /// For people.
+    /// The thread and its times, as text.
     pub fn text(&self) -> String {
         format!(
             "{}; lost: foreground {:.3} ms, background {:.3} ms",
@@ -108,7 +108,7 @@ pub struct RunThrottling {
     /// Value from which the memory is contended: ns (rule `latency`), or requests per period (rule
     /// `rate`).
     pub threshold: u64,
-    /// Memory periods that were looked at.
+    /// Memory periods that were examined.
     pub periods: u64,
     /// Memory periods in which the memory was contended.
     pub contended: u64,
@@ -119,7 +119,7 @@ pub struct RunThrottling {
 }
 
 impl RunThrottling {
-    /// For people: a line.
+    /// The throttling as a line of text.
     #[must_use]
     pub fn text(&self) -> String {
         format!(

@@ -1,7 +1,7 @@
-//! `system.toml` as it is written: its tables and keys, before anything is checked.
+//! The tables and keys of `system.toml` as written, before they are checked.
 //!
-//! Rule: the types here say what may be written, and give editors and the reference their schema
-//! ([`schema`]). Does not cover: what belongs together, which [`super::System`] checks.
+//! Rule: the types here define the permitted text, and give editors and the reference their schema
+//! ([`schema`]). Does not cover: relations between keys, which [`super::System`] checks.
 
 use super::regulation::{CoreEntry, Regulation};
 use super::sce::Sce;
@@ -15,14 +15,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-/// A system file: the board, how it is regulated, and the tasks.
+/// A system file: the board, the regulation of memory traffic, and the tasks.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SystemFile {
     /// The board: the name of a preset (`solocore platforms` lists them), or the path of a platform
     /// file, relative to this file.
     pub(super) platform: String,
-    /// How memory traffic is regulated.
+    /// The regulation of memory traffic.
     #[schemars(with = "Option<Regulation>")]
     pub(super) regulation: Option<Spanned<Regulation>>,
     /// Cores that state a share of their own, one table for each.
@@ -65,7 +65,7 @@ pub(super) struct SystemFile {
     #[serde(default)]
     #[schemars(with = "Vec<Io>")]
     pub(super) io: Vec<Spanned<Io>>,
-    /// With `policy = "maracas"`: how VCPUs are scheduled.
+    /// With `policy = "maracas"`: rules of the VCPUs' scheduling.
     #[schemars(with = "Option<Settings>")]
     pub(super) maracas: Option<Spanned<Settings>>,
     /// With `policy = "maracas"`: VCPUs, one table for each.

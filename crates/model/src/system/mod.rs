@@ -1,4 +1,4 @@
-//! `system.toml`: the board, how it is regulated, and the tasks.
+//! `system.toml`: the board, the regulation of memory traffic, and the tasks.
 
 mod file;
 mod program;
@@ -32,7 +32,7 @@ use toml::Spanned;
 /// A checked `system.toml`.
 #[derive(Clone, Debug)]
 pub struct System {
-    /// Where it was read.
+    /// Path of the file.
     pub path: PathBuf,
     /// The board.
     pub platform: Platform,
@@ -65,7 +65,7 @@ impl System {
     /// Reads and checks a system file.
     ///
     /// # Errors
-    /// One line with file, line, what is wrong and what to do.
+    /// One line with file, line, fault and remedy.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
         Self::parse(path, &files::read_text(path)?)
     }
@@ -87,7 +87,7 @@ impl System {
         })
     }
 
-    /// The same for a file that names `platform`, which need not be written yet.
+    /// The same for a file that names `platform`, which need not exist as a file yet.
     ///
     /// # Errors
     /// As [`System::load`].
@@ -102,7 +102,7 @@ impl System {
     ) -> Result<Self, ModelError> {
         let whole =
             |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
-        // Before the file is parsed: that alone takes a while then.
+        // Before the file is parsed, as parsing alone takes a while then.
         let heads = text.lines().filter(|line| line.trim_start().starts_with("[[task]]")).count();
         check_number(heads).map_err(whole)?;
         let file: SystemFile = missing::parsed(path, text)?;
@@ -242,24 +242,24 @@ impl System {
         Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, sce, scheme })
     }
 
-    /// The directory commands run in and relative paths start from.
+    /// The directory in which commands run, and from which relative paths start.
     pub fn dir(&self) -> &Path {
         files::parent_dir(&self.path)
     }
 
-    /// Partitions with their windows and I/O, where these decide when each task runs.
+    /// Partitions with their windows and I/O, in a system of windows.
     #[must_use]
     pub fn windows(&self) -> Option<&Instance> {
         if let Scheme::Windows(instance) = &self.scheme { Some(instance) } else { None }
     }
 
-    /// Levels on isolated hardware, where these decide when each task runs.
+    /// Levels on isolated hardware, in a system of levels.
     #[must_use]
     pub fn levels(&self) -> Option<&Isolation> {
         if let Scheme::Levels(isolation) = &self.scheme { Some(isolation) } else { None }
     }
 
-    /// VCPUs, where these decide when each task runs.
+    /// VCPUs, in a system of VCPUs.
     #[must_use]
     pub fn vcpus(&self) -> Option<&Vcpus> {
         if let Scheme::Vcpus(vcpus) = &self.scheme { Some(vcpus) } else { None }
@@ -271,7 +271,7 @@ impl System {
     }
 }
 
-/// Tasks that a system may have: a plan takes some 3 kB for each, and is made in memory.
+/// Most tasks of a system: a plan takes some 3 kB for each, and is made in memory.
 pub const LARGEST: usize = 100_000;
 
 fn check_number(tasks: usize) -> Result<(), String> {
@@ -284,7 +284,7 @@ fn check_number(tasks: usize) -> Result<(), String> {
     ))
 }
 
-/// Tasks up to which shares are chosen where the file does not say how.
+/// Most tasks for which shares are chosen where the file does not state the rule.
 const MOST_TASKS: usize = 64;
 
 type Entries<T> = Vec<Spanned<T>>;
@@ -339,7 +339,7 @@ fn isolation(
     Ok((regulation, Some(isolation)))
 }
 
-/// What the I/O core's share follows from.
+/// Input for the I/O core's share.
 #[derive(Clone, Copy)]
 struct Shares<'a> {
     regulation: &'a Regulation,
@@ -423,7 +423,7 @@ fn partitions(
     Instance::of_system(path, text, sections, cores, share).map(Some)
 }
 
-/// Where the planner is to choose a duration, there must be something to choose it for.
+/// Where the planner is to choose a duration, the partition must have tasks.
 fn check_windows(ima: &Instance, tasks: &[Task]) -> Result<(), String> {
     for (at, p) in ima.partitions.iter().enumerate() {
         let analysed =

@@ -1,12 +1,11 @@
-//! How a task's program says what it does, and as whom it runs: keys of `[[task]]` that only a run
+//! The signals of a task's program, and the user that runs it: keys of `[[task]]` that only a run
 //! on Linux reads.
 //!
-//! Problem: dynamic budgets, the bandwidth lock and statistics must know when a job or a section
-//! begins; a program that was written for neither says nothing. Rule: one run of the command is a
-//! job, unless the file says that the program goes on and its jobs are its wakeups or calls of a
-//! function; calls of functions may hold the bandwidth lock.
-//! Source: bwlock, section 4.2; dynamic-budgeting, section IV (the signals).
-//! Does not cover: functions of libraries.
+//! Problem: dynamic budgets, the bandwidth lock and statistics must know the begin of a job or a
+//! section; a program that was not written for them gives no signals. Rule: one run of the command
+//! is a job, unless the file says that the program goes on and its jobs are its wakeups or calls of
+//! a function. Calls of functions may hold the bandwidth lock. Source: bwlock, section 4.2;
+//! dynamic-budgeting, section IV (the signals). Does not cover: functions of libraries.
 
 use super::regulation::Policy;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -22,14 +21,14 @@ pub enum Job {
     /// One run of its command.
     #[default]
     Process,
-    /// From when its process wakes until it goes to sleep.
+    /// The time from waking of its process until it goes to sleep.
     Wakeup,
     /// A call of this function.
     Function(String),
 }
 
 impl Job {
-    /// Of a word of the file.
+    /// The kind of job from a word of the file.
     ///
     /// # Errors
     /// The fault in it.
@@ -90,7 +89,7 @@ fn function(word: &str) -> Result<&str, ()> {
     Ok(name)
 }
 
-/// How the program of a task says what it does, and the user as whom it runs.
+/// The signals of a task's program, and the user that runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskProgram {
@@ -100,18 +99,18 @@ pub struct TaskProgram {
     /// Names of functions. Their calls hold the bandwidth lock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lock: Vec<String>,
-    /// Name of the user as whom the program runs; `null`: the user that started solocore.
+    /// Name of the user that runs the program; `null`: the user that started solocore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
 
 impl TaskProgram {
-    /// As nothing is said of it.
+    /// Are all keys at their defaults?
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Of the keys of a task; `scheduled`: a scheduler of solocore gives tasks their time.
+    /// The keys of a task, checked; `scheduled`: a scheduler of solocore gives tasks their time.
     ///
     /// # Errors
     /// The fault and its remedy.

@@ -1,20 +1,20 @@
-//! `[regulation]` and `[[core]]`: how memory traffic is held apart, and each core's share.
+//! `[regulation]` and `[[core]]`: the regulation of memory traffic, and each core's share.
 
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Time, positive_time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How DRAM accesses are regulated.
+/// Way in which DRAM accesses are regulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// Not at all.
+    /// They are not regulated.
     None,
     /// A budget per core and period (MemGuard; SCE section 2.2).
     #[default]
     Memguard,
-    /// Best-effort cores are held down while a memory lock is held (BWLOCK).
+    /// Best-effort cores are limited while a memory lock is held (BWLOCK).
     Bwlock,
     /// Budgets of the co-running cores follow the hard task that runs (dynamic budgeting).
     Dynamic,
@@ -22,7 +22,7 @@ pub enum Policy {
     Maracas,
 }
 
-/// How the guaranteed bandwidth is shared out.
+/// Way in which the guaranteed bandwidth is shared out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
@@ -35,21 +35,21 @@ pub enum Share {
     Optimal,
 }
 
-/// What is chosen for, once every deadline is met: the largest safe budgets of the policy `dynamic`
-/// (the first two), or shares (`share = "optimal"`, the others).
+/// Objective, once every deadline is met: of the largest safe budgets under the policy `dynamic`
+/// (the first two), or of shares (`share = "optimal"`, the others).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
-    /// The smallest budget is as large as possible. The default under `dynamic`.
+    /// The largest possible smallest budget. The default under `dynamic`.
     MaxMin,
-    /// Many accesses per second in all.
+    /// The most accesses per second in all.
     TotalBandwidth,
-    /// Most speed for what is not analysed. The default of optimal shares.
+    /// The highest speed of best effort. The default of optimal shares.
     BestEffort,
-    /// The largest response time, as a part of its deadline, is as small as possible.
+    /// The smallest possible largest response time, as a part of its deadline.
     Margin,
-    /// The largest execution time beside the other cores, as a multiple of the time alone, is as
-    /// small as possible.
+    /// The smallest possible largest execution time beside the other cores, as a multiple of the
+    /// time alone.
     Bounds,
 }
 
@@ -68,13 +68,13 @@ pub enum Model {
     /// (`solocore_analysis::interference`).
     #[default]
     Sound,
-    /// That of the papers: one request of each core, served in turn (single-core-equivalence, eq.
+    /// The papers' model: one request of each core, served in turn (single-core-equivalence, eq.
     /// (1)).
     Sce,
 }
 
 impl Model {
-    /// As files have it.
+    /// Its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sound => "sound",
@@ -83,15 +83,16 @@ impl Model {
     }
 }
 
-/// Where the pages of the tasks lie.
+/// Rule for the places of the tasks' pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pages {
-    /// Each core has ways of the shared cache and DRAM banks of its own; a plan may lock pages.
-    /// Somebody must keep that: way masks, colours, or a locked cache.
+    /// Each core has ways of the shared cache and DRAM banks of its own; a plan may lock pages. Way
+    /// masks, colours, or a locked cache must keep that.
     #[default]
     Own,
-    /// Where the kernel puts them: the cores share the cache and the banks, and no page is locked.
+    /// Pages lie where the kernel puts them: the cores share the cache and the banks, and no page
+    /// is locked.
     Anywhere,
 }
 
@@ -102,41 +103,41 @@ impl Pages {
     }
 }
 
-/// More than any core makes in the time that stopping takes.
+/// Upper limit of `skid`: no core makes more accesses in the time that stopping takes.
 const MOST_SKID: u64 = 1_000_000;
 
-/// `[regulation]`: how memory traffic is regulated.
+/// `[regulation]`: the regulation of memory traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Regulation {
-    /// How memory traffic is regulated.
+    /// The policy that regulates memory traffic.
     pub policy: Policy,
     /// `P`: the regulation period, after which budgets come back.
     #[serde(deserialize_with = "positive_time")]
     pub period: Time,
-    /// How the guaranteed bandwidth is shared out. Default: `optimal` with `policy = "memguard"`
-    /// and `model = "sound"`, unless the file has a `[[core]]`, a `[[partition]]` or more than 64
-    /// tasks; else `even`.
+    /// Way in which the guaranteed bandwidth is shared out. Default: `optimal` with `policy =
+    /// "memguard"` and `model = "sound"`, unless the file has a `[[core]]`, a `[[partition]]` or
+    /// more than 64 tasks; else `even`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
     /// The model of the memory that bounds rest on. Default: `sound`, or `sce` where `carry_in =
     /// false`.
     pub model: Option<Model>,
     /// `true`: charge the budget that an earlier task may have drained. `false`: eq. (1) of
-    /// single-core equivalence alone. With `model = "sce"`, `true` adds to eq. (1) what it leaves
-    /// out of its own model.
+    /// single-core equivalence alone. With `model = "sce"`, `true` adds to eq. (1) the terms that
+    /// it leaves out of its own model.
     pub carry_in: Option<bool>,
     /// `m`: cores that may access memory. Default: all cores of the platform.
     pub active_cores: Option<u32>,
-    /// What the planner makes best, once every deadline is met: budgets under `policy = "dynamic"`,
-    /// or optimal shares.
+    /// Objective of the planner, once every deadline is met: for budgets under `policy =
+    /// "dynamic"`, or for optimal shares.
     pub objective: Option<Objective>,
     /// With `share = "optimal"`: the execution time of an analysed task beside the other cores is
     /// at most this multiple of its time alone, as 2.0.
     #[serde(rename = "slowdown", with = "thousandths")]
     #[schemars(with = "Option<f64>", range(min = 1, max = 1000))]
     pub slowdown_permille: Option<u64>,
-    /// Where the pages of the tasks lie: in ways and banks of their cores, or anywhere.
+    /// Rule for the places of the tasks' pages: in ways and banks of their cores, or anywhere.
     pub pages: Pages,
     /// Policy `memguard`: programs outside of the plan run on its cores as well, within the budgets
     /// and below the analysed tasks. Bounds then count on the cores' budgets, not on their jobs.
@@ -144,9 +145,9 @@ pub struct Regulation {
     /// With `policy = "bwlock"`: bandwidth that each core has for tasks that are not real-time
     /// while a program holds the lock.
     pub lock_bandwidth: Option<Bandwidth>,
-    /// With `policy = "memguard"`: accesses that a core makes at most after its budget is used up,
-    /// until it is stopped. They are samples of the counter, accesses under way, and the kernel's
-    /// own on a stopped core. The bounds charge the other cores with them. 0: nothing is charged.
+    /// With `policy = "memguard"`: most accesses of a core after its budget is used up, until it is
+    /// stopped. They are samples of the counter, accesses under way, and the kernel's own on a
+    /// stopped core. The bounds charge the other cores with them. 0: nothing is charged.
     pub skid: u64,
 }
 
@@ -157,20 +158,20 @@ impl Regulation {
         self.model.unwrap_or(of_carry_in)
     }
 
-    /// How bandwidth is shared out.
+    /// The way of sharing in force.
     pub fn share(&self) -> Share {
         self.share.unwrap_or_default()
     }
 
-    /// Optimal shares where nothing is said, if the policy has budgets that can be chosen and
-    /// nothing `else_stated` speaks against it: even ones otherwise.
+    /// Sets optimal shares where the file states none, if the policy has budgets that can be chosen
+    /// and `else_stated` is false; even ones otherwise.
     pub(super) fn settle_share(&mut self, else_stated: bool) {
         let chosen =
             self.policy == Policy::Memguard && self.model() == Model::Sound && !else_stated;
         self.share.get_or_insert(if chosen { Share::Optimal } else { Share::Even });
     }
 
-    /// Is a drained budget charged?
+    /// Is a used-up budget charged?
     pub fn carries_in(&self) -> bool {
         self.carry_in.unwrap_or(self.model() == Model::Sound)
     }
@@ -292,7 +293,7 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
     }
 }
 
-/// `placing`: partitions or levels say what lies and runs where.
+/// Checks the rule for pages; `placing`: partitions or levels decide places and times.
 pub(super) fn check_placing(regulation: &Regulation, placing: bool) -> Result<(), String> {
     let keys = [
         (!regulation.pages.is_own(), "pages = \"anywhere\""),
@@ -307,7 +308,7 @@ pub(super) fn check_placing(regulation: &Regulation, placing: bool) -> Result<()
     }
 }
 
-/// Optimal shares, and what is chosen for.
+/// Checks optimal shares and their objective.
 fn check_objective(regulation: &Regulation) -> Result<(), String> {
     let optimal = regulation.share() == Share::Optimal;
     if optimal && regulation.policy != Policy::Memguard {
@@ -376,7 +377,7 @@ mod thousandths {
                 "slowdown = {factor} is not within 1 and 1000; 2.0 is a usual one"
             )));
         }
-        // Rounded to the strict side, but for the error of the decimal fraction.
+        // Rounded to the strict side, except for the error of the decimal fraction.
         Ok(Some((factor * 1000.0 + 1e-6).floor() as u64))
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// `[sce]`: how the single-core-equivalence method proceeds.
+/// `[sce]`: settings of the single-core-equivalence method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sce {
@@ -13,7 +13,7 @@ pub struct Sce {
 }
 
 impl Default for Sce {
-    /// What section 3.1, step 3, of the paper names.
+    /// The value of section 3.1, step 3, of the paper.
     fn default() -> Self {
         Self { slack: 30 }
     }

@@ -1,4 +1,4 @@
-//! `[[task]]`: how often and how urgently each task runs, and the demand of one job.
+//! `[[task]]`: rate, urgency and demand of each task.
 
 use super::program::TaskProgram;
 use super::regulation::{Policy, Regulation};
@@ -20,7 +20,7 @@ pub enum Criticality {
     /// Hard: the deadline is promised. With `[mc2]` rate monotonic below level A.
     #[default]
     B,
-    /// Analysed as A and B are. With `[mc2]` by global EDF, with a bound on tardiness.
+    /// Analysed like A and B. With `[mc2]` by global EDF, with a bound on tardiness.
     C,
     /// Best effort: no deadline is promised.
     D,
@@ -36,7 +36,7 @@ pub enum SoftBudget {
     Named(String),
 }
 
-/// `[[task]]`: a task, and where its demand comes from.
+/// `[[task]]`: a task, and the source of its demand.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskEntry {
@@ -90,15 +90,15 @@ pub(super) struct TaskEntry {
     /// PET over the level-B PET. The default is 1.
     pub(super) average: Option<f64>,
     /// With `[mc2]`: time that one preemption costs the task. The default is none for stated tasks,
-    /// and what the profile says for others.
+    /// and the profile's value for others.
     pub(super) reload: Option<Time>,
-    /// On Linux: what a job is. `"process"` (the default) is one run of the command, `"wakeup"` is
-    /// from waking to going to sleep, and `"function:NAME"` is a call of a function.
+    /// On Linux: kind of a job. `"process"` (the default) is one run of the command, `"wakeup"` is
+    /// the time from waking to going to sleep, and `"function:NAME"` is a call of a function.
     pub(super) job: Option<String>,
     /// With `policy = "bwlock"`: functions as `"function:NAME"`. Their calls hold the bandwidth
     /// lock.
     pub(super) lock: Option<Vec<String>>,
-    /// Name of the user as whom `solocore run` starts the command. The default is the user that
+    /// Name of the user that runs the command under `solocore run`. The default is the user that
     /// started solocore.
     pub(super) user: Option<String>,
 }
@@ -114,7 +114,7 @@ pub struct CurvePoint {
     pub misses: u64,
 }
 
-/// Where a task's execution time and misses come from.
+/// Source of a task's execution time and misses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// Stated in the file: time alone with the cache the plan gives it, and residual misses of one
@@ -148,20 +148,20 @@ pub struct Task {
     pub criticality: Criticality,
     /// Its demand.
     pub demand: Demand,
-    /// 1 is highest; default: rate monotonic.
+    /// Priority; 1 is the highest; default: rate monotonic.
     pub priority: Option<u32>,
     /// Under the policy `dynamic`: accesses of all soft cores together during one job; `None` for
     /// the largest safe number.
     pub soft_budget: Option<u64>,
     /// Index of its partition, in a system with partitions.
     pub partition: Option<usize>,
-    /// What `[mc2]` knows of it.
+    /// Its keys for `[mc2]`.
     pub shape: TaskShape,
-    /// How its program says what it does, and as whom it runs.
+    /// The signals of its program, and the user that runs it.
     pub program: TaskProgram,
     /// Program and arguments, where the file has them.
     pub command: Option<Vec<String>>,
-    /// Arguments that each input adds to the command that is profiled; empty: it runs as it stands.
+    /// Arguments that each input adds to the profiled command; empty: the command runs unchanged.
     pub inputs: Vec<Vec<String>>,
     /// Line of its table in the file.
     pub line: usize,
@@ -348,7 +348,7 @@ pub(super) fn check_task(
         ));
     }
     check_inputs(&t)?;
-    // Of one whose numbers are stated, too: `solocore run` starts it.
+    // Of a task with stated numbers, too: `solocore run` starts it.
     let command = t.command.clone();
     let demand = match (t.wcet, t.misses, t.command, t.profile) {
         (None, None, None, None) if t.curve.is_some() => Demand::Curve(t.curve.unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Defaults of a system file, and what is said of a bad one.
+//! Defaults of a system file, and messages on a bad one.
 
 use super::*;
 use crate::units::Time;

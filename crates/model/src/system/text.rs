@@ -1,14 +1,13 @@
-//! A system file as text, with keys changed that the file on disk keeps.
+//! A system file as text, with changed keys that the file on disk does not get.
 //!
-//! Problem: "what would the plan be with another period" should not need a second file, and what is
-//! refused in a file must be refused here in the same words. Rule: a change `KEY=VALUE` edits the
-//! text, and the text is read as every system file is. `KEY` is a dotted path: tables by key
-//! (`regulation.period`), elements of arrays by their `name` or `id` (`task.canny.period`,
-//! `core.2.bandwidth`), others by number from 0. A value is TOML; what is none is a string, so that
-//! `1 ms` needs no quotes. A key that is not there is added, and so is the `[[core]]` that it is
-//! for. Values are replaced where they stand and lines that are added are not counted, so that
-//! errors name the lines of the file.
-//! Does not cover: removing a key, and adding elements of arrays other than `[[core]]`.
+//! Problem: a plan with another period should not need a second file, and a fault must be refused
+//! in the same words as in a file. Rule: a change `KEY=VALUE` edits the text, and the text is read
+//! like every system file. `KEY` is a dotted path: tables by key (`regulation.period`), elements of
+//! arrays by their `name` or `id` (`task.canny.period`, `core.2.bandwidth`), others by their number
+//! from 0. A value is TOML; other text is a string, so that `1 ms` needs no quotes. A missing key
+//! is added, and so is its `[[core]]`. Values are replaced in their places and added lines are not
+//! counted, so that errors name the lines of the file. Does not cover: removing a key, and adding
+//! elements of arrays other than `[[core]]`.
 
 use super::System;
 use crate::error::ModelError;
@@ -23,7 +22,7 @@ use toml::de::{DeTable, DeValue};
 pub struct SystemText {
     path: PathBuf,
     text: String,
-    /// Lines of the text that the file has not, in the order in which they were added.
+    /// Lines of the text that the file does not have, in the order in which they were added.
     added: Vec<usize>,
 }
 
@@ -42,8 +41,8 @@ impl SystemText {
         Self { path: path.to_owned(), text, added: Vec::new() }
     }
 
-    /// With one key changed: `change` is `KEY=VALUE`. Whether the result is a system,
-    /// [`SystemText::system`] tells.
+    /// The text with one key changed: `change` is `KEY=VALUE`. [`SystemText::system`] checks that
+    /// the result is a system.
     ///
     /// # Errors
     /// When the file has no place for the key, or is no TOML.
@@ -90,7 +89,7 @@ fn line(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset].iter().filter(|&&b| b == b'\n').count() + 1
 }
 
-/// What stands in place of a part of the text.
+/// Replacement of a part of the text.
 struct Edit {
     at: Range<usize>,
     text: String,
@@ -107,7 +106,7 @@ impl Edit {
     }
 }
 
-/// A value as TOML: what is none is a string.
+/// A value as TOML; text that is not TOML becomes a string.
 fn toml_of(value: &str) -> String {
     value
         .parse::<toml::Value>()
@@ -118,7 +117,7 @@ fn toml_of(value: &str) -> String {
 /// A table on the way to a key.
 struct Here<'a> {
     text: &'a str,
-    /// Where it begins: at its header, its brace, or its name in a dotted key; `None` for the whole
+    /// Range of its begin: its header, its brace, or its name in a dotted key; `None` for the whole
     /// file.
     at: Option<Range<usize>>,
     table: &'a DeTable<'a>,
@@ -143,7 +142,8 @@ fn no_value(key: &str) -> String {
     format!("`{key}` has no value; write KEY=VALUE, like regulation.period=2 ms")
 }
 
-/// `rest` is what the change says from this table on: `KEY=VALUE` or `KEY.MORE=VALUE`.
+/// Finds the edit of a change. `rest` is the change from this table on: `KEY=VALUE` or
+/// `KEY.MORE=VALUE`.
 fn in_table(here: &Here, rest: &str) -> Result<Edit, String> {
     let path = &here.path;
     let Some(end) = rest.find(['.', '=']) else {
@@ -167,7 +167,7 @@ fn in_table(here: &Here, rest: &str) -> Result<Edit, String> {
     }
 }
 
-/// Does a value stand under a `[header]` of its own, and not after an equals sign?
+/// Does a value have a `[header]` of its own, and not follow an equals sign?
 fn has_header(text: &str, value: &Spanned<DeValue>) -> bool {
     match value.get_ref() {
         DeValue::Table(_) => !text[value.span()].starts_with('{'),
@@ -191,7 +191,7 @@ fn in_value(text: &str, value: &Spanned<DeValue>, path: &str, rest: &str) -> Res
     }
 }
 
-/// What an element of an array is called: its name, its id, or its number.
+/// Name of an element of an array: its name, its id, or its number.
 fn name_of(at: usize, element: &DeValue) -> String {
     let key = |key: &str| {
         element.as_table()?.iter().find(|(k, _)| k.get_ref() == key).map(|(_, v)| v.get_ref())
@@ -203,7 +203,7 @@ fn name_of(at: usize, element: &DeValue) -> String {
     }
 }
 
-/// Names may have dots: the longest that fits counts.
+/// Finds the edit within an array. Names may have dots: the longest name that fits counts.
 fn in_array(text: &str, all: &[&Spanned<DeValue>], path: &str, rest: &str) -> Result<Edit, String> {
     let names: Vec<String> =
         all.iter().enumerate().map(|(at, e)| name_of(at, e.get_ref())).collect();
@@ -226,7 +226,7 @@ fn in_array(text: &str, all: &[&Spanned<DeValue>], path: &str, rest: &str) -> Re
     }
 }
 
-/// A key that a table has not.
+/// Adds a key that a table does not have.
 fn add_key(here: &Here, key: &str, value: &str) -> Edit {
     let value = toml_of(value);
     let Some(at) = &here.at else { return Edit::insert(0, format!("{key} = {value}\n"), true) };
@@ -244,7 +244,7 @@ fn add_key(here: &Here, key: &str, value: &str) -> Edit {
     }
 }
 
-/// A table that the file has not; only such as have no tables inside.
+/// Adds a table that the file does not have; only tables without tables inside.
 fn add_table(here: &Here, key: &str, rest: &str) -> Result<Edit, String> {
     let path = &here.path;
     if let Some((id, key)) = rest.split_once('.').filter(|_| key == "core" && path.is_empty()) {

@@ -1,29 +1,28 @@
-//! `[maracas]` and `[[vcpu]]` of a system: tasks that have a capacity in each period of their own,
-//! and what is left over.
+//! `[maracas]` and `[[vcpu]]` of a system: tasks with a capacity in each period of their own, and
+//! the use of the remaining time.
 //!
-//! Problem: which tasks have which share of a core, and what is done with the rest, must be said
-//! before anybody can admit it.
-//! Rule: with `[regulation] policy = "maracas"` every analysed task is bound to a VCPU; what is
-//! bound to none is best effort and shares the best-effort VCPU of its core. Names are those of
-//! scenarios (`solocore_sim::scenario`).
-//! Source: maracas, sections II to V. Does not cover: how memory is given (colours are counted, not
-//! given), response times (the planner).
+//! Problem: the share of a core for each task, and the use of the rest, must be stated before they
+//! can be admitted. Rule: with `[regulation] policy = "maracas"` every analysed task is bound to a
+//! VCPU. A task without a VCPU is best effort and shares the best-effort VCPU of its core. Names
+//! are those of scenarios (`solocore_sim::scenario`). Source: maracas, sections II to V. Does not
+//! cover: allocation of memory (colours are counted, not given), response times (the planner).
 
 use crate::system::{Criticality, Policy, Task};
 use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Longest period: below the time after which the kernel takes a thread that does not run for lost.
+/// Longest period. It is below the time after which the kernel considers a thread that does not run
+/// as lost.
 pub const MAX_PERIOD_NS: u64 = 10_000_000_000;
 /// Shortest capacity: less would be spent on switching.
 pub const MIN_CAPACITY_NS: u64 = 10_000;
-/// VCPUs of a machine, the best-effort ones of its cores included.
+/// Most VCPUs of a machine, with the best-effort ones of its cores.
 pub const MAX_VCPUS: usize = 1024;
 /// First part of the names of best-effort VCPUs.
 pub const BEST_EFFORT: &str = "best-effort/";
 
-/// Which of the VCPUs without budget runs when none has budget (maracas, section III).
+/// The VCPU without budget that runs when none has budget (maracas, section III).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Background {
@@ -34,12 +33,12 @@ pub enum Background {
     Keep,
     /// The least memory-intensive one.
     LeastMemory,
-    /// Nobody.
+    /// No VCPU.
     None,
 }
 
 impl Background {
-    /// For people and the files of runs.
+    /// Its name in messages and the files of runs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,7 +80,7 @@ pub struct Throttle {
     /// Throttling is reduced when requests have fallen to this many thousandths.
     #[serde(default)]
     pub idle_per_mille: u32,
-    /// Time between two looks at the memory.
+    /// Time between two readings of the memory.
     #[serde(default = "two_seconds", deserialize_with = "positive_time")]
     pub period: Time,
     /// Time after which a core asks again whether it may go on.
@@ -97,20 +96,20 @@ fn one_millisecond() -> Time {
     Time::from_ns(1_000_000)
 }
 
-/// `[maracas]`: how VCPUs are scheduled.
+/// `[maracas]`: rules of the VCPUs' scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Which VCPU gets background time.
+    /// Rule for the VCPU that gets background time.
     pub background: Background,
     /// `true`: no window of length T has more than C; a preempted VCPU may then get less. `false`:
     /// budgets come back a period after the VCPU woke.
     pub strict: bool,
-    /// Most replenishments that a VCPU may have waiting.
+    /// Most waiting replenishments of a VCPU.
     pub replenishments: u32,
     /// Share of a core, on each core, for all programs that no VCPU holds.
     pub best_effort: Reservation,
-    /// Most that a switch and a late timer cost. Admission adds it to each capacity.
+    /// Largest cost of a switch and a late timer. Admission adds it to each capacity.
     pub overhead: Time,
     /// Time from a change to the balancing of VCPUs between cores. Left out, VCPUs stay where they
     /// are.

@@ -1,15 +1,15 @@
-//! Even budgets: how much each core may do in a period.
+//! Even budgets: the accesses of each core in a period.
 //!
-//! Problem: a core's budget lets its own tasks proceed, and holds up those of the others: with
-//! large budgets a task that mostly computes suffers from its neighbours in every period, with
-//! small ones a task that mostly reads waits for its own core's next period. Where a board counts
-//! write-backs, a part of the budget can be kept for writes, which hold others up longer.
-//! Rule: of a ladder of budgets up to the largest that each core can surely use up (and for each,
-//! where writes can be counted, of several parts for writes), the largest with which the geometric
-//! mean of the analysed tasks' longest executions beside the other cores is at most [`TOLERANCE`]
-//! above the least that there is; a quarter of the largest at least, unless deadlines need less.
-//! Where one of them exceeds its deadline, or all of them together the cores' time, what counts is
-//! by how much. Not covered: budgets that differ between cores.
+//! Problem: a core's budget lets its own tasks proceed, and delays those of the others. With large
+//! budgets a task that mostly computes suffers from its neighbours in every period. With small ones
+//! a task that mostly reads waits for its own core's next period. Where a board counts write-backs,
+//! a part of the budget can be kept for writes, which hold others up longer. Rule: budgets are
+//! tried on a ladder up to the largest that each core can surely use up, and where writes can be
+//! counted, with several parts for writes. The price is the geometric mean of the analysed tasks'
+//! longest executions beside the other cores. The largest budget is taken whose price is at most
+//! [`TOLERANCE`] above the least. It is a quarter of the largest at least, unless deadlines need
+//! less. Where a task exceeds its deadline, or all together the cores' time, the excess counts. Not
+//! covered: budgets that differ between cores.
 
 use crate::core_plan::CoreBounds;
 use crate::resources::Resources;
@@ -20,8 +20,8 @@ use solocore_model::{System, Time};
 
 /// Steps of the ladder, in parts of 24 of the largest budget.
 const STEPS: u64 = 24;
-/// Where writes have a part of their own: the whole budget over that for both kinds, and the part,
-/// in percent. Reads cost the others less, so that there may be more.
+/// Choices with a part for writes: the whole budget relative to one for both kinds, and the part,
+/// in percent. Reads cost the others less, so the whole may be larger.
 const WRITES: [(u64, u64); 10] = [
     (100, 10),
     (100, 20),
@@ -34,9 +34,9 @@ const WRITES: [(u64, u64); 10] = [
     (200, 40),
     (200, 50),
 ];
-/// What a larger budget may cost in the bounds, as a factor.
+/// Largest factor by which a larger budget may raise the bounds.
 const TOLERANCE: f64 = 1.02;
-/// Budgets with which something does not fit come after all others.
+/// Added to the price of budgets with which a task does not fit; they come after all others.
 const MISFIT: f64 = 1e12;
 
 /// The resources with even budgets chosen, where the system asks for them.
@@ -75,15 +75,15 @@ pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources
             }
         }
     }
-    // Less than a quarter of the largest only where deadlines need it: what no task is promised is
-    // to have something, too.
+    // Less than a quarter of the largest only where deadlines need it: best effort is to have
+    // something, too.
     let usual = |f: &Found| f.0 * 4 >= largest;
     if found.iter().any(|f| usual(f) && f.1 < MISFIT) {
         found.retain(usual);
     }
     let least = found.iter().map(|f| f.1).fold(f64::INFINITY, f64::min);
     let good = found.into_iter().filter(|f| f.1 <= least * TOLERANCE);
-    // The largest; of equals, the first: one budget for both kinds, which is simplest to enforce.
+    // The largest; among equals the first: one budget for both kinds, the simplest to enforce.
     let best = good.reduce(|best, f| if f.0 > best.0 { f } else { best });
     if let Some((budget, _, writes)) = best {
         tried.set_budgets(vec![budget; cores], writes);
@@ -91,10 +91,10 @@ pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources
     tried
 }
 
-/// A budget, what it costs, and the parts for writes.
+/// A budget, its price, and the parts for writes.
 type Found = (u64, f64, Vec<Option<u64>>);
 
-/// What a task asks for with as many pages locked as it may have, and where it may be.
+/// Demand of a task with all lockable pages locked, and the cores that it may run on.
 struct Asker<'a> {
     work: &'a Work<'a>,
     asked: Asked,
@@ -109,7 +109,7 @@ impl<'a> Asker<'a> {
         Self { work, asked: work.asked(locked, resources), cores }
     }
 
-    /// The longest execution of a job, on the worst core that it may be on.
+    /// The longest execution of a job, on the worst of its possible cores, ps.
     fn execution_ps(&self, resources: &Resources) -> f64 {
         let on = |core: u32| {
             let bounds = CoreBounds { core, resources };
@@ -120,7 +120,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// What budgets cost: the mean of the bounds, or by how much they do not fit.
+/// Price of budgets: the mean of the bounds, or the excess where they do not fit.
 fn cost(tasks: &[Asker], resources: &Resources) -> f64 {
     let (mut logarithms, mut worst, mut load) = (0.0, 0.0f64, 0.0);
     for task in tasks {

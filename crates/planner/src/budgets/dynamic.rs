@@ -1,5 +1,5 @@
-//! Plans for dynamic budgets: which cores are hard, and what the soft ones may do while each hard
-//! task runs.
+//! Plans for dynamic budgets: the hard cores, and the budgets of the soft ones while each hard task
+//! runs.
 //!
 //! Problem: analysed tasks share the memory with cores that promise nothing. Rule
 //! (dynamic-budgeting, sections III and IV, as corrected in
@@ -26,17 +26,17 @@ use solocore_analysis::memory::dynamic_budget::{
 use solocore_model::System;
 use solocore_model::system::{self, Model};
 
-/// What holds for an analysed task.
+/// Results for an analysed task.
 #[derive(Debug)]
 pub struct Budgeted {
     /// Its number in the system.
     pub index: usize,
     /// `B_i`.
     pub budget: u64,
-    /// Its bounds; `None` if some analysed task may miss its deadline: then nothing is known of the
-    /// others.
+    /// Its bounds; `None` if some analysed task may miss its deadline, as nothing is known of the
+    /// others then.
     pub bound: Option<TaskBound>,
-    /// How they came about.
+    /// Derivation of its bounds.
     pub derivation: Option<Derivation>,
 }
 
@@ -49,7 +49,7 @@ pub struct Dynamic {
     pub cores: Vec<CorePlan>,
     /// The analysed tasks, highest priority first.
     pub tasks: Vec<Budgeted>,
-    /// The analysed task that is first seen to fail, by number in the system.
+    /// The first analysed task found to fail, by number in the system.
     pub fails: Option<usize>,
     /// By core: does it have no analysed task?
     pub soft: Vec<bool>,
@@ -58,7 +58,7 @@ pub struct Dynamic {
 }
 
 impl Dynamic {
-    /// Of this task.
+    /// Results of the task with this number in the system.
     pub fn of(&self, index: usize) -> Option<&Budgeted> {
         self.tasks.iter().find(|t| t.index == index)
     }
@@ -112,7 +112,7 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
         });
     }
     if let Some(best) = largest_budgets_of(&tasks, &free, &memory, objective).map_err(words)? {
-        // More than a counter holds is as good as no limit.
+        // A budget that exceeds the counter is no limit.
         tasks.iter_mut().zip(best).for_each(|(t, b)| t.budget = b.min((1 << 32) - 1));
     }
     let found = analyse(&tasks, &memory).map_err(words)?;
@@ -130,9 +130,9 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
     Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses: memory.switch_accesses })
 }
 
-/// When a budget comes into force, soft cores may have accesses under way. In the papers' model:
-/// each as many reads as it has miss registers, and a dirty line pushed out for each. Under the
-/// interference model: all that can be left in the queues.
+/// Memory model for budgets that come into force while soft cores have accesses under way. In the
+/// papers' model: for each core as many reads as its miss registers, and an evicted dirty line for
+/// each. Under the interference model: all accesses that can be left in the queues.
 fn memory(soft: &[bool], resources: &Resources) -> Memory {
     if resources.model == Model::Sce {
         let cores = soft.iter().filter(|&&s| s).count() as u64;
@@ -165,9 +165,9 @@ fn cores(placement: &[u32], work: &[Work], resources: &Resources) -> (Vec<CorePl
 
 /// The analysed tasks, highest priority first, and their numbers in the system; budgets 0.
 ///
-/// A job that is preempted reads its lines again and may push out as many dirty ones each time it
-/// returns; a job that preempts may push out the dirty lines of the one below it. The former is
-/// `reload_ps`, the latter a part of its `wcet_ps`.
+/// A job that is preempted reads its lines again at each return, and may evict as many dirty ones.
+/// A job that preempts may evict the dirty lines of the one below it. The former is `reload_ps`,
+/// the latter a part of its `wcet_ps`.
 fn hard_tasks(
     placement: &[u32],
     cores: &[CorePlan],
@@ -212,7 +212,7 @@ fn hard_tasks(
     (tasks, order)
 }
 
-/// Not placed yet.
+/// Core of a task that is not placed yet.
 const NOWHERE: u32 = u32::MAX;
 
 fn place(system: &System, work: &[Work], resources: &Resources) -> Result<Vec<u32>, PlanError> {

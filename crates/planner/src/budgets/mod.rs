@@ -52,8 +52,8 @@ pub fn plan(
 }
 
 /// Would [`plan`] find that every task meets its deadline, where budgets do not follow the running
-/// task? Response times are looked for up to the deadlines only; of optimal shares, the first that
-/// will do are good enough.
+/// task? Response times are computed up to the deadlines only; of optimal shares, the first
+/// schedulable ones are good enough.
 pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> bool {
     resources.verdict_only = true;
     if system.regulation.share() == Share::Optimal {
@@ -66,14 +66,14 @@ pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> 
     fits(&cores)
 }
 
-/// The cores with their tasks, and what they have.
+/// The cores with their tasks, and their resources.
 type Placed = (Vec<CorePlan>, Resources);
 
 fn fits(cores: &[CorePlan]) -> bool {
     cores.iter().all(CorePlan::schedulable)
 }
 
-/// Tasks by worst fit, with shares as they are; `share` is told how much is done.
+/// Places tasks by worst fit, with shares as they are; `share` is told the part that is done.
 fn worst_fit(work: &[Work], resources: Resources, share: &dyn Fn(f64)) -> Placed {
     let placement = place(work, &resources, share);
     let mut on_cores: Vec<Vec<usize>> = vec![Vec::new(); resources.cores as usize];
@@ -87,7 +87,7 @@ fn worst_fit(work: &[Work], resources: Resources, share: &dyn Fn(f64)) -> Placed
     with_known_rivals(cores, work, resources)
 }
 
-/// With cores, cache and budgets chosen together, and why. See [`optimal::choose`].
+/// Chooses cores, cache and budgets together, with reasons. See [`optimal::choose`].
 fn optimal_shares(
     system: &System,
     work: &[Work],
@@ -100,7 +100,7 @@ fn optimal_shares(
     (why, with_known_rivals(best.cores, work, best.resources))
 }
 
-/// The plan with these shares; with even ones where only they meet all deadlines.
+/// The plan with these shares, or with even ones where only they meet all deadlines.
 fn with_optimal_shares(
     system: &System,
     work: &[Work],
@@ -128,8 +128,8 @@ fn with_optimal_shares(
 
 /// Where there is no best effort, the other cores make no more accesses than their jobs do (a
 /// promise, `Subject::Others`). That holds if all of them end by their deadlines; if one may not,
-/// everything stays as it was. A core without tasks is where other programs run: it counts with its
-/// budget in each period, as if that were a job.
+/// the plan stays unchanged. A core without tasks may run other programs: it counts with its budget
+/// in each period, as if that were a job.
 fn with_known_rivals(cores: Vec<CorePlan>, work: &[Work], resources: Resources) -> Placed {
     let best_effort = resources.other_programs || work.iter().any(|w| !w.hard());
     if resources.model == Model::Sce || resources.stalls.is_empty() || best_effort {
@@ -162,7 +162,7 @@ fn with_known_rivals(cores: Vec<CorePlan>, work: &[Work], resources: Resources) 
         };
         accesses.iter().filter_map(of).chain(idle.filter_map(of_idle)).collect()
     });
-    // Response times beyond deadlines take long, and would be of no use.
+    // Response times beyond deadlines take long to compute, and are not needed.
     if cores.iter().all(|core| core.keeps(work, &known)) {
         (cores.iter().map(|core| core.again(work, &known)).collect(), known)
     } else {
@@ -210,8 +210,8 @@ fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Reso
     plan
 }
 
-/// A plan for dynamic budgets. `C_sce` is how long a job can take with its stall when nothing of
-/// its core preempts it: the time for which its budget is in force.
+/// A plan for dynamic budgets. `C_sce` is the longest time of a job with its stall when nothing of
+/// its core preempts it; its budget is in force for that time.
 fn assemble_dynamic(
     system: &System,
     work: &[Work],

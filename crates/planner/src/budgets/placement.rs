@@ -1,31 +1,31 @@
-//! Which core each task goes to.
+//! The core of each task.
 //!
-//! Problem: worst fit asks, for each task, whether a core stays schedulable with it, and each answer
-//! costs what the response times of all of the core's tasks cost: a square in the number of tasks.
-//! Rule: tasks as stated, else worst fit by decreasing utilisation on the cores that stay
-//! schedulable; best effort goes where the fewest analysed tasks are. The response times are asked
-//! for seldom: a core that is schedulable with all its tasks is so with fewer, as nothing that one
-//! task adds to a bound shortens another's (`solocore_analysis::response`, test `monotone`; locked
-//! pages only go to others). So many tasks are put on the least loaded cores at once, then the cores
-//! are looked at. Where one has too much, half as many are tried, and the task that was late is
-//! remembered: a core on which it would be late again is passed over, for the price of one response
-//! time. The outcome is that of asking each time.
-//! Does not cover: tasks with deadlines beyond a hundred periods, and pages that can be locked where
-//! cores are nearly full: these tasks are asked for one by one.
+//! Problem: worst fit asks for each task whether a core stays schedulable with it. Each answer
+//! needs the response times of all of the core's tasks: the cost is quadratic in the number of
+//! tasks. Rule: tasks as stated, else worst fit by decreasing utilisation on the cores that stay
+//! schedulable; best effort goes to the cores with the fewest analysed tasks. The response times
+//! are computed seldom: a core that is schedulable with all its tasks is schedulable with fewer, as
+//! no task's part of a bound shortens another's (`solocore_analysis::response`, test `monotone`;
+//! locked pages only go to others). So a number of tasks is put on the least loaded cores at once,
+//! then the cores are tested. Where a core has too many, half the number is tried, and the task
+//! that missed its deadline is remembered. A core on which it would miss it again is passed over,
+//! at the cost of one response time. The outcome is that of a test for each task. Does not cover:
+//! tasks with deadlines beyond a hundred periods, and pages that can be locked where cores are
+//! nearly full: these tasks are tested one by one.
 
 use crate::core_plan::{CoreBounds, CorePlan, HardTasks, lockable};
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::response::{Demand, Task, Window, response_time};
 
-/// Tasks up to which a core's utilisation is summed in the order of priorities, each time anew: a
-/// sum of floating point numbers depends on their order, and the sum decides between cores. Above,
-/// in the order of placement.
+/// Most tasks for which a core's utilisation is summed anew each time, in the order of priorities.
+/// The sum of floating point numbers depends on their order, and the sum decides between cores.
+/// With more tasks, it is summed in the order of placement.
 const SUMMED: usize = 512;
-/// Late tasks of a core that are remembered.
+/// Most tasks of a core that are remembered because they may miss their deadlines.
 const REMEMBERED: usize = 4;
 
-/// Core of every task. `share` is told how many are placed, 0 to 1.
+/// Core of every task. `share` is told the part of the tasks that is placed, 0 to 1.
 pub fn place(work: &[Work], resources: &Resources, share: &dyn Fn(f64)) -> Vec<u32> {
     let together = work.iter().filter(|w| w.hard()).all(HardTasks::within_reach);
     let mut cores = Cores::new(work, resources, together);
@@ -60,19 +60,20 @@ struct Cores<'a> {
     placed: Vec<Option<u32>>,
     on: Vec<Vec<usize>>,
     loads: Vec<f64>,
-    /// Some deadline is missed, and is with more tasks.
+    /// Is some deadline missed? Then it is missed with more tasks, too.
     full: Vec<bool>,
     together: bool,
-    /// Tasks that have been late on a core with one task more.
+    /// Tasks that may miss their deadlines on a core with one task more.
     late: Vec<Vec<usize>>,
-    /// Pages could be locked: what a task takes depends on the others of its core.
+    /// Could pages be locked? Then a task's demand depends on the others of its core.
     lockable: bool,
-    /// Neither that, nor lines that are read again after a preemption.
+    /// Neither pages can be locked, nor are lines read again after a preemption.
     plain: bool,
 }
 
 impl<'a> Cores<'a> {
-    /// With stated tasks. `together`: what is schedulable is so with fewer tasks.
+    /// With the tasks of stated cores. `together`: a core that is schedulable stays so with fewer
+    /// tasks.
     fn new(work: &'a [Work<'a>], resources: &'a Resources, together: bool) -> Self {
         let cores = resources.cores as usize;
         let all: Vec<usize> = (0..work.len()).collect();
@@ -109,7 +110,7 @@ impl<'a> Cores<'a> {
         CorePlan::load(core, tasks, self.work, self.resources)
     }
 
-    /// Utilisation of a core with the last of its tasks, which was not there before.
+    /// Utilisation of a core with its tasks and a new last one.
     fn load_with(&self, core: u32, task: usize) -> f64 {
         let own = core as usize;
         if self.work.len() <= SUMMED || self.lockable {
@@ -119,8 +120,8 @@ impl<'a> Cores<'a> {
         self.loads[own] + bounds.utilization(w, w.asked(0, self.resources))
     }
 
-    /// The least loaded core that is not sure to be too small for a task more. All cores: where
-    /// deadlines are missed anyway, the least loaded.
+    /// The least loaded core that may still have room for the task. If no core has, so that
+    /// deadlines are missed anyway, the least loaded of all.
     fn next(&self, task: usize) -> Option<u32> {
         let by_load = |a: &u32, b: &u32| {
             self.loads[*a as usize].total_cmp(&self.loads[*b as usize]).then(a.cmp(b))
@@ -135,13 +136,13 @@ impl<'a> Cores<'a> {
         others.into_iter().find(|&core| !self.refuses(core, task))
     }
 
-    /// Is a deadline sure to be missed with this task besides?
+    /// Is a deadline surely missed with this task added?
     fn refuses(&self, core: u32, task: usize) -> bool {
         self.full[core as usize]
             || self.late[core as usize].iter().any(|&late| self.late_with(core, late, task))
     }
 
-    /// Would a task of the core be late beside this one, which preempts it?
+    /// Would a task of the core miss its deadline beside this one, which preempts it?
     fn late_with(&self, core: u32, late: usize, task: usize) -> bool {
         let rank = |t: usize| self.work[t].priority;
         if rank(task) > rank(late) {
@@ -161,7 +162,7 @@ impl<'a> Cores<'a> {
             }
         };
         let on = &self.on[core as usize];
-        // The order of those above does not matter.
+        // The order of the tasks above does not matter.
         let above = on.iter().copied().filter(|&t| rank(t) < rank(late)).chain([task, late]);
         let tasks: Vec<Task> = above.map(of).collect();
         let company = on.iter().any(|&t| rank(t) > rank(late));
@@ -172,8 +173,9 @@ impl<'a> Cores<'a> {
         response_time(&tasks, at, &window, tasks[at].deadline_ps).is_none()
     }
 
-    /// Puts each task on the core that is then the least loaded, up to the first that fits nowhere;
-    /// if a core that kept its deadlines does not with them, none of them. How many have been put.
+    /// Puts each task on the core that is then the least loaded, up to the first that fits nowhere.
+    /// If a core that met its deadlines does not meet them with these tasks, none is put. Returns
+    /// the number of tasks put.
     fn put_all(&mut self, tasks: &[usize]) -> usize {
         let mut before: Vec<(u32, f64)> = Vec::with_capacity(tasks.len());
         let mut touched = vec![false; self.on.len()];
@@ -199,7 +201,7 @@ impl<'a> Cores<'a> {
         before.len()
     }
 
-    /// Does the core keep its deadlines? A task that does not is remembered.
+    /// Does the core meet its deadlines? A task that does not is remembered.
     fn fits(&mut self, core: u32) -> bool {
         let own = core as usize;
         let late = CorePlan::late(core, &self.on[own], self.work, self.resources);
@@ -213,7 +215,7 @@ impl<'a> Cores<'a> {
         late.is_none()
     }
 
-    /// Puts a task on the first core, least loaded first, that keeps its deadlines with it, or on
+    /// Puts a task on the first core, least loaded first, that meets its deadlines with it, or on
     /// the least loaded.
     fn put_where_it_fits(&mut self, task: usize) {
         let mut order: Vec<u32> = (0..self.resources.cores).collect();
@@ -255,7 +257,7 @@ impl<'a> Cores<'a> {
         self.loads[core as usize] = load;
     }
 
-    /// With best effort where the fewest tasks are.
+    /// Adds best effort to the cores with the fewest tasks.
     fn with_best_effort(mut self) -> Vec<u32> {
         let analysed: Vec<usize> = self.on.iter().map(Vec::len).collect();
         let mut all = vec![0; analysed.len()];

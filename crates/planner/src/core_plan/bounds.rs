@@ -1,9 +1,9 @@
-//! The bounds of one core: stalls, what comes once per busy window, response times.
+//! The bounds of one core: stalls, costs once per busy window, response times.
 //!
-//! Problem: what a job waits for the memory depends on the model, on the core's budget and on what
-//! an earlier task left. Rule: [`CoreBounds`] picks the stall of `solocore_analysis` that holds, and
-//! gives it to the response-time analysis with the tasks that can hold a job up.
-//! Does not cover: which pages are locked, which is an input.
+//! Problem: the stall of a job depends on the model, on the core's budget and on an earlier task's
+//! rest. Rule: [`CoreBounds`] picks the stall of `solocore_analysis` that holds, and gives it to
+//! the response-time analysis with the tasks that can delay a job. Does not cover: the choice of
+//! locked pages, which is an input.
 
 use crate::resources::Resources;
 use crate::work::Work;
@@ -13,23 +13,23 @@ use solocore_analysis::{Derivation, stall};
 use solocore_model::system::Model;
 use std::collections::HashMap;
 
-/// An analysed task with those that can hold it up on its core, as the response-time analysis sees
-/// them.
+/// An analysed task with the tasks that can delay it on its core, as the response-time analysis
+/// sees them.
 #[derive(Debug)]
 pub struct Level {
     /// Its number in the system.
     pub index: usize,
     /// Highest priority first, itself last; with their numbers in the system.
     pub tasks: Vec<(usize, RtaTask)>,
-    /// Tasks of lower priority share the core.
+    /// Do tasks of lower priority share the core?
     pub company: bool,
 }
 
 /// The bounds of one core.
 pub struct CoreBounds<'a> {
-    /// Which core.
+    /// Number of the core.
     pub core: u32,
-    /// Its share.
+    /// The shares of the machine.
     pub resources: &'a Resources,
 }
 
@@ -39,8 +39,7 @@ impl CoreBounds<'_> {
         self.resources.stalls.get(self.core as usize)
     }
 
-    /// Stall of what jobs ask for, without what an earlier task left behind; [`u64::MAX`]: no
-    /// bound.
+    /// Stall of jobs with this demand, ps, without an earlier task's rest; [`u64::MAX`]: no bound.
     pub fn stall(&self, asked: Asked) -> u64 {
         let r = &self.resources.regulation;
         if self.resources.model == Model::Sound {
@@ -58,9 +57,9 @@ impl CoreBounds<'_> {
         }
     }
 
-    /// Once per busy window: the budget that an earlier task may have drained, and what is under
-    /// way. In the papers' model, by the fastest accesses the memory can serve; with an access of a
-    /// lower-priority task `in_flight`, that comes on top.
+    /// Stall that is charged once per busy window, ps: the budget that an earlier task may have
+    /// used up, and the accesses under way. In the papers' model, the budget is used by the fastest
+    /// accesses that the memory can serve; an access of a lower-priority task `in_flight` is added.
     pub fn once(&self, in_flight: bool) -> u64 {
         let r = &self.resources.regulation;
         if self.resources.model == Model::Sound {
@@ -83,7 +82,7 @@ impl CoreBounds<'_> {
         }
     }
 
-    /// What each window of a partition costs besides: its last regulation period may have begun
+    /// Additional cost of each window of a partition, ps: its last regulation period may have begun
     /// shortly before its end.
     pub fn each_window(&self) -> u64 {
         let sound = self.sound().filter(|_| self.resources.model == Model::Sound);
@@ -97,7 +96,7 @@ impl CoreBounds<'_> {
         period.map_or(0.0, |period| (asked.work_ps as f64 + stall_ps as f64) / period)
     }
 
-    /// Which stall and carry-in these are.
+    /// Derivation of the stall and the carry-in.
     pub fn explain(&self) -> Derivation {
         if let (Model::Sound, Some(sound)) = (self.resources.model, self.sound()) {
             return sound.explain();
@@ -131,9 +130,9 @@ impl CoreBounds<'_> {
             .result("as above")
     }
 
-    /// What decides the response time of `hard[..]`'s task `index`. Every job of higher priority
-    /// may preempt, after which private caches have to be filled again; a job of lower priority may
-    /// have an access under way.
+    /// Input of the response-time analysis for `hard[..]`'s task `index`. Every job of higher
+    /// priority may preempt, after which private caches have to be filled again. A job of lower
+    /// priority may have an access under way.
     pub fn level(
         &self,
         index: usize,
@@ -154,7 +153,7 @@ impl CoreBounds<'_> {
                 let task = RtaTask {
                     wcet_ps: asked.work_ps,
                     misses: asked.misses.saturating_add(extra),
-                    // A part of them reads, the others write-backs.
+                    // A part of them are reads, the others write-backs.
                     reads: asked.reads.saturating_add(extra),
                     writes: asked.writes.saturating_add(extra),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),

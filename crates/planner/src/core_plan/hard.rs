@@ -1,10 +1,10 @@
 //! The analysed tasks of one core as the response-time analysis sees them.
 //!
-//! Problem: what a task costs those below it grows with the lines that they use, so that each level
-//! sees other numbers of the tasks above; one list for each level is a square of numbers. Rule: a
-//! task is kept once, with what others reload after it; [`BusyWindow`] raises that from level to
-//! level, and keeps the jobs that a level counted for the levels below.
-//! Does not cover: tasks in the windows of a partition (`crate::windows`).
+//! Problem: the cost of a task for those below it grows with the lines that they use, so that each
+//! level sees other numbers of the tasks above; one list for each level would be quadratic. Rule: a
+//! task is kept once, with the reloads of others after it; [`BusyWindow`] raises that from level to
+//! level, and keeps the jobs that a level counted for the levels below. Does not cover: tasks in
+//! the windows of a partition (`crate::windows`).
 
 use super::bounds::{CoreBounds, Level};
 use crate::resources::Resources;
@@ -13,7 +13,8 @@ use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, resp
 use solocore_analysis::{BusyWindow, Derivation, response};
 use std::collections::HashMap;
 
-/// A number of a task, changed, by the task's number in the system; `None`: it does not fit.
+/// Changes a number of a task, given by the task's number in the system; `None`: the changed number
+/// does not fit.
 pub type Change<'a> = &'a dyn Fn(usize, &RtaTask) -> Option<RtaTask>;
 
 /// One task.
@@ -21,13 +22,13 @@ pub type Change<'a> = &'a dyn Fn(usize, &RtaTask) -> Option<RtaTask>;
 struct Hard {
     index: usize,
     asked: Asked,
-    /// Accesses that a job of another task makes it repeat at most.
+    /// Most accesses that a job of another task makes it repeat.
     reload: u64,
     period_ps: u64,
     deadline_ps: Option<u64>,
 }
 
-/// All of them, highest priority first.
+/// All analysed tasks of a core, highest priority first.
 #[derive(Debug)]
 pub struct HardTasks {
     tasks: Vec<Hard>,
@@ -62,7 +63,7 @@ impl HardTasks {
         Self { tasks, best_effort }
     }
 
-    /// How many.
+    /// Number of the tasks.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
@@ -72,7 +73,7 @@ impl HardTasks {
         self.tasks[at].index
     }
 
-    /// What a job of the task at a place asks for, alone.
+    /// Demand of a job of the task at a place, alone.
     pub fn asked(&self, at: usize) -> Asked {
         self.tasks[at].asked
     }
@@ -82,8 +83,8 @@ impl HardTasks {
         self.tasks[at].deadline_ps.unwrap_or(u64::MAX)
     }
 
-    /// Has each task a deadline within a hundred of its periods? Response times are looked for up
-    /// to there.
+    /// Has each task a deadline within a hundred of its periods? Response times are computed up to
+    /// that limit.
     pub fn within_reach(w: &Work) -> bool {
         let (period, deadline) = (w.task.period, w.task.deadline);
         deadline.is_some_and(|d| period.is_none_or(|p| d.ps() <= p.ps().saturating_mul(100)))
@@ -107,7 +108,7 @@ impl HardTasks {
         }
     }
 
-    /// What decides the response time of the task at a place.
+    /// Input of the response-time analysis for the task at a place.
     pub fn level(&self, at: usize, resources: &Resources) -> Level {
         let mut reload = 0;
         let mut tasks: Vec<(usize, RtaTask)> = Vec::with_capacity(at + 1);
@@ -119,8 +120,8 @@ impl HardTasks {
         Level { index: self.tasks[at].index, tasks, company: self.company(at) }
     }
 
-    /// Response time of the task at a place, ps, with `busy` as the tasks above left it, and left
-    /// for the task below; `None` above the limit.
+    /// Response time of the task at a place, ps; `None` above the limit. `busy` comes from the
+    /// tasks above, and is updated for the task below.
     pub fn response(
         &self,
         at: usize,
@@ -132,8 +133,8 @@ impl HardTasks {
         let stall = |asked: Asked| bounds.stall(asked);
         let company = self.company(at);
         let window = Window { once_ps: bounds.once(company), stall: &stall };
-        // Where nobody is below, less may be charged once: what the levels above counted is then
-        // not sure to be in the window.
+        // For the last task, less may be charged once: the jobs that the levels above counted are
+        // then not sure to be in the window.
         if !company && window.once_ps < bounds.once(true) {
             let level = self.level(at, bounds.resources);
             let tasks: Option<Vec<RtaTask>> =
@@ -146,8 +147,8 @@ impl HardTasks {
         busy.next(self.tasks[at].reload, &task, &window, limit_ps)
     }
 
-    /// Response times in order, ps, up to a hundred of the longest period above, and up to the
-    /// deadlines where only verdicts are asked for.
+    /// Response times in order, ps, computed up to a hundred of the longest period above, and only
+    /// up to the deadlines where only verdicts are needed.
     pub fn responses(&self, bounds: &CoreBounds) -> Vec<Option<u64>> {
         let (mut busy, mut longest_ps) = (self.busy(), 0);
         (0..self.tasks.len())
@@ -161,8 +162,8 @@ impl HardTasks {
             .collect()
     }
 
-    /// The number of the first task that may miss its deadline, as [`HardTasks::responses`] would
-    /// have it.
+    /// The number of the first task that may miss its deadline, by the rules of
+    /// [`HardTasks::responses`].
     pub fn late(&self, bounds: &CoreBounds) -> Option<usize> {
         let (mut busy, mut longest_ps) = (self.busy(), 0);
         let late = (0..self.tasks.len()).find(|&at| {
@@ -180,7 +181,7 @@ impl HardTasks {
         BusyWindow::of(self.tasks.len())
     }
 
-    /// How a response time of the task at a place came about.
+    /// Derivation of the response time of the task at a place.
     pub fn explain(&self, at: usize, bounds: &CoreBounds, found: Option<u64>) -> Derivation {
         let stall = |asked: Asked| bounds.stall(asked);
         let window = Window { once_ps: bounds.once(self.company(at)), stall: &stall };

@@ -1,4 +1,4 @@
-//! One core: which pages its tasks lock, and their response times.
+//! One core: the pages that its tasks lock, and their response times.
 
 mod bounds;
 mod hard;
@@ -18,13 +18,13 @@ use solocore_model::plan::{PlanTask, Unlocked};
 use solocore_model::profile::PageName;
 use std::collections::HashMap;
 
-/// Rounds of giving more cache to tasks that fail.
+/// Rounds in which tasks that fail are given more cache.
 const ROUNDS: u32 = 6;
 
 /// The plan of one core.
 #[derive(Debug)]
 pub struct CorePlan {
-    /// Which core.
+    /// Number of the core.
     pub core: u32,
     /// Sum of `C_sce / T`.
     pub utilization: f64,
@@ -34,7 +34,7 @@ pub struct CorePlan {
 /// The numbers of a task.
 #[derive(Debug)]
 pub struct TaskPlan {
-    /// Its number in the system.
+    /// Number of the task in the system.
     pub index: usize,
     /// Locked pages.
     pub locked: usize,
@@ -46,7 +46,7 @@ pub struct TaskPlan {
     pub stall_ps: u64,
     /// Worst reload per preemption by this task.
     pub crpd_ps: u64,
-    /// Response time, where it is bounded.
+    /// Response time, ps, where it is bounded.
     pub response_ps: Option<u64>,
     /// Does it meet its deadline?
     pub meets: bool,
@@ -89,8 +89,8 @@ impl CorePlan {
         order.iter().filter(|&&t| work[t].hard()).map(share).fold(0.0, |sum, u| sum + u)
     }
 
-    /// The first task that may miss its deadline with the pages that save most. Where there is none,
-    /// [`CorePlan::best`] finds that in its first round.
+    /// The first task that may miss its deadline with the pages that save most. Where there is
+    /// none, the first round of [`CorePlan::best`] is schedulable.
     pub fn late(
         core: u32,
         on_core: &[usize],
@@ -105,12 +105,12 @@ impl CorePlan {
         HardTasks::of(&order, &locked, work, resources).late(&own)
     }
 
-    /// With the pages that save most, whether or not every deadline is met.
+    /// With the pages that save most, even if a deadline is missed.
     pub fn first(core: u32, on_core: Vec<usize>, work: &[Work], resources: &Resources) -> Self {
         Self::weighted(core, &on_core, &HashMap::new(), work, resources)
     }
 
-    /// With the pages that save most where tasks have these weights (1 where they have none).
+    /// With the pages that save most where tasks have these weights (weight 1 by default).
     pub fn weighted(
         core: u32,
         on_core: &[usize],
@@ -127,7 +127,7 @@ impl CorePlan {
         &self.tasks
     }
 
-    /// Every analysed task meets its deadline.
+    /// Does every analysed task meet its deadline?
     pub fn schedulable(&self) -> bool {
         self.tasks.iter().all(|t| t.meets)
     }
@@ -160,7 +160,8 @@ impl CorePlan {
         let responses = HardTasks::of(&order, locked, work, resources).responses(&own);
         let mut utilization = 0.0;
         let mut tasks = Vec::with_capacity(order.len());
-        // Best effort comes last, so that the analysed tasks and their responses are in step.
+        // Best effort comes last, so that the indices of the analysed tasks and of their responses
+        // agree.
         for ((&index, reload), response) in
             order.iter().zip(reloads).zip(responses.into_iter().chain(std::iter::repeat(None)))
         {
@@ -200,14 +201,14 @@ impl CorePlan {
         HardTasks::of(&order, &locked, work, resources)
     }
 
-    /// The same, level by level.
+    /// The same as a list of levels.
     pub fn levels(&self, work: &[Work], resources: &Resources) -> Vec<Level> {
         let hard = self.hard(work, resources);
         (0..hard.len()).map(|at| hard.level(at, resources)).collect()
     }
 
-    /// DRAM transactions of a job of each task, with what its preemptions make others read again. A
-    /// job of lower priority pushes nothing out of other cores' banks.
+    /// DRAM transactions of a job of each task, with the reloads that its preemptions cause. A job
+    /// of lower priority evicts no lines into other cores' banks.
     pub fn accesses_with_reloads<'a>(
         &'a self,
         work: &[Work],
@@ -223,7 +224,7 @@ impl CorePlan {
         self.tasks.iter().find(|t| t.index == index).map(|t| (t.wcet_ps, t.misses))
     }
 
-    /// How execution time and misses of a task came about.
+    /// Derivation of execution time and misses of a task.
     pub fn demand(&self, index: usize, w: &Work, resources: &Resources) -> Derivation {
         let locked = self.tasks.iter().find(|t| t.index == index).map_or(0, |t| t.locked);
         w.explain(locked, resources)
@@ -279,7 +280,7 @@ impl TaskPlan {
                 wcet_ns.saturating_add(stall_ns)
             },
             wcrt_ns: t.response_ps.map(ns),
-            // What is compared with it is rounded up.
+            // The deadline that is compared with it is rounded up.
             deadline_ns: w.task.deadline.map(|d| d.ps() / 1000),
             schedulable: t.meets,
             verdict: None,
@@ -300,7 +301,7 @@ impl TaskPlan {
                 Demand::Curve(points) => {
                     points.first().map(|p| Unlocked { wcet_ns: ns(p.0), misses: p.1 })
                 }
-                // What is stated holds alone; beside others a job pushes out more.
+                // Stated numbers hold alone; beside others a job evicts more lines.
                 Demand::Given { wcet_ps, misses } if *misses < t.misses => {
                     Some(Unlocked { wcet_ns: ns(*wcet_ps), misses: *misses })
                 }

@@ -1,8 +1,8 @@
-//! Which task gets how many of the pages that a core may lock.
+//! The pages that a core locks for each of its tasks.
 //!
 //! Problem: a core locks a few pages only, and each saves its task some accesses per job. Rule: one
-//! page after the other goes to the task that gains most by its next one.
-//! Does not cover: gains that grow with the number of pages; a curve of pages falls.
+//! page after the other goes to the task with the largest gain from its next one. Does not cover:
+//! gains that grow with the number of pages; a curve of pages falls.
 
 use crate::work::Work;
 use std::collections::{BinaryHeap, HashMap};
@@ -43,8 +43,8 @@ pub fn lockable(on_core: &[usize], work: &[Work], capacity: u64) -> bool {
     capacity > 0 && on_core.iter().any(has_pages)
 }
 
-/// Pages per task: one after the other to the task for which `worth` of a task and the pages that
-/// it has already is largest; `None`: it has no use for more.
+/// Pages per task: one after the other to the task for which `worth` of the task and its number of
+/// pages so far is largest; `None`: the task has no use for more.
 pub fn hand_out(
     on_core: &[usize],
     capacity: u64,

@@ -1,9 +1,9 @@
-//! The choices of a plan with levels, and what the next best of each would have cost.
+//! The choices of a plan with levels, and the price of the next best of each.
 //!
-//! Problem: "core 2, three ways, buffer locked" convinces nobody. Rule: each choice is changed
-//! alone, everything else kept, and the same optimiser prices the result by what it makes least:
-//! the total utilization of level C, then what A and B take of the cores. A task moved to another
-//! core keeps all others where they are (they are bound there), and the ways are shared out anew; a
+//! Problem: "core 2, three ways, buffer locked" does not convince a reader. Rule: each choice is
+//! changed alone, all others are kept, and the same optimiser prices the result by its objective:
+//! the total utilization of level C, then the utilization of A and B. A task moved to another core
+//! keeps all others where they are (they are bound there), and the ways are shared out anew. A
 //! region is made one way smaller; a buffer is moved; another scheme starts from nothing.
 //!
 //! Not covered: two choices changed at once.
@@ -17,7 +17,7 @@ use crate::error::PlanError;
 use solocore_model::levels::BufferScheme;
 use solocore_model::plan::levels::{Choice, Method};
 
-/// Differences below this are none.
+/// Smaller differences count as none.
 const SAME: f64 = 1e-9;
 
 /// Every choice of a schedulable plan.
@@ -45,15 +45,15 @@ pub fn all(found: &Found) -> Result<Vec<Choice>, PlanError> {
     Ok(out)
 }
 
-/// The optimiser, set up to be asked again.
+/// The optimiser, set up for further questions.
 struct Pricing {
     allocator: Allocator,
     problem: Problem,
-    /// What the plan's split costs.
+    /// Price of the plan's split.
     chosen: Price,
 }
 
-/// What an allocation is judged by: utilization of level C, then what A and B take of the cores
+/// Measure of an allocation: utilization of level C, then utilization of A and B on all cores
 /// (C-PETs).
 type Price = (f64, f64);
 
@@ -61,7 +61,7 @@ fn price_of(split: &Split) -> Price {
     (split.level_c_utilization, split.taken)
 }
 
-/// The cheapest; none is dearer than any.
+/// The cheapest offer; an offer without a price is dearer than any.
 fn cheapest<T>(offers: impl Iterator<Item = (T, Option<Price>)>) -> Option<(T, Option<Price>)> {
     let key = |price: &Option<Price>| price.unwrap_or((f64::INFINITY, f64::INFINITY));
     offers.reduce(|one, other| {
@@ -70,7 +70,7 @@ fn cheapest<T>(offers: impl Iterator<Item = (T, Option<Price>)>) -> Option<(T, O
     })
 }
 
-/// The other's price, or that there is no allocation, beside that of the plan.
+/// The price of the alternative beside that of the plan, or a message that there is no allocation.
 fn price(chosen: Price, other: Option<Price>) -> String {
     let Some(other) = other else { return "not schedulable".to_owned() };
     let against = |now: f64, then: f64| {
@@ -214,7 +214,7 @@ impl Pricing {
         Choice { of: "ways of locked buffers".to_owned(), chosen: now.to_string(), why, next_best }
     }
 
-    /// The price if these tasks are on these cores and all others of A and B where they are.
+    /// The price if these tasks are on these cores and all others of A and B stay on theirs.
     fn moved(found: &Found, moves: &[(usize, usize)]) -> Option<Price> {
         let s = &found.translated.system;
         let mut pins: Vec<Option<usize>> = (0..s.starts[1]).map(|at| found.core(at)).collect();

@@ -1,8 +1,8 @@
-//! The plan's entries: what the optimiser found, task by task and core by core, in the plan's types.
+//! The plan's entries: the optimiser's results, task by task and core by core, in the plan's types.
 //!
 //! Problem: the optimiser works in femtoseconds and its own numbers of tasks, a plan in nanoseconds
-//! and names. Rule: times are rounded up, what they are compared with down.
-//! Does not cover: reasons (`reasons`), and choices with their prices (`choices`).
+//! and names. Rule: times are rounded up, and the limits that they are compared with down. Does not
+//! cover: reasons (`reasons`), and choices with their prices (`choices`).
 
 use super::found::{Found, level_c};
 use super::reasons;
@@ -17,8 +17,8 @@ use solocore_model::system::Criticality;
 
 const FS_PER_NS: u64 = 1_000_000;
 
-/// Bound on the response of a task of level B, ns: with each other task of its core and level whose
-/// period is not longer.
+/// Bound on the response of a task of level B, ns: with each other task of its core and level with
+/// a period that is not longer.
 fn response_b(found: &Found, at: usize) -> Option<u64> {
     let core = found.core(at)?;
     let a: Vec<Mc2Task> = found.on_core(core, Level::A).into_iter().map(|(_, task)| task).collect();
@@ -57,7 +57,7 @@ pub fn plan_task(
         stall_ns: 0,
         c_sce_ns: 0,
         wcrt_ns: None,
-        // What is compared with it is rounded up.
+        // The deadline that is compared with it is rounded up.
         deadline_ns: task.period.map(|p| p.ps() / 1000),
         schedulable: true,
         verdict: None,
@@ -116,8 +116,8 @@ pub fn plan_task(
     out
 }
 
-/// Execution time and DRAM transactions of a job alone, with its ways and what its message buffers
-/// add.
+/// Execution time and DRAM transactions of a job alone, with its ways and the additions of its
+/// message buffers.
 fn alone(found: &Found, at: usize) -> (u64, u64) {
     let shape = &found.translated.shapes[at];
     let ways = found.ways(at);

@@ -1,4 +1,4 @@
-//! What the optimiser found for a system, and questions to it: the place and the ways of each task.
+//! The optimiser's results for a system, and queries on them: the core and the ways of each task.
 
 use super::optimiser::scheme::{Io, Ipc, Scheme};
 use super::optimiser::verify::Checked;
@@ -17,7 +17,7 @@ pub struct Found<'a> {
     pub isolation: &'a Isolation,
     pub translated: &'a Translated,
     pub answer: Answer,
-    /// The allocation, or one that shows what is wrong.
+    /// The allocation, or one that shows the fault.
     pub allocation: Allocation,
     pub checked: Checked,
     /// Of tasks of levels A and B: is the I/O buffer in the bank of the core?
@@ -86,8 +86,8 @@ pub fn scheme_of(scheme: BufferScheme) -> Result<Scheme, PlanError> {
     Scheme::parse(scheme.name()).map_err(|e| PlanError(format!("[mc2]: {e}")))
 }
 
-/// A scheme that has a rule for its buffers. The rule of O|opt is its choice, which is not known
-/// here.
+/// A scheme with a fixed rule for its I/O buffers. O|opt chooses its rule itself, and the rule is
+/// not known here.
 pub fn fixed_io(scheme: Scheme) -> Scheme {
     if scheme.io == Io::PerBuffer { Scheme { io: Io::All, ..scheme } } else { scheme }
 }

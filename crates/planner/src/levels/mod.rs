@@ -1,11 +1,11 @@
 //! Plans for systems with `[mc2]`: criticality levels on isolated hardware.
 //!
 //! Problem: place tasks of levels A and B, put message and I/O buffers into banks, and share out
-//! the ways of the cache, so that A and B meet their deadlines, the tardiness of C is bounded and
-//! its utilization is least. Rule: [`optimiser`] (the paper's section 6.1) does all that;
-//! [`translate`] puts a system into its terms, and what it calls schedulable is worked out again,
-//! task by task, by the independent check (`verify`) before anything is promised. Each choice is
-//! priced against its alternatives by the same functions ([`choices`]).
+//! the ways of the cache. A and B must meet their deadlines, and C must have bounded tardiness and
+//! the least utilization. Rule: [`optimiser`] (the paper's section 6.1) solves this; [`translate`]
+//! puts a system into its terms. A schedulable allocation is checked again, task by task, by an
+//! independent test (`verify`) before anything is promised. Each choice is priced against its
+//! alternatives by the same functions ([`choices`]).
 //!
 //! Not covered: choosing among boards, levels or periods; regulating bandwidth.
 
@@ -145,8 +145,8 @@ fn check_banks(found: &Found) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Level A of each core, the longest response of its tasks (by the optimiser's index), and what
-/// went wrong.
+/// Level A of each core, the longest response of its tasks (by the optimiser's index), and the
+/// faults.
 fn tables(found: &Found) -> (Vec<LevelsTable>, Vec<Option<u64>>, Vec<String>) {
     let (mut tables, mut faults) = (Vec::new(), Vec::new());
     let mut responses = vec![None; found.translated.shapes.len()];

@@ -1,5 +1,5 @@
-//! Why a plan with levels is as it is, in words: derivations of PETs, reasons, the verdict, and what
-//! it rests on.
+//! The reasons of a plan with levels, in words: derivations of PETs, reasons, the verdict, and its
+//! assumptions.
 
 use super::found::{Found, bounded, fixed_io, level_c, scheme_of};
 use super::optimiser::ways::MARGIN;
@@ -11,7 +11,7 @@ use solocore_analysis::mc2::Verdict;
 use solocore_model::plan::Plan;
 use solocore_model::system::{Criticality, Model};
 
-/// How the PETs of a task came about.
+/// Derivation of the PETs of a task.
 pub fn derivation(found: &Found, at: usize) -> Derivation {
     let (shape, ways) = (&found.translated.shapes[at], found.ways(at));
     let task = &found.translated.system.tasks[at];
@@ -108,7 +108,7 @@ fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, Plan
     ))
 }
 
-/// What no split satisfies, for the placement with tasks apart.
+/// The condition that no split satisfies, for the placement with tasks apart.
 fn shortage(found: &Found) -> Result<String, PlanError> {
     let (s, p) = (&found.translated.system, found.translated.machine);
     let scheme = fixed_io(scheme_of(found.isolation.settings.scheme)?);

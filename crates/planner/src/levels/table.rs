@@ -23,7 +23,7 @@ pub struct Job {
     pub pet_ns: u64,
 }
 
-/// A table and the longest response of each task, or why there is none.
+/// A table and the longest response of each task, or the reason why there is none.
 pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String> {
     let frame_ns = jobs.iter().map(|j| j.period_ns).max().unwrap_or(0);
     let mut left: Vec<u64> = vec![0; jobs.len()];

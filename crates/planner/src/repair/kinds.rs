@@ -25,22 +25,22 @@ const PERIODS: [u64; 13] = [
     50_000_000,
     100_000_000,
 ];
-/// Tasks that may miss their deadlines, and as many that preempt them: of more, no single one
-/// decides.
+/// Most tasks that may miss their deadlines, and most tasks that preempt them: among more, no
+/// single one decides.
 const TASKS: usize = 8;
 
 /// One kind of change.
 pub struct Kind {
-    /// The key.
+    /// The key of the system file.
     pub key: String,
-    /// What it may be.
+    /// Its possible values.
     pub values: Values,
     /// In words; `{}` is the value.
     pub meaning: String,
 }
 
 impl Kind {
-    /// The change to the value with this number, which does.
+    /// The change to the value with this number; it makes the plan schedulable.
     pub fn repair(&self, at: u64) -> Repair {
         let value = self.values.at(at);
         let step = if let Values::Steps(steps) = &self.values { Some(steps.step()) } else { None };
@@ -51,14 +51,14 @@ impl Kind {
 
 /// Values in order of their distance from the file's.
 pub enum Values {
-    /// These, without an order that verdicts follow.
+    /// These values; verdicts do not follow their order.
     Listed(Vec<String>),
     /// Equally far apart.
     Steps(Steps),
 }
 
 impl Values {
-    /// How many there are.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         match self {
             Self::Listed(all) => all.len() as u64,
@@ -66,7 +66,7 @@ impl Values {
         }
     }
 
-    /// The value with this number, as files write it; nothing beyond the last.
+    /// The value with this number, as written in a file; beyond the last, an empty string.
     pub fn at(&self, at: u64) -> String {
         let value = match self {
             Self::Listed(all) => usize::try_from(at).ok().and_then(|at| all.get(at)).cloned(),
@@ -106,7 +106,7 @@ impl Steps {
         }
     }
 
-    /// The distance of neighbours.
+    /// Distance between neighbours.
     fn step(&self) -> String {
         (self.show)(step_of(self.from))
     }
@@ -179,7 +179,7 @@ fn shares(system: &System) -> Vec<Kind> {
     out
 }
 
-/// Fewer active cores have larger shares, and more have more time.
+/// Fewer active cores have larger shares, and more cores have more time.
 fn cores(system: &System) -> [Kind; 2] {
     let (now, most) = (system.active_cores(), system.platform.cores);
     let key = "regulation.active_cores";
@@ -201,7 +201,7 @@ fn periods(now_ns: u64) -> Vec<String> {
 fn of_late_task(task: &Task, planned: &PlanTask, system: &System) -> Vec<Kind> {
     let name = &task.name;
     let mut out = Vec::new();
-    // Dynamic budgets bound nothing once one task fails; elsewhere no deadline helps where there is
+    // Dynamic budgets give no bound once one task fails; elsewhere no deadline helps where there is
     // no bound.
     let bounded = planned.wcrt_ns.is_some() || system.regulation.policy == Policy::Dynamic;
     if let Some(deadline) = task.deadline.filter(|_| bounded) {
@@ -237,7 +237,8 @@ fn of_task(task: &Task) -> Vec<Kind> {
     out
 }
 
-/// More for a VCPU whose tasks are late, or less for the sake of the others.
+/// Larger capacities for VCPUs with tasks that may miss their deadlines, or smaller ones for the
+/// others.
 fn capacities(system: &System) -> Vec<Kind> {
     let all = system.vcpus().map_or(&[][..], |v| &v.vcpus);
     let of = |up: bool, words: &str, v: &Vcpu| {
@@ -253,7 +254,7 @@ fn capacities(system: &System) -> Vec<Kind> {
     all.iter().take(TASKS).flat_map(|v| [of(true, "", v), of(false, "at most ", v)]).collect()
 }
 
-/// More for the cores of tasks that may miss their deadlines, less for the others.
+/// More bandwidth for the cores of tasks that may miss their deadlines, less for the others.
 fn bandwidths(system: &System, plan: &Plan) -> Vec<Kind> {
     let late = |core: u32| plan.tasks.iter().any(|t| t.core == core && !t.schedulable);
     let (more, less): (Vec<_>, Vec<_>) = plan.cores.iter().partition(|core| late(core.id));

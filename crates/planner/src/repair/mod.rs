@@ -1,17 +1,15 @@
-//! What would help: for a plan that is not schedulable, the least change of each kind with which it
-//! is.
+//! Advice for a plan that is not schedulable: the least change of each kind that makes it
+//! schedulable.
 //!
-//! Problem: "lengthen periods, or spread the tasks" is no answer to "by how much, and which". Rule:
-//! each kind of change is one key of the system file and values in order of their distance from the
-//! file's. A value does when the planner says so of the changed file ([`trials`]), and [`search`]
-//! finds the least that does, in steps of three digits of the file's value. What is printed is
-//! itself what was planned.
-//! Kinds: optimal shares, active cores, the regulation period; of a task that may miss its
-//! deadline, the deadline, period, core, and what it states of its jobs; of a core with such a
-//! task, its bandwidth; the capacities of VCPUs; then the other cores' bandwidths, and the same of
-//! the tasks that preempt it.
-//! Does not cover: two changes together; locked pages, which no key of a file states; time tables
-//! and levels.
+//! Problem: "lengthen periods, or spread the tasks" names neither amounts nor tasks. Rule: each
+//! kind of change is one key of the system file and values in order of their distance from the
+//! file's. A value suffices when the changed file is schedulable by the planner ([`trials`]).
+//! [`search`] finds the least such value, in steps of three digits of the file's value. The printed
+//! value is one that was planned. Kinds: optimal shares, active cores, the regulation period; of a
+//! task that may miss its deadline, the deadline, period, core, and the stated numbers of its jobs;
+//! of a core with such a task, its bandwidth; the capacities of VCPUs; then the other cores'
+//! bandwidths, and the same of the tasks that preempt it. Does not cover: two changes together;
+//! locked pages, which no key of a file states; time tables and levels.
 
 mod kinds;
 mod search;
@@ -31,7 +29,7 @@ use trials::Trials;
 pub struct Advice {
     /// Changes of one key each.
     pub repairs: Vec<Repair>,
-    /// How far the search went, where that matters.
+    /// Message about an incomplete search, where that matters.
     pub note: Option<String>,
 }
 
@@ -44,8 +42,8 @@ impl Advice {
     }
 }
 
-/// Looks for changes with which an unschedulable `plan` is schedulable. `text` is what `system` was
-/// read from, and `demands` are those of its tasks. `stop` ends the search early.
+/// Looks for changes with which an unschedulable `plan` is schedulable. `text` is the text of
+/// `system`'s file, and `demands` are those of its tasks. `stop` ends the search early.
 pub fn repair(
     text: &SystemText,
     system: &System,
@@ -57,7 +55,8 @@ pub fn repair(
         return Advice { repairs: Vec::new(), note: None };
     }
     if system.tasks.len() > DETAILED {
-        // The first planning would be too much work, and each kind reads the file again before.
+        // The first planning would exceed the allowed work, and each kind reads the file again
+        // before.
         return Advice { repairs: Vec::new(), note: note(&[], true, 0) };
     }
     let mut trials = Trials::new(text, demands, stop);
@@ -81,7 +80,7 @@ pub fn repair(
     Advice { repairs, note }
 }
 
-/// The number of the least change of a kind: of values without an order, the first that does.
+/// The number of the least change of a kind that suffices; of values without an order, the first.
 fn least(kind: &Kind, trials: &mut Trials) -> Result<Option<u64>, Cut> {
     let count = kind.values.count();
     let mut ask = |at| trials.ask(&kind.key, &kind.values.at(at));

@@ -1,32 +1,31 @@
-//! The least change that does.
+//! The least change that suffices.
 //!
 //! Problem: a planning answers for one value only, and may refuse a value. Rule ([`least`]): values
-//! are numbered from 0, the smallest change, and the value of the file, which is known not to do,
-//! stands before them. Where the largest change and those at a quarter, half and three quarters of
-//! it do not do, none is taken to. Else steps of doubling length find the first value that does or
-//! is refused, and bisection the edge before it. The value found does, and the one before it does
-//! not.
-//! The planner's choices are not monotone in every value: a smaller change may do where the ones
-//! around it do not. So what lies before the edge is asked one by one as well ([`nearer`]), as far
-//! as plannings go.
-//! Does not cover: values that do where all of the four do not.
+//! are numbered from 0, the smallest change; the value of the file, which does not suffice, stands
+//! before them. If the largest change and those at a quarter, half and three quarters of it do not
+//! suffice, no value is taken to suffice. Else steps of doubling length find the first value that
+//! suffices or is refused, and bisection the edge before it. The found value suffices, and the one
+//! before it does not. The planner's choices are not monotone in every value: a smaller change may
+//! suffice where its neighbours do not. So the values before the edge are tried one by one as well
+//! ([`nearer`]), while plannings are left. Does not cover: values that suffice where none of the
+//! four does.
 
-/// What a planning says of a value.
+/// Result of a planning with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Every analysed task meets its deadline.
     Meets,
-    /// Some task may miss its own.
+    /// Some task may miss its deadline.
     Misses,
     /// The system file cannot have the value, or the planner refuses it.
     Refused,
 }
 
-/// No more plannings are allowed.
+/// The error that no more plannings are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut;
 
-/// The number of the least change of `count` that does; `None` if there is none.
+/// The number of the least change of `count` that suffices; `None` if there is none.
 pub fn least(
     count: u64,
     mut ask: impl FnMut(u64) -> Result<Answer, Cut>,
@@ -39,7 +38,7 @@ pub fn least(
             break;
         }
     }
-    // Everything below `from` misses, and `to` does not.
+    // Everything below `from` misses, and `to` meets.
     let Some(far) = far else { return Ok(None) };
     let (mut from, mut to, mut stride) = (0, far, 1);
     let mut at_end = Answer::Meets;
@@ -61,12 +60,12 @@ pub fn least(
             other => (to, at_end) = (middle, other),
         }
     }
-    // The far one was asked first; whoever counts plannings remembers it.
+    // The far one was tried first; a caller that counts plannings remembers it.
     let found = if to == far { ask(to)? } else { at_end };
     Ok((found == Answer::Meets).then_some(to))
 }
 
-/// The first of all values before `edge` that does, else the edge.
+/// The first value before `edge` that suffices, else the edge.
 pub fn nearer(edge: u64, mut ask: impl FnMut(u64) -> Result<Answer, Cut>) -> Result<u64, Cut> {
     for at in 0..edge {
         if ask(at)? == Answer::Meets {
@@ -76,7 +75,7 @@ pub fn nearer(edge: u64, mut ask: impl FnMut(u64) -> Result<Answer, Cut>) -> Res
     Ok(edge)
 }
 
-/// Numbers with three digits or fewer beside those of `from`: the distance of neighbours.
+/// The distance of neighbours with three digits or fewer beside those of `from`.
 pub fn step_of(from: u64) -> u64 {
     10u64.pow(from.max(1).ilog10().saturating_sub(2))
 }
@@ -99,7 +98,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Misses up to an edge, then meets, then is refused: the edge is found, in few questions.
+        /// Values that miss up to an edge, then meet, then are refused: the edge is found with few
+        /// plannings.
         #[test]
         fn the_edge_is_found(count in 0u64..100_000, meets in 0u64..100_000, does in 0u64..100_000) {
             let mut asked = 0;

@@ -1,4 +1,4 @@
-//! Each change that is named does, the one before it does not, and no smaller one does.
+//! Each named change suffices, the one before it does not, and no smaller one does.
 
 use super::kinds;
 use super::trials::Trials;
@@ -35,7 +35,7 @@ impl Case {
         repair(&self.text, &self.system, &self.demands, &self.plan, &|| false).repairs
     }
 
-    /// Is the system schedulable with this change? By a whole planning, which is not the one of the
+    /// Is the system schedulable with this change? By a complete planning, other than that of the
     /// search.
     fn with(&self, key: &str, value: &str) -> bool {
         let text = self.text.with(&format!("{key}={value}")).unwrap();
@@ -89,7 +89,7 @@ fn the_least_is_that_of_a_scan() {
             "{listed} of {repairs:?}"
         );
     }
-    // Core 1 is the first that does; the lists are in order.
+    // Core 1 is the first that suffices; the lists are in order.
     assert!(repairs.iter().any(|r| r.change == "task.lo.core" && r.value == "1"));
     assert!(repairs.iter().all(|r| r.verified && !r.meaning.contains("{}")));
 }
@@ -163,8 +163,8 @@ fn refusals_are_answers() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What the search takes for the verdict is the plan's, and each change does, but not the value
-    /// a step nearer to the file's.
+    /// The verdict of the search is the plan's. Each change suffices, and the value a step nearer
+    /// to the file's does not.
     #[test]
     fn every_repair_does_and_a_step_less_does_not(
         tasks in prop::collection::vec((0u32..3, 20u32..120, 2u32..60, 0u32..60), 2..5),

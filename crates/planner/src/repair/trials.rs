@@ -1,8 +1,8 @@
 //! Plannings of changed systems, counted.
 //!
-//! Rule: a change is tried the way a user would try it: the text of the file is changed, read and
-//! planned as a whole. The number of plannings is limited, and for large systems their work, but
-//! never by a clock: a plan says the same on every machine.
+//! Rule: a change is tried as a user would try it: the text of the file is changed, read and
+//! planned as a whole. The number of plannings is limited, and so is their work for large systems,
+//! but never by a clock: a plan is the same on every machine.
 
 use super::search::{Answer, Cut};
 use crate::demand::Demand;
@@ -11,15 +11,15 @@ use solocore_model::System;
 use solocore_model::system::{Scheme, Share, SystemText};
 use std::collections::HashMap;
 
-/// Plannings at most.
+/// Most plannings.
 const MOST: u64 = 4000;
-/// Work of all plannings at most; a part of it takes some 5 us on a core of 3 GHz.
+/// Most work of all plannings; one unit takes some 5 us on a core of 3 GHz.
 const WORK: u64 = 400_000;
-/// What it takes to read the file again.
+/// Work to read the file again.
 const READ: u64 = 20;
 
-/// The parts of work of one planning, fitted to measured times: worst fit tries tasks beside tasks
-/// and hands out their pages, and optimal shares do that for some sixty candidates in up to sixteen
+/// The units of work of one planning, fitted to measured times. Worst fit tries tasks beside tasks
+/// and hands out their pages; optimal shares do that for some sixty candidates in up to sixteen
 /// rounds.
 fn work_of(system: &System, pages: u64) -> u64 {
     let tasks = system.tasks.len() as u64;
@@ -70,7 +70,7 @@ impl<'a> Trials<'a> {
 
     fn planned(&mut self, system: &System) -> Result<Answer, Cut> {
         let work = work_of(system, self.pages);
-        // One that takes long leaves the others theirs.
+        // A planning that takes long leaves the other kinds their plannings.
         if work > WORK / 4 || self.spent.saturating_add(work) > WORK {
             return Err(Cut);
         }
@@ -88,8 +88,8 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Are the changes of this search those of the system's scheme? Time tables and levels are searched
-/// too long for one planning.
+/// Does this search have the changes of the system's scheme? Time tables and levels are excluded,
+/// as one planning of them takes too long.
 pub fn covers(system: &System) -> bool {
     matches!(system.scheme, Scheme::Budgets | Scheme::Vcpus(_))
 }

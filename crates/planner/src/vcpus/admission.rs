@@ -1,4 +1,4 @@
-//! Where VCPUs go and whether they fit.
+//! The core of each VCPU, and the admission test.
 //!
 //! Problem: a VCPU is admitted where every VCPU of the core still has its capacity in each period.
 //! Rule: the admission test and the placement of [`super`], the same as on Linux.
@@ -8,7 +8,7 @@ use solocore_analysis::task_set::SporadicTask;
 use solocore_analysis::uniprocessor::plain;
 use solocore_model::vcpus::Vcpus;
 
-/// A server that wants its capacity: a VCPU by number, or the best-effort one of its core.
+/// A server with its capacity: a VCPU by number, or the best-effort VCPU of its core.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// `None`: best effort, which comes first among equal periods.
@@ -17,7 +17,7 @@ pub struct Claim {
     pub period_ns: u64,
 }
 
-/// The claims of a core, highest rate first, and when each has its capacity.
+/// The claims of a core, highest rate first, and the time by which each has its capacity.
 pub struct Admission {
     pub claims: Vec<Claim>,
     pub responses: Vec<Option<u64>>,
@@ -51,7 +51,7 @@ impl Admission {
     }
 }
 
-/// What VCPUs there are, and where.
+/// The VCPUs and their cores.
 pub struct Placed<'a> {
     pub vcpus: &'a Vcpus,
     pub overhead_ns: u64,
@@ -65,7 +65,7 @@ impl Placed<'_> {
         Claim { vcpu: Some(vcpu), capacity_ns: v.capacity_ns, period_ns: v.period_ns }
     }
 
-    /// The VCPUs of a core, and perhaps one more.
+    /// The VCPUs of a core, and optionally one more.
     pub fn admission(&self, core: u32, more: Option<usize>) -> Admission {
         let best = self.vcpus.settings.best_effort;
         let best = Claim {
@@ -84,7 +84,7 @@ impl Placed<'_> {
         there.map(|v| self.vcpus.vcpus[v].colours).fold(0, u64::saturating_add) <= most
     }
 
-    /// Worst fit, heaviest first; where nothing admits it, the core with the least utilisation.
+    /// Worst fit, heaviest first; where no core admits a VCPU, the core with the least utilisation.
     pub fn place(&mut self, cores: u32) {
         let load = |v: usize| {
             self.vcpus.vcpus[v].capacity_ns as f64 / self.vcpus.vcpus[v].period_ns as f64

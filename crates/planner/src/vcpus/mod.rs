@@ -1,17 +1,17 @@
-//! Plans with VCPUs: where each goes, whether it fits, and how long the jobs of its tasks take.
+//! Plans with VCPUs: the core of each, its admission, and the response times of its tasks.
 //!
-//! Problem: a task that shares a core with others is to meet its deadline whatever these do. Rule:
-//! it is bound to a VCPU, a sporadic server `(C, T)`, rate monotonic on its core (maracas, section
-//! II). VCPUs without a core go, heaviest first, to the core with the least utilisation that admits
-//! them; admission is by exact response times of fixed priorities, each capacity lengthened by the
-//! overhead of a switch and a late timer, the best-effort VCPU of each core among them: as on Linux
-//! (crates/linux/src/schedule/vcpus/admission.rs). The jobs of a VCPU end within its longest busy
-//! window: the shortest window that supplies (`solocore_analysis::uniprocessor::supply`) all that
-//! may be released in it. That holds for any order inside the VCPU, so also for threads that take
-//! turns.
-//! Does not cover: VCPUs that balancing moves (such systems have no analysed task), what a
-//! preemption by another VCPU costs a job in its private caches (stated times must include it;
-//! plans of profiled tasks say so).
+//! Problem: a task that shares a core with others is to meet its deadline for any behaviour of the
+//! others. Rule: it is bound to a VCPU, a sporadic server `(C, T)`, rate monotonic on its core
+//! (maracas, section II). VCPUs without a core go, heaviest first, to the core with the least
+//! utilisation that admits them. Admission is by exact response times of fixed priorities, with the
+//! best-effort VCPU of each core. Each capacity is lengthened by the overhead of a switch and a
+//! late timer, as on Linux (crates/linux/src/schedule/vcpus/admission.rs). The jobs of a VCPU end
+//! within its longest busy window: the shortest window that supplies
+//! (`solocore_analysis::uniprocessor::supply`) all jobs that may be released in it. That holds for
+//! any order inside the VCPU, so also for threads that take turns. Does not cover: VCPUs that
+//! balancing moves (such systems have no analysed task). The cost of a preemption by another VCPU
+//! in a job's private caches is not covered either (stated times must include it; plans of profiled
+//! tasks say so).
 
 mod admission;
 mod reasons;
@@ -134,7 +134,8 @@ fn plan_vcpu(
     }
 }
 
-/// Core of every task: its VCPU's; best effort where it is stated, or where the fewest are.
+/// Core of every task: its VCPU's. Best effort runs on the stated core, or on that with the fewest
+/// tasks.
 fn places(vcpus: &Vcpus, work: &[Work], plan: &[PlanVcpu], cores: u32) -> Vec<u32> {
     let mut out: Vec<Option<u32>> = (0..work.len())
         .map(|t| vcpus.of_task(t).map(|v| plan[v].core).or(work[t].task.core))

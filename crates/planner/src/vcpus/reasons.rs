@@ -107,7 +107,7 @@ fn task_reason(plan: &Plan, t: &PlanTask) -> String {
     )
 }
 
-/// Why it is schedulable, or the first thing that does not fit, with its numbers.
+/// Reason for which the plan is schedulable, or the first part that does not fit, with its numbers.
 fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
     let overhead = vcpus.settings.overhead.ns_ceil();
     let mut wrong = Vec::new();

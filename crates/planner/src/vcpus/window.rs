@@ -1,9 +1,10 @@
 //! The longest busy window of a VCPU's tasks.
 //!
-//! Problem: how long does a job take whose VCPU has `C` in each `T`, whatever order the VCPU's
-//! threads run in? Rule: the shortest window that supplies all that may be released in it; it and
-//! the budget that may be used up as it begins shorten each other, step by step.
-//! Does not cover: a VCPU that is not admitted, and tasks without a period: they have no window.
+//! Problem: the longest time of a job whose VCPU has `C` in each `T`, for any order of the VCPU's
+//! threads. Rule: it is the shortest window that supplies all jobs that may be released in it. The
+//! window and the budget that may be used up before it depend on each other, and are shortened step
+//! by step. Does not cover: a VCPU that is not admitted, and tasks without a period: they have no
+//! window.
 
 use crate::resources::Resources;
 use crate::work::Work;
@@ -12,17 +13,17 @@ use solocore_analysis::uniprocessor::supply::{Rounds, Supply};
 use solocore_model::plan::{PlanTask, PlanVcpu};
 use solocore_model::vcpus::Settings;
 
-/// A busy window beyond this is none.
+/// A longer busy window counts as unbounded.
 const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
 
-/// Steps of a busy window, after which it is taken for unbounded.
+/// Most steps of a busy window; then it is taken to be unbounded.
 const STEPS: u32 = 1_000_000;
 
 /// Demand of the tasks of a VCPU.
 struct Inside {
     /// Work of a job with its stall, and the least time between two releases, in ns.
     jobs: Vec<(u64, u64)>,
-    /// Accesses that are under way as the VCPU is let in, in each of its periods, in ns.
+    /// Accesses under way when the VCPU is let in, in each of its periods, ns.
     blocking: u64,
     period_ns: u64,
 }
@@ -37,8 +38,8 @@ impl Inside {
         settings: &Settings,
         resources: &Resources,
     ) -> Option<Self> {
-        // Each time it is let in, an access of what ran before may be under way; so often at most,
-        // as the plan assumes.
+        // Each time it is let in, an access of the one that ran before may be under way; the plan
+        // assumes no more of them.
         let blocking = resources
             .blocking_ps()
             .div_ceil(1000)
@@ -61,8 +62,8 @@ impl Inside {
     }
 
     /// Most budget used in the last period before such a window, if every job ends within `window`
-    /// of its release: by jobs that have ended, released in the time of a period and a window
-    /// before. The task that is released as the window begins has one less of them.
+    /// of its release. It is used by jobs that have ended, released in a period and a window
+    /// before. The task that is released as the window begins has one job less there.
     fn used(&self, window: u64) -> u64 {
         let span = self.period_ns.saturating_add(window);
         let all = self.jobs.iter().map(|&(c, period)| c.saturating_mul(span.div_ceil(period)));
@@ -108,7 +109,7 @@ pub fn window(
     };
     let (mut used, mut supplied) = (v.capacity_ns, supply(v.capacity_ns)?);
     let mut window = asked.window(&supplied)?;
-    // Shorter windows leave less that can have been used before, and the reverse.
+    // Shorter windows leave less budget that can have been used before, and the reverse.
     for _ in 0..STEPS {
         let less = asked.used(window).min(v.capacity_ns);
         let Some((better, with)) = supply(less).and_then(|s| Some((asked.window(&s)?, s))) else {

@@ -1,9 +1,10 @@
-//! Step 1: does the board have what the method needs, and what follows where it has not?
+//! Step 1: the properties that the method needs of the board, and the consequences where the board
+//! lacks them.
 //!
 //! Rule: single-core-equivalence, section 3.1, step 1: last-level cache partitioning and locking,
 //! counters for MemGuard; and from section 2.1 private DRAM banks, from section 3.2 a known
 //! `L_max`. Counters are those that the instruction set's architecture defines; the platform file
-//! names none. Not covered: whether the operating system lets one use them (`solocore doctor`).
+//! names none. Not covered: whether the operating system gives access to them (`solocore doctor`).
 
 use crate::resources::Resources;
 use solocore_model::plan::windows::{HardwareItem, Has};
@@ -18,7 +19,7 @@ fn yes_if(holds: bool) -> Has {
     if holds { Has::Yes } else { Has::No }
 }
 
-/// Each question with its answer and what follows.
+/// Each question with its answer and the consequence.
 pub fn check(system: &System, r: &Resources) -> Vec<HardwareItem> {
     vec![
         cache(system, r),

@@ -1,12 +1,12 @@
-//! Step 5, one partition: which pages its tasks lock, how long its window must be, and the tasks'
+//! Step 5, one partition: the locked pages of its tasks, the length of its window, and the tasks'
 //! response times.
 //!
-//! Rule: the recurrence of `solocore_analysis::window`. Each window pays for what its core's former
-//! user left behind (a drained budget and an access under way; foreign lines in the private caches,
-//! and a refill of them) and for prefetch and lock of its pages (single-core-equivalence, sections
-//! 2.3 and 5.0): each line is read, and may push out a dirty line that another partition had locked
-//! there. A page is locked only where it saves more accesses than its prefetch costs.
-//! Not covered: several partitions that share locked pages.
+//! Rule: the recurrence of `solocore_analysis::window`. Each window pays for the rest of its core's
+//! former user: a used-up budget and an access under way; foreign lines in the private caches, and
+//! a refill of them. It also pays for prefetch and lock of its pages (single-core-equivalence,
+//! sections 2.3 and 5.0): each line is read, and may evict a dirty line that another partition had
+//! locked there. A page is locked only where it saves more accesses than its prefetch costs. Not
+//! covered: several partitions that share locked pages.
 
 use crate::core_plan::{CoreBounds, Level, TaskPlan, preemption_accesses};
 use crate::resources::Resources;
@@ -19,15 +19,15 @@ use solocore_model::plan::TaskMargin;
 use std::collections::{BinaryHeap, HashMap};
 
 const PS: u64 = 1000;
-/// Rounds of giving more pages to the task that needs the longest window.
+/// Rounds in which more pages are given to the task that needs the longest window.
 const ROUNDS: u32 = 5;
-/// Miss counts are looked for up to this.
+/// Upper limit of the search for miss counts.
 const MOST_MISSES: u64 = 1 << 48;
 
-/// What other partitions leave on a core, at worst.
+/// The worst rest that other partitions leave on a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// Is there any other work on the core?
+    /// Does the core have any other work?
     pub any: bool,
     /// Lines that they have locked.
     pub locked_lines: u64,
@@ -40,13 +40,13 @@ pub struct Others {
 pub struct Inside<'a> {
     /// Its number.
     pub index: usize,
-    /// As the system file has it.
+    /// The partition in the system file.
     pub partition: &'a Partition,
-    /// Of all tasks.
+    /// The demands of all tasks.
     pub work: &'a [Work<'a>],
     /// Each core's share.
     pub resources: &'a Resources,
-    /// Reserved at the end of its windows.
+    /// Time reserved at the end of its windows.
     pub margin_ns: u64,
     /// Durations are multiples of this.
     pub unit_ns: u64,
@@ -65,7 +65,7 @@ pub struct Start {
 }
 
 impl<'a> Inside<'a> {
-    /// Of a system.
+    /// The partitions of a system.
     pub fn all(ima: &'a Instance, work: &'a [Work<'a>], resources: &'a Resources) -> Vec<Self> {
         let of = |(index, partition)| Self {
             index,
@@ -113,7 +113,7 @@ impl<'a> Inside<'a> {
         self.hard().iter().map(pages).fold(0, u64::saturating_add).min(capacity)
     }
 
-    /// What the start of each window costs.
+    /// Costs of the start of each window.
     pub fn start(&self, locked: &Locked, others: Others) -> Start {
         let pages: u64 = locked.values().map(|&k| k as u64).sum();
         let lines = self.lines(pages);
@@ -178,9 +178,8 @@ impl<'a> Inside<'a> {
         })
     }
 
-    /// The pages that give the least duration among those tried: greedily by accesses saved per
-    /// second, with more weight for the task that alone would need the longest window; and none at
-    /// all.
+    /// The pages with the least duration among those tried: greedily by accesses saved per second,
+    /// with more weight for the task that alone would need the longest window; and no pages.
     pub fn lock(&self, core: u32, others: Others) -> (Locked, Option<u64>) {
         let mut best = (Locked::new(), self.least_ns(core, &Locked::new(), others));
         let mut weights: HashMap<usize, u64> = self.hard().into_iter().map(|t| (t, 1)).collect();
@@ -190,7 +189,7 @@ impl<'a> Inside<'a> {
             let shorter = match (least, best.1) {
                 (Some(new), Some(old)) => new < old,
                 (Some(_), None) => true,
-                // Where nothing fits, what saves most is the better start for the reader.
+                // Where nothing fits, the pages that save most are the better start for the reader.
                 (None, None) => best.0.is_empty(),
                 (None, Some(_)) => false,
             };
@@ -232,7 +231,7 @@ impl<'a> Inside<'a> {
         self.levels(core, locked).iter().filter_map(room).max().map(|(_, index)| index.0)
     }
 
-    /// Pages that save most, as many as a core's share holds and as their prefetch is worth.
+    /// The pages that save most, limited by a core's share and by the cost of their prefetch.
     fn share(&self, weights: &HashMap<usize, u64>, others: Others) -> Locked {
         let lines = self.lines(1);
         let cost = u128::from(lines + lines.min(others.locked_lines)) * 1_000_000_000_000
@@ -313,7 +312,7 @@ impl<'a> Inside<'a> {
         order.iter().map(of).collect()
     }
 
-    /// How a response time came about.
+    /// Derivation of a response time.
     pub fn derivation(
         &self,
         index: usize,
@@ -331,7 +330,7 @@ impl<'a> Inside<'a> {
         Some(d.because(demand).because(bounds.explain()))
     }
 
-    /// How far a task may grow before one of the partition's misses its deadline, the window kept.
+    /// The growth of a task until one task of the partition misses its deadline; the window stays.
     pub fn margin(
         &self,
         index: usize,

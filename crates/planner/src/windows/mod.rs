@@ -3,11 +3,11 @@
 //!
 //! Problem: IMA partitions that each had a chip (or a share of one) are to run side by side, with
 //! their tasks' deadlines kept and their I/O free of conflicts. Rule: single-core-equivalence,
-//! section 3.1: (1) does the board have what is needed (`hardware`), (2) even shares of cache,
-//! banks and bandwidth (`crate::resources`), (3) partitions to cores with slack, (4) offsets of
-//! windows and I/O ([`solver`]), (5) lockdown, C_sce and schedulability inside each window
-//! (`inside`), and back to (3) where it fails (`rounds`). Not covered: moving tasks between
-//! partitions, changing periods.
+//! section 3.1: (1) the properties of the board (`hardware`), (2) even shares of cache, banks and
+//! bandwidth (`crate::resources`), (3) partitions to cores with slack, (4) offsets of windows and
+//! I/O ([`solver`]), (5) lockdown, C_sce and schedulability inside each window (`inside`), and back
+//! to (3) where it fails (`rounds`). Not covered: moving tasks between partitions, changing
+//! periods.
 
 mod hardware;
 mod inside;
@@ -69,7 +69,7 @@ pub fn plan(
     plan
 }
 
-/// Pages and least durations, against the worst that other partitions may leave, and alone.
+/// Pages and least durations, with the worst rest that other partitions may leave, and alone.
 fn choices(ima: &Instance, inside: &[Inside], resources: &Resources) -> Vec<Choice> {
     // Where budgets differ, a partition without a core is given the smallest.
     let budget = |core: &u32| {
@@ -133,7 +133,7 @@ impl Found<'_> {
         let entry = numbers.entry(core, w);
         Some(PlanTask {
             partition: Some(inside.partition.name.clone()),
-            // Without a table nothing runs.
+            // Without a table no partition runs.
             schedulable: !w.hard() || (numbers.meets && !self.attempt.rows.is_empty()),
             margin: inside.margin(index, core, duration, locked, others).filter(|_| w.hard()),
             derivation: inside.derivation(index, core, locked, &windows, numbers.response_ps),
@@ -185,7 +185,7 @@ impl Found<'_> {
             write_budget_accesses: None,
             bandwidth_bytes_per_s: budget.map(|q| r.bandwidth(q)),
             lock_capacity_pages: r.lock_capacity,
-            // One partition's at a time.
+            // The pages of one partition at a time.
             locked_pages: on.map(pages).max().unwrap_or(0),
             utilization: tasks
                 .iter()

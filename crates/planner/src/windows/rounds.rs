@@ -2,14 +2,13 @@
 //! a log of it.
 //!
 //! Rule: single-core-equivalence, section 3.1: where step 4 or 5 fails, back to step 3 with another
-//! allocation. Stated durations stay as they are. Others begin with the slack asked for; when no
-//! allocation has a table with it, half of it, then none.
-//! Allocations: worst fit by decreasing share on the cores where no pair collides; then whatever
-//! cores the search for offsets finds. The least durations are found first, against the worst that
-//! other partitions may leave behind, as they depend on neither cores nor offsets; step 5 verifies
-//! with the neighbours that a core really has. Searches end after a fixed number of steps, so that
-//! a plan depends on the system alone and not on the machine.
-//! Not covered: slack that differs between partitions.
+//! allocation. Stated durations stay as they are. The others begin with the requested slack; when
+//! no allocation has a table with it, with half of it, then with none. Allocations: worst fit by
+//! decreasing share on the cores where no pair collides; then the cores that the search for offsets
+//! finds. The least durations are found first, against the worst that other partitions may leave
+//! behind, as they depend on neither cores nor offsets; step 5 verifies with the real neighbours on
+//! each core. Searches end after a fixed number of steps, so that a plan depends on the system
+//! alone and not on the machine. Not covered: slack that differs between partitions.
 
 use super::inside::{Inside, Locked, Others};
 use super::solver::{Answer, Problem, solve, table};
@@ -20,8 +19,7 @@ use solocore_model::plan::windows::Round;
 use solocore_model::time_table::Row;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often a search asks whether to go on, at most: about ten seconds of work where nothing is
-/// found nor proved.
+/// Most times that a search asks whether to go on: about ten seconds of work without a result.
 const ASKS: u64 = 40_000;
 
 /// Properties of a partition before it has a core.
@@ -34,16 +32,16 @@ pub struct Choice {
     pub alone_ns: Option<u64>,
 }
 
-/// Where a round has led.
+/// Result of a round.
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// The step that was not passed; 6 if all were.
+    /// The step that failed; 6 if all were passed.
     pub step: u32,
-    /// Of each partition.
+    /// Duration of each partition.
     pub durations_ns: Vec<u64>,
-    /// Of each partition.
+    /// Core of each partition.
     pub cores: Vec<Option<u32>>,
-    /// Empty where step 4 was not passed.
+    /// The table's rows; empty where step 4 was not passed.
     pub rows: Vec<Row>,
 }
 
@@ -51,17 +49,17 @@ pub struct Attempt {
 pub struct Rounds<'a> {
     /// The instance, with durations as stated.
     pub ima: &'a Instance,
-    /// The same, with their tasks.
+    /// The same partitions, with their tasks.
     pub inside: &'a [Inside<'a>],
     /// Pages and least durations.
     pub choices: &'a [Choice],
-    /// Slack asked for, in percent.
+    /// Requested slack, in percent.
     pub slack: u32,
-    /// The caller wants no more.
+    /// Does the caller want to stop?
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// How cores are chosen.
+/// Rule for the choice of cores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Allocation {
     Stated,
@@ -79,7 +77,7 @@ impl Allocation {
     }
 }
 
-/// Why a step was not passed.
+/// The step that failed, and the reason.
 struct Failed(u32, String);
 
 fn time(ns: u64) -> Time {
@@ -87,7 +85,8 @@ fn time(ns: u64) -> Time {
 }
 
 impl Rounds<'_> {
-    /// Tries until a round passes all steps. The last attempt that came furthest, and the log.
+    /// Tries until a round passes all steps. Returns the last of the attempts that came furthest,
+    /// and the log.
     pub fn run(&self) -> (Attempt, Vec<Round>) {
         let mut slacks = vec![self.slack, self.slack / 2, 0];
         if self.ima.partitions.iter().all(|p| p.duration_ns > 0) {
@@ -166,7 +165,7 @@ impl Rounds<'_> {
         Ok(format!("a table was found ({by}), and every task meets its deadline"))
     }
 
-    /// Step 3: stated, or the least with slack. All are filled in, also where one fails.
+    /// Step 3: stated durations, or the least with slack. All are filled in, even if one fails.
     fn durations(&self, attempt: &mut Attempt, slack: u32) -> Result<(), Failed> {
         let mut failed = None;
         for (at, (inside, choice)) in self.inside.iter().zip(self.choices).enumerate() {
@@ -301,8 +300,8 @@ impl Rounds<'_> {
     }
 }
 
-/// What the other partitions leave for partition `own`: those on its core, or all where cores are
-/// not known.
+/// The worst rest that the other partitions leave for partition `own`: those on its core, or all
+/// where cores are not known.
 pub fn neighbours(
     inside: &[Inside],
     choices: &[Choice],

@@ -90,7 +90,7 @@ fn verdict(plan: &Plan, sce: &WindowsPlan) -> String {
     )
 }
 
-/// Adds what the verdict of a system with partitions rests on.
+/// Adds the assumptions of the verdict of a system with partitions.
 pub fn assume(plan: &mut Plan, ima: &Instance) {
     let more = [
         "windows begin at their place in the table or up to the margin later, last their whole \

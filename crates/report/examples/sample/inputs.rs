@@ -14,7 +14,7 @@ use solocore_model::results::{
 use solocore_model::system::{Criticality, Model, Pages, Policy, Share};
 use std::path::{Path, PathBuf};
 
-/// A name that breaks a page which does not escape.
+/// A name that breaks a page without escaping.
 pub const HOSTILE: &str = "<script>alert(1)</script>";
 const MS: u64 = 1_000_000;
 
@@ -189,7 +189,7 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
     }
 }
 
-/// As a planner has it; with locked pages, the cache lowers the sum.
+/// A waterfall as of a planner; with locked pages, the cache lowers the sum.
 fn waterfall(row: &Row) -> Vec<Term> {
     let of = |ns: u64| i64::try_from(ns).expect("small");
     let term = |term, ns, misses| Term { term, ns, misses };
@@ -277,8 +277,8 @@ fn timeline(managed: bool) -> Vec<Segment> {
     segments
 }
 
-/// Of `tracking` and `imu-filter`; unmanaged, the second job of `imu-filter` is late, and its last
-/// one does not end.
+/// Jobs of `tracking` and `imu-filter`; unmanaged, the second job of `imu-filter` is tardy, and its
+/// last one does not end.
 fn jobs(managed: bool) -> Vec<TimelineJob> {
     let tracking = TimelineJob {
         task: 0,

@@ -4,7 +4,7 @@
 //! different ones have parts of their own. A program is measured with an eighth, a quarter, half
 //! and all of its ways, once in a process for each combination of machine, description, ways, and
 //! places of its pages (`fluid::measured_once`). It is measured on pages of its own draw among
-//! those allowed, in the lowest ways, with a seed of its own: the result depends neither on the
+//! those allowed, in the lowest ways, with a seed of its own. The result depends neither on the
 //! program that asked first nor on the board's seed. (Seeds draw orders and pages; how a program
 //! behaves on average does not depend on them.) Not covered: parts that overlap without being
 //! equal; which banks a program uses (the memory curve is for all of them).
@@ -46,8 +46,8 @@ impl Board {
     /// by answering false.
     ///
     /// # Errors
-    /// As [`Board::requests`]; also for programs that were given as workloads and not as
-    /// descriptions; [`KernelError::Interrupted`].
+    /// As [`Board::requests`]; also when a program was given as a workload and not as a
+    /// description; [`KernelError::Interrupted`].
     pub fn fluid(self, kernel: KernelConfig, go_on: GoOn<'_>) -> Result<Kernel<Fluid>, BoardError> {
         let layout = self.config.layout()?;
         let way =
@@ -78,7 +78,7 @@ impl Board {
     }
 }
 
-/// A program as it is measured, whatever board it is on.
+/// A program as it is measured, on any board.
 struct Measured<'a> {
     name: &'a str,
     config: MachineConfig,
@@ -114,7 +114,7 @@ impl<'a> Measured<'a> {
         )
     }
 
-    /// Pages among those that its regions may have.
+    /// Page frames for the program, drawn among those that its regions allow.
     fn space(&self) -> Result<Space, FluidError> {
         let layout = self.config.layout().map_err(failed)?;
         let mut allocator = Allocator::new(layout, SEED);
@@ -145,7 +145,7 @@ impl<'a> Measured<'a> {
         let mut options = Calibration::new(shares);
         let has_jobs = self.spec.build(&self.context).is_ok_and(|w| w.has_jobs);
         if has_jobs && let Some(job_ps) = job(&self.config, make()?, go_on)? {
-            // The first job warms up, and the next one at least is measured whole, also if it takes
+            // The first job warms up. The next job at least is measured whole, even if it takes
             // half as long again.
             options.warm_ps = options.warm_ps.max(job_ps);
             options.horizon_ps = options.horizon_ps.max(job_ps.saturating_add(job_ps / 2));
@@ -157,7 +157,7 @@ impl<'a> Measured<'a> {
 
 /// Longest job that is measured.
 const LONGEST_JOB_PS: u64 = 1_000_000_000_000;
-/// How often the caller is asked whether to go on: every millisecond.
+/// Interval at which the caller is asked whether to go on, ps: 1 ms.
 const ASK_PS: u64 = 1_000_000_000;
 
 /// Time of the first job alone, if there are jobs.
@@ -168,7 +168,7 @@ fn job(
 ) -> Result<Option<u64>, FluidError> {
     let mut machine = Machine::new(config.clone(), vec![made], vec![]).map_err(failed)?;
     machine.dispatch(0, Some(ProgramId(0)), 0);
-    // Long enough for every job that is short; whether a longer one ends is seen by its signal.
+    // Long enough for every short job; a longer job is seen to end by its signal.
     for step in 1..=LONGEST_JOB_PS / ASK_PS {
         if !go_on() {
             return Err(FluidError::Interrupted);

@@ -1,9 +1,9 @@
 //! A simulated system under construction: programs and where their pages lie, devices, tasks.
 //!
 //! Problem: an experiment, a scenario file and a plan all need programs with pages in chosen banks
-//! and colours on one machine under one kernel. Rule: a [`Board`] hands out page frames (each once,
-//! at random from the seed among those allowed, as a bank-aware allocator does: PALLOC, SCE section
-//! 2.1), and at the end becomes a [`Kernel`] over the request-level [`Machine`] or over
+//! and colours on one machine under one kernel. Rule: a [`Board`] hands out page frames: each once,
+//! at random from the seed among those allowed, as a bank-aware allocator does (PALLOC, SCE section
+//! 2.1). At the end it becomes a [`Kernel`] over the request-level [`Machine`] or over
 //! [`Fluid`](crate::fluid::Fluid) (`fluid`). The order of the calls and the seed decide everything.
 
 mod fluid;
@@ -18,52 +18,52 @@ use crate::workload::{BuildContext, Workload, WorkloadError, WorkloadSpec};
 use solocore_model::Platform;
 use std::path::Path;
 
-/// Why a board cannot be built.
+/// Faults of a board that cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
-    /// A workload.
+    /// The workload is impossible.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// The machine.
+    /// The machine's configuration is impossible.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// The kernel.
+    /// The kernel refuses the system.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// The interval machine, or the measurements that it is made of.
     #[error(transparent)]
     Fluid(FluidError),
-    /// Pages.
+    /// Pages of the wanted kind are short.
     #[error("`{name}`: {full}")]
     Memory {
-        /// Of which program or device.
+        /// Name of the program or device.
         name: String,
         /// The scarce part.
         full: Full,
     },
-    /// A region that the program does not have.
+    /// The program has no such region.
     #[error("`{name}` has no region `{region}`; it has {known}")]
     Region {
-        /// Which program.
+        /// Name of the program.
         name: String,
-        /// What was asked for.
+        /// Region that was asked for.
         region: String,
-        /// What it has.
+        /// Regions that the program has.
         known: String,
     },
 }
 
-/// Where pages lie, and how they are cached.
+/// Banks, colours and frames of pages, and their kind of caching.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// DRAM banks, counted over channels and ranks; `None`: any.
     pub banks: Option<Vec<u32>>,
     /// Page colours of the shared cache; `None`: any.
     pub colours: Option<Vec<u32>>,
-    /// These frames and no others, one for each page: memory that two programs, or a program and a
-    /// device, share.
+    /// These frames and no others, one for each page, for memory that two programs, or a program
+    /// and a device, share.
     pub frames: Option<Vec<u64>>,
-    /// How they are cached.
+    /// Kind of caching.
     pub kind: PageKind,
 }
 
@@ -108,17 +108,17 @@ pub struct Board {
     tasks: Vec<TaskSpec>,
 }
 
-/// A program and where it lies.
+/// A program and its places in memory.
 struct Placed {
     program: Box<dyn Program>,
     space: Space,
     /// Its pages by name.
     regions: Vec<(String, std::ops::Range<u32>)>,
-    /// Where each of the regions was to lie.
+    /// The place that was asked for each of the regions.
     places: Vec<Place>,
-    /// Colours that its pages have unless their region is elsewhere, if they were asked for.
+    /// Colours of the pages outside placed regions, if colours were asked for.
     colours: Option<Vec<u32>>,
-    /// How to make it again.
+    /// Description from which the program is made again.
     recipe: Option<(WorkloadSpec, BuildContext)>,
 }
 
@@ -146,7 +146,7 @@ impl Board {
         &self.platform
     }
 
-    /// What a workload must know, with a seed of its own for the next program.
+    /// The context in which a workload is built, with a seed of its own for the next program.
     #[must_use]
     pub fn context(&self, base_dir: &Path) -> BuildContext {
         let own = self
@@ -288,7 +288,7 @@ impl Board {
         &mut self.tasks[index]
     }
 
-    /// Where a task's pages are and how they are cached, to be changed.
+    /// The page frames of a task and their caching, to be changed.
     ///
     /// # Panics
     /// When there is no such task.
@@ -329,7 +329,7 @@ impl Board {
     /// The system, every request simulated.
     ///
     /// # Errors
-    /// When machine or kernel refuse what they are given.
+    /// When the machine or the kernel refuses its configuration.
     pub fn requests(self, kernel: KernelConfig) -> Result<Kernel<Machine>, BoardError> {
         let programs = self.programs.into_iter().map(|p| (p.program, p.space)).collect();
         let machine = Machine::new(self.config, programs, self.devices)?;

@@ -1,5 +1,5 @@
-//! The interval machine of a request-level one: its configuration, its programs, and how far apart
-//! the two are.
+//! The interval machine of a request-level one: its configuration, its programs, and the difference
+//! between the two machines.
 
 use super::calibrate::{Calibration, Setting, calibrate};
 use super::curve::MemoryCurve;
@@ -89,7 +89,8 @@ fn rising(values: impl Iterator<Item = u64>) -> Vec<u64> {
 /// Measures a program on a request-level machine: a share of the cache is a number of its ways.
 ///
 /// # Errors
-/// What the machine refuses, or why the runs do not give phases; [`FluidError::Interrupted`].
+/// Errors of the machine; [`FluidError::Calibration`] where the runs do not give phases;
+/// [`FluidError::Interrupted`].
 pub fn calibrate_on(
     config: &MachineConfig,
     name: &str,
@@ -128,7 +129,7 @@ pub fn calibrate_on(
 /// Runs programs side by side, the i-th on core i, on both machines.
 ///
 /// # Errors
-/// What either machine refuses.
+/// Errors of either machine.
 pub fn error(
     config: &MachineConfig,
     fluid: &FluidConfig,
@@ -151,7 +152,7 @@ mod tests {
     use solocore_model::Platform;
     use std::path::Path;
 
-    /// What the table of docs/simulator.md says, for two of its rows.
+    /// Two rows of the table of docs/simulator.md hold.
     #[test]
     fn both_machines_agree_on_streams_and_chases() {
         let platform = Platform::find("core-i5-2500k", Path::new(".")).unwrap();

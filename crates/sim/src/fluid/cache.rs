@@ -1,21 +1,21 @@
-//! How much of a shared cache each program holds.
+//! The lines of a shared cache that each program holds.
 //!
 //! Rule. Each program holds a number of lines of its partition, at most its footprint. Its misses
-//! fill; while lines are free they are taken, then lines are lost: by each holder in proportion to
-//! its lines and to the square of their age, the age being the time since it last ran plus the time
-//! in which it goes once through what it holds. (LRU evicts the oldest; with equal ages this is
-//! what random replacement does. Footprints and fill rates: Xiang et al., "HOTL", ASPLOS 2013.) The
-//! misses of a program follow from what it holds, in [`LEVELS`] steps with a hysteresis of half a
-//! step, so that rates are constant for a while. Steps of time are implicit: stable for any length.
+//! fill it. Free lines are taken first; then lines are lost, by each holder in proportion to its
+//! lines and to the square of their age. The age is the time since it last ran plus the time of one
+//! pass through its lines. (LRU evicts the oldest; with equal ages this is what random replacement
+//! does. Footprints and fill rates: Xiang et al., "HOTL", ASPLOS 2013.) The misses of a program
+//! follow from the lines that it holds, in [`LEVELS`] steps with a hysteresis of half a step, so
+//! that rates are constant for a while. Steps of time are implicit: stable for any length.
 //!
 //! Not covered: single sets (conflicts beyond those in the calibration), and sharing of lines
 //! between programs.
 
 /// Steps of a program's share of its footprint.
 pub(super) const LEVELS: usize = 64;
-/// A level is looked at again after this at the earliest, ps: 25 us.
+/// Shortest time until a level is updated, ps: 25 us.
 const SHORTEST_PS: u64 = 25_000_000;
-/// And at the latest while somebody loses lines, ps: 1 ms.
+/// Longest time until a level is updated while any program loses lines, ps: 1 ms.
 const LONGEST_PS: u64 = 1_000_000_000;
 
 /// A program's part of a partition.
@@ -25,19 +25,19 @@ pub(super) struct Share {
     pub lines: f64,
     /// Lines it can hold, 1 at least.
     pub footprint: f64,
-    /// The step it is taken to be in, 0 to [`LEVELS`].
+    /// Step of the level, 0 to [`LEVELS`].
     pub level: usize,
-    /// When it last ran, ps.
+    /// Time at which it last ran, ps.
     pub left_ps: u64,
     /// Index of the partition.
     pub partition: usize,
-    /// While it runs: lines filled, and shared-cache accesses, a ps.
+    /// While it runs: lines filled per ps.
     pub fills: f64,
-    /// See `fills`.
+    /// While it runs: accesses to the shared cache per ps.
     pub accesses: f64,
     /// Is it running?
     pub running: bool,
-    /// Do its misses depend on what it holds?
+    /// Do its misses depend on the lines that it holds?
     pub sensitive: bool,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Caches {
     /// Lines of each partition.
     pub capacity: Vec<f64>,
     now_ps: u64,
-    /// Time of the next look, ps.
+    /// Time of the next update, ps.
     pub next_ps: u64,
     members: Vec<Vec<usize>>,
 }
@@ -151,8 +151,8 @@ fn until_level(s: &Share, net: f64) -> Option<u64> {
     (wait < 1e15).then(|| (wait as u64 + 1).max(SHORTEST_PS))
 }
 
-/// Lines lost a ps for each line held and unit of weight, once nothing is free; the free lines; and
-/// the lines filled a ps.
+/// Lines lost per ps for each line held and unit of weight, once no line is free; the free lines;
+/// and the lines filled per ps.
 fn losses(shares: &[Share], members: &[usize], capacity: f64, now_ps: u64) -> (f64, f64, f64) {
     let (mut fills, mut weights, mut held) = (0.0, 0.0, 0.0);
     for s in members.iter().map(|&i| &shares[i]) {

@@ -2,12 +2,12 @@
 //!
 //! Rule. The program runs alone, once for each share of the cache that makes a difference and each
 //! of three memory latencies. Its stream of operations is the same each time, so progress (cycles
-//! of computation plus accesses) says where it is. The run with the whole cache and no added
-//! latency cuts it into samples; neighbours whose rates differ little become one phase. In the
-//! other runs the counters at the same progress are read off, between samples linearly. Time
-//! against latency then gives each phase's slope (from the two added latencies) and what is not
-//! overlapped; the locality is that whose idle latency is what the measured latency leaves without
-//! the program's own queue.
+//! of computation plus accesses) gives the program's position. The run with the whole cache and no
+//! added latency cuts it into samples; neighbours whose rates differ little become one phase. In
+//! the other runs the counters at the same progress are read off, between samples linearly. Time
+//! against latency then gives each phase's slope (from the two added latencies) and the time that
+//! is not overlapped. The locality is chosen by its idle latency, which must equal the measured
+//! latency less the program's own queueing.
 //!
 //! Works with any [`Hardware`], the interval machine included.
 //!
@@ -18,7 +18,7 @@ use super::program::{Demand, FluidError, FluidProgram, GoOn, Phase};
 use crate::hardware::{Counters, Hardware, Notice, ProgramId};
 use crate::program::Signal;
 
-/// What the machine of one run is to have.
+/// Configuration of the machine for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Lines of the shared cache that the program can fill.
@@ -27,7 +27,7 @@ pub struct Setting {
     pub extra_ps: u64,
 }
 
-/// How to measure.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     /// Time before the first sample, ps: caches fill.
@@ -36,12 +36,12 @@ pub struct Calibration {
     pub horizon_ps: u64,
     /// Time of a sample, ps.
     pub sample_ps: u64,
-    /// Most phases between two signals of the kernel, about.
+    /// Approximate upper limit of the phases between two signals of the kernel.
     pub phases: usize,
     /// Shares of the cache to measure, rising; the last is the whole of it.
     pub cache_lines: Vec<u64>,
-    /// Lines that the program holds in each of these shares, rising, if that is known: sets are
-    /// filled unevenly. Otherwise the shares themselves.
+    /// Lines that the program holds in each of these shares, rising, where they are known (sets are
+    /// filled unevenly). Otherwise the shares themselves.
     pub holds: Vec<u64>,
     /// Lines of the private caches, if the program fills them.
     pub private_lines: u64,
@@ -68,10 +68,10 @@ impl Calibration {
 
 /// Latencies added in the two runs that the slope comes from, ps.
 const EXTRA_PS: [u64; 2] = [100_000, 200_000];
-/// Runs give up when they take this many times the time of the reference.
+/// Runs give up after this multiple of the reference's time.
 const PATIENCE: u64 = 64;
 
-/// The state of a run at one moment.
+/// Counters and signal of a run at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
     counters: Counters,
@@ -193,7 +193,7 @@ fn at_progress(points: &[Point], progress: u64) -> [f64; 9] {
 /// A cut: the progress, and the signal there.
 type Cut = (u64, Option<Signal>);
 
-/// Where the program is cut: whole jobs where it has jobs, else the time that was asked for.
+/// Points at which the program is cut: ends of whole jobs where it has jobs, else ends of samples.
 fn cuts(points: &[Point], options: &Calibration) -> Result<Vec<Cut>, FluidError> {
     let warm = |p: &Point| p.counters.busy_ps >= options.warm_ps;
     let ends: Vec<usize> =
@@ -233,7 +233,7 @@ fn cuts(points: &[Point], options: &Calibration) -> Result<Vec<Cut>, FluidError>
 /// Do two pieces have about the same rates?
 fn alike(a: &Span, b: &Span, tolerance: f64) -> bool {
     let rate = |s: &Span, n: f64| n / if s.busy_ps > 1.0 { s.busy_ps } else { 1.0 };
-    // Below one a microsecond, a difference is of no account.
+    // Below one a microsecond, a difference does not count.
     let near = |x: f64, y: f64| (x - y).abs() <= tolerance * x.max(y) + 1e-6;
     near(rate(a, a.reads), rate(b, b.reads))
         && near(rate(a, a.writes), rate(b, b.writes))
@@ -271,7 +271,8 @@ fn join(points: &[Point], cuts: &[Cut], most: usize) -> Vec<Cut> {
 /// Measures a program that `make` puts, as program 0, on a machine with the settings it is given.
 ///
 /// # Errors
-/// What `make` refuses, or why the runs do not give phases; [`FluidError::Interrupted`].
+/// Errors of `make`; [`FluidError::Calibration`] where the runs do not give phases;
+/// [`FluidError::Interrupted`].
 pub fn calibrate<H: Hardware>(
     name: &str,
     curve: &MemoryCurve,
@@ -310,7 +311,7 @@ pub fn calibrate<H: Hardware>(
     Ok(FluidProgram { name: name.to_owned(), phases, private_lines, partition })
 }
 
-/// What happened between the cuts.
+/// Events between the cuts.
 fn spans(points: &[Point], cuts: &[Cut]) -> Vec<Span> {
     let at: Vec<[f64; 9]> = cuts.iter().map(|c| at_progress(points, c.0)).collect();
     at.windows(2).map(|w| span(&w[0], &w[1])).collect()
@@ -321,9 +322,9 @@ fn lines(spans: &[Span]) -> f64 {
     spans.iter().map(|s| s.misses + s.writes).sum()
 }
 
-/// Adds to the phases what they ask with each share of the cache. A share that moves as many lines
-/// as the next larger one is like it, and is not measured at other latencies: a single way shows
-/// effects of its own.
+/// Adds to the phases their demand with each share of the cache. A share that moves as many lines
+/// as the next larger one is taken to be equal to it, and is not measured at other latencies: a
+/// single way shows effects of its own.
 fn measure_shares(
     curve: &MemoryCurve,
     options: &Calibration,
@@ -384,7 +385,7 @@ fn demand(curve: &MemoryCurve, cache_lines: u64, [none, some, more]: [&Span; 3])
     let concurrency = if concurrency > 1.0 { concurrency } else { 1.0 };
     let slope = n / concurrency;
     let on_line = some.busy_ps - slope * (latency(some, EXTRA_PS[0]) - none.latency_ps);
-    // Clearly above the line: what is not memory decides.
+    // Clearly above the line: the time is not decided by memory.
     let (least, serial) = if none.busy_ps > 1.01 * on_line {
         (none.busy_ps, on_line - slope * none.latency_ps)
     } else {
@@ -431,7 +432,7 @@ fn trim(phases: &mut [Phase]) {
     };
     let enough = misses(shares - 1) + misses(shares - 1) / 50 + misses(0) / 100;
     let keep = (0..shares).find(|&i| misses(i) <= enough).unwrap_or(shares - 1);
-    // What misses just as much with the whole streams through it, and fills it.
+    // A program that misses just as much with all its streams through the cache fills the cache.
     let streams = keep == 0 && misses(0) > 0;
     for phase in phases {
         if streams {

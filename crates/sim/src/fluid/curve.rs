@@ -1,12 +1,12 @@
-//! How fast a memory is for each kind of traffic: measured once for each memory, then looked up.
+//! Performance of a memory for each kind of traffic, measured once for each memory and then looked
+//! up.
 //!
 //! Rule. A kind of traffic is a share of writes and a locality (0: uniform over all lines, 1: four
-//! streams in banks of their own). Of each, `solocore-dram` gives the time of a line when it is
-//! offered more than it takes, and the read latency at an eighth of that, less the wait at that
-//! load; kinds between those measured are interpolated. What sources do to each other is in
-//! `solve`.
+//! streams in banks of their own). For each kind, `solocore-dram` gives the time of a line at full
+//! load, and the read latency at an eighth of that load, less the wait there. Other kinds are
+//! interpolated. `solve` has the effect of sources on each other.
 //!
-//! Not covered: which banks a source uses (all traffic is spread over all banks).
+//! Not covered: the banks of a source (all traffic is spread over all banks).
 
 use super::program::FluidError;
 use solocore_dram::Spec;
@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 const WRITES: [u64; 4] = [0, 2, 4, 6];
 /// Requests of a measurement at full load.
 const REQUESTS: u64 = 40_000;
-/// And at an eighth of it: at less, refreshes close rows that a busier memory finds open.
+/// Requests of a measurement at an eighth of full load. At less, refreshes close rows that a busier
+/// memory finds open.
 const FEW: u64 = 10_000;
 
 /// One kind of traffic.
@@ -74,7 +75,7 @@ impl MemoryCurve {
     /// # Errors
     /// When the memory's values are impossible.
     pub fn measure(spec: &Spec, row_hit_cap: Option<u32>) -> Result<Self, FluidError> {
-        // Channels are independent, and one alone can be offered more than it takes.
+        // Channels are independent, and one alone can be offered more requests than it serves.
         let mut one = spec.clone();
         one.organisation.channels = 1;
         let alone = one.check().is_ok();
@@ -126,7 +127,7 @@ fn measure_kind(
         let report = report.map_err(|e| FluidError::Calibration(e.to_string()))?;
         report.ok_or_else(|| FluidError::Calibration("the traffic was stopped".to_owned()))
     };
-    // A request every cycle is more than any memory takes.
+    // A request every cycle is more than any memory serves.
     let full = run(line / clock * 1e12, REQUESTS)?;
     let line_ps = full.cycles as f64 * clock / full.answered.max(1) as f64;
     let low = run(line / line_ps * 1e12 / 8.0, FEW)?;

@@ -1,7 +1,7 @@
-//! How far the interval machine is from the request-level one: the same programs on both, for some
-//! milliseconds.
+//! The difference between the interval machine and the request-level one: both run the same
+//! programs for some milliseconds.
 //!
-//! Rule. Program i has core i for itself; after a warm-up, the throughput of each (progress: cycles
+//! Rule. Program i has core i for itself. After a warm-up, the throughput of each (progress: cycles
 //! of computation plus accesses) and the mean read latency of the memory are compared over a
 //! horizon. docs/simulator.md has the figures.
 
@@ -24,7 +24,7 @@ pub fn permille(exact: u64, fluid: u64) -> i64 {
 }
 
 impl Row {
-    /// How much faster the interval machine is, in thousandths.
+    /// Speed of the interval machine above the request-level one, in thousandths.
     #[must_use]
     pub fn permille(&self) -> i64 {
         permille(self.exact, self.fluid)
@@ -34,7 +34,7 @@ impl Row {
 /// A comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Of each program.
+    /// One row for each program.
     pub programs: Vec<Row>,
     /// Mean read latency of the request-level machine, ps.
     pub exact_latency_ps: u64,

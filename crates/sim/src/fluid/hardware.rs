@@ -24,7 +24,7 @@ impl Hardware for Fluid {
         let dispatched = self.tasks[p].counters(self.now_ps);
         let c = &mut self.cores[core];
         (c.program, c.dispatched) = (program, dispatched);
-        // What has not passed of an earlier overhead passes first.
+        // The rest of an earlier overhead passes first.
         c.starts_ps = c.starts_ps.max(self.now_ps).saturating_add(overhead_ps);
         c.active = c.starts_ps <= self.now_ps;
         let stranger = c.last.replace(p) != Some(p);

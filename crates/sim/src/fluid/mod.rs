@@ -3,16 +3,16 @@
 //!
 //! Problem: five minutes of four cores are 10^11 accesses. Rule: between two events (a timer of the
 //! kernel, the end of a phase, a counter's overflow, the end of an overhead or a transfer, a change
-//! of somebody's share of the cache) every program goes at a constant rate, and the rates are the
-//! fixed point of what each asks of the memory at a latency and the latency at what they ask
-//! together (`solve`, [`curve`]). Programs are cycles of phases ([`program`]), measured on the
-//! request-level machine ([`calibrate`]). `cache` says how much of the shared cache each program
-//! holds; `task` counts. Results do not depend on how [`Hardware::advance`] cuts time, and are the
-//! same on every machine.
+//! of a program's share of the cache) every program runs at a constant rate. The rates are a fixed
+//! point: each program's demand follows from the latency, and the latency from all demands together
+//! (`solve`, [`curve`]). Programs are cycles of phases ([`program`]), measured on the request-level
+//! machine ([`calibrate`]). `cache` gives the lines of the shared cache that each program holds;
+//! `task` counts. Results do not depend on how [`Hardware::advance`] cuts time, and are the same on
+//! every machine.
 //!
-//! Not covered: which banks and channels a program uses beyond what it does alone; a core that
-//! waits for data and so takes an interrupt late (some 100 ns); hits of one program on another's
-//! lines; invalidations by devices. [`error`] measures what all this costs.
+//! Not covered: the banks and channels of a program, beyond their effect when it runs alone; a core
+//! that waits for data and so takes an interrupt late (some 100 ns); hits of one program on
+//! another's lines; invalidations by devices. [`error`] measures the resulting error.
 
 pub mod board;
 mod cache;
@@ -67,11 +67,11 @@ pub struct FluidDevice {
 /// Traffic that a device makes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FluidStream {
-    /// Into memory, or out of it.
+    /// Direction: into memory, or out of it.
     pub into_memory: bool,
-    /// From when, ps.
+    /// Begin of the traffic, ps.
     pub start_ps: u64,
-    /// Until when, ps.
+    /// End of the traffic, ps.
     pub stop_ps: u64,
 }
 
@@ -81,12 +81,12 @@ const PIECE: u64 = 1 << 24;
 #[derive(Clone, Debug, Default)]
 struct Core {
     program: Option<usize>,
-    /// Past its overhead?
+    /// Is the overhead over?
     active: bool,
     starts_ps: u64,
     /// The program's counters when it was dispatched here.
     dispatched: Counters,
-    /// The core's counters then.
+    /// The core's counters at that dispatch.
     before: Counters,
     /// Lines of this core at which the counter overflows.
     armed: Option<u64>,
@@ -98,7 +98,7 @@ struct Core {
 struct Device {
     task: Task,
     stream: Option<FluidStream>,
-    /// Lines and direction of what it does.
+    /// Lines and direction of the present order.
     order: Option<(u64, bool)>,
     next_ps: u64,
 }
@@ -112,9 +112,9 @@ pub struct Fluid {
     devices: Vec<Device>,
     caches: Caches,
     table: Table,
-    /// Have the rates to be found again?
+    /// Must the rates be found again?
     stale: bool,
-    /// What runs now, sorted, and the time and latency of each.
+    /// Units that run now, sorted, and the time and latency of each.
     set: Vec<u32>,
     solved: Vec<(f64, f64)>,
 }
@@ -164,7 +164,7 @@ impl Fluid {
         Ok(fluid)
     }
 
-    /// Moves a program to another part of the shared cache, where it holds nothing yet (page
+    /// Moves a program to another part of the shared cache, where it holds nothing yet (for page
     /// colours that change).
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Fluid {
     /// Lines of the shared cache that a program holds, rounded down.
     #[must_use]
     pub fn cache_lines(&self, program: ProgramId) -> u64 {
-        // Looking must not change how time is cut.
+        // A query must not change the steps of time.
         let mut caches = self.caches.clone();
         caches.integrate(self.now_ps);
         caches.shares[program.0 as usize].lines as u64
@@ -243,7 +243,7 @@ impl Fluid {
         self.solved[self.set.partition_point(|&u| (u as usize) < unit)]
     }
 
-    /// Sets the speeds that were found.
+    /// Sets the speeds from the solution.
     fn apply(&mut self) {
         for i in 0..self.cores.len() {
             let (true, Some(p)) = (self.cores[i].active, self.cores[i].program) else { continue };
@@ -323,7 +323,7 @@ impl Fluid {
         }
     }
 
-    /// What happens on a core now, one thing at a time: its overflow, then the end of its phase.
+    /// Handles the next event of a core: its overflow, then the end of its phase.
     fn core_event(&mut self, core: usize) -> Option<Notice> {
         if self.cores[core].armed.is_some_and(|n| self.lines(core) >= n) {
             self.cores[core].armed = None;
@@ -365,7 +365,8 @@ impl Fluid {
         None
     }
 
-    /// Enters a phase on a core; if it is no other than before, nobody else's rate changes.
+    /// Enters a phase on a core. If the phase is the same as before, no other program's rate
+    /// changes.
     fn enter_running(
         &mut self,
         core: usize,

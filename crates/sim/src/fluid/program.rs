@@ -1,10 +1,10 @@
-//! What the interval machine knows of a program: phases, and what each asks of the memory.
+//! A program as the interval machine knows it: phases, and the demand of each on the memory.
 //!
 //! Rule. A phase is a piece of the program with about constant rates. Alone, with reads that take L
 //! from arrival at the controller to data, it takes `max(least, serial + n L / k)`: n its DRAM
-//! reads (or writes, if it only writes), k how many are outstanding. `serial` is what is not
-//! overlapped with memory, `least` what computation takes at any memory speed. [`super::calibrate`]
-//! finds the numbers; [`Phase::new`] makes them by hand.
+//! reads (or writes, if it only writes), k how many are outstanding. `serial` is the time that is
+//! not overlapped with memory, `least` the time of computation at any memory speed.
+//! [`super::calibrate`] finds the numbers; [`Phase::new`] makes them by hand.
 //!
 //! Not covered: differences between the passes of a program that repeats (the phases repeat
 //! exactly).
@@ -15,10 +15,10 @@ use thiserror::Error;
 /// A fault in the parts of an interval machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FluidError {
-    /// The configuration.
+    /// The configuration is impossible.
     #[error("fluid configuration: {0}")]
     Config(String),
-    /// A program.
+    /// A program is impossible.
     #[error("program {index} (`{name}`): {message}")]
     Program {
         /// Its index.
@@ -28,7 +28,7 @@ pub enum FluidError {
         /// The fault and its remedy.
         message: String,
     },
-    /// A device.
+    /// A device is impossible.
     #[error("device {index} (`{name}`): {message}")]
     Device {
         /// Its index.
@@ -46,7 +46,7 @@ pub enum FluidError {
     Interrupted,
 }
 
-/// Asked now and then while something is measured; false stops it.
+/// Called from time to time during a measurement; false stops it.
 pub type GoOn<'a> = &'a dyn Fn() -> bool;
 
 /// Demand of a phase on the memory while it has this part of the shared cache.
@@ -65,11 +65,11 @@ pub struct Demand {
     /// Time of the phase that is not overlapped with DRAM, ps; negative where the line of time
     /// against latency, steep only at long latencies, cuts the axis below zero.
     pub serial_ps: i64,
-    /// Mean read latency of the program alone, ps; `None` takes what the memory curve says.
+    /// Mean read latency of the program alone, ps; `None` takes the value of the memory curve.
     pub latency_ps: Option<u64>,
     /// Reads outstanding while there are any, in thousandths.
     pub concurrency_milli: u32,
-    /// How much its accesses are row hits, in thousandths: 0 like random ones, 1000 like streams.
+    /// Locality of the accesses, in thousandths: 0 for random ones, 1000 for streams (row hits).
     pub locality_milli: u32,
 }
 
@@ -82,10 +82,10 @@ pub struct Phase {
     pub accesses: u64,
     /// Accesses to the shared cache.
     pub llc_accesses: u64,
-    /// What it asks of memory, by rising share of the cache; one alone means that the cache makes
-    /// no difference.
+    /// Demand on the memory, by rising share of the cache; a single entry means that the cache
+    /// makes no difference.
     pub demands: Vec<Demand>,
-    /// What it tells the kernel at its end.
+    /// Signal to the kernel at its end.
     pub end: Option<Signal>,
 }
 
@@ -137,7 +137,7 @@ pub struct FluidProgram {
     /// Its phases, again and again.
     pub phases: Vec<Phase>,
     /// Lines of the private caches that it reads again from the shared cache after another program
-    /// had the core.
+    /// ran on the core.
     pub private_lines: u64,
     /// Part of the shared cache that it fills, an index into [`super::FluidConfig::partitions`].
     pub partition: usize,
@@ -149,7 +149,7 @@ const LONGEST_PS: u64 = 3_600_000_000_000_000;
 const MOST: u64 = 1 << 44;
 
 impl FluidProgram {
-    /// Can it be run?
+    /// Checks that the program can be run.
     ///
     /// # Errors
     /// The phase and its fault.

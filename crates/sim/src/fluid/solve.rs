@@ -1,12 +1,11 @@
-//! How fast sources of traffic go together: the fixed point of rates and latency.
+//! Rates of traffic sources that share a memory: the fixed point of rates and latency.
 //!
 //! Rule. A source repeats a unit of work that takes T = max(least, line + slope L) at read latency
 //! L, and moves lines in it that take the memory `service` ps at its peak rate. Utilisation u is
 //! the sum of service / T; the backlog B the sum of L service / T: the lines under way (Little's
-//! law) with the time that each takes. A request waits d = u B: what a newcomer finds in the queue,
-//! thinned out by as much as the memory works on several requests at once while it is not full. The
-//! latency of each source is its own idle one plus d. Alone, each source takes exactly what was
-//! measured.
+//! law) with the time that each takes. A request waits d = u B: the queue that it finds, reduced by
+//! u because the memory serves several requests at once while it is not full. The latency of each
+//! source is its own idle one plus d. Alone, each source takes exactly its measured time.
 //!
 //! As each L is at least d, d = u B is at least u^2 d, so u is at most 1: rates never sum to more
 //! than the peak. A further source adds to u and to B, so the greatest solution d rises: company
@@ -46,8 +45,8 @@ pub(super) struct Work {
     pub concurrency: f64,
 }
 
-/// Most of the memory that a source alone can have: what measured more takes the memory to be
-/// faster by this factor.
+/// Largest part of the memory's peak rate that one source alone can use. If a source measured more,
+/// the memory is taken to be faster by that factor.
 const MOST_ALONE: f64 = 0.98;
 
 impl Unit {
@@ -107,8 +106,8 @@ fn excess(units: &[Unit], wait: f64) -> f64 {
 /// Accuracy of the wait, ps.
 const CLOSE: f64 = 1e-4;
 
-/// How long requests of sources that run together wait, ps: the upper end of the last bracket,
-/// where the memory is asked for no more than it gives.
+/// Waiting time of requests of sources that run together, ps: the upper end of the last bracket,
+/// where the demand does not exceed the memory's rate.
 pub(super) fn wait_ps(units: &[Unit]) -> f64 {
     let (mut low, mut high) = (0.0, 100_000.0);
     let mut at_low = excess(units, low);

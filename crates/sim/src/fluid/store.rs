@@ -1,9 +1,9 @@
 //! Programs that have been measured, kept for the life of the process.
 //!
 //! Problem: measuring a program takes a second, and a figure runs the same programs on dozens of
-//! boards. Rule: a key says everything that a measurement depends on; the first caller measures,
-//! callers that ask meanwhile wait, and all get the same. As the key is complete, it does not
-//! matter which caller asks first.
+//! boards. Rule: a key holds everything that a measurement depends on. The first caller measures,
+//! later callers wait, and all get the same program. As the key is complete, the order of the
+//! callers does not matter.
 //!
 //! Not covered: files that change while the process runs. Nothing is forgotten: a program is some
 //! kilobytes.
@@ -18,7 +18,7 @@ type Slot = Arc<Mutex<Option<FluidProgram>>>;
 /// The program of this key, measured at the first call in the process.
 ///
 /// # Errors
-/// What `measure` says. Errors are not kept, so that an interrupted measurement begins anew.
+/// Errors of `measure`. They are not kept, so that an interrupted measurement begins anew.
 pub fn measured_once(
     key: String,
     measure: impl FnOnce() -> Result<FluidProgram, FluidError>,

@@ -13,18 +13,18 @@ use rustc_hash::FxHashMap;
 /// Lines of a device's unit.
 pub(super) const DEVICE_LINES: f64 = 1024.0;
 
-/// Where a program's numbers lie.
+/// Index of a program's numbers in the table.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     base: usize,
-    /// 1, or one for each share of the cache.
+    /// Number of entries: 1, or one for each share of the cache.
     levels: usize,
     /// Signal of each phase; the last phase reads the private caches again.
     pub ends: Vec<Option<Signal>>,
     pub private: bool,
     /// Lines that it can hold, if its misses depend on them.
     pub footprint: Option<u64>,
-    /// Lines that it can hold otherwise; 0: any number.
+    /// Lines that it can hold although its misses do not depend on them; 0: any number.
     pub pollutes: u64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Table {
     chosen: Vec<Unit>,
 }
 
-/// Solved sets kept; beyond, all are forgotten, so that memory is bounded.
+/// Most solved sets that are kept; then all are dropped, so that memory is bounded.
 const KEPT: usize = 1 << 18;
 
 impl Table {
@@ -172,7 +172,7 @@ impl Table {
     }
 }
 
-/// A count in 2^-16.
+/// A count in units of 2^-16.
 fn fixed(count: f64) -> u64 {
     (count * 65536.0 + 0.5) as u64
 }
@@ -181,7 +181,7 @@ fn share_of(reads: u64, lines: u64) -> u128 {
     if lines == 0 { 0 } else { (u128::from(reads) << 64) / u128::from(lines) }
 }
 
-/// A demand between two that are given.
+/// A demand interpolated between two given ones.
 struct Blend {
     misses: f64,
     reads: f64,
@@ -202,7 +202,7 @@ impl Blend {
         let x =
             if span > 0.0 { ((lines - a.cache_lines as f64) / span).clamp(0.0, 1.0) } else { 1.0 };
         let mix = |a: f64, b: f64| if x >= 1.0 { b } else { a + (b - a) * x };
-        // What is given for no traffic says nothing.
+        // Values given for no traffic have no meaning.
         let idle = |d: &Demand| d.dram_reads + d.dram_writes == 0;
         let (ka, kb) = if idle(a) {
             (b, b)

@@ -1,27 +1,27 @@
-//! Where a program is, and what it has counted.
+//! The position of a program in its phases, and its counts.
 //!
-//! Rule. A position within a phase is a 48-bit fraction; it moves from an anchor at a constant
-//! speed until the rates change, so the state at any time does not depend on how often anybody
-//! looked. Counts that a phase fixes are the floor of their part; DRAM lines and misses, whose
-//! rates change with the share of the cache, are summed in units of 2^-64 without rounding. Reads
-//! are the integer part of their share of the lines, so reads and writes both only grow.
+//! Rule. A position within a phase is a 48-bit fraction. It moves from an anchor at a constant
+//! speed until the rates change, so the state at any time does not depend on the number of queries.
+//! Counts that a phase fixes are the floor of their part; DRAM lines and misses, whose rates change
+//! with the share of the cache, are summed in units of 2^-64 without rounding. Reads are the
+//! integer part of their share of the lines, so reads and writes both only grow.
 
 use crate::hardware::Counters;
 
 /// Positions of a phase.
 pub(super) const WHOLE: u64 = 1 << 48;
 
-/// What a phase counts at one share of the cache, in 2^-16.
+/// Counts of a phase at one share of the cache, in units of 2^-16.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub compute_cycles: u64,
     pub accesses: u64,
     pub llc_accesses: u64,
-    /// In 2^-16.
+    /// DRAM lines, in units of 2^-16.
     pub lines: u64,
-    /// In 2^-16.
+    /// Misses, in units of 2^-16.
     pub misses: u64,
-    /// Reads over lines, in 2^-64.
+    /// Reads over lines, in units of 2^-64.
     pub reads: u128,
 }
 
@@ -29,23 +29,23 @@ pub(super) struct Counts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Task {
     pub phase: usize,
-    /// Where it goes on after reading its private caches again.
+    /// Phase and position at which it goes on after it has read its private caches again.
     pub resume: Option<(usize, u64)>,
     position: u64,
     anchor_ps: u64,
-    /// Positions a ps, in 2^-16; 0 while it does not run.
+    /// Positions per ps, in units of 2^-16; 0 while it does not run.
     speed: u64,
     /// Read latency, ps.
     latency_ps: u64,
     counts: Counts,
     /// Compute cycles, accesses and shared-cache accesses at the start of the phase.
     start: Counters,
-    /// In 2^-64, at the anchor.
+    /// DRAM lines at the anchor, in units of 2^-64.
     lines: u128,
-    /// In 2^-64, at the anchor.
+    /// Misses at the anchor, in units of 2^-64.
     misses: u128,
     reads: u64,
-    /// Of the next read, in 2^-64.
+    /// Part of the next read, in units of 2^-64.
     reads_part: u128,
     busy_ps: u64,
     occupancy_ps: u64,
@@ -83,7 +83,7 @@ impl Task {
         (self.reads + (reads >> 64) as u64, reads & u128::from(u64::MAX))
     }
 
-    /// What it has done at a time not before the anchor.
+    /// Counters at a time not before the anchor.
     pub fn counters(&self, at_ps: u64) -> Counters {
         let position = self.position(at_ps);
         let lines = self.lines_at(position);
@@ -107,7 +107,7 @@ impl Task {
         self.occupancy_ps.saturating_add((reads - self.reads).saturating_mul(self.latency_ps))
     }
 
-    /// Moves the anchor.
+    /// Moves the anchor to `now_ps`.
     fn sync(&mut self, now_ps: u64) {
         let counters = self.counters(now_ps);
         self.occupancy_ps = self.occupancy_ps(now_ps);
@@ -120,8 +120,8 @@ impl Task {
         (self.position, self.anchor_ps) = (position, now_ps);
     }
 
-    /// Goes on at another speed: `period_ps` for the whole phase. Nothing happens if all is as
-    /// before.
+    /// Goes on at another speed: `period_ps` for the whole phase. Nothing happens if the speed and
+    /// the latency are as before.
     pub fn run(
         &mut self,
         now_ps: u64,
@@ -154,7 +154,7 @@ impl Task {
     pub fn enter(&mut self, now_ps: u64, phase: usize, position: u64, counts: Counts) {
         self.sync(now_ps);
         let done = self.counters(now_ps);
-        // The start of the phase, so that the part up to `position` is what has been counted.
+        // The start of the phase, so that the part up to `position` counts as done.
         self.start = Counters {
             compute_cycles: done.compute_cycles.wrapping_sub(part(counts.compute_cycles, position)),
             accesses: done.accesses.wrapping_sub(part(counts.accesses, position)),
@@ -179,12 +179,13 @@ impl Task {
         self.anchor_ps.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
     }
 
-    /// When the phase ends.
+    /// Time at which the phase ends, ps.
     pub fn end_ps(&self) -> u64 {
         self.time_of(WHOLE)
     }
 
-    /// When it has moved this number of DRAM lines in all, if that is in this phase at these rates.
+    /// Time at which it has moved this number of DRAM lines in all, ps, if that is in this phase at
+    /// these rates.
     pub fn lines_ps(&self, lines: u64) -> Option<u64> {
         let missing = (u128::from(lines) << 64).saturating_sub(self.lines);
         if missing == 0 {

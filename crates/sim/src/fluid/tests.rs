@@ -1,5 +1,5 @@
-//! What must hold for any mixture of programs: counts are phases executed, overflows are exact,
-//! rates stay below the peak, nobody gains from company, and time can be cut anywhere.
+//! Properties that hold for any mixture of programs: counts are phases executed, overflows are
+//! exact, rates stay below the peak, no program gains from company, and time can be cut anywhere.
 
 use super::counters::minus;
 use super::*;
@@ -39,7 +39,7 @@ fn chase() -> FluidProgram {
     program("chase", vec![Phase::new(10_000, GHZ, 10_000, 0, 1)])
 }
 
-/// Random accesses to 16384 lines: misses fall with what it holds.
+/// Random accesses to 16384 lines: misses fall as it holds more lines.
 fn walk() -> FluidProgram {
     let demand = |lines: u64, misses: u64| Demand {
         cache_lines: lines,
@@ -125,7 +125,7 @@ fn overheads_add_up() {
         (fluid.program(ProgramId(0)).busy_ps, fluid.program(ProgramId(1)).busy_ps),
         (0, 1000)
     );
-    // And without one of its own, a dispatch waits for what is left.
+    // Without an overhead of its own, a dispatch waits for the rest of the earlier one.
     fluid.dispatch(0, Some(ProgramId(1)), 6000);
     fluid.dispatch(0, Some(ProgramId(0)), 0);
     assert_eq!(fluid.advance(17_000), None);
@@ -205,7 +205,7 @@ fn a_cache_fills_and_is_lost_again() {
     run(&mut fluid, 1, 5);
     assert!(fluid.cache_lines(ProgramId(0)) < 1000, "{}", fluid.cache_lines(ProgramId(0)));
     let cold = run(&mut fluid, 0, 5);
-    // What it lost it reads again, and not much more.
+    // The lines that it lost are read again, and not many more.
     assert!((14_000..80_000).contains(&cold.llc_misses), "{cold:?}");
     // In another part of the cache the stream does no harm.
     let config = FluidConfig { partitions: vec![49_152, 49_152], ..config };
@@ -262,7 +262,8 @@ fn jobs_are_abandoned_and_bad_parts_refused() {
     assert!(refused(&[job()], &FluidConfig { cores: 0, ..config(1) }).contains("cores = 0"));
 }
 
-/// Dispatches round robin each millisecond, arms each time, and notes everything it is told.
+/// Dispatches round robin each millisecond, arms the counter each time, and notes everything it is
+/// told.
 fn mock(step_ps: u64, shift: usize) -> (Vec<(u64, Notice)>, Vec<Counters>, Uncore) {
     let mut fluid = Fluid::new(&config(3), &all(), &[]).unwrap();
     let mut notices = Vec::new();
@@ -313,13 +314,13 @@ proptest! {
     }
 }
 
-/// Measured on the interval machine itself, a program comes back as it was.
+/// A program measured on the interval machine itself gives the same phases.
 #[test]
 fn calibration_finds_the_phases_again() {
     use super::calibrate::{Calibration, calibrate};
     let curve = MemoryCurve::uniform(50_000, 6_500);
     for (original, jobs) in [(job(), true), (stream(), false), (chase(), false)] {
-        // An added latency is one that the program sees and the controller does not.
+        // An added latency is seen by the program and not by the controller.
         let make = |s: calibrate::Setting| {
             let mut p = original.clone();
             for d in p.phases.iter_mut().flat_map(|p| &mut p.demands) {

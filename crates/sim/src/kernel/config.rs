@@ -1,10 +1,9 @@
-//! What the kernel is given: tasks, a scheduler, a regulator, costs.
+//! Configuration of the kernel: tasks, a scheduler, a regulator, costs.
 //!
-//! Problem: the papers' systems differ in which scheduler and which regulator they have, and in
-//! what interrupts cost.
-//! Rule: a system has one scheduler and one regulator, in any combination; every number is an
-//! argument, costs are 0 unless stated. Times are picoseconds; where a policy counts nanoseconds,
-//! they must be whole ones.
+//! Problem: the papers' systems differ in their scheduler, their regulator and the cost of
+//! interrupts. Rule: a system has one scheduler and one regulator, in any combination; every number
+//! is an argument, costs are 0 unless stated. Times are picoseconds; where a policy counts
+//! nanoseconds, they must be whole ones.
 
 use crate::hardware::{DeviceId, ProgramId, Transfer};
 use solocore_model::vcpus::{self, Throttle};
@@ -14,21 +13,21 @@ pub use solocore_policy::memguard::{Role, Sharing};
 pub use solocore_policy::throttle::Rule;
 pub use solocore_policy::vcpu::Background;
 
-/// Why a system cannot be run.
+/// Faults of a system that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
-    /// A task asks for what is impossible, or what the system lacks.
+    /// A task asks for something impossible, or for something that the system lacks.
     #[error("task `{task}`: {what}")]
     Task {
-        /// Which.
+        /// Name of the task.
         task: String,
         /// The fault and its remedy.
         what: String,
     },
-    /// Something else does.
+    /// Another part of the configuration is impossible.
     #[error("{place}: {what}")]
     Config {
-        /// Where: `scheduler`, `regulator`, `board`, `transfer 3`...
+        /// Place: `scheduler`, `regulator`, `board`, `transfer 3`...
         place: String,
         /// The fault and its remedy.
         what: String,
@@ -41,7 +40,7 @@ pub enum KernelError {
     Stuck {
         /// Task of the last event.
         task: String,
-        /// When.
+        /// Time of the instant, ps.
         at_ps: u64,
     },
     /// The caller asked to stop.
@@ -59,7 +58,7 @@ impl KernelError {
     }
 }
 
-/// What releases a job of a [`Release::Triggered`] task.
+/// Event that releases a job of a [`Release::Triggered`] task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// A job of this task (its index) ends.
@@ -70,7 +69,7 @@ pub enum Trigger {
     Transferred(DeviceId),
 }
 
-/// When jobs arrive. Times count from the task's `start_ps`, except [`Release::At`]'s.
+/// Arrivals of jobs. Times count from the task's `start_ps`, except [`Release::At`]'s.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Release {
     /// The program runs whenever it may; where it has jobs, one follows the other.
@@ -91,17 +90,17 @@ pub enum Release {
     Sporadic {
         /// Least time between arrivals.
         min_ps: u64,
-        /// Most.
+        /// Most time between arrivals.
         max_ps: u64,
     },
-    /// Each time that something happens, and this time later.
+    /// Each time that an event happens, after a delay.
     Triggered {
-        /// What.
+        /// The event.
         by: Trigger,
-        /// How much later.
+        /// Delay after the event.
         delay_ps: u64,
     },
-    /// At these times, in order.
+    /// At these times, in rising order.
     At(Vec<u64>),
 }
 
@@ -117,7 +116,7 @@ pub enum Action {
 pub struct TaskBudget {
     /// `B_i`: accesses of each soft core, 1 to 2^32-1.
     pub accesses: u64,
-    /// `A_i`: how long it is in force at most: the WCET with that interference.
+    /// `A_i`: longest time for which the budget is in force: the WCET with that interference.
     pub length_ps: u64,
 }
 
@@ -126,15 +125,15 @@ pub struct TaskBudget {
 pub struct TaskSpec {
     /// Name, for messages.
     pub name: String,
-    /// What it runs; no other task has it.
+    /// The program that it runs; no other task has it.
     pub program: ProgramId,
-    /// Where it runs. Not needed with a VCPU, at level C and under global EDF.
+    /// The core on which it runs. Not needed with a VCPU, at level C and under global EDF.
     pub core: Option<usize>,
-    /// When its jobs arrive.
+    /// Arrivals of its jobs.
     pub release: Release,
-    /// Deadline from the arrival; `None` where none is promised.
+    /// Deadline from the arrival; `None`: no deadline is promised.
     pub deadline_ps: Option<u64>,
-    /// Lower is more urgent; ties go to the lower index. Used by fixed priorities, inside
+    /// A lower number is more urgent; ties go to the lower index. Used by fixed priorities, inside
     /// partitions and VCPUs, and as the order of dynamic budgets.
     pub priority: u32,
     /// Level of a system with criticality levels.
@@ -149,11 +148,11 @@ pub struct TaskSpec {
     pub realtime: bool,
     /// Budget of the soft cores while its jobs run.
     pub budget: Option<TaskBudget>,
-    /// Nothing of it happens before.
+    /// Time before which no job of it arrives.
     pub start_ps: u64,
-    /// No job arrives from then on, and a background task ends.
+    /// Time from which on no job arrives, and at which a background task ends.
     pub stop_ps: Option<u64>,
-    /// What marks of this number do.
+    /// Actions on marks, by the mark's number.
     pub on_mark: Vec<(u32, Action)>,
 }
 
@@ -196,7 +195,7 @@ pub struct VcpuSpec {
     pub capacity_ps: u64,
     /// Period.
     pub period_ps: u64,
-    /// Its core; `None`: the one that `FIND_HOST_CPU` gives when it is created, in the order of the
+    /// Its core; `None`: `FIND_HOST_CPU` gives one when the VCPU is created, in the order of the
     /// list.
     pub core: Option<usize>,
     /// Page colours it needs.
@@ -215,12 +214,13 @@ pub struct ThrottleSpec {
     pub idle_per_mille: u32,
     /// MEM_PERIOD.
     pub period_ps: u64,
-    /// How often a core asks anew whether it may use background time, while some may not.
+    /// Interval after which a core asks anew whether it may use background time, while some core
+    /// may not.
     pub check_ps: u64,
 }
 
 impl ThrottleSpec {
-    /// As a file has it, on this platform; `None` if it has none of the two rules, or both.
+    /// From a file's table, on this platform; `None` if the table has neither rule, or both.
     pub fn of(platform: &Platform, t: &Throttle) -> Option<Self> {
         let (rule, threshold) = match (t.max_latency, t.max_rate) {
             (Some(latency), None) => (Rule::Latency, latency.ps()),
@@ -243,7 +243,7 @@ pub fn lines(platform: &Platform, rate: Bandwidth, period: Time) -> u64 {
     u64::try_from(bytes / u128::from(platform.llc.line.0)).unwrap_or(u64::MAX)
 }
 
-/// The VCPU that gets background time, as a file has it.
+/// The VCPU that gets background time, from a file's word.
 pub fn background(wanted: vcpus::Background) -> Option<Background> {
     match wanted {
         vcpus::Background::LeastTime => Some(Background::LeastTime),
@@ -256,10 +256,10 @@ pub fn background(wanted: vcpus::Background) -> Option<Background> {
 /// Balancing of VCPUs (maracas, Algorithm 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balancing {
-    /// Each stays where it was put.
+    /// Each stays on its first core.
     #[default]
     Static,
-    /// Most VCPUs that move each time that a VCPU blocks or wakes.
+    /// Each time that a VCPU blocks or wakes, up to `limit` VCPUs move.
     Full {
         /// Moves per run of the migration thread.
         limit: u32,
@@ -271,28 +271,29 @@ pub enum Balancing {
 pub struct VcpuConfig {
     /// The VCPUs.
     pub vcpus: Vec<VcpuSpec>,
-    /// The VCPU that gets background time; `None`: nobody (maracas, Fig. 4, case `vcpu`).
+    /// The VCPU that gets background time; `None`: no VCPU (maracas, Fig. 4, case `vcpu`).
     pub background: Option<Background>,
-    /// Servers keep to their capacity in every window of a period (`sporadic_server.h`).
+    /// Servers keep to their capacity in every window of a period's length (`sporadic_server.h`).
     pub strict: bool,
     /// Throttling of background time.
     pub throttle: Option<ThrottleSpec>,
     /// Balancing.
     pub balancing: Balancing,
-    /// VCPUs that balancing leaves where they are, by number.
+    /// VCPUs that balancing does not move, by number.
     pub fixed: Vec<usize>,
-    /// Replenishments that a VCPU may have waiting; `None`: as many as the policy can hold.
+    /// Most waiting replenishments of a VCPU; `None`: the policy's maximum.
     pub replenishments: Option<u32>,
-    /// Page colours of each core, if VCPUs only go where theirs are free (section V-B).
+    /// Page colours of each core, if VCPUs only move to cores where their colours are free (section
+    /// V-B).
     pub colours: Option<Vec<u64>>,
-    /// Take only what a core can schedule (RMS bound, or response times); otherwise anything.
+    /// Admit only VCPUs that a core can schedule (RMS bound, or response times); otherwise all.
     pub admission: bool,
 }
 
 /// A stretch of a repeating table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// From the start of the frame.
+    /// Start of the window, from the start of the frame.
     pub start_ps: u64,
     /// First instant after it.
     pub end_ps: u64,
@@ -303,7 +304,7 @@ pub struct Window {
 /// The table of a core, repeated from time 0 on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreTable {
-    /// Which core.
+    /// Number of the core.
     pub core: usize,
     /// Major frame.
     pub frame_ps: u64,
@@ -329,7 +330,8 @@ pub enum SchedulerSpec {
         /// At most one for a core; a core without one is never used.
         tables: Vec<CoreTable>,
     },
-    /// One queue for all cores, by absolute deadline (the period where there is none); no budgets.
+    /// One queue for all cores, by absolute deadline (by period for tasks without a deadline); no
+    /// budgets.
     GlobalEdf,
 }
 
@@ -352,7 +354,7 @@ pub enum Budget {
 /// The regulator that stops cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RegulatorSpec {
-    /// Nobody.
+    /// No core is stopped.
     #[default]
     None,
     /// MemGuard (single-core-equivalence, section 2.2).
@@ -370,18 +372,18 @@ pub enum RegulatorSpec {
     BwLock {
         /// Regulation period.
         period_ps: u64,
-        /// Accesses per period and core while nobody holds the lock; `None`: no limit.
+        /// Accesses per period and core while no task holds the lock; `None`: no limit.
         max_budget: Option<u64>,
-        /// While somebody does.
+        /// Accesses per period and core while a task holds the lock.
         min_budget: u64,
         /// A change of the lock reaches other cores by IPI at once; otherwise at their next period
         /// (the paper) or switch.
         immediate: bool,
     },
-    /// Budgets per job of the hard tasks (dynamic-budgeting, section IV). The tasks' `budget`s say
-    /// how much.
+    /// Budgets per job of the hard tasks (dynamic-budgeting, section IV), from the tasks'
+    /// `budget`s.
     Dynamic {
-        /// Cores of the tasks with budgets, which are not limited.
+        /// Cores of the tasks with budgets; they are not limited.
         hard: Vec<usize>,
         /// Cores that the budgets limit.
         soft: Vec<usize>,
@@ -389,7 +391,7 @@ pub enum RegulatorSpec {
 }
 
 impl RegulatorSpec {
-    /// The static budgets that dynamic-budgeting compares itself with: each soft core has
+    /// The static budgets with which dynamic-budgeting compares itself: each soft core has
     /// `accesses` in each period.
     pub fn static_periodic(cores: usize, soft: &[usize], accesses: u64, period_ps: u64) -> Self {
         let budget = |core| {
@@ -400,7 +402,8 @@ impl RegulatorSpec {
     }
 }
 
-/// Costs of the kernel's own work; all 0 by default. A cost lengthens what runs on the core.
+/// Costs of the kernel's own work; all 0 by default. A cost lengthens the execution of the task on
+/// the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// A timer interrupt: a regulation period, an end of a budget, a window's edge.
@@ -411,15 +414,15 @@ pub struct Costs {
     pub switch_ps: u64,
     /// An interrupt by another core.
     pub ipi_ps: u64,
-    /// From sending it to its effect.
+    /// Time from sending an IPI to its effect.
     pub ipi_delay_ps: u64,
     /// A release, on the task's core (global schedulers: core 0).
     pub release_ps: u64,
     /// Moving a VCPU, on the core it leaves (maracas, section V: 2 E_lock + E_struct).
     pub migration_ps: u64,
-    /// From a counter's overflow to its interrupt.
+    /// Time from a counter's overflow to its interrupt.
     pub interrupt_delay_ps: u64,
-    /// Number of transactions by which an overflow is seen late.
+    /// Transactions between the overflow and the time at which it is seen.
     pub skid_transactions: u64,
 }
 
@@ -427,26 +430,27 @@ pub struct Costs {
 /// core's table).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferSpec {
-    /// Who.
+    /// The device.
     pub device: DeviceId,
-    /// What.
+    /// The order.
     pub order: Transfer,
-    /// First time.
+    /// Time of the first order.
     pub phase_ps: u64,
-    /// Between orders.
+    /// Time between orders.
     pub period_ps: u64,
 }
 
-/// A system, but for its tasks.
+/// A system without its tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelConfig {
-    /// The task that runs.
+    /// The scheduler that chooses the tasks.
     pub scheduler: SchedulerSpec,
-    /// The cores that are stopped.
+    /// The regulator that stops cores.
     pub regulator: RegulatorSpec,
-    /// What that costs.
+    /// Costs of the kernel's work.
     pub costs: Costs,
-    /// Period in which transactions are counted where the regulator has none; `None`: not counted.
+    /// Period in which transactions are counted where the regulator has none; `None`: they are not
+    /// counted.
     pub observe_period_ps: Option<u64>,
     /// Transfers by the clock.
     pub transfers: Vec<TransferSpec>,

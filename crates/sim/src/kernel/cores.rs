@@ -46,7 +46,7 @@ impl CoreSet {
         Some(core)
     }
 
-    /// From the lowest on.
+    /// Iterates from the lowest core upwards.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self;
         std::iter::from_fn(move || rest.pop())

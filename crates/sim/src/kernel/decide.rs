@@ -1,5 +1,5 @@
-//! The decision at the end of an instant: which task runs where, which cores are stopped, what the
-//! hardware is told.
+//! The decision at the end of an instant: the task of each core, the cores that are stopped, the
+//! calls to the hardware.
 
 use super::observer::{Observer, RunMode, Stretch};
 use super::regulator::Message;
@@ -12,15 +12,15 @@ use crate::hardware::Hardware;
 use solocore_model::results::Activity;
 
 impl Core {
-    /// What the next dispatch costs: the part of the kernel's work that has not passed while
-    /// nothing was dispatched.
+    /// Cost of the next dispatch: the rest of the kernel's work that did not pass while the core
+    /// was idle.
     fn take_overhead(&mut self, now_ps: u64) -> u64 {
         std::mem::take(&mut self.untold_ps).min(self.overhead_until_ps.saturating_sub(now_ps))
     }
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// Lets dirty cores pick, and makes what was decided since the last time true.
+    /// Lets dirty cores pick, and applies all decisions since the last time.
     pub(super) fn decide(&mut self, observer: &mut dyn Observer) {
         self.pick(observer);
         let mut ended = std::mem::take(&mut self.ended);
@@ -28,7 +28,7 @@ impl<H: Hardware> Kernel<H> {
         ended.drain(..).for_each(|task| self.abandon(task, observer));
         self.ended = ended;
         let repicked = std::mem::take(&mut self.repicked);
-        // All that leave, then all that enter: a task that changes cores is never on two.
+        // First all tasks leave, then all enter: a task that changes cores is never on two.
         for core in repicked.iter() {
             self.leave(core, observer);
         }
@@ -62,7 +62,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Takes off the core what it is not to run any more.
+    /// Takes a task off the core that it is not to run any more.
     fn leave(&mut self, core: usize, observer: &mut dyn Observer) {
         let c = &self.cores[core];
         let (Some(pick), Some(old)) = (c.planned, c.chosen) else { return };
@@ -152,7 +152,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// If a job is on the core that has not run yet, it starts.
+    /// Starts the job on the core, if it has not run yet.
     fn start_job(&mut self, core: usize) {
         let Some(task) = self.cores[core].chosen else { return };
         let recovered = self.hardware.recovered_ps(self.tasks[task].spec.program);
@@ -164,7 +164,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Stops the core or lets it go on, as its regulator says, and tells the hardware.
+    /// Stops the core or lets it go on, as its regulator decides, and tells the hardware.
     fn enforce(&mut self, core: usize, observer: &mut dyn Observer) {
         let stopped = self.regulator.stopped(core) && self.cores[core].chosen.is_some();
         if stopped != self.cores[core].stopped {
@@ -204,7 +204,7 @@ impl<H: Hardware> Kernel<H> {
         self.hardware.arm(core, sample);
     }
 
-    /// The kernel works on this core for this time, whatever else it does.
+    /// Adds kernel work of this length to the core.
     pub(super) fn add_overhead(&mut self, core: usize, cost_ps: u64) {
         if cost_ps == 0 {
             return;
@@ -245,7 +245,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Tells the observer what the core has done since the last stretch.
+    /// Tells the observer the core's activity since the last stretch.
     pub(super) fn end_stretch(&mut self, core: usize, observer: &mut dyn Observer) {
         let c = &mut self.cores[core];
         let start = std::mem::replace(&mut c.stretch_ps, self.now_ps);
@@ -256,7 +256,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Tells what the task has done in the core's present mode from what it did before.
+    /// Separates the task's counts in the core's present mode from its earlier ones.
     pub(super) fn take_counters(&mut self, task: usize, core: usize) {
         if !self.modes {
             return;

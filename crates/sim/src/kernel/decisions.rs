@@ -1,9 +1,9 @@
-//! Records what a scheduler of VCPUs decided and what ran, as a trace for `solocore check-trace`,
-//! beside a timeline.
+//! Records the decisions of a scheduler of VCPUs and the tasks that ran, as a trace for `solocore
+//! check-trace`, beside a timeline.
 //!
-//! Rule: decisions are the scheduler's calls of the policy, runs what the kernel put on the cores:
-//! two sources, so that the checker can compare them. Does not cover: other schedulers (their
-//! traces hold runs only), time that a regulator takes.
+//! Rule: decisions are the scheduler's calls of the policy, runs are the dispatches of the kernel:
+//! two sources, so that the checker can compare them. Not covered: other schedulers (their traces
+//! hold runs only), time that a regulator takes.
 
 use super::config::VcpuConfig;
 use super::observer::{JobReport, Observer, RunMode, Stretch, Timeline};
@@ -17,7 +17,7 @@ const EVENTS: usize = 5_000_000;
 
 /// The record. Without a trace, the timeline alone.
 pub struct Decisions {
-    /// When each task ran.
+    /// Schedule of the tasks.
     pub timeline: Timeline,
     trace: Option<SchedTrace>,
     /// VCPU of each task.
@@ -40,7 +40,7 @@ impl Decisions {
         }
     }
 
-    /// A trace of this number of cores. `vcpus`: that of each task.
+    /// A trace of this number of cores. `vcpus`: the VCPU of each task.
     pub fn of_vcpus(
         timeline: Timeline,
         config: &VcpuConfig,
@@ -74,7 +74,7 @@ impl Decisions {
         (self.timeline, self.trace)
     }
 
-    /// A trace that is full is whole from its start.
+    /// A full trace is complete from its start to its last event.
     fn push(&mut self, event: Event) {
         if let Some(trace) = self.trace.as_mut().filter(|t| t.events.len() < EVENTS) {
             trace.events.push(event);
@@ -122,7 +122,7 @@ impl Observer for Decisions {
             b: 0,
         };
         if let Some(before) = before {
-            // A task wants to go on if its VCPU does.
+            // A task is runnable if its VCPU is.
             let goes_on =
                 self.vcpus.get(before).is_some_and(|&v| self.runnable.contains(&number(v)));
             self.push(event(Kind::Stops, before, u64::from(goes_on)));

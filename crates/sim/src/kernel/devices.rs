@@ -3,13 +3,13 @@
 use crate::hardware::{DeviceId, Hardware, Transfer};
 use std::collections::VecDeque;
 
-/// Orders that wait for a device at most; more are dropped, and counted.
+/// Most orders that wait for a device; further ones are dropped, and counted.
 const MOST_WAITING: usize = 1024;
 
 /// The devices that have ever had an order.
 #[derive(Default)]
 pub struct Devices {
-    /// (device, has it an order, those that wait).
+    /// (device, whether it has an order, the orders that wait).
     devices: Vec<(DeviceId, bool, VecDeque<Transfer>)>,
     pub dropped: u64,
 }
@@ -35,7 +35,7 @@ impl Devices {
         }
     }
 
-    /// A device has done what it was told.
+    /// A device has completed its order.
     pub fn done(&mut self, hardware: &mut impl Hardware, device: DeviceId) {
         let (_, busy, waiting) = self.entry(device);
         match waiting.pop_front() {

@@ -1,4 +1,4 @@
-//! What happens: notices of the hardware, timers, messages between cores.
+//! Events: notices of the hardware, timers, messages between cores.
 
 use super::Kernel;
 use super::observer::Observer;
@@ -9,7 +9,7 @@ use crate::hardware::{Hardware, Notice};
 use crate::program::Signal;
 
 impl<H: Hardware> Kernel<H> {
-    /// Fires what is due; how much that was.
+    /// Fires all timers that are due; returns their number.
     pub(super) fn fire_timers(&mut self, observer: &mut dyn Observer) -> u32 {
         let mut count = 0;
         while let Some(slot) = self.timers.take_due(self.now_ps) {
@@ -88,8 +88,8 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Tells the regulator what a core has made since it was last told. True if that used a budget
-    /// up.
+    /// Tells the regulator the transactions of a core since the last call. True if they used a
+    /// budget up.
     pub(super) fn account(&mut self, core: usize) -> bool {
         if !self.regulated {
             return false;
@@ -103,7 +103,7 @@ impl<H: Hardware> Kernel<H> {
         self.regulator.account(core, made, self.now_ps / 1000, &mut self.touched)
     }
 
-    /// The counting period ends, which is the regulator's if it has one.
+    /// The counting period ends; it is the regulator's period if there is one.
     fn period_ends(&mut self, observer: &mut dyn Observer) {
         let Some(period) = self.period_ps else { return };
         self.set_timer(Timer::Period, self.now_ps.saturating_add(period));
@@ -124,14 +124,14 @@ impl<H: Hardware> Kernel<H> {
                 self.add_overhead(core, self.costs.timer_ps);
             }
         }
-        // Only then: with a pool, what one core is given depends on what all have used.
+        // Only then: with a pool, a core's grant depends on the use of all cores.
         for core in (0..self.cores.len()).filter(|_| regulated) {
             self.regulator.tick(core, self.now_ps / 1000);
         }
     }
 
-    /// A period begins: a job that came back goes on paying for that only if refilling its caches
-    /// took a part of the last one.
+    /// A period begins: a job that came back still counts throttling as preemption cost only if
+    /// refilling its caches took a part of the last period.
     fn still_recovers(&mut self, task: usize) {
         let t = &mut self.tasks[task];
         let Some(job) = t.job.as_mut().filter(|job| job.recovering) else { return };

@@ -1,5 +1,5 @@
-//! The kernel of a simulated system: releases jobs, lets a scheduler choose and a regulator stop,
-//! and counts.
+//! The kernel of a simulated system: it releases jobs, lets a scheduler choose and a regulator
+//! stop, and counts.
 //!
 //! Problem: the papers' systems run the same programs on the same boards, under five schedulers and
 //! three regulators. Rule: this module is mechanism only (timers, releases, dispatch, counters,
@@ -7,10 +7,11 @@
 //! [`config::SchedulerSpec`]'s and [`config::RegulatorSpec`]'s implementations.
 //!
 //! Order of an instant: all notices of the hardware, then timers (regulation period, messages,
-//! overflows, budgets, releases, wake-ups, transfers, schedulers' timers; lower number first), and
-//! when none is due any more, one decision: dirty cores pick, tasks leave and enter cores, jobs
-//! start, regulators answer, the hardware is told. A notice that comes at the same time afterwards
-//! starts another round. The same configuration and seed give the same calls, on any machine.
+//! overflows, budgets, releases, wake-ups, transfers, schedulers' timers; lower number first). When
+//! no timer is due any more, one decision follows: dirty cores pick, tasks leave and enter cores,
+//! jobs start, regulators answer, the hardware is told. A notice that comes at the same time
+//! afterwards starts another round. The same configuration and seed give the same calls, on any
+//! machine.
 //!
 //! Not covered: interrupts that are disabled, nested interrupts (costs of one instant add up),
 //! blocking between tasks, the time that a core needs to stop while it waits for data (the
@@ -52,41 +53,41 @@ use std::collections::VecDeque;
 use task::Task;
 use timers::Timers;
 
-/// Progress is told at least once in this simulated time, and in this number of rounds: within a
-/// second of ours or so.
+/// Limits of the simulated time, ps, and of the rounds between two reports of progress. A report
+/// comes within about a second of wall time.
 const MIN_STEP_PS: u64 = 1_000_000;
 const MAX_STEP_PS: u64 = 10_000_000_000;
 const MAX_ROUNDS: u32 = 1 << 12;
-/// Events at one instant after which something must be wrong.
+/// Events at one instant that show a fault.
 const STUCK: u32 = 1_000_000;
 
-/// Knowledge of the kernel of a core.
+/// The kernel's knowledge of a core.
 struct Core {
-    /// What the scheduler has chosen, and how it runs.
+    /// The scheduler's choice, and its mode.
     chosen: Option<usize>,
     mode: RunMode,
-    /// The regulator keeps it from running.
+    /// Has the regulator stopped it?
     stopped: bool,
-    /// What the hardware runs.
+    /// The task that the hardware runs.
     dispatched: Option<usize>,
     /// The hardware waits for a dispatch: the program has given a signal, or an interrupt has a
     /// cost.
     redispatch: bool,
     /// The last task chosen.
     last_task: Option<usize>,
-    /// A pick that has not taken hold yet.
+    /// A pick that has not taken effect yet.
     planned: Option<Pick>,
-    /// Until when times have been added up.
+    /// Time up to which times have been added up.
     since_ps: u64,
     /// Start of the observer's stretch.
     stretch_ps: u64,
-    /// Until when the core does the kernel's work.
+    /// Time until which the core does the kernel's work.
     overhead_until_ps: u64,
-    /// Of that, what the hardware has not been told.
+    /// The part of it that the hardware has not been told.
     untold_ps: u64,
-    /// Until when that is a switch, which is no job's execution.
+    /// Time until which that work is a switch, which is no job's execution.
     switch_until_ps: u64,
-    /// Accounted to the regulator.
+    /// Reads and writes reported to the regulator.
     reads: u64,
     writes: u64,
     /// Transactions at the start of the counting period.
@@ -102,7 +103,7 @@ pub struct Kernel<H: Hardware> {
     now_ps: u64,
     start_ps: u64,
     tasks: Vec<Task>,
-    /// Task of each program.
+    /// Index of the task of each program.
     task_of: Vec<Option<usize>>,
     cores: Vec<Core>,
     scheduler: Box<dyn Scheduler>,
@@ -117,15 +118,15 @@ pub struct Kernel<H: Hardware> {
     slots: Slots,
     triggers: Triggers,
     devices: Devices,
-    /// On their way: when they arrive, from which core.
+    /// Messages on their way: arrival, message, sending core.
     messages: VecDeque<(u64, Message, usize)>,
     /// Cores that must pick.
     dirty: CoreSet,
     /// Cores that have picked.
     repicked: CoreSet,
-    /// Cores whose regulator or hardware must be asked or told.
+    /// Cores for which the regulator or the hardware must be called.
     touched: CoreSet,
-    /// For [`Scheduler::take_ended`].
+    /// Buffer for [`Scheduler::take_ended`].
     ended: Vec<usize>,
     last_task: usize,
     events: u64,
@@ -133,9 +134,9 @@ pub struct Kernel<H: Hardware> {
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// Runs until `until_ps`, and can be called again with a later time. `progress` is called now
-    /// and then with the time, and stops the run by answering false. What is due at `until_ps` by
-    /// timers belongs to the next call.
+    /// Runs until `until_ps`, and can be called again with a later time. `progress` is called from
+    /// time to time with the simulated time, and stops the run by answering false. Timers that are
+    /// due at `until_ps` belong to the next call.
     ///
     /// # Errors
     /// [`KernelError::Stuck`] or [`KernelError::Interrupted`].
@@ -145,7 +146,7 @@ impl<H: Hardware> Kernel<H> {
         observer: &mut dyn Observer,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), KernelError> {
-        // The hardware comes back now and then even if nothing happens, so that progress can be
+        // The hardware returns from time to time even without an event, so that progress can be
         // told.
         let step_ps = (until_ps.saturating_sub(self.now_ps) / 100).clamp(MIN_STEP_PS, MAX_STEP_PS);
         let mut here = 0;
@@ -206,7 +207,8 @@ impl<H: Hardware> Kernel<H> {
         &mut self.hardware
     }
 
-    /// What a trace of the scheduler's decisions begins with; empty if it does not tell them.
+    /// The first events of a trace of the scheduler's decisions; empty if the scheduler records
+    /// none.
     pub fn described(&self) -> Vec<solocore_model::sched_trace::Event> {
         self.scheduler.described()
     }

@@ -1,14 +1,14 @@
-//! What an experiment can watch, and the recorder of the schedule's first stretch.
+//! Events that an experiment can watch, and the recorder of the schedule's first stretch.
 
 use crate::hardware::Notice;
 use solocore_model::results::{Activity, Segment};
 use solocore_model::sched_trace::{Event, Kind, NONE};
 use std::collections::BTreeMap;
 
-/// How a VCPU uses the core (maracas, section III).
+/// Use of the core by a VCPU (maracas, section III).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunMode {
-    /// By right: at the expense of its budget, or under a scheduler without modes.
+    /// At the expense of its budget, or under a scheduler without modes.
     #[default]
     Foreground,
     /// In time that is left over.
@@ -22,9 +22,9 @@ pub struct JobReport {
     pub task: usize,
     /// Core on which it ended.
     pub core: usize,
-    /// When it arrived.
+    /// Time of its arrival, ps.
     pub arrival_ps: u64,
-    /// When it ended.
+    /// Time of its end, ps.
     pub end_ps: u64,
     /// Execution time, as the results define it.
     pub execution_ps: u64,
@@ -35,19 +35,19 @@ pub struct JobReport {
 /// Activity of a core, with one task on it, over some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Which core.
+    /// Number of the core.
     pub core: usize,
     /// Index of the task.
     pub task: usize,
-    /// What it did.
+    /// Kind of activity.
     pub activity: Activity,
-    /// From when on.
+    /// Begin, ps.
     pub start_ps: u64,
-    /// Until when.
+    /// End, ps.
     pub end_ps: u64,
 }
 
-/// Is told what happens, in order of time. Every method does nothing unless it is written.
+/// Hears of events, in order of time. Every method does nothing unless it is implemented.
 #[allow(unused_variables, reason = "the names are the documentation")]
 pub trait Observer {
     /// A job arrived (its release may be later, by jitter).
@@ -58,21 +58,22 @@ pub trait Observer {
     fn job_abandoned(&mut self, task: usize, now_ps: u64) {}
     /// A core was given another task, or nothing.
     fn dispatched(&mut self, core: usize, task: Option<usize>, mode: RunMode, now_ps: u64) {}
-    /// A core's regulator stopped it, or let it go on.
+    /// A core's regulator stopped the core, or let it go on.
     fn throttled(&mut self, core: usize, stopped: bool, now_ps: u64) {}
     /// A core's counting period ended, with this number of transactions in it.
     fn period_ended(&mut self, core: usize, transactions: u64, now_ps: u64) {}
-    /// What runs on a core changed between foreground and background.
+    /// The task on a core changed between foreground and background.
     fn mode_changed(&mut self, core: usize, task: usize, mode: RunMode, now_ps: u64) {}
     /// A task continues on another core than before.
     fn task_migrated(&mut self, task: usize, from: usize, to: usize, now_ps: u64) {}
-    /// A VCPU moved. Where colours belong to cores, its tasks' pages must move, too.
+    /// A VCPU moved. Where colours belong to cores, the pages of its tasks must move, too.
     fn vcpu_migrated(&mut self, vcpu: usize, from: usize, to: usize, now_ps: u64) {}
-    /// The throttling of background time was decided anew: this number of cores has none.
+    /// The throttling of background time was decided anew: this number of cores has no background
+    /// time.
     fn monitored(&mut self, contended: bool, throttled_cores: u32, now_ps: u64) {}
     /// The scheduler called its policy.
     fn scheduled(&mut self, event: Event) {}
-    /// Does it want to know of the scheduler's calls of its policy?
+    /// Does it record the scheduler's calls of its policy?
     fn wants_decisions(&self) -> bool {
         false
     }
@@ -82,7 +83,7 @@ pub trait Observer {
     fn marked(&mut self, task: usize, mark: u32, now_ps: u64) {}
     /// Something else reached the kernel.
     fn noticed(&mut self, notice: Notice, now_ps: u64) {}
-    /// A core has done one thing for some time.
+    /// A core has had one activity for some time.
     fn stretch(&mut self, stretch: Stretch) {}
 }
 
@@ -98,7 +99,7 @@ pub struct Timeline {
     limit_ps: u64,
     most: usize,
     segments: Vec<Segment>,
-    /// When the jobs ended, by arrival and task; none: not yet.
+    /// Ends of the jobs, by arrival and task; `None`: not ended yet.
     jobs: BTreeMap<(u64, usize), Option<u64>>,
     /// Decisions, where they are wanted.
     decisions: Option<Vec<Event>>,
@@ -121,14 +122,13 @@ impl Timeline {
         self.decisions.take().unwrap_or_default()
     }
 
-    /// Each job that arrived before the limit: arrival, task, and when it ended, in picoseconds. By
-    /// arrival.
+    /// Each job that arrived before the limit: arrival, task and end, in ps. In order of arrival.
     pub fn take_jobs(&mut self) -> impl Iterator<Item = (u64, usize, Option<u64>)> + use<> {
         let jobs = std::mem::take(&mut self.jobs);
         jobs.into_iter().map(|((arrival_ps, task), end_ps)| (arrival_ps, task, end_ps))
     }
 
-    /// By core, then time; times cut to whole nanoseconds, what is shorter left out.
+    /// Sorted by core, then time; times are cut to whole ns, and shorter segments are left out.
     pub fn segments(mut self) -> Vec<Segment> {
         self.segments.sort_by_key(|s| (s.core, s.start_ns));
         self.segments

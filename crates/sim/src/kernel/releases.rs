@@ -47,7 +47,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Something happened that releases these tasks.
+    /// An event happened that releases these tasks.
     fn trigger(&mut self, tasks: Vec<usize>) {
         for task in tasks {
             let t = &mut self.tasks[task];
@@ -175,7 +175,7 @@ impl<H: Hardware> Kernel<H> {
         self.schedule(observer, |s, call| s.woken(task, times, call));
     }
 
-    /// The task's time is over: what runs in the background ends, other jobs are finished.
+    /// The task's time is over: background tasks end, other tasks finish their jobs.
     pub(super) fn stop(&mut self, task: usize, observer: &mut dyn Observer) {
         let t = &mut self.tasks[task];
         t.stopped = t.spec.release == Release::Background;
@@ -217,7 +217,7 @@ impl<H: Hardware> Kernel<H> {
         self.trigger(released);
     }
 
-    /// A device has done what it was told.
+    /// A device has completed its order.
     pub(super) fn transferred(&mut self, device: DeviceId) {
         self.devices.done(&mut self.hardware, device);
         let released = self

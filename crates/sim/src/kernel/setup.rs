@@ -1,4 +1,4 @@
-//! Builds a kernel: checks what it is given, and lays its timers out.
+//! Builds a kernel: checks its configuration and lays out its timers.
 
 use super::config::{KernelConfig, KernelError, Release, TaskSpec, Trigger};
 use super::cores::CoreSet;
@@ -13,7 +13,7 @@ use super::{Core, Kernel};
 use crate::hardware::{DeviceId, Hardware, Transfer};
 use std::collections::VecDeque;
 
-/// What a timer means.
+/// Event of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// The counting period.
@@ -24,7 +24,7 @@ pub enum Timer {
     Monitor,
     /// An overflow's interrupt comes on a core.
     Overflow(usize),
-    /// The regulator wants to hear of a core.
+    /// The regulator must be called for a core.
     Budget(usize),
     /// A task's job.
     Release(usize),
@@ -94,7 +94,7 @@ impl Slots {
     }
 }
 
-/// Which event releases which task: (cause, task).
+/// Tasks that each event releases: (cause, task).
 #[derive(Default)]
 pub struct Triggers {
     pub job_end: Vec<(usize, usize)>,
@@ -205,7 +205,7 @@ impl<H: Hardware> Kernel<H> {
     /// from time 0.
     ///
     /// # Errors
-    /// [`KernelError`]: what does not fit, where, and what to do.
+    /// [`KernelError`]: the part that does not fit, its place, and the remedy.
     pub fn new(
         hardware: H,
         config: KernelConfig,

@@ -1,12 +1,11 @@
-//! What is kept of a run: memory does not depend on the simulated time.
+//! Statistics of a run: their memory does not depend on the simulated time.
 //!
 //! Execution time of a job: the time it was chosen to run (being throttled and interrupted
-//! included), less the switch to it and less what another task's preemption cost: accesses that
+//! included), less the switch to it and less the cost of preemption. That cost is the accesses that
 //! [`Program::resumed`](crate::program::Program::resumed) adds, where the hardware reports their
-//! time, and throttling from its return to the next regulation period, by budget that others had
-//! used.
-//! Response time: from arrival to end. Percentiles come from buckets of at most 1/32 of their
-//! value.
+//! time. Throttling from the job's return to the next regulation period, by budget that others had
+//! used, is part of it. Response time: from arrival to end. Percentiles come from buckets of at
+//! most 1/32 of their value.
 
 use crate::hardware::{Counters, Uncore};
 
@@ -30,7 +29,8 @@ impl Default for Distribution {
     }
 }
 
-/// Values below 32 have buckets of their own; above, the five bits after the leading one tell.
+/// Values below 32 have buckets of their own; above, the five bits after the leading one choose the
+/// bucket.
 fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - (value | FINE).leading_zeros()) - 6;
     let at = u64::from(shift) * FINE + (value >> shift);
@@ -57,28 +57,28 @@ impl Distribution {
         self.buckets[bucket(value_ps)] += 1;
     }
 
-    /// How many.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least; 0 without any.
+    /// The least value, ps; 0 without any.
     pub fn min_ps(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min_ps }
     }
 
-    /// The most; 0 without any.
+    /// The largest value, ps; 0 without any.
     pub fn max_ps(&self) -> u64 {
         self.max_ps
     }
 
-    /// The mean, rounded down; 0 without any.
+    /// The mean, rounded down, ps; 0 without any.
     pub fn mean_ps(&self) -> u64 {
         u64::try_from(self.sum_ps / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// A value, and how many do not exceed it, for each that occurs: the top of its bucket, at most
-    /// 1/32 too large.
+    /// For each value that occurs: the top of its bucket, ps (at most 1/32 too large), and the
+    /// number of values up to it.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let used = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
         used.scan(0, |seen, (at, &n)| {
@@ -102,48 +102,48 @@ impl Distribution {
     }
 }
 
-/// Of one task.
+/// Statistics of one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskStatistics {
     /// Name.
     pub name: String,
     /// Jobs that finished.
     pub jobs: u64,
-    /// Jobs that finished late, were given up, were dropped, or are open at the end although their
-    /// deadline has passed.
+    /// Jobs that finished after their deadline, were given up, were dropped, or are open at the end
+    /// although their deadline has passed.
     pub deadline_misses: u64,
     /// Jobs that the policy gave up (level A).
     pub abandoned: u64,
-    /// Releases beyond the 1024 that may wait.
+    /// Releases that were dropped, because 1024 waited already.
     pub dropped: u64,
-    /// Times another task took the core while a job wanted to go on.
+    /// Times that another task took the core from an unfinished job.
     pub preemptions: u64,
-    /// Times it went on on another core.
+    /// Times that it continued on another core.
     pub migrations: u64,
     /// Execution times of finished jobs.
     pub execution: Distribution,
     /// Response times of finished jobs.
     pub response: Distribution,
-    /// What it did.
+    /// Its counters.
     pub counters: Counters,
-    /// Of that, what it did in the foreground; all of it under schedulers without modes.
+    /// The part of its counters from the foreground; all of it under schedulers without modes.
     pub foreground: Counters,
-    /// Time it was chosen to run in the foreground, throttling included.
+    /// Time that it was chosen to run in the foreground, with throttling, ps.
     pub foreground_ps: u64,
-    /// The same in the background.
+    /// The same in the background, ps.
     pub background_ps: u64,
 }
 
-/// Of one core. The four times add up to the simulated time.
+/// Statistics of one core. The four times add up to the simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoreStatistics {
-    /// A task ran, stalls included.
+    /// A task ran, with stalls, ps.
     pub busy_ps: u64,
-    /// The regulator kept a task from running.
+    /// The regulator stopped a task that was chosen, ps.
     pub throttled_ps: u64,
-    /// Nothing to run.
+    /// No task was chosen, ps.
     pub idle_ps: u64,
-    /// The kernel's own work.
+    /// The kernel's own work, ps.
     pub overhead_ps: u64,
     /// Switches to a task.
     pub switches: u64,
@@ -151,18 +151,18 @@ pub struct CoreStatistics {
     pub throttlings: u64,
     /// Most transactions in one counting period.
     pub max_transactions_per_period: u64,
-    /// What it did.
+    /// Its counters.
     pub counters: Counters,
 }
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelResult {
     /// By index.
     pub tasks: Vec<TaskStatistics>,
     /// By number.
     pub cores: Vec<CoreStatistics>,
-    /// The memory controller.
+    /// Counts of the memory controller.
     pub uncore: Uncore,
     /// Simulated time.
     pub simulated_ps: u64,
@@ -170,7 +170,7 @@ pub struct KernelResult {
     pub events: u64,
     /// VCPUs that moved.
     pub vcpu_migrations: u64,
-    /// Orders to devices that found 1024 waiting, and were dropped.
+    /// Orders to devices that were dropped, because 1024 waited already.
     pub dropped_transfers: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A task at run time: its job, what waits behind it, and what is known of those that ended.
+//! A task at run time: its job, the releases that wait, and the statistics of its past jobs.
 
 use super::config::{Release, TaskSpec};
 use super::scheduler::JobTimes;
@@ -9,21 +9,21 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::VecDeque;
 
-/// Releases that wait at most; more are dropped, and counted.
+/// Most releases that wait; further ones are dropped, and counted.
 pub const MOST_WAITING: usize = 1024;
 
 /// A job under way.
 pub struct Job {
     pub arrival_ps: u64,
-    /// Has it ever run?
+    /// Has it run?
     pub started: bool,
     pub execution_ps: u64,
-    /// Back from a preemption, and since then every regulation period has had a part of what that
-    /// costs.
+    /// Has it come back from a preemption, with a part of the preemption's cost in every regulation
+    /// period since?
     pub recovering: bool,
-    /// The hardware's figure when the job began.
+    /// The hardware's `recovered_ps` when the job began.
     pub recovered_ps: u64,
-    /// The same when the last period ended in which it was recovering.
+    /// The same at the end of the last period in which the job was recovering.
     pub recovered_seen_ps: u64,
 }
 
@@ -40,17 +40,17 @@ impl Job {
     }
 }
 
-/// See the module.
+/// A task at run time.
 pub struct Task {
     pub spec: TaskSpec,
     pub job: Option<Job>,
     /// Arrivals that wait for the job.
     pub waiting: VecDeque<u64>,
-    /// In a timed wait.
+    /// Is it in a timed wait?
     pub asleep: bool,
-    /// Past its `stop_ps`.
+    /// Is the time past its `stop_ps`?
     pub stopped: bool,
-    /// The core that it is chosen on.
+    /// The core on which it is chosen.
     pub on: Option<usize>,
     pub last_core: Option<usize>,
     random: ChaCha8Rng,
@@ -61,7 +61,7 @@ pub struct Task {
     pub next_release_ps: u64,
     /// Releases that were triggered and wait for their delay.
     pub triggered: VecDeque<u64>,
-    /// Counters up to which modes have been told apart.
+    /// Counters at the last separation by modes.
     pub counted: Counters,
     pub statistics: TaskStatistics,
 }
@@ -89,7 +89,7 @@ impl Task {
         }
     }
 
-    /// Uniform from 0 to `most`.
+    /// A uniform draw from 0 to `most`.
     fn draw(&mut self, most: u64) -> u64 {
         let draw = u128::from(self.random.next_u64()) * (u128::from(most) + 1);
         u64::try_from(draw >> 64).unwrap_or(most)
@@ -128,13 +128,13 @@ impl Task {
             self.next_arrival_ps.saturating_add(jitter).max(self.next_release_ps);
     }
 
-    /// What a scheduler must know of a job that arrived then.
+    /// The times of a job with this arrival, for the scheduler.
     pub fn times(&self, arrival_ps: u64) -> JobTimes {
         let relative = self.spec.deadline_ps.or(self.spec.period_ps());
         JobTimes { deadline_ps: relative.map_or(NEVER, |d| arrival_ps.saturating_add(d)) }
     }
 
-    /// Would a job of that arrival be late at this time?
+    /// Would a job of that arrival be past its deadline at this time?
     pub fn late(&self, arrival_ps: u64, now_ps: u64) -> bool {
         self.spec.deadline_ps.is_some_and(|d| now_ps.saturating_sub(arrival_ps) > d)
     }
@@ -149,7 +149,7 @@ impl Task {
         }
     }
 
-    /// The statistics, with jobs that are late already, finished or not.
+    /// The statistics, with the open jobs that are past their deadline.
     pub fn finish(mut self, hardware: &impl Hardware, now_ps: u64, modes: bool) -> TaskStatistics {
         let open = self.job.iter().map(|j| j.arrival_ps).chain(self.waiting.iter().copied());
         let late = open.filter(|&arrival| self.late(arrival, now_ps)).count() as u64;

@@ -1,6 +1,6 @@
 //! A board for tests: every access takes the same time and is a DRAM transaction, every cycle 1 ns,
 //! so that schedules can be worked out by hand. A core that waits for an access takes no interrupt;
-//! a program that goes on elsewhere meanwhile begins there when its data are there.
+//! a program that is dispatched elsewhere meanwhile begins there when its data arrive.
 
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
 use crate::program::{Op, OpKind, Signal};
@@ -14,7 +14,7 @@ pub const MS: u64 = 1000 * US;
 struct Script {
     ops: Vec<Op>,
     at: usize,
-    /// What is left of the computation before the present operation.
+    /// Computation left before the present operation, ps.
     left_ps: Option<u64>,
     counters: Counters,
 }
@@ -33,7 +33,7 @@ struct Core {
     doing: Doing,
     until_ps: u64,
     since_ps: u64,
-    /// Until when overheads last.
+    /// Time until which overheads last, ps.
     overhead_until_ps: u64,
     pending: Option<(Option<usize>, u64)>,
     /// A program that another core still waits for, and its overhead.
@@ -51,13 +51,14 @@ pub struct TestBoard {
     cores: Vec<Core>,
     notices: VecDeque<Notice>,
     transfers: Vec<(u64, DeviceId)>,
-    /// Every change of what a core runs: (time in ns, core, program).
+    /// Every change of a core's program: (time in ns, core, program).
     pub log: Vec<(u64, usize, Option<u32>)>,
     pub logging: bool,
 }
 
 impl TestBoard {
-    /// So many cores, this time for an access, and programs that repeat these operations.
+    /// A board with `cores` cores, this time for an access, and programs that repeat these
+    /// operations.
     pub fn new(cores: usize, latency_ns: u64, programs: &[Vec<Op>]) -> Self {
         let core = Core {
             program: None,
@@ -88,8 +89,7 @@ impl TestBoard {
         }
     }
 
-    /// What each core ran when, in ns: (core, program, start, end), stretches of 0 left out, up to
-    /// now.
+    /// Schedule up to now, in ns: (core, program, start, end), without stretches of length 0.
     pub fn runs(&self) -> Vec<(usize, u32, u64, u64)> {
         let mut open: Vec<Option<(u32, u64)>> = vec![None; self.cores.len()];
         let mut runs: Vec<(usize, u32, u64, u64)> = Vec::new();
@@ -120,7 +120,7 @@ impl TestBoard {
         }
     }
 
-    /// Takes the program off, whatever it does.
+    /// Takes the program off, in any state.
     fn stop(&mut self, core: usize) {
         self.busy(core);
         let c = &mut self.cores[core];

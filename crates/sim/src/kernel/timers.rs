@@ -1,13 +1,13 @@
 //! The kernel's timers: a fixed number of slots, each off or set to one time.
 //!
-//! Setting a slot again replaces its time, so that memory does not grow with the simulated time
-//! however often a scheduler changes its mind. Slots that are due at one time fire in the order of
+//! Setting a slot again replaces its time, so that memory does not grow with the simulated time,
+//! however often a scheduler sets its timer. Slots that are due at one time fire in the order of
 //! their numbers.
 
-/// Off.
+/// Time of a slot that is off.
 pub const NEVER: u64 = u64::MAX;
 
-/// A binary heap over slots that knows where each stands.
+/// A binary heap over slots that knows the position of each.
 pub struct Timers {
     /// Slots by heap position, earliest first.
     heap: Vec<u32>,
@@ -102,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a list that is searched.
+        /// The timers agree with a list that is searched.
         #[test]
         fn fires_in_order_of_time_and_slot(sets in prop::collection::vec((0usize..12, prop::option::of(0u64..40)), 0..120)) {
             let mut timers = Timers::new(12);

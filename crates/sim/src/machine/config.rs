@@ -1,18 +1,18 @@
-//! What a machine is made of, and where its pages lie.
+//! Configuration of a machine, and the layout of its pages.
 //!
 //! Rule: [`MachineConfig::of`] takes everything from a platform; its fields are public, so that
 //! experiments vary one of them. The memory is the one that `dram.memory` names, with the
 //! platform's channels, ranks, banks, row and capacity put in. Banks are given out by page (PALLOC,
 //! SCE section 2.1), so where the memory's own order puts the channel below the column, and there
-//! are several channels, the channel goes above it: a page then lies in one bank of one channel. A
-//! memory file whose map has XOR functions is taken as it is; [`Layout::one_bank`] says what came
-//! of it.
+//! are several channels, the channel goes above it. A page then lies in one bank of one channel. A
+//! memory file whose map has XOR functions is taken as it is; [`Layout::one_bank`] gives the
+//! result.
 
 use solocore_dram::{AddressMap, OfPlatform, Spec};
 use solocore_model::platform::{L1, L2, Llc, Pipeline};
 use solocore_model::{ModelError, Platform};
 
-/// Why a machine cannot be built.
+/// Faults of a machine that cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// A value of the configuration is impossible.
@@ -75,7 +75,7 @@ pub struct Stream {
 pub struct DmaSpec {
     /// For messages.
     pub name: String,
-    /// Page frames of its buffer; they say which banks it loads.
+    /// Page frames of its buffer; they determine its banks.
     pub frames: Vec<u64>,
     /// Lines of a block.
     pub block_lines: u32,
@@ -83,7 +83,7 @@ pub struct DmaSpec {
     pub wait_ps: u64,
     /// Lines under way at once.
     pub outstanding: u32,
-    /// What it does by itself; `None`: it waits for orders.
+    /// Its own traffic; `None`: it waits for orders.
     pub autonomous: Option<Stream>,
 }
 
@@ -108,12 +108,12 @@ pub struct MachineConfig {
     pub pipeline: Pipeline,
     /// The DRAM.
     pub memory: Spec,
-    /// Younger row hits that may pass an older request of their bank; `None`: any number.
+    /// Most younger row hits that may pass an older request of their bank; `None`: any number.
     pub row_hit_cap: Option<u32>,
     /// Controller and interconnect time of a request, spent before it queues, in ps.
     pub overhead_ps: u64,
-    /// How far a core may run ahead of the others within its private caches, in ps: the most by
-    /// which a dispatch that answers another core's notice can be late.
+    /// Longest time that a core may run ahead of the others within its private caches, ps. A
+    /// dispatch that answers another core's notice is late by at most this.
     pub quantum_ps: u64,
     /// Seed of random replacement.
     pub seed: u64,
@@ -147,10 +147,10 @@ impl MachineConfig {
         Ok(config)
     }
 
-    /// Are the values possible?
+    /// Checks that the values are possible.
     ///
     /// # Errors
-    /// The key, its value, and what would be right.
+    /// The key, its value, and the remedy.
     pub fn check(&self) -> Result<(), MachineError> {
         let fail = |key, message: String| Err(config_error(key, message));
         if !(1..=256).contains(&self.cores) {
@@ -243,10 +243,10 @@ impl MachineConfig {
         self.memory.organisation.capacity()
     }
 
-    /// Where pages lie.
+    /// Banks and colours of pages on this machine.
     ///
     /// # Errors
-    /// When the memory's address map is none.
+    /// When the memory's address map is impossible.
     pub fn layout(&self) -> Result<Layout, MachineError> {
         let o = &self.memory.organisation;
         let map = AddressMap::new(o, &self.memory.map)
@@ -264,7 +264,7 @@ impl MachineConfig {
             colours: (sets / lines).max(1),
             one_bank: true,
         };
-        // Place is linear in the address bits, so what holds for the first page holds for every
+        // Place is linear in the address bits, so the result for the first page holds for every
         // page.
         layout.one_bank = layout.banks_of(0).len() == 1;
         Ok(layout)
@@ -276,7 +276,7 @@ pub(super) fn sets(size: u64, ways: u32, line: u64) -> u64 {
     size / (u64::from(ways.max(1)) * line.max(1))
 }
 
-/// Which banks and which colour a page frame has.
+/// Banks and colour of each page frame.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub(super) map: AddressMap,

@@ -1,13 +1,13 @@
 //! A core: runs its program through its private caches until it needs something shared.
 //!
-//! Rule: time is counted in core cycles. Between two uses of the shared cache nothing that others
-//! do can matter, so the core runs on by itself, as far as the machine lets it. It stops where it
-//! needs the shared cache ([`Stop::Shared`]), data that are under way, or room in its window: once
-//! it has computed `window` cycles past the issue of its oldest unfinished posted load, it waits
-//! for that load. Lines are in the private caches from the moment they are asked for; an access to
-//! one that is still under way joins its miss register.
-//! A fill asks the second level first; what falls out follows, then what fell out of the first
-//! level, as in the cache model of the profiler.
+//! Rule: time is counted in core cycles. Between two uses of the shared cache no other core can
+//! affect it, so the core runs on by itself, up to the limit that the machine sets. It stops where
+//! it needs the shared cache ([`Stop::Shared`]), data that are under way, or room in its window.
+//! Once it has computed `window` cycles past the issue of its oldest unfinished posted load, it
+//! waits for that load. Lines are in the private caches from the moment they are asked for; an
+//! access to one that is still under way joins its miss register. A fill asks the second level
+//! first; its evicted line follows, then the line evicted from the first level, as in the cache
+//! model of the profiler.
 
 use super::key::{DIRECT_KIND, Kinds, ORDERED};
 use super::loaded::Loaded;
@@ -16,7 +16,7 @@ use crate::hardware::Counters;
 use crate::program::OpKind;
 use solocore_cache::private::{NONE, Private};
 
-/// Something to do at the shared cache.
+/// A use of the shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Other cores' copies of an ordered line: `true` for a write.
@@ -27,12 +27,12 @@ pub(super) enum What {
     Write,
 }
 
-/// What a fill is for.
+/// Purpose of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// The core waits.
     Wait,
-    /// A load that need not be waited for.
+    /// A load; the core does not wait for it.
     Load,
     /// A store or a prefetch; `true`: a store straight into the shared cache, which becomes dirty.
     Posted(bool),
@@ -44,11 +44,10 @@ pub(super) struct Pending {
     pub what: What,
 }
 
-/// Most uses of the shared cache that one access causes: a snoop, a fill, a line from each private
-/// level.
+/// Most uses of the shared cache by one access: a snoop, a fill, a line from each private level.
 pub(super) const PENDING: usize = 4;
 
-/// Why a core stopped.
+/// Reason for which a core stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// It may not go further yet; its next access, or the end of its window, is at this cycle.
@@ -64,14 +63,14 @@ pub(super) enum Stop {
 }
 
 pub(super) struct Core {
-    /// Up to here its operations have been carried out.
+    /// Cycle up to which its operations have been carried out.
     pub cycle: u64,
     /// Cycles of computation.
     pub computed: u64,
-    /// It may compute up to here before its oldest load must be there.
+    /// Cycle up to which it may compute before the data of its oldest load arrive.
     window_limit: u64,
     window: u64,
-    /// What a fill is for, and whether the core waits for data, by kind of operation: tables, as
+    /// Purpose of a fill, and whether the core waits for data, by kind of operation: tables, as
     /// kinds alternate.
     hows: [How; 8],
     waits: u32,
@@ -83,17 +82,17 @@ pub(super) struct Core {
     pub l1d: Private,
     pub l2: Option<Private>,
     pub mshrs: Mshrs,
-    /// One more than there can be: it is written to for nothing.
+    /// One entry more than the maximum: it is written without effect.
     pub pending: [Pending; PENDING + 1],
     pub pending_count: usize,
-    /// Where the data are under way that the core must have after what is pending.
+    /// Register of the data that the core waits for after the pending uses.
     pub then_wait: Option<u8>,
-    /// What this program has done on this core since it was dispatched; time and computation are
+    /// Counters of this program on this core since it was dispatched; time and computation are
     /// added at its end.
     pub live: Counters,
 }
 
-/// The key of a page; programs keep to their pages, and what does not goes to the first.
+/// The key of a page. Programs keep to their pages; other numbers go to the first page.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "page numbers have at most 40 bits")]
 fn page_of(pages: &[u64], page: u64) -> u64 {
@@ -108,7 +107,7 @@ fn first(pages: &[u64]) -> u64 {
     pages.first().copied().unwrap_or(0)
 }
 
-/// What a fill is for, by kind of operation.
+/// Purpose of a fill, by kind of operation.
 fn hows(window: u64) -> [How; 8] {
     let mut hows = [How::Wait; 8];
     if window > 0 {
@@ -119,14 +118,14 @@ fn hows(window: u64) -> [How; 8] {
     hows
 }
 
-/// The kinds of operation whose data the core waits for, bit by bit.
+/// The kinds of operation whose data the core waits for, as a bit mask.
 fn waits(window: u64) -> u32 {
     1 << OpKind::LoadWait as u32
         | 1 << OpKind::Fetch as u32
         | u32::from(window == 0) << OpKind::Load as u32
 }
 
-/// Numbers of a core.
+/// Constants of a core.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoreShape {
     pub window: u64,
@@ -165,15 +164,14 @@ impl Core {
         self.push_if(true, key, what);
     }
 
-    /// Without a branch: whether a dirty line falls out, no processor foresees.
+    /// Without a branch: no processor predicts whether a dirty line is evicted.
     #[inline(always)]
     fn push_if(&mut self, needed: bool, key: u64, what: What) {
         self.pending[self.pending_count.min(PENDING)] = Pending { key, what };
         self.pending_count += usize::from(needed);
     }
 
-    /// Runs to where it must stop; accesses beyond cycle `limit` are left, ordered ones beyond
-    /// `now`.
+    /// Runs to the next stop. Accesses beyond cycle `limit` are left, ordered ones beyond `now`.
     pub fn run(&mut self, program: &mut Loaded, now: u64, limit: u64) -> Stop {
         loop {
             if let Some(stop) = self.stretch(program, limit) {
@@ -223,8 +221,8 @@ impl Core {
         }
     }
 
-    /// Operations on pages that nobody else uses, up to something that [`Core::run`] has to see to:
-    /// no time left, a signal, another page, the end of the buffer.
+    /// Operations on pages of this program alone, until [`Core::run`] must act: no time left, a
+    /// signal, another page, the end of the buffer.
     #[inline(always)]
     fn stretch(&mut self, program: &mut Loaded, limit: u64) -> Option<Stop> {
         if program.direct {
@@ -235,7 +233,7 @@ impl Core {
             if self.cycle > limit || self.computed >= self.window_limit {
                 return None;
             }
-            // Cycles that may pass, and those that have, before the next miss or wait.
+            // Cycles that may pass, and cycles that have passed, before the next miss or wait.
             let most = (limit - self.cycle).min(self.window_limit - self.computed - 1);
             let (mut passed, first, mut at) = (0, program.at, program.at);
             let mut computations = 0;
@@ -315,7 +313,7 @@ impl Core {
         self.miss_pending(kind, key, victim)
     }
 
-    /// A miss of the first level, from which `victim` fell out, behind what is pending.
+    /// A miss of the first level, which evicted `victim`, behind the pending uses.
     fn miss_pending(&mut self, kind: OpKind, key: u64, victim: u64) -> Option<Stop> {
         let when = self.cycle;
         let mut stop = None;
@@ -353,7 +351,7 @@ impl Core {
         self.hows[kind as usize & 7]
     }
 
-    /// An access that others must see in the order of time, or that passes the private caches by.
+    /// An access that others must see in the order of time, or that bypasses the private caches.
     #[inline(never)]
     fn special(&mut self, kind: OpKind, key: u64, page: u64, direct: bool) -> Option<Stop> {
         let write = matches!(kind, OpKind::Store | OpKind::StoreLine);
@@ -413,7 +411,8 @@ impl Core {
         self.window_limit = u64::MAX;
     }
 
-    /// Computation of the next operation done by cycle `now`, if it is interrupted then.
+    /// Cycles of the next operation's computation that are done by cycle `now`, if it is
+    /// interrupted then.
     pub fn progress(&self, program: &Loaded, now: u64) -> u64 {
         let gap = program.ops.get(program.at).map_or(0, |op| op.cycles());
         now.saturating_sub(self.cycle).min(gap).min(self.window_limit.saturating_sub(self.computed))

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;
 
-/// Present activity of a device.
+/// Present work of a device.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     /// Next line of the buffer.
@@ -22,9 +22,9 @@ struct Work {
     /// Lines that have not been sent.
     to_send: u64,
     into_memory: bool,
-    /// Nothing is sent at or after this.
+    /// Time from which on nothing is sent, ps.
     stop_ps: u64,
-    /// Ordered by the kernel, which is told of its end.
+    /// Did the kernel order it? Then the kernel is told of its end.
     ordered: bool,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Device {
     pub next_ps: u64,
 }
 
-/// What an event of a device asks for.
+/// Request of a device at its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Sends this physical line, and asks again.
     Send { line: u64, into_memory: bool },
-    /// Nothing until something it waits for happens.
+    /// Waits for another event.
     Wait,
     /// An order is complete.
     Transferred,
@@ -86,7 +86,7 @@ impl Device {
         }
     }
 
-    /// Takes an order; one that comes while the device works waits for its turn.
+    /// Takes an order; an order during other work waits for its turn.
     pub fn order(&mut self, now: u64, order: Transfer) {
         self.orders.push_back(order);
         if self.work.is_none() {
@@ -107,12 +107,12 @@ impl Device {
         }
     }
 
-    /// What happens at `next_ps`, which is `now`.
+    /// The action at `next_ps`, which is `now`.
     pub fn act(&mut self, now: u64) -> Action {
         self.next_ps = NEVER;
         let Some(mut work) = self.work else { return self.take_order(now) };
         if now >= work.stop_ps {
-            // What is left of a stream is not sent.
+            // The rest of a stream is not sent.
             (work.to_send, self.block_left) = (0, 0);
             self.work = Some(work);
         }
@@ -162,7 +162,7 @@ impl Device {
         Action::Wait
     }
 
-    /// When may the block after this one begin?
+    /// Sets the time of the next block.
     fn begin_block(&mut self, now: u64) {
         let ordered = self.work.is_some_and(|w| w.ordered);
         let Some(rate) = self.stream.and_then(|s| s.bytes_per_s).filter(|_| !ordered) else {

@@ -1,5 +1,5 @@
-//! What happens at an event: uses of the shared cache, answers of the memory, devices, dispatches
-//! that take hold.
+//! Actions at an event: uses of the shared cache, answers of the memory, devices, dispatches that
+//! take effect.
 
 use super::core::{How, PENDING, Pending, Stop, What};
 use super::dma::Action;
@@ -11,7 +11,7 @@ use crate::program::PageKind;
 use solocore_cache::private::NONE;
 
 impl Seat {
-    /// Adds a DRAM transaction; does it give the notice?
+    /// Adds a DRAM transaction; true if it causes the notice.
     #[inline]
     fn transaction(&mut self, write: bool) -> bool {
         if write {
@@ -69,7 +69,7 @@ impl Machine {
         self.next[core] = if event == NEVER { NEVER } else { self.clock.ps(event) };
     }
 
-    /// Before a core runs on: is what coming back costs over?
+    /// Before a core runs on: ends the time of coming back, if it is over.
     #[cold]
     fn recover(&mut self, core: usize) {
         let seat = &mut self.seats[core];
@@ -81,13 +81,13 @@ impl Machine {
         }
     }
 
-    /// Goes on after an access: a waiting dispatch takes hold, or the core runs on, but not past a
-    /// notice.
+    /// Goes on after an access: a waiting dispatch takes effect, or the core runs on, but not past
+    /// a notice.
     #[inline]
     fn go_on(&mut self, core: usize, now: u64) {
         let seat = &mut self.seats[core];
-        // The interrupt comes before the next access: without this cycle, all that are due at this
-        // instant would be made first.
+        // The interrupt comes before the next access. Without this cycle, all accesses that are due
+        // at this instant would be made first.
         seat.core.cycle += u64::from(std::mem::take(&mut seat.interrupted));
         if seat.switch.is_some() {
             let from = self.now.max(self.clock.ps(seat.core.cycle));
@@ -100,8 +100,7 @@ impl Machine {
         }
     }
 
-    /// Everything that an access needs of the shared cache, if there is room for what may come of
-    /// it.
+    /// Makes all uses of the shared cache of an access, if there is room for all their requests.
     fn use_shared(&mut self, core: usize) {
         let seat = &mut self.seats[core];
         let event = seat.event;
@@ -136,7 +135,7 @@ impl Machine {
         }
     }
 
-    /// Is something pending that takes a miss register?
+    /// Does a pending use take a miss register?
     #[cold]
     fn needs_register(&self, core: usize) -> bool {
         let core = &self.seats[core].core;
@@ -147,7 +146,7 @@ impl Machine {
             .any(|p| matches!(p.what, What::Read(_)) && !joins(p))
     }
 
-    /// A fill; the register whose data the core waits for.
+    /// A fill; returns the register whose data the core waits for.
     #[inline]
     fn read(&mut self, core: usize, event: u64, key: u64, how: How) -> Option<u8> {
         let seat = &mut self.seats[core];
@@ -178,7 +177,7 @@ impl Machine {
             return None;
         }
         if store && (kind == PageKind::Bypass || ways == 0) {
-            // Nothing keeps the line: it is read, changed and written.
+            // No cache keeps the line: it is read, changed and written.
             self.write_dram(core, key);
         }
         let seat = &mut self.seats[core];
@@ -201,8 +200,8 @@ impl Machine {
         None
     }
 
-    /// An access to a cached page in the shared cache; a dirty line that falls out goes to DRAM.
-    /// Was it a hit?
+    /// An access to a cached page in the shared cache; an evicted dirty line goes to DRAM. True for
+    /// a hit.
     #[inline]
     fn shared_access(&mut self, core: usize, key: u64, write: bool, ways: u64) -> bool {
         let looked = self.shared.access(key, write, ways);
@@ -327,12 +326,12 @@ impl Machine {
         self.shared.remove(self.kinds.key(line, PageKind::Cached));
     }
 
-    /// A dispatch takes hold at `from_ps`.
+    /// A dispatch takes effect at `from_ps`.
     pub(super) fn take_hold(&mut self, core: usize, from_ps: u64) {
         self.let_go(core, from_ps);
         let seat = &mut self.seats[core];
         let Some(switch) = seat.switch else { return };
-        // What the interrupt costs passes even if nothing runs after it.
+        // The cost of the interrupt passes even if the core is idle after it.
         let start = self.clock.at_or_after(from_ps + switch.overhead_ps);
         let Some(program) = switch.target else {
             seat.switch = None;
@@ -364,7 +363,7 @@ impl Machine {
         self.next[core] = seat.since_ps;
     }
 
-    /// The program on a core leaves it at `at_ps`; cores that wait for it take it.
+    /// The program on a core leaves it at `at_ps`; a core that waits for the program takes it.
     fn let_go(&mut self, core: usize, at_ps: u64) {
         let mut live = self.live(&self.seats[core]);
         let seat = &mut self.seats[core];

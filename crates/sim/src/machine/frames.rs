@@ -1,4 +1,4 @@
-//! Page frames by where they lie in DRAM.
+//! Page frames by their place in DRAM.
 //!
 //! Rule: bank and row of an address are linear in its bits over GF(2), also where the map has XOR
 //! functions. So the frames of a bank and row are one solution plus every combination of the frame

@@ -6,11 +6,11 @@
 
 use crate::program::PageKind;
 
-/// In a page's key: the frame is used by others too, and its accesses are made in the order of
+/// Flag in a page's key: the frame has other users, too, and its accesses are made in the order of
 /// time.
 pub(super) const ORDERED: u64 = 1 << 63;
-/// In a page's key: its accesses take the slow path (ordered, or past the private caches). Keys are
-/// below it.
+/// Flag in a page's key: its accesses take the slow path (ordered, or past the private caches).
+/// Keys are below it.
 pub(super) const DIRECT_KIND: u64 = 1 << 62;
 
 /// Packs and unpacks keys.

@@ -1,8 +1,8 @@
-//! A program with its next operations, as a core goes through them.
+//! A program and its next operations.
 
 use crate::program::{Entry, Op, OpKind, Program};
 
-/// A program with what it needs to run.
+/// A program with its operations and pages.
 pub(super) struct Loaded {
     pub program: Box<dyn Program>,
     pub ops: Vec<Op>,
@@ -12,7 +12,7 @@ pub(super) struct Loaded {
     pub pages: Vec<u64>,
     pub ways: u64,
     pub direct: bool,
-    /// The operations before this one are what coming back costs.
+    /// Index up to which operations are the cost of coming back.
     pub recovered_at: usize,
 }
 
@@ -30,15 +30,15 @@ impl Loaded {
         (self.at, self.recovered_at) = (0, 0);
         self.program.refill(&mut self.ops);
         if self.ops.is_empty() {
-            // A program has no end; one that gives nothing computes.
+            // A program has no end; one without operations computes.
             self.ops.push(Op::compute(Op::MAX_COMPUTE));
         }
     }
 
-    /// Accesses that coming back costs go first.
+    /// Puts the accesses of coming back first.
     pub fn resumed(&mut self) {
         let rest = self.ops.split_off(self.at);
-        // What is left of an earlier return belongs to it as well.
+        // The rest of an earlier return belongs to it as well.
         let left = self.recovered_at.saturating_sub(self.at);
         self.ops.clear();
         self.at = 0;
@@ -50,7 +50,8 @@ impl Loaded {
     /// The next operation is the first of the next job.
     pub fn abandon_job(&mut self) {
         let end = Op::signal(crate::program::Signal::JobEnd);
-        // The program may be ahead by what is in the buffer: then it has ended the job already.
+        // The program may be ahead by the operations in the buffer: then it has ended the job
+        // already.
         if let Some(end) = self.ops[self.at..].iter().position(|&op| op == end) {
             self.at += end + 1;
         } else {

@@ -2,35 +2,35 @@
 //! DRAM, DMA engines.
 //!
 //! Problem: experiments need the time of every miss under contention, with the regulators'
-//! interrupts in between, at tens of millions of accesses a second. Rule: whatever is shared
-//! (shared cache, DRAM, devices) sees accesses in the order of time. Between two such accesses a
-//! core depends on nobody, so it runs on through its private caches in one go and says when it
-//! needs something shared. Each core keeps the time of its next event; the earliest of these, of
-//! the DRAM's and of the devices' comes next, at equal times DRAM, then devices, then cores by
-//! number. Idle time and long computations cost one event.
+//! interrupts in between, at tens of millions of accesses a second. Rule: all shared parts (shared
+//! cache, DRAM, devices) see accesses in the order of time. Between two such accesses a core
+//! depends on no other part. So it runs on through its private caches in one go, until it needs a
+//! shared part. Cores, DRAM and devices each keep the time of their next event, and the earliest
+//! comes next. At equal times DRAM comes first, then devices, then cores by number. Idle time and
+//! long computations cost one event.
 //!
 //! Costs. An operation costs its cycles; a hit in the first level nothing more. In the second level
 //! or the shared cache a hit costs its latency if the core waits for it, nothing if it is posted. A
 //! fill from DRAM costs the look-up of the shared cache, the overhead of controller and
 //! interconnect (both before it queues), and the DRAM (docs/dram.md). Each fill holds a miss
-//! register; a core with none free stalls before its next fill is looked up, whether it would hit
-//! or not. Dirty lines travel down as posted writes and are counted on the core whose access pushed
-//! them out; a core with more than [`WRITE_BUFFER`] of them in front of the controller stalls
-//! before its next use of the shared cache. A line is in a cache from the moment it is asked for;
-//! only its own core waits for its data. As in a profile, `llc_accesses` are fills asked for by the
-//! private caches and `llc_misses` those that go to DRAM; lines written back are in neither.
+//! register. A core without a free one stalls before the look-up of its next fill, even if it would
+//! hit. Dirty lines travel down as posted writes and are counted on the core whose access evicted
+//! them. A core with more than [`WRITE_BUFFER`] of them in front of the controller stalls before
+//! its next use of the shared cache. A line is in a cache from the moment it is asked for; only its
+//! own core waits for its data. As in a profile, `llc_accesses` are fills asked for by the private
+//! caches and `llc_misses` those that go to DRAM; lines written back are in neither.
 //!
-//! Sharing. Frames that several programs or a device use are kept coherent: their accesses are made
-//! in the order of time, a write takes the line out of the other cores' private caches, a read
+//! Sharing. Frames of several programs or of a device are kept coherent, and their accesses are
+//! made in the order of time. A write takes the line out of the other cores' private caches, a read
 //! first moves another core's dirty line to the shared cache. Messages cost no time. A device's
 //! write takes the line out of all caches; a device's read goes to DRAM.
 //!
-//! Error of the order. A core runs at most `quantum_ps` ahead, and never beyond the time that
-//! [`Hardware::advance`] was given. So a dispatch that answers a notice of another core or device
-//! can take hold up to a quantum late, and counters read at such a notice can be up to a quantum
-//! ahead; a core's own notices are exact, and so is everything at the time that `advance` was
-//! given. A snooped line can have left a cache up to a quantum early. Without dispatches the result
-//! does not depend on how `advance` is called.
+//! Error of the order. A core runs at most `quantum_ps` ahead, and never beyond the time of
+//! [`Hardware::advance`]. So a dispatch that answers a notice of another core or device can take
+//! effect up to a quantum late. Counters read at such a notice can be up to a quantum ahead. A
+//! core's own notices are exact, and so is the whole state at the time of `advance`. A snooped line
+//! can have left a cache up to a quantum early. Without dispatches the result does not depend on
+//! how `advance` is called.
 //!
 //! Locked pages always hit; the ways they take must be kept out of the masks by the caller. With
 //! lines shorter than a burst of the DRAM (32 B on a 64-bit channel), two lines share a burst, and
@@ -65,17 +65,17 @@ use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;
 
-/// Lines that a core may have written that the memory controller has not taken yet.
+/// Most lines of a core that it has written and the memory controller has not taken yet.
 pub const WRITE_BUFFER: u32 = solocore_model::platform::Pipeline::WRITE_BUFFER;
 
-/// Most lines that one access can send to DRAM: each of its uses of the shared cache one, and a
-/// fill that stores one more.
+/// Most lines that one access can send to DRAM: one for each of its uses of the shared cache, and
+/// one more for a fill that stores.
 const PENDING_WRITES: u32 = self::core::PENDING as u32 + 1;
 
-/// What a core does at its next event, or waits for.
+/// Next action of a core, or the reason for which it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing is dispatched.
+    /// No program is dispatched.
     Idle,
     /// Runs on.
     Run,
@@ -91,20 +91,20 @@ enum State {
     Window,
     /// Waits for room in its write buffer.
     Writes,
-    /// Waits until another core has let go of the program.
+    /// Waits until another core has released the program.
     Program,
 }
 
-/// A dispatch that has not taken hold.
+/// A dispatch that has not taken effect.
 #[derive(Clone, Copy, Debug)]
 struct Switch {
     target: Option<ProgramId>,
     overhead_ps: u64,
-    /// When it was asked for.
+    /// Time of the request, ps.
     asked_ps: u64,
 }
 
-/// A core and what it is told.
+/// A core and its dispatches.
 struct Seat {
     core: Core,
     state: State,
@@ -112,22 +112,23 @@ struct Seat {
     event: u64,
     /// The program on the core, with its number.
     loaded: Option<(ProgramId, Box<Loaded>)>,
-    /// What was dispatched last, whether it has taken hold or not.
+    /// The program of the last dispatch, even if that has not taken effect.
     running: Option<ProgramId>,
     switch: Option<Switch>,
     /// The program that ran here last.
     last: Option<ProgramId>,
-    /// Begin of the time that counts for the program on the core.
+    /// Begin of the busy time of the program on the core, ps.
     since_ps: u64,
-    /// Begin of what coming back costs the program on the core, while it lasts; [`NEVER`] else.
+    /// Begin of the cost of coming back for the program on the core, while it lasts, ps; [`NEVER`]
+    /// else.
     recovers_since_ps: u64,
     computed_since: u64,
-    /// Of the programs before it.
+    /// Counters of the programs before it.
     past: Counters,
     transactions: u64,
-    /// The transaction that gives a notice.
+    /// Number of the transaction that causes a notice.
     armed_at: u64,
-    /// It has given one, and the core has not gone on since.
+    /// Has it caused a notice, without the core going on since?
     interrupted: bool,
     /// Lines written that the controller has not taken.
     writes_waiting: u32,
@@ -138,10 +139,10 @@ struct Resting {
     loaded: Option<Box<Loaded>>,
     past: Counters,
     on: Option<usize>,
-    /// It gives up its job as soon as its core lets go of it.
+    /// Does it give up its job as soon as its core releases it?
     abandon: bool,
     has_run: bool,
-    /// Time that coming back, and waiting for accesses of the program before it, have cost it.
+    /// Its time of coming back, and of waiting for accesses of the program before it, ps.
     recovered_ps: u64,
 }
 
@@ -159,11 +160,11 @@ pub struct Machine {
     clock: Clock,
     kinds: Kinds,
     now: u64,
-    /// No core runs beyond this cycle: the end of this call of `advance`.
+    /// Cycle beyond which no core runs: the end of this call of `advance`.
     until: u64,
     quantum: u64,
     llc_latency: u64,
-    /// From the use of the shared cache to the arrival at the controller.
+    /// Time from the use of the shared cache to the arrival at the controller, ps.
     way_ps: u64,
     overhead_ps: u64,
     layout: Layout,
@@ -179,7 +180,7 @@ impl std::fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// Where pages lie, for the page allocator.
+    /// Banks and colours of frames, for the page allocator.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -195,13 +196,13 @@ impl Machine {
         (best, which)
     }
 
-    /// The event of a core, and more of its events while nothing else comes before or with them;
-    /// all before `bound`.
+    /// The event of a core, and further ones of its events while no other event comes before or
+    /// with them; all before `bound`.
     #[inline]
     fn core_events(&mut self, core: usize, at_ps: u64, bound: u64) {
         self.now = at_ps;
         loop {
-            // A dispatch that takes hold can concern another core.
+            // A dispatch that takes effect can concern another core.
             let alone = self.seats[core].switch.is_none();
             self.core_event(core);
             let next = self.next[core];
@@ -219,7 +220,7 @@ impl Machine {
     /// The core whose event comes first, and the time of the next core's.
     #[inline]
     fn core_next(&self) -> (u64, usize, u64) {
-        // Minima without branches: which core comes next, no processor foresees.
+        // Minima without branches: no processor predicts the next core.
         let (mut best, mut second, mut which) = (NEVER, NEVER, 0);
         for (core, &at) in self.next.iter().enumerate() {
             second = second.min(at.max(best));
@@ -267,8 +268,8 @@ impl Hardware for Machine {
         self.now
     }
 
-    /// A program that another core has not let go of yet begins when it does. A dispatch before an
-    /// earlier one has taken hold replaces it; their overheads add up.
+    /// A program that another core has not released yet begins when it is released. A dispatch
+    /// replaces an earlier one that has not taken effect; their overheads add up.
     fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64) {
         let now = self.now;
         let seat = &mut self.seats[core];
@@ -291,7 +292,7 @@ impl Hardware for Machine {
                 let from = now.max(self.clock.ps(seat.core.cycle));
                 self.take_hold(core, from);
             }
-            // Its accesses have to be made, and data that it waits for must come, first.
+            // First its accesses must be made, and the data that it waits for must come.
             _ => {}
         }
     }

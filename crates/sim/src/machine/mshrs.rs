@@ -1,17 +1,17 @@
-//! Miss registers: which lines are under way, and what waits for them.
+//! Miss registers: the lines under way, and the accesses that wait for them.
 
 /// Miss registers.
 #[derive(Clone, Debug)]
 pub(super) struct Mshrs {
     pub busy: u64,
-    /// Those that a posted load waits for.
+    /// Registers that a posted load waits for, as a bit mask.
     pub loads: u64,
     all: u64,
     keys: [u64; 64],
     /// Computation of the core when the load was issued.
     pub issued: [u64; 64],
-    /// Busy registers by the lowest bits of their key: nearly all lines are in none, which this
-    /// says without a search.
+    /// Busy registers by the lowest bits of their key: this shows without a search that nearly all
+    /// lines are in none.
     by_key: [u8; 256],
 }
 
@@ -56,7 +56,7 @@ impl Mshrs {
         None
     }
 
-    /// Takes a register; there must be a free one.
+    /// Takes a register; the caller makes sure that one is free.
     #[inline]
     pub fn take(&mut self, key: u64) -> u8 {
         let at = (!self.busy).trailing_zeros() & 63;
@@ -66,7 +66,7 @@ impl Mshrs {
         at.to_le_bytes()[0]
     }
 
-    /// Frees a register; did a posted load wait for it?
+    /// Frees a register; true if a posted load waited for it.
     #[inline]
     pub fn free(&mut self, register: u8) -> bool {
         let (at, bit) = (usize::from(register) & 63, 1u64 << (register & 63));

@@ -1,18 +1,18 @@
 //! Runs a plan with criticality levels (`[mc2]`).
 //!
 //! Rule: the levels' scheduler (`criticality.h`) with the plan's time tables and PETs decides which
-//! task runs, in both modes. Under the plan, levels A and B have their core's bank and ways, level
-//! C, best effort and the OS the other banks and the ways that are theirs, and devices write where
-//! the plan puts their buffers. Unmanaged, pages lie anywhere and all share all ways. Banks are not
-//! interleaved in either mode, as on the paper's board (mc2-os-isolation, section 2). Of a profiled
-//! task of level A or B, page `n` in the order of first touch has colour `n` of the cache, as its
-//! misses by ways were counted.
+//! task runs, in both modes. Under the plan, levels A and B have their core's bank and ways. Level
+//! C, best effort and the OS have the other banks and their own ways. Devices write into the
+//! buffers that the plan gives them. Unmanaged, pages lie anywhere and all share all ways. Banks
+//! are not interleaved in either mode, as on the paper's board (mc2-os-isolation, section 2). Of a
+//! profiled task of level A or B, page `n` in the order of first touch has colour `n` of the cache,
+//! as its misses by ways were counted.
 //!
-//! A stated task makes the DRAM accesses that are stated for its ways, those to message buffers
-//! outside its core among them, all in its own pages. Each device has one access under way, as the
+//! A stated task makes the DRAM accesses that are stated for its ways, all in its own pages; they
+//! include those to message buffers outside its core. Each device has one access under way, as the
 //! bounds assume.
 //!
-//! Not covered: what the tasks write to each other; interrupts.
+//! Not covered: messages between the tasks; interrupts.
 
 use super::options::{Options, PS, SimError};
 use super::stand_in::StandIn;
@@ -41,7 +41,7 @@ pub fn board(plan: &Plan, options: &Options) -> Result<Board, SimError> {
     Ok(board)
 }
 
-/// Where a task lies under the plan: its banks and ways.
+/// Banks and ways of a task under the plan.
 pub(super) fn region(plan: &Plan, mc2: &LevelsPlan, task: &PlanTask) -> (Vec<u32>, Ways) {
     match (task.criticality, mc2.cores.get(task.core as usize)) {
         (Criticality::A | Criticality::B, Some(core)) => (vec![core.bank], core.ways),
@@ -102,7 +102,7 @@ fn add_coloured(
 ) -> Result<usize, SimError> {
     let colours = plan.platform.colours();
     let index = board.add_workload(&task.name, workload, place, &[])?;
-    // Pages are numbered in the order of first touch; those that were just given to it stay unused.
+    // Pages are numbered in the order of first touch; the pages that it was just given stay unused.
     let count = u32::try_from(board.space(index).frames.len()).unwrap_or(u32::MAX);
     let mut frames = Vec::new();
     for page in 0..count {
@@ -113,7 +113,7 @@ fn add_coloured(
     Ok(index)
 }
 
-/// Level, PET and release of a task.
+/// Sets level, PET and release of a task.
 pub fn dress(mc2: &LevelsPlan, task: &PlanTask, spec: &mut TaskSpec) {
     let pets = mc2.pets_of(&task.name);
     let (level, pet_ns) = match task.criticality {
@@ -158,7 +158,7 @@ pub fn scheduler(mc2: &LevelsPlan, added: &[usize]) -> SchedulerSpec {
     SchedulerSpec::Levels { tables }
 }
 
-/// What a trace of decisions says of itself, with the decisions.
+/// The header of a trace of decisions, and the decisions.
 pub fn trace(plan: &Plan, events: Vec<Event>) -> SchedTrace {
     let about = [
         ("scheduler", "levels".to_owned()),

@@ -1,10 +1,10 @@
 //! Runs a plan: the same tasks alone, together on the plain machine, or together under the plan.
 //!
-//! Rule: what the plan promises to isolate is set up on the simulated board as the plan says
-//! (banks, locked pages, ways, budgets), and nothing else; a plan with partitions runs by its time
-//! table (`partitions`), one with criticality levels by `levels`, one with VCPUs by `vcpus`. A task
-//! that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds
-//! count on none. Where pages lie anywhere, recorded programs share the cache as they find it.
+//! Rule: the isolation that the plan promises is set up on the simulated board (banks, locked
+//! pages, ways, budgets), and nothing else. A plan with partitions runs by its time table
+//! (`partitions`), one with criticality levels by `levels`, one with VCPUs by `vcpus`. A task with
+//! a promised deadline gets no hit in the shared cache outside its locked pages, as the bounds
+//! count on none. Where pages lie anywhere, recorded programs share the whole cache.
 
 mod levels;
 mod options;
@@ -36,11 +36,11 @@ use solocore_model::system::Policy;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Segments of a timeline; more than a browser can draw.
+/// Most segments of a timeline; a browser cannot draw more.
 const MOST_SEGMENTS: usize = 1 << 22;
 
-/// Runs the tasks of a plan. `progress` is called now and then with the share done, 0 to 1, and
-/// stops the simulation by returning false.
+/// Runs the tasks of a plan. `progress` is called from time to time with the share done, 0 to 1,
+/// and stops the simulation by returning false.
 ///
 /// # Errors
 /// [`SimError`].
@@ -71,11 +71,11 @@ pub fn simulate_traced(
     Ok((result, trace))
 }
 
-/// As [`simulate`], with other programs in place of some tasks' own.
+/// As [`simulate`], with other programs in place of those of some tasks.
 ///
 /// # Errors
-/// [`SimError`]; also when a stand-in has no task, or frames outside the banks that the plan gives
-/// the task.
+/// [`SimError`]; also when a stand-in has no task, or has frames outside the task's banks under the
+/// plan.
 pub fn simulate_with(
     plan: &Plan,
     options: &Options,
@@ -164,7 +164,7 @@ fn run(
     if let Some(mc2) = mc2 {
         levels::devices(plan, mc2, options, &mut board)?;
     }
-    // Unmanaged, there are no VCPUs either.
+    // In the unmanaged mode there are no VCPUs either.
     let vcpus = plan
         .vcpus()
         .filter(|_| options.mode == Mode::Managed)
@@ -192,7 +192,7 @@ fn run(
     let mut kernel = board.requests(kernel)?;
     let end = options.duration_ns.saturating_mul(PS);
     let timeline = Timeline::new(options.timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
-    // The input is right: whoever watches may be told.
+    // The input is right: the observers may be told.
     if !progress(0.0) {
         return Err(SimError::Interrupted);
     }
@@ -260,7 +260,7 @@ fn finished(
         let task = segment.task as usize;
         let planned = match execution.and_then(|e| e.prefetch_of(task)) {
             None => added[task],
-            // The prefetch is everyone's in the partition; the first of them stands for it.
+            // The prefetch serves all tasks of the partition; the first of them stands for it.
             Some(partition) => {
                 if segment.activity == Activity::Run {
                     segment.activity = Activity::Prefetch;
@@ -275,8 +275,7 @@ fn finished(
     out
 }
 
-/// The recorded jobs of tasks that have deadlines. A prefetch of windows has a number beyond
-/// `added`.
+/// The recorded jobs of tasks with deadlines. A prefetch of windows has a number beyond `added`.
 fn jobs(
     plan: &Plan,
     options: &Options,
@@ -299,7 +298,7 @@ fn jobs(
     timeline.take_jobs().filter_map(job).collect()
 }
 
-/// Adds a task, or the program that stands in for its own.
+/// Adds a task with its own program, or with the stand-in.
 fn add(
     plan: &Plan,
     options: &Options,
@@ -316,7 +315,7 @@ fn add(
     };
     let managed = options.mode == Mode::Managed;
     let spec = match &task.profile {
-        // The bounds let an analysed task wait for each of its reads. Nobody says that others do.
+        // The bounds let an analysed task wait for each of its reads. Other tasks need not wait.
         Some(file) => WorkloadSpec::Profile(ProfileParams {
             file: file.clone(),
             streams: task.best_effort(),
@@ -351,8 +350,9 @@ fn add(
     let private = managed && plan.cores.iter().all(|c| c.banks.is_some());
     let banks =
         planned.banks.filter(|_| private).map(|(first, count)| (first..first + count).collect());
-    // The bounds count on no hit outside the locked pages; best effort may have them. Where all
-    // share the cache, recorded programs use it. What a stated number stands for has no pages.
+    // The bounds count on no hit outside the locked pages; best effort may have such hits. Where
+    // all share the cache, recorded programs use it. A program from stated numbers has no known
+    // pages.
     let own = plan.regulation.pages.is_own() || task.profile.is_none();
     let bypass = managed && own && !task.best_effort();
     let kind = if bypass { PageKind::Bypass } else { PageKind::Cached };
@@ -377,7 +377,7 @@ fn add(
     spec.deadline_ps = task.deadline_ns.map(|d| d * PS);
     let soft = plan.cores.iter().filter(|c| c.soft).count() as u64;
     spec.budget = match (task.soft_budget, task.soft_budget_length_ns) {
-        // Each soft core gets the same; what does not divide is left.
+        // Each soft core gets the same budget; the remainder of the division is left.
         (Some(budget), Some(length)) if managed && budget >= soft && soft > 0 => {
             Some(TaskBudget { accesses: budget / soft, length_ps: length.saturating_mul(PS) })
         }
@@ -404,7 +404,8 @@ fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
     if plan.regulation.policy != Policy::Memguard {
         return RegulatorSpec::None;
     }
-    // The plan's budget counts reads and write-backs together, unless a part of it is for these.
+    // The plan's budget counts reads and write-backs together, unless a part of it is reserved for
+    // write-backs.
     let budget =
         |c: &solocore_model::plan::PlanCore| match (c.budget_accesses, c.write_budget_accesses) {
             (None, _) => Budget::Unlimited,

@@ -1,4 +1,4 @@
-//! How a plan is simulated, and why it could not be.
+//! Options and errors of a plan's simulation.
 //!
 //! Problem: partitions, levels and VCPUs set a board up from the same choices. Rule: all take
 //! [`Options`] and fail with [`SimError`]; a plan counts in ns, the simulator in ps ([`PS`]).
@@ -11,7 +11,7 @@ use solocore_model::results::Mode;
 /// Picoseconds of a nanosecond.
 pub const PS: u64 = 1000;
 
-/// Why a plan could not be simulated.
+/// Reasons for which a plan could not be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// A file it refers to is missing or wrong.
@@ -34,7 +34,7 @@ impl From<BoardError> for SimError {
     }
 }
 
-/// How to simulate.
+/// Options of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Alone, together, or together under the plan.
@@ -43,6 +43,6 @@ pub struct Options {
     pub duration_ns: u64,
     /// Seed of page placement.
     pub seed: u64,
-    /// Record the timeline of this first stretch.
+    /// Length of the first stretch whose timeline is recorded, ns.
     pub timeline_ns: u64,
 }

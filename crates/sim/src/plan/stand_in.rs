@@ -1,16 +1,15 @@
-//! Other programs in place of a plan's own: attacks on its bounds.
+//! Other programs in place of a plan's own, to attack its bounds.
 //!
 //! Problem: a plan promises its bounds for every program that keeps to the stated numbers, and the
 //! programs that `sim` makes by itself are mild: random pages, misses evenly spread. Rule: a
-//! [`StandIn`] is a program for one task and the page frames that it lies in. Core, priority,
-//! release, budget and window stay the plan's. Under the plan, its frames must lie in the banks
-//! that the plan gives the task, as the plan promises private banks; without private banks any
-//! frame will do.
+//! [`StandIn`] is a program for one task, with its page frames. Core, priority, release, budget and
+//! window stay the plan's. Under the plan, its frames must lie in the banks that the plan gives the
+//! task, as the plan promises private banks; without private banks any frame is allowed.
 //!
-//! A user who gives an analysed task a stand-in answers for its numbers: a job makes at most the
-//! plan's `misses` DRAM transactions, and takes at most `wcet` alone. Best effort may do anything.
-//! Not covered: the prefetch programs and DMA engines of partitions, and the devices of levels,
-//! which stay the plan's.
+//! A user who gives an analysed task a stand-in is responsible for its numbers: a job makes at most
+//! the plan's `misses` DRAM transactions, and takes at most `wcet` alone. Best effort may do
+//! anything. Not covered: the prefetch programs and DMA engines of partitions, and the devices of
+//! levels, which stay the plan's.
 
 use super::levels;
 use super::options::{Options, SimError};
@@ -21,7 +20,7 @@ use solocore_model::plan::Plan;
 use solocore_model::results::Mode;
 use std::sync::Arc;
 
-/// A program in place of a task's own.
+/// A program in place of a task's own one.
 #[derive(Clone)]
 pub struct StandIn {
     /// Index of the task in the plan.
@@ -30,9 +29,9 @@ pub struct StandIn {
     pub program: Arc<dyn Fn() -> Box<dyn Program> + Send + Sync>,
     /// Page frame of each of its pages ([`Layout::frames_of`]).
     pub frames: Vec<u64>,
-    /// How its pages are cached; `None`: as the plan would.
+    /// Caching of its pages; `None`: as under the plan.
     pub kind: Option<PageKind>,
-    /// Arrival of its first job. Partitions and levels say it by themselves.
+    /// Arrival of its first job, ns. Partitions and levels set their own.
     pub phase_ns: u64,
 }
 
@@ -65,7 +64,7 @@ pub fn banks(plan: &Plan, task: usize) -> Option<Vec<u32>> {
     Some((first..first + count).collect())
 }
 
-/// Where pages lie on the plan's board.
+/// Banks and colours of frames on the plan's board.
 ///
 /// # Errors
 /// [`SimError`] when the platform cannot be simulated.
@@ -75,7 +74,7 @@ pub fn layout(plan: &Plan) -> Result<Layout, SimError> {
     Ok(board.config.layout().map_err(crate::board::BoardError::from)?)
 }
 
-/// Every stand-in has a task of its own, and stays in its banks under the plan.
+/// Checks that every stand-in has a task of its own, and stays in the task's banks under the plan.
 pub(super) fn check(plan: &Plan, options: &Options, stand_ins: &[StandIn]) -> Result<(), SimError> {
     if stand_ins.is_empty() {
         return Ok(());
@@ -97,7 +96,7 @@ pub(super) fn check(plan: &Plan, options: &Options, stand_ins: &[StandIn]) -> Re
         }
         taken.push(stand_in.task);
         let banks = banks(plan, stand_in.task).filter(|_| options.mode == Mode::Managed);
-        // As the board's own allocator, which goes by a frame's first line.
+        // As the board's own allocator, which uses the bank of a frame's first line.
         let outside =
             |frame: &&u64| banks.as_ref().is_some_and(|b| !b.contains(&layout.bank(**frame)));
         if let Some(frame) = stand_in.frames.iter().find(outside) {

@@ -2,8 +2,8 @@
 //!
 //! Rule: the VCPU scheduler (`vcpu.h`) with the plan's VCPUs on the plan's cores, numbered as on
 //! Linux: the best-effort VCPU of each core first, by core, then the plan's in its order. Tasks
-//! that are bound to none run in the best-effort VCPU of their core. Switches and timers cost
-//! nothing here, so that what the plan allows for them is slack.
+//! without a VCPU run in the best-effort VCPU of their core. Switches and timers cost nothing here,
+//! so the plan's allowance for them is slack.
 
 use super::options::PS;
 use crate::kernel::config::{Balancing, ThrottleSpec, VcpuConfig, VcpuSpec, background};
@@ -49,7 +49,7 @@ pub fn config(plan: &Plan, vcpus: &VcpusPlan) -> VcpuConfig {
         replenishments: Some(rules.replenishments),
         // Cores of the board beyond the plan's run nothing.
         colours: rules.core_colours.map(|each| vec![each; plan.platform.cores as usize]),
-        // The plan says whether they fit.
+        // The plan decides whether they fit.
         admission: false,
     }
 }

@@ -26,10 +26,10 @@ pub struct Prepared {
     pub duration_ps: u64,
 }
 
-/// Builds what a scenario describes.
+/// Builds the system that a scenario describes.
 ///
 /// # Errors
-/// The file, the line of the table at fault, what is wrong and what to do.
+/// The file, the line of the table at fault, the fault and the remedy.
 pub fn prepare(scenario: &Scenario) -> Result<Prepared, ModelError> {
     let s = &scenario.simulation;
     let mut board =
@@ -209,7 +209,7 @@ fn release(entry: &TaskEntry) -> Release {
     }
 }
 
-/// Shorter periods first, then the order of the file; what has no period comes last.
+/// Shorter periods come first, then the order of the file; tasks without a period come last.
 fn rate_monotonic(scenario: &Scenario, at: usize) -> u32 {
     let key = |t: &TaskEntry| t.period.or(t.sporadic).map_or(u64::MAX, Time::ps);
     let own = key(&scenario.tasks[at].0);

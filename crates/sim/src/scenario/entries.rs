@@ -1,7 +1,7 @@
 //! The tables of a scenario file.
 //!
-//! Problem: a mistyped key would be a default without a word. Rule: every table is a type that
-//! refuses unknown keys.
+//! Problem: a mistyped key would silently give a default. Rule: every table is a type that refuses
+//! unknown keys.
 
 use super::ranges::Ranges;
 use crate::program::PageKind;
@@ -64,7 +64,7 @@ const fn one() -> u64 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum HitCap {
-    /// So many.
+    /// A number of row hits.
     Number(u32),
     /// `"off"`.
     Off(String),
@@ -113,7 +113,7 @@ fn one_millisecond() -> Time {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(tag = "policy", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RegulationEntry {
-    /// Nobody is stopped.
+    /// No core is stopped.
     #[default]
     None,
     /// A budget per core and period.
@@ -124,7 +124,8 @@ pub enum RegulationEntry {
         /// Bandwidth of each core, by number, or "unlimited"; the cores that are left out are not
         /// limited.
         bandwidth: Vec<Limit>,
-        /// Cores that give away what they are not expected to use, and may take from it.
+        /// Do cores give away the budget that they are not expected to use, and may they take from
+        /// it?
         #[serde(default)]
         reclaim: bool,
         /// Rule for the time after all budgets are used.
@@ -136,9 +137,9 @@ pub enum RegulationEntry {
         /// Regulation period.
         #[serde(default = "one_millisecond")]
         period: Time,
-        /// Bandwidth of a core while nobody holds the lock; left out: no limit.
+        /// Bandwidth of a core while no task holds the lock; left out: no limit.
         max_bandwidth: Option<Bandwidth>,
-        /// While somebody does.
+        /// Bandwidth of a core while a task holds the lock.
         min_bandwidth: Bandwidth,
         /// Effect at once, by IPI.
         #[serde(default)]
@@ -156,7 +157,7 @@ pub enum RegulationEntry {
 /// A bandwidth, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So much.
+    /// A rate.
     Rate(Bandwidth),
     /// `"unlimited"`.
     Unlimited,
@@ -178,12 +179,12 @@ impl<'de> Deserialize<'de> for Limit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharingEntry {
-    /// All wait.
+    /// All cores wait.
     #[default]
     None,
     /// No limit until the period ends.
     Spare,
-    /// Another reservation each.
+    /// Each core gets its reservation again.
     Proportional,
 }
 
@@ -203,7 +204,7 @@ pub struct CostsEntry {
     pub skid_transactions: u64,
 }
 
-/// Where pages lie and how they are cached.
+/// Banks, colours and caching of pages.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlaceEntry {
@@ -211,7 +212,7 @@ pub struct PlaceEntry {
     pub banks: Option<Ranges>,
     /// Page colours of the shared cache; left out: any.
     pub colours: Option<Ranges>,
-    /// How they are cached.
+    /// Caching of the pages.
     pub cache: PageKind,
 }
 
@@ -221,13 +222,13 @@ pub struct PlaceEntry {
 pub struct TaskEntry {
     /// Unique name.
     pub name: String,
-    /// What it runs.
+    /// The program that it runs.
     pub workload: WorkloadSpec,
     /// Its core; schedulers that place tasks need none.
     pub core: Option<usize>,
-    /// Jobs arrive so often; without it and `sporadic`, the program runs whenever it may.
+    /// Time between arrivals of jobs; without it and `sporadic`, the program runs whenever it may.
     pub period: Option<Time>,
-    /// Jobs arrive at least so far apart, and at most `sporadic_max`.
+    /// Least time between arrivals of jobs; `sporadic_max` is the most.
     pub sporadic: Option<Time>,
     /// Default: `sporadic`.
     pub sporadic_max: Option<Time>,
@@ -252,19 +253,19 @@ pub struct TaskEntry {
     /// Real-time by BWLOCK's rule.
     #[serde(default)]
     pub realtime: bool,
-    /// Budget of each soft core while its jobs run, in accesses, and how long.
+    /// Budget of each soft core while its jobs run: accesses, and the longest time.
     pub budget: Option<BudgetEntry>,
-    /// Nothing of it happens before.
+    /// Time before which no job of it arrives.
     #[serde(default)]
     pub start: Time,
-    /// No job arrives from then on.
+    /// Time from which on no job arrives.
     pub stop: Option<Time>,
     /// Ways of the shared cache it may fill; left out: all.
     pub ways: Option<Ranges>,
-    /// Where its pages lie.
+    /// Place of its pages.
     #[serde(default)]
     pub place: PlaceEntry,
-    /// Regions that lie elsewhere, by name.
+    /// Places of single regions, by name.
     #[serde(default)]
     pub regions: BTreeMap<String, PlaceEntry>,
 }
@@ -300,7 +301,7 @@ pub struct VcpuEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableEntry {
-    /// Which core.
+    /// Number of the core.
     pub core: usize,
     /// Major frame.
     pub frame: Time,
@@ -312,7 +313,7 @@ pub struct TableEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowEntry {
-    /// From the start of the frame.
+    /// Start of the window, from the start of the frame.
     pub start: Time,
     /// First instant after it.
     pub end: Time,
@@ -330,7 +331,7 @@ pub struct DeviceEntry {
     pub name: String,
     /// Its buffer.
     pub buffer: Bytes,
-    /// Where the buffer lies.
+    /// Place of the buffer.
     #[serde(default)]
     pub place: PlaceEntry,
     /// Bytes between wait states.
@@ -347,10 +348,10 @@ pub struct DeviceEntry {
     pub into_memory: bool,
     /// Rate of the stream; left out: as fast as the waits allow.
     pub rate: Option<Bandwidth>,
-    /// When the stream starts.
+    /// Start of the stream.
     #[serde(default)]
     pub start: Time,
-    /// When it stops.
+    /// End of the stream.
     pub stop: Option<Time>,
 }
 

@@ -1,7 +1,7 @@
 //! A scenario file, and its reader.
 //!
-//! Problem: a message about a table needs the line where it stands. Rule: tasks and devices keep
-//! their lines; the platform is checked with what the file puts in its place.
+//! Problem: a message about a table needs the table's line. Rule: tasks and devices keep their
+//! lines; the platform is checked with the file's values in place of its own.
 
 use super::entries::{
     CostsEntry, DeviceEntry, RegulationEntry, SchedulerEntry, Simulation, TableEntry, TaskEntry,
@@ -35,7 +35,7 @@ struct ScenarioFile {
 /// A parsed scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Where it was read; relative paths count from there.
+    /// Path of the file; relative paths count from its directory.
     pub path: PathBuf,
     /// The board.
     pub platform: Platform,
@@ -58,7 +58,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Is this text a scenario? It has a `[simulation]` table.
+    /// Is this text a scenario? A scenario has a `[simulation]` table.
     #[must_use]
     pub fn is_one(text: &str) -> bool {
         toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("simulation"))
@@ -67,7 +67,7 @@ impl Scenario {
     /// Reads a scenario file.
     ///
     /// # Errors
-    /// One line with file, line, what is wrong and what to do.
+    /// One line with file, line, fault and remedy.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
         Self::parse(path, &files::read_text(path)?)
     }

@@ -1,12 +1,12 @@
-//! A simulation described in TOML: board, programs, where their pages lie, scheduler, regulator,
+//! A simulation described in TOML: board, programs, places of their pages, scheduler, regulator,
 //! devices.
 //!
-//! Problem: `system.toml` says what must hold and leaves the rest to the planner; a study wants to
-//! say everything itself, also what no planner would choose. Rule: a file with a `[simulation]`
+//! Problem: `system.toml` states requirements and leaves the rest to the planner. A study sets
+//! everything itself, also values that no planner would choose. Rule: a file with a `[simulation]`
 //! table is a scenario; nothing in it is planned or proved. Names are those of `kernel::config`,
 //! quantities carry their units, unknown keys are refused.
 //!
-//! Not covered: overriding a platform's numbers beyond the few of `[simulation]` (give a platform
+//! Not covered: changes of a platform's numbers beyond the keys of `[simulation]` (give a platform
 //! file instead).
 
 mod build;

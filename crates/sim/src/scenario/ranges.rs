@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges(pub Vec<u32>);
 
-/// Largest number that can be meant: a bank, a colour, a way or a core.
+/// Upper limit of a number: a bank, a colour, a way or a core.
 const MOST: u32 = 1 << 20;
 
 impl Ranges {

@@ -1,4 +1,4 @@
-//! Runs a scenario and says what came out.
+//! Runs a scenario and reports its results.
 
 use super::{Prepared, Resolution, Scenario};
 use crate::board::BoardError;
@@ -11,7 +11,7 @@ use solocore_model::results::Segment;
 use solocore_model::sched_trace::SchedTrace;
 
 const PS: u64 = 1000;
-/// Segments of a timeline; more than a browser can draw.
+/// Most segments of a timeline; a browser cannot draw more.
 const MOST_SEGMENTS: usize = 1 << 22;
 
 /// Results of a task. Times in nanoseconds, counts over the whole run.
@@ -60,7 +60,7 @@ pub struct UncoreReport {
     pub reads: u64,
     pub writes: u64,
     pub device: u64,
-    /// From arrival at the controller to data, reads.
+    /// Mean time of a read from arrival at the controller to data, ns.
     pub mean_latency_ns: f64,
 }
 
@@ -73,9 +73,9 @@ pub struct ScenarioResult {
     pub resolution: &'static str,
     /// The seed.
     pub seed: u64,
-    /// Bytes of a line, a transaction.
+    /// Bytes of a line, which is one transaction.
     pub line_bytes: u64,
-    /// By order of the file.
+    /// In the order of the file.
     pub tasks: Vec<TaskReport>,
     /// By number.
     pub cores: Vec<CoreReport>,
@@ -83,23 +83,23 @@ pub struct ScenarioResult {
     pub uncore: UncoreReport,
     /// Simulated time.
     pub simulated_ns: u64,
-    /// Wall-clock time it took.
+    /// Wall-clock time of the simulation.
     pub wall_ns: u64,
     /// Accesses by operations.
     pub requests: u64,
     /// First stretch of the schedule, when asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Segment>,
-    /// Every decision, where VCPUs are scheduled and it was asked for.
+    /// Every decision, where VCPUs are scheduled and a trace was asked for.
     #[serde(skip)]
     pub sched_trace: Option<SchedTrace>,
 }
 
 /// Runs it for its duration, with a timeline of the first stretch, and a trace of VCPUs' decisions
-/// if `traced`; `progress` is told the share done and stops it by returning false.
+/// if `traced`. `progress` is told the share done and stops the run by returning false.
 ///
 /// # Errors
-/// What the file asks for and the board cannot do, with the file's name.
+/// The part of the file that the board cannot do, with the file's name.
 pub fn run(
     scenario: &Scenario,
     prepared: Prepared,
@@ -154,7 +154,7 @@ fn finish<H: Hardware>(
     mut watch: Decisions,
     progress: &dyn Fn(f64) -> bool,
 ) -> Result<(KernelResult, Decisions), BoardError> {
-    // The scenario is right: whoever watches may be told.
+    // The scenario is right: the observers may be told.
     if !progress(0.0) {
         return Err(KernelError::Interrupted.into());
     }

@@ -4,12 +4,12 @@
 //! Problem: a table is a promise about every execution, also about those in which activities are
 //! late. Rule (single-core-equivalence, sections 2.4 and 5.0): each instance of each activity
 //! begins late by a random part of its margin and then takes its whole duration. Windows are
-//! entries of `time_table.h`, one table a core; transfers are DMA orders of the I/O core, paced so
-//! that each block takes what the plan grants it at worst; physical I/O takes time and nothing
-//! else. Prefetch and lock is a program that reads as many lines as the plan charges, before all
-//! others of its partition. Afterwards all that happened is checked: order along chains, nothing
-//! twice at a time on any resource, tasks inside their windows.
-//! Not covered: what devices do to caches, lock instructions themselves.
+//! entries of `time_table.h`, one table a core. Transfers are DMA orders of the I/O core, paced so
+//! that each block takes the time that the plan grants it at worst; physical I/O takes only time.
+//! Prefetch and lock is a program that reads as many lines as the plan charges, before all others
+//! of its partition. Afterwards the execution is checked: order along chains, at most one activity
+//! at a time on each resource, tasks inside their windows. Not covered: effects of devices on
+//! caches, the lock instructions themselves.
 
 mod transfers;
 mod verify;
@@ -43,10 +43,10 @@ const MOST_INSTANCES: u64 = 1 << 20;
 struct Instance {
     /// Row of the table.
     row: usize,
-    /// Which instance.
+    /// Number of the instance.
     n: u64,
     start_ns: u64,
-    /// Planned for it; a transfer's real end is known afterwards.
+    /// Planned end, ns; the real end of a transfer is known afterwards.
     end_ns: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct Execution<'a> {
     sce: &'a WindowsPlan,
     instances: Vec<Instance>,
     duration_ns: u64,
-    /// By DMA engine: indices of instances in the order of their orders.
+    /// By DMA engine: indices of instances, in the order of their transfers.
     orders: Vec<Vec<usize>>,
     /// The first task of the prefetch programs, and their partitions.
     first_prefetch: usize,
@@ -64,10 +64,10 @@ pub struct Execution<'a> {
 }
 
 impl<'a> Execution<'a> {
-    /// Draws when everything begins.
+    /// Draws the begins of all instances.
     ///
     /// # Errors
-    /// When the plan has no table, or too much happens in this time.
+    /// When the plan has no table, or too many instances fall in this time.
     pub fn new(plan: &'a Plan, duration_ns: u64, seed: u64) -> Result<Option<Self>, SimError> {
         let Some(sce) = plan.windows() else { return Ok(None) };
         if sce.table.is_empty() {
@@ -93,7 +93,7 @@ impl<'a> Execution<'a> {
                 if start >= duration_ns {
                     break;
                 }
-                // The extremes are where a mistake would show.
+                // A mistake would show at the extremes.
                 let late = match random.below(4) {
                     0 => 0,
                     1 => margin,
@@ -125,13 +125,13 @@ impl<'a> Execution<'a> {
         self.sce.partitions.iter().position(|p| p.name == name)
     }
 
-    /// When the jobs of its tasks arrive first.
+    /// First arrival of the jobs of its tasks, ps.
     pub fn phase_ps(&self, name: &str) -> u64 {
         self.sce.window(name).map_or(0, |w| w.offset_ns.saturating_mul(PS))
     }
 
-    /// Adds what only the table asks for: prefetch programs and DMA engines; sets scheduler and
-    /// transfers.
+    /// Adds the parts that only the table needs, prefetch programs and DMA engines; sets scheduler
+    /// and transfers.
     ///
     /// # Errors
     /// When the board has no room.
@@ -152,7 +152,7 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    /// The windows of the partitions, as they are executed, with their cores.
+    /// The windows of the partitions in this execution, with their cores.
     fn windows(&self) -> impl Iterator<Item = (u32, Window)> {
         self.instances.iter().filter_map(|instance| {
             let row = &self.sce.table[instance.row];
@@ -164,7 +164,7 @@ impl<'a> Execution<'a> {
 
     fn tables(&self, plan: &Plan) -> Result<Vec<CoreTable>, SimError> {
         let mut windows: BTreeMap<u32, Vec<Window>> = BTreeMap::new();
-        // One frame for all of it, so that nothing repeats.
+        // One frame for the whole run, so that no window repeats.
         let latest =
             self.instances.iter().map(|i| i.end_ns).fold(self.duration_ns.max(1), u64::max);
         for (core, window) in self.windows() {
@@ -196,8 +196,7 @@ impl<'a> Execution<'a> {
             .collect()
     }
 
-    /// As many reads as the plan charges, at the start of each window, before everything else in
-    /// it.
+    /// The reads that the plan charges, at the start of each window, before all other tasks in it.
     fn prefetch(
         &self,
         plan: &Plan,
@@ -261,7 +260,7 @@ impl<'a> Execution<'a> {
                 lines: load.lines,
                 into_memory: row.stage == Stage::DeviceInput,
             };
-            // Each instance begins when it does: it is ordered once.
+            // Each instance begins at its own time: it is ordered once.
             specs.push(TransferSpec {
                 device,
                 order,
@@ -272,7 +271,7 @@ impl<'a> Execution<'a> {
         Ok(specs)
     }
 
-    /// Is this a prefetch program, and of which partition?
+    /// The partition of a prefetch program; `None` for other tasks.
     pub fn prefetch_of(&self, task: usize) -> Option<usize> {
         self.prefetches.get(task.checked_sub(self.first_prefetch)?).copied()
     }

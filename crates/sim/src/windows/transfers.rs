@@ -1,8 +1,8 @@
-//! What the transfers of a time table move, and the DMA engines that move it.
+//! The data of a time table's transfers, and the DMA engines that move them.
 //!
-//! Problem: a plan says how long a transfer may take, a DMA engine is told lines and waits. Rule: a
-//! transfer is paced so that each block takes what the plan grants it at worst ([`Load`]); on the
-//! plain machine each device moves its data at once ([`unmanaged`]).
+//! Problem: a plan states the time of a transfer, but a DMA engine takes lines and waits. Rule: a
+//! transfer is paced so that each block takes the time that the plan grants it at worst ([`Load`]);
+//! on the plain machine each device moves its data at once ([`unmanaged`]).
 
 use super::PS;
 use crate::board::{Board, Place};
@@ -48,7 +48,7 @@ pub fn engine(
     Ok(board.device(spec))
 }
 
-/// What a transfer moves, and how fast.
+/// Data and pace of a transfer.
 pub struct Load {
     pub lines: u64,
     pub block_lines: u32,
@@ -56,14 +56,14 @@ pub struct Load {
 }
 
 impl Load {
-    /// A paced transfer moves its bytes: each block may take, with its wait, what the plan grants
-    /// it, of which its lines take `m * L_max` each at worst. One of a stated time moves as many
-    /// lines as surely fit.
+    /// A paced transfer moves its bytes. Each block takes, with its wait, at most the time that the
+    /// plan grants it; each of its lines takes `m * L_max` of that at worst. A transfer of a stated
+    /// time moves the largest number of lines that surely fits.
     pub fn of(plan: &Plan, sce: &WindowsPlan, row: &Row) -> Self {
         let m = u64::from(plan.regulation.active_cores.max(1));
         let service_ps = plan.platform.dram.latency_max.ps();
         let line_ps = service_ps.saturating_mul(m).max(1);
-        // Line by line at the I/O core's share: each waits for the others' turns.
+        // Line by line at the I/O core's share: each line waits for the turns of the others.
         let turns_ps = line_ps.saturating_sub(service_ps);
         let line = plan.platform.llc.line.0;
         let same = |t: &&PlanTransfer| {
@@ -79,7 +79,7 @@ impl Load {
                 row.duration_ns.saturating_sub(sce.margin.of(row.stage)).saturating_mul(PS);
             return Self { lines: length / line_ps, block_lines: 1, wait_ps: turns_ps };
         };
-        // Blocks shorter than a line wait several times for each.
+        // Blocks shorter than a line have several waits for each line.
         let block_lines = (block / line).max(1);
         let block_ps =
             if block < line { block_ps.saturating_mul(line / block.max(1)) } else { block_ps };

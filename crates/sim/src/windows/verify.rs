@@ -1,6 +1,7 @@
-//! What happened in an execution of a time table, against the rules.
+//! Checks an execution of a time table against the rules.
 //!
-//! Rule: order along chains, nothing twice at a time on any resource, tasks inside their windows.
+//! Rule: order along chains, at most one activity at a time on each resource, tasks inside their
+//! windows.
 
 use super::{Execution, PS};
 use crate::hardware::{DeviceId, Notice};
@@ -58,7 +59,7 @@ impl Observer for Watch {
 }
 
 impl Execution<'_> {
-    /// What happened, against the rules.
+    /// Checks the recorded execution against the rules.
     pub fn verify(mut self, watch: &Watch, end_ns: u64) -> IoResult {
         let mut found = watch.outside.clone();
         let done: HashMap<u32, Vec<u64>> =
@@ -108,7 +109,7 @@ impl Execution<'_> {
         )
     }
 
-    /// Two at a time on one resource.
+    /// Pairs of activities at one time on one resource.
     fn overlaps(&self) -> Vec<String> {
         let mut on: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (i, instance) in self.instances.iter().enumerate() {
@@ -166,7 +167,7 @@ impl Execution<'_> {
         found
     }
 
-    /// Watches an execution of it.
+    /// Starts to watch an execution of the table.
     pub fn watch(&self, plan: &Plan, timeline: Timeline) -> Watch {
         let mut windows: HashMap<usize, Vec<Window>> = HashMap::new();
         for (core, window) in self.windows() {

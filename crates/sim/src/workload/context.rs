@@ -1,13 +1,13 @@
-//! Facts about the platform that a workload must know.
+//! The numbers of the platform that a workload depends on.
 //!
 //! Problem: parameters in bytes, instructions and times become lines and cycles only on a platform.
-//! Rule: a [`BuildContext`] has the few numbers for that, so that a program depends on nothing else
+//! Rule: a [`BuildContext`] holds the few numbers for that; a program depends on no other property
 //! of the board.
 
 use solocore_model::Platform;
 use std::path::{Path, PathBuf};
 
-/// Facts about the platform that a workload must know.
+/// The numbers of the platform that a workload depends on.
 #[derive(Clone, Debug)]
 pub struct BuildContext {
     /// Lines of a page.
@@ -22,11 +22,11 @@ pub struct BuildContext {
     pub cpi: f64,
     /// Time of a miss in stated execution times: `L_max` and a look-up of the shared cache, in ps.
     pub miss_ps: u64,
-    /// Lines that the private caches hold: what a recorded program reads again when it resumes.
+    /// Lines that the private caches hold; a recorded program reads them again when it resumes.
     pub private_lines: u64,
     /// Geometry that profiles must be for ([`Platform::geometry`]); `None` takes any.
     pub geometry: Option<String>,
-    /// What is drawn at random follows from it. Programs that shall differ need different seeds.
+    /// Seed of random draws. Programs that shall differ need different seeds.
     pub seed: u64,
     /// Directory that file names are relative to.
     pub base_dir: PathBuf,
@@ -50,7 +50,7 @@ impl BuildContext {
         }
     }
 
-    /// Lines that a program can have.
+    /// Most lines of a program.
     pub(super) fn max_lines(&self) -> u64 {
         (u64::from(u32::MAX) * u64::from(self.lines_per_page)).min(1 << 40)
     }

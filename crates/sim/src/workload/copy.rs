@@ -1,10 +1,10 @@
 //! Programs that copy or convert buffers: messages and video frames.
 //!
-//! Problem: MC2 section 5 measures what the place of a shared buffer costs the functions that copy
+//! Problem: MC2 section 5 measures the cost of a shared buffer's place for the functions that copy
 //! from it or to it: `load_msg()`, `do_msg_fill()`, copying a video frame, converting it to grey.
 //! Rule: a block (a message, a frame) is moved in units; a unit loads some words of the source,
 //! computes, and stores some words of the target. Source and target lie in different regions, so
-//! that placement decides what each costs.
+//! that placement decides the cost of each.
 //!
 //! Accesses are words, not lines: in an uncached buffer (selective LLC bypass) each of them is a
 //! DRAM transaction, and where caches hold it, all but the first of a line hit.
@@ -17,7 +17,7 @@ use crate::program::{Op, OpKind, Signal};
 pub(super) struct Side {
     /// Address of the first block.
     pub(super) base: u64,
-    /// From one block to the next.
+    /// Distance from one block to the next.
     pub(super) block: u64,
     /// Blocks, used in turn.
     pub(super) blocks: u64,
@@ -27,10 +27,10 @@ pub(super) struct Side {
     pub(super) words: u64,
 }
 
-/// What is done to the header of a block.
+/// Use of the header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
-    /// There is none.
+    /// There is no header.
     None,
     /// Written first: the target is a new message.
     New,
@@ -56,9 +56,9 @@ pub(super) struct Copy {
     pub(super) between: u64,
     /// [`Signal::Mark`] 0 before a block and 1 after it.
     pub(super) marks: bool,
-    /// Which block.
+    /// Number of the block.
     pub(super) at: u64,
-    /// Units done of it; `None` before it begins.
+    /// Units of the block that are done; `None` before it begins.
     pub(super) done: Option<u64>,
 }
 

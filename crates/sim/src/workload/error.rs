@@ -1,10 +1,10 @@
-//! Why a workload could not be built: which key or which place in which file, and what would be
-//! right.
+//! Reasons for which a workload could not be built: the key, or the place in a file, and the
+//! remedy.
 
 use solocore_model::ModelError;
 use std::path::{Path, PathBuf};
 
-/// Why a workload could not be built.
+/// Reasons for which a workload could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// A parameter has an impossible value.
@@ -26,7 +26,7 @@ pub enum WorkloadError {
         kind: &'static str,
         /// The key.
         key: &'static str,
-        /// What to give.
+        /// Advice on the value.
         message: &'static str,
     },
     /// The parameters are possible, the platform's figures are not.

@@ -2,20 +2,20 @@
 //!
 //! Problem: the same pattern serves as an endless co-runner and as a task whose jobs have a length.
 //! Rule: a pattern knows only its passes; [`Jobs`] counts passes, accesses or cycles and puts
-//! [`Signal::JobEnd`] where a job ends, exactly. A refill never reaches beyond the end of a job, so
-//! what a machine has in hand belongs to one job.
+//! [`Signal::JobEnd`] exactly at the end of a job. A refill never reaches beyond the end of a job,
+//! so a machine's buffered operations belong to one job.
 //!
-//! Jobs of accesses or cycles go on through the pattern where the last one stopped, as a program
-//! does that is looked at every so often; jobs of passes start at the beginning of a pass.
+//! Jobs of accesses or cycles go on in the pattern at the end of the last one, like a program that
+//! is sampled at intervals. Jobs of passes start at the beginning of a pass.
 
 use crate::program::{Entry, Op, OpKind, Program, Signal};
 
-/// Operations that a pattern makes in one go, about.
+/// Approximate number of operations that a pattern makes at once.
 pub(super) const BATCH: u64 = 256;
 
 /// A stream without jobs.
 pub(super) trait Pattern: Send {
-    /// Appends operations: at least one, about [`BATCH`], none beyond the end of a pass. Says
+    /// Appends operations: at least one, about [`BATCH`], none beyond the end of a pass. Returns
     /// whether a pass ended.
     fn fill(&mut self, out: &mut Vec<Op>) -> bool;
 
@@ -28,7 +28,7 @@ pub(super) trait Pattern: Send {
     }
 }
 
-/// How long a job is.
+/// Length of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
     Endless,
@@ -41,9 +41,9 @@ pub(super) enum Length {
 pub(super) struct Jobs<P> {
     pattern: P,
     length: Length,
-    /// What the current job has still to do, in the unit of `length`.
+    /// The rest of the current job, in the unit of `length`.
     left: u64,
-    /// Made and not handed out; jobs of accesses and cycles only.
+    /// Operations that are made and not yet handed out; jobs of accesses and cycles only.
     made: Vec<Op>,
     next: usize,
     entry: Entry,
@@ -65,7 +65,7 @@ impl<P: Pattern> Jobs<P> {
         };
     }
 
-    /// Hands out what is made, at most to the end of the job.
+    /// Hands out operations that are made, at most to the end of the job.
     fn cut(&mut self, out: &mut Vec<Op>, cost: impl Fn(Op) -> u64, split: bool) {
         if self.next == self.made.len() {
             self.made.clear();

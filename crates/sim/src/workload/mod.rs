@@ -1,13 +1,13 @@
 //! The programs of the papers, recorded programs, and their descriptions in TOML.
 //!
-//! Problem: an experiment says "m_jump beside three hogs", not operations. Rule: a [`WorkloadSpec`]
-//! names a kind and its parameters, with the papers' figures as defaults; [`WorkloadSpec::build`]
-//! checks them and makes a [`Workload`]: the [`Program`], and the named regions of its pages, which
-//! placement may put into different frames, banks or page kinds. [`describe`] lists the kinds with
-//! source, parameters and defaults.
+//! Problem: an experiment names programs ("m_jump beside three hogs"), not operations. Rule: a
+//! [`WorkloadSpec`] names a kind and its parameters, with the papers' figures as defaults.
+//! [`WorkloadSpec::build`] checks them and makes a [`Workload`]: the [`Program`], and the named
+//! regions of its pages. Placement may put the regions into different frames, banks or page kinds.
+//! [`describe`] lists the kinds with source, parameters and defaults.
 //!
-//! What decides a stream: description, platform geometry and seed; integers only, but for shares
-//! and rates written as fractions, which are rounded to whole numbers before anything runs.
+//! A stream depends on description, platform geometry and seed only. All arithmetic is on integers;
+//! shares and rates written as fractions are rounded to whole numbers first.
 //!
 //! Not covered: instruction fetches of the synthetic programs (their code fits the first-level
 //! cache); self-modifying behaviour, that is, programs that react to time. Patterns are in `walk`,
@@ -50,11 +50,11 @@ use crate::program::Program;
 use solocore_model::profile::PageName;
 use std::ops::Range;
 
-/// A program and what else must be known of it.
+/// A program and its properties.
 pub struct Workload {
     /// The program.
     pub program: Box<dyn Program>,
-    /// Which page of a profiled program is which; empty for others.
+    /// Name of each page of a profiled program; empty for others.
     pub page_names: Vec<Option<PageName>>,
     /// It takes the memory lock (BWLOCK): its kernel must answer [`crate::program::Signal::Lock`].
     pub locks: bool,
@@ -64,7 +64,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Of a program that was made elsewhere: all its pages are `data`.
+    /// The workload of a program that was made elsewhere: all its pages are `data`.
     pub(crate) fn bare(program: Box<dyn Program>) -> Self {
         let regions = vec![("data".to_owned(), 0..program.pages())];
         Self { program, page_names: Vec::new(), locks: false, has_jobs: false, regions }

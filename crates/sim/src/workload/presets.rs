@@ -1,9 +1,9 @@
 //! Figures of the programs that the papers name but do not print.
 //!
 //! BWLOCK section 5 and dynamic budgeting section V give slowdowns and relative miss rates of real
-//! programs, not their streams. The tables here keep what the papers say (how much the most
-//! memory-intensive functions matter; miss rates) and assume the rest, so that shapes and orders
-//! can be compared; absolute times cannot.
+//! programs, not their streams. The tables here keep the papers' statements (the part of the most
+//! memory-intensive functions; miss rates) and assume the rest. So shapes and orders can be
+//! compared; absolute times cannot.
 
 use super::spec::{Eembc, Kernel, Pattern, Subject};
 
@@ -30,14 +30,14 @@ const fn function(
     Function { accesses, cycles, size_kib, pattern, writes }
 }
 
-/// Most memory-intensive function first. Assumed, but: clustering suffers most, then liblinear, and
-/// two functions have most of clustering's misses (BWLOCK section 5: 150 % and 90 % slower; 150 %
-/// falls to 32 % with two locked).
+/// Most memory-intensive function first. Assumed, except that clustering suffers most, then
+/// liblinear, and two functions have most of clustering's misses (BWLOCK section 5: 150 % and 90 %
+/// slower; 150 % falls to 32 % with two locked).
 ///
-/// A line holds 16 numbers of 4 bytes, at 1.5 to 5 cycles each. Faster would not suffer more: a
-/// function that takes all of the memory's bandwidth alone waits then, too, and loses relatively
-/// less to others than one that takes half. How much a program suffers is the share of its time in
-/// the first three functions.
+/// A line holds 16 numbers of 4 bytes, at 1.5 to 5 cycles each. Fewer cycles would not increase the
+/// slowdown: a function that takes all of the memory's bandwidth alone waits already, and loses
+/// relatively less to others than one that takes half. A program's slowdown depends on the share of
+/// its time in the first three functions.
 pub(super) fn functions(subject: Subject) -> [Function; 5] {
     use Pattern::{Random, Sequential, Shuffled};
     let [a, b, c] = match subject {

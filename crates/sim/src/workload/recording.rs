@@ -1,14 +1,14 @@
-//! What a trace is read into.
+//! The form of a trace after reading.
 //!
 //! Problem: recorded streams and text traces are replayed alike. Rule: both become a [`Recording`]:
-//! operations, and where its jobs end.
+//! operations, and the ends of its jobs.
 
 use crate::program::{Op, OpKind, Signal};
 
 /// Most operations of a recording: 1 GiB of them.
 pub(super) const MAX_OPS: usize = 1 << 27;
 
-/// What a file held.
+/// Content of a trace file.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     pub(super) ops: Vec<Op>,

@@ -2,9 +2,9 @@
 //!
 //! Problem: a real program's accesses are neither random nor regular. Rule: a recording is replayed
 //! operation by operation; a pass is one job of it. A stream of `solocore profile` enters at the
-//! shared cache, because the private caches were modelled when it was recorded; what a preemption
-//! costs them is therefore added here: the last lines that the job read, as many as they hold, are
-//! read again (as the bounds charge it).
+//! shared cache, because the private caches were modelled when it was recorded. So the cost of a
+//! preemption in these caches is added here: the lines that the job read last are read again, up to
+//! the caches' capacity (as the bounds charge it).
 //!
 //! Not covered: a program whose accesses depend on time. Text traces are described in `text`.
 
@@ -24,11 +24,11 @@ use std::path::Path;
 /// Latest cycle of a recording: 8 days at 1.5 GHz. A later one is damage.
 const MAX_CYCLE: u64 = 1 << 50;
 
-/// A recording and how far it is replayed.
+/// A recording and the position of its replay.
 #[derive(Debug)]
 pub(super) struct Replay {
     recording: Recording,
-    /// Which job.
+    /// Number of the job.
     job: usize,
     at: usize,
     /// Lines to read again when resumed.
@@ -68,7 +68,7 @@ impl Pattern for Replay {
         }
     }
 
-    /// Counted from what was handed out, which is up to one refill ahead of what ran.
+    /// Counted from the operations handed out, up to one refill ahead of execution.
     fn resumed(&self, out: &mut Vec<Op>) {
         let first = out.len();
         let mut seen = FxHashSet::default();
@@ -86,7 +86,7 @@ impl Pattern for Replay {
     }
 }
 
-/// Reads any trace file; the first bytes tell which kind it is.
+/// Reads any trace file; the first bytes tell its kind.
 pub(super) fn open(path: &Path, ctx: &BuildContext) -> Result<(Recording, Entry), WorkloadError> {
     let io = |e: std::io::Error| {
         WorkloadError::trace(path, None, format!("cannot read: {e}; give the name of a trace"))
@@ -108,15 +108,15 @@ pub(super) fn open(path: &Path, ctx: &BuildContext) -> Result<(Recording, Entry)
     Ok((text::read(path, BufReader::new(input), ctx)?, Entry::Private))
 }
 
-/// What a profile says of its trace.
+/// Properties of the trace according to its profile.
 struct Expected {
     records: u64,
     cycles: u64,
     pages: u32,
 }
 
-/// Reads a stream that `solocore profile` recorded. With `streams`, reads that go on with one are
-/// not waited for.
+/// Reads a stream that `solocore profile` recorded. With `streams`, the core does not wait for
+/// reads that continue a stream.
 fn recorded(
     path: &Path,
     file: File,
@@ -178,8 +178,8 @@ fn recorded(
     Ok(Recording { ops, jobs, pages })
 }
 
-/// Reads a profile and its trace, and says which page is which. With `streams`, reads that go on
-/// with one are not waited for.
+/// Reads a profile and its trace; returns the name of each page, too. With `streams`, the core does
+/// not wait for reads that continue a stream.
 pub(super) fn profile(
     path: &Path,
     streams: bool,

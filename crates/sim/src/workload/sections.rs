@@ -1,10 +1,10 @@
 //! Programs that are a sequence of sections, again and again.
 //!
-//! Problem: an application uses memory in phases: some functions stream, some compute, a few are
-//! worth protecting (BWLOCK sections 2 and 5). Rule: a section has a number of accesses in one
-//! order over one array, an exact amount of computation spread evenly over them, an exact share of
-//! writes, and may lie inside a memory-performance critical section. Most of the papers' synthetic
-//! programs are one such section.
+//! Problem: an application uses memory in phases: some functions stream, some compute, a few need
+//! protection (BWLOCK sections 2 and 5). Rule: a section has a number of accesses in one order over
+//! one array, an exact amount of computation spread evenly over them, and an exact share of writes.
+//! It may lie inside a memory-performance critical section. Most of the papers' synthetic programs
+//! are one such section.
 //!
 //! Not covered: control flow that depends on data, and accesses to several arrays within one
 //! section.
@@ -28,7 +28,7 @@ impl Even {
         Self { extra, of, sum: 0 }
     }
 
-    /// As it was at first.
+    /// The same sequence from its start.
     pub(super) fn restarted(self) -> Self {
         Self { sum: 0, ..self }
     }
@@ -42,12 +42,12 @@ impl Even {
     }
 }
 
-/// What a section does after its accesses.
+/// End of a section, after its accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tail {
-    /// Tells an observer.
+    /// Mark for an observer.
     pub(super) mark: Option<u32>,
-    /// Waits, in microseconds.
+    /// Wait, in microseconds.
     pub(super) sleep_us: Option<u32>,
 }
 
@@ -92,7 +92,7 @@ impl Section {
         }
     }
 
-    /// `total` cycles over all steps of a pass instead, exactly.
+    /// Spreads `total` cycles over all steps of a pass, exactly.
     pub(super) fn total_cycles(mut self, total: u64) -> Self {
         match total.checked_div(self.steps) {
             Some(each) => {
@@ -103,19 +103,19 @@ impl Section {
         self
     }
 
-    /// `writes` of every `of` steps store.
+    /// Lets `writes` of every `of` steps store.
     pub(super) fn writes(mut self, writes: u64, of: u64) -> Self {
         self.writes = Even::new(writes, of);
         self
     }
 
-    /// Each step loads a line and stores it.
+    /// Lets each step load a line and store it.
     pub(super) fn update(mut self, update: bool) -> Self {
         self.update = update;
         self
     }
 
-    /// Calls `bw_lock()` at its begin, `bw_unlock()` at its end.
+    /// Lets the section call `bw_lock()` at its begin, `bw_unlock()` at its end.
     pub(super) fn lock(mut self, begin: bool, end: bool) -> Self {
         self.lock = (begin, end);
         self
@@ -176,7 +176,7 @@ impl Section {
     }
 }
 
-/// Sections in turn; a pass is all of them once.
+/// Sections in turn; a pass is each of them once.
 #[derive(Debug)]
 pub(super) struct Sections {
     sections: Vec<Section>,

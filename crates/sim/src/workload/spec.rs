@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use solocore_model::{Bandwidth, Bytes, Cycles, Time};
 use std::path::PathBuf;
 
-/// How long a job is; without one, a program has no jobs and never ends (a recorded or stated task:
+/// Length of a job; without one, a program has no jobs and never ends (a recorded or stated task:
 /// one pass).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Job {
     /// Never ends.
     Endless,
-    /// So many times what the program does (a walk over its array, a message, a frame).
+    /// A number of passes (a walk over the array, a message, a frame).
     Passes(u64),
-    /// So many accesses.
+    /// A number of accesses.
     Accesses(u64),
-    /// So much computation, stalls not included.
+    /// An amount of computation, without stalls.
     Cycles(Cycles),
 }
 
-/// How a value is shown in the table of workloads.
+/// Form of a value in the table of workloads.
 pub(super) trait Shown {
     fn shown(&self) -> String;
 }
@@ -141,7 +141,7 @@ choice! {
 }
 
 choice! {
-    /// Which functions hold the memory lock (BWLOCK Table 1).
+    /// Functions that hold the memory lock (BWLOCK Table 1).
     Lock {
         /// None.
         None = "none",
@@ -196,7 +196,7 @@ choice! {
 }
 
 choice! {
-    /// How misses lie in a job.
+    /// Distribution of misses in a job.
     Distribution {
         /// At equal distances.
         Even = "even",
@@ -208,7 +208,7 @@ choice! {
 }
 
 choice! {
-    /// Where the accesses of a text trace enter.
+    /// Level at which the accesses of a text trace enter.
     EntryPoint {
         /// At the private caches.
         Private = "private",
@@ -224,7 +224,7 @@ macro_rules! params {
         #[serde(deny_unknown_fields, default)]
         pub struct $name {
             $($(#[doc = $each])* pub $field: $type,)*
-            /// How long a job is.
+            /// Length of a job.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub job: Option<Job>,
         }
@@ -272,7 +272,7 @@ params! {
         access: Access = Access::Read,
         /// Cycles of an access.
         gap: Cycles = Cycles(4),
-        /// Most bytes of accessed lines a second, by longer gaps; needs no stalls to hold.
+        /// Most bytes of accessed lines a second; longer gaps keep this rate, also without stalls.
         rate: Option<Bandwidth> = None,
     }
 }
@@ -288,8 +288,8 @@ params! {
         delay: Cycles = Cycles(0),
         /// Cycles of the loop itself. Assumed.
         gap: Cycles = Cycles(4),
-        /// Each write waits until the line of the one before has come: one request under way, as
-        /// Table II implies.
+        /// Each write waits for the line of the one before: one request under way, as Table II
+        /// implies.
         dependent: bool = false,
     }
 }
@@ -346,7 +346,7 @@ params! {
         size: Bytes = kib(1),
         /// Message buffers of region `buffer`, used in turn.
         messages: u64 = 100,
-        /// What the kernel moves at once. Assumed.
+        /// Bytes that the kernel moves at once. Assumed.
         word: Bytes = Bytes(4),
         /// Cycles of a word. Assumed.
         gap: Cycles = Cycles(1),
@@ -380,7 +380,7 @@ params! {
     SsdLoad {
         /// Block, in region `buffer`; the device writes it.
         block: Bytes = Bytes(400_000),
-        /// From one request to the next, besides its computation.
+        /// Time from one request to the next, besides its computation.
         interval: Time = Time::from_ns(10_000_000),
         /// Kernel structures that a request touches. Assumed.
         size: Bytes = kib(16),
@@ -521,7 +521,7 @@ params! {
     Profile {
         /// (required) Profile of `solocore profile`, relative to the file that names it.
         file: PathBuf = PathBuf::new(),
-        /// The core does not wait for reads that go on with an array.
+        /// The core does not wait for reads that continue an array.
         streams: bool = false,
     }
 }
@@ -530,7 +530,7 @@ params! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Section {
-    /// For people.
+    /// Name, for readers only.
     pub name: String,
     /// Region of its array; sections of one region share it.
     pub region: String,
@@ -579,7 +579,7 @@ macro_rules! kinds {
         }
 
         impl WorkloadSpec {
-            /// The name of its kind.
+            /// The name of its kind (the value of `kind`).
             #[must_use]
             pub fn kind(&self) -> &'static str {
                 match self {
@@ -650,9 +650,9 @@ kinds! {
     Libquantum(Libquantum) = "libquantum", "SCE section 2.2, Figs. 3, 4";
     /// A task with the relative miss rate of an AutoBench program.
     Eembc(EembcTask) = "eembc", "dynamic budgeting section V, Tables I, II";
-    /// A task by execution time, misses, and how they lie.
+    /// A task by execution time, misses, and their distribution.
     ProfileLike(ProfileLike) = "profile-like", "dynamic budgeting section V, Table II";
-    /// A task with nothing known but its execution time and misses.
+    /// A task for which only execution time and misses are known.
     Spread(Spread) = "spread", "system files";
     /// A recorded trace.
     Trace(Trace) = "trace", "solocore profile; text traces";
@@ -665,9 +665,9 @@ kinds! {
 pub struct Description {
     /// Value of `kind`.
     pub kind: &'static str,
-    /// What it does.
+    /// Description of the program.
     pub what: &'static str,
-    /// Where it comes from.
+    /// Source: paper and section.
     pub source: &'static str,
     /// Its parameters; every kind also takes `job`.
     pub parameters: Vec<Parameter>,

@@ -1,11 +1,11 @@
-//! Tasks with nothing known but their computation and their number of misses.
+//! Tasks for which only the computation and the number of misses are known.
 //!
 //! Problem: an analysis or a table gives execution times and miss counts, not programs (dynamic
 //! budgeting Tables I and II; tasks with `wcet` and `misses` in a system file). Rule: the
 //! computation of a job is cut into equal slots, with misses between them: one each, or several at
 //! once; or one at a random point of each slot. Cycles and misses of every job are exact. The core
-//! waits for each miss, but for those that would not fit into the stated time one after another:
-//! they are prefetched, evenly spread. Not covered: how a real program's misses bunch.
+//! waits for each miss. Misses that would not fit into the stated time one after another are
+//! prefetched, evenly spread. Not covered: the bunching of a real program's misses.
 
 use super::jobs::{BATCH, Pattern};
 use super::sections::Even;
@@ -19,10 +19,10 @@ pub(super) struct Spread {
     misses: u64,
     /// Misses that follow each other without computation.
     burst: u64,
-    /// Cycles of a slot, and those that are left over.
+    /// Cycles of a slot, and the remainder of the division.
     slot: u64,
     remainder: Even,
-    /// Which misses are prefetched.
+    /// The misses that are prefetched.
     ahead: Even,
     jitter: Option<Random>,
     walk: Walk,
@@ -57,7 +57,7 @@ impl Spread {
         }
     }
 
-    /// So many of the misses are prefetched.
+    /// Lets `ahead` of the misses be prefetched.
     pub(super) fn prefetched(self, ahead: u64) -> Self {
         Self { ahead: Even::new(ahead.min(self.misses), self.misses.max(1)), ..self }
     }
@@ -103,7 +103,7 @@ impl Pattern for Spread {
         let last = self.owed + self.slot();
         compute(last, out);
         if out.len() == before {
-            // A job of nothing still takes a step.
+            // An empty job still takes a step.
             out.push(Op::compute(0));
         }
         (self.done, self.owed) = (0, 0);

@@ -1,12 +1,11 @@
 //! Reads that need no earlier read's data: those of arrays that a program walks through.
 //!
-//! Problem: a recording says what was read, not whose data an address came from; a core that waits
-//! for every read makes a program that copies memory ten times slower than it is, and so a harmless
-//! neighbour. Rule: a read of the line after one that a recent read was of goes on with a stream:
-//! its address is counted up, and comes from no data. So the core need not wait for it, as far as
-//! its window and its miss registers reach.
-//! Not covered: independent reads in another order; reads that follow pointers which happen to lie
-//! side by side.
+//! Problem: a recording has the addresses, not the data from which they came. If the core waited
+//! for every read, a program that copies memory would be ten times too slow, and so a harmless
+//! neighbour. Rule: a read of the line after that of a recent read continues a stream: its address
+//! is counted up, and comes from no data. So the core need not wait for it, within its window and
+//! its miss registers. Not covered: independent reads in another order; reads that follow pointers
+//! which happen to lie side by side.
 
 /// Streams followed at a time: two for each of the eight pointers that a loop holds in registers.
 /// Assumed.
@@ -15,7 +14,7 @@ const STREAMS: usize = 16;
 /// The streams of a recording so far.
 #[derive(Debug)]
 pub(super) struct Streams {
-    /// The line that each would go on with, least recently used first.
+    /// The next line of each stream, least recently used first.
     next: [u64; STREAMS],
 }
 
@@ -24,7 +23,7 @@ impl Streams {
         Self { next: [u64::MAX; STREAMS] }
     }
 
-    /// Does a read of this line go on with a stream? Otherwise it begins one.
+    /// Does a read of this line continue a stream? Otherwise it begins one.
     pub(super) fn goes_on(&mut self, line: u64) -> bool {
         let found = self.next.iter().position(|&next| next == line);
         self.next[found.unwrap_or(0)..].rotate_left(1);

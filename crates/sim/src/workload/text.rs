@@ -1,8 +1,8 @@
 //! Traces as text: one operation a line, `cycles,kind,address`.
 //!
-//! Problem: traces come from many tools, and a trace that was cut short replays as a shorter
-//! program without a word. Rule: comma-separated text that a line of awk can write, and a last line
-//! that counts the others.
+//! Problem: traces come from many tools, and a truncated trace silently replays as a shorter
+//! program. Rule: comma-separated text, which a line of awk can write, with a last line that gives
+//! the number of the others.
 //!
 //! ```text
 //! cycles,kind,address
@@ -17,10 +17,9 @@
 //! `cycles` is the computation since the line before, the access's own included. Kinds: `load` (the
 //! core goes on), `wait` (a load whose data the next operation needs), `store`, `line` (a store of
 //! a whole line, not read first), `fetch`, `compute` and `job` (end of a job), which have no
-//! address; first letters do as well (`l` is `load`). Addresses are bytes, decimal or `0x`; each
-//! counts for the line it lies in, and pages are numbered in order of first touch. Empty lines,
-//! lines that begin with `#`, and a heading are skipped. `end` counts operations. Plain, gzip or
-//! zstd.
+//! address. First letters suffice (`l` is `load`). Addresses are bytes, decimal or `0x`; each
+//! counts for its line, and pages are numbered in order of first touch. Empty lines, lines that
+//! begin with `#`, and a heading are skipped. `end` counts operations. Plain, gzip or zstd.
 //!
 //! Not covered: locks and other signals; accesses that cross a line.
 

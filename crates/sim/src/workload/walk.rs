@@ -21,7 +21,7 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// Of at least `lines` numbers, drawn by `seed`.
+    /// A permutation of at least `lines` numbers, drawn by `seed`.
     pub(super) fn new(lines: u64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mask = lines.max(2).next_power_of_two() - 1;
@@ -75,7 +75,7 @@ impl Walk {
         self.lines
     }
 
-    /// Back to the first line; what is drawn at random stays different.
+    /// Goes back to the first line; random draws are not repeated.
     pub(super) fn reset(&mut self) {
         self.at = 0;
     }
@@ -145,7 +145,7 @@ mod tests {
                 let mut sorted = first.clone();
                 sorted.sort_unstable();
                 assert_eq!(sorted, (10..10 + lines).collect::<Vec<_>>(), "{walk:?}");
-                // In pieces as in one go.
+                // Pieces give the same walk as one call.
                 let half = lines / 2;
                 let mut again = visit(&mut walk, half);
                 again.extend(visit(&mut walk, lines - half));
@@ -164,7 +164,7 @@ mod tests {
             visit(&mut Walk::new(0, lines, Order::Shuffled(Permutation::new(lines, 1))), lines);
         let near = order.windows(2).filter(|w| w[0].abs_diff(w[1]) < 16).count();
         assert!(near < 100, "{near} steps to a neighbour; chance gives about 31");
-        // The low bits do not count round, as those of a congruential generator would.
+        // The low bits are not periodic, as those of a congruential generator would be.
         let repeats = order.windows(129).filter(|w| w[0] & 127 == w[128] & 127).count();
         assert!(
             (60..250).contains(&repeats),

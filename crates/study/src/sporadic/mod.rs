@@ -1,12 +1,12 @@
 //! Random sporadic task sets for studies of schedulability tests.
 //!
 //! # Problem
-//! A curve of schedulability is worth what its task sets are worth. Utilisations must be uniform
-//! among all vectors with the wanted sum, or the curve shows the generator's preferences.
+//! A curve of schedulability is only as good as its task sets. Utilisations must be uniform among
+//! all vectors with the wanted sum, or the curve shows the generator's preferences.
 //!
 //! # Rule
 //! Utilisations, periods and deadlines are drawn one after the other from the set's own stream,
-//! which its seed and its index name. A set does not depend on how many are drawn with it.
+//! named by its seed and its index. A set does not depend on the number of sets drawn with it.
 //!
 //! # Rounding
 //! Times are integers in the caller's unit: `C = round(u T)`, at least 1 and at most `T`. The sum of
@@ -28,17 +28,17 @@ const PURPOSE: u64 = u64::from_le_bytes(*b"sporadic");
 /// Vectors that UUniFast-Discard may refuse in a row.
 const DISCARDS: u32 = 100_000;
 
-/// How utilisations are drawn.
+/// Distribution of utilisations.
 #[derive(Clone, Debug)]
 pub enum Utilizations {
     /// Uniform with bounds on each task.
     Simplex(Simplex),
-    /// UUniFast-Discard: uniform without bounds, again until all tasks are within theirs. For upper
-    /// bounds that are alike (Davis and Burns, RTSS 2009).
+    /// UUniFast-Discard: uniform without bounds, again until all tasks are within theirs. For equal
+    /// upper bounds (Davis and Burns, RTSS 2009).
     Discard(Simplex),
 }
 
-/// How deadlines are drawn.
+/// Distribution of deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadlines {
     /// `D = T`.
@@ -50,17 +50,17 @@ pub enum Deadlines {
 /// A distribution of task sets.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    /// Of the tasks' utilisations.
+    /// Distribution of the tasks' utilisations.
     pub utilizations: Utilizations,
-    /// Of the tasks' periods.
+    /// Distribution of the tasks' periods.
     pub periods: Periods,
-    /// Of the tasks' deadlines.
+    /// Distribution of the tasks' deadlines.
     pub deadlines: Deadlines,
     /// Names the sequence of sets.
     pub seed: u64,
 }
 
-/// Memory of a [`Generator`], to be used again.
+/// Working memory of a [`Generator`].
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     shares: Vec<f64>,

@@ -1,6 +1,7 @@
 //! Periods of random tasks.
 //!
-//! * Log-uniform: as many tasks in each order of magnitude (Emberson, Stafford, Davis, WATERS 2010).
+//! * Log-uniform: equally many tasks in each order of magnitude (Emberson, Stafford, Davis, WATERS
+//!   2010).
 //! * Harmonic: each period divides all longer ones.
 //! * Automotive: the periods of an engine controller, with their shares of runnables (Kramer,
 //!   Ziegenbein, Hamann, "Real world automotive benchmarks for free", WATERS 2015, table III). The
@@ -59,7 +60,7 @@ impl Periods {
         Ok(Self(Kind::Harmonic { low, high }))
     }
 
-    /// Of an engine controller; `ms` is a millisecond in the caller's unit.
+    /// Periods of an engine controller; `ms` is a millisecond in the caller's unit.
     ///
     /// # Errors
     /// When a millisecond is 0 or above 2^43.

@@ -40,11 +40,11 @@ pub struct Simplex {
     upper: Vec<f64>,
     /// Places of the tasks that vary, and their widths, widest first.
     free: Vec<(usize, f64)>,
-    /// What their draws sum to.
+    /// Sum of their draws.
     rest: f64,
-    /// `u - x` is drawn, not `x - l`.
+    /// Is `u - x` drawn, not `x - l`?
     mirrored: bool,
-    /// `F_1` to `F_(n-1)`; none where spacings do.
+    /// `F_1` to `F_(n-1)`; none where spacings are used.
     sums: Vec<Sum>,
     total: f64,
 }
@@ -53,7 +53,7 @@ pub struct Simplex {
 #[derive(Clone, Debug)]
 struct Sum {
     step: f64,
-    /// Sum of the widths: `F_k` grows no more beyond.
+    /// Sum of the widths: `F_k` is constant beyond it.
     end: f64,
     value: Vec<f64>,
     slope: Vec<f64>,
@@ -100,7 +100,7 @@ impl Simplex {
         for at in (1..self.free.len()).rev() {
             let (place, width) = self.free[at];
             let others = if self.sums.is_empty() {
-                // The largest of `at` uniform draws: what spacings leave to the others.
+                // The largest of `at` uniform draws: the rest that spacings leave to the others.
                 left * stream.unit().powf(1.0 / at as f64)
             } else {
                 let sum = &self.sums[at - 1];
@@ -144,7 +144,7 @@ fn check(lower: &[f64], upper: &[f64], total: f64) -> Result<(), StudyError> {
         ));
     }
     for (task, (l, u)) in lower.iter().zip(upper).enumerate() {
-        // Also false for what is no number.
+        // False also for values that are not numbers.
         let ordered = *l >= 0.0 && l <= u && u.is_finite();
         if !ordered {
             return refuse(format!(
@@ -287,7 +287,7 @@ impl Sum {
 mod tests {
     use super::*;
 
-    /// Largest distance between the share of draws up to some value and what it should be.
+    /// Largest distance between the share of draws up to some value and the exact share.
     fn distance(mut draws: Vec<f64>, exact: impl Fn(f64) -> f64) -> f64 {
         draws.sort_by(f64::total_cmp);
         let count = draws.len() as f64;

@@ -1,10 +1,10 @@
-//! How dynamic budgets and their bounds come about, in words and numbers.
+//! Derivation of dynamic budgets and their bounds, in words and numbers.
 
 use super::largest::{Objective, largest_budgets};
 use super::responses::{BudgetError, HardTask, Memory, bounds, check};
 use crate::Derivation;
 
-/// How the response of task `i` comes about.
+/// Derivation of the response of task `i`.
 ///
 /// # Errors
 /// When a task or `L` is no possible value, or there is no task `i`.
@@ -42,7 +42,7 @@ pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivati
     Ok(d.result(mine.response_ps))
 }
 
-/// How the largest budgets under an objective come about: each task's budget, time in force and
+/// Derivation of the largest budgets under an objective: each task's budget, time in force and
 /// response with it.
 ///
 /// # Errors

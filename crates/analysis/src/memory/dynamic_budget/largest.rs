@@ -1,9 +1,9 @@
 //! The largest budgets with which every task meets its deadline.
 //!
-//! Problem: soft cores shall make as many accesses as the hard tasks stand. Rule: right-hand sides
-//! grow with each budget ([`super`], "Monotone"), so each search is a bisection; what differs is
-//! the order in which budgets grow.
-//! Does not cover: the optimum of total bandwidth; [`bandwidth_limit`] bounds it.
+//! Problem: soft cores shall make as many accesses as the hard tasks tolerate. Rule: right-hand
+//! sides grow with each budget ([`super`], "Monotone"), so each search is a bisection; the
+//! objectives differ in the order in which budgets grow. Does not cover: the optimum of total
+//! bandwidth; [`bandwidth_limit`] bounds it.
 
 use super::responses::{BudgetError, HardTask, Memory, TaskBound, bound, bounds, check};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Cores with up to this many tasks have their budgets filled in every order.
 const MAX_PERMUTED: usize = 5;
 
-/// What the budgets of all tasks together are chosen for.
+/// Objective of the choice of all tasks' budgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -43,8 +43,8 @@ fn safe(tasks: &[HardTask], memory: &Memory, core: u32, budgets: &[u64]) -> bool
     true
 }
 
-/// The largest number from `low` on that is still right; `low` is, and right ones lie below wrong
-/// ones.
+/// The largest number from `low` on that passes; `low` passes, and all numbers that pass are below
+/// those that fail.
 fn last_right(low: u64, high: u64, right: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (low, high.max(low));
     while low < high {
@@ -58,8 +58,8 @@ fn last_right(low: u64, high: u64, right: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// The largest budget of task `i` with which every task still meets its deadline, the other budgets
-/// as they are. The budget that the task has does not matter. `None` if even 0 is too much.
+/// The largest budget of task `i` with which every task still meets its deadline, with the other
+/// budgets unchanged. The task's present budget does not matter. `None` if even 0 is too much.
 ///
 /// # Errors
 /// When a task or `L` is no possible value, or there is no task `i`.
@@ -101,9 +101,9 @@ fn raise(tasks: &[HardTask], memory: &Memory, core: u32, budgets: &[u64], which:
 /// * [`Objective::TotalBandwidth`]: each order of filling the budgets to the brim is tried, on
 ///   cores with up to five tasks; on others, one order (most `P` first lengthens `ceil(t/P)`
 ///   least). The result cannot be raised anywhere; it need not be the optimum ([`bandwidth_limit`]
-///   says how far away it can be).
+///   bounds the distance to it).
 ///
-/// The budgets that the tasks have do not matter.
+/// The present budgets of the tasks do not matter.
 ///
 /// # Errors
 /// When a task or `L` is no possible value.
@@ -161,7 +161,7 @@ fn max_min(
     while !growing.is_empty() {
         let level = raise(tasks, memory, core, &budgets, &growing);
         growing.iter().for_each(|&i| budgets[i] = level);
-        // Those that can still grow, one access each, on top of one another: the rest is done.
+        // Tasks that can still grow, one access each, one after the other: the rest is done.
         let mut tried = budgets.clone();
         growing.retain(|&i| {
             tried[i] += 1;
@@ -218,8 +218,8 @@ fn next_permutation(order: &mut [usize]) -> bool {
     true
 }
 
-/// No budgets of this core allow more accesses per second, for reading: the lesser of
-/// `(1 - sum C_i/P_i)/L` and what each task's largest budget alone would give.
+/// An upper limit on accesses per second over all budgets of this core, for reading: the lesser of
+/// `(1 - sum C_i/P_i)/L` and the rate with each task's largest budget alone.
 ///
 /// # Errors
 /// When a task or `L` is no possible value.

@@ -29,14 +29,14 @@
 //!    `tests/memory_dynamic_budget.rs` has a schedule that exceeds it. The default charges `E_j`.
 //! 3. An access of a soft core that is under way when a budget comes into force is in no budget.
 //!    With `s` soft cores that each wait for one access at a time, each start of a job and each
-//!    return to a preempted one can bring `s` of them: `E_i` grows by
-//!    `s * L * (1 + sum over j in hi_i of ceil(R_i/P_j))`. [`Memory::switch_accesses`] is `s`; 0 is
-//!    the paper. Without that, a budget can expire shortly before its job ends, and nothing limits
-//!    the soft cores from then on: in the test, most tasks then exceed their bound, and by more
-//!    than the accesses that were not counted.
+//!    return to a preempted one can bring `s` of them: `E_i` grows by `s * L * (1 + sum over j in
+//!    hi_i of ceil(R_i/P_j))`. [`Memory::switch_accesses`] is `s`; 0 is the paper. Without that, a
+//!    budget can expire shortly before its job ends, and the soft cores are not limited from then
+//!    on. In the test, most tasks then exceed their bound, and by more than the accesses that were
+//!    not counted.
 //! 4. After a preemption a job refills its private caches, while its own budget is in force.
-//!    Charging that to the job that preempted, as response-time analysis may, is wrong here: what
-//!    is left of `E_j` can pass with the soft cores unlimited, and the refill then still runs when
+//!    Charging that to the job that preempted, as response-time analysis may, is wrong here: the
+//!    rest of `E_j` can pass with the soft cores unlimited, and the refill then still runs when
 //!    `E_i` goes on. `E_i` grows by [`HardTask::reload_ps`] with each such return.
 //!
 //! # Why it holds
@@ -53,8 +53,8 @@
 //!
 //! # Monotone
 //! The right-hand sides grow with each `B` and each `R`, so least solutions do; more budget never
-//! makes a task set schedulable. The searches below rest on nothing else. Budgets of one core do
-//! not enter the responses on another, so the cores are independent of each other.
+//! makes a task set schedulable. The searches below need only this. Budgets of one core do not
+//! enter the responses on another, so the cores are independent of each other.
 //!
 //! # Not covered
 //! A load of a lower-priority task of the same core under way at a release (add the blocking to

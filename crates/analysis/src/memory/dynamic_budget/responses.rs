@@ -1,8 +1,8 @@
-//! Response times under given budgets: the recurrence of [`super`], and what it is of.
+//! Response times under given budgets: the recurrence of [`super`], and its tasks and memory.
 //!
 //! Problem: `E_i` and `R_i` depend on each other, and on those of the tasks of higher priority.
 //! Rule: tasks are taken highest priority first; each pair is the least solution, found from below.
-//! Does not cover: which budgets to choose (`largest`).
+//! Does not cover: the choice of budgets (`largest`).
 
 use crate::interference::Refresh;
 use serde::{Deserialize, Serialize};
@@ -44,13 +44,13 @@ pub struct Memory {
     /// soft cores times the accesses that each can have outstanding. 0 as in the paper.
     #[serde(default)]
     pub switch_accesses: u64,
-    /// Refreshes, which stop everybody: those of the window of a job's response are part of its
+    /// Refreshes, which stop all cores: those in the window of a job's response are part of its
     /// budget's time. None as in the paper.
     #[serde(default)]
     pub refresh: Refresh,
 }
 
-/// Why a system cannot be analysed.
+/// Reasons for which a system cannot be analysed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
     /// No tasks.
@@ -67,7 +67,7 @@ pub enum BudgetError {
         /// Name of the field.
         what: &'static str,
     },
-    /// The model has `D <= P`.
+    /// A deadline is beyond the period; the model has `D <= P`.
     #[error(
         "task {task}: deadline {deadline_ps} ps is beyond its period {period_ps} ps, which dynamic \
             budgeting does not cover"
@@ -85,12 +85,13 @@ pub enum BudgetError {
     NoLatency,
 }
 
-/// What holds for one task.
+/// Results for one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TaskBound {
-    /// `A_i = C_i + B_i*L`, in picoseconds; with what is under way at its starts, and its reloads.
+    /// `A_i = C_i + B_i*L`, in picoseconds; with the accesses under way at its starts, and its
+    /// reloads.
     pub demand_ps: u64,
-    /// `E_i`, how long its budget must be in force from its start, in picoseconds:
+    /// `E_i`, the time for which its budget must be in force from its start, in picoseconds:
     /// `sc_dynamic_define`'s `length_ns`.
     pub length_ps: u64,
     /// Its worst-case response time `R_i <= D_i`, in picoseconds.
@@ -198,8 +199,8 @@ pub(super) fn bounds(tasks: &[HardTask], memory: &Memory) -> Result<Vec<TaskBoun
 }
 
 /// Demand, time in force and response of every task; `Ok(Err(i))` if task `i` is the first that may
-/// miss its deadline, in which case nothing is known of the others, whose bounds count on its
-/// ending in time.
+/// miss its deadline, and nothing is known of the others then, as their bounds count on its end in
+/// time.
 ///
 /// # Errors
 /// When a task or `L` is no possible value.

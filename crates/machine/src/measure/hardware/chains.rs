@@ -2,7 +2,7 @@
 //!
 //! Rule: the first word of a line is the address of the next line of its chain, so that a load
 //! begins when the one before has ended. Chains take lines of even numbers: where hardware fetches
-//! lines in pairs, the neighbour is nobody's.
+//! lines in pairs, no chain uses the neighbour.
 
 use solocore_buffers::walk::{Random, pass};
 use solocore_buffers::{LINE, Mapping, thread};
@@ -25,23 +25,23 @@ pub fn order(lines: Range<usize>, near: bool, random: &mut Random) -> Vec<usize>
     blocks.concat()
 }
 
-/// Memory that chains lie in.
+/// Memory that holds chains.
 pub struct Lines {
     memory: Mapping,
 }
 
 impl Lines {
-    /// In this memory.
+    /// Lines of this memory.
     pub fn new(memory: Mapping) -> Self {
         Self { memory }
     }
 
-    /// How many there are.
+    /// Number of lines.
     pub fn len(&self) -> usize {
         self.memory.len() / LINE
     }
 
-    /// Where a line begins.
+    /// Address of a line.
     pub fn address(&self, line: usize) -> usize {
         self.memory[line * LINE..].as_ptr().addr()
     }
@@ -54,7 +54,7 @@ impl Lines {
         }
     }
 
-    /// A line's word, read now.
+    /// Reads a line's word now.
     pub fn read(&self, line: usize) {
         let word = self.memory[line * LINE..].as_ptr();
         // SAFETY: the line lies in the memory; volatile, so that it is really read.
@@ -69,7 +69,7 @@ impl Lines {
         unsafe { byte.write_volatile(1) };
     }
 
-    /// Puts lines out of all caches, where that can be done.
+    /// Flushes lines from all caches, where that is possible.
     pub fn flush(&self, lines: impl Iterator<Item = usize>) {
         thread::flush(lines.map(|line| &self.memory[line * LINE]));
     }
@@ -80,7 +80,7 @@ impl Lines {
         std::hint::black_box(pass(memory, solocore_buffers::walk::Access::Read));
     }
 
-    /// Follows chains side by side for so many rounds. The addresses are those of linked lines of
+    /// Follows chains side by side for `rounds` rounds. The addresses are those of linked lines of
     /// this memory.
     pub fn follow(&self, at: &mut [usize], rounds: usize) {
         if let [one] = at {

@@ -1,11 +1,10 @@
 //! A program of known instructions, whose data lie in one page.
 //!
-//! Rule: ten instructions a round, of which each but the store and the last two waits for the one
-//! before, also from round to round: two loads, two additions, a multiplication, a copy and a mask.
-//! A compiled program whose data lie in the first level seldom waits more often. The count is that of
-//! the text below, so that no counter is needed.
-//! Does not cover: other mixes; a program of divisions or mispredicted branches takes more cycles an
-//! instruction.
+//! Rule: a round has ten instructions: two loads, two additions, a multiplication, a copy and a
+//! mask among them. Each waits for the one before, also from round to round, except the store and
+//! the last two. A compiled program whose data lie in the first level seldom waits more often. The
+//! count is that of the text below, so that no counter is needed. Does not cover: other mixes; a
+//! program of divisions or mispredicted branches takes more cycles an instruction.
 
 /// Instructions of a round.
 pub const ROUND: u64 = 10;
@@ -17,12 +16,12 @@ pub const CAN_COMPUTE: bool = cfg!(any(target_arch = "x86_64", target_arch = "aa
 pub struct Data([u64; 512]);
 
 impl Data {
-    /// All zero.
+    /// Data that are all zero.
     pub fn new() -> Box<Self> {
         Box::new(Self([0; 512]))
     }
 
-    /// So many rounds, at least one.
+    /// Runs `rounds` rounds, at least one.
     pub fn run(&mut self, rounds: u64) {
         let at = std::ptr::from_mut(&mut self.0).addr();
         self.0[0] = at as u64;
@@ -91,7 +90,7 @@ impl Data {
 mod tests {
     use super::*;
 
-    /// What the text says, in Rust: so many rounds are really made.
+    /// The program's text in Rust: all rounds are really made.
     #[test]
     fn all_rounds_are_made() {
         for rounds in [1, 2, 1000] {

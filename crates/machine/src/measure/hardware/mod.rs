@@ -1,13 +1,12 @@
 //! The memory of this machine as a probe.
 //!
-//! Rule: where lines can be put out of the caches one by one (a test of one line says whether), each
-//! load's line is, before it is timed. Elsewhere (an emulated machine) a region of four times the
-//! last level is walked, and lines that are to be timed lie in another region, which a pass through
-//! the first puts out. Counters are read before and behind each piece ([`Counters`]).
-//! A walk through memory that was put out first fills the second level, so that its loads push lines
-//! out as a program's do.
-//! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996); DRAMA (Pessl et al. 2016) for pages by turns.
-//! Does not cover: replacement that keeps old lines; memory-side caches.
+//! Rule: where single lines can be flushed from the caches (a test of one line decides), each
+//! load's line is flushed before it is timed. Elsewhere (an emulated machine) a region of four
+//! times the last level is walked, and the timed lines lie in another region, which a pass through
+//! the first evicts. Counters are read before and behind each piece ([`Counters`]). A walk through
+//! flushed memory first fills the second level, so that its loads evict lines as a program's do.
+//! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996); DRAMA (Pessl et al. 2016) for pages by
+//! turns. Does not cover: replacement that keeps old lines; memory-side caches.
 
 mod chains;
 mod compute;
@@ -28,31 +27,31 @@ use solocore_model::Platform;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Largest region that is walked: larger ones take longer to make than to measure.
+/// Largest region that is walked: larger ones take longer to build than to measure.
 const MOST: u64 = 256 << 20;
-/// Chains that bring the lines of a level to where they are timed from.
+/// Chains that bring the lines of a level to the place where they are timed.
 const SECTIONS: usize = 16;
-/// Lines of a walk that goes round several times in a piece: what lies in the first two levels is a
-/// core's own.
+/// Lines of a walk that goes round several times in a piece: the first two levels belong to one
+/// core.
 const SMALL: usize = 8192;
-/// Time that a piece of a walk takes, about.
+/// Approximate time of a piece of a walk, ns.
 const PIECE_NS: f64 = 100_000.0;
 
-/// Where and how to measure.
+/// CPUs and method of the measurement.
 pub struct Setup<'a> {
-    /// The CPU of the one that measures.
+    /// The measuring CPU.
     pub cpu: u32,
     /// CPUs of the others.
     pub others: Vec<u32>,
     /// Sizes of the caches.
     pub platform: &'a Platform,
-    /// Is time emulated, so that each load costs?
+    /// Is time emulated, so that each load is costly?
     pub emulated: bool,
-    /// The user's patience.
+    /// Has the user asked to stop?
     pub stopped: fn() -> bool,
 }
 
-/// What the chains are linked to.
+/// Present linking of the chains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Linked {
     Nothing,
@@ -76,9 +75,9 @@ pub struct Machine {
     /// Lines of the second level, twice.
     fill: usize,
     linked: Linked,
-    /// The chain that is linked.
+    /// The lines of the linked chain, in order.
     order: Vec<usize>,
-    /// Where each chain is, and rounds that are left of the pass.
+    /// Position of each chain, and the rounds left of the pass.
     at: Vec<usize>,
     left: usize,
     last_ns: f64,
@@ -97,7 +96,8 @@ pub struct Machine {
     round_ns: f64,
     /// Bytes of a walk through the first level.
     first: u64,
-    /// What is taken off accesses between rests, in ns, for each case without its offset.
+    /// Times that are subtracted from accesses between rests, in ns, for each case without its
+    /// offset.
     bases: Vec<(Case, f64)>,
     window: Duration,
     /// Ticks of a write to a first-level line, fence included.
@@ -105,7 +105,7 @@ pub struct Machine {
     begun: Instant,
 }
 
-/// As this crate says it.
+/// The error as one of this crate.
 fn failed(error: BufferError) -> MachineError {
     match error {
         BufferError::Input(text) => MachineError::Input(text),
@@ -118,10 +118,10 @@ fn bytes(of: u64) -> usize {
 }
 
 impl Machine {
-    /// Takes the CPU and the memory.
+    /// Prepares the CPU and the memory.
     ///
     /// # Errors
-    /// The CPU cannot be used, the memory is too small, another kind of processor.
+    /// The CPU cannot be used, the memory is too small, or the processor is of another kind.
     pub fn new(setup: Setup) -> Result<Self, MachineError> {
         if !CAN_COMPUTE {
             return Err(MachineError::Machine(
@@ -184,7 +184,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What pages the memory has.
+    /// Kind of the memory's pages.
     pub fn backing(&self) -> Backing {
         self.backing
     }
@@ -194,20 +194,19 @@ impl Machine {
         self.counters.sees_interrupts()
     }
 
-    /// Bytes of the region that walks go through.
+    /// Bytes of the region for walks.
     pub fn region(&self) -> u64 {
         (self.ring.len() * LINE) as u64
     }
 
-    /// A piece, with what came between.
+    /// Times a piece, with the events that disturbed it.
     fn piece(&mut self, time: impl FnOnce(&mut Self) -> f64) -> Piece {
         let before = self.counters.read();
         let ns = time(self);
         Piece { ns, cause: cause(before, self.counters.read()) }
     }
 
-    /// Nothing of the region that is given is in a cache afterwards, where lines cannot be put out
-    /// one by one.
+    /// Evicts all lines of the given region from the caches, where single lines cannot be flushed.
     fn evict_by(&mut self, other: Range<usize>) {
         if !self.flushes {
             self.lines.pass(other);
@@ -225,7 +224,7 @@ impl Machine {
         }
     }
 
-    /// Begins a pass of so many chains, each through a part of the cycle.
+    /// Begins a pass of `chains` chains, each through a part of the cycle.
     fn begin_pass(&mut self, chains: usize) {
         if self.flushes {
             self.lines.flush(self.order.iter().copied());
@@ -244,7 +243,7 @@ impl Machine {
         }
     }
 
-    /// Sets so many of the others to work.
+    /// Sets `wanted` of the other CPUs to work.
     fn hogs(&mut self, wanted: usize, pattern: &Pattern) -> Result<(), MachineError> {
         if self.pattern.as_ref() != Some(pattern) {
             self.hogs.clear();
@@ -262,7 +261,8 @@ impl Machine {
     }
 }
 
-/// Does nothing for so many rounds of a few instructions each: the same ones, whoever calls it.
+/// Executes `count` rounds of a few instructions without effect; the instructions are the same for
+/// every caller.
 #[inline(never)]
 fn rounds(count: usize) {
     for round in 0..count {
@@ -270,13 +270,13 @@ fn rounds(count: usize) {
     }
 }
 
-/// Waits until an emulated clock is right: some windows of it.
+/// Waits until an emulated clock is right: some of its windows.
 fn rest() {
     const PAUSES: usize = 800;
     (0..PAUSES).for_each(|_| std::hint::spin_loop());
 }
 
-/// What a round takes, in ns.
+/// Time of a round, ns.
 fn round_ns(clock: &Clock) -> f64 {
     const ROUNDS: usize = 20_000;
     rounds(ROUNDS / 10);
@@ -285,7 +285,7 @@ fn round_ns(clock: &Clock) -> f64 {
     clock.net_ns(ticks() - begin) / ROUNDS as f64
 }
 
-/// What moved between two readings.
+/// The kind of event between two readings.
 fn cause(before: Counts, after: Counts) -> Option<Cause> {
     if after.steal != before.steal {
         Some(Cause::Steal)
@@ -296,7 +296,7 @@ fn cause(before: Counts, after: Counts) -> Option<Cause> {
     }
 }
 
-/// Does a line that was put out take longer than one that was not?
+/// Does a flushed line take longer than one that was not flushed?
 fn flushing_works(lines: &Lines) -> bool {
     const TIMES: usize = 101;
     if !thread::CAN_FLUSH {
@@ -340,17 +340,17 @@ impl Probe for Machine {
             self.linked = Linked::Level(of);
             self.last_ns = 10.0;
         }
-        // All lines, in sections side by side: others that share the level have less time to push
-        // lines out. Then the section that was begun first is timed, one load after the other.
+        // All lines, in sections side by side: other users of the level have less time to evict
+        // lines. Then the section that began first is timed, one load after the other.
         let section = self.order.len() / SECTIONS;
         let starts = (0..SECTIONS).map(|n| self.lines.address(self.order[n * section]));
         let mut at: Vec<usize> = starts.collect();
         self.lines.follow(&mut at, section);
         at.truncate(1);
         at[0] = self.lines.address(self.order[0]);
-        // A small walk first goes round in its own order: what the sections left in the inner level
-        // would make the level too quick, and what reading the counters pushed out too slow. Of a
-        // large walk's section the inner level may still hold the last quarter.
+        // A small walk first goes round in its own order. Lines that the sections left in the inner
+        // level would make the level too quick, and evictions by reading the counters too slow. Of
+        // a large walk's section, the inner level may still hold the last quarter.
         let (lead, loads) = if self.order.len() <= SMALL {
             (self.order.len(), loads(self.last_ns))
         } else {
@@ -374,7 +374,7 @@ impl Probe for Machine {
         if self.at.len() != chains || self.left < 2 * rounds {
             self.begin_pass(chains);
         }
-        // The first loads bring translations back that reading the counters pushed out.
+        // The first loads bring back translations that reading the counters evicted.
         let lead = rounds / 3;
         self.left = self.left.saturating_sub(lead + rounds);
         let piece = self.piece(|m| {
@@ -450,7 +450,7 @@ impl Probe for Machine {
     }
 }
 
-/// Loads of a piece.
+/// Number of loads in a piece.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the limits")]
 fn loads(each_ns: f64) -> usize {
     (PIECE_NS / each_ns.max(0.5)).clamp(64.0, 40_000.0) as usize

@@ -1,11 +1,11 @@
 //! Accesses one by one, and pages by turns.
 //!
-//! Rule: a line that is to come from memory is put out of the caches, or was by a pass through
-//! another region. What opens a row of its bank, or fills the write queue, comes between. The clock
-//! waits for all accesses before it. Where time is emulated, it is right only over many accesses that
-//! wait for each other, or when nothing has been under way for a while. So chains of pairs are longer
-//! there, and a single access lies between two rests; what the same takes with a line of the first
-//! level in the access's place is taken off.
+//! Rule: a line that must come from memory is flushed from the caches, or evicted by a pass through
+//! another region. The accesses that open a row of its bank, or fill the write queue, come between.
+//! The clock waits for all accesses before it. Where time is emulated, it is right only over many
+//! accesses that wait for each other, or after a while without accesses. So chains of pairs are
+//! longer there, and a single access lies between two rests. The time of the same sequence with a
+//! line of the first level in the access's place is subtracted.
 
 use super::{Machine, rounds};
 use crate::measure::Probe;
@@ -16,12 +16,12 @@ use solocore_buffers::timing::ticks;
 use solocore_buffers::{HUGE, LINE, PAGE};
 use std::collections::BTreeSet;
 
-/// Singles between two readings of the counters.
+/// Single accesses between two readings of the counters.
 const GROUP: usize = 8;
-/// Lines of a page that a pair of pages takes.
+/// Lines of a page that a pair of pages uses.
 const OF_PAGE: usize = 32;
 const PAGE_LINES: usize = PAGE / LINE;
-/// Accesses to the first level that are taken off.
+/// Accesses to the first level for the time that is subtracted.
 const BASE: usize = 3;
 
 impl Machine {
@@ -72,7 +72,7 @@ impl Machine {
         let of = |m: &mut Self, pair: &(usize, usize), alone: bool| {
             let mut ns = 0.0;
             let piece = m.piece(|m| {
-                // Reading the counters has pushed this program's text out.
+                // Reading the counters has evicted this program's text.
                 m.rested(case, pair.0, pair.1, false);
                 ns = m.rested(case, pair.0, pair.1, alone);
                 0.0
@@ -184,11 +184,11 @@ impl Machine {
                 if self.flushes {
                     self.lines.flush(chain.iter().copied());
                 }
-                // Odd lines are nobody's: this brings the translations.
+                // Odd lines belong to no chain: this brings the translations.
                 self.lines.read(chain[0] | 1);
                 self.lines.read(chain[1] | 1);
                 let mut at = [self.lines.address(chain[0])];
-                // An emulated clock follows what accesses take some windows later.
+                // An emulated clock shows the time of accesses some windows later.
                 let lead = if self.emulated { (chain.len() / 2) & !1 } else { 0 };
                 let piece = self.piece(|m| {
                     m.lines.follow(&mut at, lead);
@@ -202,8 +202,8 @@ impl Machine {
         all
     }
 
-    /// Chains for the first of these offsets: one alone where lines are put out one by one, else as
-    /// many as find pages that no other has.
+    /// Chains for the first of these offsets: one alone where lines are flushed one by one, else as
+    /// many as have pages of their own.
     fn chains_of_pairs(&mut self, offsets: &[u64]) -> Vec<Vec<usize>> {
         let (mut taken, mut chains) = (BTreeSet::new(), Vec::new());
         let most = if self.flushes { 1 } else { offsets.len() };

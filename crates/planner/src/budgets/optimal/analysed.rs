@@ -6,25 +6,25 @@
 use crate::core_plan::CoreBounds;
 use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
 
-/// What bounds must keep to, in thousandths.
+/// Limits of the bounds, in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Response times, of their deadlines.
+    /// Limit of response times, relative to their deadlines.
     pub deadline: u64,
-    /// Executions beside the other cores, of the time alone.
+    /// Limit of executions beside the other cores, relative to the time alone.
     pub slowdown: u64,
 }
 
 /// An analysed task with its pages locked.
 #[derive(Debug)]
 pub struct Analysed {
-    /// Those that can preempt it, itself last.
+    /// The task, last, and the tasks that can preempt it.
     pub tasks: Vec<RtaTask>,
-    /// Tasks of lower priority share the core.
+    /// Do tasks of lower priority share the core?
     pub company: bool,
-    /// A job, without what preemptions cost.
+    /// Demand of a job, without the cost of preemptions.
     pub asked: Asked,
-    /// Alone with the whole cache, ps.
+    /// Time alone with the whole cache, ps.
     pub alone_ps: u64,
 }
 

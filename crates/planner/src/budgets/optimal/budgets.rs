@@ -1,15 +1,14 @@
-//! The budgets of a candidate: the least with which all bounds are met, and what the objective
-//! makes of the rest.
+//! The budgets of a candidate: the least with which all bounds are met, and the use of the rest for
+//! the objective.
 //!
-//! Rule: a core that shares no channel with an analysed task has all it can use. Others without
-//! analysed tasks have a budget of `t` for each program there, and `t` for each best-effort program
-//! beside analysed ones.
-//! From these floors on, a core whose bounds are not met gets the least budget with which they are,
-//! beside the others' as they are; again until nothing changes. All steps are necessary, as more of
-//! the others' budgets never lowers a bound: what is found is the least solution, or there is none.
-//! The objective is monotone in `t`, or in the limit of the bounds, so bisection finds its best
-//! value. Pages are locked where they save most; where a task comes closest to its limits, its
-//! pages then count more, and all is tried again.
+//! Rule: a core that shares no channel with an analysed task has a budget that never limits it.
+//! Others without analysed tasks have a budget of `t` for each program there, and `t` for each
+//! best-effort program beside analysed ones. From these floors on, a core whose bounds are not met
+//! gets the least budget with which they are, beside the others' as they are; again until nothing
+//! changes. All steps are necessary, as larger budgets of the others never lower a bound: so the
+//! result is the least solution, or there is none. The objective is monotone in `t`, or in the
+//! limit of the bounds, so bisection finds its best value. Pages are locked where they save most.
+//! Then the pages of the task closest to its limits get more weight, and the search is repeated.
 
 use super::analysed::{Analysed, Limits};
 use super::candidate::Candidate;
@@ -23,19 +22,19 @@ use crate::work::Work;
 use solocore_model::system::Objective;
 use std::collections::HashMap;
 
-/// Times that the pages' weights are set anew.
+/// Most rounds in which the pages' weights are set anew.
 const ROUNDS: usize = 16;
-/// Of these, one after the other that are no better.
+/// Most rounds in sequence without a better result.
 const IN_VAIN: usize = 4;
-/// A task this close to the one that is closest to its limits gets more pages.
+/// A task whose closeness to its limits is above this part of the largest gets more pages.
 const CLOSE: f64 = 0.97;
-/// Least accesses in a period that a counter's interrupts enforce: `solocore run` counts by samples
-/// of 100, and a budget is several of them.
+/// Least accesses in a period that a counter's interrupts can enforce: `solocore run` counts by
+/// samples of 100, and a budget must be several samples.
 const LEAST: u64 = 800;
-/// Largest slowdown that the objective `bounds` looks at, in thousandths.
+/// Largest slowdown that the objective `bounds` considers, in thousandths.
 const WORST: u64 = 1_000_000;
 
-/// What is the same for all candidates.
+/// Values that are the same for all candidates.
 #[derive(Debug)]
 pub struct Solver<'a> {
     /// The tasks.
@@ -48,9 +47,9 @@ pub struct Solver<'a> {
     pub(super) needs: Vec<Need>,
     /// Accesses a period that no core can exceed.
     pub(super) bus: u64,
-    /// `t` beyond which nothing gets faster.
+    /// `t` beyond which no program gets faster.
     pub(super) most: u64,
-    /// `t` that other objectives leave.
+    /// `t` that other objectives keep for best effort.
     pub(super) floor: u64,
 }
 
@@ -73,7 +72,7 @@ impl<'a> Solver<'a> {
         let most =
             if needs.is_empty() { period / base.platform.row_hit().ps().max(1) } else { most };
         let even = base.budgets.as_ref().and_then(|b| b.first()).copied().unwrap_or(1);
-        // Nothing is best effort's first where there is none, and every core runs analysed tasks or
+        // Best effort cannot come first where there is none and every core runs analysed tasks or
         // nothing.
         let objective = if objective == Objective::BestEffort && needs.is_empty() {
             Objective::Margin
@@ -106,14 +105,13 @@ impl<'a> Solver<'a> {
         self.most
     }
 
-    /// Budgets, pages and bounds of a candidate.
+    /// Finds budgets, pages and bounds of a candidate.
     pub fn solve(&self, candidate: Candidate) -> Outcome {
         let mut resources = self.base.clone();
         resources.set_ways(candidate.ways.clone());
         resources.explicit = true;
         resources.stated = None;
-        // How late something is does not matter, and takes long to find out where a core is all but
-        // full.
+        // The lateness does not matter here, and takes long to compute where a core is almost full.
         resources.verdict_only = true;
         let mut weights: HashMap<usize, u64> = HashMap::new();
         let multiples = self.objective == Objective::Bounds || self.wish.is_some();
@@ -131,7 +129,7 @@ impl<'a> Solver<'a> {
             let close = self.closest(&outcome.cores);
             for task in close.iter().filter(|_| round > 0) {
                 let weight = weights.entry(*task).or_insert(UNITY);
-                // A little, where pages already go by what counts.
+                // A small change, where pages already go by the right measure.
                 *weight += *weight / if multiples { 16 } else { 2 };
             }
             in_vain += 1;
@@ -161,14 +159,14 @@ impl<'a> Solver<'a> {
                 return attempt.outcome(budgets, class);
             }
         }
-        // The least that best effort needs, and all for the others.
+        // Best effort gets the least that it needs, the others get the rest.
         let budgets = (0..resources.cores)
             .map(|c| if candidate.analysed(c, self.work) { self.bus } else { 1 })
             .collect();
         attempt.outcome(budgets, 0.0)
     }
 
-    /// What the analysed tasks of a core ask for, whatever the budgets.
+    /// Demand of the analysed tasks of a core; it does not depend on the budgets.
     fn jobs(&self, core: &CorePlan, resources: &Resources) -> Vec<Analysed> {
         let locked = |t: usize| core.tasks().iter().find(|p| p.index == t).map_or(0, |p| p.locked);
         let of = |level: crate::core_plan::Level| Analysed {
@@ -180,7 +178,7 @@ impl<'a> Solver<'a> {
         core.levels(self.work, resources).into_iter().map(of).collect()
     }
 
-    /// How close a task comes to its limits; 1 and above: it does not keep to them.
+    /// Closeness of a task to its limits; 1 and above: it exceeds them.
     fn closeness(&self, task: &TaskPlan) -> f64 {
         let w = &self.work[task.index];
         let deadline = w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64);
@@ -227,7 +225,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Says that the wanted slowdown cannot be had.
+    /// Message that the wanted slowdown cannot be reached; `None` if it is.
     pub fn missed_wish(&self, value: &Value) -> Option<String> {
         let wish = self.wish.filter(|_| value.class < 2.0)? as f64 / 1000.0;
         Some(format!(
@@ -238,8 +236,7 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// Time alone with the whole shared cache, by the profile and DRAM's row hits; what is stated,
-/// where numbers are.
+/// Time alone with the whole shared cache, ps: from the profile with DRAM's row hits, or as stated.
 fn alone_ps(w: &Work, r: &Resources) -> u64 {
     match w.demand {
         Demand::Profiled { .. } => w.demand.alone(&r.platform).0,
@@ -353,7 +350,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The least limit, up to `most`, that budgets can keep, with those.
+    /// The least limit, up to `most`, that budgets can keep, with those budgets.
     fn tightest(
         &mut self,
         floors: &[u64],
@@ -372,8 +369,8 @@ impl<'a> Attempt<'a> {
         Some((found, of(works)))
     }
 
-    /// Budgets of cores with deadlines raised together, as far as all still keep to the limits:
-    /// nobody gains by their being stopped.
+    /// Budgets of cores with deadlines, raised together while all cores still keep to the limits:
+    /// stopping them serves no task.
     fn raised(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
         let bus = self.solver.bus;
         let cores = budgets.len();
@@ -401,8 +398,8 @@ impl<'a> Attempt<'a> {
         times(works, self)
     }
 
-    /// Least budgets that a kernel can keep to, core by core, where all limits allow it: an
-    /// interrupt for less would cost more than it saves.
+    /// Raises budgets, core by core, to the least that a kernel can enforce, where all limits allow
+    /// it: an interrupt for less would cost more than it saves.
     fn enforceable(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
         let mut chosen = budgets;
         for core in 0..chosen.len() {
@@ -426,7 +423,7 @@ impl<'a> Attempt<'a> {
             self.solver.work[t.index].task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
         };
         let late = |t: &TaskPlan| t.response_ps.map_or(f64::INFINITY, |r| r as f64 / deadline(t));
-        // Few tasks that are late, and these on cores that are not full by far.
+        // Only a few tasks that may miss their deadlines, on cores that are far from full.
         let misses = |core: &CorePlan| {
             core.tasks().iter().filter(|t| !t.meets).count() as f64 * (1.0 + core.utilization)
         };
@@ -451,7 +448,7 @@ impl<'a> Attempt<'a> {
             let hard = || plan.tasks().iter().filter(|t| solver.work[t.index].hard());
             let locked: usize = hard().map(|t| t.locked).sum();
             let per_way = (r.platform.pages_per_way() as usize).max(1);
-            // Of a cache that all share, about an even part.
+            // Of a cache that all cores share, about an even part.
             let own =
                 if r.pages.is_own() { r.ways_of(core) } else { r.platform.llc.ways / r.cores };
             let ways =
@@ -459,7 +456,7 @@ impl<'a> Attempt<'a> {
             let rate = |n: u64, t: &TaskPlan| {
                 n as f64 / solver.work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
             };
-            // What the analysed jobs take on average: their time alone, and their accesses.
+            // Average time of the analysed jobs: their time alone, and their accesses.
             let time = 1.0 - hard().map(|t| rate(t.wcet_ps, t)).sum::<f64>();
             let taken = hard().map(|t| rate(t.misses, t) * period).sum::<f64>();
             let budget = r.budgets.as_ref().map_or(f64::INFINITY, |b| b[core as usize] as f64);

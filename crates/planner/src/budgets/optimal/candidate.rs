@@ -12,8 +12,8 @@ pub struct Candidate {
     pub ways: Vec<u32>,
 }
 
-/// The analysed tasks on 1 to all cores, and one way to an even share of them to each core without
-/// any.
+/// The analysed tasks on 1 to all cores, and from one way to an even share of ways for each core
+/// without them.
 pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
     let mut out = Vec::new();
     for most in (1..=resources.cores).rev() {
@@ -29,7 +29,7 @@ pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
     out
 }
 
-/// Time alone of a job with as many pages locked as the whole cache holds, as a part of its period.
+/// Time alone of a job with as many pages locked as the whole cache holds, relative to its period.
 fn load(w: &Work, resources: &Resources) -> f64 {
     let pages = usize::try_from(resources.lock_capacity_in(resources.platform.llc.ways))
         .unwrap_or(usize::MAX);
@@ -37,8 +37,8 @@ fn load(w: &Work, resources: &Resources) -> f64 {
     w.wcet_ps(pages.min(w.demand.page_accesses().count()), resources) as f64 / period
 }
 
-/// Analysed tasks on `most` cores: the largest first, each where the load is least; the others
-/// where most time is left. `None` if stated cores are more than that.
+/// Places the analysed tasks on `most` cores: the largest first, each on the least loaded core; the
+/// others on the core with most time left. `None` if the stated cores are more than `most`.
 fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
     let mut placed: Vec<Option<u32>> = work.iter().map(|w| w.task.core).collect();
     let mut loads = vec![0.0; resources.cores as usize];
@@ -85,8 +85,8 @@ fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
     placed.into_iter().collect()
 }
 
-/// `others` ways for each core without analysed tasks, at least one for each with them, and the
-/// rest one by one to the core that it saves most.
+/// `others` ways for each core without analysed tasks, at least one for each with them; the rest
+/// one by one to the core with the largest saving.
 fn ways(placement: &[u32], others: u32, work: &[Work], resources: &Resources) -> Vec<u32> {
     let (all, cores) = (resources.platform.llc.ways, resources.cores);
     let hard = |core: u32| analysed(placement, core, work);
@@ -154,7 +154,7 @@ impl Candidate {
         (0..).zip(&self.ways).filter(|&(core, _)| self.analysed(core, work)).count()
     }
 
-    /// One way, or one task that has no stated core, elsewhere.
+    /// Candidates that differ in one way, or in the core of one task without a stated core.
     pub fn neighbours(&self, work: &[Work], resources: &Resources) -> Vec<Self> {
         let mut out = Vec::new();
         let cores = self.ways.len();

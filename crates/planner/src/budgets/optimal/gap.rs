@@ -1,7 +1,7 @@
-//! How far a choice may be from the best one.
+//! Largest distance of a choice from the best one.
 //!
-//! Rule: no choice reaches more than every task alone would, with all pages locked and no other core
-//! at work; what is missing to that is the gap. Does not cover: a bound that is closer.
+//! Rule: no choice exceeds the value of every task alone, with all pages locked and no other core
+//! at work. The gap is the difference to that value. Does not cover: a closer bound.
 
 use super::Value;
 use super::budgets::Solver;
@@ -9,10 +9,10 @@ use crate::work::Work;
 use solocore_model::system::Objective;
 
 impl Solver<'_> {
-    /// An upper bound on what any choice reaches of the objective.
+    /// An upper bound on the objective over all choices.
     fn possible(&self) -> f64 {
         match self.objective {
-            // Nobody is faster than alone, and together they have the cores' time at most.
+            // No task is faster than alone, and together the tasks have at most the cores' time.
             Objective::BestEffort => {
                 (f64::from(self.base.cores) / self.needs.len().max(1) as f64).min(1.0)
             }
@@ -45,7 +45,7 @@ impl Solver<'_> {
         if !value.meets() || possible == 0.0 {
             return 1.0;
         }
-        // Of what should be small, the inverse.
+        // The inverse, as this objective is to be small.
         let part =
             if possible > 0.0 { value.objective / possible } else { possible / value.objective };
         (1.0 - part).clamp(0.0, 1.0)

@@ -1,18 +1,17 @@
 //! Optimal shares: the cores of the tasks, the cache and the budgets of a system, chosen together.
 //!
-//! Problem: even shares serve nobody. A task that needs much of the cache gets a quarter of it, and
-//! a core without deadlines may use as much bandwidth as one that has them. What a budget costs
-//! depends on the placement, so that none of the three can be chosen alone.
-//! Rule: a [`Candidate`] has the core of each task, and the ways of the shared cache of each core.
-//! Candidates put the analysed tasks on few cores or on many, and leave few ways or many to the
-//! others; then tasks and ways move one by one, as long as that helps. For a candidate the budgets
-//! are not searched: a core's bounds never fall when another core's budget grows, and never rise
-//! when its own does (`analysis::interference`, test `monotone`). So the budgets with which all
-//! bounds are met, beside given ones of the cores without deadlines, have a least solution, found
-//! from below ([`budgets`]); and what the objective asks for is found by bisection.
-//! Not covered: write budgets, the lock, and the other schemes as candidates; the choice of
-//! candidates is a heuristic, so the gap to the bound of [`Why::gap`] is all that is proved of the
-//! whole.
+//! Problem: even shares suit no task. A task that needs much of the cache gets a quarter of it, and
+//! a core without deadlines may use as much bandwidth as one that has them. The price of a budget
+//! depends on the placement, so that none of the three can be chosen alone. Rule: a [`Candidate`]
+//! has the core of each task, and the ways of the shared cache of each core. Candidates put the
+//! analysed tasks on few cores or on many, and leave few ways or many to the others; then tasks and
+//! ways move one by one, as long as that helps. For a candidate the budgets are not searched: a
+//! core's bounds never fall when another core's budget grows, and never rise when its own does
+//! (`analysis::interference`, test `monotone`). So the budgets with which all bounds are met,
+//! beside given ones of the cores without deadlines, have a least solution, found from below
+//! ([`budgets`]). The best value of the objective is found by bisection. Not covered: write
+//! budgets, the lock, and the other schemes as candidates; the choice of candidates is a heuristic,
+//! so only the gap to the bound of [`Why::gap`] is proved.
 
 mod analysed;
 mod budgets;
@@ -32,17 +31,17 @@ use solocore_model::System;
 use solocore_model::system::Objective;
 use std::cmp::Ordering;
 
-/// Candidates tried at most, besides the first ones, where nobody asks for more.
+/// Most candidates tried besides the first ones, unless the caller asks for more.
 const MOVES: usize = 48;
 
-/// How good a candidate is: greater is better, in this order.
+/// Value of a candidate: greater is better, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Value {
-    /// 2: deadlines and the wanted slowdown are met; 1: only deadlines; 0: not even these.
+    /// 2: deadlines and the wanted slowdown are met; 1: only deadlines; 0: not all deadlines.
     pub class: f64,
-    /// What the objective asks for; what does not fit, negative, where deadlines are missed.
+    /// Value of the objective; where deadlines are missed, the excess, negative.
     pub objective: f64,
-    /// Speed of what is not analysed.
+    /// Speed of the best-effort programs.
     pub speed: f64,
 }
 
@@ -60,13 +59,13 @@ impl Value {
 /// A candidate with its budgets and bounds.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Who is where.
+    /// Core of each task, and ways of each core.
     pub candidate: Candidate,
     /// The cores' bounds.
     pub cores: Vec<CorePlan>,
-    /// With the budgets.
+    /// The resources, with the budgets.
     pub resources: Resources,
-    /// How good it is.
+    /// The candidate's value.
     pub value: Value,
 }
 
@@ -75,23 +74,22 @@ pub struct Outcome {
 pub struct Found {
     /// The best candidate.
     pub best: Outcome,
-    /// Why it is that one.
+    /// Reasons for that choice.
     pub why: Why,
 }
 
-/// Why a candidate was chosen.
+/// Reasons for the choice of a candidate.
 #[derive(Debug)]
 pub struct Why {
-    /// In words, with what the next best would have cost.
+    /// In words, with the price of the next best.
     pub reasons: Vec<String>,
-    /// How much better another choice could be at most, as a part of an upper bound on the
-    /// objective, 0 to 1.
+    /// Largest improvement by another choice, as a part of an upper bound on the objective, 0 to 1.
     pub gap: f64,
 }
 
-/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits
-/// them. `stop` ends the search early, by the value of the best so far; an `endless` one goes on
-/// until no neighbour is better, however many that takes.
+/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` is a
+/// placement for them. `stop` is given the value of the best so far and ends the search early. An
+/// `endless` search goes on until no neighbour is better.
 pub fn choose(
     system: &System,
     work: &[Work],
@@ -142,7 +140,7 @@ pub fn choose(
     Found { best, why: Why { reasons, gap } }
 }
 
-/// The first of the best.
+/// The first of the best candidates.
 fn best_of(tried: &[Outcome]) -> usize {
     let mut best = 0;
     for (at, outcome) in tried.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Which pages the tasks of a core lock.
+//! The pages that the tasks of a core lock.
 //!
 //! Rule: where executions must not grow beyond a multiple of the time alone, each further page goes
-//! to the task whose execution is the largest multiple of its own, so that the largest is as small
-//! as it can be. Where only deadlines count, it goes where it saves most of the core's time
+//! to the task whose execution is the largest multiple of its own, so that the largest is minimal.
+//! Where only deadlines count, it goes to the task where it saves most of the core's time
 //! (`core_plan`). Either way a task can be given a weight.
 
 use crate::core_plan::{CorePlan, hand_out};
@@ -10,10 +10,10 @@ use crate::resources::Resources;
 use crate::work::Work;
 use std::collections::HashMap;
 
-/// The weight of a task that nothing speaks for.
+/// The weight of a task by default.
 pub const UNITY: u64 = 1000;
 
-/// A core with its pages locked. `alone`: time alone of each task in ps, where that is what counts.
+/// A core with its pages locked. `alone`: time alone of each task in ps, where slowdowns count.
 pub fn lock(
     core: u32,
     on_core: &[usize],
@@ -32,7 +32,7 @@ pub fn lock(
     }
 }
 
-/// Pages by task, so that the largest weighted multiple of a time alone is the least.
+/// Pages by task with which the largest weighted multiple of a time alone is the least.
 fn level(
     on_core: &[usize],
     weights: &HashMap<usize, u64>,
@@ -42,7 +42,7 @@ fn level(
     capacity: u64,
 ) -> HashMap<usize, usize> {
     let each = resources.platform.dram.latency_max.ps();
-    // Before each page that is of use, from none locked on.
+    // Before each useful page, from none locked on.
     let executions = |t: usize| -> Vec<u64> {
         let mut left = work[t].wcet_ps(0, resources);
         work[t]

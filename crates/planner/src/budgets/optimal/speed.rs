@@ -1,15 +1,15 @@
-//! How fast what is not analysed can run, beside given budgets.
+//! Speed of best-effort programs beside given budgets.
 //!
-//! Rule: a best-effort program has a part of its core's time, of the accesses that the core's
-//! budget leaves, and of the ways that no locked page is in. Its speed is how many of its jobs that
-//! allows a second, relative to the program alone on the machine. An estimate, by which plans are
-//! compared; nothing is promised.
+//! Rule: a best-effort program has a part of its core's time, a part of the accesses that the
+//! core's budget leaves, and a part of the ways without locked pages. Its speed is its number of
+//! jobs a second under these limits, relative to the program alone on the machine. The speed is an
+//! estimate to compare plans; nothing is promised.
 
 use crate::demand::{Demand, inside_ps};
 use crate::resources::Resources;
 use crate::work::Work;
 
-/// What a best-effort job needs.
+/// Demand of a best-effort job.
 #[derive(Debug)]
 pub struct Need {
     /// Its number in the system.
@@ -19,7 +19,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// Of a best-effort task.
+    /// The demand of a best-effort task.
     pub fn of(task: usize, w: &Work, r: &Resources) -> Self {
         let hit = r.platform.row_hit().ps() as f64;
         let by_ways = match w.demand {
@@ -39,8 +39,8 @@ impl Need {
         self.by_ways[at]
     }
 
-    /// Speed with this part of the time, these accesses in a period, and ways of its own; 1 is
-    /// alone on the machine.
+    /// Speed with this part of the time, these accesses in a period, and ways of its own; 1 is the
+    /// speed alone on the machine.
     pub fn speed(&self, time: f64, accesses: f64, period_ps: f64, ways: u32) -> f64 {
         let (alone, _) = self.by_ways[self.by_ways.len() - 1];
         let (work, misses) = self.with(ways);
@@ -48,7 +48,7 @@ impl Need {
         if misses > 0.0 { by_time.min(accesses / period_ps * alone / misses) } else { by_time }
     }
 
-    /// Accesses in a period beyond which a larger budget is of no use.
+    /// Accesses in a period beyond which a larger budget has no effect.
     pub fn most(&self, period_ps: f64) -> f64 {
         self.by_ways
             .iter()

@@ -1,4 +1,4 @@
-//! The budgets of a candidate against trying all.
+//! The budgets of a candidate against a search over all budgets.
 
 use super::analysed::Limits;
 use super::budgets::{Attempt, Solver};
@@ -36,8 +36,8 @@ fn system(rng: &mut ChaCha8Rng) -> String {
         200000\n"
 }
 
-/// Is there any choice of the two analysed cores' budgets that meets all deadlines beside this one
-/// of best effort? A ladder of 10 %.
+/// Do any budgets of the two analysed cores meet all deadlines beside this budget of best effort?
+/// The ladder has steps of 10 %.
 fn any_budgets(
     work: &[Work],
     resources: &Resources,
@@ -95,7 +95,7 @@ fn no_budgets_leave_best_effort_more() {
                     (0..2).all(|c| pages[c].again(&work, &with).schedulable()),
                     "case {case}\n{text}"
                 );
-                // As much as the bus carries: more is of no use.
+                // The bus carries no more, so larger budgets have no effect.
                 if best_effort * 102 / 100 + 2 > solver.most() {
                     continue;
                 }

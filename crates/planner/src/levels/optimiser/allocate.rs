@@ -2,7 +2,7 @@
 //! none.
 //!
 //! Rule (the paper, section 6.1): phase 1 places tasks ([`super::placement`]), phase 2 puts I/O
-//! buffers where the scheme says, phase 3 shares out the ways ([`super::ways`]). Under O the
+//! buffers into the scheme's banks, phase 3 shares out the ways ([`super::ways`]). Under O the
 //! placement with chains together is tried first, then the one with tasks apart, on which every
 //! cost is at most that under C: so O|y is never worse than C|y.
 
@@ -15,10 +15,10 @@ use super::tasks::{TaskSystem, own_bank};
 use super::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, lower, search};
 use serde::Serialize;
 
-/// Outcome for a system under a scheme.
+/// Answer for a system under a scheme.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
-    /// Schedulable so.
+    /// Schedulable with this allocation.
     Allocation(Allocation),
     /// Not schedulable by the three phases.
     None,
@@ -26,12 +26,12 @@ pub enum Answer {
     Undecided,
 }
 
-/// An allocation. Cores of tasks and places of buffers are asked of the [`Allocator`] that made it.
+/// An allocation. The [`Allocator`] that made it has the cores of tasks and the places of buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Allocation {
-    /// Under which scheme.
+    /// The scheme.
     pub scheme: Scheme,
-    /// Which placement.
+    /// The kind of placement.
     pub kind: Kind,
     /// The ways of each core and level.
     pub split: Split,
@@ -62,7 +62,7 @@ pub struct Allocator {
     pub(super) tables: Tables,
     apart: Placed,
     together: Placed,
-    /// Which placements are those of the system loaded.
+    /// Placements that are those of the loaded system.
     ready: [bool; 2],
     pub(super) demand: Vec<Demand>,
     pub(super) scratch: per_buffer::Scratch,
@@ -83,7 +83,7 @@ impl Allocator {
         }
     }
 
-    /// Takes up a system. All later calls must be given the same one.
+    /// Loads a system. All later calls must be given the same one.
     pub fn load(&mut self, system: &TaskSystem) {
         self.tables.load(&self.p, system);
         self.demand.clear();
@@ -91,7 +91,7 @@ impl Allocator {
         self.ready = [false; 2];
     }
 
-    /// The tasks of levels A and B of the system loaded, placed.
+    /// The tasks of levels A and B of the loaded system, placed.
     pub fn placed(&mut self, system: &TaskSystem, kind: Kind) -> &Placed {
         let (placed, ready) = match kind {
             Kind::Apart => (&mut self.apart, &mut self.ready[0]),
@@ -111,7 +111,7 @@ impl Allocator {
         }
     }
 
-    /// An allocation of the system loaded, good for `goal`.
+    /// An allocation of the loaded system, good for `goal`.
     pub fn allocate(&mut self, system: &TaskSystem, scheme: Scheme, goal: Objective) -> Answer {
         if scheme.io == Io::PerBuffer {
             return per_buffer::allocate(self, system, goal);
@@ -119,7 +119,7 @@ impl Allocator {
         self.by_rule(system, scheme, goal).map_or(Answer::None, Answer::Allocation)
     }
 
-    /// Is the system loaded schedulable by a scheme with a fixed rule for I/O buffers?
+    /// Is the loaded system schedulable by a scheme with a fixed rule for I/O buffers?
     pub(super) fn by_rule(
         &mut self,
         system: &TaskSystem,
@@ -145,7 +145,7 @@ impl Allocator {
         best
     }
 
-    /// Phases 1 and 2, and what they cost, into `demand`.
+    /// Phases 1 and 2; writes the resulting demands into `demand`.
     pub(super) fn cost(&mut self, system: &TaskSystem, scheme: Scheme, kind: Kind) -> Traffic {
         self.placed(system, kind);
         let mut demand = std::mem::take(&mut self.demand);
@@ -253,8 +253,8 @@ impl Allocator {
         Limits { ways: self.p.ways, least_c: self.p.least_ways_of_c, most_locked }
     }
 
-    /// Is the I/O buffer of a task of levels A and B in its core's bank under that allocation, the
-    /// last that was made?
+    /// Is the I/O buffer of a task of levels A and B in its core's bank under that allocation? It
+    /// must be the last that was made.
     #[must_use]
     pub fn own_bank(&self, system: &TaskSystem, allocation: &Allocation, task: usize) -> bool {
         match allocation.scheme.io {

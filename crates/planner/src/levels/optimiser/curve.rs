@@ -26,7 +26,8 @@ pub fn decay(x: f64) -> f64 {
     sum
 }
 
-/// `1 - e^-(x/scale)`: how far an effect that saturates has come. 0 for nothing, below 1 always.
+/// `1 - e^-(x/scale)`: the part of its limit that a saturating effect has reached. 0 for `x = 0`,
+/// always below 1.
 #[must_use]
 pub fn saturation(x: f64, scale: f64) -> f64 {
     if x <= 0.0 { 0.0 } else { 1.0 - decay(x / scale) }

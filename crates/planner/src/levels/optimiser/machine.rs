@@ -1,4 +1,4 @@
-//! What the optimiser knows of the machine.
+//! The optimiser's model of the machine.
 
 /// Cache, interrupts and the effects of traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -7,7 +7,7 @@ pub struct Machine {
     pub ways: usize,
     /// Bytes of a way.
     pub way_bytes: u64,
-    /// Ways that level C and the OS have at least.
+    /// Least ways of level C and the OS.
     pub least_ways_of_c: usize,
     /// Ways per core assumed when tasks are placed.
     pub placement_ways: usize,
@@ -21,9 +21,9 @@ pub struct Machine {
     pub device_block_bytes: u64,
     /// Microseconds of a device's interrupt.
     pub device_us: f64,
-    /// DMA at which its effect has reached 63 %, in 10^6 bytes per second.
+    /// DMA rate at which its effect has reached 63 %, in 10^6 bytes per second.
     pub dma_saturation_mb_per_s: f64,
-    /// Cores' worth of accesses to a shared bank at which their effect has reached 63 %.
+    /// Accesses to a shared bank at which their effect has reached 63 %, in cores' worth of time.
     pub sharing_saturation_cores: f64,
 }
 

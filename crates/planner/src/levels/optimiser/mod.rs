@@ -1,8 +1,8 @@
 //! The offline optimiser of MC2.
 //!
 //! # Problem
-//! Which task of levels A and B on which core, which message and I/O buffers where, how many ways
-//! of the shared cache to whom, under nine ways to manage buffers.
+//! The assignment of tasks of levels A and B to cores, of message and I/O buffers to banks, and of
+//! ways of the shared cache to regions, under nine ways to manage buffers.
 //!
 //! # Source
 //! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS
@@ -11,7 +11,7 @@
 //! # Where to start
 //! [`Allocator::allocate`] optimises a [`TaskSystem`] on a [`Machine`] (phases in [`placement`],
 //! [`tables`] and [`ways`]); [`verify::verify`] checks the result by other means.
-//! `super::translate` makes a task system of a system file, the laboratory `study` draws random
+//! `super::translate` makes a task system from a system file; the laboratory `study` draws random
 //! ones.
 
 mod allocate;

@@ -5,21 +5,21 @@
 //! explode (section 6.1).
 //!
 //! # Rule
-//! A buffer that the kernel copies to causes no DMA in its own bank: there it is at home in every
-//! case. For the others, moving buffer `i` to its core's bank saves `a_i` of each check and adds
-//! `d_i` to the DMA in the bank, of which `g(D)` is felt, `g` concave. So what a check demands at a
-//! given size, `-sum of a_i + b*g(sum of d_i)`, is a concave function of two sums; its least value
-//! over all subsets is at a corner of their convex hull, and the corners that matter are the first
-//! `n` buffers by `a_i/d_i`. `n + 1` candidates instead of `2^n`, per core, check and size.
+//! A buffer that the kernel copies to causes no DMA in its own bank, so it is always put there. For
+//! the others, moving buffer `i` to its core's bank saves `a_i` of each check and adds `d_i` to the
+//! DMA `D` in the bank. The effect of `D` is `g(D)`, `g` concave. So the demand of a check at a
+//! given size, `-sum of a_i + b*g(sum of d_i)`, is a concave function of two sums. Its least value
+//! over all subsets is at a corner of their convex hull, and the relevant corners are the first `n`
+//! buffers by `a_i/d_i`. `n + 1` candidates instead of `2^n`, per core, check and size.
 //!
 //! * *Bound.* Each check of each core and size on its own takes its least value, and level C the
 //!   least traffic: if phase 3 finds no split even so, there is none for any choice of buffers.
 //! * *Allocation.* The four rules of the paper; then choices of one check's corner per core, at the
-//!   sizes of the bound's split and at fixed ones. Each is costed in full, so that what passes is
-//!   proven to.
+//!   sizes of the bound's split and at fixed ones. Each is costed in full, so that a choice that
+//!   passes is proven.
 //!
-//! If neither decides, the answer is [`Answer::Undecided`]; how many there were is reported with
-//! every study.
+//! If neither decides, the answer is [`Answer::Undecided`]; every study reports the number of these
+//! answers.
 //!
 //! # Not covered
 //! Placements other than those of phase 1.
@@ -42,7 +42,7 @@ pub struct Scratch {
 
 const O_OPT: Scheme = Scheme { ipc: Ipc::Optimized, io: Io::PerBuffer };
 
-/// The allocation of O|opt, or that there is none, or that it is not known.
+/// The allocation of O|opt, or the answer that there is none or that it is not known.
 pub(crate) fn allocate(allocator: &mut Allocator, system: &TaskSystem, goal: Objective) -> Answer {
     let mut best: Option<Allocation> = None;
     for io in [Io::All, Io::ShortPeriods, Io::LongPeriods, Io::LevelC] {
@@ -104,7 +104,7 @@ pub(crate) fn bound(
     allocator.split(kind, Ipc::Optimized, &traffic, goal)
 }
 
-/// The direct buffers of a core by what a check saves per DMA.
+/// Ranks the direct buffers of a core by the saving of a check per DMA.
 fn rank(
     a: &Allocator,
     system: &TaskSystem,
@@ -119,7 +119,7 @@ fn rank(
         let Some(io) = system.tasks[task].io.filter(|io| io.direct) else { continue };
         if placement.core[task] == core {
             let saved = io.penalty * a.tables.weights[task].checks[check];
-            // Without DMA there is nothing against the own bank.
+            // Without DMA the own bank has no disadvantage.
             let ratio = if io.mb_per_s > 0.0 { saved / io.mb_per_s } else { f64::INFINITY };
             ranked.push((ratio, task));
         }

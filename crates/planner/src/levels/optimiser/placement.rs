@@ -1,13 +1,12 @@
 //! Phase 1: tasks of levels A and B to cores.
 //!
-//! Rule: worst fit by decreasing load, level A first, then level B, with costs reckoned at a fixed
-//! number of ways: each goes to the core with the least level-B demand after it. With
+//! Rule: worst fit by decreasing load, level A first, then level B, with costs computed at a fixed
+//! number of ways: each task goes to the core with the least level-B demand after it. With
 //! [`Kind::Together`] the tasks of a chain are placed as one, so that their buffers can be in their
-//! core's bank (CE, section 4.2); where they do not fit, the chain is cut in halves, and these are
+//! core's bank (CE, section 4.2). Where they do not fit, the chain is cut in halves, and these are
 //! placed, down to single tasks. The paper's packing (section 6.1, after Chisholm et al. 2016, App.
-//! B) gives up where a single task does not fit; here it goes to the core with most room all the
-//! same, as phase 3 may still find the ways that make it fit. [`Kind::Apart`] places every task
-//! alone.
+//! B) gives up if a single task does not fit. Here such a task goes to the core with most room, as
+//! phase 3 may still find the ways with which it fits. [`Kind::Apart`] places every task alone.
 //!
 //! Tasks that are bound to a core are placed first, one by one.
 //!
@@ -18,7 +17,7 @@ use super::tasks::TaskSystem;
 use super::ways::MOST_CORES;
 use solocore_analysis::mc2::Level;
 
-/// How chains are treated.
+/// Treatment of chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Tasks are placed one by one.
@@ -27,7 +26,7 @@ pub enum Kind {
     Together,
 }
 
-/// What phase 1 reckons with for a task.
+/// Demand of a task in phase 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Estimate {
     /// Demand at level A, zero for other tasks.
@@ -38,12 +37,12 @@ pub struct Estimate {
     pub interrupts: f64,
 }
 
-/// Scratch space and result of phase 1.
+/// Working space and result of phase 1.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
     /// Core of each task of levels A and B.
     pub core: Vec<usize>,
-    /// Load, from and to in `TaskSystem::order`; bound tasks first, then level A, then by
+    /// Load, and the range in `TaskSystem::order`; bound tasks first, then level A, then by
     /// decreasing load.
     queue: Vec<(u8, f64, usize, usize)>,
     load: [Estimate; MOST_CORES],

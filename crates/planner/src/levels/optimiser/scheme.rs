@@ -1,10 +1,9 @@
-//! Management schemes `x|y`: `x` says where message buffers are, `y` where I/O buffers are (the
-//! paper, section 6.1).
+//! Management schemes `x|y`: `x` places message buffers, `y` I/O buffers (the paper, section 6.1).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where message buffers of levels A and B are.
+/// Place of the message buffers of levels A and B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Ipc {
     /// R: in random banks.
@@ -16,7 +15,7 @@ pub enum Ipc {
     Optimized,
 }
 
-/// Where I/O buffers of levels A and B are.
+/// Place of the I/O buffers of levels A and B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Io {
     /// R: in random banks.
@@ -30,7 +29,7 @@ pub enum Io {
     LongPeriods,
     /// C+A/B-SP: the same for the shortest periods.
     ShortPeriods,
-    /// opt: whichever is better for each buffer.
+    /// opt: the better bank for each buffer.
     PerBuffer,
 }
 
@@ -57,7 +56,7 @@ const NAMES: [(&str, Scheme); 10] = [
     ("O|opt", Scheme { ipc: Ipc::Optimized, io: Io::PerBuffer }),
 ];
 
-/// No scheme has this name.
+/// The error that no scheme has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no scheme is called `{name}`; choose from {names}")]
 pub struct UnknownScheme {
@@ -76,7 +75,8 @@ impl Scheme {
         Self::all().filter(|s| s.io != Io::PerBuffer)
     }
 
-    /// Its name. Schemes that are no combination of the paper have none and are never made here.
+    /// Its name. Schemes that are not among the paper's combinations have no name and are never
+    /// made here.
     #[must_use]
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, s)| *s == self).map_or("?", |(name, _)| name)
@@ -85,7 +85,7 @@ impl Scheme {
     /// The scheme of a name, in letters of either case.
     ///
     /// # Errors
-    /// [`UnknownScheme`] with the names there are.
+    /// [`UnknownScheme`] with the known names.
     pub fn parse(name: &str) -> Result<Self, UnknownScheme> {
         let wanted = name.trim().to_lowercase();
         let found = NAMES.iter().find(|(n, _)| n.to_lowercase() == wanted);

@@ -1,4 +1,4 @@
-//! What is optimised: tasks with their costs, message buffers and I/O buffers.
+//! Input of the optimiser: tasks with their costs, message buffers and I/O buffers.
 
 use super::curve::{power, powers};
 use super::scheme::Io;
@@ -21,11 +21,11 @@ pub struct IoBuffer {
     /// DMA goes to this buffer; else the kernel copies from others, which stay in the banks of
     /// level C.
     pub direct: bool,
-    /// Where scheme R puts it.
+    /// Its bank under scheme R.
     pub bank: u32,
-    /// Among the half of its level's I/O tasks with the longest periods.
+    /// Is it among the half of its level's I/O tasks with the longest periods?
     pub long: bool,
-    /// Among the half with the shortest periods.
+    /// Is it among the half with the shortest periods?
     pub short: bool,
 }
 
@@ -58,8 +58,8 @@ pub struct SystemTask {
     pub io: Option<IoBuffer>,
 }
 
-/// What the accesses to a message buffer take, as shares of the idle time of the sender or the
-/// receiver, which has them at the cost of CE.
+/// Time of the accesses to a message buffer, as shares of the idle time of the sender or receiver,
+/// which contains them at the cost of CE.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accesses {
     /// Under CE: contained in the idle time.
@@ -75,13 +75,13 @@ pub struct Accesses {
 /// A message buffer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Edge {
-    /// Index of the task that sends.
+    /// Index of the sending task.
     pub sender: usize,
-    /// Index of the task that receives.
+    /// Index of the receiving task.
     pub receiver: usize,
     /// Size.
     pub bytes: u32,
-    /// Where scheme R puts it.
+    /// Its bank under scheme R.
     pub bank: u32,
     /// Costs of the sender.
     pub sending: Accesses,
@@ -96,11 +96,11 @@ pub struct TaskSystem {
     pub cores: usize,
     /// Tasks: level A, then B, then C.
     pub tasks: Vec<SystemTask>,
-    /// Where level B starts, and level C.
+    /// Index of the first task of level B, and of level C.
     pub starts: [usize; 2],
     /// Message buffers of levels A and B, then those of level C.
     pub edges: Vec<Edge>,
-    /// How many message buffers levels A and B have.
+    /// Number of message buffers of levels A and B.
     pub bound_edges: usize,
     /// The tasks of levels A and B with each chain in one piece.
     pub order: Vec<usize>,
@@ -108,17 +108,17 @@ pub struct TaskSystem {
     pub groups: Vec<(usize, usize)>,
     /// All DMA, in 10^6 bytes per second.
     pub dma: f64,
-    /// How far bus contention by DMA has come, 0 to 1.
+    /// The part of its limit that bus contention by DMA has reached, 0 to 1.
     pub bus_load: f64,
-    /// By task, what takes the place of `factor^w` by ways. Empty (the study's tasks have
+    /// By task, the values that replace `factor^w`, by ways. Empty (the study's tasks have
     /// `factor`), or one for each task.
     pub curves: Vec<[f64; SIZES]>,
-    /// Cores that tasks of levels A and B must be on. Empty, or one for each of these tasks.
+    /// Cores to which tasks of levels A and B are bound. Empty, or one for each of these tasks.
     pub pins: Vec<Option<usize>>,
 }
 
 impl TaskSystem {
-    /// Which core a task of levels A and B must be on.
+    /// The core to which a task of levels A and B is bound.
     #[must_use]
     pub fn pin(&self, task: usize) -> Option<usize> {
         self.pins.get(task).copied().flatten()

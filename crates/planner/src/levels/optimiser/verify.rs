@@ -1,9 +1,9 @@
-//! An allocation checked by the tests of `solocore_analysis::mc2`, from the tasks up.
+//! An allocation, checked from single tasks upwards by the tests of `solocore_analysis::mc2`.
 //!
 //! Problem: the optimiser works on sums. Rule: each task's PETs are worked out again from the cost
 //! model's formula, by itself, in whole femtoseconds rounded up, and given to the independent
-//! per-core and level-C tests. Whatever [`super::allocate`] calls schedulable must pass;
-//! `crates/study/tests/theorems.rs` and every debug study hold it to that.
+//! per-core and level-C tests. Each allocation that [`super::allocate`] calls schedulable must
+//! pass; `crates/study/tests/theorems.rs` and every debug study check this.
 
 use super::allocate::{Allocation, Allocator};
 use super::curve::saturation;
@@ -17,20 +17,20 @@ use solocore_analysis::mc2::{self, Level, Mc2Task, Pets, Verdict};
 /// Femtoseconds of a millisecond.
 const FEMTOSECONDS: f64 = 1e12;
 
-/// Where everything is, and what traffic that makes.
+/// Cores and banks, and the resulting traffic.
 struct Layout {
     /// Core of each task of levels A and B.
     core: Vec<usize>,
-    /// I/O buffer in the core's bank.
+    /// Is the I/O buffer in the core's bank?
     own_bank: Vec<bool>,
     /// Added to each task's time by its message buffers, as a share of its idle time.
     messages: Vec<f64>,
-    /// DMA and other cores' accesses per bank, the last for level C.
+    /// DMA and other cores' accesses by bank; the last entry is for level C.
     dma: [f64; MOST_CORES + 1],
     accesses: [f64; MOST_CORES + 1],
 }
 
-/// What the independent tests were given, and what they said.
+/// Input and verdict of the independent tests.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// Core of each task of levels A and B.
@@ -39,11 +39,13 @@ pub struct Checked {
     pub tasks: Vec<Mc2Task>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Level C ends jobs at most `x + C_i` late, in femtoseconds; `None` without such a bound.
+    /// Bound on level C's tardiness: a job ends at most `x + C_i` after its deadline, in
+    /// femtoseconds; `None` without such a bound.
     pub tardiness: Option<mc2::Tardiness>,
 }
 
-/// The verdict of the independent tests on an allocation, the last that `allocator` made.
+/// The verdict of the independent tests on an allocation, which must be the last that `allocator`
+/// made.
 pub fn verify(system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Verdict {
     check(system, allocator, allocation).verdict
 }
@@ -142,7 +144,7 @@ fn lay_out(
     layout
 }
 
-/// What a message buffer adds.
+/// Addition by a message buffer.
 fn extra(ipc: Ipc, costs: &Accesses, isolated: bool, locked: bool) -> f64 {
     match ipc {
         Ipc::Optimized if locked => -costs.locked,
@@ -197,8 +199,8 @@ fn femtoseconds(ms: f64) -> u64 {
 fn period_of(task: &SystemTask) -> u64 {
     let exact = task.period_ms * FEMTOSECONDS;
     let picoseconds = (exact / 1000.0).round();
-    // A stated period is a whole number of picoseconds, which the float is next to. Otherwise
-    // rounded down: a task that comes more often demands more.
+    // A stated period is a whole number of picoseconds, next to the float. Otherwise it is rounded
+    // down: a shorter period is a larger demand.
     if (picoseconds * 1000.0 - exact).abs() < 0.5 {
         picoseconds as u64 * 1000
     } else {

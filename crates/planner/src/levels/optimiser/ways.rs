@@ -1,26 +1,26 @@
-//! Phase 3: which core and level gets which ways of the last-level cache. Exact, for curves of any
+//! Phase 3: the ways of the last-level cache for each core and level. Exact, for curves of any
 //! form.
 //!
 //! # Problem
 //! `W` ways go to one region per core (levels A and B), one of level C and the OS, and one of
 //! locked message buffers. The paper solves a mixed integer program (section 6.1). A split is good
 //! if
-//! * on each core, what level A demands with A-PETs, and what A and B demand with B-PETs, fits
+//! * on each core, the demand of level A with A-PETs, and the demand of A and B with B-PETs, fits
 //!   (checks 0 and 1);
 //! * level C passes: `U_C + S <= m` and `S + (f*h + H) < m`, `S` the demand of A and B on all cores
 //!   with C-PETs (check 2), and each job of level C fits its period.
 //!
 //! # Rule
 //! Given the ways of locked buffers, checks 0 and 1 separate the cores: each has a set of sizes
-//! that pass, of any shape. The cores then meet only in the sum `S`: its least value for each
-//! number of ways is a min-plus convolution of the cores' curves, at most `m*W^2/2` additions, most
-//! often a few dozen, as only what exceeds the least sizes is shared out. Then every size of level
-//! C's region is tried. So each split is decided on, none is looked at one by one, and no curve
-//! need be convex. With every test `a <= limit`, sums of floating-point numbers must stay
-//! [`MARGIN`] below the limit, so that rounding can only err to the safe side.
+//! that pass, of any shape. The cores then meet only in the sum `S`. Its least value for each
+//! number of ways is a min-plus convolution of the cores' curves: at most `m*W^2/2` additions, most
+//! often a few dozen, as only the ways beyond the least sizes are shared out. Then every size of
+//! level C's region is tried. So all splits are covered without listing them, and no curve need be
+//! convex. With every test `a <= limit`, sums of floating-point numbers must stay [`MARGIN`] below
+//! the limit, so that rounding can only err to the safe side.
 //!
 //! # Not covered
-//! More than [`MOST_WAYS`] ways or [`MOST_CORES`] cores. Which buffers are locked is decided before
+//! More than [`MOST_WAYS`] ways or [`MOST_CORES`] cores. The locked buffers are chosen before
 //! ([`super::tables`]).
 
 /// Most ways.
@@ -32,14 +32,14 @@ pub const MOST_CORES: usize = 16;
 /// Sizes of a region: 0 to [`MOST_WAYS`].
 pub const SIZES: usize = MOST_WAYS + 1;
 
-/// What a sum must stay below its limit; far above rounding, far below what a utilization is known
-/// to.
+/// Distance that a sum must keep below its limit; far above rounding, far below the accuracy of a
+/// utilization.
 pub const MARGIN: f64 = 1e-9;
 
-/// Something for each check: level A, level B, level C.
+/// A value for each check: level A, level B, level C.
 pub type Checks = [f64; 3];
 
-/// Demand of a core at each size of its region, and what locked buffers save of it.
+/// Demand of a core at each size of its region, and the savings by locked buffers.
 #[derive(Debug, Clone, Copy)]
 pub struct CoreDemand<'a> {
     /// By check and size, in utilization.
@@ -56,7 +56,7 @@ pub trait LevelC {
     fn margin(&mut self, ways: usize) -> f64;
 }
 
-/// What is to be shared out.
+/// Limits of the split.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// All ways, at most [`MOST_WAYS`].
@@ -67,30 +67,30 @@ pub struct Limits {
     pub most_locked: usize,
 }
 
-/// What a good split is to be good at.
+/// Objective of a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objective {
-    /// Any will do.
+    /// Any good split.
     Feasible,
-    /// Least total utilization of level C (the paper's objective); of equals, the least demand of
-    /// levels A and B, which lowers the bound on tardiness.
+    /// Least total utilization of level C (the paper's objective); among equals, the least demand
+    /// of levels A and B, which lowers the bound on tardiness.
     LeastLevelC,
-    /// Fewest ways in all; of equals, the least utilization of level C.
+    /// Fewest ways in all; among equals, the least utilization of level C.
     FewestWays,
 }
 
 /// A split of the ways.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Split {
-    /// Of each core; cores that do not exist have none.
+    /// Ways of each core; entries beyond the cores are 0.
     pub cores: [usize; MOST_CORES],
-    /// Of level C and the OS.
+    /// Ways of level C and the OS.
     pub level_c: usize,
-    /// Of locked buffers.
+    /// Ways of locked buffers.
     pub locked: usize,
     /// Total utilization of level C.
     pub level_c_utilization: f64,
-    /// What levels A and B take of all cores, by C-PETs.
+    /// Utilization of levels A and B on all cores, by C-PETs.
     pub taken: f64,
 }
 
@@ -177,14 +177,13 @@ fn fewer(best: Option<Split>, other: Split) -> Option<Split> {
     }
 }
 
-/// Does a core pass checks 0 and 1 with that many ways?
+/// Does a core pass checks 0 and 1 with this number of ways?
 fn passes(core: &CoreDemand, ways: usize, locked: usize) -> bool {
     let fits = |check: usize| core.demand[check][ways] - core.saved[locked][check] <= 1.0 - MARGIN;
     fits(0) && fits(1) && fits(2)
 }
 
-/// The least size of each core that passes, and what of `room` is left. `None` if there is not
-/// enough.
+/// The least size of each core that passes, and the rest of `room`. `None` if there is not enough.
 fn least_sizes(
     cores: &[CoreDemand],
     locked: usize,
@@ -202,7 +201,7 @@ fn least_sizes(
 struct SharedOut {
     /// By number of ways to share out.
     sums: [f64; SIZES],
-    /// By core, then ways to share out: how many of them it gets.
+    /// By core, then by ways to share out: the core's number of them.
     choices: [[u8; SIZES]; MOST_CORES],
     cores: usize,
 }
@@ -278,7 +277,7 @@ mod tests {
     }
 
     impl Problem {
-        /// Curves around the edge; with `convex`, exponentials, else anything.
+        /// Curves around the edge; exponentials with `convex`, else of any form.
         fn draw(stream: &mut ChaCha8Rng, convex: bool) -> Self {
             let hard = stream.random_range(0.3..1.0);
             let mut curve = |scale: f64| -> [f64; SIZES] {
@@ -320,8 +319,8 @@ mod tests {
                 && sum + self.level_c.margin[level_c] <= 4.0 - MARGIN
         }
 
-        /// All C(22, 6) splits one by one: least utilization of level C, fewest ways, and how many
-        /// there are.
+        /// All C(22, 6) splits one by one: least utilization of level C, fewest ways, and the
+        /// number of good splits.
         fn enumerate(&self) -> (Option<f64>, Option<usize>, u32) {
             let (mut least, mut fewest, mut count) = (None::<f64>, None::<usize>, 0);
             for code in 0..17usize.pow(4) {

@@ -1,32 +1,31 @@
-//! From a system file to what the optimiser works on.
+//! From a system file to the optimiser's input.
 //!
 //! Problem: the optimiser knows shares of an idle time; a real task has execution times by ways,
 //! stated or from its profile, messages with their bytes and devices with their bytes per second.
 //! Rule: a task's time with `w` ways becomes `flat + steep*curve[w]` exactly, shares of its time
 //! with all ways. Level-B PET: that time; level A: `pet_scale` of it; level C: `average` of it.
 //!
-//! With `contention = "bounded"` everything that can lengthen a job is in it:
-//! * each DRAM access takes `L_max`, and as much longer as anything that other cores and devices do
-//!   can make it (`solocore_analysis::interference`, request-driven, all banks shared); with
-//!   `model = "sce"` it waits for one access of each other core and of each device;
-//! * the memory refreshes: an access may wait for that, each refresh holds up one of a job's
+//! With `contention = "bounded"` the PETs contain every delay of a job:
+//! * each DRAM access takes `L_max`, and the longest delay that other cores and devices can cause
+//!   (`solocore_analysis::interference`, request-driven, all banks shared); with `model = "sce"` it
+//!   waits for one access of each other core and of each device;
+//! * the memory refreshes: an access may wait for a refresh, and each refresh delays one of a job's
 //!   accesses;
-//! * of a profiled task, each fetched line may push out a dirty one that another task left (at most
-//!   the lines of the ways and of the private caches);
+//! * each line that a profiled task fetches may evict a dirty line of another task (at most the
+//!   lines of the ways and of the private caches);
 //! * the ways of level C are shared by tasks that run at once, so that no hit in them is counted;
 //! * each piece in which a job executes waits for an access under way, and pays the longest reload
-//!   of any task that it may preempt; a job of level A also its own, once per further piece. It is
-//!   in at most `T/T_min` pieces, `T_min` the least period of level A: its slots are cut at
-//!   releases only, all multiples of `T_min`;
+//!   of any task that it may preempt; a job of level A also its own, once per further piece. A job
+//!   of level A is in at most `T/T_min` pieces, `T_min` the least period of level A: its slots are
+//!   cut at releases only, all multiples of `T_min`;
 //! * a buffer outside the own bank and ways (SBP, C) is accessed in DRAM, line by line, once to
 //!   write it and once to read it; a cacheable one may be evicted as often. Stated times of
 //!   messages and reloads are taken to be all memory.
 //!
-//! With "measured", the stated times have all that but buffers and DMA, which `[mc2.costs]` prices
-//! as the paper does.
+//! With "measured", the stated times contain all of this except buffers and DMA, which
+//! `[mc2.costs]` prices as the paper does.
 //!
-//! Not covered: what the kernel itself does for a message or a transfer; state it in the execution
-//! times.
+//! Not covered: the kernel's own work for a message or a transfer; state it in the execution times.
 
 mod shape;
 
@@ -44,15 +43,15 @@ use solocore_model::system::{Criticality, Task};
 use solocore_model::{System, Time};
 
 const PS_PER_MS: f64 = 1e9;
-/// Curve where a region of that size is impossible: no utilization is small enough to make it fit.
+/// Curve where a region of that size is impossible: no utilization is so small that it fits.
 const NEVER: f64 = 1e30;
-/// Least `steep`: a curve that is flat still must not pass at impossible sizes.
+/// Least `steep`: a flat curve, too, must not pass at impossible sizes.
 const LEAST_STEEP: f64 = 1e-12;
 /// A system in the optimiser's terms.
 pub struct Translated {
-    /// For the optimiser: tasks by level.
+    /// Tasks by level, for the optimiser.
     pub system: TaskSystem,
-    /// What it runs on.
+    /// The machine.
     pub machine: Machine,
     /// By the optimiser's index.
     pub shapes: Vec<Shape>,
@@ -174,7 +173,7 @@ impl Translated {
         mark_halves(&mut s.tasks[b..c]);
     }
 
-    /// Messages of levels A and B first, as the optimiser wants them.
+    /// Messages of levels A and B first, as the optimiser expects them.
     fn add_messages(
         &mut self,
         system: &System,
@@ -263,7 +262,7 @@ fn curve(shape: &Shape) -> (f64, f64, [f64; SIZES]) {
     let steep = ((most - least) as f64 / whole).max(LEAST_STEEP);
     let mut out = [NEVER; SIZES];
     for (out, time) in out.iter_mut().zip(&shape.contended_ps) {
-        // Without gain from ways, DMA to the bank is felt in full at every size.
+        // Without gain from ways, DMA to the bank has its full effect at every size.
         *out = time.map_or(NEVER, |t| {
             if most > least { (t - least) as f64 / (most - least) as f64 } else { 1.0 }
         });
@@ -272,7 +271,7 @@ fn curve(shape: &Shape) -> (f64, f64, [f64; SIZES]) {
 }
 
 /// Marks the half of a level's I/O tasks with the longest and with the shortest periods; of an odd
-/// number both have the one in the middle.
+/// number, both halves contain the one in the middle.
 fn mark_halves(tasks: &mut [SystemTask]) {
     let mut order: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].io.is_some()).collect();
     order.sort_by(|&i, &j| tasks[i].period_ms.total_cmp(&tasks[j].period_ms).then(i.cmp(&j)));

@@ -1,9 +1,9 @@
 //! The time of a task's jobs by ways, alone and under contention.
 //!
-//! Problem: what a job takes depends on its ways and on what the others do to the memory. Rule:
-//! that of [`super`], term by term: [`Memory`] prices an access, a reload and a refresh; a
-//! [`Shape`] has the times of a task at each size.
-//! Does not cover: buffers of messages and devices, which are no part of a task.
+//! Problem: the time of a job depends on its ways and on the others' use of the memory. Rule: the
+//! rule of [`super`], term by term: [`Memory`] prices an access, a reload and a refresh; a
+//! [`Shape`] has the times of a task at each size. Does not cover: buffers of messages and devices,
+//! which are no part of a task.
 
 use crate::demand::Demand;
 use crate::memory;
@@ -20,18 +20,18 @@ const ROUNDING_PS: u64 = 1000;
 pub struct Shape {
     /// Its index in the system.
     pub index: usize,
-    /// Alone, ps; `None` where a region of that size is impossible.
+    /// Time alone, ps; `None` where a region of that size is impossible.
     pub alone_ps: Vec<Option<u64>>,
     /// DRAM transactions of a job.
     pub misses: Vec<u64>,
-    /// Under contention, ps.
+    /// Time under contention, ps.
     pub contended_ps: Vec<Option<u64>>,
     /// Per job: preemptions, accesses under way, rounding.
     pub fixed_ps: u64,
 }
 
 impl Shape {
-    /// Demand alone with this number of ways; with one way where there must be one.
+    /// Time alone with this number of ways, ps; with one way where 0 is impossible.
     pub fn alone(&self, ways: usize) -> u64 {
         self.alone_ps
             .get(ways)
@@ -51,13 +51,13 @@ pub struct Memory<'a> {
     platform: &'a Platform,
     /// `L_max`.
     pub latency_ps: u64,
-    /// One access with what others add, ps; `L_max` if contention was measured.
+    /// One access with the delay by others, ps; `L_max` if contention was measured.
     access_ps: u64,
-    /// What may be under way as a piece of a job begins, ps.
+    /// Time of the accesses that may be under way as a piece of a job begins, ps.
     under_way_ps: u64,
     pub bounded: bool,
     ways: usize,
-    /// How long a refresh takes, and the time from one to the next, ps.
+    /// Time of a refresh, and the time from one to the next, ps.
     refresh: [u64; 2],
 }
 
@@ -72,7 +72,7 @@ impl<'a> Memory<'a> {
                 let turn = latency_ps.saturating_mul(masters);
                 (turn, turn)
             }
-            // No bound is a time that fits nowhere.
+            // Without a bound, the time is larger than any period.
             (true, Model::Sound) => Self::interference(system, isolation.io.len())
                 .and_then(|c| Some((latency_ps.saturating_add(c.request_ps?), c.left_ps)))
                 .unwrap_or((u64::MAX, u64::MAX)),
@@ -88,7 +88,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// What accesses cost beside the other cores and the devices, each of which has one line under
+    /// Costs of accesses beside the other cores and the devices, each of which has one line under
     /// way.
     fn interference(system: &System, devices: usize) -> Option<interference::Costs> {
         let own = memory::core(&system.platform);
@@ -104,12 +104,13 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// One access, with what others add.
+    /// One access with the delay by others, ps.
     pub fn access_ps(&self) -> u64 {
         self.access_ps
     }
 
-    /// How long what takes `alone_ps` can take, if all of it may be waiting for the memory.
+    /// Longest time of a part that takes `alone_ps` alone, if all of it may be waiting for the
+    /// memory, ps.
     pub fn all_waiting(&self, alone_ps: u64) -> u64 {
         let accesses = alone_ps.div_ceil(self.latency_ps.max(1));
         accesses.saturating_mul(self.access_ps).max(alone_ps)
@@ -202,7 +203,7 @@ impl<'a> Memory<'a> {
             let more = waits.saturating_add(left.saturating_mul(self.access_ps()));
             shape.alone_ps.push(alone);
             shape.misses.push(misses);
-            // One more: the access of what ran before.
+            // One more: the access of the job that ran before.
             let accesses = misses.saturating_add(left).saturating_add(1);
             shape
                 .contended_ps
@@ -212,7 +213,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// What a job takes beyond its own execution, at any size.
+/// Time of a job beyond its own execution, at any size, ps.
 pub fn per_job(memory: &Memory, system: &System, demands: &[Demand], index: usize) -> u64 {
     let tasks = &system.tasks;
     let task = &tasks[index];
@@ -226,7 +227,7 @@ pub fn per_job(memory: &Memory, system: &System, demands: &[Demand], index: usiz
         (Some(own), Some(least)) if level_a(index) => own.ps().div_ceil(least.ps().max(1)),
         _ => 1,
     };
-    // An access of what ran before may be under way as the piece begins.
+    // An access of the job that ran before may be under way as the piece begins.
     let under_way = memory.under_way_ps;
     let own = reload(index).saturating_mul(pieces - 1);
     pieces

@@ -47,7 +47,7 @@ fn resource(problem: &Problem, resource: usize) -> Option<String> {
         .or_else(|| residues(problem, resource, &acts))
 }
 
-/// The two longest of every class are enough to look at.
+/// The two longest activities of every class are sufficient.
 fn pair(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String> {
     let mut sorted = acts.to_vec();
     sorted.sort_by_key(|a| (problem.acts[*a].class, -problem.acts[*a].dur, *a));
@@ -81,7 +81,7 @@ fn pair(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String> {
     None
 }
 
-/// By how much two activities are too long for one resource.
+/// Ticks by which two activities are too long for one resource.
 fn excess(problem: &Problem, i: usize, j: usize) -> Option<i64> {
     let (a, b) = (&problem.acts[i], &problem.acts[j]);
     let excess = a.dur + b.dur - gcd(a.period, b.period);
@@ -102,7 +102,7 @@ fn above(problem: &Problem, acts: &[usize], capacity: usize) -> Option<f64> {
         match (lcm / divisor).checked_mul(period) {
             // Sums of a million such terms still fit.
             Some(l) if l < i128::MAX >> 24 => lcm = l,
-            // Without an exact sum, only what is plainly too much counts.
+            // Without an exact sum, only a clear excess counts.
             _ => return (sum > capacity_f + 1e-6).then_some(sum),
         }
     }
@@ -194,7 +194,7 @@ fn total_load(problem: &Problem) -> Option<String> {
     ))
 }
 
-/// Greedily, from the longest on: partitions no two of which can be on one core.
+/// Partitions that cannot share a core in pairs, chosen greedily from the longest on.
 fn clique(problem: &Problem) -> Option<String> {
     let mut order: Vec<usize> = (0..problem.parts.len()).collect();
     let proc = |p: &usize| problem.parts[*p].proc;

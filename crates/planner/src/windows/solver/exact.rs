@@ -3,16 +3,16 @@
 //!
 //! Rule: two activities on one resource are apart iff o_j - o_i lies in [k g + c_i, (k + 1) g -
 //! c_j] for some whole k. Each choice of k is a pair of difference bounds, and precedence and age
-//! are difference bounds, too: kept closed under shortest paths (Dechter, Meiri, Pearl 1991), they
-//! tighten each other; the search splits the pair with the fewest k left. When every pair has one
-//! k, the earliest offsets are a table. Offsets are unbounded in number of periods, but a partition
-//! moved by the least common multiple of its gcds meets the others alike, so one such stretch is
-//! enough.
-//! Not covered: many activities; the matrix is copied for every open choice.
+//! are difference bounds, too. Kept closed under shortest paths (Dechter, Meiri, Pearl 1991), they
+//! tighten each other. The search splits the pair with the fewest k left. When every pair has one
+//! k, the earliest offsets are a table. Offsets are unbounded in number of periods. But a partition
+//! moved by the least common multiple of its gcds has the same conflicts with the others, so one
+//! such stretch is enough. Not covered: many activities; the matrix is copied for every open
+//! choice.
 
 use super::problem::{Place, Problem, Solution, gcd};
 
-/// Where a search stands.
+/// State of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Cores of the searched partitions, in order, and offsets of the variables.
@@ -23,7 +23,7 @@ pub enum Outcome {
     Open,
 }
 
-/// "Unbounded"; twice of it still fits.
+/// "Unbounded"; twice this value still fits.
 const FAR: i64 = i64::MAX / 4;
 /// Largest bound handled, so that sums cannot overflow.
 const NEAR: i64 = i64::MAX / 16;
@@ -34,7 +34,7 @@ struct Pair {
     i: usize,
     j: usize,
     g: i64,
-    /// Only if these two searched partitions are on one core.
+    /// The pair counts only if these two searched partitions are on one core.
     when: Option<(usize, usize)>,
 }
 
@@ -170,7 +170,7 @@ impl Exact {
         }
     }
 
-    /// Searches up to this number of nodes more, or until `stop`.
+    /// Searches up to this number of further nodes, or until `stop`.
     pub fn advance(&mut self, nodes: u64, stop: &dyn Fn() -> bool) -> Outcome {
         for count in 0..nodes {
             let Some(mut node) = self.open.pop() else { return Outcome::Infeasible };
@@ -183,7 +183,7 @@ impl Exact {
             } else if let Some((pair, split)) = self.widest(&node) {
                 self.branch(node, pair, split);
             } else {
-                // All differences from the first variable at their least: a solution of closed
+                // All differences from the first variable at their least are a solution of closed
                 // bounds.
                 let offsets = (0..self.n).map(|i| -node.d[i * self.n]).collect();
                 return Outcome::Found(node.cores, offsets);
@@ -201,8 +201,8 @@ impl Exact {
         )
     }
 
-    /// The whole numbers k that the bounds leave to a pair, and the least and largest difference
-    /// they allow.
+    /// The whole numbers k that the bounds allow for a pair, and the least and largest difference
+    /// that they allow.
     fn windows(&self, node: &Node, pair: &Pair) -> (i64, i64, i64, i64) {
         let (low, high) = (-node.d[pair.j * self.n + pair.i], node.d[pair.i * self.n + pair.j]);
         let (low, high) = (low.max(-NEAR), high.min(NEAR));
@@ -212,7 +212,7 @@ impl Exact {
         (first, last, low.max(first * g + ci), high.min((last + 1) * g - cj))
     }
 
-    /// Tightens until nothing changes; false if something cannot be.
+    /// Tightens until nothing changes; false on a contradiction.
     fn propagate(&self, node: &mut Node) -> bool {
         loop {
             let mut changed = false;
@@ -297,8 +297,8 @@ impl Exact {
         }
     }
 
-    /// Decides the core of the next partition. Cores that nobody is bound to or has taken yet are
-    /// alike.
+    /// Decides the core of the next partition. Cores without a bound or placed partition are
+    /// equivalent.
     fn branch_core(&mut self, node: Node) {
         let part = node.cores.len();
         let known = |c: usize| node.cores.contains(&c) || self.fixed.contains(&Some(c));
@@ -318,7 +318,7 @@ impl Exact {
     }
 }
 
-/// A found table of all partitions, moved so that each starts within its first period.
+/// A table of all partitions, moved so that each starts within its first period.
 pub fn solution(problem: &Problem, cores: Vec<usize>, offset: Vec<i64>) -> Solution {
     Solution { core: cores, offset }.settled(problem)
 }
@@ -341,7 +341,7 @@ mod tests {
         Problem::new(&Instance::parse(Path::new("i.toml"), &text).expect("valid"))
     }
 
-    /// By trying all offsets.
+    /// The answer by trying all offsets.
     fn possible(acts: &[(i64, i64)]) -> bool {
         fn go(acts: &[(i64, i64)], at: &mut Vec<i64>) -> bool {
             let k = at.len();

@@ -1,9 +1,9 @@
 //! Hierarchically ordered scheduling, as single-core-equivalence (section 2.4) sketches it.
 //!
-//! Rule: draw offsets for physical I/O and processing, the hardest first; then complete the table
-//! with the device I/O, whose possible offsets are periodic intervals once the rest is fixed; start
-//! again when something has no place. The paper leaves open how offsets are drawn: here, uniformly,
-//! then moved on to the next free one.
+//! Rule: draw offsets for physical I/O and processing, the hardest first. Then complete the table
+//! with the device I/O, whose possible offsets are periodic intervals once the rest is fixed. Start
+//! again when an activity has no place. The paper leaves open how offsets are drawn: here,
+//! uniformly, then moved on to the next free one.
 
 use super::problem::{Problem, Solution};
 use super::state::State;
@@ -16,7 +16,7 @@ pub struct Hos<'a> {
     order: Vec<usize>,
 }
 
-/// A device transfer and its room.
+/// A device transfer and its possible offsets.
 struct Window {
     act: usize,
     low: i64,
@@ -33,7 +33,7 @@ impl<'a> Hos<'a> {
         Self { state: State::new(problem, seed), order }
     }
 
-    /// Draws tables for about `work` looks, or until `stop`.
+    /// Draws tables for about `work` look-ups, or until `stop`.
     pub fn advance(&mut self, work: u64, stop: &dyn Fn() -> bool) -> Option<Solution> {
         let end = self.state.work.saturating_add(work);
         while self.state.work < end && !stop() {
@@ -60,7 +60,7 @@ impl<'a> Hos<'a> {
         Some(())
     }
 
-    /// Processing, and physical I/O within the age limit.
+    /// Draws processing, and physical I/O within the age limit.
     fn draw_partition(&mut self, part: usize, windows: &mut Vec<Window>) -> Option<()> {
         let problem = self.state.problem;
         let p = &problem.parts[part];

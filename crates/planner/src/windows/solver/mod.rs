@@ -2,8 +2,8 @@
 //!
 //! From partitions with their periods, windows and I/O chains to offsets such that no two
 //! activities on a core, on the I/O core or at a device ever overlap, and every chain keeps its
-//! order and age (single-core-equivalence, section 2.4). What is claimed here, `solocore check-io`
-//! checks by unrolling, with no code in common.
+//! order and age (single-core-equivalence, section 2.4). `solocore check-io` checks the results by
+//! unrolling, with no code in common.
 
 mod bounds;
 mod exact;

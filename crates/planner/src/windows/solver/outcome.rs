@@ -1,4 +1,4 @@
-//! The answer to an instance, as the command and Python give it.
+//! The answer for an instance, as the command and Python print it.
 //!
 //! Problem: a search ends with a table, with a proof that there is none, or with neither. Rule: the
 //! tasks inside the partitions are checked first; the three answers have one form.
@@ -15,15 +15,15 @@ pub struct Outcome {
     pub answer: &'static str,
     /// The part of the search that found the table.
     pub found_by: Option<&'static str>,
-    /// Why there is no table.
+    /// Reasons for which there is no table.
     pub reasons: Vec<String>,
     /// The table; empty where there is none.
     pub rows: Vec<Row>,
 }
 
-/// Looks for a table until `stop` says so; `limit` is what an answer `not-found` names.
+/// Looks for a table until `stop` says so; `limit` is the limit that an answer `not-found` names.
 ///
-/// A search that `stop` ended may have found nothing: the caller knows why it stopped it.
+/// A search that `stop` ended may have found no table; the caller knows its reason for stopping.
 #[must_use]
 pub fn search(
     instance: &Instance,

@@ -1,14 +1,14 @@
 //! An instance as the solvers see it: activities with periods and durations in whole ticks, and the
 //! resources that they share.
 //!
-//! The tick is the greatest common divisor of all times. Nothing is lost by it: all rules bound
+//! The tick is the greatest common divisor of all times. It loses no solution: all rules bound
 //! differences of offsets by multiples of the tick, so rounding every offset of a valid table down
 //! to whole ticks leaves it valid.
 
 use solocore_model::instance::{Chain, Instance, Transfer};
 pub use solocore_model::time_table::Stage;
 
-/// What an activity occupies.
+/// The resource that an activity occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Its partition's core.
@@ -26,7 +26,7 @@ pub struct Activity {
     pub part: usize,
     /// Index of its chain within the partition; none for processing.
     pub chain: Option<usize>,
-    /// Which stage.
+    /// Stage of the chain.
     pub stage: Stage,
     /// Index of its period among [`Problem::periods`].
     pub class: usize,
@@ -34,7 +34,7 @@ pub struct Activity {
     pub period: i64,
     /// Duration in ticks, margin included.
     pub dur: i64,
-    /// What it occupies.
+    /// The resource that it occupies.
     pub place: Place,
 }
 
@@ -79,9 +79,9 @@ pub struct Problem {
     pub acts: Vec<Activity>,
     /// Distinct periods in ticks, ascending.
     pub periods: Vec<i64>,
-    /// How people call each partition.
+    /// Name of each partition, for messages.
     names: Vec<String>,
-    /// How people call each device.
+    /// Name of each device, for messages.
     device_names: Vec<String>,
 }
 
@@ -200,7 +200,7 @@ impl Problem {
         }
     }
 
-    /// How people call a resource.
+    /// Name of a resource, for messages.
     pub fn resource_name(&self, resource: usize) -> String {
         match resource.checked_sub(self.cores) {
             None => format!("core {resource}"),
@@ -209,7 +209,7 @@ impl Problem {
         }
     }
 
-    /// How people call an activity.
+    /// Name of an activity, for messages.
     pub fn name(&self, act: usize) -> String {
         let a = &self.acts[act];
         let part = &self.names[a.part];
@@ -223,12 +223,12 @@ impl Problem {
         }
     }
 
-    /// How people call a partition.
+    /// Name of a partition, for messages.
     pub fn part_name(&self, part: usize) -> &str {
         &self.names[part]
     }
 
-    /// Ticks for people.
+    /// A time in ticks as text.
     pub fn time(&self, ticks: i64) -> String {
         solocore_model::instance::time(ticks.unsigned_abs() * self.tick_ns).to_string()
     }

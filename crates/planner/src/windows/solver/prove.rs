@@ -1,9 +1,9 @@
 //! Exact search where it can decide: single partitions, the hardest few activities of each
 //! resource, small problems.
 //!
-//! Rule: a part of the rules that cannot be met is a proof for the whole, and the smallest such
-//! part is the reason a person can use. Parts grow from the tightest pair; each gets more nodes in
-//! every turn, so that no part holds up the others.
+//! Rule: if a part of the rules cannot be met, that proves it for the whole, and the smallest such
+//! part is the most useful reason. Parts grow from the tightest pair; each gets more nodes in every
+//! turn, so that no part delays the others.
 
 use super::bounds::on_resource;
 use super::exact::{Exact, Outcome, solution};
@@ -16,7 +16,7 @@ const SUBSET: usize = 16;
 /// Nodes in the first turn of a part.
 const FIRST_NODES: u64 = 100;
 
-/// What was proved.
+/// Result of a proof.
 pub enum Proof {
     /// A table.
     Table(Solution),
@@ -24,7 +24,7 @@ pub enum Proof {
     None(String),
 }
 
-/// What a part is.
+/// Part of a problem.
 enum Part {
     /// All partitions.
     Whole,
@@ -108,7 +108,7 @@ fn hardest(problem: &Problem, acts: &[usize]) -> Vec<usize> {
         let (a, b) = (&problem.acts[i], &problem.acts[j]);
         (a.dur + b.dur) * 1_000_000 / gcd(a.period, b.period)
     };
-    // Pairs of all are too many on a busy I/O core; the longest relative to the smallest gcd come
+    // All pairs are too many on a busy I/O core; the longest relative to the smallest gcd come
     // first.
     let mut pool = acts.to_vec();
     pool.sort_by_key(|i| (-(problem.acts[*i].dur * 1_000_000 / problem.acts[*i].period), *i));
@@ -172,7 +172,8 @@ fn reason(problem: &Problem, part: &Part, nodes: u64, stop: &dyn Fn() -> bool) -
     }
 }
 
-/// Leaves out what the proof does not need, with as many nodes each time as the proof took.
+/// Leaves out the activities that the proof does not need; each try has as many nodes as the proof
+/// took.
 fn smallest(problem: &Problem, acts: &[usize], nodes: u64, stop: &dyn Fn() -> bool) -> Vec<usize> {
     let mut core = acts.to_vec();
     let mut at = 0;

@@ -1,11 +1,12 @@
 //! The guided ejection search, the main engine.
 //!
-//! Problem: first fit leaves a few partitions over, and trying again at random forgets which. Rule:
-//! a partition that fits nowhere takes the place whose present holders weigh least, and they wait
-//! in its stead; a partition weighs one more each time it fits nowhere, so what is hard to place
-//! stops being thrown out (ejection chains, after Nagata and Braysy's route minimisation). After
-//! long without progress all are placed anew, the heavy first (squeaky wheel, after Joslin and
-//! Clements). It finds tables and never proves that there is none.
+//! Problem: first fit leaves a few partitions over, and a new random try does not remember them.
+//! Rule: a partition that fits nowhere takes the place with the least weight of present holders,
+//! and these wait instead. A partition's weight grows by one each time it fits nowhere, so
+//! partitions that are hard to place are no longer ejected (ejection chains, after Nagata and
+//! Braysy's route minimisation). After a long time without progress all are placed anew, the heavy
+//! first (squeaky wheel, after Joslin and Clements). It finds tables and never proves that there is
+//! none.
 
 use super::problem::Problem;
 use super::problem::Solution;
@@ -14,12 +15,12 @@ use super::state::{State, Trial};
 /// Offsets of processing tried where all is free, on each core and on all together.
 const FREE_TRIES: usize = 6;
 const FREE_TRIES_ALL: usize = 24;
-/// Offsets of processing weighed when somebody must go.
+/// Offsets of processing that are weighed when a partition must be ejected.
 const CRITICAL: usize = 96;
-/// The cheapest of them whose transfers are weighed, too.
+/// The cheapest of them, for which the transfers are weighed, too.
 const WEIGHED: usize = 6;
 
-/// Which partitions go first.
+/// Order in which partitions are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The shortest period, then the longest processing: first fit decreasing for harmonic periods.
@@ -34,7 +35,8 @@ pub struct Search<'a> {
     order: Order,
     /// Partitions to place; the last is next.
     waiting: Vec<usize>,
-    /// Nothing placed since the beginning of this try: place from the left.
+    /// Has no partition been placed since the beginning of this try? Then places are taken from the
+    /// left.
     building: bool,
     /// Fewest waiting in this try, and rounds since then.
     fewest: usize,
@@ -57,7 +59,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// Searches for about `work` looks, or until `stop`.
+    /// Searches for about `work` look-ups, or until `stop`.
     pub fn advance(&mut self, work: u64, stop: &dyn Fn() -> bool) -> Option<Solution> {
         let end = self.state.work.saturating_add(work);
         let mut rounds = 0u32;
@@ -72,7 +74,7 @@ impl<'a> Search<'a> {
         Some(self.state.table.clone())
     }
 
-    /// How many partitions wait for a place.
+    /// Number of partitions that wait for a place.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -92,7 +94,7 @@ impl<'a> Search<'a> {
                     self.waiting.extend(out);
                     self.shake();
                 }
-                // Its own transfers are in each other's way at every offset tried; others may go
+                // Its own transfers collide with each other at every offset tried; others may go
                 // first.
                 None => self.waiting.insert(0, part),
             }
@@ -106,7 +108,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A place where nobody is.
+    /// A place without present holders.
     fn free(&mut self, part: usize) -> Option<Trial> {
         let problem = self.state.problem;
         let p = &problem.parts[part];
@@ -135,7 +137,8 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The first free offset of processing from `from` on, moved left until it touches something.
+    /// The first free offset of processing from `from` on, moved left until it touches another
+    /// activity.
     fn left_end(&mut self, part: usize, core: usize, from: i64) -> Option<i64> {
         let p = &self.state.problem.parts[part];
         let ask = self.state.ask(p.proc, core, &[]);
@@ -147,7 +150,7 @@ impl<'a> Search<'a> {
         Some(if free { left } else { start }.rem_euclid(p.period))
     }
 
-    /// Cores to try: the given one, or all, from a random one on.
+    /// Cores to try: the given one, or all in turn from a random one on.
     fn cores(&mut self, part: usize) -> Vec<usize> {
         let problem = self.state.problem;
         match problem.parts[part].core {
@@ -159,7 +162,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The cheapest place found among those that are taken.
+    /// The cheapest place found among those with present holders.
     fn forced(&mut self, part: usize) -> Option<Trial> {
         let problem = self.state.problem;
         let p = &problem.parts[part];
@@ -171,7 +174,7 @@ impl<'a> Search<'a> {
             for _ in 0..lots {
                 let at = self.state.critical(p.proc, core, 0, p.period - 1);
                 let cost = self.state.cost(&empty, p.proc, at);
-                // Among equals, any.
+                // Among equals, any one.
                 let tie = self.state.lot(1 << 16) as u64;
                 starts.push((cost, tie, core, at));
             }
@@ -189,8 +192,7 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// Moves a few partitions to other free places, so that the same ejections do not come round
-    /// again.
+    /// Moves a few partitions to other free places, so that the same ejections do not repeat.
     fn shake(&mut self) {
         for _ in 0..2 {
             let part = self.state.lot(self.state.placed.len());
@@ -222,7 +224,7 @@ impl<'a> Search<'a> {
         Trial { core, own: own.collect(), ejects: Vec::new(), cost: 0 }
     }
 
-    /// Begins anew, the heavy first; what was learned fades.
+    /// Begins anew, the heavy first; weights are reduced.
     fn restart(&mut self) {
         self.state.clear();
         let problem = self.state.problem;

@@ -1,10 +1,10 @@
-//! The portfolio: several searches in lock step, the first answer counts.
+//! The portfolio: several searches in lock step; the first answer counts.
 //!
-//! Problem: which search is quick on an instance is not known beforehand, and threads that race
-//! give another answer on every machine. Rule: a fixed number of members, each with a seed of its
-//! own, works in rounds of a fixed amount of work; threads only share out the members of a round.
-//! The answer of the earliest round and then of the first member counts, so it depends on instance
-//! and seed, and on the time limit only in whether there is one.
+//! Problem: the quickest search for an instance is not known beforehand, and threads that race give
+//! another answer on every machine. Rule: a fixed number of members, each with a seed of its own,
+//! works in rounds of a fixed amount of work; threads only share out the members of a round. The
+//! answer of the earliest round and then of the first member counts, so it depends on instance and
+//! seed, and on the time limit only in whether there is one.
 
 use super::bounds::impossible;
 use super::hos::Hos;
@@ -15,24 +15,24 @@ use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Looks in the first round, by the first search and then by the proofs, alone; most instances need
-/// no more.
+/// Look-ups in the first round, by the first search and then by the proofs, alone; this suffices
+/// for most instances.
 const OPENING: u64 = 200_000;
-/// Looks of a search in the second round; later ones have more.
+/// Look-ups of a search in the second round; later ones have more.
 const ROUND: u64 = 400_000;
-/// Looks of a search in a late round.
+/// Look-ups of a search in a late round.
 const LONGEST_ROUND: u64 = 6_400_000;
-/// Looks that take about as long as one node of the exact search.
+/// Look-ups that take about as long as one node of the exact search.
 const LOOKS_PER_NODE: u64 = 60;
 
-/// What was found.
+/// Result of the portfolio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A table, and which member found it.
+    /// A table, and the name of the member that found it.
     Found(Solution, &'static str),
-    /// There is none, and why.
+    /// There is no table, with the reason.
     Infeasible(String),
-    /// None was found before `stop`, and how many partitions were left over last.
+    /// No table was found before `stop`; with the number of partitions that were left over last.
     NotFound(usize),
 }
 
@@ -120,8 +120,8 @@ fn round(
     for answer in answers {
         match answer.into_inner().ok()? {
             (None, false) => {}
-            // Who was cut short might have had an answer, on a faster machine: those behind do not
-            // count.
+            // A member that was stopped might have had an answer on a faster machine, so the
+            // members behind it do not count.
             (answer, _) => return answer,
         }
     }
@@ -132,7 +132,7 @@ impl Member<'_> {
     fn advance(&mut self, problem: &Problem, work: u64, stop: &dyn Fn() -> bool) -> Option<Answer> {
         let found = |s: Solution, name| {
             let s = s.settled(problem);
-            // A table that breaks a rule would be a mistake here; nobody is to run it.
+            // A table that breaks a rule would be a mistake of this code, and must not be run.
             problem.holds(&s).then_some(Answer::Found(s, name))
         };
         match self {

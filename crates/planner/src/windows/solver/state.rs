@@ -1,35 +1,35 @@
-//! A partial table: which partitions are placed, and where a further one could go.
+//! A partial table: the placed partitions, and the possible places of a further one.
 //!
 //! Problem: a partition's activities hang together by precedence and age, so they are placed
-//! together. Rule: with the start of processing chosen, a chain's input goes as late as it can and
-//! its output as early as it can. For one chain that is no loss: a later device input only widens
-//! the room of the physical input, and a younger input only that of the output. What does not fit
-//! anywhere may be placed over others, which are then ejected; the offsets that cost least are
-//! looked for among those where something ends or begins.
+//! together. Rule: with the start of processing chosen, a chain's input goes as late as possible
+//! and its output as early as possible. For one chain this excludes no table: a later device input
+//! only widens the room of the physical input, and a younger input only that of the output. A
+//! partition that fits nowhere may be placed over others, which are then ejected. The cheapest
+//! offsets are searched among those where an activity ends or begins.
 
 use super::problem::{Problem, Solution};
 use super::timeline::{Ask, Own, Timeline};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Critical offsets drawn by lot when a transfer has no free slot.
+/// Critical offsets that are drawn at random when a transfer has no free slot.
 const LOTS: usize = 16;
 
 /// A partial table.
 pub struct State<'a> {
     /// The problem.
     pub problem: &'a Problem,
-    /// One per resource.
+    /// One timeline per resource.
     pub lines: Vec<Timeline>,
-    /// Cores and offsets; those of unplaced partitions are where they were last.
+    /// Cores and offsets; unplaced partitions keep their last ones.
     pub table: Solution,
-    /// Which partitions are placed.
+    /// Is each partition placed?
     pub placed: Vec<bool>,
-    /// What ejecting each partition costs.
+    /// Cost of ejecting each partition.
     pub weight: Vec<u64>,
-    /// Everything random.
+    /// Random draws of the search.
     pub rng: ChaCha8Rng,
-    /// Looks at timelines so far: the clock of the search, the same on every machine.
+    /// Look-ups in timelines so far: the clock of the search, the same on every machine.
     pub work: u64,
 }
 
@@ -42,12 +42,12 @@ pub struct Trial {
     pub own: Vec<Own>,
     /// Partitions in the way.
     pub ejects: Vec<usize>,
-    /// Their weights together.
+    /// Sum of their weights.
     pub cost: u64,
 }
 
 impl<'a> State<'a> {
-    /// Nothing placed.
+    /// A table with no partition placed.
     pub fn new(problem: &'a Problem, seed: u64) -> Self {
         let parts = problem.parts.len();
         let table = Solution {
@@ -112,14 +112,14 @@ impl<'a> State<'a> {
         if below < 2 { 0 } else { self.rng.random_range(0..below) }
     }
 
-    /// The question where an activity may go.
+    /// The query for the offsets of an activity.
     pub fn ask<'b>(&self, act: usize, core: usize, own: &'b [Own]) -> Ask<'b> {
         let a = &self.problem.acts[act];
         Ask { class: a.class, dur: a.dur, resource: self.problem.resource(act, core), own }
     }
 
-    /// Places all of a partition around processing that starts at `start`. Without `eject`, only
-    /// where all is free. `bound`: no trial that costs as much is of use.
+    /// Places all activities of a partition around processing that starts at `start`. Without
+    /// `eject`, only free offsets count. `bound`: a trial with this cost or more is dropped.
     pub fn attempt(
         &mut self,
         part: usize,
@@ -226,7 +226,8 @@ impl<'a> State<'a> {
         best.map(|b| b.1)
     }
 
-    /// An offset from `low` to `high` right after or right before something, drawn by lot.
+    /// An offset from `low` to `high` right after or right before another activity, drawn at
+    /// random.
     pub fn critical(&mut self, act: usize, resource: usize, low: i64, high: i64) -> i64 {
         let a = self.problem.acts[act];
         let (pick, after) = (self.lot(1 << 30), self.lot(2) == 0);
@@ -241,8 +242,8 @@ impl<'a> State<'a> {
         first + g * self.tick((high - first) / g + 1)
     }
 
-    /// What an activity at an offset would cost beyond what the trial costs already; `u64::MAX`
-    /// where it cannot be.
+    /// Cost of an activity at an offset, beyond the cost of the trial so far; `u64::MAX` where it
+    /// is impossible.
     pub fn cost(&mut self, trial: &Trial, act: usize, at: i64) -> u64 {
         let ask = self.ask(act, trial.core, &trial.own);
         self.work += 2;
@@ -256,7 +257,7 @@ impl<'a> State<'a> {
             if trial.ejects.contains(&part) || seen.contains(&part) {
                 return;
             }
-            // A partition counted twice beyond so many makes a poor offset look poorer, no more.
+            // A partition that is counted twice only makes a poor offset look poorer.
             if count < seen.len() {
                 seen[count] = part;
                 count += 1;

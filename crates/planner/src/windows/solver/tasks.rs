@@ -1,4 +1,4 @@
-//! Do the tasks inside a partition meet their deadlines in its windows?
+//! Response times of the tasks inside a partition, in its windows.
 //!
 //! Rule: rate monotonic inside the partition (single-core-equivalence, section 5.0), deadlines at
 //! the ends of the periods, one window of `duration` in every partition period, always at the same
@@ -44,8 +44,8 @@ fn of_partition(p: &Partition) -> Vec<String> {
     order.iter().enumerate().filter_map(refuse).collect()
 }
 
-/// Iterates: the time by which the windows have supplied what is demanded, until it no longer grows
-/// or passes `deadline`.
+/// Iterates the time by which the windows have supplied the demand, until it no longer grows or
+/// exceeds `deadline`.
 fn finish(p: &Partition, aligned: bool, deadline: u64, demand: impl Fn(u64) -> u128) -> bool {
     let (period, window) = (u128::from(p.period_ns), u128::from(p.duration_ns));
     let wait = if aligned { 0 } else { period - window };

@@ -1,12 +1,11 @@
-//! What is occupied on one resource, asked by residues.
+//! The occupied stretches of one resource, queried by residues.
 //!
 //! Problem: unrolling a hyperperiod to see whether an activity fits takes time and memory that grow
-//! with the periods.
-//! Rule: strictly periodic, non-preemptive i and j never overlap iff, with g = gcd(T_i, T_j), c_i
-//! <= (o_j - o_i) mod g <= g - c_j. So an activity of period T meets each other one in the residues
-//! modulo some divisor g of T. For every period that may ask, and every g that occurs with it, the
-//! others are kept sorted by their residue modulo g; an offset that collides is moved past what it
-//! collides with until nothing does.
+//! with the periods. Rule: strictly periodic, non-preemptive i and j never overlap iff, with g =
+//! gcd(T_i, T_j), c_i <= (o_j - o_i) mod g <= g - c_j. So an activity of period T meets each other
+//! one in the residues modulo some divisor g of T. For every period that may be queried, and every
+//! g that occurs with it, the others are kept sorted by their residue modulo g. An offset that
+//! collides is moved past the other activity until it collides with none.
 
 use super::problem::gcd;
 
@@ -18,7 +17,7 @@ struct Slot {
     act: u32,
 }
 
-/// What meets a period modulo `g`.
+/// Activities that meet a period modulo `g`.
 #[derive(Clone, Debug)]
 struct Group {
     g: i64,
@@ -31,13 +30,13 @@ struct Group {
 /// One resource.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// By the class of the period that asks; empty for classes that never do.
+    /// By the class of the queried period; empty for classes that are never queried.
     views: Vec<Vec<Group>>,
     /// The periods of all classes, in ticks.
     periods: Vec<i64>,
 }
 
-/// A stretch of the asking partition itself: same period, so its residues are modulo that period.
+/// A stretch of the queried partition itself: same period, so its residues are modulo that period.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
     /// Activity.
@@ -50,27 +49,27 @@ pub struct Own {
     pub dur: i64,
 }
 
-/// What is to be placed, and beside what of its own partition.
+/// The activity to be placed, and the placed activities of its own partition.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
     /// Class of its period.
     pub class: usize,
     /// Duration in ticks.
     pub dur: i64,
-    /// Resource, to know which of `own` count.
+    /// Resource, which selects the relevant entries of `own`.
     pub resource: usize,
     /// Placed activities of the same partition.
     pub own: &'a [Own],
 }
 
 impl Timeline {
-    /// An empty resource; `asks` says which classes may ask.
+    /// An empty resource; `asks` marks the classes that may be queried.
     pub fn new(periods: &[i64], asks: &[bool]) -> Self {
         let view = |q: usize| {
             let mut divisors: Vec<i64> = periods.iter().map(|p| gcd(*p, periods[q])).collect();
             divisors.sort_unstable();
             divisors.dedup();
-            // The smallest first: its slots rule out most.
+            // The smallest first: its slots exclude most.
             divisors.into_iter().map(|g| Group { g, slots: Vec::new(), longest: 0 }).collect()
         };
         let views =
@@ -119,14 +118,14 @@ impl Timeline {
         }
     }
 
-    /// Is there something that no offset avoids?
+    /// Is there an activity that every offset collides with?
     pub fn shut(&self, ask: &Ask) -> bool {
         let full =
             |g: &Group| g.longest + ask.dur > g.g && g.slots.iter().any(|s| s.dur + ask.dur > g.g);
         self.views[ask.class].iter().any(full)
     }
 
-    /// The first free offset from `low` to `high`; `work` counts the looks taken.
+    /// The first free offset from `low` to `high`; `work` counts the look-ups.
     pub fn first_free(&self, ask: &Ask, low: i64, high: i64, work: &mut u64) -> Option<i64> {
         // Offsets one period apart are alike.
         let high = high.min(low + self.periods[ask.class] - 1);
@@ -161,12 +160,13 @@ impl Timeline {
         None
     }
 
-    /// How far an offset must move right to pass something it collides with; 0 if nothing.
+    /// Distance that an offset must move right to pass an activity that it collides with; 0 without
+    /// a collision.
     fn push_right(&self, ask: &Ask, at: i64) -> i64 {
         let mut most = 0;
         for group in &self.views[ask.class] {
             group.collisions(at.rem_euclid(group.g), ask.dur, |s, behind| {
-                // `behind`: how far the offset is past the slot's start.
+                // `behind`: distance of the offset from the slot's start.
                 most = most.max((s.dur - behind).rem_euclid(group.g).max(1));
             });
         }
@@ -198,7 +198,8 @@ impl Timeline {
         most
     }
 
-    /// How far a free offset can move left before it touches something; none on an empty resource.
+    /// Distance that a free offset can move left before it touches an activity; `None` on an empty
+    /// resource.
     pub fn gap_left(&self, ask: &Ask, at: i64) -> Option<i64> {
         let groups = self.views[ask.class].iter().filter_map(|group| {
             let x = at.rem_euclid(group.g);
@@ -227,8 +228,8 @@ impl Timeline {
         })
     }
 
-    /// The activity that stands at a place of the list of all that may be met, with its residue,
-    /// duration and g; for drawing critical offsets by lot. `pick` is any number.
+    /// The activity at a place of the list of all that may be met, with its residue, duration and
+    /// g; for drawing critical offsets at random. `pick` is any number.
     pub fn pick(&self, class: usize, pick: usize) -> Option<(i64, i64, i64)> {
         let total: usize = self.views[class].iter().map(|g| g.slots.len()).sum();
         let mut at = pick.checked_rem(total)?;
@@ -243,8 +244,8 @@ impl Timeline {
 }
 
 impl Group {
-    /// Calls `found` with every slot that overlaps `[x, x + dur)` modulo g, and how far x is past
-    /// its start.
+    /// Calls `found` with every slot that overlaps `[x, x + dur)` modulo g, and the distance of x
+    /// from its start.
     fn collisions(&self, x: i64, dur: i64, mut found: impl FnMut(&Slot, i64)) {
         let g = self.g;
         let mut look = |s: &Slot| {
@@ -280,7 +281,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By unrolling.
+    /// The answer by unrolling.
     fn overlap(a: (i64, i64, i64), b: (i64, i64, i64)) -> bool {
         let h = a.0 / gcd(a.0, b.0) * b.0;
         (0..h / a.0).any(|k| {

@@ -1,5 +1,5 @@
-//! BWLOCK (`bwlock.h`; bwlock, section 3): while a real-time task that runs holds the lock, what is
-//! not real-time has a small budget per core and period.
+//! BWLOCK (`bwlock.h`; bwlock, section 3): while a running real-time task holds the lock, the tasks
+//! that are not real-time have a small budget per core and period.
 
 use super::interface::{Made, Message, Regulator, error};
 use crate::kernel::config::{KernelError, RegulatorSpec, TaskSpec, span_ns};
@@ -13,7 +13,7 @@ pub struct BwLockRegulator {
     cores: usize,
     period_ps: u64,
     immediate: bool,
-    /// Was the lock held when the others were last told?
+    /// Was the lock held at the last message to the others?
     told: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Dynamic budgets (`dynamic_budget.h`; dynamic-budgeting, section IV): what the soft cores may do
-//! while jobs of the hard tasks run, and without limit when these end early.
+//! Dynamic budgets (`dynamic_budget.h`; dynamic-budgeting, section IV): budgets of the soft cores
+//! while jobs of the hard tasks run. The soft cores are not limited when these jobs end early.
 //!
-//! A job starts when it first runs. Each soft core has a policy of its own, and hears of starts and
-//! ends by interrupts between cores.
+//! A job starts when it first runs. Each soft core has a policy of its own, and learns of starts
+//! and ends by interrupts between cores.
 
 use super::interface::{Made, Message, Regulator, error};
 use crate::kernel::config::{KernelError, TaskSpec, span_ns};
@@ -10,11 +10,11 @@ use crate::kernel::cores::CoreSet;
 use solocore_policy::UNLIMITED;
 use solocore_policy::dynamic_budget::{Decision, DynamicBudget};
 
-/// See the module.
+/// The regulator of dynamic budgets. See the module.
 pub struct DynamicRegulator {
-    /// By core; `None`: not limited.
+    /// By core; `None`: the core is not limited.
     soft: Vec<Option<(DynamicBudget, Decision)>>,
-    /// By task: its number in the policy, the order of priority.
+    /// By task: its number in the policy, in the order of priority.
     rank: Vec<Option<u32>>,
     listeners: CoreSet,
 }

@@ -1,7 +1,7 @@
-//! What the kernel's core and a regulator say to each other.
+//! The interface between the kernel's core and a regulator.
 //!
-//! Problem: the core must not know which regulator stops cores. Rule: transactions and messages go
-//! in through [`Regulator`]; it says which core must stop, and when it wants to hear more.
+//! Problem: the core must not depend on the kind of regulator. Rule: transactions and messages go
+//! in through [`Regulator`]; it answers which core must stop, and when it must be called again.
 
 use crate::kernel::config::KernelError;
 use crate::kernel::cores::CoreSet;
@@ -9,19 +9,19 @@ use crate::kernel::cores::CoreSet;
 /// Lines transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
-    /// Read.
+    /// Lines read.
     pub reads: u64,
-    /// Written.
+    /// Lines written.
     pub writes: u64,
 }
 
-/// Something that a regulator hears of, on every core that it concerns, after the delay of an
+/// A message to a regulator, which reaches every core that it concerns after the delay of an
 /// interrupt between cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A job of a task with a budget began to run.
     Started(usize),
-    /// It ended.
+    /// That job ended.
     Finished(usize),
     /// A lock was taken or released.
     LockChanged,
@@ -34,16 +34,16 @@ pub trait Regulator: Send {
         None
     }
 
-    /// A core has made this number of transactions since it was last told. True if its budget, as
-    /// it stood, is used up: a counter of the hardware would interrupt for that.
+    /// A core has made this number of transactions since the last call. True if its budget of that
+    /// time is used up: a hardware counter would interrupt then.
     fn account(&mut self, core: usize, made: Made, now_ns: u64, touched: &mut CoreSet) -> bool;
 
-    /// The regulation period ends; every core has been accounted.
+    /// The regulation period ends; the transactions of every core have been reported.
     fn tick(&mut self, core: usize, now_ns: u64) {
         let _ = (core, now_ns);
     }
 
-    /// A core runs another task, or nothing; it has been accounted.
+    /// A core runs another task, or none; its transactions have been reported.
     fn switch(&mut self, core: usize, task: Option<usize>) {
         let _ = (core, task);
     }
@@ -54,7 +54,7 @@ pub trait Regulator: Send {
         false
     }
 
-    /// Has the lock been taken or released for the others since the last call?
+    /// Has the lock been taken or released for the other cores since the last call?
     fn lock_changed(&mut self) -> bool {
         false
     }
@@ -65,7 +65,7 @@ pub trait Regulator: Send {
         false
     }
 
-    /// Tasks that hear messages; those cores are accounted before [`Regulator::deliver`].
+    /// Cores that receive messages; their transactions are reported before [`Regulator::deliver`].
     fn listeners(&self) -> CoreSet {
         CoreSet::default()
     }
@@ -75,17 +75,16 @@ pub trait Regulator: Send {
         let _ = (message, now_ns);
     }
 
-    /// When the core must be accounted at the latest, in ns; `u64::MAX`: never.
+    /// Time at which the core's transactions must be reported at the latest, ns; `u64::MAX`: never.
     fn timeout_ns(&self, core: usize) -> u64 {
         let _ = core;
         u64::MAX
     }
 
-    /// Must the core not run what it runs?
+    /// Must the core stop?
     fn stopped(&self, core: usize) -> bool;
 
-    /// After how many transactions, from the last account on, the counter interrupts; `None`: it is
-    /// off.
+    /// Transactions since the last report after which the counter interrupts; `None`: it is off.
     fn sample(&self, core: usize) -> Option<u64>;
 }
 

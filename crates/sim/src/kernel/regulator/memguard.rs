@@ -2,8 +2,8 @@
 //! and period.
 //!
 //! Budgets for both kinds together are the policy's reads. With budgets apart, the hardware's one
-//! counter is armed for the nearer of the two, and armed again until one is used up: no budget is
-//! ever passed by this, and no interrupt is charged but for one that is used up.
+//! counter is armed for the nearer of the two, and armed again until one is used up. No budget is
+//! ever exceeded by this, and an interrupt is charged only for a budget that is used up.
 
 use super::interface::{Made, Regulator, error};
 use crate::kernel::config::{Budget, KernelError, RegulatorSpec, span_ns};

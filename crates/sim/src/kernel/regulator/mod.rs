@@ -1,9 +1,9 @@
-//! What stops cores: the regulators behind one interface.
+//! The regulators that stop cores, behind one interface.
 //!
-//! A regulator is told what a core has transferred whenever something happens there, and says
-//! whether the core must stop and after how many transactions its counter must interrupt. Decisions
-//! are `solocore-policy`'s. A regulator marks cores about which its answers may have changed in the
-//! set `touched`.
+//! At each event of a core, its regulator is told the core's transfers. It answers whether the core
+//! must stop, and the number of transactions after which its counter must interrupt. Decisions are
+//! `solocore-policy`'s. A regulator marks cores about which its answers may have changed in the set
+//! `touched`.
 
 mod bwlock;
 mod dynamic;
@@ -15,7 +15,7 @@ pub use interface::{Made, Message, Regulator};
 use super::config::{KernelError, RegulatorSpec, TaskSpec};
 use super::cores::CoreSet;
 
-/// Stops nobody.
+/// Stops no core.
 struct Nobody;
 
 impl Regulator for Nobody {
@@ -35,7 +35,7 @@ impl Regulator for Nobody {
 /// The regulator of a system; `None` if there is none.
 ///
 /// # Errors
-/// [`KernelError`] if a number is out of range or names what is not there.
+/// [`KernelError`] if a number is out of range, or a core or task that does not exist is named.
 pub fn build(
     spec: &RegulatorSpec,
     tasks: &[TaskSpec],

@@ -1,9 +1,9 @@
 //! Global earliest deadline first: one queue for all cores (`heap.h`), no budgets.
 //!
-//! A job keeps its deadline until it is done, however late: what tardiness bounds assume (Devi and
-//! Anderson). Jobs of one task run one after the other. Equal deadlines: what runs goes on, then
-//! the lower index. A released job takes an idle core, or the one whose job has the latest deadline
-//! if that is later than its own.
+//! A job keeps its deadline until it is done, also after it: tardiness bounds assume this (Devi and
+//! Anderson). Jobs of one task run one after the other. With equal deadlines, the running task goes
+//! on, then the lower index is chosen. A released job takes an idle core, or the one whose job has
+//! the latest deadline if that is later than its own.
 
 use super::interface::{Call, JobTimes, Pick, Scheduler};
 use super::places::id;
@@ -28,7 +28,8 @@ impl GlobalEdf {
         self.running.iter().position(|r| r.is_some_and(|(t, _)| t == task))
     }
 
-    /// Latest deadline first, idle ones before: what a new job is to take.
+    /// The core with the largest value is the one that a new job takes: idle ones first, then the
+    /// latest deadline.
     fn urgency(&self, core: usize) -> u64 {
         self.running[core].map_or(UNLIMITED, |(_, deadline)| deadline)
     }

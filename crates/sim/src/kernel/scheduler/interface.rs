@@ -1,6 +1,6 @@
-//! What the kernel's core and a scheduler say to each other.
+//! The interface between the kernel's core and a scheduler.
 //!
-//! Problem: the core must not know which scheduler decides. Rule: events go in through
+//! Problem: the core must not depend on the kind of scheduler. Rule: events go in through
 //! [`Scheduler`], a [`Pick`] comes out; a [`Call`] carries the time and the cores that must pick.
 
 use crate::hardware::Uncore;
@@ -14,9 +14,9 @@ use solocore_model::sched_trace::Event;
 pub struct Pick {
     /// The task.
     pub task: Option<usize>,
-    /// When the core must pick again at the latest; [`NEVER`].
+    /// Time at which the core must pick again at the latest, ps; or [`NEVER`].
     pub until_ps: u64,
-    /// How.
+    /// Foreground or background.
     pub mode: RunMode,
 }
 
@@ -33,7 +33,8 @@ impl Pick {
 /// A job as a scheduler sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct JobTimes {
-    /// Its absolute deadline, the next arrival's time where there is none; [`NEVER`] without both.
+    /// Its absolute deadline, or the next arrival's time where there is none, ps; [`NEVER`] without
+    /// both.
     pub deadline_ps: u64,
 }
 
@@ -56,18 +57,18 @@ pub struct Readings<'a> {
     pub tasks: &'a [u64],
 }
 
-/// What the calls have in common.
+/// Time, cores and observer, which all calls carry.
 pub struct Call<'a> {
     /// The time.
     pub now_ps: u64,
     /// Cores that must pick.
     pub dirty: &'a mut CoreSet,
-    /// Watches.
+    /// Receiver of the events.
     pub observer: &'a mut dyn Observer,
 }
 
 impl Call<'_> {
-    /// The time as the policies read it.
+    /// The time in ns, as the policies read it.
     pub fn now_ns(&self) -> u64 {
         self.now_ps / 1000
     }
@@ -95,7 +96,7 @@ pub trait Scheduler: Send {
         let _ = (task, job, call);
     }
 
-    /// The task does not want to run any more: its last job ended, or it sleeps.
+    /// The task has nothing to run any more: its last job ended, or it sleeps.
     fn unready(&mut self, task: usize, call: &mut Call<'_>);
 
     /// The task never runs again; [`Scheduler::unready`] follows.
@@ -103,23 +104,23 @@ pub trait Scheduler: Send {
         let _ = task;
     }
 
-    /// The task has slept, and wants to go on with its job.
+    /// The task has slept, and goes on with its job.
     fn woken(&mut self, task: usize, job: JobTimes, call: &mut Call<'_>);
 
-    /// Decides.
+    /// Chooses the task of a core.
     fn pick(&mut self, core: usize, call: &mut Call<'_>) -> Pick;
 
-    /// Which of the dirty cores picks first.
+    /// The dirty core that picks first.
     fn next_core(&self, dirty: CoreSet) -> Option<usize> {
         dirty.first()
     }
 
-    /// Tasks whose job the policy has ended since the last call, for `out`.
+    /// Appends to `out` the tasks whose job the policy has ended since the last call.
     fn take_ended(&mut self, out: &mut Vec<usize>) {
         let _ = out;
     }
 
-    /// How often [`Scheduler::monitor`] is called.
+    /// Interval between calls of [`Scheduler::monitor`], ps; `None`: it is never called.
     fn monitor_period_ps(&self) -> Option<u64> {
         None
     }
@@ -140,11 +141,11 @@ pub trait Scheduler: Send {
         0
     }
 
-    /// What a trace of its decisions begins with: tasks and tables. Empty: it does not tell.
+    /// First events of a trace of its decisions: tasks and tables. Empty: it records none.
     fn described(&self) -> Vec<Event> {
         Vec::new()
     }
 
-    /// Where the task's releases are handled.
+    /// The core that handles the task's releases.
     fn home(&self, task: usize) -> usize;
 }

@@ -1,15 +1,15 @@
 //! Criticality levels (`criticality.h`; mc2-os-isolation, section 2): level A by tables, B rate
-//! monotonic, C by global EDF, D when nothing else wants the core.
+//! monotonic, C by global EDF, D on cores that no other level uses.
 //!
-//! A job that has used its PET up is given up at level A and waits for the next release at B and C.
-//! At B, jobs whose release found another unfinished follow it within the budget and deadline of
-//! the latest release; the policy hears of a completion only when none is left. At C the policy is
-//! told of such a release when the job before it is done, with the time at which it came: each job
-//! keeps its own deadline, on which bounded tardiness rests (a late job whose deadline moved on
-//! with each release could wait for ever). Only if that job has used its PET up does the new
-//! release, at once, give it a budget and deadline, which both jobs then share.
-//! Not covered: levels in which programs sleep inside a job (a job that wakes has its whole budget
-//! again).
+//! At level A, a job that has used up its PET is given up. At B and C it waits for the next
+//! release. At B, jobs whose release found another unfinished follow it within the budget and
+//! deadline of the latest release; the policy is told of a completion only when none is left. At C
+//! the policy is told of such a release when the job before it is done, with the release's own
+//! time. So each job keeps its own deadline, on which bounded tardiness rests. (If the deadline of
+//! a tardy job moved on with each release, the job could wait for ever.) Only if that job has used
+//! its PET up does the new release, at once, give it a budget and deadline, which both jobs then
+//! share. Not covered: levels in which programs sleep inside a job (a job that wakes has its whole
+//! budget again).
 
 use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
 use super::places::{core_of, id};
@@ -20,22 +20,24 @@ use solocore_model::sched_trace::{Event, Kind};
 use solocore_policy::UNLIMITED;
 use solocore_policy::criticality::{Levels, State};
 
-/// Period of a level-D task that has none: its order is by number, the period is not looked at.
+/// Period of a level-D task that has none: level D is ordered by number, and the period is not
+/// used.
 const ANY_PERIOD_NS: u64 = 1_000_000_000;
 
-/// See the module.
+/// The scheduler of criticality levels. See the module.
 pub struct LevelScheduler {
     policy: Levels,
     level: Vec<Level>,
     /// Core of levels A, B and D.
     home: Vec<usize>,
-    /// By core: what it picked last.
+    /// By core: the task of its last pick.
     current: Vec<Option<usize>>,
     ended: Vec<usize>,
-    /// Level C: deadline after the release, and releases told of while a job was unfinished.
+    /// Level C: time from release to deadline, ns, and releases reported while a job was
+    /// unfinished.
     span_ns: Vec<u64>,
     told: Vec<u64>,
-    /// By task: jobs that the policy was told of.
+    /// By task: jobs that were reported to the policy.
     jobs: Vec<u64>,
     /// For traces: tasks and tables.
     described: Vec<Event>,
@@ -104,8 +106,8 @@ impl LevelScheduler {
             .map_or(UNLIMITED, solocore_policy::criticality::Task::deadline_ns)
     }
 
-    /// The task that would have to make room on a core: the larger, the sooner. Idle, D, C by
-    /// deadline, then B and A.
+    /// Rank of the task that would leave a core for another one: the larger, the sooner. Idle, then
+    /// D, C by deadline, B and A.
     fn room(&self, core: usize) -> u64 {
         let Some(task) = self.current[core] else { return UNLIMITED };
         match self.level[task] {
@@ -126,7 +128,7 @@ impl LevelScheduler {
     /// The task got ready, or its deadline changed.
     fn touch(&self, task: usize, dirty: &mut CoreSet) {
         if self.level[task] == Level::C {
-            // Where it runs, for a later deadline may cost it the core.
+            // The core on which it runs, as a later deadline may cost it the core.
             self.current
                 .iter()
                 .position(|&c| c == Some(task))
@@ -149,7 +151,7 @@ impl LevelScheduler {
         self.touch(task, call.dirty);
     }
 
-    /// For traces.
+    /// Records an event for traces.
     fn tell(
         &self,
         event: Kind,

@@ -1,8 +1,8 @@
-//! What decides which task runs: the five schedulers behind one interface.
+//! The five schedulers, which decide the task of each core, behind one interface.
 //!
 //! The kernel's core knows jobs, cores and time; a scheduler knows which task a core should run,
 //! and asks `solocore-policy`. A scheduler marks the cores that must pick anew in the set `dirty`
-//! that every call carries; the kernel handles all events of an instant, then lets the dirty cores
+//! that every call carries. The kernel handles all events of an instant, then lets the dirty cores
 //! pick until none is left, and only then switches.
 
 mod fixed_priority;

@@ -1,6 +1,6 @@
-//! Where a task is: its number, its core, its place in a queue.
+//! The number, the core and the queue position of a task.
 //!
-//! Problem: the policies know tasks by 32-bit numbers, and order them by one of them. Rule: an
+//! Problem: the policies know tasks by 32-bit numbers, and order tasks by such a number. Rule: an
 //! index is the id; equal priorities go by index.
 
 use crate::kernel::config::{KernelError, TaskSpec};

@@ -2,8 +2,8 @@
 //! inside a partition the most urgent task runs (`ready_set.h`; single-core-equivalence, section
 //! 2.4).
 //!
-//! A window that nobody of its partition uses stays idle. A job that its window's end interrupts
-//! goes on in the partition's next window.
+//! A window that no task of its partition uses stays idle. A job that is interrupted by the end of
+//! its window goes on in the partition's next window.
 
 use super::interface::{Call, JobTimes, Pick, Scheduler};
 use super::places::{core_of, id, ranks};

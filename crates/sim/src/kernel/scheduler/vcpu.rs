@@ -2,9 +2,9 @@
 //! throttling (`throttle.h`) and balancing (`balance.h`).
 //!
 //! Inside a VCPU the most urgent task runs. A core that blocks or wakes a VCPU runs the migration
-//! thread that Algorithm 2 names. A VCPU moves at once and takes its budget and its background time
-//! along (section III), as on Linux (bpf/vcpu.bpf.c).
-//! Not covered: the time of the migration threads' own VCPUs (a cost of the kernel instead).
+//! thread that Algorithm 2 names. A VCPU moves at once, with its budget and its background time
+//! (section III), as on Linux (bpf/vcpu.bpf.c). Not covered: the time of the migration threads' own
+//! VCPUs (a cost of the kernel instead).
 
 use super::interface::{Call, JobTimes, Pick, Readings, Scheduler};
 use super::places::id;
@@ -29,13 +29,13 @@ pub struct Vcpu {
     pub seen: (u64, u64),
 }
 
-/// Throttling, and what it read last.
+/// Throttling, and its last readings.
 pub struct Throttling {
     pub spec: ThrottleSpec,
     pub policy: Box<Throttle>,
     pub uncore: Uncore,
     pub transactions: Vec<u64>,
-    /// Background time of each core that has been told, in ns.
+    /// Background time of each core that has been reported, ns.
     pub background_ns: Vec<u64>,
 }
 
@@ -71,7 +71,7 @@ impl VcpuScheduler {
         }
     }
 
-    /// The migration thread of a core runs.
+    /// Runs the migration thread of a core.
     fn rebalance(&mut self, from: usize, call: &mut Call<'_>) {
         let Some((balance, limit)) = &mut self.balance else { return };
         let Some(moves) = balance.rebalance(id(from), *limit) else { return };
@@ -98,7 +98,8 @@ impl VcpuScheduler {
         call.dirty.insert(to);
     }
 
-    /// Tells the throttling how long the core ran in the background, and asks whether it may go on.
+    /// Tells the throttling the time that the core ran in the background, and asks whether it may
+    /// go on.
     fn ask_throttling(&mut self, core: usize, now_ns: u64) {
         let Some(throttling) = &mut self.throttling else { return };
         let background = self.cores[core].background_ns();
@@ -111,12 +112,12 @@ impl VcpuScheduler {
         }
     }
 
-    /// When the core must ask again although the VCPU policy has nothing to do.
+    /// Time at which the core must ask again although the VCPU policy has no event, ps.
     fn next_check_ps(&self, core: usize, now_ps: u64) -> Option<u64> {
         let throttling = self.throttling.as_ref()?;
         let c = &self.cores[core];
-        // Who has budget runs in any case, and with nobody or everybody throttled the answer stays
-        // the same.
+        // A VCPU with budget runs in any case. If no core is throttled, or every core is, the
+        // answer stays the same.
         let open = throttling.policy.throttled() > 0
             && throttling.policy.throttled() < throttling.policy.cpus();
         (open && c.with_budget() == 0 && c.waiting() > 0)
@@ -133,7 +134,8 @@ impl VcpuScheduler {
                 (transactions[v] - vcpu.seen.0, ran.checked_sub(vcpu.seen.1).unwrap_or(ran));
             vcpu.seen = (transactions[v], ran);
             if time > 0 {
-                // Transactions per ms: what a VCPU does when it runs, however seldom.
+                // Transactions per ms of execution: the traffic of a VCPU while it runs, even if it
+                // runs seldom.
                 let rate = u128::from(made) * 1_000_000 / u128::from(time);
                 self.cores.set_intensity(
                     vcpu.core,
@@ -154,7 +156,7 @@ impl Throttling {
         let (now, then) = (readings.uncore, std::mem::replace(&mut self.uncore, readings.uncore));
         let reads = now.reads - then.reads;
         let requests = match self.spec.rule {
-            // Occupancy is that of reads.
+            // Occupancy counts reads only.
             Rule::Latency => reads,
             Rule::Rate => reads + now.writes - then.writes,
         };
@@ -218,7 +220,7 @@ impl Scheduler for VcpuScheduler {
     }
 
     fn monitor(&mut self, readings: &Readings<'_>, call: &mut Call<'_>) {
-        // What ran until now, background time too, belongs to the period that ends.
+        // Execution until now, with background time, belongs to the period that ends.
         for core in 0..self.cores.len() {
             self.cores.tick(core, call.now_ns());
             self.ask_throttling(core, call.now_ns());

@@ -1,11 +1,10 @@
 //! The policy cores of a VCPU scheduler, and a record of every call of them.
 //!
-//! Problem: a trace of the simulator is to be replayed by the same checker as one of the kernel, so
-//! that it must hold each call with its time and answer, in the order in which they were made.
-//! Rule: the caller of a policy core calls it here; what was called is told to the observer after
-//! each event, if it wants to know. A VCPU is created as one that arrives with its whole capacity,
-//! and moves as in the kernel: it leaves with its budget and arrives with it
-//! (`solocore_model::sched_trace` has the events).
+//! Problem: a trace of the simulator is to be replayed by the same checker as one of the kernel. So
+//! it must hold each call with its time and answer, in the order in which they were made. Rule: all
+//! calls of a policy core are made here, and are reported to the observer after each event, if it
+//! records them. A new VCPU arrives with its whole capacity. A VCPU moves as in the kernel: it
+//! leaves and arrives with its budget (`solocore_model::sched_trace` has the events).
 
 use super::interface::Call;
 use super::places::id;
@@ -30,7 +29,7 @@ impl Index<usize> for Cores {
 }
 
 impl Cores {
-    /// So many, without VCPUs. What happens before the first observer is known is recorded for it.
+    /// `count` cores without VCPUs. Calls before the first observer is known are recorded for it.
     pub fn new(count: usize, policy: Background, now_ns: u64) -> Self {
         Self {
             cores: (0..count).map(|_| Core::new(policy, now_ns)).collect(),
@@ -43,7 +42,7 @@ impl Cores {
         self.cores.len()
     }
 
-    /// Tells the observer what was decided since the last time.
+    /// Reports the calls since the last time to the observer.
     pub fn tell(&mut self, call: &mut Call<'_>) {
         if !self.recording {
             return;

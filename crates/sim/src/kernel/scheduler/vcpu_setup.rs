@@ -1,9 +1,9 @@
 //! Sets a VCPU scheduler up: checks, places (`balance.h`) and admits (`admission.h`) its VCPUs.
 //!
 //! A VCPU without a core goes where `FIND_HOST_CPU` says (maracas, Algorithm 2, lines 1 to 13). The
-//! policy asks for a VCPU that is somewhere already, and whose own core counts as able to run it; a
-//! new one is first put on the core with the least slack that has room for it, so that its own core
-//! is the answer only if no other can take it.
+//! policy expects a VCPU that has a core already, and takes that core to be able to run it. So a
+//! new VCPU is first put on the core with the least slack that has room for it. That core is the
+//! answer only if no other core can take the VCPU.
 
 use super::places::{id, ranks};
 use super::vcpu::{Throttling, Vcpu, VcpuScheduler};
@@ -26,7 +26,7 @@ fn error(what: impl Into<String>) -> KernelError {
 /// The scheduler, with all VCPUs in place and blocked.
 ///
 /// # Errors
-/// [`KernelError`] where a number is out of range, something is named that is not there, or does
+/// [`KernelError`] where a number is out of range, or a core, task or VCPU does not exist or does
 /// not fit.
 pub fn build(
     config: &VcpuConfig,

@@ -1,4 +1,4 @@
-//! The kernel over the request-level machine: what holds on the test board must hold there.
+//! The kernel over the request-level machine: the properties of the test board hold there, too.
 
 use super::*;
 use crate::board::Board;

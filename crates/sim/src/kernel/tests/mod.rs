@@ -59,7 +59,7 @@ fn run_watched(
     (result, board)
 }
 
-/// Watches what tests ask for. Times in ns.
+/// Records what tests check. Times in ns.
 #[derive(Default)]
 struct Watch {
     /// (task, arrival, end).

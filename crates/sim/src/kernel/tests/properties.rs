@@ -1,5 +1,5 @@
-//! Random systems: against models that go through time ns by ns, and for what must hold whatever
-//! happens.
+//! Random systems: against models that step through time ns by ns, and against properties that
+//! always hold.
 
 use super::*;
 use crate::program::{OpKind, Signal};
@@ -22,9 +22,9 @@ fn specs(drawn: &[Drawn], cores: usize) -> Vec<TaskSpec> {
         .collect()
 }
 
-/// Jobs as (task, arrival, end), by a simulation that asks at each ns who runs. `choose` gets the
-/// ready jobs, oldest of each task, as (task, arrival, core it ran on last), and says which run
-/// where.
+/// Jobs as (task, arrival, end), by a simulation that chooses at each ns. `choose` gets the ready
+/// jobs, oldest of each task, as (task, arrival, core it ran on last), and returns the jobs that
+/// run, with their cores.
 fn by_the_ns(
     drawn: &[Drawn],
     end: u64,
@@ -146,7 +146,7 @@ fn combination(s: u8, r: u8, costs: Costs, tasks: &mut [TaskSpec], cores: usize)
     KernelConfig { scheduler, regulator, costs, ..KernelConfig::default() }
 }
 
-/// Watches that a task has one job at a time and what each core makes in a period.
+/// Checks that a task has one job at a time, and the accesses of each core in a period.
 #[derive(Default)]
 struct Invariants {
     last_end: Vec<u64>,
@@ -223,8 +223,8 @@ proptest! {
             order.sort_unstable();
             order.into_iter().take(cores).map(|o| o.1).collect()
         });
-        // A tie may be broken otherwise (what runs goes on): then only look at the model where none
-        // occurs.
+        // The kernel may break a tie otherwise (a running task goes on), so the model is compared
+        // only where no tie occurs.
         let mut deadlines: Vec<u64> = (0..drawn.len()).flat_map(|t| (0..400).step_by(usize::try_from(drawn[t].0).unwrap()).map(move |a| (a, t)))
             .map(|(a, t)| a as u64 + drawn[t].2).collect();
         deadlines.sort_unstable();
@@ -235,7 +235,7 @@ proptest! {
     }
 
     /// Every scheduler with every regulator, with costs or without: invariants hold, budgets are
-    /// kept, and it repeats.
+    /// kept, and results repeat.
     #[test]
     fn any_combination_keeps_its_promises(
         (s, r, costs) in some_combination(),

@@ -1,4 +1,4 @@
-//! What cannot be run is refused, with the place and the reason.
+//! Impossible systems are refused, with the place and the reason.
 
 use super::*;
 use crate::kernel::KernelError;

@@ -134,7 +134,7 @@ fn what_others_give_away_is_reclaimed() {
 #[test]
 fn throttling_by_budget_that_others_used_is_no_execution() {
     let spec = memguard(1000, &[Budget::Together(5)], Sharing::None, Role::default());
-    // The long job makes 15 accesses; at 300 the urgent one takes the core and two accesses.
+    // The long job makes 15 accesses; at 300 the urgent job takes the core and makes two.
     let read = Op::access(crate::program::OpKind::LoadWait, 10, 0);
     let jobs = |n: usize| [vec![read; n], vec![Op::signal(Signal::JobEnd)]].concat();
     let board = TestBoard::new(1, 90, &[jobs(2), jobs(15)]);
@@ -143,8 +143,8 @@ fn throttling_by_budget_that_others_used_is_no_execution() {
         TaskSpec { release: at(&[0]), ..task(1, 0, 2) },
     ];
     let (r, _) = run(board, regulated(spec), tasks, 4000);
-    // Three accesses by 300 and none more: the urgent job's two use the budget up at 410, but it
-    // ends at 500 only when it may run again, at 1000.
+    // Three accesses by 300 and none more. The urgent job's two use up the budget at 410, but it
+    // ends only at 500, as it may run again at 1000.
     assert_eq!(r.tasks[0].response.max_ps(), 700 * NS);
     // The long job: three by 300, five until the stop at 1410, five until the one at 2410, two
     // until 3200.

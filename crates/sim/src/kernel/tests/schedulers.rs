@@ -242,7 +242,7 @@ fn the_earliest_deadlines_run_on_all_cores() {
         run(board, config.clone(), vec![edf(0, &[0], 20), edf(1, &[0], 12), edf(2, &[5], 3)], 20);
     assert_eq!(board.runs(), [(0, 1, 0, 10), (1, 0, 0, 5), (1, 2, 5, 7), (1, 0, 7, 12)]);
     assert_eq!(r.tasks.iter().map(|t| t.migrations).collect::<Vec<_>>(), [0, 0, 0]);
-    // What is displaced goes on where there is room first.
+    // A displaced job first goes on where there is room.
     let board = TestBoard::new(2, 10, &[job(10), job(7), job(5)]);
     let (r, board) =
         run(board, config, vec![edf(0, &[0], 20), edf(1, &[0], 12), edf(2, &[5], 6)], 20);
@@ -294,8 +294,8 @@ fn overruns_end_at_level_a_and_wait_at_levels_b_and_c() {
         board.runs().iter().filter(|r| r.1 == 0).map(|r| (r.2, r.3)).collect::<Vec<_>>(),
         [(0, 4), (20, 24), (40, 44)]
     );
-    // Twelve of execution in portions of five; the second job has what is left of the third
-    // release's portion.
+    // Twelve of execution in portions of five; the second job has the rest of the third release's
+    // portion.
     assert_eq!(watch.jobs, [(1, 0, 42)]);
     assert_eq!(
         board.runs().iter().filter(|r| r.1 == 1).map(|r| (r.2, r.3)).collect::<Vec<_>>(),

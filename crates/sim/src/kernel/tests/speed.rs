@@ -1,5 +1,5 @@
-//! How fast the kernel is by itself:
-//! `cargo test --release -p solocore-sim kernel::tests::speed -- --ignored --nocapture`.
+//! Speed of the kernel alone: `cargo test --release -p solocore-sim kernel::tests::speed --
+//! --ignored --nocapture`.
 
 use super::*;
 use crate::program::OpKind;

@@ -96,7 +96,7 @@ fn every_request_is_answered_and_counted_once() {
     }
 }
 
-/// Queues are as long after ten times the time; a second of idle time is one step.
+/// Queues do not grow over ten times the time; a second of idle time is one step.
 #[test]
 fn memory_does_not_grow_with_time() {
     let mut m = busy(5, true);
@@ -107,8 +107,8 @@ fn memory_does_not_grow_with_time() {
     assert!(size(&m) <= 2 * before.max(256), "{before} {}", size(&m));
 }
 
-/// Two cores that use the same frames: what one writes the other reads from the shared cache, not
-/// from a stale copy.
+/// Two cores that use the same frames: a line that one core wrote is read by the other from the
+/// shared cache, not from a stale copy.
 #[test]
 fn shared_frames_are_coherent() {
     let c = config(2);

@@ -191,8 +191,8 @@ impl Program for Returns {
     fn abandon_job(&mut self) {}
 }
 
-/// Of two programs that take turns, the time that each did not compute while it had the core is
-/// what coming back cost; also when it is interrupted in the middle of it.
+/// Two programs take turns. The time that a program had the core without computing is the cost of
+/// coming back, also when it is interrupted during it.
 #[test]
 fn what_coming_back_costs_is_told_apart() {
     let config = config(1);
@@ -210,7 +210,8 @@ fn what_coming_back_costs_is_told_apart() {
         run(&mut m, until);
     }
     drain(&mut m);
-    // It waits for the read that the other one has under way when it is interrupted; nothing else.
+    // It waits for the read of the other program that is under way at the interrupt, and for no
+    // other.
     assert!(
         (1..100_000).contains(&m.recovered_ps(ProgramId(0))),
         "{}",

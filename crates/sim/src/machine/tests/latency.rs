@@ -1,4 +1,4 @@
-//! Times by hand: DDR3-1333 in cycles of 1.5 ns, a core of 1.5 GHz.
+//! Times worked out by hand: DDR3-1333 in cycles of 1.5 ns, a core of 1.5 GHz.
 
 use super::*;
 use crate::hardware::Notice;
@@ -65,7 +65,7 @@ fn misses_cost_look_up_overhead_and_dram() {
         assert!(m.advance(u64::MAX / 2).is_some());
         cycles(m.now_ps())
     };
-    // Seen a cycle after the arrival, activate, 9 to the read, 9 to the data, 4 of data, one more
+    // Seen a cycle after the arrival: activate, 9 to the read, 9 to the data, 4 of data, one more
     // to the answer.
     assert_eq!(first(0), dram(&c, 10 * 2000 / 3, 1 + 9 + 9 + 4 + 1));
     // The same row is a hit: no activate; another row of the bank: precharge as well. The row has

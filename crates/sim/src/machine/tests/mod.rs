@@ -1,4 +1,4 @@
-//! The machine against hand-computed times, a naive hierarchy, and its own promises.
+//! The machine against hand-computed times, a naive hierarchy, and its own invariants.
 
 mod conserve;
 mod dispatch;

@@ -118,7 +118,7 @@ const PAGES: [PageKind; 6] = [
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// One operation at a time, so that nothing is under way when the next one comes.
+    /// One operation at a time, so that no earlier one is under way.
     #[test]
     fn counts_are_those_of_a_naive_hierarchy(
         l2 in any::<bool>(), mask in 0u32..4, window in 0u64..2,

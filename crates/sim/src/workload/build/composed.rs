@@ -131,7 +131,7 @@ impl Builder<'_> {
             bases.push((name, self.region(name, "sections", lines)?));
         }
         if bases.is_empty() {
-            // A program of computation alone still lies somewhere.
+            // A program of computation alone still needs a page.
             self.region("data", "sections", 1)?;
         }
         let mut sections = Vec::new();
@@ -253,8 +253,8 @@ impl Builder<'_> {
     pub(super) fn libquantum(mut self, p: &spec::Libquantum) -> Result<Workload> {
         let (lines, gap) = (self.lines("size", p.size)?, self.gap("gap", p.gap)?);
         self.within("phase", p.phase, 1..=1 << 40)?;
-        // Each phase streams through a third, so that none finds what the one before left in the
-        // cache.
+        // Each phase streams through a third, so that none finds lines that the one before left in
+        // the cache.
         let third = lines / 3;
         if third == 0 {
             return self.refuse("size", p.size, "give at least three lines");

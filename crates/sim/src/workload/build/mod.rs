@@ -25,11 +25,11 @@ struct Builder<'a> {
     /// Regions so far.
     regions: Vec<(String, Range<u32>)>,
     pages: u32,
-    /// Random things so far: each has a seed of its own.
+    /// Number of random draws so far: each has a seed of its own.
     draws: u64,
 }
 
-/// What a pass has, so that a job measured by it ends.
+/// Kinds of operations in a pass, so that a job measured by it ends.
 #[derive(Clone, Copy)]
 struct Has {
     accesses: bool,

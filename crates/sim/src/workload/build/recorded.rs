@@ -13,7 +13,7 @@ use solocore_dram::random::Random;
 use solocore_model::Time;
 
 impl Builder<'_> {
-    /// Computation that is left of an execution time when its misses are taken out.
+    /// Computation of an execution time: the rest after its misses are taken out.
     fn computation(&self, wcet: Time, misses: u64) -> u64 {
         let ps =
             u128::from(wcet.ps()).saturating_sub(u128::from(misses) * u128::from(self.ctx.miss_ps));
@@ -21,7 +21,7 @@ impl Builder<'_> {
             .unwrap_or(u64::MAX)
     }
 
-    /// The array of a stated task: what its misses touch, at most 16 MiB.
+    /// Lines of a stated task's array: one for each miss, at most 16 MiB.
     fn stated_lines(&self, misses: u64) -> u64 {
         misses.clamp(1, ((16 << 20) / self.ctx.line_bytes).max(1))
     }
@@ -50,9 +50,9 @@ impl Builder<'_> {
         self.stated(spread, misses, cycles)
     }
 
-    /// Misses of a stated task that must overlap with others, because the board takes longer for
-    /// all of them one after another than the task as it is stated. An overlapping miss is taken to
-    /// need a third of the time of one that is waited for.
+    /// Misses of a stated task that must overlap with others, because all of them one after another
+    /// would take longer than the stated time. An overlapping miss is taken to need a third of the
+    /// time of a waited-for miss.
     fn ahead(&self, wcet: Time, misses: u64) -> u64 {
         let miss = u128::from(self.ctx.miss_ps.max(1));
         let beyond = (u128::from(misses) * miss).saturating_sub(u128::from(wcet.ps()));

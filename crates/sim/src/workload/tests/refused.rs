@@ -1,4 +1,4 @@
-//! Descriptions that cannot be are refused, with the key that is wrong.
+//! Impossible descriptions are refused, with the key that is wrong.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Level C's part of the cost model: its tasks summed, and what they demand by ways.
+//! Level C's part of the cost model: the sums over its tasks, and their demand by ways.
 //!
 //! Problem: level C runs on all cores, so that its test needs the sum of its tasks' utilizations
 //! and, for the margin, the largest. Rule: sums do not depend on the scheme and are made once; the
-//! margin looks at each task, and only at the sizes that the search asks for.
-//! Does not cover: what A and B leave of the cores; phase 3 compares with it.
+//! margin is computed from each task, and only at the sizes that the search asks for. Does not
+//! cover: the time that A and B leave on the cores; phase 3 compares with it.
 
 use crate::levels::optimiser::ways::{LevelC, MARGIN, MOST_CORES, SIZES};
 
@@ -43,7 +43,7 @@ impl Global {
     }
 }
 
-/// Level C's demand by ways; the margin is worked out when asked for.
+/// Level C's demand by ways; the margin is computed on request.
 pub struct GlobalDemand<'a> {
     pub(super) global: &'a Global,
     pub(super) dma: f64,
@@ -65,7 +65,7 @@ impl LevelC for GlobalDemand<'_> {
         if let Some(known) = self.margins[ways] {
             return known;
         }
-        // One core has no others, but its largest task must fit its period all the same.
+        // One core has no others, but its largest task must still fit into its period.
         let mut largest = [0.0f64; MOST_CORES];
         let kept = self.others.max(1);
         for task in &self.global.tasks {

@@ -1,11 +1,12 @@
-//! The cost model: what the tasks on each core, and level C, demand by the ways of their region.
+//! The cost model: the demand of the tasks on each core, and of level C, by the ways of their
+//! region.
 //!
 //! # Rule
 //! A job of a task takes, over its time in an idle system with the whole cache,
 //!
 //! `flat + steep*q^w + bus*g(D) + bank*g(D_k)*q^w + victim*g(X_k) + reload + buffers`
 //!
-//! | term | source | where it applies |
+//! | term | source | applies to |
 //! |---|---|---|
 //! | `flat + steep*q^w` | ways, exponential decay (section 6.1) | all |
 //! | `bus*g(D)` | all DMA on the bus (Obs. 4) | all |
@@ -19,14 +20,15 @@
 //! 2011), as it may run there. The factors hold for the PETs of all levels alike: level-A PET by
 //! `utilization`, level B by that over 1.5, level C by `average` of it.
 //!
-//! # How it is fast
+//! # Speed
 //! Everything that does not depend on the scheme is summed once per system and placement
 //! ([`Placed`]); `q^w` is never computed per scheme, as saturation is one of the machine, not of
 //! the task. A scheme then costs a pass over the I/O tasks.
 //!
 //! # Locked buffers
-//! Buffers are locked in the order of utilization saved per byte; how many fit is decided by phase
-//! 3. A locked buffer still counts as traffic to the banks of level C, which is on the safe side.
+//! Buffers are locked in the order of utilization saved per byte; phase 3 decides the number that
+//! fits. A locked buffer still counts as traffic to the banks of level C, which is on the safe
+//! side.
 
 mod level_c;
 
@@ -41,16 +43,16 @@ use solocore_analysis::mc2::Level;
 
 pub use level_c::GlobalDemand;
 
-/// Bank number that stands for all of level C's.
+/// Bank number that stands for all banks of level C.
 pub(crate) const BANK_OF_C: usize = MOST_CORES;
 
 /// A task of level A or B as the three checks see it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Weights {
-    /// Utilization by A-, B- and C-PET; that by A-PET is zero for level B, whose tasks level A does
-    /// not see.
+    /// Utilization by A-, B- and C-PET. That by A-PET is zero for level B, as level A does not see
+    /// these tasks.
     pub checks: Checks,
-    /// What it takes at any size, over its idle time.
+    /// Time that it takes at any size, over its idle time.
     pub constant: f64,
     /// Utilization lost to interrupts on core 0.
     pub interrupts: f64,
@@ -58,7 +60,7 @@ pub struct Weights {
     pub estimate: Estimate,
 }
 
-/// Traffic to each bank; the last stands for all of level C's.
+/// Traffic to each bank; the last entry stands for all banks of level C.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Traffic {
     /// DMA in 10^6 bytes per second.
@@ -67,12 +69,12 @@ pub struct Traffic {
     pub accesses: [f64; MOST_CORES + 1],
 }
 
-/// What belongs to the tasks of one core.
+/// Sums over the tasks of one core.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct CoreTable {
     constant: Checks,
     victim: Checks,
-    /// Of message buffers, under C and under O.
+    /// Demand by message buffers, under C and under O.
     messages: [Checks; 2],
     demand: [[f64; SIZES]; 3],
     bank: [[f64; SIZES]; 3],
@@ -82,13 +84,13 @@ struct CoreTable {
 /// Sums over a system whose tasks have been placed.
 #[derive(Debug, Clone, Default)]
 pub struct Placed {
-    /// Where the tasks are.
+    /// Cores of the tasks.
     pub placement: Placement,
     cores: Vec<CoreTable>,
     /// Accesses to message buffers in the banks of level C by levels A and B, under C and under O.
     traffic: [f64; 2],
-    /// Ways needed so that a message buffer of levels A and B is locked, by its index; more than
-    /// there are if never.
+    /// Ways with which a message buffer of levels A and B is locked, by its index; a number beyond
+    /// the largest if it never is.
     pub locked_from: Vec<usize>,
     /// Ways that hold all message buffers of levels A and B.
     pub most_locked: usize,
@@ -106,16 +108,16 @@ pub struct Tables {
     /// Tasks of levels A and B with an I/O buffer.
     pub io: Vec<usize>,
     global: Global,
-    /// What level C's own buffers cause in its banks.
+    /// Traffic of level C's own buffers in its banks.
     own: Traffic,
-    /// Of message and I/O traffic, saturating.
+    /// Saturation of message and I/O traffic.
     saturation: [f64; 2],
     level_a_over_b: f64,
     periods: [(f64, f64); 3],
 }
 
 impl Tables {
-    /// Empty tables.
+    /// Empty sums.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -242,7 +244,7 @@ impl Tables {
         self.place_messages(p, system, out);
     }
 
-    /// Message buffers of levels A and B under C and O, and what locking them saves.
+    /// Message buffers of levels A and B under C and O, and the savings by locking them.
     fn place_messages(&self, p: &Machine, system: &TaskSystem, out: &mut Placed) {
         out.traffic = [0.0; 2];
         out.ranked.clear();
@@ -296,8 +298,8 @@ impl Tables {
         }
     }
 
-    /// Demand of the cores, and traffic, under a scheme other than R|R; `own_bank` says which I/O
-    /// buffers are in the banks of their tasks' cores.
+    /// Computes the demand of the cores, and traffic, under a scheme other than R|R; `own_bank`
+    /// marks the I/O buffers that are in the banks of their tasks' cores.
     pub fn cost(
         &self,
         system: &TaskSystem,
@@ -398,7 +400,7 @@ impl Tables {
         }
     }
 
-    /// What locked buffers save on a core.
+    /// Savings by locked buffers on a core.
     #[must_use]
     pub fn saved<'a>(&self, placed: &'a Placed, core: usize) -> &'a [Checks; SIZES] {
         &placed.cores[core].saved
@@ -416,7 +418,7 @@ impl Tables {
         (constant, &table.demand, &table.bank)
     }
 
-    /// How far the effect of DMA has come, 0 to 1.
+    /// The part of its limit that the effect of DMA has reached, 0 to 1.
     pub(crate) fn dma_reached(&self, mb_per_s: f64) -> f64 {
         saturation(mb_per_s, self.saturation[0])
     }
@@ -452,7 +454,7 @@ impl Tables {
     }
 }
 
-/// A bank of scheme R in the terms of [`Traffic`].
+/// A bank of scheme R as an index of [`Traffic`].
 pub(crate) fn bank(drawn: u32, cores: usize) -> usize {
     debug_assert!(drawn < BANKS);
     usize::try_from(drawn).ok().filter(|bank| *bank < cores).unwrap_or(BANK_OF_C)
