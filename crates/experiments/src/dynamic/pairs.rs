@@ -6,9 +6,9 @@
 //! its pages in two banks, drawn at random; the same once more with all programs in one bank, where
 //! layout cannot matter.
 
-use super::setup::{BENCHMARKS, alone, benchmark, board, differences, layout, speed};
+use super::setup::{BENCHMARKS, PNTRCH, alone, benchmark, board, differences, layout, speed};
 use crate::run::{MS, points, requests};
-use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
+use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
 use solocore_sim::kernel::KernelConfig;
 
 pub const TABLE1: Experiment = Experiment {
@@ -112,10 +112,26 @@ fn slowdown(context: &Context, p: &Pair, solo: f64) -> Result<f64, ExperimentErr
 fn judge(outcome: &mut Outcome, laid_out: &[Slowdowns], one_bank: &[Slowdowns]) {
     let most: Vec<f64> = laid_out.iter().map(|s| worst(s).1).collect();
     let hardest = worst(&most).0;
-    outcome.check(
-        "pntrch, which misses most, is slowed most",
-        BENCHMARKS[hardest].0 == "pntrch",
-        format!("{}, by {:.1} %", BENCHMARKS[hardest].0, most[hardest]),
+    let others = most.iter().enumerate().filter(|&(at, _)| at != PNTRCH).map(|(_, &s)| s);
+    let next = others.fold(0.0, f64::max);
+    outcome.claim(
+        "pntrch, which misses most, is slowed most (its slowdown over the next one's)",
+        Paper::more(1.0, "Table I"),
+        most[PNTRCH] / next,
+        Mutation::Quiet,
+        format!("{:.1} %; the others up to {next:.1} %", most[PNTRCH]),
+    );
+    outcome.claim(
+        "the largest slowdown, in %",
+        Paper::number(47.6, 0.0, "Table I"),
+        most[hardest],
+        Mutation::Quiet,
+        format!(
+            "{}, by {:.1} %; with all programs in one bank {:.1} %",
+            BENCHMARKS[hardest].0,
+            most[hardest],
+            one_bank.iter().map(|s| worst(s).1).fold(0.0, f64::max)
+        ),
     );
     let different = |slowdowns: &[Slowdowns]| {
         let mut which: Vec<usize> = slowdowns.iter().map(|s| worst(s).0).collect();
@@ -124,15 +140,11 @@ fn judge(outcome: &mut Outcome, laid_out: &[Slowdowns], one_bank: &[Slowdowns]) 
         which.len()
     };
     let (some, one) = (different(laid_out), different(one_bank));
-    outcome.check(
-        "not the miss rate alone decides: different benchmarks are the worst co-runner, of \
-            different tasks (three at least)",
-        some >= 3,
-        format!("{some} different ones"),
-    );
-    outcome.check(
-        "the layout in memory is the reason: with all programs in one bank fewer are",
-        one < some,
-        format!("{one} instead of {some}"),
+    outcome.claim(
+        "not the miss rate alone decides: many benchmarks are the worst co-runner of some task",
+        Paper::number(10.0, 1.0, "Table I"),
+        some as f64,
+        Mutation::OneBank,
+        format!("{some} different ones; with all programs in one bank {one}"),
     );
 }

@@ -4,7 +4,7 @@
 //! (`Board::fluid`). Instructions retired are cycles of computation: the platform's cycles per
 //! instruction are 1.
 
-use crate::run::{MS, finish, points};
+use crate::run::{MS, finish, intervals, points};
 use crate::{Context, ExperimentError};
 use solocore_model::Cycles;
 use solocore_sim::board::Board;
@@ -73,8 +73,7 @@ pub fn fluid(
     kernel: KernelConfig,
     ps: u64,
 ) -> Result<KernelResult, ExperimentError> {
-    let kernel = board.fluid(kernel, &|| (context.progress)(f64::NAN))?;
-    finish(context, kernel, ps, &mut Unobserved)
+    finish(context, intervals(context, board, kernel)?, ps, &mut Unobserved)
 }
 
 /// Mean request latency in core cycles.
