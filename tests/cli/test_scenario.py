@@ -133,10 +133,10 @@ def test_reproduce_one(solocore):
 
 def test_a_claim_that_nothing_could_refuse_is_found(solocore):
     """Each verdict falls where its mechanism is off; a claim with several seeds has their spread."""
-    done = solocore("reproduce", "mc2-fig14", "--quick", "--mutations", "--format", "json", timeout=300)
+    done = solocore("reproduce", "maracas-fig8", "--quick", "--mutations", "--format", "json", timeout=300)
     tried = done.json()
     assert done.code == 0 and tried and all(t["before"] == "direction" and t["after"] == "differs" for t in tried), done.out
-    several = solocore("reproduce", "mc2-fig14", "--quick", "--seeds", "3", "-o", "out", "--page", "page.md", "--format", "json", timeout=300)
+    several = solocore("reproduce", "maracas-fig8", "--quick", "--seeds", "3", "-o", "out", "--page", "page.md", "--format", "json", timeout=300)
     low, median, high = several.json()["claims"][0]["ours"]
     assert low < median < high and several.json()["claims"][0]["seeds"] == 3
     page = (solocore.dir / "page.md").read_text()

@@ -4,7 +4,7 @@
 //! says nothing at all. Rule: a claim states what the paper states ([`Stated`]) and where; ours is
 //! one number; the [`Verdict`] follows from the two alone. Where the paper gives a number, ours
 //! agrees within a quarter of it, or of its distance from no effect, whichever is less: 1.36 times
-//! is an effect of 0.36. Where it gives a shape or an order only, the most that ours can reach is
+//! is an effect of 0.36. Less than a tenth of the effect is none. Where it gives a shape or an order only, the most that ours can reach is
 //! [`Verdict::Direction`]. Each claim names the [`Mutation`] by which its verdict must fall.
 //!
 //! Not covered: the papers' plots. The numbers are those of their texts and tables.
@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 /// Largest difference of a number that agrees: a quarter.
 const WITHIN: f64 = 0.25;
+/// An effect of less than this part of the paper's is none.
+const LEAST: f64 = 0.1;
 
 /// How ours compares with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,7 +23,7 @@ const WITHIN: f64 = 0.25;
 pub enum Verdict {
     /// Nothing here could refuse the claim, or the set-up puts it in.
     Untestable,
-    /// The other direction, or no effect.
+    /// The other direction, or less than a tenth of the effect.
     Differs,
     /// The same direction, but another size; or the paper states no size.
     Direction,
@@ -175,8 +177,9 @@ impl Paper {
     }
 }
 
+/// Is there an effect in the same direction, of a tenth of the paper's at least?
 fn same_side(ours: f64, value: f64, neutral: Option<f64>) -> bool {
-    neutral.is_some_and(|n| (ours - n) * (value - n) > 0.0)
+    neutral.is_some_and(|n| (ours - n) / (value - n) >= LEAST)
 }
 
 impl std::fmt::Display for Paper {
@@ -274,6 +277,7 @@ mod tests {
             (1.44, Verdict::Agrees),
             (1.46, Verdict::Direction),
             (1.05, Verdict::Direction),
+            (1.03, Verdict::Differs),
             (1.0, Verdict::Differs),
             (f64::NAN, Verdict::Differs),
             (f64::INFINITY, Verdict::Differs),

@@ -29,7 +29,7 @@ pub enum Mutation {
     AnyBank,
     /// All pages are cached, in all ways of the shared cache and in all of its colours.
     SharedCache,
-    /// Each request to the memory takes as much longer as the paper's longest access.
+    /// Rows of the DRAM take twice as long to open, to read and to close.
     SlowMemory,
     /// The bound of eq. (1) has no stall.
     NoStall,
@@ -49,6 +49,12 @@ pub enum Mutation {
     Apart,
     /// Levels A and B have their pages in level C's bank.
     SharedBanks,
+    /// The load that a figure varies stays the same.
+    SameLoad,
+    /// I/O buffers lie in the bank of the task that uses them, or that they are compared with.
+    OwnBuffer,
+    /// All message buffers are placed alike.
+    OnePolicy,
 }
 
 impl Mutation {
@@ -62,7 +68,7 @@ impl Mutation {
             Self::OneBank => "all pages lie in one bank",
             Self::AnyBank => "all pages lie in any bank",
             Self::SharedCache => "all pages are cached, and the cache is shared",
-            Self::SlowMemory => "each request takes one longest access more",
+            Self::SlowMemory => "the DRAM is half as fast",
             Self::NoStall => "the bound has no stall",
             Self::NoReclaim => "nothing is reclaimed or shared",
             Self::NoBackground => "there is no background time",
@@ -72,6 +78,9 @@ impl Mutation {
             Self::Unbalanced => "VCPUs stay where they are",
             Self::Apart => "tasks start half a period apart",
             Self::SharedBanks => "levels A and B lie in level C's bank",
+            Self::SameLoad => "the load does not vary",
+            Self::OwnBuffer => "I/O buffers always lie in the task's own bank",
+            Self::OnePolicy => "all message buffers are placed alike",
         }
     }
 
@@ -94,13 +103,18 @@ impl Mutation {
             Self::OneBank => relocate(board, &Place::banks(&[0]))?,
             Self::AnyBank => relocate(board, &Place::default())?,
             Self::SharedCache => share(board),
-            Self::SlowMemory => {
-                board.config.overhead_ps += board.platform().latency_of_paper().ps()
-            }
+            Self::SlowMemory => slow(board),
             Self::NoBackground | Self::KeptBackground | Self::Unthrottled | Self::Unbalanced => {
                 self.schedule(kernel);
             }
-            Self::NoStall | Self::NoReclaim | Self::OneRule | Self::Apart | Self::SharedBanks => {}
+            Self::NoStall
+            | Self::NoReclaim
+            | Self::OneRule
+            | Self::Apart
+            | Self::SharedBanks
+            | Self::SameLoad
+            | Self::OwnBuffer
+            | Self::OnePolicy => {}
         }
         Ok(())
     }
@@ -132,6 +146,13 @@ fn quiet(board: &mut Board) {
         }
     }
     board.devices().iter_mut().for_each(|device| device.autonomous = None);
+}
+
+fn slow(board: &mut Board) {
+    let timing = &mut board.config.memory.timing;
+    for cycles in [&mut timing.cl, &mut timing.t_rcd, &mut timing.t_rp, &mut timing.t_ras] {
+        *cycles *= 2;
+    }
 }
 
 fn unregulate(board: &mut Board, kernel: &mut KernelConfig) {

@@ -28,7 +28,7 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
          img/reproduction`, {made}; do not edit.\n\n\
          A claim is a comparison. It *agrees* where ours is in the paper's range, or within a \
          quarter of its number or of its distance from no effect, whichever is less.\n\
-         The *direction agrees* where the size differs, or the paper's text gives none. Of several \
+         The *direction agrees* where the effect is a tenth of the paper's at least, or the paper's text gives no size. Of several \
          seeds the median counts, and the claim *differs* where one seed in ten differs.\n\
          What is put in, or holds by construction, *cannot be tested here*. Each other claim has a \
          change of the set-up by which its verdict falls; `solocore reproduce --mutations` tries \

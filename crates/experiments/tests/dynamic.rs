@@ -13,7 +13,8 @@ fn the_seed_decides(id: &str) {
 
 #[test]
 fn worst_slowdowns() {
-    [1, 2].into_iter().for_each(|seed| claims_hold("dynamic-table1", 16, seed));
+    let known = "one bank: not the miss rate alone decides";
+    [1, 2].into_iter().for_each(|seed| claims_differ("dynamic-table1", 16, seed, &[known]));
 }
 
 #[test]

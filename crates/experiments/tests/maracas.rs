@@ -24,6 +24,7 @@ fn fig4_background_time_is_progress() {
 #[ignore = "ten seconds: measures ten programs; make nightly"]
 fn fig5_traffic_and_progress_against_latency() {
     let known = [
+        "latency, in cycles: E1 over E3",
         "latency, in cycles: E3",
         "bus traffic, in GB: E1",
         "instructions of task3, in 10^8: E1",

@@ -50,7 +50,9 @@ pub const PAGES: usize = 2;
 /// Banks from which a program's pages are drawn where layouts differ. Assumed: the programs of a
 /// small system lie together, and slowdowns are about as large as in Table I.
 const POOL: u64 = 4;
-/// All pages in one bank: each figure under both layouts, as the paper's is not known.
+/// The layouts of all figures, as the paper's is not known: is it one bank, and its name.
+pub const LAYOUTS: [(bool, &str); 2] = [(false, "banks at random"), (true, "one bank")];
+/// All pages in one bank.
 const ONE_BANK: [u32; PAGES] = [0; PAGES];
 
 /// Banks of a benchmark on a core: drawn at random, or all the same.

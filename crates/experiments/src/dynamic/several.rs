@@ -10,7 +10,9 @@
 //! tasks their deadlines. All releases, periods and deadlines are whole units, so a task meets as
 //! many budgets as its deadline has units.
 
-use super::setup::{BENCHMARKS, PAGES, alone, benchmark, board, differences, layout, pages, speed};
+use super::setup::{
+    BENCHMARKS, LAYOUTS, PAGES, alone, benchmark, board, differences, layout, pages, speed,
+};
 use crate::run::{MS, platform, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
 use solocore_analysis::interference::Refresh;
@@ -106,12 +108,13 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     judge(&mut outcome, &reclaiming, &periodic, one_bank);
     let (late, jobs): (u64, u64) =
         found.iter().fold((0, 0), |sum, f| (sum.0 + f.late, sum.1 + f.jobs));
-    outcome.claim(
-        "every job of the hard tasks meets its deadline, with both methods (missed deadlines)",
-        Paper::less(1.0, "section IV"),
-        if jobs > 0 { late as f64 } else { f64::NAN },
-        Mutation::Unregulated,
-        format!("{late} of {jobs} missed it"),
+    outcome.untestable(
+        "every job of the hard tasks meets its deadline, with both methods",
+        "section IV",
+        &format!(
+            "none is missed without a regulator either: the budgets suppose the longest service of \
+                every access; {late} of {jobs} missed it"
+        ),
     );
     differences(&mut outcome);
     assumptions(&mut outcome);
@@ -322,20 +325,18 @@ fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64], one_bank: 
             format!("{ours:.1}; the paper {paper:.1}"),
         );
     }
-    outcome.claim(
-        "with other offsets T6 takes a multiple of the time of T1, with reclamation",
-        Paper::at_least(3.0, 1.0, "section V-B: more than three times"),
-        reclaiming[T6] / reclaiming[T1],
-        Mutation::Unregulated,
-        format!(
-            "{:.2} against {:.2}; with all programs in one bank {:.2} times, {:.2} against {:.2}",
-            reclaiming[T6],
-            reclaiming[T1],
-            one_bank[1] / one_bank[0],
-            one_bank[1],
-            one_bank[0]
-        ),
-    );
+    let layouts = [(reclaiming[T1], reclaiming[T6]), (one_bank[0], one_bank[1])];
+    for ((_, name), (first, sixth)) in LAYOUTS.iter().zip(layouts) {
+        outcome.claim(
+            &format!(
+                "{name}: with other offsets T6 takes a multiple of the time of T1, with reclamation"
+            ),
+            Paper::at_least(3.0, 1.0, "section V-B: more than three times"),
+            sixth / first,
+            Mutation::Unregulated,
+            format!("{sixth:.2} against {first:.2}"),
+        );
+    }
     let names = (1..=10).map(|n| format!("T{n}")).collect();
     let bars = |values: &[f64]| values.iter().map(|&v| Some(v)).collect();
     let series = vec![

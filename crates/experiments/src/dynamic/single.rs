@@ -8,7 +8,7 @@
 //! budget, renewed at each release of pntrch; with reclamation it is lifted when pntrch ends.
 
 use super::setup::{
-    BENCHMARKS, BITMNP, PNTRCH, alone, benchmark, board, differences, layout, speed,
+    BENCHMARKS, BITMNP, LAYOUTS, PNTRCH, alone, benchmark, board, differences, layout, speed,
 };
 use crate::run::{MS, points, requests};
 use crate::{
@@ -28,8 +28,6 @@ pub const FIG3: Experiment = Experiment {
 const SOFT: [usize; 4] = [1, 2, 3, 4];
 /// Period, deadline and WCET in thousandths of the time alone.
 const PERIOD: u64 = 1238;
-/// Where the programs lie: the rule of all figures of this paper, and the worst case.
-const LAYOUTS: [(bool, &str); 2] = [(false, "banks at random"), (true, "one bank")];
 /// Safety margins in thousandths of the time alone.
 const MARGINS: [u64; 9] = [10, 25, 50, 75, 100, 125, 150, 175, 200];
 

@@ -5,7 +5,7 @@
 //! instruction are 1.
 
 use crate::run::{MS, finish, intervals, points};
-use crate::{Context, ExperimentError};
+use crate::{Context, ExperimentError, Mutation};
 use solocore_model::Cycles;
 use solocore_sim::board::Board;
 use solocore_sim::kernel::config::{Background, SchedulerSpec, ThrottleSpec, VcpuConfig, VcpuSpec};
@@ -102,6 +102,7 @@ pub fn three(
     ps: u64,
 ) -> Result<KernelResult, ExperimentError> {
     let platform = crate::run::platform(BOARD)?;
+    let delay = if context.mutated(Mutation::SameLoad) { 0 } else { delay };
     let mut board = Board::new(&platform, context.seed)?;
     for task in 0..3 {
         let index =

@@ -119,7 +119,7 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
             &format!("{what}: E1 over E3"),
             Paper::number(paper1 / paper3, 1.0, "Table II"),
             ours1 / ours3,
-            Mutation::Quiet,
+            Mutation::SameLoad,
             found.clone(),
         );
         for (name, paper, ours) in [("E1", paper1, ours1), ("E3", paper3, ours3)] {

@@ -152,7 +152,7 @@ fn judge13(outcome: &mut Outcome, bandwidths: &[u64], found: &[(f64, Times)]) {
             least difference)",
         Paper::more(0.0, "Observation 5"),
         gaps(0).fold(f64::INFINITY, f64::min),
-        Mutation::OneBank,
+        Mutation::OwnBuffer,
         format!(
             "by {} at {} MB/s",
             list(0),
@@ -198,7 +198,7 @@ fn fig14(context: &Context) -> Result<Outcome, ExperimentError> {
             ),
             Paper::more(1.0, "Observation 6"),
             moets.windows(2).map(|w| w[0] / w[1]).fold(f64::INFINITY, f64::min),
-            Mutation::OneBank,
+            Mutation::OwnBuffer,
             format!(
                 "{} us",
                 moets.iter().map(|m| format!("{m:.1}")).collect::<Vec<_>>().join(", ")
@@ -237,7 +237,7 @@ fn measure(context: &Context, p: &Point) -> Result<(f64, Times), ExperimentError
     let spec = synthetic(Bytes(256 << 10), Some(Job::Passes(p.region.1)));
     let task = add(&mut board, "Synthetic", 0, ways(0, p.region.0), &spec, &Place::banks(&[0]))?;
     if p.mb_per_s > 0 {
-        load(&mut board, p)?;
+        load(context, &mut board, p)?;
     }
     let mut samples = [Samples::jobs(task, 1, context.pick(2, 20))];
     let (moved, ps) = take(context, board, KernelConfig::default(), 10 * MS, &mut samples)?;
@@ -245,7 +245,7 @@ fn measure(context: &Context, p: &Point) -> Result<(f64, Times), ExperimentError
 }
 
 /// Three Load-Generators and the disk that they share.
-fn load(board: &mut Board, p: &Point) -> Result<(), BoardError> {
+fn load(context: &Context, board: &mut Board, p: &Point) -> Result<(), BoardError> {
     /// SATA II moves 300 MB/s: time of a burst of 128 bytes, less about 60 ns in which it is
     /// written.
     const WAIT_PS: u64 = 128 * 1_000_000 / 300 - 60_000;
@@ -257,9 +257,10 @@ fn load(board: &mut Board, p: &Point) -> Result<(), BoardError> {
     let pages = BLOCK.div_ceil(page);
     let mut frames = Vec::new();
     let disk = DeviceId(0);
+    let share = if context.mutated(Mutation::OwnBuffer) { 0 } else { p.share };
     for core in 1..4u32 {
         let offset_lines = frames.len() as u64 * (page / line);
-        let buffer = spread(board, pages, p.share)?;
+        let buffer = spread(board, pages, share)?;
         let interval = Time::from_ns(interval_ns - WORK_NS);
         let spec =
             WorkloadSpec::SsdLoad(SsdLoad { block: Bytes(BLOCK), interval, ..SsdLoad::default() });

@@ -359,18 +359,19 @@ fn judge(outcome: &mut Outcome, all: &[Point], found: &[Found]) {
         let (least, most) = growths
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |s, g| (s.0.min(g.1), s.1.max(g.1)));
+        let beyond = |here: f64, there: f64| if there <= GROWTH { here } else { f64::NAN };
         let (meaning, paper, ours, mutation) = match PAPER[r][c] {
             "No" => ("no growth", Paper::less(GROWTH, "Table 1"), most, Mutation::SharedBanks),
             "Yes+" => (
-                "growth at level C beyond that at A and B",
+                "growth at level C, none at A and B",
                 Paper::more(GROWTH, "Table 1"),
-                of(IN_C) - of(IN_AB),
+                beyond(of(IN_C), of(IN_AB)),
                 Mutation::SharedBanks,
             ),
             "Yes*" => (
-                "growth at the buffer beyond that elsewhere",
+                "growth at the buffer, none elsewhere",
                 Paper::more(GROWTH, "Table 1"),
-                of(BUFFER) - of(REST),
+                beyond(of(BUFFER), of(REST)),
                 Mutation::SharedBanks,
             ),
             _ if ROWS[r].causes => {

@@ -199,7 +199,7 @@ fn judge(outcome: &mut Outcome, active: &[u32], free: &[Bar], sce: &[Bar], bound
         "under SCE the time rises with each active core (the least step)",
         Paper::more(1.0, "section 1, Fig. 1"),
         sce.windows(2).map(step).fold(f64::INFINITY, f64::min),
-        Mutation::Unregulated,
+        Mutation::Alone,
         sce.iter().map(|b| format!("{:.2}", ms(b.worst_ps))).collect::<Vec<_>>().join(", ") + " ms",
     );
     let least = sce
