@@ -202,6 +202,8 @@ impl std::fmt::Display for Paper {
 /// A number with about three digits.
 #[must_use]
 pub fn short(value: f64) -> String {
+    // No negative zero.
+    let value = value + 0.0;
     match value.abs() {
         v if v == 0.0 || v >= 100.0 => format!("{value:.0}"),
         v if v >= 10.0 => format!("{value:.1}"),

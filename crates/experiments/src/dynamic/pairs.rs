@@ -82,9 +82,9 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     );
     outcome.differs(
         "With banks at random the draw of the seed counts for more than the miss rate: pntrch is \
-            slowed by 29 to 82 %, and with seeds 5, 7 and 16 of 1 to 20 iirfft or matrix share \
-            more banks with their co-runners, and are slowed more. In one bank pntrch is first \
-            with every seed (quick runs).",
+            slowed by 29 to 82 %. With seeds 5, 7 and 16 of 1 to 20, iirfft or matrix share more \
+            banks with their co-runners, and are slowed more. In one bank pntrch is first with \
+            every seed (quick runs).",
     );
     outcome.differs(
         "Where the benchmarks lie is not known: each of a program's two pages lies in \

@@ -87,6 +87,10 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         "Where the programs lie is not known: each figure has them in banks at random, and all in \
             one bank. The paper's 47.6 % lie between the two.",
     );
+    outcome.differs(
+        "With banks at random and seed 2, 38 jobs miss their deadline: the budget is made from the \
+            mean delay of an access, which the accesses of a job can exceed.",
+    );
     Ok(outcome)
 }
 
