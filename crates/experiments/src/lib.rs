@@ -21,6 +21,7 @@ mod dynamic;
 mod experiment;
 mod maracas;
 mod mc2;
+mod mutate;
 pub mod mutation;
 pub mod outcome;
 pub mod page;

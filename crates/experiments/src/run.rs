@@ -1,6 +1,6 @@
 //! Common parts of the experiments: boards by name, and runs to an end.
 
-use crate::{Context, ExperimentError};
+use crate::{Context, ExperimentError, mutate};
 use rayon::prelude::*;
 use solocore_model::Platform;
 use solocore_sim::board::{Board, BoardError};
@@ -41,7 +41,7 @@ pub fn machine(
     mut kernel: KernelConfig,
 ) -> Result<Kernel<Machine>, ExperimentError> {
     if let Some(mutation) = context.mutation {
-        mutation.apply(&mut board, &mut kernel)?;
+        mutate::apply(mutation, &mut board, &mut kernel)?;
     }
     Ok(board.requests(kernel)?)
 }
@@ -56,7 +56,7 @@ pub fn intervals(
     mut kernel: KernelConfig,
 ) -> Result<Kernel<Fluid>, ExperimentError> {
     if let Some(mutation) = context.mutation {
-        mutation.apply(&mut board, &mut kernel)?;
+        mutate::apply(mutation, &mut board, &mut kernel)?;
     }
     Ok(board.fluid(kernel, &|| (context.progress)(f64::NAN))?)
 }
