@@ -35,8 +35,8 @@ class Study:
 
 
 class Reproduction:
-    """A figure or table of a paper: `id`, `source`, `title`, `holds`, `checks` (each with claim, found, holds), `differs` (from the
-    paper's set-up), `columns` and `rows` of its numbers, and `svg`, its chart."""
+    """A figure or table of a paper: `id`, `source`, `title`, `holds`, `checks` (each with claim, paper, ours, ratio, verdict, found,
+    holds), `differs` (from the paper's set-up), `columns` and `rows` of its numbers, and `svg`, its chart."""
 
     def __init__(self, text, svg):
         self._text, self.svg = text, svg
@@ -53,8 +53,8 @@ class Reproduction:
         return f"Reproduction({self.id}: {'holds' if self.holds else 'DOES NOT HOLD'})"
 
     def _repr_html_(self):
-        rows = [[c["holds"], c["claim"], c["found"]] for c in self.checks]
-        return _work.table(["holds", "claim", "found"], rows, f"{self.source}: {self.title}", most=100) + self.svg
+        rows = [[c["verdict"], c["claim"], c["found"]] for c in self.checks]
+        return _work.table(["verdict", "claim", "found"], rows, f"{self.source}: {self.title}", most=100) + self.svg
 
 
 def study(scenarios, *, schemes=None, utilization="0.2:8:0.2", seed=1, output=None, progress=None):

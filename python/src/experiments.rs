@@ -117,7 +117,7 @@ fn records(
         let mut found = Vec::with_capacity(chosen.len());
         for (at, experiment) in chosen.iter().enumerate() {
             let step = |share: f64| watch.step((at as f64 + share) / chosen.len() as f64);
-            let context = Context { scale, seed, progress: &step };
+            let context = Context { scale, seed, progress: &step, mutation: None };
             found.push(Record::new(experiment, scale, seed, (experiment.run)(&context)?));
         }
         Ok(found)

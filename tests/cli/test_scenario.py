@@ -117,9 +117,27 @@ def test_reproduce_one(solocore):
     assert done.code == 0, done.err
     result = done.json()["experiments"]
     assert [e["id"] for e in result] == ["sce-fig2"] and result[0]["holds"]
+    claims, summary = done.json()["claims"], done.json()["summary"]
+    assert summary == {"agrees": 0, "direction": 4, "differs": 0, "untestable": 0, "numbers": 0} and len(claims) == 4
+    for claim in claims:
+        low, median, high = claim["ours"]
+        assert claim["experiment"] == "sce-fig2" and claim["verdict"] == "direction" and claim["can_fail"]
+        assert low == median == high and claim["paper"]["at"] and claim["ratio"] is None, "one seed, and no number in the text"
     assert {"sce-fig2.csv", "sce-fig2.svg", "sce-fig2.json"} == {p.name for p in (solocore.dir / "out").iterdir()}
     assert "sce-fig2" in (solocore.dir / "page.md").read_text()
     again = solocore("reproduce", "sce-fig2", "--quick", "-o", "out")
     assert "kept" in again.err
     refused(solocore("reproduce", "sce-fig99"), "sce-fig99")
     refused(solocore("reproduce"), "--list")
+
+
+def test_a_claim_that_nothing_could_refuse_is_found(solocore):
+    """Each verdict falls where its mechanism is off; a claim with several seeds has their spread."""
+    done = solocore("reproduce", "maracas-fig8", "--quick", "--mutations", "--format", "json", timeout=300)
+    tried = done.json()
+    assert done.code == 0 and tried and all(t["before"] == "direction" and t["after"] == "differs" for t in tried), done.out
+    several = solocore("reproduce", "maracas-fig8", "--quick", "--seeds", "3", "-o", "out", "--page", "page.md", "--format", "json", timeout=300)
+    low, median, high = several.json()["claims"][0]["ours"]
+    assert low < median < high and several.json()["claims"][0]["seeds"] == 3
+    page = (solocore.dir / "page.md").read_text()
+    assert "--quick --seeds 3" in page and " to " in page and "direction agrees" in page

@@ -3,6 +3,7 @@
 //! Problem: all figures are run, stopped and listed in one way. Rule: each is an [`Experiment`], a
 //! constant with a function; its [`Context`] sets the amount of simulation, and stops it.
 
+use crate::Mutation;
 use crate::outcome::Outcome;
 
 /// Amount of simulation.
@@ -25,6 +26,8 @@ pub struct Context<'a> {
     /// Is told the share done, 0 to 1, or NaN where it is not known; stops the experiment by
     /// returning false.
     pub progress: &'a (dyn Fn(f64) -> bool + Sync),
+    /// What is changed, to see whether verdicts fall; `None`: nothing.
+    pub mutation: Option<Mutation>,
 }
 
 impl Context<'_> {
@@ -34,6 +37,12 @@ impl Context<'_> {
     /// [`ExperimentError::Interrupted`] when the caller wants to stop.
     pub fn done(&self, share: f64) -> Result<(), ExperimentError> {
         if (self.progress)(share) { Ok(()) } else { Err(ExperimentError::Interrupted) }
+    }
+
+    /// Is the set-up changed in this way?
+    #[must_use]
+    pub fn mutated(&self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
     }
 
     /// `quick` or `full`, by the scale.

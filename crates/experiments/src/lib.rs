@@ -16,20 +16,27 @@
 pub mod attack;
 mod bwlock;
 pub mod chart;
+pub mod claim;
 mod dynamic;
 mod experiment;
 mod maracas;
 mod mc2;
+mod mutate;
+pub mod mutation;
 pub mod outcome;
 pub mod page;
 pub mod run;
 mod sce;
 pub mod store;
+pub mod summary;
 
 pub use chart::{Chart, Marks, Series};
+pub use claim::{Check, Paper, Verdict};
 pub use experiment::{Context, Experiment, ExperimentError, Scale};
-pub use outcome::{Cell, Check, Outcome, Table};
+pub use mutation::Mutation;
+pub use outcome::{Cell, Outcome, Table};
 pub use store::Record;
+pub use summary::{Compared, Counts, Tried};
 
 /// All experiments, in the order of the papers.
 #[must_use]

@@ -1,6 +1,8 @@
 //! The result of an experiment: a table, a chart, and a verdict on each claim of the paper.
 
+use crate::Mutation;
 use crate::chart::Chart;
+use crate::claim::{Check, Paper, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// One cell of a [`Table`].
@@ -22,17 +24,6 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Rows, each as long as `columns`.
     pub rows: Vec<Vec<Cell>>,
-}
-
-/// A claim of the paper, and whether it holds here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Check {
-    /// The claim in the paper's terms.
-    pub claim: String,
-    /// What came out here.
-    pub found: String,
-    /// Does it hold?
-    pub holds: bool,
 }
 
 /// The result of one experiment.
@@ -86,9 +77,22 @@ impl Outcome {
         Self { table, charts: Vec::new(), checks: Vec::new(), differs: Vec::new() }
     }
 
-    /// Adds a claim and what was found.
-    pub fn check(&mut self, claim: &str, holds: bool, found: String) {
-        self.checks.push(Check { claim: claim.to_owned(), found, holds });
+    /// Adds a claim: the paper's number, ours, the change that must lower its verdict, and what was
+    /// found in words.
+    pub fn claim(
+        &mut self,
+        claim: &str,
+        paper: Paper,
+        ours: f64,
+        mutation: Mutation,
+        found: String,
+    ) {
+        self.checks.push(Check::new(claim, paper, ours, mutation, found));
+    }
+
+    /// Adds a claim that cannot be tested here, where the paper makes it, and why.
+    pub fn untestable(&mut self, claim: &str, at: &str, why: &str) {
+        self.checks.push(Check::untestable(claim, at, why));
     }
 
     /// Notes a difference from the paper.
@@ -96,10 +100,11 @@ impl Outcome {
         self.differs.push(what.to_owned());
     }
 
-    /// Do all claims hold? An outcome without a claim proves nothing.
+    /// Is there a claim that holds, and none that differs?
     #[must_use]
     pub fn holds(&self) -> bool {
-        !self.checks.is_empty() && self.checks.iter().all(|c| c.holds)
+        let differs = |c: &Check| c.verdict == Verdict::Differs;
+        self.checks.iter().any(|c| c.holds) && !self.checks.iter().any(differs)
     }
 }
 

@@ -1,57 +1,73 @@
 //! docs/reproduction.md from the outcomes.
 
-use crate::{Record, Scale};
+use crate::claim::short;
+use crate::summary::compared;
+use crate::{Compared, Counts, Record, Scale};
 use std::fmt::Write;
 
 /// Most rows of a table shown on the page; the CSV file has all.
 const ROWS: usize = 24;
 
-/// The page. `images` is the path from the page to the directory of the SVG files.
+/// The page of some records, of one experiment together. `images` is the path from the page to the
+/// directory of the SVG files, `made` the day and the kind of machine.
 #[must_use]
-pub fn markdown(records: &[Record], images: &str) -> String {
-    let mut out = String::new();
+pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
+    let claims = compared(records);
     let scale = match records.first().map(|r| r.scale) {
         Some(Scale::Quick) => " --quick",
         _ => "",
     };
-    let holding = records.iter().filter(|r| r.holds).count();
-    let _ = write!(
-        out,
+    let groups: Vec<&[Record]> = records.chunk_by(|a, b| a.id == b.id).collect();
+    let seeds = match groups.iter().map(|g| g.len()).max() {
+        Some(n) if n > 1 => format!(" --seeds {n}"),
+        _ => String::new(),
+    };
+    let mut out = format!(
         "# What the papers measured, on simulated boards\n\n\
-         Written by `solocore reproduce --all{scale} --page docs/reproduction.md --images \
-         img/reproduction`; do not edit. Shapes and orders are the claims; absolute numbers\n\
-         belong to the papers' boards. All claims hold in {holding} of {} figures and tables.\n\n\
-         | experiment | shows | claims that hold |\n|---|---|---|\n",
-        records.len()
+         Written by `solocore reproduce --all{scale}{seeds} --page docs/reproduction.md --images \
+         img/reproduction`, {made}; do not edit.\n\n\
+         A claim is a comparison. It *agrees* where ours is in the paper's range, or within a \
+         quarter of its number or of its distance from no effect, whichever is less.\n\
+         The *direction agrees* where the effect is a tenth of the paper's at least, or the paper's text gives no size. Of several \
+         seeds the median counts, and the claim *differs* where one seed in ten differs.\n\
+         What is put in, or holds by construction, *cannot be tested here*. Each other claim has a \
+         change of the set-up by which its verdict falls; `solocore reproduce --mutations` tries \
+         them.\n\n\
+         {}\n\n\
+         | experiment | shows | agree | direction | differ | not testable |\n\
+         |---|---|---|---|---|---|\n",
+        Counts::of(&claims)
     );
-    for r in records {
-        let checks = &r.outcome.checks;
-        let held = checks.iter().filter(|c| c.holds).count();
+    let of = |id: &str| claims.iter().filter(|c| c.experiment == id).cloned().collect::<Vec<_>>();
+    for r in groups.iter().map(|g| &g[0]) {
+        let Counts { agrees, direction, differs, untestable, .. } = Counts::of(&of(&r.id));
         let _ = writeln!(
             out,
-            "| [{}](#{}) | {}: {} | {held} of {} |",
-            r.id,
-            r.id,
-            r.source,
-            r.title,
-            checks.len()
+            "| [{}](#{}) | {}: {} | {agrees} | {direction} | {differs} | {untestable} |",
+            r.id, r.id, r.source, r.title
         );
     }
-    for r in records {
-        section(&mut out, r, images);
+    for group in groups {
+        section(&mut out, group, &of(&group[0].id), images);
     }
     out
 }
 
-fn section(out: &mut String, r: &Record, images: &str) {
+fn section(out: &mut String, group: &[Record], claims: &[Compared], images: &str) {
+    let (r, last) = (&group[0], &group[group.len() - 1]);
+    let seeds = if group.len() > 1 {
+        format!("seeds {} to {}; words, picture and table are of the first", r.seed, last.seed)
+    } else {
+        format!("seed {}", r.seed)
+    };
     let _ = write!(
         out,
-        "\n## {}\n\n{}: {}. `solocore reproduce {}`, seed {}.\n\n",
-        r.id, r.source, r.title, r.id, r.seed
+        "\n## {}\n\n{}: {}. `solocore reproduce {}`, {seeds}.\n\n",
+        r.id, r.source, r.title, r.id
     );
-    for check in &r.outcome.checks {
-        let verdict = if check.holds { "holds" } else { "**does not hold**" };
-        let _ = writeln!(out, "* {} — {verdict}: {}", check.claim, check.found);
+    out.push_str("| claim | paper | ours | ratio | verdict | found |\n|---|---|---|---|---|---|\n");
+    for claim in claims {
+        let _ = writeln!(out, "{}", row(claim));
     }
     let _ = write!(out, "\n![{}]({images}/{}.svg)\n", r.title, r.id);
     if !r.outcome.differs.is_empty() {
@@ -71,5 +87,33 @@ fn section(out: &mut String, r: &Record, images: &str) {
     out.push_str(&line(&vec!["---".to_owned(); table.columns.len()]));
     for row in &table.rows {
         out.push_str(&line(&row.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    }
+}
+
+fn row(c: &Compared) -> String {
+    let verdict = match c.differs {
+        0 => c.verdict.name().to_owned(),
+        _ if c.seeds == 1 => format!("**{}**", c.verdict.name()),
+        n => format!("**{}** ({n} of {} seeds differ)", c.verdict.name(), c.seeds),
+    };
+    format!(
+        "| {} | {} | {} | {} | {verdict} | {} |",
+        c.claim,
+        c.paper,
+        spread(c),
+        c.ratio.map_or("-".to_owned(), short),
+        c.found
+    )
+}
+
+/// The median, and the least and the largest where they differ.
+#[must_use]
+pub fn spread(c: &Compared) -> String {
+    match c.ours {
+        Some([low, median, high]) if c.seeds > 1 => {
+            format!("{} ({} to {})", short(median), short(low), short(high))
+        }
+        Some([_, median, _]) => short(median),
+        None => "-".to_owned(),
     }
 }

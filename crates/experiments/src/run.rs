@@ -1,11 +1,13 @@
 //! Common parts of the experiments: boards by name, and runs to an end.
 
-use crate::{Context, ExperimentError};
+use crate::{Context, ExperimentError, mutate};
 use rayon::prelude::*;
 use solocore_model::Platform;
 use solocore_sim::board::{Board, BoardError};
+use solocore_sim::fluid::Fluid;
 use solocore_sim::hardware::Hardware;
 use solocore_sim::kernel::{Kernel, KernelConfig, KernelError, KernelResult, Observer, Unobserved};
+use solocore_sim::machine::Machine;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -27,6 +29,36 @@ impl From<BoardError> for ExperimentError {
 /// When there is no such board.
 pub fn platform(name: &str) -> Result<Platform, ExperimentError> {
     Ok(Platform::find(name, Path::new("."))?)
+}
+
+/// A board on which every request is simulated, changed as the context says.
+///
+/// # Errors
+/// When the board is refused.
+pub fn machine(
+    context: &Context,
+    mut board: Board,
+    mut kernel: KernelConfig,
+) -> Result<Kernel<Machine>, ExperimentError> {
+    if let Some(mutation) = context.mutation {
+        mutate::apply(mutation, &mut board, &mut kernel)?;
+    }
+    Ok(board.requests(kernel)?)
+}
+
+/// The same, simulated in whole intervals.
+///
+/// # Errors
+/// When the board is refused, or the caller wants to stop.
+pub fn intervals(
+    context: &Context,
+    mut board: Board,
+    mut kernel: KernelConfig,
+) -> Result<Kernel<Fluid>, ExperimentError> {
+    if let Some(mutation) = context.mutation {
+        mutate::apply(mutation, &mut board, &mut kernel)?;
+    }
+    Ok(board.fluid(kernel, &|| (context.progress)(f64::NAN))?)
 }
 
 /// Runs a kernel for `ps` and ends it.
@@ -55,7 +87,7 @@ pub fn requests(
     kernel: KernelConfig,
     ps: u64,
 ) -> Result<KernelResult, ExperimentError> {
-    finish(context, board.requests(kernel)?, ps, &mut Unobserved)
+    finish(context, machine(context, board, kernel)?, ps, &mut Unobserved)
 }
 
 /// Computes the points of an experiment on all cores; the order of the results is that of the

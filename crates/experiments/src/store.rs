@@ -6,12 +6,12 @@ use solocore_model::{ModelError, files};
 use std::path::{Path, PathBuf};
 
 /// Written at the head of every outcome file.
-const FORMAT: &str = "solocore-outcome/1";
+const FORMAT: &str = "solocore-outcome/2";
 
 /// An outcome and its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// `solocore-outcome/1`.
+    /// `solocore-outcome/2`.
     pub format: String,
     /// The experiment.
     pub id: String,
@@ -23,7 +23,7 @@ pub struct Record {
     pub scale: Scale,
     /// The seed.
     pub seed: u64,
-    /// Do all claims hold?
+    /// Is there a claim that holds, and none that differs?
     pub holds: bool,
     /// The outcome.
     pub outcome: Outcome,

@@ -46,7 +46,8 @@ fn the_seed_decides() {
 #[test]
 fn an_experiment_stops_when_told() {
     for id in ["bwlock-fig1", "bwlock-fig3a"] {
-        let context = Context { scale: Scale::Quick, seed: 5, progress: &|_| false };
+        let context =
+            Context { scale: Scale::Quick, seed: 5, progress: &|_| false, mutation: None };
         assert!(find(id).is_some_and(|e| (e.run)(&context).is_err()), "{id}");
     }
 }

@@ -2,7 +2,7 @@
 
 mod figure;
 
-use figure::{claims_hold_but as check, run};
+use figure::{claims_differ as check, run};
 use solocore_experiments::{Context, Scale, find};
 
 /// Where the cache holds the array, DMA delays nothing that is simulated.
@@ -88,6 +88,6 @@ fn a_seed_gives_the_same_bytes() {
 #[test]
 fn stops_when_told() {
     let experiment = find("mc2-fig14").unwrap_or_else(|| panic!("no mc2-fig14"));
-    let context = Context { scale: Scale::Quick, seed: 1, progress: &|_| false };
+    let context = Context { scale: Scale::Quick, seed: 1, progress: &|_| false, mutation: None };
     assert!((experiment.run)(&context).is_err());
 }

@@ -178,7 +178,7 @@ pub enum Command {
     Dram(DramArgs),
     /// Run the papers' experiments on simulated boards, with a verdict on each claim.
     #[command(
-        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same scale and seed, is kept: an interrupted run goes on where it was. Exit code 1: a claim does not hold."
+        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same scale and seed, is kept: an interrupted run goes on where it was. A claim agrees in size (within the paper's range, or a quarter of its number), in direction, or differs; of several seeds the median counts. Exit code 1: a claim differs."
     )]
     Reproduce(ReproduceArgs),
     /// Search for systems and programs that come near to the bounds of their plans, or beyond.

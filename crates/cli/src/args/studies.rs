@@ -30,7 +30,7 @@ pub struct ReproduceArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Run with N seeds, from --seed on; each has a directory seed-K in the output.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), conflicts_with = "page")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: Option<u64>,
     /// Compute on the workers of this Dask scheduler, like tcp://host:8786; the files are the same.
     #[arg(long, alias = "scheduler", value_name = "ADDRESS")]
@@ -42,6 +42,12 @@ pub struct ReproduceArgs {
     /// directory].
     #[arg(long, value_name = "PATH", requires = "page")]
     pub images: Option<String>,
+    /// The kind of machine, which the page names beside the day.
+    #[arg(long, value_name = "TEXT", requires = "page")]
+    pub machine: Option<String>,
+    /// Change the set-up so that each claim must fail, and say which does not.
+    #[arg(long, hide = true, conflicts_with_all = ["seeds", "page", "dask", "fresh"])]
+    pub mutations: bool,
     /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

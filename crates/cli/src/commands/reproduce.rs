@@ -7,15 +7,23 @@ use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use serde_json::json;
-use solocore_experiments::{Context, Experiment, ExperimentError, Record, Scale, all, named, page};
+use solocore_experiments::claim::short;
+use solocore_experiments::summary::{compared, tried};
+use solocore_experiments::{
+    Context, Counts, Experiment, ExperimentError, Record, Scale, Tried, all, named, page,
+};
 use solocore_model::{ModelError, files};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
-/// Runs experiments and prints verdicts; exit code 1 if a claim does not hold.
+/// Runs experiments and prints verdicts; exit code 1 if a claim differs.
 pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     if args.list {
         return list(args.format);
+    }
+    if args.mutations {
+        return mutations(args);
     }
     let runs = runs(args)?;
     if let Some(address) = &args.dask {
@@ -27,14 +35,60 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(path) = &args.page {
         let images = args.images.clone().unwrap_or_else(|| args.output.display().to_string());
-        files::write_atomically(path, page::markdown(&records, &images).as_bytes())?;
+        let made = made(SystemTime::now(), args.machine.as_deref());
+        files::write_atomically(path, page::markdown(&records, &images, &made).as_bytes())?;
     }
+    let counts = Counts::of(&compared(&records));
     match args.format {
         Format::Json => print(&files::to_json(&documents(&records)))?,
-        Format::Text if args.seeds.is_some() => print(&text_of_seeds(&records, &args.output))?,
-        Format::Text => print(&text(&records, &args.output))?,
+        Format::Text => print(&text(&records, args))?,
     }
-    Ok(ExitCode::from(u8::from(!records.iter().all(|r| r.holds))))
+    Ok(ExitCode::from(u8::from(counts.differs > 0)))
+}
+
+/// The day, and the kind of machine where it is told.
+fn made(now: SystemTime, machine: Option<&str>) -> String {
+    let time = super::profiles::date(now);
+    let day = time.split('T').next().unwrap_or_default();
+    machine.map_or_else(|| day.to_owned(), |machine| format!("{day}, {machine}"))
+}
+
+/// Tries the change that each claim names; exit code 1 if a verdict does not fall.
+fn mutations(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
+    let mut all: Vec<Tried> = Vec::new();
+    for experiment in chosen(args)? {
+        let progress = Progress::new(&format!("{}: {}", experiment.id, experiment.title));
+        let step = |_| !stopped();
+        let context =
+            Context { scale: scale(args), seed: args.seed, progress: &step, mutation: None };
+        let found = tried(&context, &experiment).map_err(|e| match e {
+            ExperimentError::Interrupted => Failure::Interrupted,
+            other => Failure::from(other).of(experiment.id),
+        })?;
+        drop(progress);
+        all.extend(found);
+    }
+    let stood = all.iter().filter(|t| !t.fell()).count();
+    match args.format {
+        Format::Json => print(&files::to_json(&all))?,
+        Format::Text => {
+            let mut out = String::new();
+            for t in &all {
+                let fell = if t.fell() { "falls" } else { "DOES NOT FALL" };
+                let (before, after) = (t.before.name(), t.after.name());
+                out += &format!(
+                    "{}: {fell} from {before} to {after} where {}\n  {}\n      {}\n",
+                    t.experiment,
+                    t.mutation.says(),
+                    t.claim,
+                    t.found
+                );
+            }
+            let fell = all.len() - stood;
+            print(&format!("{out}\nthe verdicts of {fell} of {} claims fall\n", all.len()))?;
+        }
+    }
+    Ok(ExitCode::from(u8::from(stood > 0)))
 }
 
 fn list(format: Format) -> Result<ExitCode, Failure> {
@@ -167,7 +221,7 @@ fn outcome(run: &Run, args: &ReproduceArgs) -> Result<Record, Failure> {
         }
         !stopped()
     };
-    let context = Context { scale: scale(args), seed: *seed, progress: &step };
+    let context = Context { scale: scale(args), seed: *seed, progress: &step, mutation: None };
     let outcome = (experiment.run)(&context).map_err(|e| match e {
         ExperimentError::Interrupted => interrupted(args),
         other => Failure::from(other).of(experiment.id),
@@ -177,40 +231,39 @@ fn outcome(run: &Run, args: &ReproduceArgs) -> Result<Record, Failure> {
     Ok(record)
 }
 
+/// What each run found, each claim over all seeds, and how many have which verdict.
 fn documents(records: &[Record]) -> serde_json::Value {
     let one = |r: &Record| json!({"id": r.id, "source": r.source, "title": r.title, "holds": r.holds, "seed": r.seed, "checks": r.outcome.checks, "differs": r.outcome.differs});
-    json!({"experiments": records.iter().map(one).collect::<Vec<_>>()})
+    let claims = compared(records);
+    json!({
+        "experiments": records.iter().map(one).collect::<Vec<_>>(),
+        "claims": claims,
+        "summary": Counts::of(&claims),
+    })
 }
 
-fn text(records: &[Record], dir: &Path) -> String {
+fn text(records: &[Record], args: &ReproduceArgs) -> String {
     let mut out = String::new();
-    for r in records {
-        out += &format!("{}: {}, {}\n", r.id, r.source, r.title);
-        for check in &r.outcome.checks {
-            let verdict = if check.holds { "holds" } else { "DOES NOT HOLD" };
-            out += &format!("  {verdict}: {}\n      {}\n", check.claim, check.found);
-        }
-        out += &format!("  {}\n", dir.join(format!("{}.csv, .svg", r.id)).display());
-    }
-    let held = records.iter().filter(|r| r.holds).count();
-    out + &format!("\nall claims hold in {held} of {}\n", records.len())
-}
-
-/// For each claim, the number of seeds with which it holds.
-fn text_of_seeds(records: &[Record], dir: &Path) -> String {
-    let mut out = String::new();
+    let claims = compared(records);
     for same in records.chunk_by(|a, b| a.id == b.id) {
-        let (first, seeds) = (&same[0], same.len());
+        let first = &same[0];
         out += &format!("{}: {}, {}\n", first.id, first.source, first.title);
-        for (at, check) in first.outcome.checks.iter().enumerate() {
-            let holds = |r: &&Record| r.outcome.checks.get(at).is_some_and(|c| c.holds);
-            let held = same.iter().filter(holds).count();
-            out += &format!("  holds with {held} of {seeds} seeds: {}\n", check.claim);
+        for c in claims.iter().filter(|c| c.experiment == first.id) {
+            let seeds = match (c.differs, c.seeds) {
+                (0, _) | (_, 1) => String::new(),
+                (n, seeds) => format!(" ({n} of {seeds} seeds differ)"),
+            };
+            out += &format!("  {}{seeds}: {}\n", c.verdict.name(), c.claim);
+            let ratio = c.ratio.map_or(String::new(), |r| format!(", ratio {}", short(r)));
+            if c.ours.is_some() {
+                out += &format!("      paper {}; ours {}{ratio}\n", c.paper, page::spread(c));
+            }
+            out += &format!("      {}\n", c.found);
         }
-        out += &format!("  {}\n", dir.join(format!("seed-*/{}.csv, .svg", first.id)).display());
+        let dir = args.output.join(if args.seeds.is_some() { "seed-*" } else { "" });
+        out += &format!("  {}\n", dir.join(format!("{}.csv, .svg", first.id)).display());
     }
-    let held = records.iter().filter(|r| r.holds).count();
-    out + &format!("\nall claims hold in {held} of {} runs\n", records.len())
+    out + &format!("\n{}\n", Counts::of(&claims))
 }
 
 impl From<ExperimentError> for Failure {

@@ -10,9 +10,11 @@
 //! tasks their deadlines. All releases, periods and deadlines are whole units, so a task meets as
 //! many budgets as its deadline has units.
 
-use super::setup::{BENCHMARKS, PAGES, alone, benchmark, board, differences, layout, pages, speed};
+use super::setup::{
+    BENCHMARKS, LAYOUTS, PAGES, alone, benchmark, board, differences, layout, pages, speed,
+};
 use crate::run::{MS, platform, points, requests};
-use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
+use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
 use solocore_analysis::interference::Refresh;
 use solocore_analysis::memory::dynamic_budget::{
     HardTask, Memory, TaskBound, analyse, largest_budget,
@@ -106,10 +108,13 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     judge(&mut outcome, &reclaiming, &periodic, one_bank);
     let (late, jobs): (u64, u64) =
         found.iter().fold((0, 0), |sum, f| (sum.0 + f.late, sum.1 + f.jobs));
-    outcome.check(
+    outcome.untestable(
         "every job of the hard tasks meets its deadline, with both methods",
-        late == 0 && jobs > 0,
-        format!("{late} of {jobs} missed it"),
+        "section IV",
+        &format!(
+            "none is missed without a regulator either: the budgets suppose the longest service of \
+                every access; {late} of {jobs} missed it"
+        ),
     );
     differences(&mut outcome);
     assumptions(&mut outcome);
@@ -209,6 +214,8 @@ fn measure(
     speeds: &[f64],
 ) -> Result<Found, ExperimentError> {
     let (_, mut board) = board(context)?;
+    let reclaim = p.reclaim && !context.mutated(Mutation::NoReclaim);
+    let p = &Point { reclaim, ..*p };
     for i in 0..set.hard.len() {
         hard(context, &mut board, set, i, p)?;
     }
@@ -221,7 +228,7 @@ fn measure(
         )?;
     }
     let cores = board.platform().cores as usize;
-    let regulator = if p.reclaim {
+    let regulator = if reclaim {
         RegulatorSpec::Dynamic { hard: vec![0, 1], soft: SOFT.to_vec() }
     } else {
         RegulatorSpec::static_periodic(cores, &SOFT, set.static_budget, set.unit_ps)
@@ -292,35 +299,44 @@ fn table(sets: &[Set], reclaiming: &[f64], periodic: &[f64]) -> Table {
 fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64], one_bank: &[f64]) {
     let ratios: Vec<f64> = periodic.iter().zip(reclaiming).map(|(p, r)| p / r).collect();
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    outcome.check(
+    outcome.claim(
         "best-effort tasks take less time with reclamation than with static budgets in every task \
-            set",
-        least > 1.0,
+            set (the least quotient)",
+        Paper::more(1.0, "section V-B, Fig. 4"),
+        least,
+        Mutation::NoReclaim,
         format!("{least:.2} times faster at the least"),
     );
-    outcome.check(
-        "for T2 reclamation is far ahead: 4.6 against 56.7 in the paper, 12.3 times faster; here \
-            at least half of that",
-        ratios[T2] > 56.7 / 4.6 / 2.0,
-        format!(
-            "{:.1} against {:.1}: {:.1} times faster",
-            reclaiming[T2], periodic[T2], ratios[T2]
-        ),
+    outcome.claim(
+        "T2: the time with static budgets over that with reclamation (56.7 and 4.6)",
+        Paper::number(56.7 / 4.6, 1.0, "section V-B"),
+        ratios[T2],
+        Mutation::NoReclaim,
+        format!("{:.1} over {:.1}: {:.1} times", periodic[T2], reclaiming[T2], ratios[T2]),
     );
-    outcome.check(
-        "with other offsets T6 takes more than three times as long as T1 with reclamation",
-        reclaiming[T6] > 3.0 * reclaiming[T1],
-        format!(
-            "{:.2} times: {:.2} against {:.2}; with all programs in one bank {:.2} times, {:.2} \
-                against {:.2}",
-            reclaiming[T6] / reclaiming[T1],
-            reclaiming[T6],
-            reclaiming[T1],
-            one_bank[1] / one_bank[0],
-            one_bank[1],
-            one_bank[0]
-        ),
-    );
+    for (method, paper, ours) in
+        [("reclamation", 4.6, reclaiming[T2]), ("static budgets", 56.7, periodic[T2])]
+    {
+        outcome.claim(
+            &format!("T2 with {method}: the time of a best-effort task, 1 = alone"),
+            Paper::absolute(paper, "section V-B"),
+            ours,
+            Mutation::Unregulated,
+            format!("{ours:.1}; the paper {paper:.1}"),
+        );
+    }
+    let layouts = [(reclaiming[T1], reclaiming[T6]), (one_bank[0], one_bank[1])];
+    for ((_, name), (first, sixth)) in LAYOUTS.iter().zip(layouts) {
+        outcome.claim(
+            &format!(
+                "{name}: with other offsets T6 takes a multiple of the time of T1, with reclamation"
+            ),
+            Paper::at_least(3.0, 1.0, "section V-B: more than three times"),
+            sixth / first,
+            Mutation::Unregulated,
+            format!("{sixth:.2} against {first:.2}"),
+        );
+    }
     let names = (1..=10).map(|n| format!("T{n}")).collect();
     let bars = |values: &[f64]| values.iter().map(|&v| Some(v)).collect();
     let series = vec![

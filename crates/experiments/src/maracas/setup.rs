@@ -4,8 +4,8 @@
 //! (`Board::fluid`). Instructions retired are cycles of computation: the platform's cycles per
 //! instruction are 1.
 
-use crate::run::{MS, finish, points};
-use crate::{Context, ExperimentError};
+use crate::run::{MS, finish, intervals, points};
+use crate::{Context, ExperimentError, Mutation};
 use solocore_model::Cycles;
 use solocore_sim::board::Board;
 use solocore_sim::kernel::config::{Background, SchedulerSpec, ThrottleSpec, VcpuConfig, VcpuSpec};
@@ -73,8 +73,7 @@ pub fn fluid(
     kernel: KernelConfig,
     ps: u64,
 ) -> Result<KernelResult, ExperimentError> {
-    let kernel = board.fluid(kernel, &|| (context.progress)(f64::NAN))?;
-    finish(context, kernel, ps, &mut Unobserved)
+    finish(context, intervals(context, board, kernel)?, ps, &mut Unobserved)
 }
 
 /// Mean request latency in core cycles.
@@ -103,6 +102,7 @@ pub fn three(
     ps: u64,
 ) -> Result<KernelResult, ExperimentError> {
     let platform = crate::run::platform(BOARD)?;
+    let delay = if context.mutated(Mutation::SameLoad) { 0 } else { delay };
     let mut board = Board::new(&platform, context.seed)?;
     for task in 0..3 {
         let index =

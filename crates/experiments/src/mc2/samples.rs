@@ -4,6 +4,7 @@
 //! them. Rule: a run goes on until it has as many jobs as are wanted, after some that warm the
 //! caches.
 
+use crate::run::machine;
 use crate::{Context, ExperimentError};
 use solocore_sim::board::{Board, BoardError};
 use solocore_sim::hardware::Hardware;
@@ -91,7 +92,7 @@ pub fn take(
     /// Most steps of a run; one without its samples by then would never get them.
     const MOST: u64 = 10_000;
     let line = board.platform().llc.line.0;
-    let mut kernel = board.requests(kernel)?;
+    let mut kernel = machine(context, board, kernel)?;
     let mut stop = |_| (context.progress)(f64::NAN);
     for step in 1..=MOST {
         kernel.run(step * step_ps, &mut Watch(samples), &mut stop).map_err(BoardError::from)?;

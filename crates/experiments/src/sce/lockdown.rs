@@ -7,8 +7,10 @@
 //! pages lie in any bank, and no core is stopped.
 
 use super::setup::{Jobs, hog};
-use crate::run::{MS, finish, platform, points};
-use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
+use crate::run::{MS, finish, machine, platform, points};
+use crate::{
+    Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Series, Table, row,
+};
 use solocore_model::Bytes;
 use solocore_sim::board::{Board, Place};
 use solocore_sim::kernel::KernelConfig;
@@ -96,7 +98,7 @@ fn cycles(context: &Context, p: &Point) -> Result<Cycles, ExperimentError> {
         }
     }
     let mut jobs = Jobs::default();
-    let kernel = board.requests(KernelConfig::default())?;
+    let kernel = machine(context, board, KernelConfig::default())?;
     finish(context, kernel, context.pick(6, 40) * MS, &mut jobs)?;
     let per_ps = platform.frequency.0 as f64 / 1e12;
     // The first pass finds empty caches.
@@ -112,22 +114,23 @@ fn cycles(context: &Context, p: &Point) -> Result<Cycles, ExperimentError> {
 
 fn judge(outcome: &mut Outcome, free: &[Cycles], locked: &[Cycles]) {
     let last = free.len() - 1;
-    outcome.check(
-        "lockdown reduces the cycles significantly where others use the cache (with seven \
-            co-runners, to less than half)",
-        locked[last].most < 0.5 * free[last].most,
-        format!("{:.0} cycles without, {:.0} with lockdown", free[last].most, locked[last].most),
-    );
-    outcome.check(
-        "with lockdown it is never slower than without (beyond 1 %)",
-        free.iter().zip(locked).all(|(f, l)| l.most <= 1.01 * f.most),
-        format!("alone {:.0} cycles without, {:.0} with lockdown", free[0].most, locked[0].most),
-    );
     let rise = |of: &[Cycles]| of[last].most / of[0].least;
-    outcome.check(
-        "lockdown improves temporal predictability significantly (from the best to the worst case, \
-            less than half the rise)",
-        rise(locked) - 1.0 < 0.5 * (rise(free) - 1.0),
-        format!("worst over best: {:.2} without, {:.2} with lockdown", rise(free), rise(locked)),
+    outcome.claim(
+        "without lockdown, memory-intensive tasks take the cache from the benchmark (its longest \
+            pass beside seven, over its shortest alone; above 2)",
+        Paper::more(2.0, "section 2.3, Fig. 6"),
+        rise(free),
+        Mutation::Quiet,
+        format!("{:.0} cycles alone, {:.0} beside seven", free[0].least, free[last].most),
+    );
+    outcome.untestable(
+        "lockdown reduces the cycles and improves predictability significantly",
+        "section 2.3, Fig. 6",
+        &format!(
+            "a locked page always hits in this model, whoever runs beside it; here {:.0} cycles, \
+                {:.2} times the shortest pass at most",
+            locked[last].most,
+            rise(locked)
+        ),
     );
 }

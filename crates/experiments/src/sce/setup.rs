@@ -5,8 +5,8 @@
 //! a co-runner writes line after line over an array well beyond the shared cache, never waiting (a
 //! "memory-intensive" task); `P` is 1 ms and every core's budget `P/(m L)`.
 
-use crate::run::MS;
-use crate::{Context, ExperimentError};
+use crate::run::{MS, machine};
+use crate::{Context, ExperimentError, Mutation};
 use solocore_analysis::{Regulation, stall_paper};
 use solocore_model::{Bytes, Platform};
 use solocore_sim::board::{Board, BoardError, Place};
@@ -27,7 +27,10 @@ pub fn regulation(platform: &Platform, active: u32) -> Regulation {
 }
 
 /// `C_sce = C + Stall`, by eq. (1).
-pub fn c_sce(regulation: &Regulation, solo: Job) -> u64 {
+pub fn c_sce(context: &Context, regulation: &Regulation, solo: Job) -> u64 {
+    if context.mutated(Mutation::NoStall) {
+        return solo.execution_ps;
+    }
     solo.execution_ps.saturating_add(stall_paper(regulation, solo.transactions))
 }
 
@@ -123,7 +126,7 @@ fn jobs_at(
 ) -> Result<(Vec<u64>, u64), ExperimentError> {
     let count = arrivals.len();
     board.task(0).release = Release::At(arrivals);
-    let mut kernel = board.requests(config)?;
+    let mut kernel = machine(context, board, config)?;
     let mut jobs = Jobs::default();
     let mut stop = |_| (context.progress)(f64::NAN);
     while jobs.0.len() < count {

@@ -11,7 +11,7 @@
 use super::scatter::{Shape, add};
 use super::setup::{Job, c_sce, hog, memguard, one_job, own_banks, regulation};
 use crate::run::{ms, platform, points};
-use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
+use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
 use solocore_model::Platform;
 use solocore_sim::board::{Board, Place};
 use solocore_sim::kernel::KernelConfig;
@@ -64,7 +64,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let mut rows = Vec::new();
     for (at, &(name, solo, guarded, bound)) in BENCHMARKS.iter().enumerate() {
         let (alone, beside) = (of((at, false)), of((at, true)));
-        let c = c_sce(&split, alone);
+        let c = c_sce(context, &split, alone);
         let tenths = |t: u64| t as f64 / 10.0;
         table.push(row![
             name,
@@ -140,18 +140,23 @@ fn measure_one(
 
 fn judge(context: &Context, outcome: &mut Outcome, rows: &[(u64, u64, u64)]) {
     let least = rows.iter().map(|r| r.2 as f64 / r.1 as f64).fold(f64::INFINITY, f64::min);
-    outcome.check(
+    for (&(name, solo, guarded, _), &(alone, beside, _)) in BENCHMARKS.iter().zip(rows) {
+        let (paper, ours) = (guarded as f64 / solo as f64, beside as f64 / alone as f64);
+        outcome.claim(
+            &format!("{name}: its time under MemGuard over its time alone"),
+            Paper::number(paper, 1.0, "Table 2"),
+            ours,
+            Mutation::Alone,
+            format!("{ours:.2} times; the paper {paper:.2}"),
+        );
+    }
+    outcome.untestable(
         "C_sce bounds the time measured under MemGuard for all seven",
-        rows.iter().all(|r| r.1 <= r.2),
-        format!("the bound is at least {least:.3} times the measured time"),
-    );
-    let names = BENCHMARKS.iter().zip(rows);
-    let ratios: Vec<String> =
-        names.map(|(b, r)| format!("{} {:.2}", b.0, r.1 as f64 / r.0 as f64)).collect();
-    outcome.check(
-        "the measured time lies between the time alone and C_sce",
-        rows.iter().all(|r| r.0 < r.1 && r.1 < r.2),
-        format!("times the solo time: {}", ratios.join(", ")),
+        "Table 2",
+        &format!(
+            "the misses are computed from the printed C_sce by eq. (1), which is then the bound; \
+                it is at least {least:.3} times the measured time"
+        ),
     );
     let scale = part(context) as f64;
     let off = BENCHMARKS
@@ -159,10 +164,10 @@ fn judge(context: &Context, outcome: &mut Outcome, rows: &[(u64, u64, u64)]) {
         .zip(rows)
         .map(|(b, r)| (ms(r.0) * scale / (b.1 as f64 / 10.0) - 1.0).abs());
     let off = off.fold(0.0, f64::max);
-    outcome.check(
-        "the set-up is the table's: alone, each takes the printed time (within 5 %)",
-        off <= 0.05,
-        format!("at most {:.1} % off", 100.0 * off),
+    outcome.untestable(
+        "alone, each takes the printed time",
+        "Table 2",
+        &format!("the computation is chosen for it; at most {:.1} % off", 100.0 * off),
     );
     let bars =
         |of: fn(&(u64, u64, u64)) -> u64| rows.iter().map(|r| Some(ms(of(r)))).collect::<Vec<_>>();

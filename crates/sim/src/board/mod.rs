@@ -326,6 +326,11 @@ impl Board {
         DeviceId(u32::try_from(self.devices.len() - 1).unwrap_or(u32::MAX))
     }
 
+    /// The DMA engines, to be changed.
+    pub fn devices(&mut self) -> &mut [DmaSpec] {
+        &mut self.devices
+    }
+
     /// The system, every request simulated.
     ///
     /// # Errors
