@@ -17,6 +17,7 @@ mod l1;
 pub mod look;
 mod lru;
 pub mod private;
+pub mod regions;
 mod sets;
 pub mod shared;
 mod stack;

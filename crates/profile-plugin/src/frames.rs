@@ -4,9 +4,9 @@
 //! program. Rule: the n-th touched page is frame n, and its name is its region and offset. Not
 //! covered: frames that are used again; an unmapped page's frame stays its own.
 
-use crate::regions::Regions;
 use rustc_hash::FxHashMap;
 use solocore_cache::Frames;
+use solocore_cache::regions::Regions;
 
 /// Number of slots of the direct-mapped front of the page table.
 const FRONT: u64 = 4096;

@@ -18,7 +18,6 @@ mod processes;
 mod program;
 mod qemu;
 mod recorder;
-mod regions;
 mod results;
 mod state;
 mod syscalls;

@@ -21,4 +21,5 @@ pub use emulation::{TRACE_LIMIT, profile, put, scratch, stop_child, trace_path};
 pub use error::ProfileError;
 pub use inputs::profile_inputs;
 pub use job::{Job, Seen};
+pub use solocore_cache::regions::Regions;
 pub use store::{Cache, Kept, Known, key};

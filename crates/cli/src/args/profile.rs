@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use solocore_model::Time;
+use solocore_model::system::Job;
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -56,7 +57,7 @@ pub struct ProfileArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "With --engine perf")]
 pub struct Counting {
-    /// Jobs that are measured, for each input.
+    /// Jobs that are measured, for each input; with --job the program is started until it had as many.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub jobs: u32,
     /// The CPU that the jobs run on [default: the last one].
@@ -73,6 +74,16 @@ pub struct Counting {
     /// emulator runs first.
     #[arg(long, value_name = "PROFILE")]
     pub base: Option<PathBuf>,
+    /// What a job is: "process", a start of the program; "function:NAME", a call of a function; or
+    /// "wakeup", from one sleep of the program's first thread to the next. The emulator's numbers
+    /// stay those of a whole start.
+    #[arg(long, value_name = "JOB", default_value = "process", value_parser = Job::of)]
+    pub job: Job,
+    /// Start the program once more for each input, and sample the addresses of its accesses to
+    /// memory: one of PERIOD events (0: as suits the event). Page faults stand in where the CPU
+    /// samples no addresses.
+    #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub sample_addresses: Option<u64>,
     /// Keep the cache contents of the job before, instead of sweeping the caches before each job.
     #[arg(long)]
     pub warm: bool,

@@ -52,7 +52,7 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let off = match prefetch::switch_off(Path::new("/")) {
         Ok(Some(off)) => {
-            notes.push("prefetchers were switched off meanwhile (MSR 0x1a4)".to_owned());
+            notes.push("prefetchers were switched off meanwhile (their MSR)".to_owned());
             Some(off)
         }
         Ok(None) => None,

@@ -1,6 +1,5 @@
 //! One run of a program that begins once its counters are open.
 
-use super::GRACE;
 use crate::error::LinuxError;
 use crate::sys;
 use crate::sys::tasks::signal_group;
@@ -16,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Interval between two checks for a request to end.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Time that a program may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// The run of a program.
 pub struct Start<'a> {

@@ -6,10 +6,16 @@
 //! begin as it does (`enable_on_exec`), and children inherit them. Where the CPU cannot hold all of
 //! them at once, the job is run again for the rest: nothing is scaled up.
 //! Source: perf_event_open(2).
+//! Jobs within a start are those of [`jobs`]; addresses of accesses are sampled apart ([`addresses`]).
 //! Does not cover: the work of other programs, interrupts and the kernel's threads on the CPU
 //! meanwhile.
 
+mod address_event;
+mod addresses;
 mod child;
+mod jobs;
+mod listener;
+mod records;
 
 use crate::error::LinuxError;
 use crate::host::machine;
@@ -17,10 +23,12 @@ use crate::regulate::event::Event;
 use crate::sys::{
     self, PERF_DISABLED, PERF_INHERIT, PERF_ON_EXEC, PERF_PINNED, PERF_READ_TIMED, PerfAttr, Whom,
 };
+pub use address_event::AddressEvent;
+pub use addresses::{Sampled, Step, sample};
 pub use child::{Refused, Start};
+pub use jobs::{Bounds, Inside};
 use solocore_model::profile::quantity;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 /// A counter of every job.
 #[derive(Clone, Debug)]
@@ -157,20 +165,27 @@ impl Counters {
                 let ns = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
                 job.time_ns = job.time_ns.max(ns);
                 at += 1;
-            } else if let [only] = pass.as_slice() {
-                let counter = &self.counters[*only];
-                return Err(LinuxError::Machine(format!(
-                    "event {}: its counter was taken away meanwhile; end what else counts (perf, the \
-                        NMI watchdog: `sysctl kernel.nmi_watchdog=0`)",
-                    counter.event
-                ))
-                .into());
             } else {
-                let (first, second) = pass.split_at(pass.len() / 2);
-                self.passes.splice(at..=at, [first.to_vec(), second.to_vec()]);
+                self.divide(at)?;
             }
         }
         Ok(job)
+    }
+
+    /// The CPU cannot hold all counters of a pass at once: they are counted in two from now on.
+    fn divide(&mut self, at: usize) -> Result<(), LinuxError> {
+        let pass = &self.passes[at];
+        if let [only] = pass.as_slice() {
+            return Err(LinuxError::Machine(format!(
+                "event {}: its counter was taken away meanwhile; end what else counts (perf, the \
+                    NMI watchdog: `sysctl kernel.nmi_watchdog=0`)",
+                self.counters[*only].event
+            )));
+        }
+        let (first, second) = pass.split_at(pass.len() / 2);
+        let halves = [first.to_vec(), second.to_vec()];
+        self.passes.splice(at..=at, halves);
+        Ok(())
     }
 }
 
@@ -202,6 +217,3 @@ pub fn misses_event(name: Option<&str>) -> Result<(Event, Option<String>), Linux
         Err(other) => Err(other),
     }
 }
-
-/// Time that a program may take to end after it was asked to.
-const GRACE: Duration = Duration::from_secs(2);

@@ -2,6 +2,7 @@
 //! below, for calls that rustix lacks as well.
 
 pub(crate) mod accounts;
+pub(crate) mod ring;
 pub(crate) mod stores;
 
 pub(crate) mod tasks;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The first 72 bytes of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER1`), which every kernel knows
 /// from 2.6.33 on.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PerfAttr {
     pub kind: u32,
     pub size: u32,
@@ -44,6 +45,13 @@ pub(crate) const PERF_INHERIT: u64 = 1 << 1;
 pub(crate) const PERF_ON_EXEC: u64 = 1 << 12;
 /// Flag of an event that is always on the counter, or in error.
 pub(crate) const PERF_PINNED: u64 = 1 << 2;
+/// Flags of an event whose ring gets a record of each mapping: of code (`mmap`), of data
+/// (`mmap_data`), with the protection (`mmap2`).
+pub(crate) const PERF_MAPPINGS: u64 = 1 << 8 | 1 << 17 | 1 << 23;
+/// Flags of an event whose ring gets a record of each process that becomes another program.
+pub(crate) const PERF_NAMES: u64 = 1 << 9 | 1 << 24;
+/// Place in the flags of the precision of samples: 0 to 3, where 2 is no distance to the instruction.
+pub(crate) const PERF_PRECISE_SHIFT: u32 = 15;
 /// Flag of an event that leaves out the kernel's work.
 pub(crate) const PERF_EXCLUDE_KERNEL: u64 = 1 << 5;
 
@@ -56,6 +64,9 @@ pub(crate) enum Whom {
     Me,
     /// A process with a single thread so far, on any CPU.
     Process(u32),
+    /// The same process while it is on this CPU. An event that children inherit has a ring of
+    /// records only if it is bound to a CPU.
+    ProcessOn(u32, u32),
 }
 
 /// `perf_event_open`.
@@ -71,14 +82,13 @@ pub(crate) fn perf_open_beside(
 ) -> io::Result<OwnedFd> {
     let mut attr = *attr;
     attr.size = u32::try_from(size_of::<PerfAttr>()).unwrap_or(72);
+    let number =
+        |n: u32| i32::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     let (pid, cpu) = match whom {
-        Whom::Cpu(cpu) => {
-            (-1, i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?)
-        }
+        Whom::Cpu(cpu) => (-1, number(cpu)?),
         Whom::Me => (0, -1),
-        Whom::Process(pid) => {
-            (i32::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?, -1)
-        }
+        Whom::Process(pid) => (number(pid)?, -1),
+        Whom::ProcessOn(pid, cpu) => (number(pid)?, number(cpu)?),
     };
     let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
@@ -123,6 +133,17 @@ pub(crate) fn perf_read_group(leader: &OwnedFd, events: usize) -> io::Result<(u6
         .skip(1);
     let (enabled, running) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
     Ok((enabled, running, words.collect()))
+}
+
+/// The same of a group that was opened with `PERF_FORMAT_ID` as well: whether it counted all the
+/// time, and pairs of an event's number and its count.
+pub(crate) fn perf_read_numbered(
+    leader: &OwnedFd,
+    events: usize,
+) -> io::Result<(bool, Vec<(u64, u64)>)> {
+    let (enabled, running, words) = perf_read_group(leader, 2 * events)?;
+    let counts = words.chunks_exact(2).map(|pair| (pair[1], pair[0])).collect();
+    Ok((enabled == running, counts))
 }
 
 fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
@@ -199,7 +220,16 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
 /// A directory handle on a private debugfs, which is not mounted anywhere; it exists as long as the
 /// handle.
 pub(crate) fn debugfs() -> io::Result<OwnedFd> {
-    let context = rustix::mount::fsopen(c"debugfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    mounted_nowhere(c"debugfs")
+}
+
+/// The same of tracefs.
+pub(crate) fn tracefs() -> io::Result<OwnedFd> {
+    mounted_nowhere(c"tracefs")
+}
+
+fn mounted_nowhere(kind: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(context.as_fd())?;
     let (flags, attributes) = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
     Ok(rustix::mount::fsmount(context.as_fd(), flags, attributes)?)

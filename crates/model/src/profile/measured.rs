@@ -3,13 +3,15 @@
 //! Not covered: jobs that were not measured. An estimate of rarer ones ([`Extreme`]) is shown and
 //! enters no bound.
 
+use super::page::PageName;
 use crate::times::quantile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Quantities that are counted of a job, by name.
 pub mod quantity {
-    /// Time from the start of its process to its end, in nanoseconds.
+    /// Time from the start of its process to its end, or from a call's entry to its return, in
+    /// nanoseconds.
     pub const TIME: &str = "time_ns";
     /// Time on a CPU, in nanoseconds.
     pub const CPU_TIME: &str = "cpu_ns";
@@ -37,7 +39,7 @@ pub struct Measured {
     pub cpu: u32,
     /// Date and time, RFC 3339.
     pub date: String,
-    /// Kind of the jobs: `process`, `run` (a run of a plan) or `sim`.
+    /// Kind of the jobs: `process`, `function:NAME`, `wakeup`, `run` (a run of a plan) or `sim`.
     pub jobs_are: String,
     /// The caches were filled with other data before each job.
     pub cold: bool,
@@ -55,6 +57,48 @@ pub struct MeasuredInput {
     pub arguments: Vec<String>,
     /// The counted quantities.
     pub quantities: Vec<Quantity>,
+    /// Samples of accessed addresses, of one further start with this input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<AddressSamples>,
+}
+
+/// Samples of the addresses that one start of a program accessed. They show which pages are hot on
+/// the machine, and change no other number of the profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddressSamples {
+    /// The event that was sampled.
+    pub event: String,
+    /// The meaning of the event, where it only stands in for accesses to memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_in: Option<String>,
+    /// Number of events for one sample.
+    pub period: u64,
+    /// Samples of the program itself.
+    pub samples: u64,
+    /// Samples of children, of the kernel, and of data that came from a cache.
+    pub elsewhere: u64,
+    /// Records that the kernel had no room for.
+    pub lost: u64,
+    /// Number of times that the kernel stopped the event for a while.
+    pub throttled: u64,
+    /// Samples on pages that the emulator's profile has.
+    pub matched: u64,
+    /// Pages, most samples first.
+    pub pages: Vec<SampledPage>,
+}
+
+/// A page by its samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SampledPage {
+    /// Name of the page, as in `pages` of the profile.
+    #[serde(flatten)]
+    pub name: PageName,
+    /// Its samples.
+    pub samples: u64,
+    /// Its place among the profile's pages, from 0; absent where the emulator saw no such page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u64>,
 }
 
 /// One quantity over the jobs.

@@ -3,11 +3,15 @@
 mod measured;
 mod merge;
 mod origin;
+mod page;
 mod raise;
 
-pub use measured::{Extreme, Measured, MeasuredInput, Quantity, Raised, quantity};
+pub use measured::{
+    AddressSamples, Extreme, Measured, MeasuredInput, Quantity, Raised, SampledPage, quantity,
+};
 pub use merge::worst;
 pub use origin::{FileState, InputFile, InputRun, Origin, Processes, RestsOn, Worst};
+pub use page::PageName;
 
 use crate::platform::Isa;
 use schemars::JsonSchema;
@@ -28,17 +32,6 @@ pub struct Level {
     pub misses: u64,
     /// Dirty lines that it wrote to the next level.
     pub writebacks: u64,
-}
-
-/// A page by the memory region it lies in, so that the name holds under ASLR.
-#[derive(
-    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-pub struct PageName {
-    /// File name of a mapped file, `heap`, `stack`, `NAME:bss`, or `mmap#N` in order of creation.
-    pub region: String,
-    /// Page number within the region (of `stack`: from its top downwards).
-    pub offset: u64,
 }
 
 /// One page of the program.

@@ -77,8 +77,8 @@ mod tests {
         let quantity = |&(name, most): &(&str, u64)| Quantity::of(name, "x", vec![1, most, 2]);
         Measured {
             inputs: vec![MeasuredInput {
-                arguments: Vec::new(),
                 quantities: of.iter().map(quantity).collect(),
+                ..MeasuredInput::default()
             }],
             ..Measured::default()
         }

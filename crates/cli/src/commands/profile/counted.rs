@@ -3,8 +3,9 @@
 //! Rule: the emulator's profile has the pages and functions. Counters of this machine give the
 //! times of jobs and their accesses to memory, and only raise the emulator's numbers
 //! ([`Profile::raise`]). One job of each input runs before the measured ones, so that its files are
-//! in memory. Does not cover: samples of hot pages (PEBS, IBS, SPE): pages are the emulator's.
+//! in memory. Samples of addresses show hot pages of this machine (`addresses`), and raise nothing.
 
+use super::addresses;
 use super::parts::{emulated, estimated, inputs, output, trace_of, write};
 use super::text;
 use crate::args::ProfileArgs;
@@ -13,11 +14,14 @@ use crate::commands::platform_measure::{cpus, notes, same_machine};
 use crate::commands::profiles::{date, duration};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
-use solocore_linux::Event;
-use solocore_linux::count::{Counters, Job, Refused, Start, misses_event};
+use solocore_linux::clients::functions::Function;
+use solocore_linux::count::{Bounds, Counters, Job, Refused, Start, misses_event};
 use solocore_linux::host::machine;
+use solocore_linux::{Event, LinuxError};
 use solocore_model::profile::{FORMAT, Measured, MeasuredInput, Quantity, quantity};
+use solocore_model::system::Job as Kind;
 use solocore_model::{Platform, Profile, files};
+use solocore_space::program;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -41,6 +45,8 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     let out = output(args);
     // All that can be refused is refused before the emulator runs.
     let (mut counters, mut said) = counters(args, cpu)?;
+    let bounds = bounds(args)?;
+    let sampling = addresses::event(args, cpu, &mut said)?;
     let base = args.counting.base.as_ref().map(|path| based(args, path, &platform, &inputs));
     let (mut profile, trace, _kept) = match base {
         Some(base) => {
@@ -64,7 +70,20 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     let mut measured = Vec::new();
     for (at, input) in all.iter().enumerate() {
         let share = |done: f64| progress.share((at as f64 + done) / all.len() as f64);
-        measured.push(measure(args, &platform, &mut counters, input, &share)?);
+        let command = [args.command.as_slice(), input].concat();
+        let start = start(args, &platform, &command);
+        let refuse = |refused| failure(args, input, refused);
+        let (quantities, notes) = match &bounds {
+            None => (starts(args, &mut counters, &start, &share).map_err(refuse)?, Vec::new()),
+            Some(bounds) => inside(args, &mut counters, &start, bounds, &share).map_err(refuse)?,
+        };
+        said.extend(notes);
+        let addresses = match &sampling {
+            None => None,
+            Some(event) => Some(addresses::sample(event, &start, cpu, &profile).map_err(refuse)?),
+        };
+        let quantities = quantities.into_iter().map(estimated).collect();
+        measured.push(MeasuredInput { arguments: input.clone(), quantities, addresses });
     }
     drop(progress);
     if counters.passes() > 1 {
@@ -82,8 +101,8 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
             machine: here.platform.name.clone(),
             cpu,
             date: date(SystemTime::now()),
-            jobs_are: "process".to_owned(),
-            cold: !args.counting.warm,
+            jobs_are: args.counting.job.to_string(),
+            cold: !args.counting.warm && bounds.is_none(),
             notes: said,
             inputs: measured,
         },
@@ -151,53 +170,120 @@ fn based(
     Ok((profile, trace))
 }
 
-/// The jobs with one input.
-fn measure(
-    args: &ProfileArgs,
-    platform: &Platform,
-    counters: &mut Counters,
-    input: &[String],
-    share: &dyn Fn(f64),
-) -> Result<MeasuredInput, Failure> {
-    let command = [args.command.as_slice(), input].concat();
+/// What bounds the jobs within a start; `None`: a job is a start.
+fn bounds(args: &ProfileArgs) -> Result<Option<Bounds>, Failure> {
+    Ok(match &args.counting.job {
+        Kind::Process => None,
+        Kind::Wakeup => Some(Bounds::Wakeup),
+        Kind::Function(name) => {
+            let found = Function::find(&program::find(args.command[0].as_ref())?, name)?;
+            Some(Bounds::Function { file: found.file, offset: found.offset })
+        }
+    })
+}
+
+fn start<'a>(args: &ProfileArgs, platform: &Platform, command: &'a [String]) -> Start<'a> {
     let sweep = if args.counting.warm { 0 } else { SWEEP * platform.llc.size.0 };
-    let start = Start {
-        command: &command,
+    Start {
+        command,
         dir: Path::new("."),
         timeout: duration(args.timeout),
         sweep: usize::try_from(sweep).unwrap_or(usize::MAX),
         stopped: &stopped,
-    };
-    let mut once = || {
-        counters.job(&start).map_err(|refused| match refused {
-            Refused::Linux(error) => error.into(),
-            Refused::Stopped => Failure::Interrupted,
-            Refused::Failed(code, said) => failed(args, input, code, &said),
-            Refused::TimedOut => Failure::Input(format!(
-                "`{}`: a job takes longer than --timeout allows; nothing was written",
-                command.join(" ")
-            )),
-        })
-    };
-    once()?;
+    }
+}
+
+/// Each start is a job.
+fn starts(
+    args: &ProfileArgs,
+    counters: &mut Counters,
+    start: &Start<'_>,
+    share: &dyn Fn(f64),
+) -> Result<Vec<Quantity>, Refused> {
+    counters.job(start)?;
     let mut jobs: Vec<Job> = Vec::new();
     for n in 0..args.counting.jobs {
-        jobs.push(once()?);
+        jobs.push(counters.job(start)?);
         share(f64::from(n + 1) / f64::from(args.counting.jobs));
     }
-    let time = Quantity::of(quantity::TIME, "clock", jobs.iter().map(|j| j.time_ns).collect());
+    let times = jobs.iter().map(|j| j.time_ns).collect();
+    let counts = |at: usize| jobs.iter().map(|j| j.counts[at]).collect();
+    Ok(quantities(counters, times, counts))
+}
+
+/// The jobs within starts, and what users must know of them.
+fn inside(
+    args: &ProfileArgs,
+    counters: &mut Counters,
+    start: &Start<'_>,
+    bounds: &Bounds,
+    share: &dyn Fn(f64),
+) -> Result<(Vec<Quantity>, Vec<String>), Refused> {
+    counters.job(start)?;
+    let wanted = usize::try_from(args.counting.jobs).unwrap_or(usize::MAX);
+    let mut all = counters.inside(start, bounds)?;
+    let (mut starts, mut open) = (1, all.open);
+    loop {
+        let jobs = all.counts.iter().map(Vec::len).min().unwrap_or(0);
+        share(jobs as f64 / wanted as f64);
+        if jobs >= wanted {
+            break;
+        }
+        let more = counters.inside(start, bounds)?;
+        if more.counts.iter().any(Vec::is_empty) {
+            return Err(Refused::Linux(LinuxError::Input(format!(
+                "--job {}: a start of the program has no such job that began and ended; choose \
+                    another function",
+                args.counting.job
+            ))));
+        }
+        starts += 1;
+        open += more.open;
+        all.nested += more.nested;
+        all.times_ns.extend(more.times_ns);
+        for (all, more) in all.counts.iter_mut().zip(more.counts) {
+            all.extend(more);
+        }
+    }
+    let mut notes = vec![format!("jobs are those of {starts} start(s) of the program")];
+    if all.nested > 0 {
+        notes.push(format!("{} calls within calls are parts of these", all.nested));
+    }
+    if open > 0 {
+        notes.push(format!(
+            "{open} call(s) had not returned when the program ended (exit or longjmp), and are no jobs"
+        ));
+    }
+    let counts = |at: usize| all.counts[at].clone();
+    Ok((quantities(counters, all.times_ns.clone(), counts), notes))
+}
+
+/// The quantities of jobs by their times and by the counts of each counter. Times that nobody took
+/// are left out.
+fn quantities(
+    counters: &Counters,
+    times: Vec<u64>,
+    counts: impl Fn(usize) -> Vec<u64>,
+) -> Vec<Quantity> {
+    let timed = !times.is_empty();
+    let time = timed.then(|| Quantity::of(quantity::TIME, "clock", times));
     let counted = counters.counters.iter().enumerate().map(|(at, counter)| Quantity {
         stands_in: counter.stands_in.clone(),
-        ..Quantity::of(
-            counter.quantity,
-            &counter.event,
-            jobs.iter().map(|j| j.counts[at]).collect(),
-        )
+        ..Quantity::of(counter.quantity, &counter.event, counts(at))
     });
-    Ok(MeasuredInput {
-        arguments: input.to_vec(),
-        quantities: std::iter::once(time).chain(counted).map(estimated).collect(),
-    })
+    time.into_iter().chain(counted).collect()
+}
+
+fn failure(args: &ProfileArgs, input: &[String], refused: Refused) -> Failure {
+    match refused {
+        Refused::Linux(error) => error.into(),
+        Refused::Stopped => Failure::Interrupted,
+        Refused::Failed(code, said) => failed(args, input, code, &said),
+        Refused::TimedOut => Failure::Input(format!(
+            "`{}`: a job takes longer than --timeout allows; nothing was written",
+            [args.command.as_slice(), input].concat().join(" ")
+        )),
+    }
 }
 
 fn failed(args: &ProfileArgs, input: &[String], code: i32, said: &str) -> Failure {

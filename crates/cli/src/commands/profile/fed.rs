@@ -65,7 +65,7 @@ pub fn run(args: &ProfileArgs, from: &Path, plan: &Path, task: &str) -> Result<E
         jobs_are: seen.what.to_owned(),
         cold: false,
         notes: vec![verdict(named, seen.most_ns)],
-        inputs: vec![MeasuredInput { arguments: Vec::new(), quantities: seen.quantities }],
+        inputs: vec![MeasuredInput { quantities: seen.quantities, ..MeasuredInput::default() }],
     });
     let out = output(args);
     let trace = trace_of(&profile, &place);

@@ -1,5 +1,6 @@
 //! `solocore profile`.
 
+mod addresses;
 mod counted;
 mod fed;
 mod parts;
@@ -21,6 +22,13 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     }
     if args.engine == Engine::Perf {
         return counted::run(args);
+    }
+    if !args.counting.job.is_process() || args.counting.sample_addresses.is_some() {
+        return Err(Failure::Input(
+            "--job and --sample-addresses count on this machine, and the emulator's job is a whole \
+                start; give --engine perf"
+                .to_owned(),
+        ));
     }
     let platform = Platform::find(args.platform.as_deref().unwrap_or(BOARD), Path::new("."))?;
     let out = parts::output(args);

@@ -2,7 +2,7 @@
 
 use crate::table;
 use solocore_model::Profile;
-use solocore_model::profile::{Measured, Quantity, Raised};
+use solocore_model::profile::{AddressSamples, Measured, Quantity, Raised};
 use std::path::Path;
 
 /// The summary on stderr.
@@ -66,7 +66,8 @@ fn say(measured: &Measured, raised: &Raised) {
         "process" if measured.cold => "caches swept before each job",
         "process" => "caches as the job before left them",
         "run" => "jobs of a run of the plan",
-        _ => "jobs of a simulation",
+        "sim" => "jobs of a simulation",
+        inside => &format!("jobs are {inside}"),
     };
     eprintln!(
         "measured on CPU {} of {}, {}, {what}",
@@ -96,12 +97,33 @@ fn say(measured: &Measured, raised: &Raised) {
             );
         }
     }
+    for samples in measured.inputs.iter().filter_map(|input| input.addresses.as_ref()) {
+        say_sampled(samples);
+    }
     eprintln!(
         "  raised over the emulator: {} cycles, {} reads, {} writes",
         raised.private_cycles, raised.reads, raised.writes
     );
     for note in &measured.notes {
         eprintln!("  note: {note}");
+    }
+}
+
+/// Samples of addresses.
+fn say_sampled(s: &AddressSamples) {
+    eprintln!(
+        "  {} samples of addresses, one of {} {}; {} elsewhere, {} lost; {} on pages of the profile",
+        s.samples, s.period, s.event, s.elsewhere, s.lost, s.matched
+    );
+    let place = |rank: Option<u64>| rank.map_or_else(|| "not there".to_owned(), |r| r.to_string());
+    let hot =
+        s.pages.iter().take(5).map(|p| {
+            format!("{}+{} ({}; {})", p.name.region, p.name.offset, p.samples, place(p.rank))
+        });
+    let hot: Vec<String> = hot.collect();
+    eprintln!("  hottest pages by samples (and place in the profile): {}", hot.join(", "));
+    if let Some(other) = &s.stands_in {
+        eprintln!("  note: {other}, stand in for accesses to memory");
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Function {
     /// File of the program.
     pub file: PathBuf,
     /// Offset of its first byte in the file.
-    pub(super) offset: u64,
+    pub offset: u64,
 }
 
 impl Function {

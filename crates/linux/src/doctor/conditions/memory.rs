@@ -1,7 +1,7 @@
 //! Checks that memory matches the platform file, and that only programs ask for it.
 //!
 //! Problem: a plan has one latency of memory and counts the accesses of programs. Rule: nodes that
-//! have memory are counted; MSR 0x1a4, where it can be read, says whether prefetchers are off.
+//! have memory are counted; an MSR, where it can be read, says whether prefetchers are off.
 //! Source: Linux, Documentation/ABI/stable/sysfs-devices-node; host/prefetch.rs.
 //! Does not cover: the speed of memory (`solocore latency` measures it); transparent huge pages.
 
@@ -49,12 +49,16 @@ pub(super) fn numa(root: &Root) -> Finding {
 /// Whether the cores' prefetchers are off.
 pub(super) fn prefetchers(root: &Root) -> Finding {
     match prefetch::state(root.path()) {
-        State::Off => PREFETCHERS.good("off (MSR 0x1a4)"),
-        State::On(cpus) => PREFETCHERS
-            .bad(format!("on (MSR 0x1a4 of {}): no bound covers their traffic", named(&cpus)))
-            .helped_by("wrmsr --all 0x1a4 0xf"),
-        State::Refused(e) => {
-            let found = PREFETCHERS.unknown(format!("MSR 0x1a4 cannot be read ({e})"));
+        State::Off(control) => PREFETCHERS.good(format!("off ({})", control.name())),
+        State::On(control, cpus) => PREFETCHERS
+            .bad(format!(
+                "on ({} of {}): no bound covers their traffic",
+                control.name(),
+                named(&cpus)
+            ))
+            .helped_by(control.command()),
+        State::Refused(control, e) => {
+            let found = PREFETCHERS.unknown(format!("{} cannot be read ({e})", control.name()));
             let module = e.kind() == std::io::ErrorKind::NotFound && root.has("proc/modules");
             if module { found.helped_by("modprobe msr") } else { found }
         }

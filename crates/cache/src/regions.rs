@@ -1,7 +1,7 @@
-//! Memory regions of the guest by names that survive address-space randomisation (SCE section 2.3:
+//! Memory regions of a program by names that survive address-space randomisation (SCE section 2.3:
 //! a hot page is "an offset from the beginning of the memory region it belongs to").
 
-use solocore_cache::contract::{Region, STACK_BYTES};
+use crate::contract::{Region, STACK_BYTES};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ struct Span {
     downwards: bool,
 }
 
-/// The guest's address space.
+/// A program's address space: the emulator's guest, or a process of this machine.
 #[derive(Debug, Default)]
 pub struct Regions {
     /// All regions so far.
@@ -69,6 +69,27 @@ impl Regions {
                 _ => {}
             }
             previous = Some((start, end, entry.path, guard));
+        }
+    }
+
+    /// The kernel mapped bytes `start` to `end` before the program's first call: `name` is a file, or
+    /// what the kernel's records call it (`[stack]`, `//anon`).
+    pub fn give(&mut self, start: u64, end: u64, offset: u64, writable: bool, name: &Path) {
+        let before = self.spans.range(..start).next_back().filter(|(_, s)| s.end == start);
+        let file = before.and_then(|(_, s)| self.regions[s.region as usize].path.clone());
+        match (name.to_str(), file) {
+            _ if name.is_absolute() && !name.starts_with("//anon") => {
+                let region = file_region(name, writable);
+                self.insert(start, end, region, Some(name.to_owned()), offset, false);
+            }
+            (Some("[stack]"), _) => self.insert(start, end, "stack".to_owned(), None, 0, true),
+            (_, Some(file)) => {
+                self.insert(start, end, format!("{}:bss", base_name(&file)), None, 0, false);
+            }
+            _ => {
+                let region = format!("anon#{}", self.regions.len());
+                self.insert(start, end, region, None, 0, false);
+            }
         }
     }
 
@@ -216,5 +237,62 @@ impl MapsLine {
             offset: u64::from_str_radix(offset, 16).ok()?,
             path: path.starts_with('/').then(|| PathBuf::from(path.trim_end_matches(" (deleted)"))),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name of an address's region, and the page in it.
+    fn page(regions: &mut Regions, address: u64) -> (String, u64) {
+        let (region, offset) = regions.resolve(address);
+        (regions.regions[region as usize].name.clone(), offset / 4096)
+    }
+
+    fn is(name: &str, page: u64) -> (String, u64) {
+        (name.to_owned(), page)
+    }
+
+    #[test]
+    fn what_a_kernel_gave_is_named_as_what_the_emulator_loaded() {
+        let (program, base) = (Path::new("/opt/job"), 0x40_0000);
+        let (anonymous, stack) = (Path::new("//anon"), Path::new("[stack]"));
+        let mut given = Regions::default();
+        given.give(base, base + 0x3000, 0, false, program);
+        given.give(base + 0x3000, base + 0x5000, 0x3000, true, program);
+        given.give(base + 0x5000, base + 0x8000, 0, true, anonymous);
+        given.give(0x70_0000, 0x80_0000, 0, true, stack);
+        given.give(0x90_0000, 0x90_1000, 0, false, Path::new("[vdso]"));
+        let maps = "400000-403000 r-xp 00000000 08:01 5 /opt/job\n\
+            403000-405000 rw-p 00003000 08:01 5 /opt/job\n405000-408000 rw-p 00000000 00:00 0 \n";
+        let mut loaded = Regions::default();
+        loaded.load_maps(maps, 0, 1 << 48);
+        for at in [base, base + 0x2fff, base + 0x4000, base + 0x5000, base + 0x7fff] {
+            assert_eq!(page(&mut given, at), page(&mut loaded, at), "{at:#x}");
+        }
+        assert_eq!(page(&mut given, base + 0x7000), is("job:bss", 2));
+        assert_eq!(page(&mut given, 0x7f_ffff), is("stack", 0));
+        // A stack that grew keeps the names of its pages.
+        given.give(0x60_0000, 0x80_0000, 0, true, stack);
+        assert_eq!(page(&mut given, 0x7f_e000), is("stack", 1));
+        assert_eq!(page(&mut given, 0x6f_f000), is("stack", 0x100));
+        assert!(page(&mut given, 0x90_0000).0.starts_with("anon#"));
+        assert_eq!(page(&mut given, 0x1000).0, "unknown");
+    }
+
+    #[test]
+    fn a_mapping_in_the_place_of_another_has_a_name_of_its_own() {
+        let mut regions = Regions::default();
+        regions.map(0x10_0000, 0x4000, true, None);
+        regions.unmap(0x10_1000, 0x10_2000);
+        assert_eq!(page(&mut regions, 0x10_2000), is("mmap#1", 2));
+        assert_eq!(page(&mut regions, 0x10_1000).0, "unknown");
+        regions.map(0x10_1000, 0x1000, true, None);
+        assert_eq!(page(&mut regions, 0x10_1000), is("mmap#2", 0));
+        assert_eq!(page(&mut regions, 0x10_3000), is("mmap#1", 3));
+        regions.set_break(0x20_0010);
+        regions.set_break(0x20_3000);
+        assert_eq!(page(&mut regions, 0x20_1000), is("heap", 0));
     }
 }
