@@ -1,10 +1,11 @@
 use super::server::MOST;
 use super::*;
+use crate::fuzz::{Mutator, inputs};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the issue asks for: the daemon and other scrapers go on within this.
+/// The daemon and other scrapers go on within this time.
 const SOON: Duration = Duration::from_secs(1);
 
 fn free_address() -> SocketAddr {
@@ -169,4 +170,47 @@ fn a_place_is_an_address_or_a_path() {
     for wrong in ["", "plan.json", "127.0.0.1", "localhost:80"] {
         assert!(wrong.parse::<Place>().unwrap_err().contains("127.0.0.1:9184"), "{wrong}");
     }
+}
+
+/// Any request, in any pieces, is answered by a status of HTTP or not at all, and the next scraper
+/// is served.
+#[test]
+fn no_request_ends_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("metrics");
+    let status = Status::at(&dir.path().join("s"), Some(&Place::Socket(place.clone()))).unwrap();
+    status.serve(String::new, || "metrics\n".to_owned());
+    let base = b"GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: text/plain\r\n\r\n";
+    let long = [b'x'; 9000];
+    let words = [&b"\r\n"[..], b"\r\n\r\n", b"HEAD ", b"\0", b": ", b"X: y\r\n", &long];
+    let mut mutator = Mutator::new(11);
+    let mut seen = std::collections::BTreeMap::<String, u64>::new();
+    for _ in 0..inputs() {
+        let request = mutator.bytes(base, &words);
+        let mut client = UnixStream::connect(&place).unwrap();
+        let cut = mutator.below(request.len() + 1);
+        // It may be answered, or let go, before all is said.
+        let _ = client.write_all(&request[..cut]).and_then(|()| client.write_all(&request[cut..]));
+        if mutator.below(8) == 0 {
+            continue;
+        }
+        let _ = client.shutdown(Shutdown::Write);
+        client.set_read_timeout(Some(10 * SOON)).unwrap();
+        let mut answer = Vec::new();
+        match client.read_to_end(&mut answer) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => panic!("no end: {request:?}"),
+            _ => {}
+        }
+        let answer = String::from_utf8(answer).unwrap();
+        let status = answer.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+        assert!(answer.is_empty() || status.is_some(), "{answer:?} to {request:?}");
+        *seen.entry(status.unwrap_or("none").to_owned()).or_default() += 1;
+    }
+    let statuses: Vec<&str> = seen.keys().map(String::as_str).collect();
+    assert_eq!(statuses, ["200", "400", "404", "405", "431", "none"], "{seen:?}");
+    let mut last = UnixStream::connect(&place).unwrap();
+    last.write_all(base).unwrap();
+    let mut text = String::new();
+    last.read_to_string(&mut text).unwrap();
+    assert!(text.ends_with("metrics\n"));
 }
