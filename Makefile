@@ -139,6 +139,7 @@ nightly: test bench
 	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
 	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "3 s" || exit 1; done
 	PROPTEST_CASES=20000 BOUNDS_CASES=3000 ATTACKS=10000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
+	FUZZ_INPUTS=200000 cargo test --locked --quiet -p solocore-linux --lib -- any_ no_message no_request
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
 	build/venv/bin/pip install --quiet --disable-pip-version-check drs==2.0.1 pandas==3.1.1 polars==2.1.0

@@ -3,11 +3,12 @@
 
 use std::path::PathBuf;
 
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "start.c",
     "hooks.c",
     "environment.c",
     "handler.c",
+    "privileges.c",
     "adopt.c",
     "pool.c",
     "memory.c",

@@ -105,7 +105,8 @@ def test_runs_that_cannot_be_drawn(planned, run):
     path = planned.dir / "run.json"
     whole = json.loads(path.read_text())
     for change, word in [({"period_ns": 0}, "no period"), ({"cores": []}, "no cores"), ({"span_ns": 0}, "span_ns"),
-                         ({"tasks": []}, "other tasks"), ({"cores": 3}, "run.json"), ({"plan": None}, "no plan")]:
+                         ({"tasks": []}, "other tasks"), ({"cores": 3}, "run.json"), ({"plan": None}, "no plan"),
+                         ({"plan": {**whole["plan"], "cores": []}}, "the plan: it has 0 cores")]:
         path.write_text(json.dumps({**whole, **change}))
         refused(planned("report", "run.json", "-o", "bad.html"), word, codes=(2,))
     path.write_text(json.dumps(whole))

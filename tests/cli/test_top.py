@@ -101,6 +101,18 @@ def test_a_signal_puts_the_terminal_back(running, how):
     assert LEAVES in screen.output
 
 
+def test_it_ends_with_its_terminal(running):
+    screen = Screen(running, "--every", "100 ms")
+    screen.shows("CPU 0")
+    os.close(screen.master)
+    end = time.monotonic() + 20
+    while os.waitpid(screen.pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end:
+            os.kill(screen.pid, signal.SIGKILL)
+            raise AssertionError("it goes on without a terminal")
+        time.sleep(0.05)
+
+
 def test_the_end_of_the_run_is_said_on_the_terminal_as_it_was(planned, running):
     screen = Screen(running, "--every", "100 ms")
     screen.shows("CPU 0")

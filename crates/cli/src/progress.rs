@@ -7,7 +7,7 @@ use signal_hook::iterator::Signals;
 use solocore_model::files;
 use solocore_profile::Seen;
 use std::cell::Cell;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -54,7 +54,8 @@ fn leave() {
         if let Some(_no_writes) = files::without_writes()
             && COMPUTING.load(SeqCst) > 0
         {
-            eprintln!("solocore: {}", fail::INTERRUPTED);
+            // A terminal that is gone takes nothing, and must not keep the process.
+            let _ = writeln!(std::io::stderr(), "solocore: {}", fail::INTERRUPTED);
             // Not `exit`, which unmaps a stack: that waits for memory requests of other threads.
             // SAFETY: ends the process at once; nothing is being written, and all that is printed
             // is flushed when it is printed.

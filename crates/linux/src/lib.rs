@@ -17,6 +17,8 @@ pub mod count;
 pub mod daemon;
 pub mod doctor;
 mod error;
+#[cfg(test)]
+mod fuzz;
 pub mod host;
 pub mod latency;
 pub mod regulate;

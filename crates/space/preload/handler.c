@@ -138,7 +138,7 @@ static void recolour(struct state *s)
 	zero_bytes(&packet, sizeof packet);
 	packet.kind = PACKET_RECOLOURED;
 	s->moved = s->stuck = s->move_ns = 0;
-	if (config_read(&s->config, s->path))
+	if (config_read(&s->config, s->chosen))
 		give_up(s, "the new configuration cannot be read");
 	pool_release(s, 0);
 	/* Free pages are in the old colours. */
@@ -229,9 +229,10 @@ static void close_others(const struct state *s)
 {
 	unsigned first = 0;
 	for (;;) {
-		const int own[] = {s->uffd, s->pagemap, s->memory, s->socket, s->kpageflags};
+		const int own[] = {s->uffd,   s->pagemap,    s->memory,
+				   s->socket, s->kpageflags, s->chosen};
 		unsigned next = ~0u;
-		for (unsigned i = 0; i < 5; i++)
+		for (unsigned i = 0; i < 6; i++)
 			if (own[i] >= 0 && (unsigned)own[i] >= first && (unsigned)own[i] < next)
 				next = (unsigned)own[i];
 		if (next > first)
@@ -247,6 +248,7 @@ int handler_main(void *argument)
 	struct state *s = argument;
 	raw(SYS_prctl, 15 /* PR_SET_NAME */, "solocore-pages");
 	close_others(s);
+	drop_privileges(s);
 	for (;;) {
 		struct uffd_event events[16];
 		struct pollfd wait[2] = {{s->uffd, POLLIN, 0}, {s->socket, POLLIN, 0}};

@@ -28,13 +28,9 @@ int frame_allowed(const struct config *config, uint64_t frame)
 	return config->classes[class / 8] >> (class % 8) & 1;
 }
 
-int config_read(struct config *config, const char *path)
+int config_read(struct config *config, int fd)
 {
-	long fd = raw(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	if (failed(fd))
-		return -1;
-	long got = raw(SYS_read, fd, config, sizeof *config);
-	raw(SYS_close, fd);
+	long got = raw(SYS_pread64, fd, config, sizeof *config, 0);
 	return got == (long)sizeof *config && config->magic == CONFIG_MAGIC &&
 			       config->functions <= MAX_FUNCTIONS && config->allowed_classes > 0
 		       ? 0

@@ -82,7 +82,7 @@ struct shared {
  * too. */
 struct state {
 	struct shared *shared;
-	int uffd, pagemap, memory, socket, kpageflags;
+	int uffd, pagemap, memory, socket, kpageflags, chosen;
 	int forked;
 	uint64_t base, limit; /* all of the pool's addresses */
 	uint64_t outside,
@@ -101,7 +101,6 @@ struct state {
 	uint64_t moved, stuck, move_ns;
 	uint64_t repaired, next_look; /* pages that the kernel had moved; time of the next search */
 	struct config config;
-	char path[64]; /* of the configuration */
 	uint64_t entries[512];
 	struct {
 		uint64_t start, end, categories;
@@ -140,7 +139,7 @@ uint64_t memory_room(uint64_t need, uint64_t reserve);
 
 /* pool.c */
 int frame_allowed(const struct config *config, uint64_t frame);
-int config_read(struct config *config, const char *path);
+int config_read(struct config *config, int fd);
 int register_range(const struct state *s, uint64_t start, uint64_t end);
 long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
 int pool_fill(struct state *s, uint64_t pages);
@@ -157,6 +156,9 @@ void adopt_new(struct state *s, uint64_t start, uint64_t end);
 int sweep_range(struct state *s, uint64_t start, uint64_t end);
 void protect_all(struct state *s);
 void write_fault(struct state *s, uint64_t page);
+
+/* privileges.c */
+void drop_privileges(struct state *s);
 
 /* handler.c */
 int handler_main(void *state);

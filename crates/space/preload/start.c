@@ -55,9 +55,10 @@ static void open_all(struct state *s, const char *space)
 		refuse("the solocore that started it does not answer; start it again with solocore "
 		       "exec "
 		       "--colors");
-	for (size_t i = n + 1; space[n] && space[i] && i - n < sizeof s->path; i++)
-		s->path[i - n - 1] = space[i];
-	if (config_read(&s->config, s->path))
+	/* It stays open: the handler may not open what is root's. */
+	s->chosen =
+		space[n] ? (int)raw(SYS_openat, AT_FDCWD, space + n + 1, O_RDONLY | O_CLOEXEC) : -1;
+	if (s->chosen < 0 || config_read(&s->config, s->chosen))
 		refuse("its configuration cannot be read; start it again with solocore exec "
 		       "--colors");
 	s->uffd = (int)raw(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
@@ -158,8 +159,8 @@ static void begin(int forked)
 		refuse("its handler of faults cannot be started; raise the limit on threads "
 		       "(ulimit -u)");
 	/* The handler has descriptors of its own. */
-	int own[] = {s->uffd, s->pagemap, s->memory, s->socket, s->kpageflags};
-	for (unsigned i = 0; i < 5; i++)
+	int own[] = {s->uffd, s->pagemap, s->memory, s->socket, s->kpageflags, s->chosen};
+	for (unsigned i = 0; i < 6; i++)
 		if (own[i] >= 0)
 			raw(SYS_close, own[i]);
 	self = s->shared;

@@ -5,6 +5,7 @@ use super::isolation::IsolationArgs;
 use super::scheduling::SchedulingArgs;
 use super::{space, vcpu};
 use clap::ValueEnum;
+use solocore_linux::host::status::{METRICS, Place};
 use solocore_model::{Bandwidth, Time};
 use std::path::PathBuf;
 
@@ -82,9 +83,10 @@ pub struct RunArgs {
     /// Answer for a promise yourself, by its id or subject, like prefetchers or banks:core-2.
     #[arg(long = "vouch", value_name = "PROMISE")]
     pub vouched: Vec<String>,
-    /// Answer Prometheus at this address, like 127.0.0.1:9184.
-    #[arg(long, value_name = "ADDRESS")]
-    pub metrics: Option<std::net::SocketAddr>,
+    /// Answer Prometheus at a socket, /run/solocore-metrics.sock unless PLACE names another by its
+    /// path, or at an address like 127.0.0.1:9184. Only root may connect to a socket.
+    #[arg(long, value_name = "PLACE", num_args = 0..=1, default_missing_value = METRICS)]
+    pub metrics: Option<Place>,
     /// Write the summary here as well (JSON); `solocore report` draws it.
     #[arg(short, long)]
     pub output: Option<PathBuf>,

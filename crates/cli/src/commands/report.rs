@@ -224,6 +224,9 @@ impl Material {
                 "no plan among the results; add the file of `solocore plan -o`".to_owned(),
             ));
         };
+        plan.check().map_err(|what| {
+            Failure::Input(format!("the plan: {what}; make it again with `solocore plan`"))
+        })?;
         let _carried = carried::unpack(Path::new("the plan"), &mut plan)?;
         let plan = &plan;
         for result in [&self.solo, &self.unmanaged, &self.managed].into_iter().flatten() {

@@ -57,7 +57,7 @@ pub(crate) fn prepared(args: &RunArgs) -> Result<Daemon, Failure> {
     daemon.scheme = RunScheme::of(&plan);
     daemon.notes.extend(unschedulable(&plan));
     daemon.duration = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
-    daemon.metrics = args.metrics;
+    daemon.metrics.clone_from(&args.metrics);
     daemon.plan = Some(plan);
     daemon.partial = args.partial;
     daemon.vouched.clone_from(&args.vouched);

@@ -41,14 +41,13 @@ use crate::host::instance::Instance;
 use crate::host::keeper;
 use crate::host::machine;
 use crate::host::notify;
-use crate::host::status::Status;
+use crate::host::status::{Place, Status};
 use crate::host::stopped;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
 use solocore_model::files::to_json;
 use solocore_model::plan::Answer;
 use solocore_model::run::{self, RunResult, RunScheme};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A message to the user while a run goes on.
@@ -83,8 +82,8 @@ pub struct Daemon {
     pub notes: Vec<String>,
     /// Time after which the run ends.
     pub duration: Option<Duration>,
-    /// Address at which Prometheus asks for metrics.
-    pub metrics: Option<SocketAddr>,
+    /// Place where Prometheus asks for metrics.
+    pub metrics: Option<Place>,
     /// Whether to run although some of the plan's promises are open.
     pub partial: bool,
     /// Promises that the user answers for, by id or subject.
@@ -171,7 +170,7 @@ impl Daemon {
         self.check_promises(&self.answers())?;
         let instance = Instance::take()?;
         self.clean_up()?;
-        let status = Status::open(self.metrics)?;
+        let status = Status::open(self.metrics.as_ref())?;
         self.start()?;
         self.parts.iter_mut().for_each(|part| part.begun());
         // Some parts know only now.

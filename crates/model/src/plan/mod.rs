@@ -112,6 +112,8 @@ impl Plan {
     pub fn check(&self) -> Result<(), String> {
         /// Times are held in picoseconds.
         const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
+        /// Of 4 KiB, with addresses of 57 bits.
+        const MOST_PAGES: u64 = 1 << 45;
         self.platform.check().map_err(|what| format!("platform: {what}"))?;
         let period = self.regulation.period_ns;
         if period == 0 || period > LONGEST_NS {
@@ -136,6 +138,9 @@ impl Plan {
             }
             if core.budget_accesses == Some(0) {
                 return Err(format!("core {at} has a budget of zero"));
+            }
+            if core.lock_capacity_pages.max(core.locked_pages) > MOST_PAGES {
+                return Err(format!("core {at} locks more pages than fit in an address space"));
             }
             if let Some(writes) = core.write_budget_accesses
                 && (writes == 0 || core.budget_accesses.is_none_or(|all| writes >= all))

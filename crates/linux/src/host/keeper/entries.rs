@@ -134,6 +134,8 @@ fn widened(path: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzz::{Mutator, inputs};
+    use std::io::BufRead;
 
     #[test]
     fn what_was_not_changed_is_not_put_back() {
@@ -161,5 +163,39 @@ mod tests {
                 Entry::Thread(change)
             ]
         );
+    }
+
+    /// Any journal is read to its end, and has at most one entry a line.
+    #[test]
+    fn any_journal_is_read() {
+        let base = b"/a\t1\n/b\t2 3\n@forget\n@directory\t/d\n@go-on\t42\n\
+            @thread\t7\t99\tcpus\t0-1\t1\n@thread\t7\t99\tscheduling\t1 0\t0 0\n";
+        let words: [&[u8]; 9] = [
+            b"@forget\n",
+            b"@thread\t",
+            b"\tcpus\t",
+            b"0-4294967295",
+            b"4294967296",
+            b"18446744073709551615",
+            b"\t",
+            b"\xff\n",
+            b"-1",
+        ];
+        let mut mutator = Mutator::new(7);
+        let mut threads = 0;
+        for _ in 0..inputs() {
+            let journal = mutator.bytes(base, &words);
+            let found = entries(journal.lines().map_while(Result::ok));
+            assert!(found.len() <= journal.lines().count());
+            for entry in &found {
+                if let Entry::Thread(change) = entry {
+                    // What was read is what would be written.
+                    let again = ThreadChange::decode(&change.encode());
+                    assert_eq!(again.as_ref(), Some(change));
+                    threads += 1;
+                }
+            }
+        }
+        assert!(threads > 0, "no change of a thread was read, so nothing was tested");
     }
 }

@@ -10,6 +10,7 @@ pub use interface::{Engine, Served};
 use super::regulation::Regulation;
 use crate::error::LinuxError;
 use crate::host::machine;
+use libbpf_rs::Object;
 
 /// The user's choice of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,9 +32,14 @@ pub struct Started {
     pub passed_over: Option<String>,
 }
 
-/// Loads the programs that every engine shares, and unloads them.
+/// Loads the programs that every engine shares; nothing calls them.
+pub(crate) fn load() -> Result<Object, LinuxError> {
+    helper::load(&helper::settings(1_000_000, 1))
+}
+
+/// Loads the same programs, and unloads them.
 pub(crate) fn try_load() -> Result<(), LinuxError> {
-    helper::load(&helper::settings(1_000_000, 1)).map(drop)
+    load().map(drop)
 }
 
 /// Loads the scheduler's programs without installing it, and unloads them.

@@ -11,7 +11,7 @@ mod state;
 mod tests;
 
 use crate::fail::Failure;
-use crate::progress::stopped;
+use crate::progress::{computing, stopped};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use solocore_model::run::RunResult;
@@ -40,6 +40,10 @@ fn broken(e: &io::Error) -> Failure {
     Failure::Machine(format!("the terminal cannot be drawn on: {e}; give --plain"))
 }
 
+fn next(wait: Duration) -> io::Result<Option<Event>> {
+    if event::poll(wait)? { event::read().map(Some) } else { Ok(None) }
+}
+
 fn until_left(terminal: &mut DefaultTerminal, look: Look, mut state: State) -> Result<(), Failure> {
     let (mut looked, mut changed) = (Instant::now(), true);
     while !state.ended && !stopped() {
@@ -49,9 +53,10 @@ fn until_left(terminal: &mut DefaultTerminal, look: Look, mut state: State) -> R
         }
         let due = state.every.saturating_sub(looked.elapsed());
         let wait = if state.paused { PATIENCE } else { due.min(PATIENCE) };
-        if event::poll(wait).map_err(|e| broken(&e))? {
+        // A terminal that has gone away keeps crossterm in its loop: the hangup ends the process.
+        if let Some(event) = computing(|| next(wait)).map_err(|e| broken(&e))? {
             changed = true;
-            if let Event::Key(key) = event::read().map_err(|e| broken(&e))? {
+            if let Event::Key(key) = event {
                 state.key(key);
             }
         }

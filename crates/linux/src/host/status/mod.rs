@@ -1,0 +1,184 @@
+//! Views of a running solocore: a socket for `solocore top`, and Prometheus metrics over HTTP.
+//!
+//! Rule: a separate thread answers all clients (`server`). The daemon leaves it texts between two
+//! looks at its engine: metrics twice a second, and a snapshot once a client has asked for one. So
+//! no client keeps the daemon from its parts or from its watchdog. Only root may connect to a
+//! socket in the file system; anybody may ask at an address.
+//! Does not cover: access control at an address; bind it to a local one.
+
+mod client;
+mod server;
+
+use crate::error::LinuxError;
+use client::Kind;
+use server::Server;
+use std::cell::Cell;
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// Socket of a running solocore; only root may connect.
+pub const SOCKET: &str = "/run/solocore.sock";
+/// Default socket of its metrics; only root may connect.
+pub const METRICS: &str = "/run/solocore-metrics.sock";
+/// Longest time for which `solocore top` waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for which metrics count as new.
+const RENEWED: Duration = Duration::from_millis(500);
+
+/// A place where metrics are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An address and a port.
+    Address(SocketAddr),
+    /// A socket in the file system, for root.
+    Socket(PathBuf),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            return Ok(Self::Socket(PathBuf::from(text)));
+        }
+        text.parse().map(Self::Address).map_err(|_| {
+            format!(
+                "neither an address with a port, like 127.0.0.1:9184, nor a path like {METRICS}"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// The sockets of a daemon, until it is dropped.
+pub struct Status {
+    server: Server,
+    /// Time of the last renewal of the metrics; `None`: they are not served.
+    renewed: Option<Cell<Option<Instant>>>,
+    /// Removed with it.
+    _files: Vec<File>,
+}
+
+/// The file of a socket.
+struct File(PathBuf);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Listens at a path, for root. A socket that a dead process left there is removed first.
+fn listen(path: &Path) -> io::Result<(OwnedFd, File)> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        fs::remove_file(path)?;
+    }
+    let socket = UnixListener::bind(path)?;
+    let file = File(path.to_owned());
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    socket.set_nonblocking(true)?;
+    Ok((socket.into(), file))
+}
+
+impl Status {
+    /// Opens the sockets. The caller holds the [`crate::Instance`].
+    ///
+    /// # Errors
+    /// The place is taken or not allowed.
+    pub fn open(metrics: Option<&Place>) -> Result<Self, LinuxError> {
+        Self::at(Path::new(SOCKET), metrics)
+    }
+
+    fn at(path: &Path, metrics: Option<&Place>) -> Result<Self, LinuxError> {
+        let refused = |place: &Place, e: io::Error| {
+            let remedy = "choose another place, like 127.0.0.1:9184 or /run/solocore-metrics.sock";
+            LinuxError::of_io(&format!("--metrics {place}"), &e, remedy)
+        };
+        let fail = |e: io::Error| {
+            LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run")
+        };
+        let (socket, file) = listen(path).map_err(fail)?;
+        let (mut listeners, mut files) = (vec![(socket, Kind::Snapshot)], vec![file]);
+        if let Some(place) = metrics {
+            let socket = match place {
+                Place::Address(address) => bind(*address).map_err(|e| refused(place, e))?,
+                Place::Socket(path) => {
+                    let (socket, file) = listen(path).map_err(|e| refused(place, e))?;
+                    files.push(file);
+                    socket
+                }
+            };
+            listeners.push((socket, Kind::Metrics));
+        }
+        let server = Server::start(listeners).map_err(fail)?;
+        Ok(Self { server, renewed: metrics.map(|_| Cell::default()), _files: files })
+    }
+
+    /// Leaves texts for the clients: `snapshot` if one waits for it, `metrics` if they are old.
+    /// Never waits.
+    pub fn serve(&self, snapshot: impl Fn() -> String, metrics: impl Fn() -> String) {
+        self.server.put_snapshot(snapshot);
+        let Some(renewed) = &self.renewed else { return };
+        if renewed.get().is_none_or(|since| since.elapsed() >= RENEWED) {
+            renewed.set(Some(Instant::now()));
+            self.server.put_metrics(metrics());
+        }
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<OwnedFd> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener.into())
+}
+
+/// The present state of a running solocore.
+///
+/// # Errors
+/// None runs, or this process may not ask.
+pub fn ask() -> Result<String, LinuxError> {
+    let nobody = || {
+        LinuxError::Machine(
+            "no solocore regulates this machine; start one: solocore run PLAN".to_owned(),
+        )
+    };
+    let fail = |e: io::Error| match e.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::ConnectionReset => nobody(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LinuxError::Machine(format!(
+            "{SOCKET}: no answer in 10 s: the daemon is stopped or busy; try again"
+        )),
+        _ => LinuxError::of_io(SOCKET, &e, "run as root"),
+    };
+    let mut text = String::new();
+    let mut stream = UnixStream::connect(SOCKET).map_err(fail)?;
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .and_then(|()| stream.read_to_string(&mut text))
+        .map_err(fail)?;
+    // A daemon that ends just now closes what it took.
+    if text.is_empty() { Err(nobody()) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests;
