@@ -15,6 +15,7 @@ mod dmi;
 mod domain;
 mod dram;
 mod error;
+mod inclusion;
 mod known;
 pub mod lists;
 mod machine;

@@ -9,6 +9,7 @@ use crate::cpuinfo::{self, CpuInfo};
 use crate::cpus::{self, Cpu};
 use crate::dmi::{self, Module};
 use crate::error::MachineError;
+use crate::inclusion;
 use crate::known::{Known, Note};
 use crate::root::Root;
 use crate::tables::cores::{self, Chip};
@@ -75,6 +76,8 @@ pub struct Machine {
     pub divisible: Vec<(u32, &'static str)>,
     /// Can lines be locked in the shared cache?
     pub lockable: bool,
+    /// Does its last cache take lines that it gives up out of the private ones? `None`: not known.
+    pub inclusive: Option<bool>,
     /// Contradictions, and files that could not be used.
     pub notes: Vec<Note>,
 }
@@ -105,6 +108,7 @@ impl Machine {
             resctrl: resctrl(root),
             divisible: divisible(root, &info),
             lockable: tree.lockable,
+            inclusive: root.is_this_machine().then(inclusion::of_this_machine).flatten(),
             notes: Vec::new(),
             online,
             cpus,

@@ -40,6 +40,7 @@ pub fn of(
         left_out(domain),
         numbers(domain),
         hash(domain, keys, platform),
+        inclusion(machine),
     ];
     (facts, notes.concat())
 }
@@ -275,6 +276,16 @@ fn hash(domain: &Domain, keys: &[Fact], platform: &Platform) -> Vec<Note> {
         platform.colours()
     );
     vec![Note::new("llc.slices", text)]
+}
+
+fn inclusion(machine: &Machine) -> Vec<Note> {
+    if machine.inclusive != Some(true) {
+        return Vec::new();
+    }
+    let text = "the last cache is inclusive (CPUID): a line that it gives up leaves the private \
+        caches as well. No bound counts reloads that other cores cause so; ways of one's own keep \
+        other cores from it";
+    vec![Note::new("llc", text)]
 }
 
 fn clocks(domain: &Domain) -> Vec<Note> {

@@ -56,6 +56,11 @@ impl Root {
         Ok(Self { dir: dir.to_owned(), local: false, problems: RefCell::default() })
     }
 
+    /// Are its files those of this machine?
+    pub fn is_this_machine(&self) -> bool {
+        self.local
+    }
+
     /// The error for missing information: of this machine, or of the directory.
     pub fn lack(&self, text: String) -> MachineError {
         if self.local {

@@ -5,8 +5,18 @@ use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The daemon and other scrapers go on within this time.
-const SOON: Duration = Duration::from_secs(1);
+/// The daemon and other scrapers go on within this time, on a machine that is busy with other tests.
+/// A server that waits a tenth of a second for each of the clients below takes 50 s.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Sets a flag when it is dropped, so that a test that fails ends its other threads as well.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
 
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
@@ -91,6 +101,7 @@ fn nobody_keeps_others_from_their_answers() {
     let (snapshot, metrics) = ("s".repeat(4 << 20), "m".repeat(4 << 20));
     let (stop, longest) = (AtomicBool::new(false), std::sync::Mutex::new(Duration::ZERO));
     std::thread::scope(|scope| {
+        let stops = Stops(&stop);
         scope.spawn(|| {
             // The daemon is not Sync, so it is this thread's.
             let status = status;
@@ -137,8 +148,7 @@ fn nobody_keeps_others_from_their_answers() {
         // Those who never end their requests are let go in time.
         slow.iter_mut().for_each(|client| assert_eq!(rest(client), ""));
         assert!(since.elapsed() < 3 * SOON, "slow clients are kept for {:?}", since.elapsed());
-        drop((deaf, idle, unread));
-        stop.store(true, Ordering::SeqCst);
+        drop((deaf, idle, unread, stops));
     });
     let longest = *longest.lock().unwrap();
     assert!(longest < SOON / 10, "the daemon waited for {longest:?}");
