@@ -4,7 +4,7 @@ mask() {
 	taskset -p "$1" | sed 's/.*: //'
 }
 is() {
-	[ "$2" = "$3" ] && pass "$1: $2" || fail "$1: $2, not $3"
+	[ "$2" = "$3" ] && pass "$1: $2" || fail "$1: $2, not $3; the latest run said: $(tail -n 1 /tmp/errors 2>/dev/null)"
 }
 sum() {
 	sed -n "s/^ *\"$1\": \([0-9]*\),\{0,1\}$/\1/p" /tmp/run.json | awk '{ s += $1 } END { print s + 0 }'
