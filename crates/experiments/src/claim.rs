@@ -4,8 +4,8 @@
 //! says nothing at all. Rule: a claim states what the paper states ([`Stated`]) and where; ours is
 //! one number; the [`Verdict`] follows from the two alone. Where the paper gives a number, ours
 //! agrees within a quarter of it, or of its distance from no effect, whichever is less: 1.36 times
-//! is an effect of 0.36. Less than a tenth of the effect is none. Where it gives a shape or an order only, the most that ours can reach is
-//! [`Verdict::Direction`]. Each claim names the [`Mutation`] by which its verdict must fall.
+//! is an effect of 0.36. Less than a tenth of the effect is none. Where it gives a shape or an order
+//! only, the most that ours can reach is [`Verdict::Direction`]. Each claim names the [`Mutation`] by which its verdict must fall.
 //!
 //! Not covered: the papers' plots. The numbers are those of their texts and tables.
 

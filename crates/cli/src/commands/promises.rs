@@ -27,12 +27,15 @@ pub fn answered(answers: &[Answer]) -> String {
     };
     let lines = grouped(answers, |a| &a.promise, line);
     let lines: String = lines.into_iter().map(|(how, head)| format!("  {head}: {how}\n")).collect();
-    let open = answers.iter().filter(|a| a.kept_by.is_none()).count();
-    let verdict = match open {
-        0 => format!("all {} promises are kept\n", answers.len()),
-        _ => format!("of {} promises nobody keeps {open}\n", answers.len()),
-    };
-    format!("\nbounds rest on:\n{lines}{verdict}")
+    format!("\nbounds rest on:\n{lines}{}\n", verdict(answers))
+}
+
+/// The number of promises that nobody keeps, in words.
+pub fn verdict(answers: &[Answer]) -> String {
+    match answers.iter().filter(|a| a.kept_by.is_none()).count() {
+        0 => format!("all {} promises are kept", answers.len()),
+        open => format!("of {} promises nobody keeps {open}", answers.len()),
+    }
 }
 
 /// Equal lines of a subject as one, behind subject and resources; subjects keep their order.

@@ -154,13 +154,12 @@ pub(super) fn limits(plan: &Plan, run: &mut RunResult) {
         .iter()
         .map(|t| (t.name.as_str(), (t.deadline_ns, t.wcrt_ns.filter(|_| !open.holds(t)))))
         .collect();
+    let of = |name: &str| planned.get(name).copied().unwrap_or_default();
     for task in &mut run.tasks {
-        (task.deadline_ns, task.bound_ns) =
-            planned.get(task.name.as_str()).copied().unwrap_or_default();
+        (task.deadline_ns, task.bound_ns) = of(&task.name);
     }
     for task in run.levels.iter_mut().flat_map(|levels| &mut levels.tasks) {
-        (task.deadline_ns, task.bound_ns) =
-            planned.get(task.name.as_str()).copied().unwrap_or_default();
+        (task.deadline_ns, task.bound_ns) = of(&task.name);
     }
 }
 

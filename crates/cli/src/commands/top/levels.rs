@@ -1,13 +1,14 @@
 //! `solocore top` beside a scheduler of levels: jobs by task and level, CPUs, and threads that
 //! intrude.
 
+use super::since::since;
 use crate::table;
-use solocore_model::run::{RunLevelCpu, RunLevelTask, RunLevels};
+use solocore_model::run::{RunLevelTask, RunLevels};
 
 /// Jobs since the last look, and the longest times of all.
 fn row(task: &RunLevelTask, old: Option<&RunLevelTask>) -> Vec<String> {
-    let since =
-        |of: fn(&RunLevelTask) -> u64| of(task).saturating_sub(old.map_or(0, of)).to_string();
+    let grown = since(task, old);
+    let since = |of| grown(of).to_string();
     let some = |ns: u64| table::ms((task.completed > 0).then_some(ns));
     vec![
         // A name may contain anything; a row of a table has one line.
@@ -81,7 +82,7 @@ pub fn text(head_line: &str, before: Option<&RunLevels>, now: &RunLevels) -> Str
     let mut cpus = vec![head.map(str::to_owned).to_vec()];
     for c in &now.cpus {
         let old = before.and_then(|b| b.cpus.iter().find(|o| o.cpu == c.cpu));
-        let since = |of: fn(&RunLevelCpu) -> u64| of(c).saturating_sub(old.map_or(0, of));
+        let since = since(c, old);
         let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
         cpus.push(vec![
             c.cpu.to_string(),
@@ -103,7 +104,7 @@ pub fn text(head_line: &str, before: Option<&RunLevels>, now: &RunLevels) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use solocore_model::run::{RunIntruder, RunLevelIntruder};
+    use solocore_model::run::{RunIntruder, RunLevelCpu, RunLevelIntruder};
 
     #[test]
     fn levels_and_tasks_are_shown_with_what_happened_since() {

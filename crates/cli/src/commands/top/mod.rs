@@ -2,6 +2,7 @@
 
 mod levels;
 mod screen;
+mod since;
 mod tables;
 
 use crate::args::{Format, TopArgs};

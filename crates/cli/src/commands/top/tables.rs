@@ -1,10 +1,11 @@
 //! The tables of `solocore top`: the time since the last look, and the longest of the run.
 
 use super::levels;
+use super::since::since;
 use crate::commands::promises;
 use crate::commands::run_text::{self, bandwidth, limit};
 use crate::table;
-use solocore_model::run::{RunClient, RunCore, RunGroup, RunLock, RunRegulation, RunResult};
+use solocore_model::run::{RunClient, RunGroup, RunLock, RunRegulation, RunResult};
 
 /// The run in a line: what enforces it, and since when.
 pub fn headline(now: &RunResult) -> String {
@@ -49,7 +50,8 @@ fn text(
     let elapsed = now.duration_ns.saturating_sub(before.duration_ns).max(1) as f64;
     for core in &new.cores {
         let was = old.cores.iter().find(|c| c.cpu == core.cpu);
-        let since = |of: fn(&RunCore) -> u64| of(core).saturating_sub(was.map_or(0, of)) as f64;
+        let grown = since(core, was);
+        let since = |of| grown(of) as f64;
         let periods = since(|c| c.periods).max(1.0);
         let mut row = vec![
             core.cpu.to_string(),
@@ -170,7 +172,7 @@ pub fn holder(c: &RunClient) -> (String, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use solocore_model::run::RunWrites;
+    use solocore_model::run::{RunCore, RunWrites};
 
     fn snapshot(periods: u64, accesses: u64, duration_ns: u64) -> RunResult {
         let core = RunCore {

@@ -112,18 +112,7 @@ pub fn sample(
                 "run as root, and end what else samples (perf)",
             )
         })?;
-        let follower = Follower {
-            event: event.clone(),
-            process: pid,
-            numbers: events.numbers,
-            programs: 0,
-            begun: false,
-            pending: HashMap::new(),
-            mapped: None,
-            broken: false,
-            sampled: Sampled::default(),
-            told,
-        };
+        let follower = Follower::new(event.clone(), pid, events.numbers, told);
         listener = Some(Listener::begin(events.ring, follower));
         Ok(events.open)
     };
@@ -263,6 +252,22 @@ impl<F: FnMut(Step) + Send + 'static> Taker for Follower<F> {
 }
 
 impl<F: FnMut(Step)> Follower<F> {
+    /// Before the first record.
+    fn new(event: AddressEvent, process: u32, numbers: Numbers, told: F) -> Self {
+        Self {
+            event,
+            process,
+            numbers,
+            programs: 0,
+            begun: false,
+            pending: HashMap::new(),
+            mapped: None,
+            broken: false,
+            sampled: Sampled::default(),
+            told,
+        }
+    }
+
     fn follow(&mut self, record: Record<'_>) {
         match record {
             Record::Lost(records) => self.sampled.lost += records,

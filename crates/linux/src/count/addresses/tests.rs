@@ -9,18 +9,8 @@ const NUMBERS: Numbers = Numbers { sample: 7, enter: 8, exit: 9 };
 fn followed(event: AddressEvent, bytes: &[u8]) -> (Vec<Step>, Sampled) {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&steps);
-    let mut follower = Follower {
-        event,
-        process: 50,
-        numbers: NUMBERS,
-        programs: 0,
-        begun: false,
-        pending: HashMap::new(),
-        mapped: None,
-        broken: false,
-        sampled: Sampled::default(),
-        told: move |step| told.lock().unwrap().push(step),
-    };
+    let told = move |step| told.lock().unwrap().push(step);
+    let mut follower = Follower::new(event, 50, NUMBERS, told);
     follower.take(bytes);
     assert!(!follower.broken);
     let sampled = follower.sampled;

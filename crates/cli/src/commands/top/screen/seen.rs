@@ -3,9 +3,13 @@
 //! Rule: a bar is of the time between the looks; a longest time is of the whole run. A budget line
 //! stands at the same place of all bars of budgets, so that the eye compares shares.
 
+use super::super::since::since;
 use super::super::tables::holder;
+use crate::commands::promises::verdict;
 use crate::commands::run_text::{bandwidth, limit};
-use solocore_model::run::{RunJob, RunLevelTask, RunRegulation, RunResult};
+use solocore_model::run::{
+    RunCore, RunJob, RunLevelCpu, RunLevelTask, RunRegulation, RunResult, RunVcpu,
+};
 
 /// The use of a CPU or VCPU since the last look.
 pub struct Bar {
@@ -60,18 +64,14 @@ pub fn bars(before: &RunResult, now: &RunResult) -> Vec<Bar> {
 }
 
 fn regulated(old: Option<&RunRegulation>, new: &RunRegulation, elapsed: f64) -> Vec<Bar> {
-    let since = |core: &solocore_model::run::RunCore| {
-        let was = old.and_then(|old| old.cores.iter().find(|c| c.cpu == core.cpu));
-        let periods = core.periods.saturating_sub(was.map_or(0, |w| w.periods)).max(1) as f64;
-        core.accesses.saturating_sub(was.map_or(0, |w| w.accesses)) as f64 / periods
+    let was = |core: &RunCore| old.and_then(|old| old.cores.iter().find(|c| c.cpu == core.cpu));
+    let use_of = |core: &RunCore| {
+        let grown = since(core, was(core));
+        grown(|c| c.accesses) as f64 / grown(|c| c.periods).max(1) as f64
     };
-    let most = new.cores.iter().map(since).fold(1.0, f64::max);
-    let bar = |core: &solocore_model::run::RunCore| {
-        let was = old.and_then(|old| old.cores.iter().find(|c| c.cpu == core.cpu));
-        let grown = |of: fn(&solocore_model::run::RunCore) -> u64| {
-            of(core).saturating_sub(was.map_or(0, of))
-        };
-        let use_now = since(core);
+    let most = new.cores.iter().map(use_of).fold(1.0, f64::max);
+    let bar = |core: &RunCore| {
+        let (grown, use_now) = (since(core, was(core)), use_of(core));
         let budget = (core.budget != u64::MAX).then_some(core.budget);
         let full = budget.map_or(most, |b| b.max(1) as f64 / BUDGET_AT);
         let throttled = (grown(|c| c.throttled_ns) as f64 / elapsed).min(1.0);
@@ -95,11 +95,9 @@ fn regulated(old: Option<&RunRegulation>, new: &RunRegulation, elapsed: f64) -> 
 
 fn vcpus(before: &RunResult, now: &RunResult, elapsed: f64) -> Vec<Bar> {
     let Some(new) = &now.vcpus else { return Vec::new() };
-    let bar = |v: &solocore_model::run::RunVcpu| {
-        let was = before.vcpus.iter().flat_map(|b| &b.vcpus).find(|o| o.id == v.id);
-        let share = |of: fn(&solocore_model::run::RunVcpu) -> u64| {
-            of(v).saturating_sub(was.map_or(0, of)) as f64 / elapsed
-        };
+    let bar = |v: &RunVcpu| {
+        let grown = since(v, before.vcpus.iter().flat_map(|b| &b.vcpus).find(|o| o.id == v.id));
+        let share = |of| grown(of) as f64 / elapsed;
         let (foreground, background) = (share(|v| v.foreground_ns), share(|v| v.background_ns));
         Bar {
             name: v.name.clone(),
@@ -125,11 +123,11 @@ fn cpus_of_levels(before: &RunResult, now: &RunResult, elapsed: f64) -> Vec<Bar>
     let old = before.levels.as_ref();
     let ran = |t: &RunLevelTask| {
         let was = old.and_then(|old| old.tasks.iter().find(|o| o.name == t.name));
-        t.ran_ns.saturating_sub(was.map_or(0, |w| w.ran_ns)) as f64
+        since(t, was)(|t| t.ran_ns) as f64
     };
-    let bar = |c: &solocore_model::run::RunLevelCpu| {
+    let bar = |c: &RunLevelCpu| {
         let was = old.and_then(|old| old.cpus.iter().find(|o| o.cpu == c.cpu));
-        let lost = c.intruder_ns.saturating_sub(was.map_or(0, |w| w.intruder_ns));
+        let lost = since(c, was)(|c| c.intruder_ns);
         let used: f64 = new.tasks.iter().filter(|t| t.core == Some(c.cpu)).map(ran).sum();
         Bar {
             name: format!("CPU {}", c.cpu),
@@ -153,11 +151,11 @@ pub fn tasks(before: &RunResult, now: &RunResult) -> Vec<Task> {
     let old = before.tasks.iter().chain(&before.drivers);
     let mut out = Vec::new();
     for t in now.tasks.iter().chain(&now.drivers) {
-        let was = old.clone().find(|o| o.name == t.name).map_or(0, |o| o.jobs + o.failed);
+        let ended = since(t, old.clone().find(|o| o.name == t.name))(|t| t.jobs + t.failed);
         out.push(Task {
             name: t.name.clone(),
             place: t.core.to_string(),
-            jobs: (t.jobs + t.failed).saturating_sub(was),
+            jobs: ended,
             last_ns: t.latest.last().map(|j: &RunJob| j.end_ns.saturating_sub(j.release_ns)),
             longest_ns: (t.jobs + t.failed > 0).then_some(t.max_response_ns),
             bound_ns: t.bound_ns,
@@ -169,12 +167,12 @@ pub fn tasks(before: &RunResult, now: &RunResult) -> Vec<Task> {
     let Some(levels) = &now.levels else { return out };
     let old = before.levels.as_ref().map_or(&[][..], |l| &l.tasks);
     for t in &levels.tasks {
-        let was = old.iter().find(|o| o.name == t.name).map_or(0, |o| o.completed);
+        let ended = since(t, old.iter().find(|o| o.name == t.name))(|t| t.completed);
         let core = t.core.map_or_else(|| "all".to_owned(), |core| core.to_string());
         out.push(Task {
             name: t.name.clone(),
             place: format!("{core} {}", t.level),
-            jobs: t.completed.saturating_sub(was),
+            jobs: ended,
             last_ns: None,
             longest_ns: (t.completed > 0).then_some(t.max_response_ns),
             bound_ns: t.bound_ns,
@@ -203,23 +201,6 @@ pub fn holders(now: &RunResult) -> Vec<(String, bool)> {
 
 /// The promises of the plan in a line, and whether all are kept.
 pub fn promises(now: &RunResult) -> Option<(String, bool)> {
-    if now.promises.is_empty() {
-        return None;
-    }
-    let all = now.promises.len();
-    let open = now.promises.iter().filter(|a| a.kept_by.is_none()).count();
-    Some(match (open, now.broken.len()) {
-        (0, 0) => (format!("all {all} promises are kept"), true),
-        (0, broken) => {
-            (format!("of {all} promises {broken} broken: {}", now.broken.join(", ")), false)
-        }
-        (open, 0) => (format!("of {all} promises nobody keeps {open}"), false),
-        (open, broken) => (
-            format!(
-                "of {all} promises nobody keeps {open}, {broken} broken: {}",
-                now.broken.join(", ")
-            ),
-            false,
-        ),
-    })
+    let kept = now.promises.iter().all(|a| a.kept_by.is_some());
+    (!now.promises.is_empty()).then(|| (verdict(&now.promises), kept))
 }
