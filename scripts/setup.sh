@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building, the demo and the tests need on Debian 12. Does nothing the second time.
-# Usage: scripts/setup.sh demo|test|aarch64|package
+# Usage: scripts/setup.sh demo|test|aarch64|package|package-arm64
 set -euo pipefail
 cd "$(dirname "$0")/.."
 want=${1:-test}
@@ -18,8 +18,15 @@ if [ "$want" = aarch64 ]; then
 	packages+=(qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross cpio curl python3)
 fi
 
-if [ "$want" = package ]; then
+if [ "$want" = package ] || [ "$want" = package-arm64 ]; then
 	packages+=(debhelper dh-python dpkg-dev lintian debootstrap buildah openssh-client python3)
+fi
+
+# Debian builds for another architecture with that one's libraries beside its own.
+if [ "$want" = package-arm64 ]; then
+	packages+=(crossbuild-essential-arm64 libc6-dev:arm64 libelf-dev:arm64 zlib1g-dev:arm64 libgcc-s1:arm64
+		qemu-system-arm cpio curl)
+	[ "$(id -u)" != 0 ] || dpkg --print-foreign-architectures | grep -qx arm64 || dpkg --add-architecture arm64
 fi
 
 missing=()
@@ -47,10 +54,6 @@ fi
 if ! command -v cargo >/dev/null; then
 	echo "setup: no Rust toolchain (1.88 or newer); install it with: curl https://sh.rustup.rs -sSf | sh" >&2
 	exit 3
-fi
-
-if [ "$want" = aarch64 ] && ! rustup target list --installed 2>/dev/null | grep -q aarch64-unknown-linux-gnu; then
-	rustup target add aarch64-unknown-linux-gnu
 fi
 
 if [ "$want" = test ]; then

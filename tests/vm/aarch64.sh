@@ -3,7 +3,7 @@
 #
 #   tests/vm/aarch64.sh HOST_SOLOCORE [ENGINE]     HOST_SOLOCORE plans; ENGINE must run by itself (sched-ext)
 #
-# Needs qemu-system-arm, gcc-aarch64-linux-gnu and rustup's target aarch64-unknown-linux-gnu (`rustup target add`). Libraries and busybox
+# Needs qemu-system-arm and gcc-aarch64-linux-gnu; scripts/aarch64-rustc.sh finds or fetches the compiler. Libraries and busybox
 # for aarch64 are Debian 12's, unpacked into the cache of kernel.sh and not installed. The plan is an ordinary one with its budgets
 # replaced: a count of cycles has nothing to do with a board's bandwidth.
 set -eu
@@ -35,7 +35,8 @@ fi
 sysroot=$(cd "$sysroot" && pwd)
 libraries=$sysroot/usr/lib/aarch64-linux-gnu
 cd "$here/../.."
-env CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc \
+rustc=$(scripts/aarch64-rustc.sh)
+env RUSTC="$rustc" CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc \
 	LIBBPF_SYS_EXTRA_CFLAGS="-I$sysroot/usr/include" LIBBPF_SYS_LIBRARY_PATH_aarch64_unknown_linux_gnu="$libraries" \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-L $libraries -C link-arg=-Wl,-rpath-link,$libraries" \
 	CARGO_PROFILE_DEV_DEBUG=0 \
