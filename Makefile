@@ -1,6 +1,6 @@
-# Targets: demo, test, docs, vm-quick, vm-test, build, install, uninstall, carried, deb, install-test, client, python, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, docs, vm-quick, vm-test, build, install, uninstall, carried, deb, deb-arm64, install-test, client, python, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: install uninstall plugins carried deb install-test docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: install uninstall plugins carried deb deb-arm64 install-test install-test-arm64 docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -46,7 +46,7 @@ preload:
 	@$(MAKE) --no-print-directory -s -C crates/space/preload OUT=$(CURDIR)/build/preload
 
 # What is handed out and put in its place: packaging/Makefile. `make install` takes what `make build` has made.
-install uninstall plugins carried deb install-test:
+install uninstall plugins carried deb deb-arm64 install-test install-test-arm64:
 	@$(MAKE) --no-print-directory -f packaging/Makefile $@
 
 # The book, in build/docs.
@@ -67,8 +67,10 @@ lint: setup-test
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	@for header in bpf/*.h; do $(BPF_ALONE) $$header || exit 1; done
 
+# Examples in comments are tested where there are some: a search of each crate for them takes a second.
 unit-test: setup-test
-	cargo test --workspace --locked --quiet
+	cargo test --workspace --locked --quiet --lib --bins --tests
+	cargo test --locked --quiet --doc -p solocore-client
 
 EVENTS ?= 600000
 FUZZ ?= 2
@@ -152,6 +154,8 @@ nightly: test bench
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)
 	$(MAKE) --no-print-directory install-test
+	$(MAKE) --no-print-directory install-test-arm64
+	BOOK=1 $(PYTEST) tests/cli/test_book_commands.py
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

@@ -2,6 +2,7 @@
 //! from there.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 const SOURCES: [&str; 10] = [
     "start.c",
@@ -28,7 +29,11 @@ fn main() {
         std::fs::write(&library, []).expect("OUT_DIR can be written to");
         return;
     }
-    let mut command = cc::Build::new().opt_level(2).get_compiler().to_command();
+    // A static command carries it, too, and it is a shared library all the same.
+    let compiler = cc::Build::new().opt_level(2).get_compiler();
+    let mut command = Command::new(compiler.path());
+    command.envs(compiler.env().iter().cloned());
+    command.args(compiler.args().iter().filter(|flag| *flag != "-static"));
     command.args([
         "-std=gnu11",
         "-Wall",

@@ -1,13 +1,14 @@
 //! Users and groups of the machine, by name.
+//!
+//! `getent` asks the services of /etc/nsswitch.conf, so that a command without a dynamic C library
+//! finds the users of a directory service too. Where there is no `getent`, the files have all users.
 
-use std::ffi::{CStr, CString};
+use std::fs::read_to_string;
 use std::io;
-use std::mem::zeroed;
+use std::process::{Command, Stdio};
 
-/// Size of the buffer for the strings of an entry, bytes.
-const STRINGS: usize = 65_536;
-/// Maximum number of groups of one user (`NGROUPS_MAX`).
-const MOST_GROUPS: usize = 65_536;
+/// The program that asks the machine's name services. Root trusts no `PATH`.
+const GETENT: &str = "/usr/bin/getent";
 
 /// User of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,29 +24,13 @@ pub struct Account {
 impl Account {
     /// The user of this name; `None` if no user has it.
     pub fn named(name: &str) -> Option<Self> {
-        let c_name = CString::new(name).ok()?;
-        let mut strings = vec![0u8; STRINGS];
-        let mut result = std::ptr::null_mut();
-        // SAFETY: a zeroed entry is one of empty strings; the strings go into the buffer, whose
-        // length is told; all live through the call, and the home is copied before they go.
-        let (uid, gid, home) = unsafe {
-            let mut entry: libc::passwd = zeroed();
-            let (at, room) = (strings.as_mut_ptr().cast(), strings.len());
-            let code = libc::getpwnam_r(c_name.as_ptr(), &raw mut entry, at, room, &raw mut result);
-            if code != 0 || result.is_null() {
-                return None;
-            }
-            let home = CStr::from_ptr(entry.pw_dir).to_string_lossy().into_owned();
-            (entry.pw_uid, entry.pw_gid, home)
+        let entry = entry("passwd", name)?;
+        let [_, _, uid, gid, _, home, ..] = entry.split(':').collect::<Vec<_>>()[..] else {
+            return None;
         };
-        let mut groups = vec![0u32; MOST_GROUPS];
-        let mut count = libc::c_int::try_from(MOST_GROUPS).ok()?;
-        // SAFETY: the kernel's library writes at most `count` groups, which is the vector's length.
-        let code = unsafe {
-            libc::getgrouplist(c_name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count)
-        };
-        groups.truncate(if code < 0 { 0 } else { usize::try_from(count).unwrap_or(0) });
-        Some(Self { name: name.to_owned(), uid, gid, groups, home })
+        let (uid, gid) = (uid.parse().ok()?, gid.parse().ok()?);
+        let groups = groups(name, gid)?;
+        Some(Self { name: name.to_owned(), uid, gid, groups, home: home.to_owned() })
     }
 
     /// Variables that a program of the user expects in its environment.
@@ -73,18 +58,50 @@ impl Account {
 
 /// The number of a group; `None` if no group has this name.
 pub(crate) fn group(name: &str) -> Option<u32> {
-    let name = CString::new(name).ok()?;
-    let mut buffer = vec![0u8; STRINGS];
-    let mut result = std::ptr::null_mut();
-    // SAFETY: a zeroed entry is one without members; the strings go into the buffer, whose length
-    // is told; all live through the call.
-    unsafe {
-        let mut entry: libc::group = zeroed();
-        let space = buffer.as_mut_ptr().cast();
-        let code =
-            libc::getgrnam_r(name.as_ptr(), &raw mut entry, space, buffer.len(), &raw mut result);
-        (code == 0 && !result.is_null()).then_some(entry.gr_gid)
+    entry("group", name)?.split(':').nth(2)?.parse().ok()
+}
+
+/// The line of a database that begins with this name.
+fn entry(database: &str, name: &str) -> Option<String> {
+    // `getent` takes a number for one, and the name of an account is no number.
+    if name.is_empty() || name.contains([':', '\0', '\n']) || name.parse::<u64>().is_ok() {
+        return None;
     }
+    let lines = match ask(database, name) {
+        Some(lines) => lines,
+        None => read_to_string(format!("/etc/{database}")).ok()?,
+    };
+    lines.lines().find(|l| l.split(':').next() == Some(name)).map(str::to_owned)
+}
+
+/// Groups of a user: its own one and those that name it as a member.
+fn groups(name: &str, gid: u32) -> Option<Vec<u32>> {
+    let mut groups = vec![gid];
+    if let Some(answer) = ask("initgroups", name) {
+        groups.extend(answer.split_whitespace().skip(1).filter_map(|n| n.parse::<u32>().ok()));
+    } else {
+        groups.extend(memberships(&read_to_string("/etc/group").ok()?, name));
+    }
+    groups.sort_unstable();
+    groups.dedup();
+    Some(groups)
+}
+
+/// Numbers of the groups that name this user, in a text like that of /etc/group.
+fn memberships(text: &str, name: &str) -> Vec<u32> {
+    let fields = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let named = fields.filter_map(|fields| match fields[..] {
+        [_, _, number, members] if members.split(',').any(|m| m == name) => number.parse().ok(),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// What `getent` says, which is nothing of a name that no service knows. `None` where it cannot run.
+fn ask(database: &str, name: &str) -> Option<String> {
+    let mut command = Command::new(GETENT);
+    command.args(["--", database, name]).env_clear().stdin(Stdio::null()).stderr(Stdio::null());
+    String::from_utf8(command.output().ok()?.stdout).ok()
 }
 
 #[cfg(test)]
@@ -98,12 +115,24 @@ mod tests {
         assert_eq!(group("root"), Some(0));
         assert_eq!(group("no such group"), None);
         assert_eq!(group("a\0b"), None);
+        assert_eq!(group("0"), None);
+        assert_eq!(group(""), None);
+        assert_eq!(group("--help"), None);
+    }
+
+    #[test]
+    fn a_user_is_in_the_groups_that_name_it() {
+        let text = "root:x:0:\naudio:x:29:ann,bob\nvideo:x:44:bob\nbobs:x:50:bobby\nodd:x:y:bob\n";
+        assert_eq!(memberships(text, "bob"), [29, 44]);
+        assert_eq!(memberships(text, "ann"), [29]);
+        assert!(memberships(text, "x").is_empty());
     }
 
     #[test]
     fn users_are_found_and_become() {
         assert_eq!(Account::named("no such user"), None);
         assert_eq!(Account::named("a\0b"), None);
+        assert_eq!(Account::named("0"), None);
         let root = Account::named("root").expect("every machine has it");
         assert_eq!((root.uid, root.gid), (0, 0));
         let user = Account::named("nobody").expect("Debian has it");
