@@ -178,6 +178,14 @@ def test_two_runs_do_not_disturb_each_other(board, solocore):
 
 
 @often
+@often
+@pytest.mark.parametrize("text", [b"", b"echo $((6*7))\n"])
+def test_a_shell_ends_with_its_input(board, solocore, text):
+    done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=text, timeout=LIMIT, **PLAIN)
+    assert done.code == 0, done.err
+    assert not text or b"42" in done.out
+
+
 def test_a_shell_reads_from_a_pipe(board, solocore):
     done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=b"echo $((6*7))-$SOLOCORE_BOARD\nexit 5\n", timeout=LIMIT, **PLAIN)
     assert done.code == 5, done.err

@@ -15,6 +15,7 @@ use crate::watch::{Stream, Watch};
 use crate::{Counters, Job, job};
 use rustix::process::{Pid, Signal};
 use std::fs::File;
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -85,6 +86,13 @@ fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path)
     command.args(["-serial", "chardev:console", "-monitor", "none"]);
 }
 
+/// Passes what comes from a pipe or a file on to the guest's terminal. Its end is Ctrl-D there, which
+/// ends a shell: QEMU would only stop to read.
+fn type_in(mut from: impl std::io::Read, mut to: impl std::io::Write) {
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = to.write_all(b"\x04").and_then(|()| to.flush());
+}
+
 impl Machine {
     /// Starts QEMU; `directory` holds the guest's files.
     pub fn start(
@@ -110,8 +118,11 @@ impl Machine {
         }
         let errors = directory.join("errors");
         let log = File::create(&errors).map_err(|e| BoardError::file(&errors, "write", &e))?;
-        if job.command.is_empty() {
-            command.stdin(Stdio::inherit()).stdout(Stdio::inherit());
+        let shell = job.command.is_empty();
+        let from_terminal = std::io::stdin().is_terminal();
+        if shell {
+            let input = if from_terminal { Stdio::inherit() } else { Stdio::piped() };
+            command.stdin(input).stdout(Stdio::inherit());
         } else {
             command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         }
@@ -123,11 +134,14 @@ impl Machine {
                 Ok(())
             });
         }
-        let child = command.spawn().map_err(|e| {
+        let mut child = command.spawn().map_err(|e| {
             BoardError::Machine(format!(
                 "QEMU does not start: {e}; remove it from the cache, so that it is fetched again"
             ))
         })?;
+        if let Some(input) = child.stdin.take() {
+            std::thread::spawn(move || type_in(std::io::stdin(), input));
+        }
         Ok(Self { child, channel, directory: directory.to_owned() })
     }
 
