@@ -55,8 +55,8 @@ pub const LAYOUTS: [(bool, &str); 2] = [(false, "banks at random"), (true, "one 
 /// What is fitted, for people.
 pub const FIT: &str = "Fitted, for all figures of this paper together, by the odd rows of Table I: \
     accesses take 24 % of canrdr's time, and a program's banks are drawn among 2. It is the least \
-    sum of squares of the logarithm (quick runs, medians of seeds 101 to 104) among 24 % to 38 % \
-    in steps of 2 with 2, 3, 4, 5, 6 or 8 banks, and 20 % and 22 % with 2. The even rows, and \
+    sum of squares of the logarithm (quick runs, medians of seeds 101 to 104). Tried were 24 % to \
+    38 % in steps of 2 with 2, 3, 4, 5, 6 or 8 banks, and 20 % and 22 % with 2. The even rows, and \
     Figs. 3 and 4, are held out.";
 /// All pages in one bank.
 const ONE_BANK: [u32; PAGES] = [0; PAGES];

@@ -300,10 +300,10 @@ fn regulated(context: &Context) -> Result<Outcome, ExperimentError> {
     differs(context, &mut outcome);
     outcome.differs(
         "Co-runners hold up the misses that are left after 140 pages more than on the paper's \
-            board: they use their budgets at the memory's peak bandwidth, with five misses under \
-            way each, and the paper keeps the private caches of all cores disabled. With a memory \
+            board. They use their budgets at the memory's peak bandwidth, with five misses under \
+            way each; the paper keeps the private caches of all cores disabled. With a memory \
             of more than the peak that section 4 states, the same time was 1.01 times that in \
-            isolation, but sift of Table 2 was slowed by 5 % in place of 36 %.",
+            isolation. But then sift of Table 2 was slowed by 5 % in place of 36 %.",
     );
     outcome.differs(
         "The operating system's own accesses, the noise of the paper's measurement, \
