@@ -336,7 +336,7 @@ fn judge_regulated(
             above 1.5 times)",
         Paper::more(1.5, "section 4, Fig. 12"),
         slowed,
-        Mutation::Unregulated,
+        Mutation::Alone,
         format!("{slowed:.2} times without any"),
     );
     let after = pages.iter().zip(measured.iter().zip(solo)).filter(|&(&n, _)| n >= 140);
