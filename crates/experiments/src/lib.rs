@@ -11,7 +11,7 @@
 //! [`attack`] is the other experiment: an adversary against the planner's bounds.
 //!
 //! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15
-//! (`solocore study`).
+//! (`solocore study`). [`papers`] lists every figure and table with what becomes of it.
 
 pub mod attack;
 mod bwlock;
@@ -25,6 +25,7 @@ mod mutate;
 pub mod mutation;
 pub mod outcome;
 pub mod page;
+pub mod papers;
 pub mod run;
 mod sce;
 pub mod store;

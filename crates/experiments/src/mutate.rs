@@ -44,7 +44,8 @@ pub fn apply(
         | Mutation::SharedBanks
         | Mutation::SameLoad
         | Mutation::OwnBuffer
-        | Mutation::OnePolicy => {}
+        | Mutation::OnePolicy
+        | Mutation::SlowHandler => {}
     }
     Ok(())
 }

@@ -47,8 +47,10 @@ pub enum Mutation {
     SameLoad,
     /// I/O buffers lie in the bank of the task that uses them, or that they are compared with.
     OwnBuffer,
-    /// All message buffers are placed alike.
+    /// All message buffers are placed alike; or both searches are the same.
     OnePolicy,
+    /// The handler of a regulation period takes twice as long.
+    SlowHandler,
 }
 
 impl Mutation {
@@ -74,7 +76,8 @@ impl Mutation {
             Self::SharedBanks => "levels A and B lie in level C's bank",
             Self::SameLoad => "the load does not vary",
             Self::OwnBuffer => "I/O buffers always lie in the task's own bank",
-            Self::OnePolicy => "all message buffers are placed alike",
+            Self::OnePolicy => "what is compared is the same: one policy, or one search",
+            Self::SlowHandler => "the periodic handler takes twice as long",
         }
     }
 }

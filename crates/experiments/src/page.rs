@@ -1,6 +1,7 @@
 //! docs/reproduction.md from the outcomes.
 
 use crate::claim::short;
+use crate::papers::Shown;
 use crate::summary::compared;
 use crate::{Compared, Counts, Record, Scale};
 use std::fmt::Write;
@@ -30,7 +31,7 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
          quarter of its number or of its distance from no effect, whichever is less.\n\
          The *direction agrees* where the effect is a tenth of the paper's at least, or the paper's text gives no size. Of several \
          seeds the median counts, and the claim *differs* where one seed in ten differs.\n\
-         What is put in, or holds by construction, *cannot be tested here*. Each other claim has a \
+         What is put in, fitted, or holds by construction, *cannot be tested here*. Each other claim has a \
          change of the set-up by which its verdict falls; `solocore reproduce --mutations` tries \
          them.\n\n\
          {}\n\n\
@@ -47,10 +48,26 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
             r.id, r.id, r.source, r.title
         );
     }
+    if groups.len() > 1 {
+        papers(&mut out);
+    }
     for group in groups {
         section(&mut out, group, &of(&group[0].id), images);
     }
     out
+}
+
+/// The figures and tables of the papers, each with what shows it.
+fn papers(out: &mut String) {
+    out.push_str("\n## Figures and tables of the papers\n\n| | shown by |\n|---|---|\n");
+    for row in crate::papers::ALL {
+        let by = match row.shown {
+            Shown::By(id) => format!("[{id}](#{id})"),
+            Shown::Elsewhere(how) => how.to_owned(),
+            Shown::Drawing(of) => format!("no measurement: {of}"),
+        };
+        let _ = writeln!(out, "| {} | {by} |", row.name());
+    }
 }
 
 fn section(out: &mut String, group: &[Record], claims: &[Compared], images: &str) {

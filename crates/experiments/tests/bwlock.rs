@@ -35,6 +35,11 @@ fn locks_with_another_seed() {
     }
 }
 
+#[test]
+fn overhead() {
+    claims_hold("bwlock-overhead", 2, 1);
+}
+
 /// Fig. 3's runs are kept in the process, so that only Fig. 1 is made anew.
 #[test]
 fn the_seed_decides() {

@@ -13,19 +13,12 @@ fn the_seed_decides(id: &str) {
 
 #[test]
 fn worst_slowdowns() {
-    let known = "one bank: not the miss rate alone decides";
-    [1, 2].into_iter().for_each(|seed| claims_differ("dynamic-table1", 16, seed, &[known]));
+    [1, 2].into_iter().for_each(|seed| claims_hold("dynamic-table1", 16, seed));
 }
 
 #[test]
 fn safety_margins() {
-    claims_hold("dynamic-fig3", 18, 1);
-    claims_differ(
-        "dynamic-fig3",
-        18,
-        2,
-        &["banks at random: with budgets it meets every deadline"],
-    );
+    [1, 2].into_iter().for_each(|seed| claims_hold("dynamic-fig3", 18, seed));
 }
 
 #[test]

@@ -45,14 +45,24 @@ fn fig7_curve_is_convex() {
 #[test]
 #[ignore = "slow: make nightly"]
 fn fig12_bound_holds_along_the_curve() {
-    holds("sce-fig12", 15);
+    let known = "after about 140 pages";
+    [1, 2].into_iter().for_each(|seed| claims_differ("sce-fig12", 15, seed, &[known]));
 }
 
 #[test]
 #[ignore = "slow: make nightly"]
 fn table2_bound_holds() {
-    let known = ["mser: ", "multi-ncut: "];
-    [1, 2].into_iter().for_each(|seed| claims_differ("sce-table2", 7, seed, &known));
+    holds("sce-table2", 7);
+}
+
+#[test]
+fn fig9_hos_works_less_than_the_exact_search() {
+    holds("sce-fig9", 10);
+}
+
+#[test]
+fn fig10_bounds_and_the_experimental_approach() {
+    holds("sce-fig10", 15);
 }
 
 #[test]

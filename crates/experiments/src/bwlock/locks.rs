@@ -312,7 +312,8 @@ fn slowdown(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "Slowdowns are larger than the paper's: the assumed programs ask for as much bandwidth as \
             the memory has, and the simulated \
-         memory favours nobody.",
+         memory favours nobody. Nothing is fitted: with nine times the cycles of an access \
+         clustering is slowed by 155 %, but liblinear, held out, by 126 % (quick runs, seed 1).",
     );
     let left = values[0][LOCK_2] / values[0][CORUN];
     outcome.claim(

@@ -42,16 +42,22 @@ pub const PNTRCH: usize = 11;
 pub const BITMNP: usize = 5;
 
 /// Share of canrdr's time that its accesses take, in thousandths; the others' are in proportion to
-/// their miss rates. Assumed. The slowdowns of Table I follow from it and from the layout.
-const MEMORY: u64 = 260;
+/// their miss rates. Fitted, see [`FIT`].
+const MEMORY: u64 = 240;
 
 /// Pages of a benchmark's data. Assumed: AutoBench works on some kilobytes.
 pub const PAGES: usize = 2;
-/// Banks from which a program's pages are drawn where layouts differ. Assumed: the programs of a
-/// small system lie together, and slowdowns are about as large as in Table I.
-const POOL: u64 = 4;
-/// The layouts of all figures, as the paper's is not known: is it one bank, and its name.
+/// Banks from which a program's pages are drawn where layouts differ. Fitted, see [`FIT`].
+const POOL: u64 = 2;
+/// The layouts of figures: is it one bank, and its name. The paper's is not known; its section V
+/// says that benchmarks lie differently, so the claims are of banks at random.
 pub const LAYOUTS: [(bool, &str); 2] = [(false, "banks at random"), (true, "one bank")];
+/// What is fitted, for people.
+pub const FIT: &str = "Fitted, for all figures of this paper together, by the odd rows of Table I: \
+    accesses take 24 % of canrdr's time, and a program's banks are drawn among 2. It is the least \
+    sum of squares of the logarithm (quick runs, medians of seeds 101 to 104). Tried were 24 % to \
+    38 % in steps of 2 with 2, 3, 4, 5, 6 or 8 banks, and 20 % and 22 % with 2. The even rows, and \
+    Figs. 3 and 4, are held out.";
 /// All pages in one bank.
 const ONE_BANK: [u32; PAGES] = [0; PAGES];
 
@@ -127,8 +133,8 @@ pub fn differences(outcome: &mut Outcome) {
     );
     outcome.differs(
         "AutoBench itself does not run here. A benchmark is computation with single accesses at \
-            random distances; accesses take 26 % of \
-         canrdr's time, of the others' in proportion to Table I, on two pages (assumed).",
+            random distances; accesses take 24 % of \
+         canrdr's time (fitted), of the others' in proportion to Table I, on two pages (assumed).",
     );
     outcome.differs(
         "Jobs take milliseconds instead of hundreds of them, and starts and ends of jobs are \

@@ -4,11 +4,12 @@
 //! Set-up (section V-A): pntrch on one core, with period, deadline and WCET of 123.8 % of its time
 //! alone, half of its slowdown by four instances of bitmnp; these on the soft cores, each with a
 //! quarter of the budget. With a safety margin of `m`, the budget slows pntrch to `m` before its
-//! deadline: the delay by one access is measured without budgets. Both methods have the same
+//! deadline: the delay by one access is measured without budgets, in the longest job, as what meets
+//! a deadline is the longest and not the mean. Both methods have the same
 //! budget, renewed at each release of pntrch; with reclamation it is lifted when pntrch ends.
 
 use super::setup::{
-    BENCHMARKS, BITMNP, LAYOUTS, PNTRCH, alone, benchmark, board, differences, layout, speed,
+    BENCHMARKS, BITMNP, FIT, LAYOUTS, PNTRCH, alone, benchmark, board, differences, layout, speed,
 };
 use crate::run::{MS, points, requests};
 use crate::{
@@ -37,7 +38,9 @@ struct Base {
     /// Time of a job alone, and beside the soft cores.
     solo_ps: u64,
     corun_ps: u64,
-    /// Accesses of all soft cores during a job beside them.
+    /// Longest job beside them.
+    longest_ps: u64,
+    /// Accesses of all soft cores during that.
     soft: f64,
     /// Speed of bitmnp alone.
     speed: f64,
@@ -52,7 +55,7 @@ impl Base {
     /// Accesses per job of each soft core.
     fn budget(&self, margin: u64) -> u64 {
         let delay_ps =
-            (self.corun_ps - self.solo_ps.min(self.corun_ps)) as f64 / self.soft.max(1.0);
+            (self.longest_ps - self.solo_ps.min(self.longest_ps)) as f64 / self.soft.max(1.0);
         let spare_ps = self.solo_ps * (PERIOD - 1000 - margin) / 1000;
         (spare_ps as f64 / delay_ps.max(1.0) / SOFT.len() as f64)
             .clamp(1.0, f64::from(u32::MAX - 1)) as u64
@@ -83,13 +86,10 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         under(context, &mut outcome, &base(context, one_bank)?, name)?;
     }
     differences(&mut outcome);
+    outcome.differs(FIT);
     outcome.differs(
-        "Where the programs lie is not known: each figure has them in banks at random, and all in \
-            one bank. The paper's 47.6 % lie between the two.",
-    );
-    outcome.differs(
-        "With banks at random and seed 2, 38 jobs miss their deadline: the budget is made from the \
-            mean delay of an access, which the accesses of a job can exceed.",
+        "Where the programs lie is not known: the claims are of banks at random, as in Table I. \
+            The rows of one bank are a limit.",
     );
     Ok(outcome)
 }
@@ -102,13 +102,15 @@ fn under(
     name: &str,
 ) -> Result<(), ExperimentError> {
     let slowdown = (base.corun_ps as f64 / base.solo_ps as f64 - 1.0) * 100.0;
-    outcome.claim(
-        &format!("{name}: without budgets bitmnp slows pntrch, in %"),
-        Paper::number(47.6, 0.0, "section V"),
-        slowdown,
-        Mutation::Quiet,
-        format!("{slowdown:.1} %; above 23.8 % it would miss its deadline"),
-    );
+    if !base.one_bank {
+        outcome.claim(
+            "without budgets bitmnp slows pntrch, in %",
+            Paper::number(47.6, 0.0, "section V"),
+            slowdown,
+            Mutation::Quiet,
+            format!("{slowdown:.1} %; above 23.8 % it would miss its deadline"),
+        );
+    }
     let all: Vec<(u64, bool)> = MARGINS.iter().flat_map(|&m| [(m, false), (m, true)]).collect();
     let found =
         points(context, &all, |&(margin, reclaim)| measure(context, base, margin, reclaim))?;
@@ -129,17 +131,17 @@ fn under(
             percent(r)
         ]);
     }
-    judge(outcome, name, &found);
+    if !base.one_bank {
+        judge(outcome, &found);
+    }
+    draw(outcome, name, &found);
     Ok(())
 }
 
-fn judge(outcome: &mut Outcome, name: &str, found: &[Found]) {
-    let claim = |what: &str| format!("{name}: {what}");
+fn judge(outcome: &mut Outcome, found: &[Found]) {
     let late: u64 = found.iter().map(|f| f.misses).sum();
     outcome.claim(
-        &claim(
-            "with budgets it meets every deadline, with reclamation and without (missed deadlines)",
-        ),
+        "with budgets it meets every deadline, with reclamation and without (missed deadlines)",
         Paper::less(1.0, "section IV"),
         late as f64,
         Mutation::Unregulated,
@@ -148,7 +150,7 @@ fn judge(outcome: &mut Outcome, name: &str, found: &[Found]) {
     let gains: Vec<f64> =
         found.chunks(2).map(|pair| pair[0].normalised / pair[1].normalised).collect();
     outcome.claim(
-        &claim("the larger the margin, the larger the gain of reclamation (the least step)"),
+        "the larger the margin, the larger the gain of reclamation (the least step)",
         Paper::more(1.0, "section V-A, Fig. 3"),
         gains.windows(2).map(|w| w[1] / w[0]).fold(gains[0], f64::min),
         Mutation::NoReclaim,
@@ -159,18 +161,21 @@ fn judge(outcome: &mut Outcome, name: &str, found: &[Found]) {
         ),
     );
     outcome.claim(
-        &claim("for large margins it is substantial (at the largest; above twice as fast)"),
+        "for large margins it is substantial (at the largest; above twice as fast)",
         Paper::more(2.0, "section V-A, Fig. 3"),
         gains[gains.len() - 1],
         Mutation::NoReclaim,
         format!("{:.2} times", gains[gains.len() - 1]),
     );
+}
+
+fn draw(outcome: &mut Outcome, name: &str, found: &[Found]) {
     let line = |which: usize| -> Vec<(f64, f64)> {
         let points = MARGINS.iter().zip(found.chunks(2));
         points.map(|(&m, pair)| (m as f64 / 10.0, pair[which].normalised)).collect()
     };
     outcome.charts.push(Chart::lines(
-        &claim("bitmnp on the soft cores"),
+        &format!("{name}: bitmnp on the soft cores"),
         "safety margin of pntrch, % of its time alone",
         "execution time, 1 = alone",
         vec![Series::new("periodic budgets", line(0)), Series::new("with reclamation", line(1))],
@@ -204,14 +209,16 @@ fn base(context: &Context, one_bank: bool) -> Result<Base, ExperimentError> {
         requests(context, programs(context, soft, one_bank)?, KernelConfig::default(), time)
     };
     let (solo, corun) = (run(&[])?, run(&SOFT)?);
-    let corun_ps = corun.tasks[0].execution.mean_ps();
+    let (mean_ps, longest_ps) =
+        (corun.tasks[0].execution.mean_ps(), corun.tasks[0].execution.max_ps());
     let accesses = accesses(&corun);
     let place = layout(context, BITMNP, SOFT[0], one_bank);
     Ok(Base {
         one_bank,
         solo_ps: solo.tasks[0].execution.max_ps(),
-        corun_ps,
-        soft: accesses as f64 * corun_ps as f64 / corun.simulated_ps as f64,
+        corun_ps: mean_ps,
+        longest_ps,
+        soft: accesses as f64 * longest_ps as f64 / corun.simulated_ps as f64,
         speed: alone(context, BENCHMARKS[BITMNP], wcet_ps(context), &place)?,
     })
 }
@@ -256,8 +263,8 @@ mod tests {
 
     #[test]
     fn the_budget_fills_what_the_margin_leaves() {
-        let base =
-            Base { one_bank: true, solo_ps: MS, corun_ps: 3 * MS / 2, soft: 1000.0, speed: 1.0 };
+        let (solo_ps, corun_ps, longest_ps) = (MS, 5 * MS / 4, 3 * MS / 2);
+        let base = Base { one_bank: true, solo_ps, corun_ps, longest_ps, soft: 1000.0, speed: 1.0 };
         // 500 ns an access; 23.8 % less 3.8 % of a millisecond are 400 accesses, a quarter for each
         // core.
         assert_eq!((base.budget(38), base.period_ps()), (100, 1_238_000_000));

@@ -75,6 +75,15 @@ fn fig5(context: &Context) -> Result<Outcome, ExperimentError> {
             latency rises less with \
          the load than in the paper.",
     );
+    outcome.differs(
+        "Latency at the least load is too high: the board's overhead supposes that the measured \
+            157 cycles contain no precharge; here each access of m_jump finds another row open.",
+    );
+    outcome.differs(
+        "Instructions are cycles of computation: 4 for an access of m_jump, assumed. The paper's \
+            numbers over its latencies mean some 11 instructions for each, of a loop that is not \
+            shown. So the absolute numbers differ by about that.",
+    );
     Ok(outcome)
 }
 
@@ -189,6 +198,10 @@ fn fig6(context: &Context) -> Result<Outcome, ExperimentError> {
         "Each step of throttling takes a core's background time, so rates fall in steps. Had E1 \
             been chosen at a delay of 200 \
          cycles or less, both rules would settle at the first step, with the same progress.",
+    );
+    outcome.differs(
+        "E3's threshold lies 2 % below E1's here, a third in the paper. So background time \
+            suffices for E3, too, and does not fall below what is expected.",
     );
     outcome.differs(
         "IDLE_MEM is not stated in the paper; 0.5 is assumed: throttling is reduced when \

@@ -1,13 +1,15 @@
-//! Single-core equivalence: Figs. 1, 2, 3, 4, 6, 7 and 11, 12, Table 2.
+//! Single-core equivalence: Figs. 1, 2, 3, 4, 6, 7 and 11, 9, 10, 12, Table 2.
 
 mod bandwidth;
 mod banks;
 mod curve;
+mod estimates;
 mod lockdown;
 mod scatter;
 mod setup;
 mod spikes;
 mod table2;
+mod tables;
 
 use crate::Experiment;
 
@@ -19,6 +21,8 @@ pub const ALL: &[Experiment] = &[
     bandwidth::FIG4,
     lockdown::FIG6,
     curve::FIG7,
+    tables::FIG9,
+    estimates::FIG10,
     curve::FIG12,
     table2::TABLE2,
 ];

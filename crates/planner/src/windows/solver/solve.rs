@@ -24,6 +24,8 @@ const ROUND: u64 = 400_000;
 const LONGEST_ROUND: u64 = 6_400_000;
 /// Look-ups that take about as long as one node of the exact search.
 const LOOKS_PER_NODE: u64 = 60;
+/// HOS, a sketch, has this part of the others' time.
+const HOS_SHARE: u64 = 10;
 
 /// Result of the portfolio.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +87,33 @@ pub fn solve(
     Answer::NotFound(members.iter().filter_map(left).min().unwrap_or(0))
 }
 
+/// A search that works by itself, to compare it with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lone {
+    /// The heuristic of single-core-equivalence, section 2.4.
+    Hos,
+    /// The exact search, which also proves that there is no table.
+    Exact,
+}
+
+/// Look-ups, to a multiple of 600, after which one search by itself has an answer; `None`: it has
+/// none after `most`, or `stop` says so. A node of the exact search counts as 60 look-ups.
+pub fn alone(
+    problem: &Problem,
+    which: Lone,
+    seed: u64,
+    most: u64,
+    stop: &dyn Fn() -> bool,
+) -> Option<u64> {
+    const STEP: u64 = 10 * LOOKS_PER_NODE;
+    let (mut member, share) = match which {
+        Lone::Hos => (Member::Hos(Box::new(Hos::new(problem, seed))), HOS_SHARE),
+        Lone::Exact => (Member::Prove(Box::new(Prover::new(problem))), 1),
+    };
+    let mut steps = (1..=most / STEP).take_while(|_| !stop());
+    steps.find(|_| member.advance(problem, STEP * share, stop).is_some()).map(|n| n * STEP)
+}
+
 /// Advances all members once; the answer of the first that has one.
 fn round(
     problem: &Problem,
@@ -137,8 +166,7 @@ impl Member<'_> {
         };
         match self {
             Self::Search(s) => s.advance(work, stop).and_then(|s| found(s, "ejection")),
-            // A sketch, at a tenth of the others' time.
-            Self::Hos(h) => h.advance(work / 10, stop).and_then(|s| found(s, "hos")),
+            Self::Hos(h) => h.advance(work / HOS_SHARE, stop).and_then(|s| found(s, "hos")),
             Self::Prove(p) => match p.advance(work / LOOKS_PER_NODE, stop)? {
                 Proof::Table(s) => found(s, "exact"),
                 Proof::None(reason) => Some(Answer::Infeasible(reason)),
