@@ -30,10 +30,12 @@ fn main() {
         return;
     }
     // A static command carries it, too, and it is a shared library all the same.
-    let compiler = cc::Build::new().opt_level(2).get_compiler();
-    let mut command = Command::new(compiler.path());
-    command.envs(compiler.env().iter().cloned());
-    command.args(compiler.args().iter().filter(|flag| *flag != "-static"));
+    let compiler = cc::Build::new().opt_level(2).get_compiler().to_command();
+    let mut command = Command::new(compiler.get_program());
+    for (name, value) in compiler.get_envs() {
+        value.map(|value| command.env(name, value));
+    }
+    command.args(compiler.get_args().filter(|flag| *flag != "-static"));
     command.args([
         "-std=gnu11",
         "-Wall",
