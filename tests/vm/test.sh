@@ -3,7 +3,7 @@
 #
 #   tests/vm/test.sh SOLOCORE [PERIODS]     PERIODS of each budget that are watched at least; default 2000
 #
-# The kernels are Debian's (kernel.sh); VM_KERNELS names others, as VERSION:ENGINE. VM_PARTS are scripts of guest/, each in a
+# The kernels are Debian's (kernel.sh); VM_KERNELS names others, as VERSION:ENGINE or VERSION-rt:ENGINE (PREEMPT_RT). VM_PARTS are scripts of guest/, each in a
 # guest of its own: regulate, lock, isolate, writes, faults, away, vcpu and verify, or quick (`make vm-quick`), levels (by hand: the emulator is late
 # in one run of some four, docs/linux-levels.md), vcpu-cost, vcpu-figures, vcpu-drill. Those of schedulers need sched_ext, and are left
 # out with another engine. VM_SET sets variables of the scripts, as VM_SET="VCPU_SECONDS=60". With VM_SKIP=1 a kernel that cannot be
@@ -18,7 +18,11 @@ failed=0
 for entry in ${VM_KERNELS:-6.19.14:sched-ext 7.2.12:helper}; do
 	version=${entry%%:*}
 	engine=${entry#*:}
-	if ! kernel=$("$here/kernel.sh" "$version"); then
+	case $version in
+	*-rt) flavour=rt-amd64 ;;
+	*) flavour=amd64 ;;
+	esac
+	if ! kernel=$("$here/kernel.sh" "${version%-rt}" $flavour); then
 		[ "${VM_SKIP:-0}" = 1 ] || exit 3
 		echo "SKIPPED: Linux $version: its package cannot be fetched, so nothing was tested with it" >&2
 		continue

@@ -160,8 +160,17 @@ is "exit code after a moment offline" $? 0
 [ "$(sum lapses)" -gt 0 ] && pass "$(sum lapses) lapses were counted" || fail "no lapse was counted: $(tail -n 2 /tmp/errors)"
 same "after a moment offline"
 
+# PREEMPT_RT refuses the timers of BPF programs, which schedulers need, and doctor says so.
+schedulers=$WANT
+if uname -v | grep -q PREEMPT_RT; then
+	schedulers=none
+	expect 0 "^no   schedulers: this kernel (PREEMPT_RT) refuses" solocore doctor
+	expect 3 "cannot be used for PREEMPT_RT" solocore vcpu serve
+	same "refused"
+fi
+
 # VCPUs: one that does not fit is refused, two that compute have their capacities, and the trace says so.
-if [ "$WANT" = sched-ext ]; then
+if [ "$schedulers" = sched-ext ]; then
 	serve --overhead "1 ms" --vcpu a=30ms/100ms@1 --vcpu b=10ms/50ms@1 --sched-trace /tmp/trace.csv
 	expect 2 "does not fit on core 1: with it the utilisation is 1.1" solocore vcpu create c 50ms/100ms --core 1
 	workers=
@@ -182,7 +191,7 @@ if [ "$WANT" = sched-ext ]; then
 fi
 
 # Criticality levels: one task of level A, and one of level C that never ends a job by itself.
-if [ "$WANT" = sched-ext ]; then
+if [ "$schedulers" = sched-ext ]; then
 	solocore run --partial /plans/levels.json --scheduler levels --format json --duration "500 ms" --sched-trace /tmp/t.csv \
 		--command "pilot=/bin/leveler 1500 yield" --command "log=/bin/leveler 9999999 yield" >/tmp/run.json 2>/tmp/errors
 	is "exit code" $? 0
