@@ -30,6 +30,7 @@ static __always_inline void exit_written(struct scx_exit_info *info)
 		return;
 	bpf_probe_read_kernel_str(e->reason, sizeof(e->reason), info->reason);
 	bpf_probe_read_kernel_str(e->message, sizeof(e->message), info->msg);
+	e->code = info->exit_code;
 	e->kind = info->kind;
 }
 

@@ -20,6 +20,19 @@
 /* A program of a perf event gets this; only helpers look inside. */
 struct bpf_perf_event_data;
 
+/*
+ * The events of this CPU were opened again: it begins as at the first tick, and a throttling from
+ * before is over.
+ */
+static __always_inline void core_begin_again(struct run_core *c, __u32 cpu, __u64 now)
+{
+	if (!c->guard.throttled)
+		return;
+	c->guard.throttled = 0;
+	core_resumed(c, now);
+	cpu_go(cpu);
+}
+
 /* The timer of this CPU. */
 SEC("perf_event")
 int tick(struct bpf_perf_event_data *ctx)
@@ -30,9 +43,14 @@ int tick(struct bpf_perf_event_data *ctx)
 	struct sc_memguard *g = guard_of();
 	__u64 now = bpf_ktime_get_ns();
 
-	if (!c || !g ||
-	    bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+	if (!c || !g)
 		return 0;
+	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value))) {
+		c->unread++;
+		return 0;
+	}
+	if (!c->started)
+		core_begin_again(c, cpu, now);
 	if (lock_settings.policy == RUN_BWLOCK) {
 		if (lock_tick(c, cpu, now, value.counter))
 			cpu_stop_soon(cpu, c);

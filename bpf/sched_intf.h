@@ -11,6 +11,7 @@
 /* Why a scheduler ended (ended.h). */
 struct run_exit {
 	sc_u64 kind; /* SCX_EXIT_*; 0: it runs */
+	sc_u64 code; /* SCX_ECODE_*: the kernel's advice, with the kind SCX_EXIT_UNREG_KERN */
 	char reason[128];
 	char message[256];
 };

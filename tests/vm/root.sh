@@ -19,6 +19,7 @@ gcc -static -O2 -Wall -Werror -o "$out/bin/hog" "$here/hog.c"
 client=$here/../../client/c
 gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/leveler" "$here/leveler.c" "$client/solocore.c" -pthread
 gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/locker" "$here/locker.c" "$client/solocore.c" -pthread
+gcc -static -O2 -Wall -Werror -o "$out/bin/uncount" "$here/uncount.c"
 gcc -static -O2 -Wall -Werror -o "$out/bin/worker" "$here/worker.c" -pthread
 "$here/lock.sh" "$solocore" "$out/plans"
 "$here/plans.sh" "$solocore" "$out/plans/mixed.json" 5 20 50 200

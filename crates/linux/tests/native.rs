@@ -83,7 +83,7 @@ fn watch(regulation: &Regulation) -> (Counts, Vec<String>) {
 }
 
 fn watch_for(regulation: &Regulation, time: Duration) -> (Counts, Vec<String>) {
-    let started = engine::start(regulation, Choice::Helper).expect("the helper engine runs");
+    let mut started = engine::start(regulation, Choice::Helper).expect("the helper engine runs");
     std::thread::sleep(time);
     started.engine.check().expect("it still runs");
     let (cpu, counts) = started.engine.counts().expect("counts")[0];

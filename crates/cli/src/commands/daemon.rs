@@ -35,7 +35,11 @@ pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
         Word::Message(message) => eprintln!("solocore: {message}"),
     })?;
     to.write(&outcome)?;
-    put_back()?;
+    if let Err(left) = put_back() {
+        // Both are to be known: why the run ended, and what it leaves.
+        outcome.lost.iter().for_each(|error| eprintln!("solocore: {error}"));
+        return Err(left);
+    }
     let broken = !outcome.run.broken.is_empty() && !outcome.run.partial;
     let code = ExitCode::from(u8::from(broken));
     outcome.lost.map_or(Ok(code), |error| Err(error.into()))

@@ -103,9 +103,9 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
     let settings = Settings::default();
     // Started drivers find a socket that answers.
     let engine = regulating.engine();
+    let clients = LockClients::new(engine, clients, max_hold_ns);
+    let mut tasks = Tasks::new(&layout, &settings).beside(&regulating).signalled(&clients);
     daemon.add(regulating);
-    let clients = LockClients::new(engine.clone(), clients, max_hold_ns);
-    let mut tasks = Tasks::new(&layout, &settings).ordered(engine).signalled(&clients);
     daemon.add(clients);
     if args.isolation.resctrl {
         let ways = Ways::new(plan, &settings);

@@ -9,7 +9,7 @@ use crate::regulate::attach::{Attached, Paced};
 use crate::regulate::bpf::{self, inside};
 use crate::regulate::dynamic;
 use crate::regulate::lock::Serving;
-use crate::sys::{self, Mapped, seqpacket};
+use crate::sys::Mapped;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapHandle, MapType, Object};
 use std::ffi::CStr;
@@ -226,16 +226,6 @@ impl Table {
             MapHandle::try_from(&bpf::map(object, name)?)
                 .map_err(|e| inside(&format!("the map `{name}` cannot be shared: {e}")))
         };
-        let copies = |events: &[Paced]| -> Result<Vec<Paced>, LinuxError> {
-            let copy = |p: &Paced| {
-                let event = p
-                    .event
-                    .try_clone()
-                    .map_err(|e| inside(&format!("an event cannot be shared: {e}")))?;
-                Ok(Paced { event, ..*p })
-            };
-            events.iter().map(copy).collect()
-        };
         let table = Self {
             clients: handle("lock_clients")?,
             threads: handle("lock_threads")?,
@@ -244,8 +234,8 @@ impl Table {
             pages: handle("lock_pages")?,
             cores: handle("lock_cores")?,
             tasks: handle("dynamic_tasks")?,
-            ticks: copies(&events.ticks)?,
-            counters: copies(&events.counters)?,
+            ticks: events.ticks.clone(),
+            counters: events.counters.clone(),
             serving,
             counts: [0; 2],
         };
@@ -259,7 +249,7 @@ impl Table {
     /// lock only while there are clients.
     fn pace(&self, clients: bool) -> Result<(), LinuxError> {
         let set = |p: &Paced, period: u64| {
-            sys::on_cpu(p.cpu, || seqpacket::set_period(&p.event, period))
+            p.pace(period)
                 .map_err(|e| inside(&format!("an event of CPU {} cannot be changed: {e}", p.cpu)))
         };
         self.ticks

@@ -6,11 +6,15 @@ use crate::host::machine;
 use crate::regulate::engine::{self, Choice, Engine, Started};
 use crate::regulate::event::Event;
 use crate::regulate::history::Recorder;
-use crate::regulate::liveness::Liveness;
+use crate::regulate::liveness::{self, Liveness, Look};
 use crate::regulate::regulation::{CoreBudget, Regulation, Sharing};
 use crate::regulate::shared::Counts;
+use crate::sys::tasks::monotonic_ns;
 use solocore_model::plan::{Answer, Promise, Subject};
-use solocore_model::run::{RunRegulation, RunResult};
+use solocore_model::run::{RunCore, RunRegulation, RunResult};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
 
 /// The part that regulates.
 pub struct Regulating {
@@ -23,7 +27,13 @@ pub struct Regulating {
     engine: Held<Box<dyn Engine>>,
     passed_over: Option<String>,
     recorder: Option<Recorder>,
-    liveness: Liveness,
+    liveness: Rc<RefCell<Liveness>>,
+    /// Times that the kernel ended the engine's scheduler, and took it again.
+    restarts: u64,
+    /// Longest time from the last look before that until it was installed again.
+    longest_restart_ns: u64,
+    /// Time of the last look at the engine.
+    looked_ns: u64,
     /// Counts of each CPU at the release of the tasks.
     before: Vec<(u32, Counts)>,
 }
@@ -33,6 +43,7 @@ impl Regulating {
     #[must_use]
     pub fn new(regulation: Regulation, choice: Choice, traced: bool) -> Self {
         let (engine, passed_over) = (Held::default(), None);
+        let liveness = Rc::new(RefCell::new(Liveness::new(regulation.period_ns)));
         Self {
             regulation,
             choice,
@@ -41,7 +52,10 @@ impl Regulating {
             engine,
             passed_over,
             recorder: None,
-            liveness: Liveness::default(),
+            liveness,
+            restarts: 0,
+            longest_restart_ns: 0,
+            looked_ns: 0,
             before: Vec::new(),
         }
     }
@@ -98,11 +112,45 @@ impl Regulating {
         if let Some(hole) = engine.holes().first() {
             return Some(hole.clone());
         }
+        let lapses = self.liveness.borrow().lapses(core.cpu);
+        if lapses.times > 0 {
+            return Some(format!(
+                "the core was not regulated for a while, {} times: it was offline, the machine \
+                    slept, or its counter failed",
+                lapses.times
+            ));
+        }
+        if self.restarts > 0 {
+            return Some(format!(
+                "the kernel ended the scheduler for a moment because a CPU came or went, {} times",
+                self.restarts
+            ));
+        }
         // The run's summary reports counts that the kernel does not give.
         let counts = engine.counts().ok()?;
         let (_, seen) = counts.iter().find(|(cpu, _)| *cpu == core.cpu)?;
         let over = self.periods_over(core.cpu, seen, writes);
         (over > 0).then(|| format!("{over} periods went over it"))
+    }
+
+    /// Opens the events of these CPUs again. A CPU that is still on its way may refuse: the next
+    /// looks try again, until it is hopeless.
+    fn rearm(engine: &mut dyn Engine, cpus: &[u32], round: &mut Round) {
+        for &cpu in cpus {
+            round.messages.push(match engine.rearm(cpu) {
+                Ok(()) => format!(
+                    "CPU {cpu} had no timer or counter any more (it was offline, the machine \
+                        slept, or its counter failed): they are opened again"
+                ),
+                Err(e) => format!("CPU {cpu} is not regulated yet: {e}"),
+            });
+        }
+    }
+
+    /// The lapses of its CPUs.
+    #[must_use]
+    pub(super) fn liveness(&self) -> Rc<RefCell<Liveness>> {
+        Rc::clone(&self.liveness)
     }
 
     /// The engine, while it runs.
@@ -165,14 +213,34 @@ impl Part for Regulating {
     }
 
     fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
-        let engine = self.engine.borrow();
-        let Some(engine) = engine.as_ref() else { return Ok(Next::GoOn) };
-        engine.check()?;
-        let taken = engine.periods();
-        self.liveness.look(&taken, self.regulation.period_ns)?;
+        let mut engine = self.engine.borrow_mut();
+        let Some(engine) = engine.as_mut() else { return Ok(Next::GoOn) };
+        if engine.check()? {
+            self.restarts += 1;
+            let from_ns = self.looked_ns.max(round.begun_ns);
+            let lasted_ns = monotonic_ns().saturating_sub(from_ns);
+            self.longest_restart_ns = self.longest_restart_ns.max(lasted_ns);
+            round.messages.push(
+                "the kernel ended the scheduler because a CPU came or went: it is installed again"
+                    .to_owned(),
+            );
+        }
+        self.looked_ns = monotonic_ns();
+        let (taken, online) = (engine.periods(), machine::online_cpus()?);
+        let again = self.liveness.borrow_mut().look(&Look {
+            now_ns: self.looked_ns,
+            online: &online,
+            taken: &taken,
+            pulse: &|cpu| engine.pulse(cpu),
+        })?;
+        Self::rearm(engine.as_mut(), &again, round);
         let new = || Recorder::new(round.begun_ns, self.regulation.period_ns, self.traced);
         self.recorder.get_or_insert_with(new).add(taken);
         Ok(Next::GoOn)
+    }
+
+    fn every(&self) -> Duration {
+        liveness::LOOK
     }
 
     fn notes(&self) -> Vec<String> {
@@ -203,7 +271,9 @@ impl Part for Regulating {
             self.recorder.as_ref().map_or_else(Vec::new, |recorder| recorder.series(cpu).to_vec())
         };
         let core = |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| {
-            budget.seen(&counts, r.period_ns, series(budget.cpu))
+            let lapses = self.liveness.borrow().lapses(budget.cpu);
+            let seen = budget.seen(&counts, r.period_ns, series(budget.cpu));
+            RunCore { lapses: lapses.times, longest_lapse_ns: lapses.longest_ns, ..seen }
         };
         run.regulation = Some(RunRegulation {
             engine: engine.name().to_owned(),
@@ -213,6 +283,8 @@ impl Part for Regulating {
             stands_in: r.event.is_software(),
             period_ns: r.period_ns,
             span_ns: self.recorder.as_ref().map_or(r.period_ns, |recorder| recorder.span_ns),
+            restarts: self.restarts,
+            longest_restart_ns: self.longest_restart_ns,
             periods_unread: self.recorder.as_ref().map_or(0, |recorder| recorder.lost),
             cores: r.cores.iter().zip(engine.counts()?).map(core).collect(),
         });

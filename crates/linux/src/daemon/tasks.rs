@@ -4,18 +4,20 @@ use super::clients::LockClients;
 use super::isolation::Ways;
 use super::part::{Held, Member, Next, Part, Preview, Round, Settings};
 use super::probes::Probes;
+use super::regulation::Regulating;
 use crate::clients::OwnPages;
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::resctrl::Groups;
 use crate::host::threads::{self, ThreadChange, What};
 use crate::regulate::engine::Engine;
+use crate::regulate::liveness::Liveness;
 use crate::schedule::isolate::Layout;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::locker::Locker;
 use crate::schedule::placed::{How, Placed, Trial};
 use crate::sys::{Scheduling, tasks};
-use solocore_model::plan::{Answer, Promise};
+use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::profile::PageName;
 use solocore_model::run::RunResult;
 use std::cell::RefCell;
@@ -42,6 +44,11 @@ pub struct Tasks {
     pages: Rc<RefCell<OwnPages>>,
     /// Engine that orders tasks, if it can, so that budgets bind them as well.
     engine: Held<Box<dyn Engine>>,
+    /// The CPUs that came and went, and the changes of them that it has seen.
+    liveness: Option<Rc<RefCell<Liveness>>>,
+    changes: u64,
+    /// Start times of attached processes.
+    attached: BTreeMap<u32, u64>,
     probes: Option<Probes>,
     jobs: Option<Jobs>,
     locker: Option<Locker>,
@@ -60,6 +67,9 @@ impl Tasks {
             bind,
             scheduled: false,
             engine: Held::default(),
+            liveness: None,
+            changes: 0,
+            attached: BTreeMap::new(),
             pages: Rc::default(),
             probes: None,
             jobs: None,
@@ -73,10 +83,12 @@ impl Tasks {
         Self { ways: Some((ways.groups(), ways.pages())), ..self }
     }
 
-    /// The same part, with the order of an engine that can stop tasks at their budgets.
+    /// The same part beside a regulation: in the order of its engine, if that can stop tasks at
+    /// their budgets, and in place again once a CPU that was away is back.
     #[must_use]
-    pub fn ordered(self, engine: Held<Box<dyn Engine>>) -> Self {
-        Self { engine, ..self }
+    pub fn beside(self, regulating: &Regulating) -> Self {
+        let (engine, liveness) = (regulating.engine(), Some(regulating.liveness()));
+        Self { engine, liveness, ..self }
     }
 
     /// The same part; jobs are signalled to the regulator of these clients.
@@ -108,6 +120,30 @@ impl Tasks {
 }
 
 impl Tasks {
+    /// Binds the tasks to their cores again, after a CPU went or came back.
+    fn back_in_place(&mut self) {
+        let Some(changes) = self.liveness.as_ref().map(|l| l.borrow().changes()) else { return };
+        if changes != self.changes {
+            self.jobs.iter().for_each(|jobs| jobs.back_in_place(&self.attached));
+            self.changes = changes;
+        }
+    }
+
+    /// Reason why a task was not on its core all the time.
+    fn left_its_core(&self, task: &str) -> Option<String> {
+        let seen = self.jobs.as_ref()?.seen();
+        let run = seen.iter().find(|run| run.name == task)?;
+        let away =
+            self.liveness.as_ref().is_some_and(|l| l.borrow().lapses(run.core).away_ns.is_some());
+        (away || run.displaced > 0).then(|| {
+            format!(
+                "CPU {} was offline, and the kernel let the task run elsewhere; it was bound there \
+                    again {} times",
+                run.core, run.displaced
+            )
+        })
+    }
+
     fn rank(&self, thread: u32, rank: u32, children_only: bool) -> Result<(), LinuxError> {
         let engine = self.engine.borrow();
         engine.as_ref().map_or(Ok(()), |engine| engine.rank(thread, rank, children_only))
@@ -116,6 +152,11 @@ impl Tasks {
 
 impl Part for Tasks {
     fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        if promise.subject == Subject::Place
+            && let Some(why) = self.left_its_core(promise.name())
+        {
+            return Some(Answer::open(promise, true, why));
+        }
         self.layout.keeps(promise, self.scheduled)
     }
 
@@ -133,7 +174,7 @@ impl Part for Tasks {
             settings.change(|changes| {
                 for task in &placed {
                     if let How::Attach(pid) = task.how {
-                        attach(changes, task, pid)?;
+                        self.attached.insert(pid, attach(changes, task, pid)?);
                     }
                 }
                 if placed.iter().any(|t| t.window.is_some()) {
@@ -182,8 +223,10 @@ impl Part for Tasks {
         Ok(())
     }
 
-    /// Reads locked pages, and takes the jobs that probes have seen.
+    /// Binds tasks to cores that are back, reads locked pages, and takes the jobs that probes have
+    /// seen.
     fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+        self.back_in_place();
         if let (Some(probes), Some(jobs)) = (&self.probes, &self.jobs) {
             probes.ended().into_iter().for_each(|(task, job)| jobs.record(task, job));
         }
@@ -219,8 +262,8 @@ impl Part for Tasks {
     }
 }
 
-/// Binds a running process to its task's core, and schedules it.
-fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxError> {
+/// Binds a running process to its task's core, and schedules it. Returns its start time.
+fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<u64, LinuxError> {
     let fail = |e: &std::io::Error| {
         LinuxError::of_io(
             &format!("--attach {}={pid}", task.name),
@@ -236,6 +279,7 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
             task.name
         )));
     }
+    let start = all.iter().find(|t| t.tid == pid).map_or(0, |t| t.start);
     for thread in all {
         let change = |what| ThreadChange { tid: thread.tid, start: thread.start, what };
         let old = tasks::affinity_of(thread.tid).map_err(|e| fail(&e))?;
@@ -255,5 +299,5 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
             std::fs::write(tasks, format!("{}\n", thread.tid)).map_err(|e| fail(&e))?;
         }
     }
-    Ok(())
+    Ok(start)
 }

@@ -15,6 +15,7 @@ use crate::host::{machine, resctrl};
 use crate::latency::{LatencySource, pmu, uncore::Uncore};
 use crate::regulate::engine;
 use crate::regulate::event::{self, Event};
+use crate::schedule::vcpus;
 use crate::sys;
 use std::fs;
 use std::path::Path;
@@ -40,6 +41,9 @@ pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, Linux
     findings.extend(named.as_ref().map(events::counted).unwrap_or_default());
     let in_use = named.or_else(|| Event::find("llc-misses", cpuinfo).ok());
     findings.extend(in_use.as_ref().map(events::left_out).unwrap_or_default());
+    // After the events: memory that large programs leave in the heap would serve the self-test of
+    // page faults without a fault.
+    findings.push(schedulers());
     findings.push(memory_latency(cpuinfo));
     findings.extend(resctrl::findings(cpuinfo));
     findings.extend(conditions::all(&conditions::Root::machine()));
@@ -97,6 +101,22 @@ fn sched_ext() -> Finding {
     match engine::try_sched_ext() {
         Ok(()) => Finding::new("sched-ext", true, "this engine can run, and is chosen by itself"),
         Err(e) => Finding::new("sched-ext", false, e.to_string()),
+    }
+}
+
+/// Tests the programs of the schedulers of VCPUs; those of levels and windows need the same. Both
+/// set timers of BPF, which kernels with PREEMPT_RT refuse.
+fn schedulers() -> Finding {
+    const WHAT: &str = "schedulers";
+    match vcpus::try_load() {
+        Ok(()) => Finding::new(WHAT, true, "VCPUs, levels and windows can be scheduled"),
+        Err(e) if e.to_string().contains("PREEMPT_RT") => Finding::new(
+            WHAT,
+            false,
+            "this kernel (PREEMPT_RT) refuses the timers of BPF programs, so VCPUs, levels and \
+                windows cannot be scheduled; budgets are kept; boot a kernel without -rt for these",
+        ),
+        Err(e) => Finding::new(WHAT, false, format!("VCPUs, levels and windows: {e}")),
     }
 }
 

@@ -2,23 +2,29 @@
 //! engines share this.
 //!
 //! All or nothing: after a failure, everything that was opened is closed again, and the kernel is
-//! as before.
+//! as before. The kernel takes the events from a CPU that goes offline, and does not give them
+//! back: they are opened again ([`Attached::rearm`]).
 
 use super::bpf::{inside, load_object, map};
 use super::dynamic::DynamicRegulation;
 use super::lock::{self, LockRegulation};
-use super::regulation::Regulation;
+use super::regulation::{CoreBudget, Regulation};
 use super::shared::{self, Counts, Settings};
-use crate::contract;
+use crate::contract::{self, run_core};
 use crate::error::LinuxError;
-use crate::sys::{self, PerfAttr, Whom};
+use crate::sys::{self, PerfAttr, Whom, seqpacket};
 use libbpf_rs::{Link, Object, OpenObject};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
 const PERF_SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
+/// Longer than the coarsest step of a kernel's clock, a jiffy of 10 ms.
+const STANDS: Duration = Duration::from_millis(12);
 
 /// Opens an object of an engine, applies `change`, and loads it.
 fn load(
@@ -154,26 +160,138 @@ fn bind(
     Ok(CpuLink { cpu, link: Some(link) })
 }
 
-/// An event of a CPU whose period can be changed.
+/// An event of a CPU whose period can be changed. A copy is the same event, also after it was
+/// opened again.
+#[derive(Clone)]
 pub(crate) struct Paced {
     pub cpu: u32,
-    pub event: OwnedFd,
     /// Its period when it was opened.
     pub period: u64,
+    now: Arc<Mutex<Now>>,
+}
+
+/// An open event and its present period.
+struct Now {
+    event: OwnedFd,
+    period: u64,
 }
 
 impl Paced {
     fn of(cpu: u32, event: &OwnedFd, period: u64) -> Result<Self, LinuxError> {
         let event = event.try_clone().map_err(|e| no_event("an event", cpu, &e))?;
-        Ok(Self { cpu, event, period })
+        Ok(Self { cpu, period, now: Arc::new(Mutex::new(Now { event, period })) })
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Changes the period.
+    pub fn pace(&self, period: u64) -> io::Result<()> {
+        let mut now = self.now();
+        sys::on_cpu(self.cpu, || seqpacket::set_period(&now.event, period))?;
+        now.period = period;
+        Ok(())
+    }
+
+    /// The count so far. A pinned event in error gives `UnexpectedEof`.
+    fn count(&self) -> io::Result<u64> {
+        sys::perf_read(&self.now().event)
+    }
+
+    /// Whether the count does not change for [`STANDS`]. That of a timer is its CPU's time.
+    fn stands(&self) -> bool {
+        let (Ok(first), since) = (self.count(), Instant::now()) else { return false };
+        while since.elapsed() < STANDS {
+            if self.count().map_or(true, |count| count != first) {
+                return false;
+            }
+            std::thread::sleep(STANDS / 8);
+        }
+        true
+    }
+
+    /// Takes this event, just opened, in place of the old one, with the present period.
+    fn renew(&self, event: &OwnedFd) -> Result<(), LinuxError> {
+        let fail = |e| no_event("an event", self.cpu, &e);
+        let mut now = self.now();
+        now.event = event.try_clone().map_err(fail)?;
+        if now.period != self.period {
+            seqpacket::set_period(&now.event, now.period).map_err(fail)?;
+        }
+        Ok(())
     }
 }
 
 /// Links to the events that call the programs.
+#[derive(Default)]
 pub(crate) struct Attached {
-    pub _links: Vec<CpuLink>,
+    /// By CPU: its counters, then its tick.
+    links: BTreeMap<u32, Vec<CpuLink>>,
+    /// The link at the change of tasks.
+    _hook: Option<CpuLink>,
     pub counters: Vec<Paced>,
     pub ticks: Vec<Paced>,
+}
+
+/// Signs of life of a CPU's events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// The timer stands still: the kernel has taken the event from the CPU.
+    pub stands: bool,
+    /// Ticks at which the counter could not be read.
+    pub unread: u64,
+    /// The kernel has put the counter in error.
+    pub error: bool,
+}
+
+impl Attached {
+    /// Signs of life of a CPU's events.
+    pub fn pulse(&self, object: &Object, cpu: u32) -> Pulse {
+        let of = |events: &[Paced]| events.iter().find(|e| e.cpu == cpu).cloned();
+        let failed = |e: &io::Error| e.kind() == io::ErrorKind::UnexpectedEof;
+        Pulse {
+            stands: of(&self.ticks).is_some_and(|tick| tick.stands()),
+            unread: core(object, cpu).map_or(0, |core| core.unread),
+            error: of(&self.counters).is_some_and(|c| c.count().is_err_and(|e| failed(&e))),
+        }
+    }
+
+    /// Opens the events of a CPU again. Its counts go on, and it begins as at its first tick.
+    pub fn rearm(
+        &mut self,
+        object: &Object,
+        regulation: &Regulation,
+        cpu: u32,
+    ) -> Result<(), LinuxError> {
+        let Some(core) = regulation.cores.iter().find(|core| core.cpu == cpu) else {
+            return Ok(());
+        };
+        // From here on, no program of the CPU's events changes its state.
+        self.links.remove(&cpu);
+        begin_again(object, cpu)?;
+        let renew = |events: &[Paced]| {
+            let event = events.iter().find(|e| e.cpu == cpu).cloned();
+            move |opened: &OwnedFd| event.map_or(Ok(()), |event| event.renew(opened))
+        };
+        let mut links = vec![open_counter(object, regulation, core, renew(&self.counters))?];
+        links.extend(open_write_counter(object, regulation, core)?);
+        links.push(open_tick(object, regulation, cpu, renew(&self.ticks))?);
+        self.links.insert(cpu, links);
+        Ok(())
+    }
+}
+
+/// The state of a CPU.
+fn core(object: &Object, cpu: u32) -> Option<run_core> {
+    contract::look_up(&map(object, "cores").ok()?, cpu).ok()?
+}
+
+/// Makes the next tick of a CPU its first one.
+fn begin_again(object: &Object, cpu: u32) -> Result<(), LinuxError> {
+    let fail = || inside(&format!("CPU {cpu} cannot begin again"));
+    let state = run_core { started: 0, ..core(object, cpu).ok_or_else(fail)? };
+    contract::put(&map(object, "cores")?, cpu, &state).map_err(|_| fail())
 }
 
 /// Opens counters and ticks on every regulated CPU, and starts the programs on them. `hook`: also
@@ -183,51 +301,25 @@ pub(crate) fn attach(
     regulation: &Regulation,
     hook: bool,
 ) -> Result<Attached, LinuxError> {
-    let event = &regulation.event;
     if let Some(dynamic) = &regulation.dynamic {
         dynamic.fill(&map(object, "dynamic_tasks")?)?;
     }
-    let by_cpu = map(object, "counters")?;
-    let (mut links, mut counters) = (Vec::new(), Vec::new());
+    let (mut links, mut counters) = (BTreeMap::new(), Vec::new());
     for core in &regulation.cores {
-        let share = |counter: &OwnedFd| {
+        let keep = |counter: &OwnedFd| {
             // Interrupts of software events cost nothing, and the kernel reloads them with the last
             // period, not the new one.
-            if !event.is_software() {
+            if !regulation.event.is_software() {
                 counters.push(Paced::of(core.cpu, counter, core.sample)?);
             }
-            contract::put(&by_cpu, core.cpu, &counter.as_raw_fd()).map_err(|e| {
-                inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu))
-            })
+            Ok(())
         };
-        links.push(bind(
-            object,
-            ("overflow", event.name()),
-            core.cpu,
-            &event.attributes(core.cpu, core.sample),
-            share,
-        )?);
+        links.insert(core.cpu, vec![open_counter(object, regulation, core, keep)?]);
     }
-    links.extend(attach_writes(object, regulation)?);
-    let tick = PerfAttr {
-        kind: PERF_SOFTWARE,
-        config: CPU_CLOCK,
-        sample_period: regulation.period_ns,
-        flags: sys::PERF_DISABLED,
-        ..PerfAttr::default()
-    };
-    if hook {
-        let found = object.progs_mut().find(|p| p.name() == "switched");
-        let program = found.ok_or_else(|| inside("there is no program `switched`"))?;
-        let link = program.attach().map_err(|e| {
-            LinuxError::Machine(format!(
-                "the kernel does not call a BPF program at the change of \
-                tasks: {e}; `solocore doctor` says what this kernel can do"
-            ))
-        })?;
-        links
-            .push(CpuLink { cpu: regulation.cores.first().map_or(0, |c| c.cpu), link: Some(link) });
+    for core in &regulation.cores {
+        links.entry(core.cpu).or_default().extend(open_write_counter(object, regulation, core)?);
     }
+    let hook = if hook { Some(attach_hook(object, regulation)?) } else { None };
     let mut ticks = Vec::new();
     // Last: a CPU is regulated from its first tick on.
     for core in &regulation.cores {
@@ -235,29 +327,74 @@ pub(crate) fn attach(
             ticks.push(Paced::of(core.cpu, event, regulation.period_ns)?);
             Ok(())
         };
-        links.push(bind(object, ("tick", "the cpu-clock timer"), core.cpu, &tick, keep)?);
+        let tick = open_tick(object, regulation, core.cpu, keep)?;
+        links.entry(core.cpu).or_default().push(tick);
     }
-    Ok(Attached { _links: links, counters, ticks })
+    Ok(Attached { links, _hook: hook, counters, ticks })
 }
 
-/// Opens the counters of writes, where they are counted apart.
-fn attach_writes(object: &Object, regulation: &Regulation) -> Result<Vec<CpuLink>, LinuxError> {
-    let Some(event) = &regulation.write_event else { return Ok(Vec::new()) };
-    let by_cpu = map(object, "write_counters")?;
-    let mut links = Vec::new();
-    for (cpu, writes) in regulation.cores.iter().filter_map(|c| Some((c.cpu, c.writes?))) {
-        let share = |counter: &OwnedFd| {
-            contract::put(&by_cpu, cpu, &counter.as_raw_fd()).map_err(|e| {
-                inside(&format!("the counter of writes of CPU {cpu} cannot be shared: {e}"))
-            })
-        };
-        links.push(bind(
-            object,
-            ("write_overflow", event.name()),
-            cpu,
-            &event.attributes(cpu, writes.write_sample),
-            share,
-        )?);
-    }
-    Ok(links)
+/// Opens the counter of a CPU. `keep` sees it before any program is called.
+fn open_counter(
+    object: &Object,
+    regulation: &Regulation,
+    core: &CoreBudget,
+    keep: impl FnOnce(&OwnedFd) -> Result<(), LinuxError>,
+) -> Result<CpuLink, LinuxError> {
+    let (by_cpu, event) = (map(object, "counters")?, &regulation.event);
+    let share = |counter: &OwnedFd| {
+        keep(counter)?;
+        contract::put(&by_cpu, core.cpu, &counter.as_raw_fd())
+            .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))
+    };
+    let attributes = event.attributes(core.cpu, core.sample);
+    bind(object, ("overflow", event.name()), core.cpu, &attributes, share)
+}
+
+/// Opens the counter of a CPU's writes, where they are counted apart.
+fn open_write_counter(
+    object: &Object,
+    regulation: &Regulation,
+    core: &CoreBudget,
+) -> Result<Option<CpuLink>, LinuxError> {
+    let (Some(event), Some(writes)) = (&regulation.write_event, core.writes) else {
+        return Ok(None);
+    };
+    let (by_cpu, cpu) = (map(object, "write_counters")?, core.cpu);
+    let share = |counter: &OwnedFd| {
+        contract::put(&by_cpu, cpu, &counter.as_raw_fd()).map_err(|e| {
+            inside(&format!("the counter of writes of CPU {cpu} cannot be shared: {e}"))
+        })
+    };
+    let attributes = event.attributes(cpu, writes.write_sample);
+    bind(object, ("write_overflow", event.name()), cpu, &attributes, share).map(Some)
+}
+
+/// Opens the timer of a CPU. `keep` sees it before the program is called.
+fn open_tick(
+    object: &Object,
+    regulation: &Regulation,
+    cpu: u32,
+    keep: impl FnOnce(&OwnedFd) -> Result<(), LinuxError>,
+) -> Result<CpuLink, LinuxError> {
+    let tick = PerfAttr {
+        kind: PERF_SOFTWARE,
+        config: CPU_CLOCK,
+        sample_period: regulation.period_ns,
+        flags: sys::PERF_DISABLED,
+        ..PerfAttr::default()
+    };
+    bind(object, ("tick", "the cpu-clock timer"), cpu, &tick, keep)
+}
+
+/// Has the kernel call a program at each change of tasks.
+fn attach_hook(object: &Object, regulation: &Regulation) -> Result<CpuLink, LinuxError> {
+    let found = object.progs_mut().find(|p| p.name() == "switched");
+    let program = found.ok_or_else(|| inside("there is no program `switched`"))?;
+    let link = program.attach().map_err(|e| {
+        LinuxError::Machine(format!(
+            "the kernel does not call a BPF program at the change of tasks: {e}; `solocore doctor` \
+                says what this kernel can do"
+        ))
+    })?;
+    Ok(CpuLink { cpu: regulation.cores.first().map_or(0, |c| c.cpu), link: Some(link) })
 }

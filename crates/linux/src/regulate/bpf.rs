@@ -7,6 +7,7 @@ use crate::contract::{self, run_exit};
 use crate::error::LinuxError;
 use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
 use std::sync::Mutex;
+use zerocopy::FromZeros;
 
 /// `bpf/sched_ext.bpf.c`.
 pub(crate) const SCHED_EXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched_ext.o"));
@@ -72,12 +73,35 @@ pub(crate) fn inside(what: &str) -> LinuxError {
     LinuxError::Machine(format!("{what}; this is a fault of solocore, please report it"))
 }
 
+/// `SCX_ECODE_ACT_RESTART`: the scheduler may be installed again at once.
+const RESTART: u64 = 1 << 48;
+
+fn exit_of(object: &Object) -> Result<run_exit, LinuxError> {
+    let seen = contract::look_up::<run_exit>(&map(object, "ended")?, 0).ok().flatten();
+    seen.ok_or_else(|| inside("the scheduler's state cannot be read"))
+}
+
+/// Whether the kernel has ended the scheduler of this object and would take it again: it does so
+/// when a CPU comes or goes.
+///
+/// # Errors
+/// The kernel has ended it for another reason.
+pub(crate) fn ended_for_now(object: &Object) -> Result<bool, LinuxError> {
+    if exit_of(object)?.code & RESTART == 0 {
+        return check_ended(object).map(|()| false);
+    }
+    Ok(true)
+}
+
+/// Forgets why a scheduler ended, before it is installed again.
+pub(crate) fn forget_end(object: &Object) -> Result<(), LinuxError> {
+    contract::put(&map(object, "ended")?, 0, &run_exit::new_zeroed())
+        .map_err(|e| inside(&format!("the scheduler's state cannot be written: {e}")))
+}
+
 /// Checks that the scheduler of this object is still the kernel's.
 pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
-    let ended = map(object, "ended")?;
-    let Ok(Some(exit)) = contract::look_up::<run_exit>(&ended, 0) else {
-        return Err(inside("the scheduler's state cannot be read"));
-    };
+    let exit = exit_of(object)?;
     if exit.kind == 0 {
         return Ok(());
     }

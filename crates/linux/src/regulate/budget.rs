@@ -132,6 +132,7 @@ impl CoreBudget {
             times_held: counts.times_held,
             writes,
             series,
+            ..RunCore::default()
         }
     }
 }

@@ -85,6 +85,14 @@ pub struct RunCore {
     pub longest_period_ns: u64,
     /// Number of times that a task was held because the kernel did not let the helper thread in.
     pub times_held: u64,
+    /// Times at which the CPU was not regulated for a while, because it was offline, the machine
+    /// slept, or its counter failed. Its timer and counter were then opened again.
+    #[serde(default)]
+    pub lapses: u64,
+    /// Longest of these times that has ended, from the last period before it to the first one after
+    /// it, ns.
+    #[serde(default)]
+    pub longest_lapse_ns: u64,
     /// Writes, where they are counted apart; the fields above are for reads then.
     #[serde(flatten)]
     pub writes: Option<RunWrites>,
@@ -114,6 +122,13 @@ pub struct RunRegulation {
     /// Length of a span of `series`.
     #[serde(default)]
     pub span_ns: u64,
+    /// Times that the kernel ended the scheduler of the sched_ext engine because a CPU came or
+    /// went. It was installed again at the next look, and until then no CPU was stopped at its budget.
+    #[serde(default)]
+    pub restarts: u64,
+    /// Longest of these times, from the last look before it until the scheduler was installed, ns.
+    #[serde(default)]
+    pub longest_restart_ns: u64,
     /// Periods that are missing in `series`, because they were not read in time.
     #[serde(default)]
     pub periods_unread: u64,

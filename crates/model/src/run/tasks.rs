@@ -40,6 +40,10 @@ pub struct RunTask {
     pub mean_response_ns: u64,
     /// Most CPU time of a job and its children.
     pub max_cpu_ns: u64,
+    /// Times at which its threads were bound to its core again: the kernel lets them run anywhere
+    /// when the core goes offline.
+    #[serde(default)]
+    pub displaced: u64,
     /// Relative deadline in the plan; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<u64>,

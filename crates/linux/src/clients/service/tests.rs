@@ -85,7 +85,7 @@ fn no_message_ends_the_service_or_keeps_a_page() {
         Ok(object) => object,
         Err(e) => return eprintln!("not tested: {e}"),
     };
-    let events = Attached { _links: Vec::new(), counters: Vec::new(), ticks: Vec::new() };
+    let events = Attached::default();
     let serving = Serving {
         look_ns: 100_000,
         max_hold_ns: 1_000_000,

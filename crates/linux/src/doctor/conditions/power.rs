@@ -28,7 +28,7 @@ pub(super) fn suspend(root: &Root) -> Finding {
     let automatic = root.text("sys/power/autosleep").unwrap_or_default();
     if ["freeze", "standby", "mem", "disk"].contains(&automatic.as_str()) {
         return SUSPEND
-            .bad(format!("the kernel sleeps by itself ({automatic}): a run ends when it does"))
+            .bad(format!("the kernel sleeps by itself ({automatic}): no task runs meanwhile"))
             .helped_by("echo off > /sys/power/autosleep");
     }
     let states = match root.text("sys/power/state") {

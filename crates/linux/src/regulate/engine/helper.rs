@@ -20,16 +20,16 @@ use super::rate;
 use crate::contract::{self, run_core};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
-use crate::host::machine;
-use crate::regulate::attach::{self, Attached};
+use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
 use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
 use crate::regulate::regulation::{Regulation, Sharing};
 use crate::regulate::shared::{Counts, MAX_CPUS, Settings};
-use crate::sys::{self, Mapped, Scheduling};
+use crate::sys::{self, Mapped, Scheduling, tasks};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapHandle, MapType, Object, ProgramInput, RingBufferBuilder};
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +56,9 @@ pub(crate) struct Helper {
     _changes: Changes,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    /// Numbers of the helpers, by CPU.
+    helpers: BTreeMap<u32, u32>,
+    regulation: Regulation,
     cpus: Vec<u32>,
     notes: Vec<String>,
     /// Ways in which programs can exceed their budgets.
@@ -124,6 +127,8 @@ impl Helper {
             _changes: Changes::default(),
             stop: Arc::clone(&stop),
             threads: Vec::new(),
+            helpers: BTreeMap::new(),
+            regulation: regulation.clone(),
             cpus: regulation.regulated(),
             notes: Vec::new(),
             holes: Vec::new(),
@@ -147,7 +152,8 @@ impl Helper {
         }
         drop(ready);
         for _ in &regulation.cores {
-            reports.recv().map_err(|_| bpf::inside("a helper thread ended"))??;
+            let placed = reports.recv().map_err(|_| bpf::inside("a helper thread ended"))?;
+            engine.helpers.extend([placed?]);
         }
         let (mut changes, notes) = close_hole(&engine.cpus, settings.hold_ns != 0)?;
         engine.notes.clone_from(&notes);
@@ -186,19 +192,24 @@ impl Engine for Helper {
         attach::counts(&self.object, &self.cpus)
     }
 
-    fn check(&self) -> Result<(), LinuxError> {
-        // The counter and the timer of a CPU do not come back with it.
-        let online = machine::online_cpus()?;
-        if let Some(cpu) = self.cpus.iter().find(|cpu| !online.contains(cpu)) {
-            return Err(LinuxError::Machine(format!(
-                "CPU {cpu} went offline; tasks go on unregulated, start solocore again when the \
-                    CPUs are as planned"
-            )));
-        }
+    fn check(&mut self) -> Result<bool, LinuxError> {
         match self.threads.iter().position(JoinHandle::is_finished) {
-            None => Ok(()),
+            None => Ok(false),
             Some(at) => Err(bpf::inside(&format!("the helper of CPU {} has ended", self.cpus[at]))),
         }
+    }
+
+    fn pulse(&self, cpu: u32) -> Pulse {
+        self.events.as_ref().map_or_else(Pulse::default, |e| e.pulse(&self.object, cpu))
+    }
+
+    fn rearm(&mut self, cpu: u32) -> Result<(), LinuxError> {
+        // The kernel lets the helper of a CPU that goes offline run elsewhere.
+        if let Some(&helper) = self.helpers.get(&cpu) {
+            tasks::bind(helper, &[cpu]).map_err(|e| no_place(cpu, &e))?;
+        }
+        let events = self.events.as_mut();
+        events.map_or(Ok(()), |e| e.rearm(&self.object, &self.regulation, cpu))
     }
 
     fn periods(&self) -> Vec<Taken> {
@@ -247,25 +258,24 @@ fn ring_of(object: &Object, cpu: u32) -> Result<MapHandle, LinuxError> {
     Ok(ring)
 }
 
-/// Starts a helper; it reports once it is ready.
-fn spawn(post: Post, ready: Sender<Result<(), LinuxError>>) -> Result<JoinHandle<()>, LinuxError> {
+fn no_place(cpu: u32, error: &std::io::Error) -> LinuxError {
+    LinuxError::of_io(&format!("CPU {cpu}"), error, "is it in this process's cpuset?")
+}
+
+/// Starts a helper; once it is ready, it reports its CPU and its number.
+fn spawn(
+    post: Post,
+    ready: Sender<Result<(u32, u32), LinuxError>>,
+) -> Result<JoinHandle<()>, LinuxError> {
     let name = format!("solocore/{}", post.cpu);
     std::thread::Builder::new()
         .name(name)
         .spawn(move || {
-            let placed = sys::pin_to(post.cpu)
-                .map_err(|e| {
-                    LinuxError::of_io(
-                        &format!("CPU {}", post.cpu),
-                        &e,
-                        "is it in this process's cpuset?",
-                    )
-                })
-                .and_then(|()| {
-                    Scheduling::fifo(post.priority).apply().map_err(|e| no_priority(&e))
-                });
+            let placed = sys::pin_to(post.cpu).map_err(|e| no_place(post.cpu, &e)).and_then(|()| {
+                Scheduling::fifo(post.priority).apply().map_err(|e| no_priority(&e))
+            });
             let failed = placed.is_err();
-            let _ = ready.send(placed);
+            let _ = ready.send(placed.map(|()| (post.cpu, tasks::thread_number())));
             if !failed {
                 watch(&post);
             }

@@ -1,7 +1,7 @@
 //! The interface of every engine.
 
 use crate::error::LinuxError;
-use crate::regulate::attach::Attached;
+use crate::regulate::attach::{Attached, Pulse};
 use crate::regulate::history::Taken;
 use crate::regulate::lock::Serving;
 use crate::regulate::shared::Counts;
@@ -18,11 +18,21 @@ pub trait Engine {
     /// The kernel refuses to be read.
     fn counts(&self) -> Result<Vec<(u32, Counts)>, LinuxError>;
 
-    /// Checks that it still regulates.
+    /// Checks that it still regulates. The kernel ends a scheduler when a CPU comes or goes: then
+    /// it is installed again, and the answer is `true`.
     ///
     /// # Errors
-    /// The reason why it does not.
-    fn check(&self) -> Result<(), LinuxError>;
+    /// The reason why it does not regulate.
+    fn check(&mut self) -> Result<bool, LinuxError>;
+
+    /// Signs of life of a regulated CPU's events.
+    fn pulse(&self, cpu: u32) -> Pulse;
+
+    /// Opens the events of a regulated CPU again.
+    ///
+    /// # Errors
+    /// The kernel refuses one; the CPU is not regulated then.
+    fn rearm(&mut self, cpu: u32) -> Result<(), LinuxError>;
 
     /// The periods that have ended since the last call, by CPU.
     fn periods(&self) -> Vec<Taken>;

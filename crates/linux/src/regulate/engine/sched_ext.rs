@@ -6,7 +6,7 @@ use crate::contract::{self, run_rank};
 use crate::error::LinuxError;
 use crate::host::cgroup;
 use crate::host::keeper::Changes;
-use crate::regulate::attach::{self, Attached};
+use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
 use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
@@ -22,10 +22,12 @@ const SLICE_NS: u64 = 3_000_000;
 pub(crate) struct SchedExt {
     // Dropped in this order: first the kernel's scheduler takes over, then no CPU is throttled any
     // more.
-    _scheduler: Link,
+    /// None only after the kernel has refused it.
+    scheduler: Option<Link>,
     events: Attached,
     history: History,
     object: Object,
+    regulation: Regulation,
     cpus: Vec<u32>,
     serving: Option<Serving>,
     notes: Vec<String>,
@@ -53,6 +55,21 @@ pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
     attach::load_for(bpf::SCHED_EXT, settings, None, None).map(|(object, _)| object)
 }
 
+/// Makes the scheduler of this object the kernel's.
+fn install(object: &mut Object) -> Result<Link, LinuxError> {
+    object
+        .maps_mut()
+        .find(|m| m.name() == "solocore_ops")
+        .ok_or_else(|| bpf::inside("the BPF object holds no scheduler"))?
+        .attach_struct_ops()
+        .map_err(|e| {
+            LinuxError::Machine(format!(
+                "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg), or use \
+                    --engine helper"
+            ))
+        })
+}
+
 impl SchedExt {
     pub fn start(regulation: &Regulation) -> Result<Self, LinuxError> {
         let settings = Settings {
@@ -77,17 +94,7 @@ impl SchedExt {
             // sched_ext's. On kernels without it, or if the kernel refuses, the state is as before.
             let _ = changes.set(&format!("debugfs:sched/ext_server/cpu{cpu}/runtime"), "0");
         }
-        let scheduler = object
-            .maps_mut()
-            .find(|m| m.name() == "solocore_ops")
-            .ok_or_else(|| bpf::inside("the BPF object holds no scheduler"))?
-            .attach_struct_ops()
-            .map_err(|e| {
-                LinuxError::Machine(format!(
-                    "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg), or use \
-                        --engine helper"
-                ))
-            })?;
+        let scheduler = install(&mut object)?;
         let events = attach::attach(&object, regulation, lock.is_some() && note.is_none())?;
         let (cpus, notes) = (
             regulation.regulated(),
@@ -95,10 +102,11 @@ impl SchedExt {
         );
         let serving = regulation.serving();
         Ok(Self {
-            _scheduler: scheduler,
+            scheduler: Some(scheduler),
             events,
             history,
             object,
+            regulation: regulation.clone(),
             cpus,
             serving,
             notes,
@@ -116,8 +124,23 @@ impl Engine for SchedExt {
         attach::counts(&self.object, &self.cpus)
     }
 
-    fn check(&self) -> Result<(), LinuxError> {
-        bpf::check_ended(&self.object)
+    fn check(&mut self) -> Result<bool, LinuxError> {
+        if !bpf::ended_for_now(&self.object)? {
+            return Ok(false);
+        }
+        // In this order: the kernel has one scheduler at a time.
+        self.scheduler = None;
+        bpf::forget_end(&self.object)?;
+        self.scheduler = Some(install(&mut self.object)?);
+        Ok(true)
+    }
+
+    fn pulse(&self, cpu: u32) -> Pulse {
+        self.events.pulse(&self.object, cpu)
+    }
+
+    fn rearm(&mut self, cpu: u32) -> Result<(), LinuxError> {
+        self.events.rearm(&self.object, &self.regulation, cpu)
     }
 
     fn periods(&self) -> Vec<Taken> {

@@ -14,6 +14,7 @@
 //! Does not cover: processes of a job in another process group. If solocore is killed, running jobs
 //! go on to their end, and no more are released.
 
+mod place;
 mod spawn;
 
 use self::spawn::spawn;
@@ -352,7 +353,7 @@ fn begin(
     None
 }
 
-/// The keeper of a core's windows.
+/// The keeper of a core's windows. It stays bound to its core when that was offline for a while.
 struct Guard {
     core: u32,
     windows: Vec<Window>,
@@ -371,6 +372,7 @@ impl Guard {
         let Some(begun) = begin(placed, ready, first, &self.stop) else { return };
         let mut open = vec![false; self.windows.len()];
         loop {
+            let _ = tasks::bind(0, &[self.core]);
             let now = tasks::monotonic_ns().saturating_sub(begun);
             // Windows that end come first: no two are open at a time.
             for opens in [false, true] {

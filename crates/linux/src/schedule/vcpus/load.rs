@@ -74,6 +74,11 @@ pub(super) fn spoilt() -> Result<Object, LinuxError> {
     })
 }
 
+/// Loads the programs, and unloads them.
+pub(crate) fn try_load() -> Result<(), LinuxError> {
+    Vcpus::load(Options::default(), None).map(drop)
+}
+
 impl Vcpus {
     /// Installs the scheduler, with the best-effort VCPUs only.
     ///

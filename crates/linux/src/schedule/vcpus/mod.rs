@@ -33,6 +33,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
+pub(crate) use load::try_load;
 pub use shared::MAX_VCPUS;
 
 /// Options of the scheduler.

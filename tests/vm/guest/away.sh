@@ -1,0 +1,96 @@
+# What a guest does to test CPUs that go away: offline for moments that differ, the machine asleep, a counter that fails. Each time the
+# CPU must be regulated again (helper engine: within 100 ms; sched-ext: within 500 ms, as the kernel first ends its scheduler, and both its end
+# and its return take grace periods), its task must be back on it, and the run must say so. After common.sh; $TIMES: of each (default 5).
+TIMES=${TIMES:-5}
+cpu3=/sys/devices/system/cpu/cpu3/online
+is() {
+	[ "$2" = "$3" ] && pass "$1: $2" || fail "$1: $2, not $3; the latest run said: $(tail -n 2 /tmp/errors)"
+}
+sum() {
+	sed -n "s/^ *\"$1\": \([0-9]*\),\{0,1\}$/\1/p" /tmp/run.json | awk '{ s += $1 } END { print s + 0 }'
+}
+# 5 faults a millisecond let 300 take 60 ms; without a budget they take some 2 ms.
+regulated() {
+	[ $engine = helper ] && sleep 0.1 || sleep 0.5
+	took=$(hog 3 work 300)
+	[ "$took" -gt 40000000 ] || fail "$1: CPU 3 is not regulated: 300 faults take $took ns"
+	for pid in $ticking; do
+		mask=$(taskset -p $pid | sed 's/.*: //')
+		[ "$mask" = 8 ] || fail "$1: the task of CPU 3 may run on CPUs $mask"
+	done
+	[ $engine = auto ] || is "$1: fair server" "$(cat /sys/kernel/debug/sched/fair_server/cpu3/runtime 2>/dev/null || echo 0)" 0
+}
+of_ticker() {
+	for process in /proc/[0-9]*; do
+		tr '\0' ' ' <$process/cmdline 2>/dev/null | grep -q "^/bin/sh /tmp/ticker" && echo ${process#/proc/}
+	done
+}
+offline() {
+	echo 0 >$cpu3 || fail "CPU 3 does not go offline"
+}
+online() {
+	echo 1 >$cpu3 || fail "CPU 3 does not come back"
+}
+ended() {
+	kill -TERM $daemon
+	wait $daemon
+	is "$engine: exit code" $? 0
+	[ "$(sum lapses)" -ge $1 ] && pass "$engine: $(sum lapses) lapses, $(sum restarts) restarts of up to $(sum longest_restart_ns) ns, longest $(sed -n 's/^ *"longest_lapse_ns": \([0-9]*\),$/\1/p' /tmp/run.json | xargs) ns" ||
+		fail "$engine: $(sum lapses) lapses, not $1: $(cat /tmp/errors)"
+}
+
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+# Wakes up often, so that the kernel has to find another CPU for it.
+echo 'while :; do sleep 0.02; done' >/tmp/ticker
+run="solocore run --partial /plans/5.json --event page-faults --no-confine"
+engines=helper
+[ "$WANT" = helper ] || engines="auto helper"
+for engine in $engines; do
+	start --engine $engine --duration "600 s" --format json --command "task3=/bin/sh /tmp/ticker"
+	sleep 0.5
+	ticking=$(of_ticker)
+	for number in $(seq $TIMES); do
+		offline
+		# None at all, and up to 0.9 s; after 1 s the run would end.
+		[ $number = 1 ] || sleep 0.$((number * 4 % 10))
+		online
+		regulated "$engine, offline $number"
+	done
+	ended $TIMES
+	[ "$(sum displaced)" -gt 0 ] && pass "$engine: the task was bound to CPU 3 again $(sum displaced) times" || fail "$engine: the task never left CPU 3, so nothing was tested"
+	grep -q '^ *"place:task-task3"' /tmp/run.json && pass "$engine: the broken promise is named" || fail "$engine: not broken: $(grep -A9 '"broken"' /tmp/run.json)"
+
+	start --engine $engine --duration "600 s" --format json
+	ticking=
+	for number in $(seq $TIMES); do
+		uncount 3 || fail "no counter was taken"
+		regulated "$engine, counter $number"
+	done
+	ended $TIMES
+
+	if grep -q processors /sys/power/pm_test 2>/dev/null; then
+		start --engine $engine --duration "600 s" --format json
+		echo 0 >/sys/module/suspend/parameters/pm_test_delay
+		echo processors >/sys/power/pm_test
+		for number in $(seq $TIMES); do
+			echo mem >/sys/power/state || fail "the machine does not sleep"
+			regulated "$engine, asleep $number"
+		done
+		# Three CPUs each.
+		ended $((3 * TIMES))
+	else
+		echo "SKIPPED: this kernel has no pm_test"
+	fi
+
+	# One that does not come back ends the run.
+	start --engine $engine --duration "60 s" --format json
+	offline
+	wait $daemon
+	is "$engine: exit code without CPU 3" $? 3
+	grep -q "CPU 3 went offline" /tmp/errors && pass "said: $(tail -n 1 /tmp/errors)" || fail "not said: $(cat /tmp/errors)"
+	online
+	# The kernel lets nobody set the fair server of a CPU that is offline.
+	[ $engine = auto ] || solocore restore >/tmp/said 2>&1
+done
+echo "failures: $failures, after $(cut -d ' ' -f 1 /proc/uptime) s"
+[ $failures = 0 ]
