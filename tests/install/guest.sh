@@ -3,8 +3,8 @@ set -eu
 fail() { echo "guest: $*" >&2; exit 1; }
 quietly() { "$@" >/tmp/log 2>&1 || { tail -n 20 /tmp/log; fail "$*"; }; }
 quietly /debootstrap/debootstrap --second-stage
-quietly dpkg --unpack --recursive /needs
-quietly dpkg --configure -a
+# apt finds the order in which packages need each other.
+quietly apt-get -y --no-install-recommends install /needs/*.deb
 echo "guest: $(uname -m), Debian $(cat /etc/debian_version), $(dpkg-query -W | wc -l) packages"
 # Every file with its content, without dpkg's notes and caches that are made again.
 state() {

@@ -246,6 +246,7 @@ impl Daemon {
         let mut lost = None;
         let every = self.parts.iter().map(|part| part.every()).fold(LOOK, Duration::min);
         notify::send("READY=1");
+        let mut told_ns = None;
         let ended = loop {
             if stopped() && self.may_end() {
                 break "signal".to_owned();
@@ -267,7 +268,12 @@ impl Daemon {
                 break "duration".to_owned();
             }
             status.serve(|| self.snapshot(), || self.metrics());
-            notify::send("WATCHDOG=1");
+            // A manager's queue holds ten words: those of a look each would fill it.
+            let now = monotonic_ns();
+            if told_ns.is_none_or(|told| now - told >= LOOK.as_nanos() as u64) {
+                notify::send("WATCHDOG=1");
+                told_ns = Some(now);
+            }
             std::thread::sleep(left);
         };
         notify::send("STOPPING=1");
