@@ -317,7 +317,7 @@ core = 0
 period = "100 ms"
 wcet = "{fast}"
 misses = 10
-command = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]
+command = ["sh", "-c", "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done"]
 [[task]]
 name = "slow"
 core = 0
