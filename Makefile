@@ -5,8 +5,8 @@
 SOLOCORE := target/release/solocore
 export SOLOCORE
 PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
-# On both processors, the tests of a module in the same order.
-PYTESTS := $(PYTEST) -n 2 --dist loadfile
+# On both processors, the tests of a module in the same order, and modules as they were collected (tests/cli/conftest.py).
+PYTESTS := $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 DEMO := build/demo
 
 # Builds the command and its profiler, which is all that the demo runs.
@@ -151,6 +151,7 @@ nightly: test bench
 	AXE_ALL=1 SOLOCORE_REPORT=build/demo-test/report.html $(PYTESTS) tests/browser
 	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test
+	VM_SECONDS=7200 VM_PARTS="away endure" VM_SET="TIMES=100" $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 VM_KERNELS=6.19.14-rt:sched-ext VM_PARTS="quick regulate" $(MAKE) --no-print-directory vm-test VM_PERIODS=3000
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)

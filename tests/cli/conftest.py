@@ -18,6 +18,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 COMPILERS = {"x86_64": "gcc", "aarch64": "aarch64-linux-gnu-gcc", "powerpc": "powerpc-linux-gnu-gcc"}
 
+# Files that take a minute or more. They go first, so that no processor waits for one of them at the end.
+LONGEST = ("test_verify.py", "test_board_figures.py", "test_board.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
 
 @dataclass
 class Done:

@@ -13,6 +13,7 @@ state() {
 	cat /proc/sys/kernel/sched_rt_runtime_us /proc/irq/default_smp_affinity /proc/irq/*/smp_affinity_list
 	cat /sys/kernel/debug/sched/fair_server/cpu*/runtime /sys/kernel/sched_ext/state 2>/dev/null
 	mask $free
+	find /run -type s
 }
 # Under the smallest budget of mixed.json, 5 a millisecond, 1000 faults take 200 ms.
 same() {

@@ -50,6 +50,10 @@ impl Part for LockClients {
         }
     }
 
+    fn sockets(&self) -> Vec<PathBuf> {
+        vec![self.options.socket.clone()]
+    }
+
     fn start(&mut self) -> Result<(), LinuxError> {
         if let Some(engine) = self.engine.borrow().as_ref() {
             self.service = Service::of(engine.as_ref(), self.options.clone())?;
@@ -107,6 +111,10 @@ impl YieldClients {
 }
 
 impl Part for YieldClients {
+    fn sockets(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
     fn start(&mut self) -> Result<(), LinuxError> {
         self.yields = Some(Yields::open(&self.path, &self.group)?);
         Ok(())

@@ -38,10 +38,10 @@ pub use vcpus::Scheduling;
 
 use crate::error::LinuxError;
 use crate::host::instance::Instance;
-use crate::host::keeper;
+use crate::host::keeper::{self, Changes};
 use crate::host::machine;
 use crate::host::notify;
-use crate::host::status::{Place, Status};
+use crate::host::status::{self, Place, Status};
 use crate::host::stopped;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
@@ -170,6 +170,7 @@ impl Daemon {
         self.check_promises(&self.answers())?;
         let instance = Instance::take()?;
         self.clean_up()?;
+        let sockets = self.note_sockets()?;
         let status = Status::open(self.metrics.as_ref())?;
         self.start()?;
         self.parts.iter_mut().for_each(|part| part.begun());
@@ -189,6 +190,7 @@ impl Daemon {
         self.parts.iter_mut().for_each(|part| part.traced(&mut traces));
         self.end();
         drop(status);
+        drop(sockets);
         drop(instance);
         Ok(Outcome { run, traces, lost })
     }
@@ -216,6 +218,18 @@ impl Daemon {
             ));
         }
         Ok(())
+    }
+
+    /// Hands the paths of all sockets to a keeper, before they are made.
+    fn note_sockets(&self) -> Result<Changes, LinuxError> {
+        let mut changes = Changes::begin()?;
+        let own = status::paths(self.metrics.as_ref());
+        let of_parts = self.parts.iter().flat_map(|part| part.sockets());
+        own.into_iter().chain(of_parts).try_for_each(|path| {
+            let fail = |e| LinuxError::of_io(&path.display().to_string(), &e, "run as root");
+            std::path::absolute(&path).and_then(|path| changes.makes_socket(&path)).map_err(fail)
+        })?;
+        Ok(changes)
     }
 
     fn start(&mut self) -> Result<(), LinuxError> {

@@ -9,6 +9,7 @@ use solocore_model::plan::{Answer, PlanVcpu, Promise};
 use solocore_model::run::{RunConfined, RunResult, RunScheme};
 use solocore_model::sched_trace::SchedTrace;
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -29,6 +30,11 @@ pub trait Part {
     /// promise does not concern it.
     fn keeps(&self, _promise: &Promise) -> Option<Answer> {
         None
+    }
+
+    /// Paths of the sockets that it opens. They are removed when the daemon is killed as well.
+    fn sockets(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Starts it.

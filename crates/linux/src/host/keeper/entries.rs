@@ -6,6 +6,8 @@ use crate::sys;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 const DEBUGFS: &str = "debugfs:";
@@ -15,6 +17,8 @@ pub(super) const FORGET: &str = "@forget";
 pub(super) const DIRECTORY: &str = "@directory\t";
 /// Prefix of the number of a solocore; its stopped jobs are to go on.
 pub(super) const GO_ON: &str = "@go-on\t";
+/// Prefix of the path of a socket; its file goes when nobody listens there.
+pub(super) const SOCKET: &str = "@socket\t";
 /// Prefix of a change to a thread.
 pub(super) const THREAD: &str = "@thread\t";
 
@@ -49,6 +53,7 @@ pub(super) enum Entry {
     Setting(String, String),
     Directory(String),
     GoOn(u32),
+    Socket(String),
     Thread(ThreadChange),
 }
 
@@ -62,6 +67,8 @@ pub(super) fn entries(lines: impl Iterator<Item = String>) -> Vec<Entry> {
             entries.extend(ThreadChange::decode(change).map(Entry::Thread));
         } else if let Some(starter) = line.strip_prefix(GO_ON) {
             entries.extend(starter.parse().map(Entry::GoOn));
+        } else if let Some(path) = line.strip_prefix(SOCKET) {
+            entries.push(Entry::Socket(path.to_owned()));
         } else if let Some(path) = line.strip_prefix(DIRECTORY) {
             entries.push(Entry::Directory(path.to_owned()));
         } else if let Some((path, value)) = line.split_once('\t') {
@@ -79,6 +86,27 @@ fn remove(path: &str) -> io::Result<()> {
     }
 }
 
+/// Tells the user of a path that cannot be removed. Returns whether it cannot.
+fn refused(path: &str, command: &str, removed: io::Result<()>) -> bool {
+    removed
+        .inspect_err(|e| {
+            eprintln!("solocore: {path} cannot be removed: {e}; remove it by hand ({command})");
+        })
+        .is_err()
+}
+
+/// Removes the file of a socket. A socket on which somebody listens, another daemon since then,
+/// stays, as does a file of another kind.
+fn remove_socket(path: &str) -> io::Result<()> {
+    let left = match fs::symlink_metadata(path) {
+        Ok(found) => found.file_type().is_socket(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+        Err(e) => return Err(e),
+    };
+    let dead = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
+    if left && UnixStream::connect(path).is_err_and(dead) { fs::remove_file(path) } else { Ok(()) }
+}
+
 /// Undoes all entries, last first. Returns the number of failures.
 pub(super) fn put_back(entries: Vec<Entry>) -> usize {
     let debugfs = sys::debugfs().ok();
@@ -89,10 +117,10 @@ pub(super) fn put_back(entries: Vec<Entry>) -> usize {
             Entry::Thread(change) => changes.push(change),
             Entry::GoOn(starter) => stopped::let_go_on(starter),
             Entry::Directory(path) => {
-                if let Err(e) = remove(&path) {
-                    eprintln!("solocore: {path} cannot be removed: {e}; remove it by hand (rmdir)");
-                    failed += 1;
-                }
+                failed += usize::from(refused(&path, "rmdir", remove(&path)));
+            }
+            Entry::Socket(path) => {
+                failed += usize::from(refused(&path, "rm", remove_socket(&path)));
             }
             Entry::Setting(path, value) => {
                 // An interrupt goes with its device, a control group with its maker; settings of
@@ -135,7 +163,9 @@ fn widened(path: &str, value: &str) -> bool {
 mod tests {
     use super::*;
     use crate::fuzz::{Mutator, inputs};
+    use crate::sys::seqpacket;
     use std::io::BufRead;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn what_was_not_changed_is_not_put_back() {
@@ -148,6 +178,7 @@ mod tests {
             "@directory\t/d",
             "@go-on\t42",
             "@go-on\t",
+            "@socket\t/s",
             "@thread\t7\t99\tcpus\t0-1\t1",
         ];
         let found = entries(lines.map(str::to_owned).into_iter());
@@ -160,16 +191,33 @@ mod tests {
                 setting("/c", ""),
                 Entry::Directory("/d".to_owned()),
                 Entry::GoOn(42),
+                Entry::Socket("/s".to_owned()),
                 Entry::Thread(change)
             ]
         );
+    }
+
+    #[test]
+    fn a_socket_goes_when_nobody_listens() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let listens = UnixListener::bind(at("alive")).unwrap();
+        drop(UnixListener::bind(at("dead")).unwrap());
+        let clients = seqpacket::listen(Path::new(&at("clients"))).unwrap();
+        drop(seqpacket::listen(Path::new(&at("gone"))).unwrap());
+        fs::write(at("file"), "").unwrap();
+        let names = ["alive", "dead", "clients", "gone", "file", "never"];
+        assert_eq!(put_back(names.map(|name| Entry::Socket(at(name))).into()), 0);
+        let left = names.map(|name| Path::new(&at(name)).exists());
+        assert_eq!(left, [true, false, true, false, true, false]);
+        drop((listens, clients));
     }
 
     /// Any journal is read to its end, and has at most one entry a line.
     #[test]
     fn any_journal_is_read() {
         let base = b"/a\t1\n/b\t2 3\n@forget\n@directory\t/d\n@go-on\t42\n\
-            @thread\t7\t99\tcpus\t0-1\t1\n@thread\t7\t99\tscheduling\t1 0\t0 0\n";
+            @socket\t/s\n@thread\t7\t99\tcpus\t0-1\t1\n@thread\t7\t99\tscheduling\t1 0\t0 0\n";
         let words: [&[u8]; 9] = [
             b"@forget\n",
             b"@thread\t",

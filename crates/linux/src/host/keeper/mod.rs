@@ -17,7 +17,7 @@ mod journal;
 
 pub use journal::{Restored, restore};
 
-use self::entries::{DIRECTORY, FORGET, GO_ON, THREAD, entries, put_back, read, write};
+use self::entries::{DIRECTORY, FORGET, GO_ON, SOCKET, THREAD, entries, put_back, read, write};
 use self::journal::Journal;
 use super::threads::ThreadChange;
 use crate::error::LinuxError;
@@ -25,6 +25,7 @@ use crate::sys;
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -110,6 +111,12 @@ impl Changes {
     /// Hands over a directory of the kernel (a control group) that is about to be made.
     pub fn made_directory(&mut self, path: &str) -> io::Result<()> {
         self.tell(&format!("{DIRECTORY}{path}"))
+    }
+
+    /// Hands over the path of a socket that is about to be made. Its maker removes it; the keeper does
+    /// so when its maker was killed.
+    pub fn makes_socket(&mut self, path: &Path) -> io::Result<()> {
+        self.tell(&format!("{SOCKET}{}", path.display()))
     }
 
     /// Announces that jobs of this solocore will be stopped for a while (stopped.rs): all stopped

@@ -99,6 +99,16 @@ fn listen(path: &Path) -> io::Result<(OwnedFd, File)> {
     Ok((socket.into(), file))
 }
 
+/// Paths of the files that [`Status::open`] makes.
+pub(crate) fn paths(metrics: Option<&Place>) -> Vec<PathBuf> {
+    let own = Some(PathBuf::from(SOCKET));
+    let metrics = metrics.and_then(|place| match place {
+        Place::Address(_) => None,
+        Place::Socket(path) => Some(path.clone()),
+    });
+    own.into_iter().chain(metrics).collect()
+}
+
 impl Status {
     /// Opens the sockets. The caller holds the [`crate::Instance`].
     ///

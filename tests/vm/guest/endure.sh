@@ -1,0 +1,131 @@
+# What a guest does to survive faults by the hundred: the daemon is killed at any moment, with its keepers or without; the kernel takes the
+# scheduler away; the daemon is ended and started again. Each time the whole state is compared with that before, byte by byte. After
+# common.sh; $TIMES: of each kind (default 100). Hotplug, sleep and failing counters by the hundred: away.sh with the same variable.
+TIMES=${TIMES:-100}
+is() {
+	[ "$2" = "$3" ] || fail "$1: $2, not $3; the latest run said: $(tail -n 2 /tmp/errors)"
+}
+# No program but cat and find, as a guest starts some 50 a second.
+state() {
+	cat /proc/sys/kernel/sched_rt_runtime_us /proc/irq/default_smp_affinity /proc/irq/*/smp_affinity_list \
+		/sys/fs/cgroup/cgroup.subtree_control /proc/$resident/cpuset /sys/kernel/debug/sched/fair_server/cpu*/runtime \
+		/sys/kernel/debug/sched/ext_server/cpu*/runtime /sys/kernel/sched_ext/state 2>/dev/null
+	while read -r line; do
+		case $line in Cpus_allowed:* | Threads:*) echo "$line" ;; esac
+	done </proc/$resident/status
+	find /run /sys/fs/bpf /sys/fs/cgroup -type d -o -path '/run/*' -print
+}
+same() {
+	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+		state >/tmp/state.now
+		cmp -s /tmp/state.before /tmp/state.now && return
+		sleep 0.1
+	done
+	fail "$1: $(diff /tmp/state.before /tmp/state.now | tr '\n' ' ')"
+}
+# The processes of a run: its keepers, and the tasks that it started.
+of_run() {
+	for process in /proc/[0-9]*; do
+		case $(tr '\0' ' ' <$process/cmdline 2>/dev/null) in
+		*keep-settings*) [ $1 = keepers ] && echo ${process#/proc/} ;;
+		"/bin/sleep 1000 "*) [ $1 = tasks ] && echo ${process#/proc/} ;;
+		esac
+	done
+}
+begin() {
+	: >/tmp/errors
+	$run "$@" >/tmp/run.json 2>/tmp/errors &
+	daemon=$!
+}
+# The moment of a fault: while it starts, as it begins, in the midst of a run.
+moment() {
+	tenths=$((number * 7 % 10))
+	sleep 0.$tenths$((number * 3 % 10))
+}
+survived() {
+	now=$failures
+	echo "ok: $kind, $engine: $((TIMES - now + before)) of $TIMES left nothing behind, after $(cut -d ' ' -f 1 /proc/uptime) s"
+}
+
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+mount -t cgroup2 cgroup /sys/fs/cgroup 2>/dev/null
+mount -t bpf bpf /sys/fs/bpf 2>/dev/null
+sleep 100000 &
+resident=$!
+run="solocore run --partial /plans/isolate.json --event page-faults"
+# The first run makes the directory of journals and the lock's file, which stay.
+start --duration "100 ms" --format json
+wait $daemon
+state >/tmp/state.before
+engines=helper
+[ "$WANT" = helper ] || engines="auto helper"
+for engine in $engines; do
+	kind="daemon killed" before=$failures
+	for number in $(seq $TIMES); do
+		begin --engine $engine --duration "60 s" --command "video=/bin/sleep 1000"
+		moment
+		kill -9 $daemon
+		wait $daemon 2>/dev/null
+		# Its tasks run on; the next start ends them.
+		same "$kind, $engine, $number"
+	done
+	survived
+
+	kind="daemon and keepers killed" before=$failures
+	for number in $(seq $TIMES); do
+		begin --engine $engine --duration "60 s" --command "video=/bin/sleep 1000"
+		moment
+		kill -STOP $daemon
+		keepers=$(of_run keepers)
+		[ -z "$keepers" ] || kill -9 $keepers
+		kill -9 $daemon
+		wait $daemon 2>/dev/null
+		# The next start, and restore, know the way back from the journal.
+		if [ $((number % 2)) = 0 ]; then
+			solocore restore >/tmp/said 2>&1
+		else
+			begin --engine $engine --duration "10 ms" --format json
+			wait $daemon
+			is "$kind, $engine, $number: exit code" $? 0
+			is "$kind, $engine, $number: tasks of killed runs" "$(of_run tasks)" ""
+		fi
+		same "$kind, $engine, $number"
+	done
+	survived
+
+	kind="ended and started again" before=$failures
+	for number in $(seq $TIMES); do
+		begin --engine $engine --duration "60 s" --command "video=/bin/sleep 1000"
+		moment
+		kill -TERM $daemon
+		wait $daemon
+		code=$?
+		[ $code = 0 ] || [ $code = 130 ] || [ $code = 143 ] || fail "$kind, $engine, $number: exit code $code: $(tail -n 2 /tmp/errors)"
+		same "$kind, $engine, $number"
+	done
+	survived
+
+	if [ $engine = auto ]; then
+		# What the kernel does when its watchdog finds a stalled task: it ends the scheduler, and gives the reason to the daemon.
+		kind="scheduler taken away" before=$failures
+		run="solocore run --partial /plans/5.json --event page-faults"
+		start --duration "6000 s" --format json
+		for number in $(seq $TIMES); do
+			echo S >/proc/sysrq-trigger
+			sleep 0.5
+			took=$(hog 3 work 300)
+			[ "$took" -gt 40000000 ] || fail "$kind, $number: CPU 3 is not regulated: 300 faults take $took ns: $(tail -n 2 /tmp/errors)"
+		done
+		kill -TERM $daemon
+		wait $daemon
+		is "$kind: exit code" $? 0
+		same "$kind"
+		survived
+		run="solocore run --partial /plans/isolate.json --event page-faults"
+	fi
+done
+for pid in $(of_run tasks); do
+	kill -9 $pid
+done
+echo "failures: $failures, after $(cut -d ' ' -f 1 /proc/uptime) s"
+[ $failures = 0 ]
