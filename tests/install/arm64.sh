@@ -46,6 +46,10 @@ END
 fi
 mkdir -p "$root"
 tar -C "$root" -xpf "$base"
+# Where debootstrap may not mount, it leaves a link to itself.
+for place in proc sys dev; do
+	[ ! -L "$root/$place" ] || { rm "$root/$place" && mkdir "$root/$place"; }
+done
 mkdir "$root/debs" "$root/kit"
 for package in solocore libsolocore0 libsolocore-dev python3-solocore; do
 	cp "$debs/${package}"_*_arm64.deb "$root/debs/" || fail "$debs has no $package for arm64"

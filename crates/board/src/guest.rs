@@ -308,7 +308,12 @@ pub fn ask(request: Request, label: &str) -> bool {
     for (byte, given) in bytes.iter_mut().zip(label.bytes()) {
         *byte = given;
     }
-    let mut answer = 0x5343_0000 | request as u32;
+    let asked = 0x5343_0000 | request as u32;
+    // No other processor has a board.
+    #[cfg(not(target_arch = "x86_64"))]
+    let answer = asked;
+    #[cfg(target_arch = "x86_64")]
+    let answer: u32;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: `cpuid` changes these four registers only; rbx, which the compiler reserves, is
     // restored.
@@ -318,7 +323,7 @@ pub fn ask(request: Request, label: &str) -> bool {
             "cpuid",
             "xchg {label}, rbx",
             label = inout(reg) u64::from_le_bytes(bytes) => _,
-            inout("eax") answer,
+            inout("eax") asked => answer,
             inout("ecx") 0 => _,
             out("edx") _,
         );

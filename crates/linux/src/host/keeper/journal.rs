@@ -31,21 +31,22 @@ pub(super) struct Journal {
     file: File,
 }
 
-impl Journal {
-    /// A new journal. Its name contains its time, so that the latest can be put back first.
-    pub fn begin() -> io::Result<Self> {
-        static BEGUN: AtomicU64 = AtomicU64::new(0);
-        let number = BEGUN.fetch_add(1, Ordering::SeqCst);
-        let directory = Path::new(DIRECTORY);
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        let begun = crate::sys::tasks::monotonic_ns();
-        let path = directory.join(format!("{begun:020}-{}-{number}", std::process::id()));
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Self { path, file })
-    }
+/// The path of a new journal, in its directory. Its name contains its time, so that the latest can be
+/// put back first.
+pub(super) fn place() -> io::Result<PathBuf> {
+    static BEGUN: AtomicU64 = AtomicU64::new(0);
+    let number = BEGUN.fetch_add(1, Ordering::SeqCst);
+    let directory = Path::new(DIRECTORY);
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let begun = crate::sys::tasks::monotonic_ns();
+    Ok(directory.join(format!("{begun:020}-{}-{number}", std::process::id())))
+}
 
-    pub fn path(&self) -> &Path {
-        &self.path
+impl Journal {
+    /// A journal that its keeper has made.
+    pub fn open(path: PathBuf) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).open(&path)?;
+        Ok(Self { path, file })
     }
 
     /// Adds a line, in one piece.
@@ -53,10 +54,11 @@ impl Journal {
         self.file.write_all(line.as_bytes())
     }
 
-    /// The journal of this process as a keeper; locked while it lives.
+    /// Makes the journal of this process as a keeper; locked while it lives. The keeper makes it, as a
+    /// daemon that is killed before it has a keeper would leave it.
     pub fn of_keeper() -> Option<Self> {
         let path = PathBuf::from(std::env::var_os(VARIABLE)?);
-        let file = File::open(&path).ok()?;
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).ok()?;
         sys::try_lock(&file).ok().filter(|&locked| locked)?;
         Some(Self { path, file })
     }

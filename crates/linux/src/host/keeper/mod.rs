@@ -58,10 +58,10 @@ impl Changes {
             LinuxError::of_io("the keeper of settings does not start", &e, "is /proc mounted?")
         };
         // Without a writable /run there is none; a kill of the keeper then loses the way back.
-        let journal = Journal::begin().ok();
+        let place = journal::place().ok();
         let mut child = Command::new("/proc/self/exe")
             .arg(ARGUMENT)
-            .envs(journal.as_ref().map(|j| (journal::VARIABLE, j.path())))
+            .envs(place.as_ref().map(|path| (journal::VARIABLE, path)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -70,9 +70,10 @@ impl Changes {
             .spawn()
             .map_err(fail)?;
         let input = child.stdin.take();
-        // The keeper writes a line once it ignores signals.
+        // The keeper writes a line once it ignores signals and has made its journal.
         let mut ready = [0; 6];
         child.stdout.take().map_or(Ok(()), |mut out| out.read_exact(&mut ready)).map_err(fail)?;
+        let journal = place.and_then(|path| Journal::open(path).ok());
         Ok(Self { keeper: Some((child, input)), journal, debugfs: sys::debugfs().ok() })
     }
 
@@ -166,7 +167,8 @@ impl Drop for Changes {
 pub fn keep() -> usize {
     sys::ignore_signals();
     let journal = Journal::of_keeper();
-    println!("ready");
+    // A daemon that was killed meanwhile reads nothing; what it left is still put back.
+    let _ = writeln!(io::stdout(), "ready");
     let failed = put_back(entries(io::stdin().lock().lines().map_while(Result::ok)));
     // The next start tries again to put back the failed ones.
     if let (Some(journal), 0) = (journal, failed) {
