@@ -4,7 +4,9 @@ fail() { echo "guest: $*" >&2; exit 1; }
 quietly() { "$@" >/tmp/log 2>&1 || { tail -n 20 /tmp/log; fail "$*"; }; }
 [ -e /proc/self/exe ] || fail "/proc is not mounted"
 quietly /debootstrap/debootstrap --second-stage
+# It takes away what is mounted.
 mountpoint -q /proc || mount -t proc proc /proc
+mountpoint -q /sys || mount -t sysfs sysfs /sys
 # apt finds the order in which packages need each other.
 quietly apt-get -y --no-install-recommends install /needs/*.deb
 echo "guest: $(uname -m), Debian $(cat /etc/debian_version), $(dpkg-query -W | wc -l) packages"
