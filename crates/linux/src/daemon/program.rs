@@ -118,7 +118,15 @@ mod tests {
         }
         // A background job of a shell ignores SIGINT, and so would the child.
         let heeding = ["--default-signal=INT", "/bin/sleep", "100"];
-        let sleep = || Command::new("env").args(heeding).spawn().unwrap();
+        let sleep = || {
+            let child = Command::new("env").args(heeding).spawn().unwrap();
+            // Until `env` has become `sleep`, SIGINT may still be ignored.
+            let name = format!("/proc/{}/comm", child.id());
+            while std::fs::read_to_string(&name).unwrap() != "sleep\n" {
+                std::thread::yield_now();
+            }
+            child
+        };
         assert_eq!(wait_for(sleep(), || Some(15)).unwrap(), 128 + 15, "it is asked to end");
         assert_eq!(wait_for(sleep(), || Some(2)).unwrap(), 128 + 2, "as this process was");
     }
