@@ -5,6 +5,7 @@ pub mod compare;
 mod diff;
 pub mod enemy;
 pub mod format;
+pub mod given;
 mod groups;
 pub mod init;
 pub mod isolation;
@@ -29,8 +30,8 @@ pub use studies::{
     StudyArgs,
 };
 
-use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use given::Given;
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline \
@@ -50,16 +51,23 @@ impl Args {
         groups::grouped(Self::command())
     }
 
-    /// Reads the command line, and notes which options of `run` it contains. Bad usage ends the
-    /// process.
+    /// Reads the command line, and notes which options it contains where a mode of the command
+    /// leaves some out. Bad usage ends the process.
     pub fn read() -> Self {
-        let matches = Self::grouped().get_matches();
+        let mut command = Self::grouped();
+        let matches = command.get_matches_mut();
         let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-        if let (Command::Run(run), Some((_, matches))) = (&mut args.command, matches.subcommand()) {
-            let typed = |id: &&clap::Id| {
-                matches.value_source(id.as_str()) == Some(ValueSource::CommandLine)
-            };
-            run.given = matches.ids().filter(typed).map(|id| id.as_str().to_owned()).collect();
+        if let Some((name, matches)) = matches.subcommand()
+            && let Some(command) = command.find_subcommand(name)
+        {
+            let given = Given::of(command, matches);
+            match &mut args.command {
+                Command::Run(run) => run.given = given,
+                Command::Exec(exec) => exec.given = given,
+                Command::Profile(profile) => profile.given = given,
+                Command::Dram(dram) => dram.given = given,
+                _ => {}
+            }
         }
         args
     }

@@ -1,5 +1,6 @@
 //! Arguments of `solocore profile`.
 
+use super::given::Given;
 use clap::ValueEnum;
 use solocore_model::Time;
 use solocore_model::system::Job;
@@ -48,6 +49,9 @@ pub struct ProfileArgs {
     /// The task in that plan.
     #[arg(long, value_name = "NAME", requires = "from")]
     pub task: Option<String>,
+    /// Options on the command line.
+    #[arg(skip)]
+    pub given: Given,
     /// Program and arguments.
     #[arg(last = true, required_unless_present = "from", value_name = "CMD")]
     pub command: Vec<String>,

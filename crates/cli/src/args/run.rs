@@ -1,6 +1,7 @@
 //! Arguments of the commands that act on this machine, or look at it.
 
 use super::format::Format;
+use super::given::Given;
 use super::isolation::IsolationArgs;
 use super::scheduling::SchedulingArgs;
 use super::{space, vcpu};
@@ -21,6 +22,13 @@ pub enum RunEngine {
     SchedExt,
     /// A real-time thread per CPU that occupies it while it is throttled.
     Helper,
+}
+
+impl RunEngine {
+    /// Its name on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -97,9 +105,9 @@ pub struct RunArgs {
     pub isolation: IsolationArgs,
     #[command(flatten)]
     pub scheduling: SchedulingArgs,
-    /// Options on the command line, by the names of these fields.
+    /// Options on the command line.
     #[arg(skip)]
-    pub given: Vec<String>,
+    pub given: Given,
 }
 
 #[derive(Debug, clap::Args)]
@@ -125,7 +133,8 @@ pub struct ExecArgs {
     /// root).
     #[arg(long, value_name = "N", conflicts_with_all = ["lock", "budget"], value_parser = clap::value_parser!(u32).range(1..=63))]
     pub ways: Option<u32>,
-    /// Where no solocore runs: bandwidth of each core beside the lock.
+    /// Where no solocore runs: bandwidth of each core beside the lock; needs --lock or
+    /// --lock-function.
     #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
     pub lock_bandwidth: Bandwidth,
     /// Where no solocore runs: the event that counts accesses, as for `solocore run`.
@@ -136,6 +145,9 @@ pub struct ExecArgs {
     pub engine: RunEngine,
     #[command(flatten)]
     pub colours: space::ColourArgs,
+    /// Options on the command line.
+    #[arg(skip)]
+    pub given: Given,
     /// The program and its arguments.
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,

@@ -1,6 +1,7 @@
 //! Arguments of the commands for studies.
 
 use super::format::Format;
+use super::given::Given;
 use clap::ValueEnum;
 use solocore_analysis::named::Test;
 use solocore_model::{Bandwidth, Time};
@@ -195,6 +196,9 @@ pub struct DramArgs {
     /// Check every command against the timing rules; exit code 1 if one is broken.
     #[arg(long)]
     pub check: bool,
+    /// Options on the command line.
+    #[arg(skip)]
+    pub given: Given,
     /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -126,14 +126,20 @@ pub struct ThrottlingArgs {
     #[arg(long, value_enum, default_value_t, requires = "threshold")]
     pub source: Choice,
     /// Time between two looks at the memory.
-    #[arg(long, default_value = "2 s", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "2 s",
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "threshold"
+    )]
     pub memory_period: Time,
     /// Event that counts requests of a CPU, as for `solocore run` [default: llc-misses, else
     /// cache-misses, else page-faults].
     #[arg(long, value_name = "NAME", requires = "threshold")]
     pub event: Option<String>,
     /// Throttling is reduced once requests are at or below this share of the most seen, 0 to 1.
-    #[arg(long, default_value_t = 0.8, value_name = "SHARE")]
+    #[arg(long, default_value_t = 0.8, value_name = "SHARE", requires = "threshold")]
     pub idle: f64,
 }
 
@@ -149,6 +155,7 @@ pub enum VcpuCommand {
     Serve(ServeArgs),
     /// Have the scheduler fail, again and again, and check that the kernel's own takes over and
     /// nothing is left behind.
+    #[command(hide = true)]
     Drill(DrillArgs),
     /// Create a VCPU.
     Create {

@@ -47,6 +47,7 @@ struct Outcome {
 
 /// Runs the traffic and prints; exit code 1 if a command broke a rule.
 pub fn run(args: &DramArgs) -> Result<ExitCode, Failure> {
+    check_options(args)?;
     let spec = spec_of(args)?;
     let traffic = traffic_of(args, &spec)?;
     let cap = cap_of(&args.row_hit_cap)?;
@@ -95,6 +96,23 @@ fn spec_of(args: &DramArgs) -> Result<Spec, Failure> {
     Ok(spec)
 }
 
+/// Refuses options that the pattern does not take.
+fn check_options(args: &DramArgs) -> Result<(), Failure> {
+    if !matches!(args.pattern, DramPattern::Random | DramPattern::Stream4) {
+        args.given.refuse(
+            &[&["load", "writes"]],
+            "is for arrivals at a load; use --pattern random or stream4",
+        )?;
+    }
+    if args.pattern != DramPattern::Attack {
+        args.given.refuse(
+            &[&["attackers", "outstanding", "same_bank", "random_rows"]],
+            "is for attackers; use --pattern attack",
+        )?;
+    }
+    Ok(())
+}
+
 fn traffic_of(args: &DramArgs, spec: &Spec) -> Result<Traffic, Failure> {
     let pattern = match args.pattern {
         DramPattern::Chase => Pattern::Chase,
@@ -108,12 +126,6 @@ fn traffic_of(args: &DramArgs, spec: &Spec) -> Result<Traffic, Failure> {
             "--writes {} is not a share from 0 to 1; give one",
             args.writes
         )));
-    }
-    let open_loop = matches!(pattern, Pattern::Random | Pattern::Stream4);
-    if args.writes > 0.0 && !open_loop {
-        return Err(Failure::Input(
-            "--writes needs arrivals at a load; use --pattern random or stream4".to_owned(),
-        ));
     }
     if args.load.0 == 0 {
         return Err(Failure::Input("--load is nothing; give for example \"5 GB/s\"".to_owned()));

@@ -10,7 +10,7 @@
 use crate::args::ExecArgs;
 use crate::commands::exec_coloured;
 use crate::commands::exec_functions;
-use crate::commands::exec_start::{beside, cannot_run, program};
+use crate::commands::exec_start::{beside, cannot_run, program, say_unused};
 use crate::commands::exec_vcpu;
 use crate::fail::Failure;
 use crate::progress::asked;
@@ -30,6 +30,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
             "--core {core}: there is no such CPU online; `solocore doctor` counts them"
         )));
     }
+    check_options(args)?;
     if args.colours.any() {
         return exec_coloured::run(args);
     }
@@ -47,7 +48,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     }
     if args.lock {
         match client::hold_program() {
-            Ok(()) => {}
+            Ok(()) => say_unused(args),
             Err(Status::NoDaemon) if machine::missing_capabilities().is_empty() => {
                 return beside(args);
             }
@@ -66,6 +67,31 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     }
     let error = program(args).exec();
     Err(cannot_run(args, &error))
+}
+
+/// Refuses options that the others leave without an effect.
+fn check_options(args: &ExecArgs) -> Result<(), Failure> {
+    if !args.colours.any() {
+        args.given.refuse(
+            &[&["pool", "pages", "map", "platform"]],
+            "is for programs on frames of their own; give --colors, --banks or --plan with it",
+        )?;
+    }
+    let locks = args.lock || !args.lock_functions.is_empty();
+    if !locks {
+        args.given.refuse(
+            &[&["lock_bandwidth"]],
+            "limits the other cores beside the bandwidth lock; give --lock or --lock-function \
+                with it",
+        )?;
+    }
+    if !locks && args.budget.is_none() {
+        args.given.refuse(
+            &[&["event", "engine"]],
+            "is for regulation; give --budget, --lock or --lock-function with it",
+        )?;
+    }
+    Ok(())
 }
 
 /// Keeps ways of the cache for the program while it runs.

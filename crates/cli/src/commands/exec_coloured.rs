@@ -107,7 +107,12 @@ fn inner(args: &ExecArgs) -> Command {
     if let Some(ways) = args.ways {
         command.args(["--ways", &ways.to_string()]);
     }
-    command.args(["--lock-bandwidth", &args.lock_bandwidth.to_string(), "--event", &args.event]);
+    if args.lock || !args.lock_functions.is_empty() {
+        command.args(["--lock-bandwidth", &args.lock_bandwidth.to_string()]);
+    }
+    if args.lock || !args.lock_functions.is_empty() || args.budget.is_some() {
+        command.args(["--event", &args.event, "--engine", &args.engine.name()]);
+    }
     command.arg("--").args(&args.command);
     command
 }

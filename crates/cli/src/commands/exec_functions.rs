@@ -6,7 +6,7 @@
 //! Does not cover: functions of libraries, and those that the compiler inlined everywhere.
 
 use crate::args::ExecArgs;
-use crate::commands::exec_start::{beside, cannot_run, program};
+use crate::commands::exec_start::{beside, cannot_run, program, say_unused};
 use crate::fail::Failure;
 use crate::progress::asked;
 use solocore_linux::clients::Sections;
@@ -24,6 +24,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     machine::check_privileges()?;
     machine::check_numbers()?;
     let Some(sections) = Sections::of(&functions)? else { return beside(args) };
+    say_unused(args);
     if let Some(core) = args.core {
         machine::keep_on(core)?;
     }

@@ -28,6 +28,18 @@ pub fn cannot_run(args: &ExecArgs, error: &std::io::Error) -> Failure {
     Failure::Input(format!("cannot run {program}: {error}; is it there, and in PATH?"))
 }
 
+/// Options for a process that regulates by itself.
+const REGULATING: &[&str] = &["lock_bandwidth", "event", "engine"];
+
+/// Tells of options that a running solocore leaves without an effect.
+pub fn say_unused(args: &ExecArgs) {
+    if let Some(option) = args.given.first(&[REGULATING]) {
+        eprintln!(
+            "solocore: note: {option} has no effect beside the running solocore, whose plan decides"
+        );
+    }
+}
+
 /// Regulates while the program runs.
 pub fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let (cpu, bandwidth) =

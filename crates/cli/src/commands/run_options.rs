@@ -14,40 +14,22 @@ const OF_PLACES: &[&str] = &["no_fifo", "no_confine", "irq_cpu", "no_move_irqs"]
 /// Options about clients of a run.
 const OF_CLIENTS: &[&str] = &["group", "max_hold"];
 
-/// The option as it is typed.
-fn typed(id: &str) -> String {
-    match id {
-        "commands" => "--command".to_owned(),
-        id => format!("--{}", id.replace('_', "-")),
-    }
-}
-
-/// The first of some options that was given.
-fn given(args: &RunArgs, options: &[&[&str]]) -> Option<String> {
-    let mut all = options.iter().copied().flatten();
-    all.find(|id| args.given.iter().any(|g| g == *id)).map(|id| typed(id))
-}
-
-fn refuse(option: Option<String>, why: &str) -> Result<(), Failure> {
-    option.map_or(Ok(()), |option| Err(Failure::Input(format!("{option} {why}"))))
-}
-
 /// Checks the options for a plan under the kernel's own scheduler. `serves`: the run has clients;
 /// `locks`: they may hold a lock.
 pub fn for_budgets(args: &RunArgs, (serves, locks): (bool, bool)) -> Result<(), Failure> {
-    refuse(
-        given(args, &[&["sched_trace"]]),
+    args.given.refuse(
+        &[&["sched_trace"]],
         "records decisions about levels or VCPUs; give --scheduler levels, or a plan with [[vcpu]]",
     )?;
     if !serves {
-        refuse(
-            given(args, &[&["group"]]),
+        args.given.refuse(
+            &[&["group"]],
             "is for programs that talk to a run, and this plan has none; leave it out",
         )?;
     }
     if !locks {
-        refuse(
-            given(args, &[&["max_hold"]]),
+        args.given.refuse(
+            &[&["max_hold"]],
             "limits sections under the bandwidth lock, which this plan has not (policy = \
                 \"bwlock\"); leave it out",
         )?;
@@ -57,13 +39,13 @@ pub fn for_budgets(args: &RunArgs, (serves, locks): (bool, bool)) -> Result<(), 
 
 /// Checks the options for a plan under the scheduler of levels and windows.
 pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
-    refuse(
-        given(args, &[OF_BUDGETS, &["max_hold"]]),
+    args.given.refuse(
+        &[OF_BUDGETS, &["max_hold"]],
         "is for budgets of accesses, which --scheduler levels does not enforce; leave one of them \
             out",
     )?;
-    refuse(
-        given(args, &[OF_PLACES]),
+    args.given.refuse(
+        &[OF_PLACES],
         "is for runs under the kernel's own scheduler; --scheduler levels keeps nobody off and \
             moves nothing; leave one of them out",
     )
@@ -74,17 +56,17 @@ pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
 pub fn for_vcpus(args: &RunArgs, throttles: bool) -> Result<(), Failure> {
     let of_budgets: Vec<&str> =
         OF_BUDGETS.iter().copied().filter(|id| *id != "event" || !throttles).collect();
-    refuse(
-        given(args, &[&of_budgets, OF_CLIENTS, &["resctrl"]]),
+    args.given.refuse(
+        &[&of_budgets, OF_CLIENTS, &["resctrl"]],
         "is for budgets of accesses, which a plan with VCPUs has none of; leave it out",
     )?;
-    refuse(
-        given(args, &[&["no_fifo", "no_confine"]]),
+    args.given.refuse(
+        &[&["no_fifo", "no_confine"]],
         "changes nothing for a plan with VCPUs: its tasks are ordinary ones and nobody is kept \
             off; leave it out",
     )?;
-    refuse(
-        given(args, &[&["scheduler"]]),
+    args.given.refuse(
+        &[&["scheduler"]],
         "is for plans without VCPUs, which bring a scheduler of their own; leave it out",
     )
 }

@@ -15,21 +15,34 @@ use std::process::ExitCode;
 /// Default board of the emulator's profiles.
 const BOARD: &str = "p4080";
 
+/// Options for programs that are profiled.
+const OF_PROGRAMS: &[&str] = &["platform", "trace_limit", "input", "timeout"];
+/// Options for counters of this machine.
+const COUNTING: &[&str] =
+    &["jobs", "cpu", "event", "write_event", "base", "job", "sample_addresses", "warm"];
+
 /// Profiles a program; its own exit code passes through.
 pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     if let (Some(from), Some(plan), Some(task)) = (&args.from, &args.plan, &args.task) {
+        args.given.refuse(
+            &[OF_PROGRAMS, COUNTING],
+            "is for programs that are started, and --from starts none; leave one of them out",
+        )?;
         return fed::run(args, from, plan, task);
     }
     if args.engine == Engine::Perf {
+        if args.counting.base.is_some() {
+            args.given.refuse(
+                &[&["trace_limit"]],
+                "is for the emulator, which does not run with --base; leave one of them out",
+            )?;
+        }
         return counted::run(args);
     }
-    if !args.counting.job.is_process() || args.counting.sample_addresses.is_some() {
-        return Err(Failure::Input(
-            "--job and --sample-addresses count on this machine, and the emulator's job is a whole \
-                start; give --engine perf"
-                .to_owned(),
-        ));
-    }
+    args.given.refuse(
+        &[COUNTING],
+        "counts on this machine, and the emulator's job is a whole start; give --engine perf",
+    )?;
     let platform = Platform::find(args.platform.as_deref().unwrap_or(BOARD), Path::new("."))?;
     let out = parts::output(args);
     let profile = parts::emulated(args, &platform, &parts::inputs(&args.input)?, &out)?;
