@@ -10,8 +10,9 @@ PYTESTS := $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 DEMO := build/demo
 
 # Builds the command and its profiler, which is all that the demo runs.
+demo: SOLOCORE = target/demo/solocore
 demo: setup-demo vision
-	$(if $(BUILT),,cargo build --release --locked -p solocore-cli -p solocore-profile-plugin)
+	$(if $(BUILT),,cargo build --profile demo --locked -p solocore-cli -p solocore-profile-plugin)
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "500 ms"
 
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate
@@ -147,6 +148,7 @@ nightly: test bench
 	build/venv/bin/pip install --quiet --disable-pip-version-check drs==2.0.1 pandas==3.1.1 polars==2.1.0
 	SOLOCORE_PYTHON_SETS=100000 SOLOCORE_PYTHON_SWEEP=10000000 SOLOCORE_PYTHON_DRS=1 SOLOCORE_PYTHON_FRAMES=1 SOLOCORE_PYTHON_NETNS=1 \
 		SOLOCORE_PYTHON_INSTALL=1 $(PYTEST) -s tests/python
+	SOLOCORE_BOARD_CACHE=$(CURDIR)/build/board tests/board/model.sh
 	BOARD_BOOTS=1 $(PYTEST) tests/cli/test_board.py tests/cli/test_board_figures.py tests/cli/test_board_measure.py tests/cli/test_profile_counted.py tests/cli/test_verify.py
 	AXE_ALL=1 SOLOCORE_REPORT=build/demo-test/report.html $(PYTESTS) tests/browser
 	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000

@@ -10,8 +10,7 @@
  * Does not cover: a throttling that ended within its period (a shared round): only a throttling
  * that lasts until the period's end is kept.
  *
- * crates/linux/src/regulate/history.rs repeats the layout; a test there compares it with the
- * objects.
+ * crates/linux/build.rs makes the Rust of this layout; a test compares it with the objects.
  */
 #ifndef SOLOCORE_HISTORY_H
 #define SOLOCORE_HISTORY_H

@@ -10,8 +10,8 @@
  * entries some twenty times a second. Entries that it did not read in time are overwritten; the
  * count gives their number.
  *
- * crates/linux/src/schedule/sched_trace.rs repeats the layout, crates/model/src/sched_trace.rs the
- * numbers of the events and the meaning of `id`, `a` and `b` with each; a test compares them with
+ * crates/linux/build.rs makes the Rust of this layout. crates/model/src/sched_trace.rs has the
+ * numbers of the events, and the meaning of `id`, `a` and `b` with each; a test compares them with
  * the objects.
  */
 #ifndef SOLOCORE_SCHED_TRACE_H

@@ -46,7 +46,7 @@ class Document:
 
 
 class Plan(Document):
-    """A plan: `schedulable`, `tasks`, `cores`, `reasons`, `promises`, `repair` and the other keys in docs/planning.md."""
+    """A plan: `schedulable`, `tasks`, `cores`, `reasons`, `promises`, `repair` and the other keys in docs/reference-plan.md."""
 
     def task(self, name):
         """The task of that name, a dict; InputError where there is none."""
@@ -136,7 +136,7 @@ def plan(system, *, what_if=(), time_limit=None, progress=None):
     continue the search for better shares. progress: True, or a function of the share done.
 
     Returns a `Plan`; not schedulable is an answer. Raises InputError with file, line and key. A system whose tasks state commands is
-    planned by the command, which profiles them. Sources: docs/planning.md.
+    planned by the command, which profiles them. Sources: docs/system-file.md.
     """
     path, text = _work.source(system, "system")
     changes = [what_if] if isinstance(what_if, str) else list(what_if)

@@ -102,7 +102,7 @@ probe hog 32768 1500 1 & probe hog 32768 1500 2 & probe hog 32768 1500 3 &
 say beside probe chase 65536 50048 0
 killall -9 probe 2>/dev/null || kill -9 $(pidof probe)
 wait
-probe samples 65536 100 1000000 0 || exit 1
+probe samples 65536 100 10100000 0 || exit 1
 cd /sys/fs/resctrl
 mkdir own
 echo "L3:0=f" >own/schemata || exit 1

@@ -177,7 +177,49 @@ def test_two_runs_do_not_disturb_each_other(board, solocore):
         assert (solocore.dir / f"out{i}/file").read_text() == f"{i}\n"
 
 
+COUNTED = """
+for cpu in 1 2 3; do ./hog 8192 $cpu & done
+./chase 4096 100000 0
+sleep 0.05
+kill $(pidof hog)
+"""
+
+
 @often
+def test_two_runs_count_the_same(solocore, compile_c, fetched):
+    for name in ("chase", "hog"):
+        (solocore.dir / name).symlink_to(compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", name=name))
+    solocore.write("script", COUNTED)
+    for truth, seed in (("first.json", 1), ("second.json", 1), ("other.json", 2)):
+        done = solocore("board", "run", BOARD, "--cpus", "4", "--seed", seed, "--share", "chase", "--share", "hog", "--truth", truth, "--", "sh", "script",
+                        timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+        assert done.code == 0, done.err
+    differ = {}
+    for other in ("second.json", "other.json"):
+        compared = subprocess.run(["python3", ROOT / "tests/board/compare.py", "--same", "first.json", other], cwd=solocore.dir, capture_output=True, text=True)
+        differ[other] = compared.returncode
+        print(compared.stdout)
+    assert differ == {"second.json": 0, "other.json": 1}
+
+
+INTEL = """
+mount -t resctrl resctrl /sys/fs/resctrl || exit 8
+cat /sys/fs/resctrl/info/L3/cbm_mask
+cat /sys/fs/resctrl/info/L3_MON/mon_features | tr '\\n' ' '
+solocore doctor --format json >/out/doctor.json || test $? = 1 || test $? = 3
+"""
+
+
+@often
+def test_intels_counters_and_allocation(board, solocore):
+    done = board("sh", "-c", INTEL, options=["--counters", "intel", "--allocation", "--out", "out"])
+    assert done.code == 0, done.err
+    mask, *features = done.out.decode().split()
+    assert int(mask, 16) + 1 == 1 << 12, "the ways of the board's shared cache"
+    assert {"llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"} <= set(features)
+    print((solocore.dir / "out/doctor.json").read_text())
+
+
 @often
 @pytest.mark.parametrize("text", [b"", b"echo $((6*7))\n"])
 def test_a_shell_ends_with_its_input(board, solocore, text):

@@ -62,11 +62,11 @@ def test_the_period_is_ten_times_the_time_alone(data):
 def test_the_next_steps_are_commands_that_work(data):
     lines = data("init", *P4080, *TWO).out.decode().splitlines()
     steps = [shlex.split(line, comments=True) for line in lines if line.startswith("  ")]
-    assert [s[:2] for s in steps] == [["solocore", "plan"], ["solocore", "sim"], ["sudo", "solocore"], ["solocore", "report"]]
+    assert [s[:2] for s in steps] == [["solocore", "plan"], ["solocore", "sim"], ["sudo", "solocore"], ["sudo", "solocore"], ["solocore", "report"]]
     for step in steps[:2]:
         assert data(*step[1:]).code == 0
     # Nothing runs here: the report is one of the plan and the simulation.
-    report = [word for word in steps[3][1:] if word != "run.json"]
+    report = [word for word in steps[4][1:] if word != "run.json"]
     assert data(*report).code == 0 and (data.dir / "report.html").exists()
 
 
@@ -87,6 +87,7 @@ def test_this_machine_is_described_beside_it(data):
     assert done.code == 0, done.err
     assert written(data) == {"to a robot/machine.toml", "to a robot/system.toml"}
     assert b"solocore plan 'to a robot/system.toml'" in done.out
+    assert b"solocore platform measure 'to a robot/machine.toml'" in done.out
     assert system(data, "to a robot/system.toml")["platform"] == "machine.toml"
     assert data("platform", "check", "to a robot/machine.toml").code == 0
     assert data("plan", "to a robot/system.toml").code in (0, 1)

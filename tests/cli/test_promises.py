@@ -79,7 +79,32 @@ def test_a_promise_of_nobody_is_refused_by_name(planned):
     assert done.code == 3 and not done.out
     for word in ("budget:core-0", "banks:core-0", "prefetchers:machine", "--partial", "page-faults stand in", "--resctrl"):
         assert word in done.err, word
-    assert "place:task-video" not in done.err and "memory:machine" not in done.err
+    assert "place:task-video" not in done.err
+
+
+def test_a_plan_for_another_machine_promises_nothing_of_the_memory(solocore):
+    """The plan's platform is held against this machine, key by key, before a run and by doctor."""
+    detected = solocore("platform", "detect", "-o", "machine.toml")
+    assert detected.code == 0, detected.err
+    cpus = os.cpu_count()
+
+    def memory(done):
+        return of(done.json()["promises"], "memory")[0]
+
+    dry = ("run", "plan.json", *RUN, "--partial", "--dry-run", "--format", "json")
+    solocore.plan(SYSTEM.format(last=cpus - 1))
+    assert memory(solocore(*dry))["kept_by"] == "platform"
+    board_like_here(solocore)
+    solocore.plan(SYSTEM.format(last=cpus - 1))
+    checked = solocore("platform", "check", "machine.toml", "--format", "json")
+    differences = {d["key"]: d for d in checked.json()["differences"]}
+    answer = memory(solocore(*dry))
+    assert (answer["kept_by"] is None) == bool(differences)
+    for key, found in differences.items():
+        assert f"{key} is {found['file']} there and {found['machine']} here" in answer["why"]
+    if differences:
+        done = regulates(solocore("run", "plan.json", *RUN))
+        assert done.code == 3 and "memory:machine" in done.err and "another machine" in done.err and "platform detect" in done.err
 
 
 def test_a_partial_run_repeats_no_verdict(planned):

@@ -12,6 +12,10 @@
 //! quanta are spread by up to a quarter of a quantum from the seed: with even ends two vCPUs that
 //! spin for each other can miss each other for ever. A window ends early where a timer is due.
 //!
+//! QEMU wakes sleeping vCPUs for work of its own, when the host pleases; each time a window passes
+//! in which none of them runs. So nothing here depends on how many windows there were: order and
+//! ends are functions of the seed and of the time at which a window begins.
+//!
 //! Control of QEMU: a vCPU that may not run is paused (`cpu_pause`); the end of a quantum is
 //! noticed by the translated code, which asks for work in the vCPU's thread, where pausing is
 //! allowed. All of [`Schedule`] is used with QEMU's big lock held. No vCPU is released while the
@@ -66,7 +70,7 @@ pub struct Schedule {
     holder: Option<usize>,
     end_ps: u64,
     forwards: bool,
-    random: Random,
+    seed: u64,
     quantum_ps: u64,
     clock_wanted: bool,
     condition: Box<Condition>,
@@ -83,7 +87,7 @@ impl Schedule {
             holder: None,
             end_ps: quantum_ps,
             forwards: true,
-            random: Random::new(seed),
+            seed,
             quantum_ps,
             clock_wanted: false,
             condition: Box::new([0; 16]),
@@ -197,11 +201,14 @@ impl Schedule {
         if asked { self.quantum_ps * UNMEASURED } else { self.quantum_ps }
     }
 
-    /// Spreads the ends of the quanta in the window that begins.
-    fn spread(&mut self, vcpus: &mut [Vcpu]) {
+    /// Sets the order and spreads the ends of the quanta in the window that begins at this time.
+    fn spread(&mut self, begin_ps: u64, vcpus: &mut [Vcpu]) {
+        // There and back by turns, in windows that no timer cuts short.
+        self.forwards = (begin_ps / self.quantum_ps).is_multiple_of(2);
+        let mut random = Random::new(self.seed ^ Random::new(begin_ps).next());
         let spread = self.length_ps() / 4;
         for vcpu in vcpus {
-            vcpu.end_ps = self.end_ps + self.random.below(spread);
+            vcpu.end_ps = self.end_ps + random.below(spread);
         }
     }
 
@@ -235,7 +242,6 @@ impl Schedule {
             vcpu.correct(change);
         }
         NOW_PS.store(next, Relaxed);
-        self.forwards = !self.forwards;
         self.statistics.windows += 1;
         board::as_no_vcpu(|| {
             // SAFETY: with the big lock held, as QEMU's main loop does it.
@@ -246,7 +252,7 @@ impl Schedule {
         let until_timer =
             u64::try_from(deadline).map_or(u64::MAX, |ns| (ns + 1).saturating_mul(1000));
         self.end_ps = next + until_timer.clamp(LEAST_PS.min(self.quantum_ps), self.length_ps());
-        self.spread(vcpus);
+        self.spread(next, vcpus);
         // SAFETY: as above.
         running && unsafe { (q.is_running)() } && (0..vcpus.len()).any(|at| self.can_run(vcpus, at))
     }
@@ -300,7 +306,7 @@ pub fn begin() {
     for seat in &mut schedule.seats {
         seat.asleep = true;
     }
-    schedule.spread(vcpus);
+    schedule.spread(0, vcpus);
     schedule.want_clock();
 }
 

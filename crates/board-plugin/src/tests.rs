@@ -195,6 +195,32 @@ fn the_next_line_saves_a_walk_over_an_array_its_latency() {
     assert!(next < 0.8 * off && stride < 0.8 * off, "{off} {next} {stride}");
 }
 
+#[test]
+fn without_a_second_level_the_prefetched_line_lies_in_the_shared_cache() {
+    let mut p = platform();
+    p.l2 = None;
+    p.pipeline.window = Cycles(0);
+    let walk = || -> Program {
+        Box::new(|n| Step {
+            line: n / 8 % (1 << 22),
+            access: Access::Load,
+            value: 0,
+            instructions: 4,
+        })
+    };
+    let run = |kind| {
+        let mut run = Run::new(&p, kind, vec![walk()]);
+        run.run(10_000_000, 500_000_000);
+        (run.cores[0].local as f64 / run.cores[0].done as f64, run.machine.cores[0].counts)
+    };
+    let ((off, _), (next, counts)) = (run(PrefetcherKind::Off), run(PrefetcherKind::NextLine));
+    // The line after next is asked for when the next one misses the first level.
+    let (fills, misses) =
+        (counts[Event::PrefetchFills as usize], counts[Event::L1dMisses as usize]);
+    assert!(fills > misses / 2, "{fills} {misses}");
+    assert!(next < 0.8 * off, "{off} {next}");
+}
+
 /// The quantum decides the time of the replay, not its results.
 #[test]
 fn time_does_not_depend_on_the_quantum() {

@@ -69,7 +69,12 @@ fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path)
     command.arg("-smp").arg(job.cpus.to_string()).arg("-m").arg(format!("{}M", job.memory.0 >> 20));
     command.args(["-nic", "none", "-vga", "none", "-display", "none", "-no-reboot"]);
     command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(directory.join("initramfs"));
-    command.arg("-append").arg(format!("{KERNEL_OPTIONS} initcall_blacklist={SKIPPED}"));
+    // Linux leaves allocation and monitoring of such a processor alone, because of its errata.
+    let forced = match job.counters == Counters::Intel && job.allocation {
+        true => " rdt=l3cat,l3cdp,mba,cmt,mbmtotal,mbmlocal",
+        false => "",
+    };
+    command.arg("-append").arg(format!("{KERNEL_OPTIONS} initcall_blacklist={SKIPPED}{forced}"));
     let memory = format!(
         "memory-backend-file,id=channel,share=on,size={SIZE},mem-path={}",
         quoted(&directory.join("channel"))
@@ -110,7 +115,7 @@ impl Machine {
         let mut command = qemu.command();
         describe(&mut command, job, kernel, directory);
         if let Some(plugin) = plugin::find()? {
-            let config = plugin::Config::new(job, directory, qemu.has_counters());
+            let config = plugin::Config::new(job, directory);
             let path = directory.join("plugin.json");
             solocore_model::files::write_json(&path, &config)?;
             let quoted = |path: &Path| path.to_string_lossy().replace(',', ",,");

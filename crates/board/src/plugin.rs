@@ -33,7 +33,7 @@ pub struct Config {
 
 impl Config {
     /// The configuration of a run with its files in `directory`.
-    pub fn new(job: &Job, directory: &Path, counters: bool) -> Self {
+    pub fn new(job: &Job, directory: &Path) -> Self {
         let platform = &job.platform;
         Self {
             platform: directory.join("platform.toml"),
@@ -41,11 +41,11 @@ impl Config {
             seed: job.seed,
             quantum_ns: QUANTUM_NS,
             cpi_ps: cpi_ps(platform.cpi, platform.frequency.0),
-            model: if counters { job.model } else { Model::Off },
+            model: job.model,
             prefetcher: job.prefetcher,
             page_walks: job.page_walks,
-            pmu: if counters { job.counters } else { Counters::None },
-            allocation: job.allocation && counters,
+            pmu: job.counters,
+            allocation: job.allocation,
             truth: directory.join(TRUTH),
             progress: directory.join("progress"),
         }

@@ -2,8 +2,9 @@
 //!
 //! Problem: the board needs a QEMU that its plugin knows, and most machines have another or none.
 //! Rule: Debian's packages are unpacked, none is installed; the emulator is started by its own
-//! dynamic loader with its own libraries. Backports replace versions, so any version of the archive
-//! is taken, in an order of preference. Does not cover: hosts that are not x86-64 with Linux.
+//! dynamic loader with its own libraries. Backports replace versions, so any version that the
+//! plugin knows is taken, in an order of preference. Does not cover: hosts that are not x86-64 with
+//! Linux.
 
 use crate::archive::{Archive, Index, resolve};
 use crate::cache::Cache;
@@ -16,11 +17,11 @@ use std::process::Command;
 
 /// Version of QEMU for the board's measured figures.
 pub const TESTED: &str = "11.1.3";
-/// First version whose plugins can write registers, which counters need.
-const COUNTERS_FROM: &str = "11.0";
-/// Suites for QEMU, the best first; each with the suite beside its packages.
-const SUITES: &[&[&str]] =
-    &[&["trixie-backports", "trixie"], &["trixie"], &["bookworm-backports", "bookworm"]];
+/// First version with the plugin interface that the board's plugin speaks.
+const FROM: &str = "11.0";
+/// Suites for QEMU, the best first; each with the suite beside its packages. Backports come and go,
+/// so the next release stands behind.
+const SUITES: &[&[&str]] = &[&["trixie-backports", "trixie"], &["forky"]];
 /// Busybox gives the guest a shell and its tools.
 const PACKAGES: &[&str] = &["qemu-system-x86", "busybox-static"];
 const DIRECTORY: &str = "qemu";
@@ -34,11 +35,6 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Whether its plugins can show counters. If not, the board has its clock alone.
-    pub fn has_counters(&self) -> bool {
-        version::key(&self.version) >= version::key(COUNTERS_FROM)
-    }
-
     /// A statically linked busybox.
     pub fn busybox(&self) -> PathBuf {
         ["usr/bin/busybox", "bin/busybox"]
@@ -66,9 +62,15 @@ impl Qemu {
     }
 }
 
-/// The QEMUs in the cache, the preferred one first.
+/// Whether the board's plugin speaks with this version.
+fn is_known(version: &str) -> bool {
+    version::key(version) >= version::key(FROM)
+}
+
+/// The QEMUs in the cache that the board's plugin knows, the preferred one first.
 pub fn cached(cache: &Cache) -> Vec<Qemu> {
     let mut names = cache.names(DIRECTORY);
+    names.retain(|name| is_known(name));
     names.sort_by_key(|n| (n.as_str() != TESTED, std::cmp::Reverse(version::key(n))));
     names
         .into_iter()
@@ -132,6 +134,12 @@ fn fetch(
     let of_qemu =
         packages.iter().find(|p| p.name == PACKAGES[0]).map(|p| version::upstream(&p.version));
     let version = of_qemu.unwrap_or_default().to_owned();
+    if !is_known(&version) {
+        return Err(wrong(format!(
+            "{} has QEMU {version}, and the board needs {FROM} or later",
+            suites[0]
+        )));
+    }
     let downloads = cache.directory("downloads")?;
     let root = scratch.join("root");
     let all: u64 = packages.iter().map(|p| p.size).sum();
@@ -161,15 +169,7 @@ fn fetch(
     for file in files {
         let _ = std::fs::remove_file(file);
     }
-    let qemu = Qemu { version, root };
-    if !qemu.has_counters() {
-        watch.note(&format!(
-            "QEMU {} gives the board its clock only, without counters: the archive has no newer \
-                one",
-            qemu.version
-        ));
-    }
-    Ok(qemu)
+    Ok(Qemu { version, root })
 }
 
 /// Progress of one file among several, as a share of the whole.

@@ -45,11 +45,6 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
 
 fn notes(plan: &Plan, resctrl: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if !plan.schedulable {
-        notes.push(
-            "the plan is not schedulable: deadlines may be missed, budgets are kept".to_owned(),
-        );
-    }
     if plan.cores.iter().any(|c| c.budget_accesses.is_some()) {
         notes.push(
             "budgets of memory accesses are not enforced beside this scheduler; the plan's \

@@ -24,6 +24,7 @@ mod isolation;
 mod latency;
 mod levels;
 mod man;
+mod other_machine;
 mod plan;
 mod platform;
 mod platform_measure;

@@ -5,6 +5,7 @@
 
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::daemon::{self, Destination};
+use crate::commands::other_machine::OtherMachine;
 use crate::commands::{isolation, levels, run_options, run_preview, run_vcpus};
 use crate::fail::Failure;
 use crate::print::print;
@@ -53,6 +54,9 @@ pub(crate) fn prepared(args: &RunArgs) -> Result<Daemon, Failure> {
         levels::add_parts(&mut daemon, args, &plan)?;
     } else {
         add_parts(&mut daemon, args, &plan)?;
+    }
+    if let Some(other) = OtherMachine::of(&plan) {
+        daemon.add(other);
     }
     daemon.scheme = RunScheme::of(&plan);
     daemon.notes.extend(unschedulable(&plan));

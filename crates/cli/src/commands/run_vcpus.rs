@@ -38,11 +38,6 @@ pub fn add_parts(
         check_ns: memory.as_ref().map_or(defaults.check_ns, |m| m.check_ns),
         ..defaults
     };
-    if !plan.schedulable {
-        daemon.notes.push(
-            "the plan is not schedulable: see its reasons; what does not fit is refused".to_owned(),
-        );
-    }
     let scheduling = Scheduling::planned(options, &planned.vcpus, &args.plan.display().to_string());
     let settings = Settings::default();
     let tasks = Tasks::new(&layout, &settings).bound(scheduling.bind());

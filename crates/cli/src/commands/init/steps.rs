@@ -23,12 +23,19 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     let machine = if outcome.here { "on this machine" } else { "on the board itself" };
     let machine = format!("{machine}; refused while a promise is not kept (docs/promises.md)");
     let report = path("report.html");
+    let measure = (
+        format!("sudo solocore platform measure {}", quoted(&place.machine())),
+        "measures what could only be assumed",
+    );
     let lines = [
         (format!("solocore plan {system} -o {plan}{store}"), "decides, and bounds each task"),
         (format!("solocore sim {plan} -o {sim}"), "on a simulated board"),
         (format!("sudo solocore run {plan} --start -o {run}"), machine.as_str()),
+        (format!("sudo solocore verify {plan}"), "each task under attack, beside its promise"),
         (format!("solocore report {plan} {sim} {run} -o {report}"), "one page of it all"),
     ];
+    let first = outcome.here.then_some(measure);
+    let lines: Vec<(String, &str)> = first.into_iter().chain(lines).collect();
     let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
     let line = |(line, what): &(String, &str)| format!("  {line:width$}   # {what}\n");
     let edit = if outcome.example {

@@ -30,6 +30,7 @@ pub fn of(v: &Verification) -> String {
             some(v.search_jobs)
         );
     }
+    out += &spread(&v.tasks);
     for task in v.tasks.iter().filter(|t| !t.beside.is_empty()) {
         let _ = writeln!(out, "beside {} ran as planned: {}", task.name, task.beside.join(", "));
     }
@@ -55,6 +56,22 @@ pub fn of(v: &Verification) -> String {
         }
     };
     out + verdict
+}
+
+/// Quantiles of the jobs' times in the three cases.
+fn spread(tasks: &[Verified]) -> String {
+    let head = ["task", "case", "jobs", "median ms", "99 %", "longest"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for task in tasks {
+        let cases =
+            [("alone", &task.alone), ("unmanaged", &task.unmanaged), ("attacked", &task.attacked)];
+        for (case, times) in cases.into_iter().filter(|(_, times)| !times.times_ns.is_empty()) {
+            let quantiles = [times.p50_ns, times.p99_ns, times.max_ns].map(|ns| ms(Some(ns)));
+            let name = [task.name.clone(), case.to_owned(), times.times_ns.len().to_string()];
+            rows.push([&name[..], &quantiles[..]].concat());
+        }
+    }
+    if rows.len() > 1 { format!("\n{}", render(&rows)) } else { String::new() }
 }
 
 /// All tasks at once.

@@ -10,7 +10,7 @@
 //! real-time groups, and older ones, throttle real-time tasks for 50 ms of each second instead.
 //! Throttled tasks would run in that time. Both are turned off while this engine runs
 //! (`fair_server/cpuN/runtime` of debugfs, `kernel.sched_rt_runtime_us`) and put back at its end;
-//! by the keeper if it is killed (keeper.rs). Where the kernel does not allow it, the overflow
+//! by the keeper if it is killed (`host::keeper`). Where the kernel does not allow it, the overflow
 //! program holds such tasks itself if it counts a software event; for hardware counters the hole
 //! remains, and `notes` says so. After a lost tick, a helper releases its CPU after two periods: no
 //! CPU stays throttled.

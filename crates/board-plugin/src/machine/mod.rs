@@ -421,8 +421,7 @@ impl Machine {
     fn prefetch(&mut self, cpu: usize, computed: u64, line: u64) {
         let core = &mut self.cores[cpu];
         let Some(next) = core.prefetcher.next(line) else { return };
-        let held = core.l2.as_ref().is_none_or(|l2| l2.holds(next));
-        // Without a second level the line could only go to the first, which only references fill.
+        let held = core.l2.as_ref().is_some_and(|l2| l2.holds(next));
         if held || !core.front.has_register(computed) {
             return;
         }
@@ -430,8 +429,9 @@ impl Machine {
             trace.push(cpu, next, TraceKind::Prefetch);
         }
         self.count(cpu, Event::PrefetchFills);
-        let Some(l2) = &mut self.cores[cpu].l2 else { return };
-        let victim = l2.insert(next, false);
+        // Without a second level the line goes to the shared cache alone: only references fill the
+        // first.
+        let victim = self.cores[cpu].l2.as_mut().map_or(NONE, |l2| l2.insert(next, false));
         self.ask_shared(cpu, computed, next, Ask { need: Need::Prefetch, value: 0, fetch: false });
         if victim != NONE {
             self.count(cpu, Event::L2Writebacks);
