@@ -67,7 +67,8 @@ ENDLESS = r"solocore (run|vcpu serve|top|latency)\b(?!.*--(duration|dry-run|coun
 BOARD = r"solocore (run|verify|top|vcpu|exec|recolor|space|doctor --plan)\b|mount "
 # Exit codes other than 0 that are answers.
 ANSWERS = {r"diff ": (1,), r"platform check|doctor": (1, 3), r"plan .*": (1,), r"assess .*--check": (1,), r"exit 7": (7,), r"space map": (3,), ENDLESS: (130,)}
-# What regulates by itself ends what an earlier line began.
+# What regulates by itself ends what an earlier line began; so does each line of a list of commands, but for what watches.
+LISTS = ("commands.md",)
 ALONE = r"solocore (run|verify|vcpu (serve|drill)|exec .*--(vcpu|budget|lock-bandwidth|ways))\b"
 # A plan of bounds is refused while a promise is open, as devices are; the line is executed again, without the bounds.
 REFUSED = "--partial"
@@ -249,16 +250,20 @@ def test_commands_of_a_board(page, own, kit, tmp_path, fetched):  # noqa: F811
     place = prepared(kit, tmp_path / "kit", "solocore platforms core-i5-2500k | sed 's/^partition = .*/partition = \"way\"/' >ways.toml", write,
                      "solocore plan system.toml -o plan.json",
                      "sed 's/imx6q/ways.toml/' examples/mc2/system.toml >levels.toml; solocore plan levels.toml -o levels.json",
-                     *(BEFORE[page.name] if page.name == "space.md" else []))
+                     *(BEFORE[page.name] if page.name == "space.md" else []),
+                     f"cat >shared.toml <<'END'\n{SYSTEMS['ways.md']}\nEND", "solocore plan shared.toml -o ways.json")
     script = GUEST.format(place=place, refused=REFUSED)
     for number, line in enumerate(own):
         for process, name in zip(PROCESSES, "ABC"):
             line = line.replace(process, f"${name}")
         if "--scheduler levels" in line:
             line = line.replace("plan.json", "levels.json")
+        if page.name in LISTS and "--resctrl" in line:
+            line = line.replace("plan.json", "ways.json")
+            script += "mount -t resctrl resctrl /sys/fs/resctrl\n"
         top = "solocore top" in line
         line = line.replace("solocore top", "solocore top --count 1")
-        if re.match(ALONE, line):
+        if re.match(ALONE, line) or page.name in LISTS and not top:
             script += "ended\n"
         script += f'{"begin" if re.search(ENDLESS, line) and not top else "try"} {number} "{line.replace(chr(34), chr(39))}"\n'
     (place / "script.sh").write_text(script + "ended\n")
