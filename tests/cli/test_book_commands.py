@@ -88,14 +88,14 @@ NOT_EXECUTED = {
     r"solocore bench camera /dev/video0": "it asks for a camera; tests/vm/camera.sh measures with one of a guest",
     r"solocore top --format json": "it says that nothing runs, on its own; each board page has `top` beside a run",
     r"solocore (exec --(colors|vcpu)|board run|vcpu drill|platform measure|assess --check)$": "named without its arguments",
-    r"solocore (plan|profile|run|sim|verify) -o \S+$|solocore (run --start|profile --engine perf|sim --timeline .*|run plan\.json --metrics)$":
+    r"solocore (plan|profile|run|sim|verify|schedule-io) -o \S+$|solocore (diff|run --dry-run|platform measure|compare) --format json$|solocore (run --start|profile --engine perf|sim --timeline .*|run plan\.json --metrics)$":
         "named without its arguments",
 }
 # What a page calls by a name of the reader's own.
 NAMES = {"task.NAME": "task.sort", "--task NAME": "--task detect", "pilot=./pilot": "attitude=./pilot", "--engine perf --platform imx6q": "--engine perf --platform machine.toml",
          "imx6q -o base.json": "machine.toml -o base.json", " make": " ./detect a.pgm", "solocore init": "rm -f machine.toml system.toml; solocore init"}
 # Names in capitals stand for values of the reader's own; the parser's test has them.
-FORM = r"(?<![-\w./])[A-Z]{2,}\b(?!=\S*/)|\w\|\w"
+FORM = r"(?<![\w./])[A-Z]{2,}\b(?!=\S*/)|\w\|\w"
 # Numbers of processes.
 PROCESSES = ("1234", "4711", "4712")
 # What goes on until Ctrl-C.
@@ -160,6 +160,8 @@ BEFORE = {
     "shares.md": ["make -s -C examples/vision"],
     "watching.md": ["solocore run plan.json --event page-faults --partial --duration '1 s' -o run.json"],
     "linux-levels.md": ["solocore plan examples/mc2/system.toml -o plan.json"],
+    "reference.md": ["cp examples/scenarios/memguard.toml scenario.toml"],
+    "reference-scenario-result.md": ["cp examples/scenarios/memguard.toml scenario.toml"],
     "dram.md": ["cp memories/ddr3-1333.toml my-memory.toml"],
     "simulator.md": ["cp examples/scenarios/memguard.toml scenario.toml"],
     "report.md": ["make -s -C examples/vision", "solocore run plan.json --event page-faults --partial --duration '1 s' -o run.json"],

@@ -26,7 +26,7 @@ pub enum Resolution {
     Fluid,
 }
 
-/// `[simulation]`.
+/// `[simulation]`: the board, the length of the simulation, and numbers in place of the board's.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
@@ -73,7 +73,7 @@ pub enum HitCap {
     Off(String),
 }
 
-/// `[scheduler]`.
+/// `[scheduler]`: the rule that chooses the tasks to run.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SchedulerEntry {
@@ -86,11 +86,11 @@ pub enum SchedulerEntry {
     Levels,
     /// Partitions in windows; `[[table]]`.
     TimeTable,
-    /// `[[vcpu]]`.
+    /// `[[vcpu]]`: a budget of time on a core.
     Vcpu(VcpuScheduler),
 }
 
-/// `[scheduler]` of kind `vcpu`.
+/// `[scheduler]` of kind `vcpu`: each task runs in a VCPU.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VcpuScheduler {
@@ -112,7 +112,7 @@ fn one_millisecond() -> Time {
     Time::from_ns(1_000_000)
 }
 
-/// `[regulation]`.
+/// `[regulation]`: limits on the accesses of cores.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "policy", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RegulationEntry {
@@ -239,7 +239,7 @@ pub struct PlaceEntry {
     pub cache: PageKind,
 }
 
-/// `[[task]]`.
+/// `[[task]]`: a program, and the time of its jobs.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskEntry {
@@ -320,7 +320,7 @@ pub struct VcpuEntry {
     pub colours: u64,
 }
 
-/// `[[table]]`.
+/// `[[table]]`: the time table of a core.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableEntry {
@@ -332,7 +332,7 @@ pub struct TableEntry {
     pub window: Vec<WindowEntry>,
 }
 
-/// `[[table.window]]`.
+/// `[[table.window]]`: a window of a task or of a partition.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowEntry {
