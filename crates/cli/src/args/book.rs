@@ -12,7 +12,8 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Values for names in capitals, where the parser wants a number, a quantity or a known name.
+/// Values for names in capitals, where the parser wants a number, a quantity or a known name; the word
+/// before may be named too.
 const VALUES: &[(&str, &str)] = &[
     ("PID", "4711"),
     ("N", "2"),
@@ -23,7 +24,8 @@ const VALUES: &[(&str, &str)] = &[
     ("L GB/s", "2 GB/s"),
     ("POLICY", "memguard"),
     ("COMMAND", "plan"),
-    ("NAME", "system"),
+    ("schema NAME", "system"),
+    ("--test NAME", "edf"),
     ("ADDRESS", "127.0.0.1:9184"),
 ];
 
@@ -88,10 +90,13 @@ fn without_value(error: &Error) -> bool {
 /// The commands of a document: lines of blocks, and code in running text.
 fn commands(text: &str) -> Vec<Shown> {
     let mut found = Vec::new();
-    let (mut block, mut begun, mut running) = (false, None::<(usize, String)>, String::new());
+    let (mut block, mut output) = (false, false);
+    let (mut begun, mut running) = (None::<(usize, String)>, String::new());
     for (at, line) in text.lines().enumerate() {
-        if line.starts_with("```") {
-            block = !block;
+        if let Some(language) = line.strip_prefix("```") {
+            (block, output) = (!block, language == "text");
+            running.push('\n');
+        } else if block && output {
             running.push('\n');
         } else if block {
             let (first, mut whole) = begun.take().unwrap_or_default();
@@ -134,11 +139,13 @@ fn each(line: &str) -> impl Iterator<Item = Vec<String>> {
             });
             let end = part.iter().position(|w| w.starts_with('#') || w.contains('>'));
             let end = end.unwrap_or(part.len());
-            part[from.unwrap_or(end).min(end)..end]
-                .iter()
-                .map(|word| {
+            let own = &part[from.unwrap_or(end).min(end)..end];
+            own.iter()
+                .enumerate()
+                .map(|(at, word)| {
                     let word = word.trim_end_matches(';');
-                    let value = VALUES.iter().find(|(name, _)| *name == word);
+                    let after = format!("{} {word}", at.checked_sub(1).map_or("", |b| &own[b]));
+                    let value = VALUES.iter().find(|(name, _)| [word, &after].contains(name));
                     value.map_or(word, |(_, value)| value).to_owned()
                 })
                 .collect()
@@ -161,7 +168,7 @@ fn forms(code: &str) -> Vec<String> {
 #[test]
 fn commands_are_found_and_judged() {
     let text = "`solocore schema\nplan|system` and `solocore exec --budget`\n\n```\nsudo solocore run \\\n  p.json \
-                --start &   # a word\nmake\n$ time solocore plan 'a b' | solocore diff x\n```\n`A=1 solocore man [COMMAND]`\n";
+                --start &   # a word\nmake\n$ time solocore plan 'a b' | solocore diff x\n```\n`A=1 solocore man [COMMAND]`\n```text\nsolocore has said\n```\n";
     let found = commands(text);
     let words = |at: usize| found[at].words.join(" ");
     let all: Vec<String> = (0..found.len()).map(words).collect();
