@@ -12,4 +12,4 @@ def test_the_pages_code_works(tmp_path, monkeypatch):
     names = {}
     exec(compile(block, "docs/python.md", "exec"), names)
     assert len(names["sets"]) == 1000 and 0 <= names["found"].schedulable("fp-rta") <= names["found"].schedulable("edf") <= 1
-    assert names["plan"].schedulable and [task.name for task in names["plan"].tasks] == ["a"]
+    assert names["plan"].schedulable and [task["name"] for task in names["plan"].tasks] == ["a"]
