@@ -19,11 +19,22 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 FILES = {
     "system": ("Keys of system.toml", "The system file names the board, how memory traffic is regulated, and the tasks.", True),
     "platform": ("Keys of platform files", "A platform file describes a board. Presets lie in `platforms/`; each number there has its source in a comment.", True),
+    "instance": ("Keys of instance.toml", "An instance has the partitions and devices of `solocore schedule-io`; you write it.", True),
+    "scenario": ("Keys of scenario.toml", "A scenario says all that `solocore sim` simulates; you write it. `solocore workloads` prints the programs that it may name.", True),
+    "corpus": ("Keys of a corpus line", "Each line of a corpus is a JSON object, a task set for `solocore analyze`. All times of a line are in one integer unit of your choice.", False),
     "plan": ("Keys of a plan", "`solocore plan -o plan.json` writes a plan, and `--format json` prints it.", False),
     "profile": ("Keys of a profile", "`solocore profile -o profile.json` writes a profile.", False),
     "run": ("Keys of a run", "`solocore run -o run.json` writes what was seen; `--format json` and `solocore top --format json` print it.", False),
     "sim": ("Keys of a simulation", "`solocore sim -o sim.json` writes a result, and `--format json` prints it.", False),
+    "scenario-result": ("Keys of a scenario's result", "`solocore sim scenario.toml -o result.json` writes a result, and `--format json` prints it.", False),
     "verify": ("Keys of a verification", "`solocore verify -o verify.json` writes what was measured under attack, and `--format json` prints it.", False),
+    "table": ("Keys of a time table", "`solocore schedule-io -o table.json` writes a time table, and `solocore check-io` reads it.", False),
+    "diff": ("Keys of `diff`", "`solocore diff --format json` prints two plans side by side.", False),
+    "doctor": ("Keys of `doctor`", "`solocore doctor --format json` prints the findings on this machine.", False),
+    "dry-run": ("Keys of a dry run", "`solocore run --dry-run --format json` prints the changes that a run would make.", False),
+    "compare": ("Keys of `compare`", "`solocore compare -o FILE` writes the times of a program alone, disturbed and protected, and `--format json` prints them.", False),
+    "latency": ("Keys of `latency`", "`solocore latency --format json` prints readings of the memory's latency.", False),
+    "measure": ("Keys of `platform measure`", "`solocore platform measure --format json` prints each number with its interval.", False),
 }
 
 # Where the guide explains a key: the longest beginning of its path counts.
@@ -117,6 +128,17 @@ GUIDE = {
     },
     "sim": {"": "simulator.md", "io": "windows.md"},
     "verify": {"": "promises.md"},
+    "instance": {"": "windows.md"},
+    "scenario": {"": "simulator.md", "simulation.row_hit_cap": "dram.md", "vcpu": "vcpus.md"},
+    "corpus": {"": "analysis.md"},
+    "scenario-result": {"": "simulator.md"},
+    "table": {"": "windows.md"},
+    "diff": {"": "editors.md"},
+    "doctor": {"": "conditions.md", "promises": "promises.md"},
+    "dry-run": {"": "linux.md", "promises": "promises.md", "vcpus": "vcpus.md", "levels": "linux-levels.md", "tables": "linux-levels.md"},
+    "compare": {"": "watching.md"},
+    "latency": {"": "latency.md"},
+    "measure": {"": "machine.md"},
 }
 
 # Types that have a page of their own, or are strings with a unit.
@@ -141,6 +163,11 @@ def text(schema, where):
 def slug(heading):
     """The anchor that mkdocs gives a heading."""
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
+
+
+def number(value):
+    """A limit, whole where it is."""
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def escaped(words):
@@ -216,9 +243,10 @@ class Page:
                 return WITH_UNIT[of], ""
             if words := self.choices(target):
                 return "word", self.allowed(of, words, key, target.get("description", ""))
-            if "properties" in target:
+            if "properties" in target or self.variants(target):
                 what = "each " if listed else "table " if self.toml else "object "
-                return what + self.section(of, path, listed), ""
+                words = [str(v["const"]) for v in target.get("oneOf", []) if "const" in v]
+                return ("word or " if words else "") + what + self.section(of, path, listed), ", ".join(f"`{w}`" for w in words)
             return self.kind(target, path, key, listed)
         if words := self.choices(schema):
             null = " or `null`" if not self.toml and "null" in schema.get("type", "") else ""
@@ -241,9 +269,9 @@ class Page:
             return f"object: names and {inner}{null}", allowed
         limits = []
         if schema.get("minimum"):
-            limits.append(f"from {schema['minimum']:g}")
+            limits.append(f"from {number(schema['minimum'])}")
         if "maximum" in schema and schema["maximum"] < 2**31:
-            limits.append(f"up to {schema['maximum']:g}")
+            limits.append(f"up to {number(schema['maximum'])}")
         if one == "integer" and schema.get("minimum") == 0 and not limits:
             limits.append("from 0")
         unit = next((f", {unit}" for ending, unit in UNITS if key.endswith(ending)), "") if one in ("integer", "number") else ""
@@ -261,12 +289,30 @@ class Page:
             return "`{" + ", ".join(f"{k} = {json.dumps(v)}" for k, v in found.items()) + "}`"
         return f"`{found if isinstance(found, str) else json.dumps(found)}`"
 
+    @staticmethod
+    def variants(schema):
+        """Forms of an object."""
+        return [variant for variant in schema.get("oneOf", []) if "properties" in variant]
+
+    def apart(self, schema):
+        """The key that tells variants apart, where a key of theirs means different things; then each has a section of its own."""
+        if "properties" in schema:
+            return None
+        seen, tags = {}, set()
+        for variant in self.variants(schema):
+            for key, value in variant["properties"].items():
+                tags |= {key} if "const" in value else set()
+                seen.setdefault(key, set()).add(json.dumps(value, sort_keys=True))
+        differ = any(len(forms) > 1 for key, forms in seen.items() if key not in tags)
+        return tags.pop() if differ and len(tags) == 1 else None
+
     def properties(self, schema):
         """Keys of an object with their schemas; those of variants, which a key tells apart, as well."""
         found = dict(schema.get("properties", {}))
         for variant in schema.get("oneOf", []):
             words = [value["const"] for value in variant.get("properties", {}).values() if "const" in value]
             for key, value in variant.get("properties", {}).items():
+                value = value if "const" in value or "description" in value else {**value, "description": variant.get("description", "")}
                 if "const" in value:
                     tag = found.setdefault(key, {"oneOf": [], "description": "Kind of the object; other keys depend on it."})
                     tag["oneOf"] = [*tag["oneOf"], {"const": value["const"], "description": variant.get("description", "")}]
@@ -282,6 +328,9 @@ class Page:
         required = [*schema.get("required", [])]
         variants = [v.get("required", []) for v in schema.get("oneOf", []) if "properties" in v]
         required += [key for key in variants[0] if all(key in v for v in variants)] if variants else []
+        if self.toml:
+            # A key of some kinds only is required where each of them requires it.
+            required += [key for v in self.variants(schema) for key in v["properties"] if all(key in o.get("required", []) for o in self.variants(schema) if key in o["properties"])]
         rows = [f"| key | type and unit | allowed | {last} | meaning | guide |", "|---|---|---|---|---|---|"]
         for key, value in self.properties(schema).items():
             below = f"{path}.{key}" if path else key
@@ -308,7 +357,16 @@ class Page:
         while self.waiting:
             of, path, _ = self.waiting.pop(0)
             about = text(self.defs[of], f"{self.name}: the type {of}")
-            lines += ["", f"## `{self.sections[of]}`", "", about, "", *self.table(self.defs[of], path)]
+            lines += ["", f"## `{self.sections[of]}`", "", about, ""]
+            if tag := self.apart(self.defs[of]):
+                lines += self.table({"oneOf": [{**v, "properties": {tag: v["properties"][tag]}, "required": [tag]} for v in self.variants(self.defs[of])]}, path)
+                for variant in self.variants(self.defs[of]):
+                    own = {key: value for key, value in variant["properties"].items() if key != tag}
+                    word = variant["properties"][tag]["const"]
+                    lines += ["", f"## `{path}` of {tag} `{word}`", "", text(variant, f"{self.name}: {tag} {word} of {of}"), ""]
+                    lines += self.table({**variant, "properties": own}, path) if own else []
+            else:
+                lines += self.table(self.defs[of], path)
         for of, (key, words, about) in self.words.items():
             lines += ["", f"## Words of `{key}`", "", text({"description": about}, f"{self.name}: the type {of}"), "", "| word | meaning |", "|---|---|"]
             lines += [f"| `{escaped(w)}` | {escaped(text({'description': m}, f'{self.name}: the word {w} of {of}'))} |" for w, m in words.items()]

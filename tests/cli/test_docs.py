@@ -3,6 +3,7 @@
 The pages are those of mkdocs.yml; sentences are counted in all pages, in README.md, in all help and in messages.
 """
 
+import email.utils
 import os
 import re
 import shlex
@@ -171,3 +172,11 @@ def test_the_book_has_no_dead_link(tmp_path):
     assert "plan system.toml" in page
     pages = {p.name for p in (tmp_path / "book").glob("*.html")}
     assert {f"{p.stem}.html" for p in (ROOT / "docs").glob("*.md")} <= pages
+
+
+def test_the_release_has_one_version_and_one_date():
+    version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+    number, date = re.search(r"^## (\S+), (\d{4}-\d\d-\d\d)", (ROOT / "CHANGES.md").read_text(), re.M).groups()
+    debian = (ROOT / "packaging/debian/changelog").read_text()
+    packaged = email.utils.parsedate_to_datetime(re.search(r"^ -- .*>  (.*)$", debian, re.M)[1])
+    assert (number, date) == (version, packaged.date().isoformat()) and debian.startswith(f"solocore ({version})")

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 
+import jsonschema
 import pytest
 from conftest import ROOT, board_like_here, refused
 
@@ -73,6 +74,11 @@ def run(planned):
 
 def test_a_run_and_its_page(planned, run):
     assert json.loads((planned.dir / "run.json").read_text()) == run
+    schema = jsonschema.Draft202012Validator(planned("schema", "run").json())
+    assert list(schema.iter_errors(run)) == []
+    for key in ("format", "duration_ns", "ended"):
+        assert list(schema.iter_errors({**run, key: {"no": "such"}})), f"{key} takes anything"
+        assert list(schema.iter_errors({k: v for k, v in run.items() if k != key})), f"a run without {key} is taken"
     video = next(t for t in run["tasks"] if t["name"] == "video")
     assert (video["how"], video["fifo"], video["failed"]) == ("started", 89, 0)
     assert 1 <= video["jobs"] <= 11 and len(video["latest"]) == video["jobs"]

@@ -13,6 +13,12 @@ SYSTEMS = sorted(ROOT.glob("examples/**/system.toml")) + [ROOT / "examples/visio
 PLATFORMS = sorted(ROOT.glob("platforms/*.toml"))
 
 
+INSTANCES = sorted(ROOT.glob("examples/**/instance.toml"))
+SCENARIOS = sorted(ROOT.glob("examples/scenarios/*.toml"))
+NAMES = ("system", "platform", "instance", "scenario", "corpus", "plan", "profile", "run", "sim", "scenario-result", "verify", "table", "diff", "doctor",
+         "dry-run", "compare", "latency", "measure")
+
+
 @pytest.fixture(scope="module")
 def schemas(program):
     import subprocess
@@ -23,7 +29,7 @@ def schemas(program):
         jsonschema.Draft202012Validator.check_schema(schema)
         return jsonschema.Draft202012Validator(schema)
 
-    return {name: of(name) for name in ("system", "platform", "plan", "profile", "run", "sim", "verify")}
+    return {name: of(name) for name in NAMES}
 
 
 def wrong(validator, document):
@@ -47,7 +53,8 @@ def at(document, path):
     return document
 
 
-@pytest.mark.parametrize("kind, path", [("system", p) for p in SYSTEMS] + [("platform", p) for p in PLATFORMS], ids=str)
+@pytest.mark.parametrize("kind, path", [("system", p) for p in SYSTEMS] + [("platform", p) for p in PLATFORMS] + [("instance", p) for p in INSTANCES]
+                         + [("scenario", p) for p in SCENARIOS], ids=str)
 def test_files_of_the_tree_are_valid_and_their_mutants_are_not(schemas, kind, path):
     document = tomllib.loads(path.read_text())
     assert wrong(schemas[kind], document) == []
@@ -115,3 +122,100 @@ def test_a_profile_is_valid(solocore, schemas):
     assert wrong(schemas["profile"], {**profile, "pges": []}), "an unknown key is taken"
     for key in ("command", "lockdown", "levels"):
         assert wrong(schemas["profile"], {k: v for k, v in profile.items() if k != key}), f"a profile without {key} is taken"
+
+
+def holes(document, validator):
+    """Keys without which the schema takes the document all the same."""
+    missed = []
+    for table in tables(document):
+        for key in at(document, table):
+            less = copy.deepcopy(document)
+            del at(less, table)[key]
+            missed += [(*table, key)] if not wrong(validator, less) else []
+    return missed
+
+
+def valid(solocore, schemas, name, document, may_lack=()):
+    """The output is valid, and no longer once a key of another type or, but for those in `may_lack`, a key less is there."""
+    assert wrong(schemas[name], document) == []
+    lacking = {path[-1] for path in holes(document, schemas[name])}
+    assert lacking <= set(may_lack), f"{name}: the schema takes it without {lacking - set(may_lack)}"
+    for table in tables(document):
+        for key in at(document, table):
+            mutant = copy.deepcopy(document)
+            at(mutant, table)[key] = [{"no": "such"}] if isinstance(at(document, table)[key], list) else {"no": "such"}
+            assert wrong(schemas[name], mutant), f"{name}: {key} of {table} takes anything"
+
+
+SET = {"cores": 2, "tasks": [{"wcet": 1, "period": 4, "deadline": 4}, {"wcet": 2, "period": 6, "deadline": 5}]}
+
+
+@pytest.mark.parametrize("change, good", [
+    ({}, True), ({"cores": 0}, None), ({"cores": -1}, False), ({"cores": "2"}, False), ({"tasks": [{"wcet": 1, "period": 4}]}, False), ({"more": 1}, False),
+])
+def test_lines_of_a_corpus_are_those_that_analyze_reads(solocore, schemas, change, good):
+    line = {**SET, **change}
+    assert good is None or (wrong(schemas["corpus"], line) == []) == good
+    done = solocore("analyze", "--test", "gedf", "-", stdin=json.dumps(line).encode())
+    assert (done.code == 0) == bool(good)
+
+
+@pytest.mark.parametrize("old, new, good", [
+    ('core = 0', 'core = "0"', False), ('period = "1 ms"', 'perod = "1 ms"', False), ('"unlimited"', '"unlimted"', False),
+    ('policy = "memguard"', 'policy = "bwlock"', False), ('size = "16 MiB"', 'sise = "16 MiB"', False), ('duration = "20 ms"', 'duration = "2 ms"\nrow_hit_cap = "off"', True),
+    ('core = 0', 'core = 0\nways = "0-3,8"\nplace = { banks = "0-7" }', True), ('core = 0', 'core = 0\nways = 2', True), ('core = 0', 'core = 0\nways = "0--3"', False),
+    ('kind = "latency", size = "16 MiB"', 'kind = "bandwidth", job = { passes = 3 }', True), ('size = "16 MiB"', 'job = "endless"', True),
+    ('size = "16 MiB"', 'job = { pases = 3 }', False),
+])
+def test_scenarios_are_those_that_sim_takes(solocore, schemas, old, new, good):
+    text = SCENARIOS[0].read_text()
+    assert old in text
+    text = text.replace(old, new, 1).replace('duration = "20 ms"', 'duration = "100 us"')
+    assert (wrong(schemas["scenario"], tomllib.loads(text)) == []) == good
+    solocore.write("scenario.toml", text)
+    done = solocore("sim", "scenario.toml", "--format", "json")
+    assert (done.code in (0, 1)) == good, done.err
+
+
+def test_a_scenarios_result_is_valid(solocore, schemas):
+    solocore.write("scenario.toml", SCENARIOS[0].read_text().replace('duration = "20 ms"', 'duration = "1 ms"'))
+    done = solocore("sim", "scenario.toml", "-o", "result.json", "--timeline", "100 us")
+    assert done.code in (0, 1), done.err
+    result = json.loads((solocore.dir / "result.json").read_text())
+    valid(solocore, schemas, "scenario-result", result, may_lack=("core", "timeline", "task", "throttled", "background"))
+
+
+def test_a_time_table_is_valid(solocore, schemas):
+    done = solocore("schedule-io", INSTANCES[0], "-o", "table.json")
+    assert done.code == 0, done.err
+    valid(solocore, schemas, "table", json.loads((solocore.dir / "table.json").read_text()), may_lack=("chain",))
+
+
+def test_outputs_about_plans_are_valid(solocore, schemas):
+    task = '[[task]]\nname = "{}"\ncore = 0\nperiod = "100 ms"\nwcet = "5 ms"\nmisses = 1000\n'
+    solocore.plan('platform = "p4080"\n' + task.format("a") + task.format("b"))
+    (solocore.dir / "plan.json").rename(solocore.dir / "old.json")
+    solocore.plan('platform = "p4080"\n' + task.format("a").replace("5 ms", "6 ms") + task.format("c"))
+    done = solocore("diff", "old.json", "plan.json", "--format", "json")
+    assert done.code == 1
+    nullable = ("old", "new", "verdict", "wcrt_ns", "deadline_ns", "margin_ns", "old_budget_accesses", "new_budget_accesses", "old_ways", "new_ways")
+    valid(solocore, schemas, "diff", done.json(), may_lack=nullable)
+    for command, name in ((("doctor", "--plan", "plan.json"), "doctor"), (("run", "plan.json", "--dry-run", "--partial", "--event", "page-faults"), "dry-run")):
+        done = solocore(*command, "--format", "json")
+        if done.code == 3 and not done.out:
+            continue
+        assert wrong(schemas[name], done.json()) == [], name
+        for key in done.json():
+            strange = {**done.json(), key: {"no": "such"} if not isinstance(done.json()[key], list) else [{"no": "such"}]}
+            assert wrong(schemas[name], strange), f"{name}: {key} takes anything"
+
+
+def test_outputs_of_measurements_are_valid(solocore, schemas):
+    done = solocore("latency", "--source", "probe", "--event", "page-faults", "--count", "2", "--every", "50 ms", "--format", "json")
+    assert done.code == 0, done.err
+    nullable = ("instead_of", "event", "threshold", "cost", "latency")
+    valid(solocore, schemas, "latency", done.json(), may_lack=nullable)
+    done = solocore("compare", "--runs", "3", "--format", "json", "--", "true", timeout=120)
+    if done.code == 3:
+        pytest.skip(done.err)
+    valid(solocore, schemas, "compare", done.json(), may_lack=("protected",))

@@ -98,3 +98,25 @@ def test_the_thread_that_moves_pages_is_not_root(coloured, compile_c):  # noqa: 
         gate.write_text("go on")
         _, err = process.communicate(timeout=60)
     assert process.returncode == 5, err
+
+
+def test_root_is_not_told_to_be_root(solocore):
+    """Root without a capability is refused like anybody; `recolor 1` in a container said that root helps."""
+    if os.geteuid():
+        pytest.skip("it takes capabilities away from root")
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        def recolour(*before):
+            words = [*before, solocore.program, "recolor", str(other.pid), "--colors", "0-3"]
+            return subprocess.run(words, cwd=solocore.dir, capture_output=True, text=True, timeout=60)
+
+        root = recolour("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+        assert root.returncode == 3 and "or to another container; name a program that `solocore exec --colors` started" in root.stderr, root.stderr
+        assert "as root" not in root.stderr and len(root.stderr.splitlines()) == 1
+        user = recolour("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "--bounding-set=-all")
+        assert user.returncode == 3 and user.stderr.rstrip().endswith("run it as root"), user.stderr
+        able = recolour()
+        assert able.returncode == 3 and "was not started in colours" in able.stderr
+    finally:
+        other.kill()
+        other.wait()

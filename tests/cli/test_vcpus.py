@@ -205,7 +205,7 @@ def test_exec_refuses_absurd_vcpus(solocore, vcpu, said):
     (["serve", "--overhead", "-1ms"], "`-1ms` is negative"),
     (["serve", "--threshold", "4", "--memory-period", "-1s"], "`-1s` is negative"),
     (["drill", "--faults", "stall"], "--pid"),
-    (["drill", "--times", "0"], "1.."),
+    (["drill", "--times", "-1"], "-1"),
     (["drill", "--faults", "earthquake"], "earthquake"),
 ])
 def test_absurd_vcpus_are_refused_whatever_the_machine_can(solocore, command, said):

@@ -4,10 +4,11 @@
 //! The unit is the caller's (nanoseconds in plans, anything in a corpus). Tasks are in priority
 //! order, highest first, for tests of fixed priorities; the others ignore the order.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A sporadic task `(C, T, D)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SporadicTask {
     /// Worst-case execution time `C`.
@@ -19,7 +20,7 @@ pub struct SporadicTask {
 }
 
 /// Tasks on identical cores.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSet {
     /// Number of cores `m`.

@@ -6,8 +6,9 @@
 //! misses for a task with wcet; `solocore plan` reports these.
 
 use crate::results::SimResult;
+use crate::time_table::TableFile;
 use crate::verification::Verification;
-use crate::{Plan, Platform, Profile, run, system};
+use crate::{Plan, Platform, Profile, instance, run, system};
 use schemars::{Schema, schema_for};
 
 /// A file that has a schema.
@@ -27,6 +28,10 @@ pub enum File {
     Sim,
     /// The file of `solocore verify -o`.
     Verify,
+    /// An instance of `solocore schedule-io`.
+    Instance,
+    /// The time table of `solocore schedule-io -o`.
+    Table,
 }
 
 /// The schema of a file.
@@ -40,6 +45,8 @@ pub fn of(file: File) -> Schema {
         File::Run => (schema_for!(run::RunResult), "solocore run"),
         File::Sim => (schema_for!(SimResult), "solocore sim"),
         File::Verify => (schema_for!(Verification), "solocore verify"),
+        File::Instance => (instance::schema(), "solocore instance"),
+        File::Table => (schema_for!(TableFile), "solocore time table"),
     };
     schema.insert("title".to_owned(), title.into());
     schema

@@ -4,6 +4,7 @@
 //! request-level machine, is measured for the fluid one, and can be profiled. Addresses are virtual
 //! line numbers; [`Space`] places their pages.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use solocore_cache::trace::Kind;
 
@@ -225,7 +226,7 @@ pub trait Program: Send {
 }
 
 /// Treatment of a page by the memory system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PageKind {
     /// Cached in all ways that the program may use.

@@ -98,6 +98,7 @@ is "after refusals" "$(state)" disabled
 # The kernel frees what nobody has any more a little later.
 sleep 1
 objects=$(objects)
+[ -n "$objects" ] || fail "BPF's objects are not counted"
 
 # Level A alone, then beside B on its core, of which one never ends a job by itself.
 start --duration "1 s" --command "pilot=/bin/leveler 1500 yield" --command "rudder=/bin/leveler 3000 yield"

@@ -1,5 +1,8 @@
 //! The command line.
 
+#[cfg(test)]
+mod book;
+
 pub mod board;
 pub mod compare;
 mod diff;
@@ -15,6 +18,7 @@ pub mod platform;
 mod profile;
 pub mod run;
 pub mod scheduling;
+mod schema;
 pub mod space;
 pub mod studies;
 pub mod vcpu;
@@ -25,6 +29,7 @@ pub use format::Format;
 pub use plan::{AssessArgs, Method, PlanArgs, Profiling, ReportArgs, SimArgs};
 pub use profile::{Engine, ProfileArgs};
 pub use run::{DEFAULT_EVENT, DoctorArgs, ExecArgs, RunArgs, RunEngine, RunSharing, TopArgs};
+pub use schema::SchemaFile;
 pub use studies::{
     AnalyzeArgs, AttackArgs, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs,
     StudyArgs,
@@ -71,25 +76,6 @@ impl Args {
         }
         args
     }
-}
-
-/// Files that have a schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SchemaFile {
-    /// A system file.
-    System,
-    /// A platform file.
-    Platform,
-    /// A plan.
-    Plan,
-    /// A profile.
-    Profile,
-    /// The file of `run -o`.
-    Run,
-    /// The file of `sim -o`.
-    Sim,
-    /// The file of `verify -o`.
-    Verify,
 }
 
 #[derive(Debug, Subcommand)]
@@ -335,14 +321,15 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Print the JSON Schema of a file, for editors.
+    /// Print the JSON Schema of a file or an output, for editors and scripts.
     #[command(
         after_help = "Examples:\n  solocore schema system > system.schema.json\n  solocore schema \
-            plan > plan.schema.json\n\nWith `#:schema system.schema.json` in its first line, \
-            taplo and its extension for VS Code complete and check a system file."
+            plan > plan.schema.json\n  solocore schema scenario > scenario.schema.json\n\nWith \
+            `#:schema system.schema.json` in its first line, taplo and its extension for VS Code \
+            complete and check a system file."
     )]
     Schema {
-        /// The kind of file.
+        /// The file or the output.
         #[arg(value_enum)]
         file: SchemaFile,
     },

@@ -12,6 +12,7 @@ use crate::commands::run::read_plan;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::table;
+use schemars::JsonSchema;
 use serde::Serialize;
 use solocore_model::plan::{PlanTask, Verdict};
 use solocore_model::system::Model;
@@ -20,12 +21,15 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// Two plans side by side. Times in nanoseconds.
-#[derive(Debug, Serialize)]
-struct Difference {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Difference {
+    /// `solocore-diff/1`.
     format: &'static str,
     /// Whether anything is worse.
     worse: bool,
+    /// Tasks of the old plan, then those that only the new one has.
     tasks: Vec<TaskDifference>,
+    /// Cores of the plans.
     cores: Vec<CoreDifference>,
     /// Promises that only the new plan rests on, by id.
     new_promises: Vec<String>,
@@ -34,36 +38,50 @@ struct Difference {
 }
 
 /// A task in both plans, or in one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct TaskDifference {
+    /// Name of the task.
     name: String,
+    /// The old plan's statement; `null`: it has no such task.
     old: Option<Side>,
+    /// The new plan's statement; `null`: it has no such task.
     new: Option<Side>,
     /// Ways in which it is worse; empty: none.
     worse: Vec<String>,
 }
 
 /// Statement of one plan on a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct Side {
+    /// The task's core.
     core: u32,
     /// Verdict; `null`: the plan promises nothing.
     verdict: Option<Verdict>,
+    /// Execution time alone.
     wcet_ns: u64,
+    /// Misses of a job.
     misses: u64,
+    /// Bound on the response time; `null`: there is none.
     wcrt_ns: Option<u64>,
+    /// Deadline; `null`: there is none.
     deadline_ns: Option<u64>,
     /// Deadline minus bound; negative where it may miss, `null` where there is no bound.
+    #[schemars(with = "Option<i64>")]
     margin_ns: Option<i128>,
 }
 
 /// Budgets of a core, in accesses a period; `null` where it has none.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct CoreDifference {
+    /// Number of the core.
     id: u32,
+    /// Budget of the old plan.
     old_budget_accesses: Option<u64>,
+    /// Budget of the new plan.
     new_budget_accesses: Option<u64>,
+    /// Ways of the old plan.
     old_ways: Option<u32>,
+    /// Ways of the new plan.
     new_ways: Option<u32>,
 }
 

@@ -5,6 +5,7 @@ use crate::commands::promises;
 use crate::commands::run::{prepared, read_plan};
 use crate::fail::Failure;
 use crate::print::print;
+use schemars::JsonSchema;
 use serde::Serialize;
 use solocore_linux::{doctor, host::machine};
 use solocore_model::files;
@@ -14,13 +15,16 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-#[derive(Serialize)]
-struct Report {
+/// The findings on this machine.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Report {
+    /// `solocore-doctor/1`.
     format: &'static str,
     /// Whether `solocore run` can run.
     regulates: bool,
     /// Whether an event counts accesses to memory, so that a plan's bounds can hold.
     counts_memory: bool,
+    /// Findings, in the order of the text.
     findings: Vec<doctor::Finding>,
     /// The parts that would keep the plan's promises.
     #[serde(skip_serializing_if = "Option::is_none")]

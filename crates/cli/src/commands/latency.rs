@@ -7,6 +7,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
+use schemars::JsonSchema;
 use serde::Serialize;
 use solocore_linux::host::machine;
 use solocore_linux::latency::calibrate::{self, Calibration};
@@ -21,25 +22,35 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-#[derive(Serialize)]
-struct Report {
+/// Readings of the memory's latency, or of its requests.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Report {
+    /// `solocore-latency/1`.
     format: &'static str,
+    /// Source of the readings.
     source: String,
+    /// Unit of a latency.
     unit: Unit,
     /// Reason why it is not the first choice.
     instead_of: Option<String>,
     /// The event that counts requests of a CPU; `None` if this process may not count.
     event: Option<String>,
+    /// CPUs whose requests are counted.
     cpus: Vec<u32>,
+    /// Rule of the decisions: `latency` or `rate`.
     rule: &'static str,
+    /// Threshold of the rule, in its unit; `null`: no decision is made.
     threshold: Option<u64>,
+    /// Readings, one for each period.
     readings: Vec<Shown>,
     /// Cost of the probe.
     cost: Option<Cost>,
 }
 
-#[derive(Serialize)]
+/// A period.
+#[derive(Serialize, JsonSchema)]
 struct Shown {
+    /// Mean latency of a request; `null`: there was none, or only requests are counted.
     latency: Option<f64>,
     #[serde(flatten)]
     tick: Tick,

@@ -41,6 +41,7 @@ mod run_text;
 mod run_vcpus;
 mod sched_trace;
 mod schedule_io;
+mod schema;
 mod sim;
 mod space;
 mod study;
@@ -49,12 +50,11 @@ mod vcpu;
 mod vcpu_drill;
 mod verify;
 
-use crate::args::{Args, Command, Format, SchemaFile};
+use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::computing;
 use solocore_model::platform::PRESETS;
-use solocore_model::schema;
 use std::process::ExitCode;
 
 /// Runs a command.
@@ -94,19 +94,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Platform(command) => platform::run(&command),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
-        Command::Schema { file } => {
-            let file = match file {
-                SchemaFile::System => schema::File::System,
-                SchemaFile::Platform => schema::File::Platform,
-                SchemaFile::Plan => schema::File::Plan,
-                SchemaFile::Profile => schema::File::Profile,
-                SchemaFile::Run => schema::File::Run,
-                SchemaFile::Sim => schema::File::Sim,
-                SchemaFile::Verify => schema::File::Verify,
-            };
-            print(&solocore_model::files::to_json(&schema::of(file)))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Schema { file } => schema::run(file),
         Command::Man { commands, output } => man::run(&commands, output.as_deref()),
         Command::Completions { shell } => {
             // Printed as a whole: clap panics when it writes to a closed pipe.

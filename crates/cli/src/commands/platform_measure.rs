@@ -7,6 +7,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
+use schemars::JsonSchema;
 use serde::Serialize;
 use solocore_linux::host::{machine, prefetch};
 use solocore_linux::latency::calibrate::usable_cpus;
@@ -25,16 +26,24 @@ const BOARD: &str = "SOLOCORE_BOARD";
 /// Keys of notes on the machine that matter to a measurement.
 const TELLING: [&str; 3] = ["frequency", "guest", "cores"];
 
-#[derive(Serialize)]
-struct Outcome<'a> {
+/// The numbers that were measured.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Outcome<'a> {
+    /// `solocore-measure/1`.
     format: &'static str,
+    /// Date of the measurement.
     date: String,
+    /// Platform file that was measured for.
     file: &'a Path,
     /// File that was written; `None`: no file.
     written: Option<PathBuf>,
+    /// CPU of the measuring thread.
     cpu: u32,
+    /// Duration of the measurement, in seconds.
     seconds: f64,
+    /// Finding for each key.
     findings: &'a [Finding],
+    /// Notes for the user.
     notes: &'a [String],
 }
 

@@ -158,8 +158,10 @@ fn is_clean(found: &Found) -> bool {
 }
 
 fn text(found: &Found) -> String {
-    let mut out =
-        format!("failed {} times, and the kernel's scheduler took over each time\n", found.times);
+    let mut out = match found.times {
+        0 => String::new(),
+        times => format!("failed {times} times, and the kernel's scheduler took over each time\n"),
+    };
     for f in &found.faults {
         out += &format!(
             "  {}: {} times, within {:.1} ms; last: {}\n",

@@ -160,7 +160,7 @@ pub struct Traces {
 pub(super) const PREVIEW_FORMAT: &str = "solocore-dry-run/2";
 
 /// The regulation that would run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct RegulationPreview {
     /// Event that would be counted.
     pub event: String,
@@ -179,7 +179,7 @@ pub struct RegulationPreview {
 }
 
 /// A task that levels or windows would schedule.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct LevelPreview {
     /// The task.
     pub task: String,
@@ -196,7 +196,7 @@ pub struct LevelPreview {
 }
 
 /// A time table of level A.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct TablePreview {
     /// Its core.
     pub core: u32,
@@ -207,7 +207,7 @@ pub struct TablePreview {
 }
 
 /// Places of the tasks, and the programs that would be kept off.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct IsolationPreview {
     /// Cores with analysed tasks.
     pub hard_cores: Vec<u32>,
@@ -222,7 +222,7 @@ pub struct IsolationPreview {
 }
 
 /// The changes of a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct Preview {
     /// Format of this text.
     pub format: &'static str,

@@ -9,7 +9,7 @@
 use solocore_model::plan::Subject;
 
 /// A finding.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// Subject of the finding, by a stable name.
     pub what: String,

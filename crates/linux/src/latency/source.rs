@@ -3,7 +3,7 @@
 use crate::error::LinuxError;
 
 /// Unit of a latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Time.
@@ -26,7 +26,7 @@ impl Unit {
 }
 
 /// Counts since the last reading.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Reading {
     /// Requests waiting, summed over the clocks (or ns); 0 where only requests are counted.
     pub occupancy: u64,
@@ -76,7 +76,7 @@ pub trait LatencySource: Send {
 }
 
 /// Cost of the probe so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Cost {
     /// Time that its thread has run.
     pub cpu_ns: u64,

@@ -39,7 +39,7 @@ pub struct Settings {
 }
 
 /// The policy's decision at the end of a period.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Decision {
     /// Whether memory was contended.
     pub contended: bool,
@@ -141,7 +141,7 @@ impl Watched {
 }
 
 /// A monitor period and its decision.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Tick {
     /// Length of the period.
     pub period_ns: u64,

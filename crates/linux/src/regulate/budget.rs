@@ -70,7 +70,7 @@ impl Options {
 }
 
 /// A CPU's budget of writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct WriteBudget {
     /// Writes per period of the plan.
     pub write_planned: u64,
@@ -81,7 +81,7 @@ pub struct WriteBudget {
 }
 
 /// A CPU's budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct CoreBudget {
     /// Number of the CPU.
     pub cpu: u32,

@@ -4,7 +4,7 @@ use super::sampling::{LeftOut, Sampled};
 use serde::Serialize;
 
 /// Quantities that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
 pub enum Key {
     /// Cycles of an instruction.
     #[serde(rename = "cpi")]
@@ -99,7 +99,7 @@ pub enum Side {
 }
 
 /// One number of several, in the key's unit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// Description of the number.
     pub of: String,
@@ -123,7 +123,7 @@ impl Row {
 }
 
 /// The finding for a key.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// The key.
     pub key: Key,

@@ -10,7 +10,7 @@ use solocore_buffers::median::Median;
 use std::time::Duration;
 
 /// Pieces that did not count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LeftOut {
     /// With an interrupt.
     pub interrupts: usize,

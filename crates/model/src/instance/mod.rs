@@ -11,7 +11,7 @@
 
 mod read;
 
-pub(crate) use read::{DeviceEntry, MarginEntry, PartitionEntry, Sections};
+pub(crate) use read::{DeviceEntry, MarginEntry, PartitionEntry, Sections, schema};
 
 use crate::dma::Dma;
 use crate::{Bandwidth, ModelError, Time, files};

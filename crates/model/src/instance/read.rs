@@ -5,23 +5,41 @@ use super::{
 };
 use crate::dma::{Dma, DmaEntry};
 use crate::{Bandwidth, Bytes, Time};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::Deserialize;
 use std::path::Path;
 use toml::Spanned;
 
-#[derive(Deserialize)]
+/// An instance: partitions, and the devices that they read and write.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InstanceFile {
+    /// Cores for windows of partitions; the I/O core is one more.
+    #[schemars(with = "u32")]
     pub cores: Spanned<u32>,
+    /// Every period is a whole multiple of it. The default is 1 us.
+    #[schemars(with = "Option<Time>")]
     pub base: Option<Spanned<Time>>,
+    /// Transfers between devices and memory, for sizes in bytes.
+    #[schemars(with = "Option<DmaEntry>")]
     pub dma: Option<Spanned<DmaEntry>>,
+    /// Time that is reserved beyond each duration. The default is none.
     #[serde(default)]
+    #[schemars(with = "Option<MarginEntry>")]
     pub margin: Option<Spanned<MarginEntry>>,
+    /// Devices.
     #[serde(default)]
+    #[schemars(with = "Vec<DeviceEntry>")]
     pub device: Vec<Spanned<DeviceEntry>>,
+    /// Partitions; there is at least one.
     #[serde(default)]
+    #[schemars(with = "Vec<PartitionEntry>", length(min = 1))]
     pub partition: Vec<Spanned<PartitionEntry>>,
+}
+
+/// The schema of an instance file, in which each partition states its duration.
+pub(crate) fn schema() -> Schema {
+    schema_for!(InstanceFile)
 }
 
 /// The sections of an instance that a system file can have.

@@ -6,15 +6,17 @@
 use super::ranges::Ranges;
 use crate::program::PageKind;
 use crate::workload::WorkloadSpec;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
-use solocore_model::platform::Replacement;
+use solocore_model::platform::{Replacement, RowHitCap};
 use solocore_model::system::Criticality;
 use solocore_model::vcpus::{Background, Throttle};
 use solocore_model::{Bandwidth, Bytes, Cycles, Time};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Requests, or intervals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
     /// Every request: seconds of simulated time.
@@ -24,8 +26,8 @@ pub enum Resolution {
     Fluid,
 }
 
-/// `[simulation]`.
-#[derive(Clone, Debug, Deserialize)]
+/// `[simulation]`: the board, the length of the simulation, and numbers in place of the board's.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
     /// A preset's name, or a platform file.
@@ -40,6 +42,7 @@ pub struct Simulation {
     #[serde(default = "one")]
     pub seed: u64,
     /// Row hits that may pass an older request: a number, or "off".
+    #[schemars(with = "Option<RowHitCap>")]
     pub row_hit_cap: Option<HitCap>,
     /// In place of the platform's miss registers.
     pub mshrs: Option<u32>,
@@ -70,8 +73,8 @@ pub enum HitCap {
     Off(String),
 }
 
-/// `[scheduler]`.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// `[scheduler]`: the rule that chooses the tasks to run.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SchedulerEntry {
     /// Each task on its core, by priority.
@@ -83,12 +86,12 @@ pub enum SchedulerEntry {
     Levels,
     /// Partitions in windows; `[[table]]`.
     TimeTable,
-    /// `[[vcpu]]`.
+    /// `[[vcpu]]`: a budget of time on a core.
     Vcpu(VcpuScheduler),
 }
 
-/// `[scheduler]` of kind `vcpu`.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// `[scheduler]` of kind `vcpu`: each task runs in a VCPU.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VcpuScheduler {
     /// The VCPU that gets background time.
@@ -109,8 +112,8 @@ fn one_millisecond() -> Time {
     Time::from_ns(1_000_000)
 }
 
-/// `[regulation]`.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// `[regulation]`: limits on the accesses of cores.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "policy", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RegulationEntry {
     /// No core is stopped.
@@ -163,6 +166,17 @@ pub enum Limit {
     Unlimited,
 }
 
+impl JsonSchema for Limit {
+    fn schema_name() -> Cow<'static, str> {
+        "Limit".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let rate = generator.subschema_for::<Bandwidth>();
+        json_schema!({"anyOf": [rate, {"const": "unlimited"}]})
+    }
+}
+
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -176,7 +190,7 @@ impl<'de> Deserialize<'de> for Limit {
 }
 
 /// `sharing`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SharingEntry {
     /// All cores wait.
@@ -188,24 +202,33 @@ pub enum SharingEntry {
     Proportional,
 }
 
-/// `[costs]`: see `kernel::config::Costs`.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+/// `[costs]`: time of the kernel's own work, in place of none. Each cost lengthens the task that runs
+/// on the core.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[allow(missing_docs, reason = "as Costs")]
 pub struct CostsEntry {
+    /// A timer interrupt: a regulation period, an end of a budget, a window's edge.
     pub timer: Time,
+    /// A counter's overflow interrupt.
     pub overflow: Time,
+    /// A switch to another task.
     pub switch: Time,
+    /// An interrupt by another core.
     pub ipi: Time,
+    /// Time from an interrupt by another core to its effect.
     pub ipi_delay: Time,
+    /// A release, on the task's core; global schedulers release on core 0.
     pub release: Time,
+    /// Moving a VCPU, on the core that it leaves.
     pub migration: Time,
+    /// Time from a counter's overflow to its interrupt.
     pub interrupt_delay: Time,
+    /// Accesses between the overflow and the time at which it is seen.
     pub skid_transactions: u64,
 }
 
 /// Banks, colours and caching of pages.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlaceEntry {
     /// DRAM banks, counted over channels and ranks; left out: any.
@@ -216,8 +239,8 @@ pub struct PlaceEntry {
     pub cache: PageKind,
 }
 
-/// `[[task]]`.
-#[derive(Clone, Debug, Deserialize)]
+/// `[[task]]`: a program, and the time of its jobs.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskEntry {
     /// Unique name.
@@ -271,7 +294,7 @@ pub struct TaskEntry {
 }
 
 /// `budget` of a task.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetEntry {
     /// `B_i`.
@@ -281,7 +304,7 @@ pub struct BudgetEntry {
 }
 
 /// `[[vcpu]]`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VcpuEntry {
     /// Unique name.
@@ -297,8 +320,8 @@ pub struct VcpuEntry {
     pub colours: u64,
 }
 
-/// `[[table]]`.
-#[derive(Clone, Debug, Deserialize)]
+/// `[[table]]`: the time table of a core.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableEntry {
     /// Number of the core.
@@ -309,8 +332,8 @@ pub struct TableEntry {
     pub window: Vec<WindowEntry>,
 }
 
-/// `[[table.window]]`.
-#[derive(Clone, Debug, Deserialize)]
+/// `[[table.window]]`: a window of a task or of a partition.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowEntry {
     /// Start of the window, from the start of the frame.
@@ -324,7 +347,7 @@ pub struct WindowEntry {
 }
 
 /// `[[device]]`: a DMA engine that moves a stream.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceEntry {
     /// Unique name.

@@ -7,29 +7,50 @@ use super::entries::{
     CostsEntry, DeviceEntry, RegulationEntry, SchedulerEntry, Simulation, TableEntry, TaskEntry,
     VcpuEntry,
 };
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::Deserialize;
 use solocore_model::{ModelError, Platform, files};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-#[derive(Deserialize)]
+/// A simulation with all that it needs.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ScenarioFile {
+    /// The board and the length of the simulation.
     simulation: Simulation,
+    /// Rule that chooses the tasks to run. The default is `fixed_priority`.
     #[serde(default)]
+    #[schemars(with = "Option<SchedulerEntry>")]
     scheduler: SchedulerEntry,
+    /// Limits on the cores' accesses. The default is none.
     #[serde(default)]
+    #[schemars(with = "Option<RegulationEntry>")]
     regulation: RegulationEntry,
+    /// Costs of the kernel's own work. The default is none.
     #[serde(default)]
+    #[schemars(with = "Option<CostsEntry>")]
     costs: CostsEntry,
+    /// Tasks; there is at least one.
     #[serde(default)]
+    #[schemars(with = "Vec<TaskEntry>", length(min = 1))]
     task: Vec<Spanned<TaskEntry>>,
+    /// VCPUs, for the scheduler `vcpu`.
     #[serde(default)]
     vcpu: Vec<VcpuEntry>,
+    /// Time tables of cores, for the schedulers `levels` and `time_table`.
     #[serde(default)]
     table: Vec<TableEntry>,
+    /// DMA engines.
     #[serde(default)]
+    #[schemars(with = "Vec<DeviceEntry>")]
     device: Vec<Spanned<DeviceEntry>>,
+}
+
+/// The schema of a scenario file.
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(ScenarioFile)
 }
 
 /// A parsed scenario.

@@ -21,6 +21,6 @@ pub use entries::{
     SchedulerEntry, SharingEntry, Simulation, TableEntry, TaskEntry, VcpuEntry, VcpuScheduler,
     WindowEntry,
 };
-pub use file::Scenario;
+pub use file::{Scenario, schema};
 pub use ranges::Ranges;
 pub use run::{ScenarioResult, run};

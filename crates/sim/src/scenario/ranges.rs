@@ -1,7 +1,9 @@
 //! Lists of small numbers, written like "0-3,8".
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Numbers in ascending order, none twice.
@@ -49,6 +51,20 @@ impl std::str::FromStr for Ranges {
             return Err(format!("`{text}` names a number twice"));
         }
         Ok(Self(out))
+    }
+}
+
+impl JsonSchema for Ranges {
+    fn schema_name() -> Cow<'static, str> {
+        "Ranges".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let part = r"\s*\+?[0-9]+\s*(-\s*\+?[0-9]+\s*)?";
+        json_schema!({"anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": MOST - 1},
+            {"type": "string", "pattern": format!("^{part}(,{part})*$")},
+        ]})
     }
 }
 

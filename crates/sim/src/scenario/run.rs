@@ -6,6 +6,7 @@ use crate::hardware::{Counters, Hardware};
 use crate::kernel::config::SchedulerSpec;
 use crate::kernel::{Decisions, Kernel, KernelError, KernelResult, Timeline};
 use crate::plan::SimError;
+use schemars::JsonSchema;
 use serde::Serialize;
 use solocore_model::results::Segment;
 use solocore_model::sched_trace::SchedTrace;
@@ -15,57 +16,82 @@ const PS: u64 = 1000;
 const MOST_SEGMENTS: usize = 1 << 22;
 
 /// Results of a task. Times in nanoseconds, counts over the whole run.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "as in interface and kernel::TaskStatistics")]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TaskReport {
+    /// Name of the task.
     pub name: String,
+    /// Its core, where the file states one.
     pub core: Option<usize>,
+    /// Jobs that ended.
     pub jobs: u64,
+    /// Jobs that missed their deadline, also jobs without an end.
     pub misses_deadline: u64,
+    /// Longest execution time of a job.
     pub moet_ns: u64,
+    /// Mean execution time of a job.
     pub acet_ns: u64,
+    /// Longest response time of a job.
     pub max_response_ns: u64,
+    /// Response time that 99 of 100 jobs do not exceed.
     pub p99_response_ns: u64,
+    /// Time on a core, with stalls.
     pub busy_ns: u64,
+    /// Cycles of computation without stalls.
     pub compute_cycles: u64,
+    /// Loads and stores.
     pub accesses: u64,
+    /// Accesses to the shared cache.
     pub llc_accesses: u64,
+    /// Misses of the shared cache.
     pub llc_misses: u64,
+    /// Lines read from DRAM.
     pub dram_reads: u64,
+    /// Lines written to DRAM.
     pub dram_writes: u64,
+    /// Number of times that another task took the core from a job.
     pub preemptions: u64,
+    /// Number of times that it continued on another core.
     pub migrations: u64,
+    /// Time in the foreground, throttling included.
     pub foreground_ns: u64,
+    /// Time in the background, throttling included.
     pub background_ns: u64,
 }
 
 /// Results of a core.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "as in interface and kernel::CoreStatistics")]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreReport {
+    /// Number of the core.
     pub id: usize,
-    /// DRAM transactions.
+    /// Lines that it read from DRAM or wrote to it.
     pub accesses: u64,
+    /// Time for which the regulator stopped a chosen task.
     pub throttled_ns: u64,
+    /// Time for which a task ran, with stalls.
     pub busy_ns: u64,
+    /// Time without a chosen task.
     pub idle_ns: u64,
+    /// Time of the kernel's own work.
     pub overhead_ns: u64,
+    /// Most accesses in one period of the regulator, or of `count_period`.
     pub max_accesses_per_period: u64,
 }
 
 /// Counts of the memory controller.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "as in hardware::Uncore")]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UncoreReport {
+    /// Reads of cores.
     pub reads: u64,
+    /// Writes of cores.
     pub writes: u64,
+    /// Accesses of devices.
     pub device: u64,
     /// Mean time of a read from arrival at the controller to data, ns.
     pub mean_latency_ns: f64,
 }
 
 /// The result of a scenario.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScenarioResult {
     /// `solocore-scenario/1`.
     pub format: &'static str,

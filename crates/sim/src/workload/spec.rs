@@ -4,13 +4,14 @@
 //! [`super::describe`]. Defaults are the papers' figures; where a paper gives none, the comment
 //! says assumed. Long, as it is one table: every workload with its parameters.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use solocore_model::{Bandwidth, Bytes, Cycles, Time};
 use std::path::PathBuf;
 
 /// Length of a job; without one, a program has no jobs and never ends (a recorded or stated task:
 /// one pass).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Job {
     /// Never ends.
@@ -66,7 +67,7 @@ impl Shown for Vec<Section> {
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $text:literal),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub enum $name {
             $($(#[$each])* #[serde(rename = $text)] $variant,)*
         }
@@ -220,7 +221,7 @@ choice! {
 macro_rules! params {
     ($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $each:literal])* $field:ident: $type:ty = $default:expr),* $(,)? }) => {
         $(#[doc = $doc])*
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct $name {
             $($(#[doc = $each])* pub $field: $type,)*
@@ -527,7 +528,7 @@ params! {
 }
 
 /// A section of [`Phases`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Section {
     /// Name, for readers only.
@@ -572,7 +573,7 @@ impl Default for Section {
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])* $variant:ident($params:ident) = $kind:literal, $source:literal;)*) => {
         /// A workload by its kind.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "kind")]
         pub enum WorkloadSpec {
             $($(#[doc = $doc])* #[serde(rename = $kind)] $variant($params),)*

@@ -18,6 +18,7 @@ use crate::commands::exec_start::regulating;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, asked, stopped};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use solocore_client as client;
 use solocore_linux::daemon::Program;
@@ -28,16 +29,25 @@ use std::process::{Command, ExitCode};
 use times::Start;
 
 /// The outcome.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Comparison {
+    /// `solocore-compare/1`.
     format: &'static str,
+    /// The program and its arguments.
     command: Vec<String>,
+    /// Runs of each kind.
     runs: u32,
+    /// CPU of the program.
     core: u32,
+    /// CPUs of the enemies.
     enemies: Vec<u32>,
+    /// Name of the enemy program.
     enemy: &'static str,
+    /// Memory of each enemy.
     enemy_bytes: u64,
+    /// Times alone.
     alone: Times,
+    /// Times beside the enemies.
     beside: Times,
     /// Times under protection; `null` where this machine cannot protect.
     protected: Option<Times>,
