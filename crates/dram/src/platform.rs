@@ -171,7 +171,8 @@ mod tests {
             let mut banks = std::collections::BTreeMap::new();
             for n in 0..4096u64 {
                 // Spread over the memory: multiples of a large odd number.
-                let address = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % spec.organisation.capacity() & !63;
+                let address =
+                    n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % spec.organisation.capacity() & !63;
                 let place = map.place(address);
                 let place = (place.channel, place.bank);
                 assert_eq!(*banks.entry(of(address)).or_insert(place), place, "{name} {address:x}");
