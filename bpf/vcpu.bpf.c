@@ -31,6 +31,7 @@
 #include "intruders.h"
 #include "vcpu_control.h"
 #include "vcpu_mail.h"
+#include "vcpu_requests.h"
 
 /* Number of tries of a dispatch to find a VCPU with waiting threads. */
 #define TRIES 8

@@ -138,6 +138,8 @@ int vcpu_create(struct vcpu_request *r)
 	v->capacity_ns = r->capacity_ns;
 	v->period_ns = r->period_ns;
 	v->colours = r->colours;
+	v->requests = 0;
+	v->intensity = 0;
 	v->moves = 0;
 	v->move_ns = 0;
 	v->taken_ns = 0;
@@ -243,8 +245,8 @@ int vcpu_fail(struct vcpu_request *r)
 }
 
 /*
- * Sets the number of free page colours of a core, or the requests of a core in the period that
- * ends.
+ * By `flags`: the requests of a core in the period that ends (0), the number of free page colours
+ * of a core (1), or the intensity of a VCPU (2).
  */
 SEC("syscall")
 int vcpu_report(struct vcpu_request *r)
@@ -252,11 +254,18 @@ int vcpu_report(struct vcpu_request *r)
 	__u32 zero = 0;
 	struct sc_throttle *t = bpf_map_lookup_elem(&throttles, &zero);
 	struct sc_balance *b = bpf_map_lookup_elem(&balances, &zero);
+	struct vcpu_info *v;
 
 	if (t && r->flags == 0)
 		r->done = sc_throttle_report(t, r->cpu, r->requests);
 	if (b && r->flags == 1)
 		r->done = sc_balance_colours(b, r->cpu, r->colours);
+	v = r->flags == 2 ? info_of(r->id) : NULL;
+	if (v && v->core != SC_NONE) {
+		v->intensity = r->requests;
+		post(v->core, r->id, TRACE_VCPU_INTENSITY);
+		r->done = 1;
+	}
 	return 0;
 }
 

@@ -38,6 +38,8 @@ struct vcpu_cpu {
 	sc_u64 woken[VCPU_WORDS];    /* have work, and are on this core */
 	sc_u64 arriving[VCPU_WORDS]; /* in `transit` */
 	sc_u64 leaving[VCPU_WORDS];  /* for vcpu_info.to */
+	sc_u64 measured[VCPU_WORDS]; /* have another intensity (vcpu_info.intensity) */
+	sc_u64 counted;		     /* requests that the counter had at the last change of threads */
 	sc_u64 running_ns;	     /* start of its thread's run */
 	sc_u64 running_id;	     /* and the thread's VCPU */
 	sc_u64 direct;		     /* 1: a thread of the VCPU that runs is next, past its queue */
@@ -65,6 +67,8 @@ struct vcpu_info {
 	sc_u64 move_ns; /* longest time of a move, from taken to put */
 	sc_u64 taken_ns;
 	sc_u64 colours;	   /* page colours that it needs */
+	sc_u64 requests;   /* requests to memory that its threads made, where they are counted */
+	sc_u64 intensity;  /* its use of memory, for the policy */
 	sc_u32 core;	   /* its present or future CPU; SC_NONE: there is no such VCPU */
 	sc_u32 to;	   /* its destination; SC_NONE: it is destroyed */
 	sc_u32 flags;	   /* VCPU_* */
@@ -83,7 +87,7 @@ struct vcpu_request {
 	sc_u64 period_ns;
 	sc_u64 colours;
 	sc_u64 occupancy; /* monitor: see solocore/throttle.h; answer: r_high */
-	sc_u64 requests;  /* answer: r_cur */
+	sc_u64 requests;  /* answer: r_cur; report: requests of a core, or a VCPU's intensity */
 	sc_u32 id;
 	sc_u32 cpu; /* create, move: the CPU; SC_NONE: none (destroy) */
 	sc_u32 flags;

@@ -3,7 +3,7 @@
  * VCPUs: messages of others for a core.
  *
  * Rule: a CPU that does not hold the lock of a core's runqueue leaves its message for the core in
- * the core's mail, a set of VCPUs for each kind (woken, arriving, leaving), and kicks the CPU; the
+ * the core's mail, a set of VCPUs for each kind (woken, arriving, leaving, measured), and kicks the CPU; the
  * core's `dispatch` reads it. A VCPU that moves lies in `transit` between the two.
  */
 #ifndef SOLOCORE_VCPU_MAIL_H
@@ -30,6 +30,8 @@ static __always_inline void post(__u32 cpu, __u32 id, __u32 kind)
 		set_bit(c->woken, id);
 	else if (kind == TRACE_VCPU_ARRIVE)
 		set_bit(c->arriving, id);
+	else if (kind == TRACE_VCPU_INTENSITY)
+		set_bit(c->measured, id);
 	else
 		set_bit(c->leaving, id);
 	__sync_fetch_and_or(&c->mail, 1);
@@ -116,6 +118,8 @@ __attribute__((noinline)) int core_puts(__u32 cpu, __u32 id)
 			trace(cpu, now, TRACE_VCPU_BUDGET, id, r->time_ns, r->amount_ns);
 	}
 	trace(cpu, now, TRACE_VCPU_ARRIVE, id, moved->foreground_ns, moved->background_ns);
+	if (moved->intensity != 0)
+		trace(cpu, now, TRACE_VCPU_INTENSITY, id, moved->intensity, 0);
 	if (!sc_vcpu_put(&c->core, id, moved, now)) {
 		c->errors++;
 		return 0;
@@ -126,6 +130,18 @@ __attribute__((noinline)) int core_puts(__u32 cpu, __u32 id)
 	}
 	if (scx_bpf_dsq_nr_queued(id) > 0)
 		core_call(cpu, TRACE_VCPU_WAKE, id, now);
+	return 1;
+}
+
+/* Tells the policy the intensity of a VCPU. One that is elsewhere by now is measured again soon. */
+__attribute__((noinline)) int core_measured(__u32 cpu, __u32 id)
+{
+	struct vcpu_cpu *c = cpu_of(cpu);
+	struct vcpu_info *v = info_of(id);
+
+	if (!c || !v || v->core != cpu || !sc_vcpu_intensity(&c->core, id, v->intensity))
+		return 0;
+	trace(cpu, bpf_ktime_get_ns(), TRACE_VCPU_INTENSITY, id, v->intensity, 0);
 	return 1;
 }
 
@@ -180,6 +196,11 @@ static long read_mail(__u32 step, void *context)
 			core_now(m->cpu, TRACE_VCPU_WAKE, id);
 		else if (v && v->core != SC_NONE && v->core != m->cpu)
 			post(v->core, id, TRACE_VCPU_WAKE);
+		return 0;
+	}
+	id = take_bit(c->measured, m->word);
+	if (id != SC_NONE) {
+		core_measured(m->cpu, id);
 		return 0;
 	}
 	m->word++;

@@ -4,6 +4,8 @@ without and with cache colours.
 The programs (tests/board/chase.c and hog.c) know nothing of solocore. One guest runs all parts of a figure. Needs what test_board.py needs.
 """
 
+import json
+
 import pytest
 from conftest import ROOT
 from test_board import BOARD, CACHE, LIMIT, fetched, often  # noqa: F401
@@ -76,3 +78,48 @@ def test_budgets_isolate_a_chase_from_three_hogs(solocore, steps):
 @often
 def test_colours_isolate_a_chase_from_three_hogs(steps):
     isolated(steps(COLOURS, "--memory", "2G"))
+
+
+# A quarter of the cache and of the banks for each core, and programs that are jobs of the plan: nothing is started by hand.
+COLOURED = """
+solocore run plan.json --start --colors --vouch devices --vouch prefetchers --duration "3 s" --format json >/out/run.json
+echo "exit $?"
+"""
+COLOURED_SYSTEM = """
+platform = "core-i5-2500k"
+[regulation]
+policy = "memguard"
+period = "1 ms"
+share = "explicit"
+""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{lines * 64} kB/s"\n' for i, lines in enumerate([16400, 200, 200, 200])) + """
+[[task]]
+name = "chase"
+core = 0
+period = "1500 ms"
+wcet = "700 ms"
+misses = 200000
+command = ["./chase", "1024", "100000", "0"]
+""" + "".join(f'[[task]]\nname = "hog{i}"\ncore = {i}\ncriticality = "D"\nwcet = "1 ms"\nmisses = 1\ncommand = ["./hog", "4096", "{i}"]\n' for i in (1, 2, 3))
+
+
+@often
+def test_a_plan_runs_with_its_colours_and_banks_kept(solocore, compile_c, fetched):  # noqa: F811
+    """No --partial, and nobody vouches for colours or banks: `run` starts each program on frames of its core's."""
+    for name in ("chase", "hog"):
+        (solocore.dir / name).symlink_to(compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", name=name))
+    plan = solocore.plan(COLOURED_SYSTEM)
+    assert [core["colours"] for core in plan["cores"]] == [[0, 8], [8, 8], [16, 8], [24, 8]]
+    solocore.write("script", COLOURED)
+    done = solocore("board", "run", BOARD, "--cpus", "4", "--memory", "2G", "--share", "chase", "--share", "hog", "--share", "plan.json", "--out", "out",
+                    "--", "sh", "script", timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+    assert done.code == 0, done.err
+    run = json.loads((solocore.dir / "out/run.json").read_text())
+    answers = {p["id"]: p for p in run["promises"]}
+    print(done.out.decode(), json.dumps(run["coloured"]), run.get("broken"))
+    assert {answers[i]["kept_by"] for i in ("ways:core-0", "banks:core-0")} == {"colours"}, answers
+    assert not run.get("partial") and not [i for i in run.get("broken", []) if i.startswith(("ways", "banks"))]
+    seen = {t["task"]: t for t in run["coloured"]}
+    assert set(seen) == {"chase", "hog1", "hog2", "hog3"} and all(t["wrong"] == 0 and t["processes"] for t in seen.values()), seen
+    assert seen["chase"]["ended"] >= 1 and seen["chase"]["pages"] > 256
+    [chase] = [t for t in run["tasks"] if t["name"] == "chase"]
+    assert chase["jobs"] >= 1 and chase["failed"] == 0 and chase["max_response_ns"] <= plan["tasks"][0]["wcrt_ns"]

@@ -113,6 +113,22 @@ def test_wakeups_are_jobs(looper):
     assert promises["releases"]["kept_by"] is None, "the program keeps its own period"
 
 
+@pytest.mark.parametrize("job", ["function:work", "wakeup"])
+def test_jobs_in_a_vcpu_are_calls_or_wakeups(looper, job):
+    """What the scheduler does is for guests; here: such a plan is made, and a run would set the probes."""
+    keys = f'job = "{job}"'
+    text = SYSTEM.format(policy="maracas", cores=looper.cpus, more="", keys=keys).replace("core = 0\n", "").replace("core = 1\n", "")
+    plan = looper.plan(text + '[[vcpu]]\nname = "v"\ncapacity = "8 ms"\nperiod = "10 ms"\ntasks = ["loop"]\n')
+    assert [t.get("program", {}).get("job") for t in plan["tasks"]] == [job, None]
+    done = looper("run", "plan.json", "--start", "--partial", "--dry-run", "--format", "json")
+    answers = {p["subject"]: p for p in done.json()["promises"]}
+    if answers:
+        assert answers["releases"]["kept_by"] is None and "its own period" in answers["releases"]["why"], answers["releases"]
+    wrong = 'platform = "machine.toml"\n' + text[text.index("[[task]]"):].replace(f'{keys}\n', f'{keys}\npartition = "p"\n', 1)
+    looper.write("windows.toml", wrong + '[[partition]]\nname = "p"\nperiod = "10 ms"\n')
+    refused(looper("plan", "windows.toml"), "under windows and [mc2]", codes=(2,))
+
+
 def test_a_task_runs_as_its_user(looper):
     mark = looper.dir / "mark"
     planned(looper, 'user = "nobody"')

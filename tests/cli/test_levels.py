@@ -97,7 +97,7 @@ def test_a_plan_that_does_not_fit_is_refused_with_its_numbers(solocore, plan, ch
 
 
 @pytest.mark.parametrize("option", [["--reclaim"], ["--sample", "7"], ["--engine", "helper"], ["--share", "spare"],
-                                    ["--no-confine"], ["--no-fifo"], ["--irq-cpu", "0"], ["--no-move-irqs"], ["--max-hold", "2 s"], ["--event", "page-faults"]])
+                                    ["--no-confine"], ["--no-fifo"], ["--colors"], ["--max-hold", "2 s"], ["--event", "page-faults"]])
 def test_options_that_nobody_takes_are_refused(solocore, plan, option):
     refused(run(solocore, plan, *option), option[0], "leave one of them out", codes=(2,))
 
@@ -124,8 +124,17 @@ def test_ways_beside_levels(solocore, plan, mounted):  # noqa: F811
     if "privileges" in done.err or "root" in done.err:
         pytest.skip(done.err)
     assert "resctrl" not in done.err and with_room.state() == before
+    # A task of level B is on a core without ways, which no mask can say: then no region is kept, and the reason is told.
+    ways = [p for p in done.json()["promises"] if p["subject"] == "ways"]
+    assert ways and all(p["kept_by"] is None and "`radio`" in p["why"] and "no ways" in p["why"] for p in ways), ways
+    regions, level_c, locked = [c["ways"] for c in plan["mc2"]["cores"]], plan["mc2"]["level_c_ways"], plan["mc2"]["locked_ways"]
+    for region in (regions[3], level_c, locked):
+        region["first"] += 1
+    regions[2]["count"], level_c["count"] = 1, level_c["count"] - 1
+    solocore.write("plan.json", json.dumps(plan))
+    done = solocore(*command, SOLOCORE_RESCTRL=str(with_room.root))
     answers = {p["id"]: p["kept_by"] for p in done.json()["promises"]}
-    cores = [c["id"] for c in plan["mc2"]["cores"] if c["ways"]["count"] > 0]
+    cores = [int(i.split("-")[1]) for i in answers if i.startswith("ways:")]
     assert cores and all(answers[f"ways:core-{core}"] == "resctrl" for core in cores), answers
     # Hardware with fewer ways than the plan's regions is refused before anything else.
     without = mounted(*board(4, cpus=4))

@@ -52,6 +52,21 @@ def test_plans_of_each_scheme_name_what_they_rest_on(solocore, example, subjects
         assert promise["id"] == f"{promise['subject']}:{promise['resource'].replace(' ', '-')}"
 
 
+def test_cores_of_a_board_with_colours_are_promised_colours(solocore):
+    task = '[[task]]\nname = "{0}"\ncore = {0}\nperiod = "1 s"\nwcet = "1 ms"\nmisses = 10\n'
+    tasks = "".join(task.format(core) for core in range(4))
+    for board, words in [("core-i5-2500k", "colours {0} to {1} of the shared cache"), ("xeon-gold-6338", "ways of the shared cache")]:
+        plan = solocore.plan(f'platform = "{board}"\n[regulation]\npolicy = "memguard"\nactive_cores = 4\n{tasks}')
+        promised = [p["what"] for p in of(plan["promises"], "ways")]
+        given = [core.get("colours") for core in plan["cores"][:4]]
+        assert len(promised) == 4 and all(words.split("{")[0] in what for what in promised), promised
+        if "{" in words:
+            assert given == [[0, 8], [8, 8], [16, 8], [24, 8]], "32 colours and four cores"
+            assert [words.format(first, first + n - 1) in what for (first, n), what in zip(given, promised)] == [True] * 4
+        else:
+            assert given == [None] * 4
+
+
 def test_a_core_of_best_effort_has_a_budget_and_no_demand(planned):
     plan = json.loads((planned.dir / "plan.json").read_text())
     last = f"core {os.cpu_count() - 1}"
@@ -59,6 +74,34 @@ def test_a_core_of_best_effort_has_a_budget_and_no_demand(planned):
     assert [p["resource"] for p in of(plan["promises"], "demand")] == ["task video"]
     # Banks and ways of a core without bounds are promised to nobody.
     assert last not in [p["resource"] for p in of(plan["promises"], "banks")]
+
+
+def test_a_rebuilt_program_is_not_the_one_that_was_profiled(solocore, compile_c):
+    """The plan has the digests of program and libraries; another program's demand is nobody's word."""
+    board_like_here(solocore)
+    source = "int main(void) {{ for (volatile int i = 0; i < {}; i++); return 0; }}"
+    for name, turns in [("one", 1000), ("two", 2000)]:
+        (solocore.dir / name).write_bytes(compile_c(source.format(turns), name=name).read_bytes())
+        (solocore.dir / name).chmod(0o755)
+    plan = solocore.plan('platform = "machine.toml"\n[[task]]\nname = "job"\ncore = 0\nperiod = "1 s"\ncommand = ["./one"]\n')
+    [task] = plan["tasks"]
+    first, *libraries = task["program_files"]
+    assert first["path"].endswith("/one") and len(first["sha256"]) == 64
+    assert any("libc.so" in file["path"] for file in libraries) and task["touched_pages"] > 10
+
+    def demand(*options):
+        done = solocore("run", "plan.json", "--event", "page-faults", "--dry-run", "--format", "json", *options)
+        [found] = of(done.json()["promises"], "demand")
+        return found
+
+    same = demand("--start", "--directory", solocore.dir)
+    assert same["kept_by"] == "profile" and "SHA-256" in same["why"], same
+    other = demand("--command", "job=./two", "--directory", solocore.dir)
+    assert other["kept_by"] is None and "not the program that was profiled" in other["why"], other
+    (solocore.dir / "one").write_bytes((solocore.dir / "two").read_bytes())
+    rebuilt = demand("--start", "--directory", solocore.dir)
+    assert rebuilt["kept_by"] is None and "--vouch demand" in rebuilt["why"], rebuilt
+    assert demand("--command", "job=./two", "--vouch", "demand", "--directory", solocore.dir)["kept_by"] == "user"
 
 
 @pytest.fixture
@@ -77,7 +120,7 @@ def regulates(done):
 def test_a_promise_of_nobody_is_refused_by_name(planned):
     done = regulates(planned("run", "plan.json", *RUN))
     assert done.code == 3 and not done.out
-    for word in ("budget:core-0", "banks:core-0", "prefetchers:machine", "--partial", "page-faults stand in", "--resctrl"):
+    for word in ("budget:core-0", "banks:core-0", "prefetchers:machine", "--partial", "page-faults stand in", "--colors"):
         assert word in done.err, word
     assert "place:task-video" not in done.err
 

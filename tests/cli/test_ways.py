@@ -135,6 +135,45 @@ def test_while_it_runs_the_groups_are_there_and_a_kill_removes_them(planned, mou
     assert mount.state() == before, "the keeper puts everything back"
 
 
+def answers(text):
+    return {p["id"]: p for p in json.loads(text)["promises"] if p["subject"] == "ways"}
+
+
+def test_ways_are_promised_where_there_are_masks(planned, mounted, ways):
+    for settings, by in [({}, "resctrl"), ({"ways": 0}, None)]:
+        mount = mounted(*board(**{"ways": ways, **settings}))
+        done = run(planned, mount, "--dry-run", "--format", "json")
+        found = answers(done.out)
+        assert found and {a["kept_by"] for a in found.values()} == {by}, (settings, done.err)
+        if by is None:
+            assert all("no L3 masks" in a["why"] for a in found.values()), found
+
+
+def test_ways_that_somebody_takes_while_it_runs_are_broken(planned, mounted, ways):
+    mount = mounted(*board(ways))
+    planned.env["SOLOCORE_RESCTRL"] = str(mount.root)
+    process = planned.start("run", "plan.json", *LEAVE, "--resctrl", "--duration", "30 s", "--format", "json")
+    try:
+        for line in process.stderr:
+            if b"regulating" in line:
+                break
+        else:
+            pytest.skip("this machine cannot be regulated")
+        found = answers(planned("top", "--count", "1", "--format", "json").out)
+        assert found["ways:core-0"]["kept_by"] == "resctrl", found
+        mount.write("solocore-cpu0/schemata", "L3:0=1\n")
+        until = time.monotonic() + 20
+        while found["ways:core-0"]["kept_by"] and time.monotonic() < until:
+            found = answers(planned("top", "--count", "1", "--format", "json").out)
+        assert found["ways:core-0"]["kept_by"] is None and "L3:0=1 now" in found["ways:core-0"]["why"]
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        assert "ways:core-0" in json.loads(out)["broken"]
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_what_the_kernel_refuses_is_said_and_undone(planned, mounted, ways):
     for settings, words in [
         (board(ways, closids=2), ("groups beside the first",)),

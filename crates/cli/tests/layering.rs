@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("planner", &["model", "analysis", "dram"]),
     ("sim", &["model", "policy", "cache", "dram"]),
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
-    ("linux", &["model", "analysis", "policy", "buffers"]),
+    ("linux", &["model", "analysis", "policy", "buffers", "space"]),
     ("machine", &["model", "buffers", "space"]),
     ("resctrl-double", &[]),
     ("board", &["model", "plugin"]),

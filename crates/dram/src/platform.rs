@@ -63,6 +63,29 @@ impl Spec {
     }
 }
 
+impl Spec {
+    /// For each bit of a bank's number, over all channels, the address bits whose parity it is: by
+    /// their lowest bits. Empty for a memory of one bank, or without a map.
+    pub fn bank_functions(&self) -> Vec<u64> {
+        let (o, none) = (&self.organisation, Vec::new());
+        let Ok(map) = AddressMap::new(o, &self.map) else { return none };
+        let bits = o.channel_banks().trailing_zeros();
+        // Place is linear in the address bits.
+        let number = |address: u64| {
+            let place = map.place(address);
+            u64::from(place.bank) | u64::from(place.channel) << bits
+        };
+        let all = bits + o.channels.trailing_zeros();
+        let function = |bit: u32| {
+            let uses = |at: &u32| number(1 << at) >> bit & 1 == 1;
+            (0..48).filter(uses).fold(0u64, |mask, at| mask | 1 << at)
+        };
+        let mut functions: Vec<u64> = (0..all).map(function).collect();
+        functions.sort_unstable_by_key(|mask| mask.trailing_zeros());
+        functions
+    }
+}
+
 fn fit(mut spec: Spec, p: &Platform) -> Result<Spec, OfPlatform> {
     let (d, o) = (&p.dram, &mut spec.organisation);
     for (key, value) in
@@ -126,4 +149,40 @@ fn fit(mut spec: Spec, p: &Platform) -> Result<Spec, OfPlatform> {
     }
     spec.check().map_err(|(key, message)| key_error("dram.memory", format!("{key}: {message}")))?;
     Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_tell_banks_as_the_map_does() {
+        let mut tried = 0;
+        for name in ["core-i5-2500k", "imx6q", "xeon-gold-6338", "xeon-w3530"] {
+            let platform = Platform::find(name, std::path::Path::new(".")).expect("a preset");
+            let Ok(spec) = Spec::of_platform(&platform) else { continue };
+            let functions = spec.bank_functions();
+            assert_eq!(1 << functions.len(), platform.total_banks(), "{name}");
+            let map = AddressMap::new(&spec.organisation, &spec.map).expect("checked");
+            let of = |address: u64| {
+                let bit = |(i, m): (usize, &u64)| u64::from((address & m).count_ones() & 1) << i;
+                functions.iter().enumerate().map(bit).sum::<u64>()
+            };
+            let mut banks = std::collections::BTreeMap::new();
+            for n in 0..4096u64 {
+                // Spread over the memory: multiples of a large odd number.
+                let address =
+                    n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % spec.organisation.capacity() & !63;
+                let place = map.place(address);
+                let place = (place.channel, place.bank);
+                assert_eq!(*banks.entry(of(address)).or_insert(place), place, "{name} {address:x}");
+            }
+            assert_eq!(banks.len(), platform.total_banks() as usize, "{name}: all were met");
+            tried += 1;
+        }
+        assert!(tried > 1);
+        let board = Platform::find("core-i5-2500k", std::path::Path::new(".")).expect("a preset");
+        let spec = Spec::of_platform(&board).expect("a memory");
+        assert_eq!(spec.bank_functions(), [1 << 13, 1 << 14, 1 << 15, 1 << 16]);
+    }
 }

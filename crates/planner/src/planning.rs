@@ -7,8 +7,9 @@ use crate::demand::Demand;
 use crate::error::PlanError;
 use crate::resources::Resources;
 use crate::work::Work;
-use crate::{assumptions, budgets, levels, lock, memory, promises, vcpus, windows, writes};
+use crate::{assumptions, budgets, levels, lock, memory, promises, vcpus, whole, windows, writes};
 use solocore_model::plan::Plan;
+use solocore_model::platform::Partition;
 use solocore_model::system::{Criticality, Model, Policy, Scheme, Task};
 use solocore_model::{System, Time};
 
@@ -56,6 +57,10 @@ pub fn plan_until(
     let system = with_latency(system);
     let mut plan = planned(&system, demands, patience)?;
     assumptions::verdicts(&system, &mut plan);
+    if system.platform.llc.partition == Partition::Colour && plan.regulation.pages.is_own() {
+        whole::colours(&mut plan);
+    }
+    whole::programs(&mut plan, demands);
     plan.promises = promises::of(&system, &plan);
     Ok(plan)
 }

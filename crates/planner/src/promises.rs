@@ -10,7 +10,7 @@
 
 use crate::work::DETAILED;
 use solocore_model::plan::{
-    LevelsPlan, Plan, PlanTask, Promise, Scheme, Subject, VcpusPlan, WindowsPlan,
+    LevelsPlan, Plan, PlanCore, PlanTask, Promise, Scheme, Subject, VcpusPlan, WindowsPlan,
 };
 use solocore_model::system::{Criticality, Model, Policy, Scheme as SystemScheme};
 use solocore_model::time_table::Stage;
@@ -61,6 +61,15 @@ struct List<'a> {
     /// Cores with tasks that have bounds.
     cores: Vec<u32>,
     made: Vec<Promise>,
+}
+
+/// The colours of a core, in words.
+fn colours(core: &PlanCore) -> Option<String> {
+    let (first, count) = core.colours?;
+    Some(match count {
+        1 => format!("the pages of colour {first}"),
+        _ => format!("the pages of colours {first} to {}", first + count - 1),
+    })
 }
 
 fn time(ns: u64) -> Time {
@@ -165,7 +174,10 @@ impl List<'_> {
         for core in &plan.cores {
             let resource = format!("core {}", core.id);
             if core.ways > 0 && !alone {
-                let what = format!("{} ways of the shared cache are its own", core.ways);
+                let what = match colours(core) {
+                    Some(colours) => format!("{colours} of the shared cache are its own"),
+                    None => format!("{} ways of the shared cache are its own", core.ways),
+                };
                 self.add(Subject::Ways, &resource, self.of_core(core.id), what);
             }
             if let Some((first, count)) = core.banks.filter(|_| !alone) {
@@ -221,7 +233,11 @@ impl List<'_> {
             let what = "levels run in their order, jobs up to their provisioned times".to_owned();
             self.add(Subject::Levels, &resource, inside.clone(), what);
             if core.ways.count > 0 {
-                let what = format!("{} ways are those of its levels A and B", core.ways.count);
+                let planned = self.plan.cores.iter().find(|c| c.id == core.id);
+                let what = planned
+                    .and_then(colours)
+                    .unwrap_or_else(|| format!("{} ways", core.ways.count));
+                let what = format!("{what} are those of its levels A and B");
                 self.add(Subject::Ways, &resource, inside.clone(), what);
             }
             let what = format!("DRAM bank {} is that of its levels A and B", core.bank);

@@ -2,6 +2,7 @@
 //! tasks and cores.
 
 use crate::core_plan::CorePlan;
+use crate::demand::Demand;
 use crate::resources::Resources;
 use solocore_model::System;
 use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask, Scheme};
@@ -23,6 +24,7 @@ pub fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> 
             .sum(),
         utilization: core.utilization,
         banks: resources.banks(core.core),
+        colours: None,
         soft: false,
         margin: None,
     }
@@ -67,5 +69,25 @@ pub fn regulation(system: &System) -> PlanRegulation {
         other_programs: system.regulation.other_programs,
         lock_budget_accesses: None,
         skid: system.regulation.skid,
+    }
+}
+
+/// The colours of each core, where the board divides its shared cache by them.
+pub fn colours(plan: &mut Plan) {
+    let all = plan.platform.colours();
+    for at in 0..plan.cores.len() {
+        let of = plan.colours_of(plan.cores[at].id, all).filter(|&(_, count)| count > 0);
+        plan.cores[at].colours = of.filter(|_| all > 1);
+    }
+}
+
+/// The files that a profile's demand rests on, of each profiled task: its program and libraries; and
+/// its pages. A run compares them with those that it starts, and with the frames that it has.
+pub fn programs(plan: &mut Plan, demands: &[Demand]) {
+    for (task, demand) in plan.tasks.iter_mut().zip(demands) {
+        if let Demand::Profiled { profile, .. } = demand {
+            task.program_files = profile.program_files();
+            task.touched_pages = Some(profile.working_set.pages);
+        }
     }
 }

@@ -23,6 +23,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The library that is preloaded; empty where there is none for the processor.
@@ -99,7 +100,7 @@ impl Coloured {
         let prefill = prefill / 4096;
         let config = memory_file(c"solocore-colours", &wire::config(&choice, prefill, RESERVE))?;
         let library = memory_file(c"solocore-preload", LIBRARY)?;
-        let name = format!("solocore-space-{}", std::process::id());
+        let name = next_name();
         let listener = listen(&name)?;
         let (peers, events) = (Vec::new(), Events::default());
         Ok(Self {
@@ -131,6 +132,13 @@ impl Coloured {
     /// The present choice.
     pub fn choice(&self) -> &Choice {
         &self.choice
+    }
+
+    /// The pages of each process that runs now in its colours. They may change meanwhile: a page that
+    /// is wrong once may be on its way.
+    pub fn running(&self) -> Vec<(u32, Audit)> {
+        let of = |p: &Peer| Audit::of(p.pid, &self.choice).ok().map(|audit| (p.pid, audit));
+        self.peers.iter().filter(|p| p.coloured).filter_map(of).collect()
     }
 
     /// [`Coloured::serve`] returns when this process ends, too.
@@ -264,6 +272,16 @@ impl Coloured {
         if let Some(done) = self.asking.take_if(|a| a.waiting.is_empty()) {
             self.tell(done.socket, &Packet::new(kind::DONE, ""));
         }
+    }
+}
+
+/// A name for a socket: the first of a process has its number alone.
+fn next_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let me = std::process::id();
+    match NEXT.fetch_add(1, Ordering::Relaxed) {
+        0 => format!("solocore-space-{me}"),
+        n => format!("solocore-space-{me}-{n}"),
     }
 }
 

@@ -121,6 +121,34 @@ is "exit code" $? 0
 kill $workers
 expect 0 "no violation" solocore check-trace /tmp/trace.csv
 
+# Background time by use of memory. The VCPU with the lower number makes page faults: without measured intensities it would have it all.
+serve --background least-memory --event page-faults --overhead "1 ms" --vcpu loud=10ms/100ms@1 --vcpu quiet=10ms/100ms@1 --sched-trace /tmp/trace.csv
+hog 1 &
+loud=$!
+worker 1 >/dev/null &
+quiet=$!
+solocore vcpu bind $loud loud
+solocore vcpu bind $quiet quiet
+sleep 1
+before=$(value loud background_ns)
+sleep 3
+list=$(solocore vcpu list)
+echo "$list"
+had=$(($(value loud background_ns) - before))
+had_quiet=$(value quiet background_ns)
+[ "${had_quiet:-0}" -gt 500000000 ] && [ $((had * 4)) -lt "$had_quiet" ] && pass "background time: quiet $had_quiet ns, loud $had ns" ||
+	fail "background time: quiet ${had_quiet:-none}, loud $had ns"
+[ "$(value loud requests_per_ms)" -gt "$(value quiet requests_per_ms)" ] && pass "requests a ms: $(value loud requests_per_ms) and $(value quiet requests_per_ms)" ||
+	fail "requests a ms: $(value loud requests_per_ms) and $(value quiet requests_per_ms)"
+kill -INT $daemon
+wait $daemon
+is "exit code" $? 0
+grep -q "fewest page-faults" /tmp/errors && pass "the event is told" || fail "not told what is counted: $(cat /tmp/errors)"
+kill $loud $quiet
+grep -q ",vcpu-intensity," /tmp/trace.csv && pass "intensities are in the trace" || fail "no intensity in the trace"
+expect 0 "no violation" solocore check-trace /tmp/trace.csv
+expect 2 "is for --threshold or --background least-memory" solocore vcpu serve --event page-faults
+
 # Real-time threads are held to nothing, but seen.
 serve --vcpu a=40ms/100ms@1 --format json
 worker 1 >/dev/null &

@@ -37,6 +37,13 @@ pub struct IsolationArgs {
     /// beside the budgets, and locked pages ways of their own.
     #[arg(long)]
     pub resctrl: bool,
+    /// Start each program on frames of its core's cache colours and DRAM banks (root, Linux 6.8).
+    #[arg(long, alias = "colours")]
+    pub colors: bool,
+    /// Bank functions and colours of this machine, for --colors [default: those of the plan's
+    /// board].
+    #[arg(long, value_name = "FILE", requires = "colors")]
+    pub map: Option<PathBuf>,
     /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000
     /// periods of each CPU).
     #[arg(long, value_name = "FILE")]

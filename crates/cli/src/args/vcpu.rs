@@ -73,7 +73,7 @@ pub enum BackgroundPolicy {
     LeastTime,
     /// To the VCPU that ran before.
     Keep,
-    /// To the least memory-intensive VCPU.
+    /// To the VCPU with the fewest requests to memory (--event) in a millisecond of its execution.
     LeastMemory,
     /// To no VCPU.
     None,
@@ -135,8 +135,8 @@ pub struct ThrottlingArgs {
     )]
     pub memory_period: Time,
     /// Event that counts requests of a CPU, as for `solocore run` [default: llc-misses, else
-    /// cache-misses, else page-faults].
-    #[arg(long, value_name = "NAME", requires = "threshold")]
+    /// cache-misses, else page-faults]. Also for --background least-memory.
+    #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// Throttling is reduced once requests are at or below this share of the most seen, 0 to 1.
     #[arg(long, default_value_t = 0.8, value_name = "SHARE", requires = "threshold")]

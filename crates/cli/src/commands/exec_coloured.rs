@@ -161,26 +161,30 @@ pub fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
         .iter()
         .find(|t| t.name == task)
         .ok_or_else(|| format!("there is no task `{task}`; its tasks: {}", names(plan)))?;
-    let at = plan
+    let core = plan
         .cores
         .iter()
-        .position(|c| c.id == task.core)
+        .find(|c| c.id == task.core)
         .ok_or("its core is not in the plan; plan again")?;
-    let (all, count) = (u64::from(plan.platform.llc.ways.max(1)), u64::from(map.colour_count()));
-    let before: u64 = plan.cores[..at].iter().map(|c| u64::from(c.ways)).sum();
-    let share = |ways: u64| u32::try_from(ways.min(all) * count / all).unwrap_or(0);
-    let colours: Vec<u32> =
-        (share(before)..share(before + u64::from(plan.cores[at].ways))).collect();
-    if colours.is_empty() {
+    let count = map.colour_count();
+    if core.colours.is_some() && count != plan.platform.colours() {
+        return Err(format!(
+            "it is for a cache of {} colours, and this map has {count}; plan with a platform file \
+                of this machine, or name --colors",
+            plan.platform.colours()
+        ));
+    }
+    let (first, own) = plan.colours_of(core.id, count).unwrap_or_default();
+    if own == 0 {
         return Err(format!(
             "core {} has less than a colour of {count}; give it more ways, or name --colors",
             task.core
         ));
     }
-    let banks = plan.cores[at]
+    let banks = core
         .banks
         .filter(|_| map.bank_count() == plan.platform.total_banks() && map.bank_count() > 1);
-    Ok((colours, banks.map(|(first, n)| (first..first + n).collect())))
+    Ok(((first..first + own).collect(), banks.map(|(first, n)| (first..first + n).collect())))
 }
 
 fn names(plan: &Plan) -> String {

@@ -2,10 +2,15 @@
 
 use crate::args::isolation::IsolationArgs;
 use crate::fail::Failure;
+use solocore_dram::Spec;
+use solocore_linux::daemon::Colours;
 use solocore_linux::schedule::isolate::Layout;
 use solocore_linux::schedule::placed::Wishes;
-use solocore_model::Plan;
+use solocore_model::{Plan, Platform};
+use solocore_space::geometry::Geometry;
+use solocore_space::map::Map;
 use std::path::Path;
+use std::rc::Rc;
 
 /// The places of the plan's tasks and of everything else, by the options.
 pub fn layout(args: &IsolationArgs, plan: &Plan, path: &Path) -> Result<Layout, Failure> {
@@ -50,4 +55,59 @@ pub fn layout_with(
         )));
     }
     Ok(Layout::new(plan, &wishes)?)
+}
+
+/// The part that starts programs in their colours and banks, if the options ask for it.
+pub fn colours(
+    args: &IsolationArgs,
+    plan: &Plan,
+    layout: &Rc<Layout>,
+) -> Result<Option<Colours>, Failure> {
+    if !args.colors {
+        return Ok(None);
+    }
+    let (map, source) = match &args.map {
+        Some(path) => {
+            let mut map = Map::read(path)?;
+            if map.colours.is_empty() {
+                map.colours = of_board(&plan.platform).colours;
+            }
+            (map, path.display().to_string())
+        }
+        None => (of_this_machine(plan)?, format!("the map of {}", plan.platform.name)),
+    };
+    let (known, planned) = (map.colour_count(), plan.platform.colours());
+    if known != planned && plan.cores.iter().any(|c| c.colours.is_some()) {
+        return Err(Failure::Input(format!(
+            "--colors: {source} has {known} colours, and the plan is for a cache of {planned}; plan \
+                with a platform file of this machine"
+        )));
+    }
+    Ok(Some(Colours::new(plan, layout, map, &source)))
+}
+
+/// The map of a board: colours by its cache, bank functions by its memory's address map.
+fn of_board(platform: &Platform) -> Map {
+    let colours = Geometry::of_platform(platform).map_or_else(|_| Vec::new(), |g| g.colours());
+    let spec = Spec::of_platform(platform).ok().filter(|s| s.one_bank_a_page(platform.page.0));
+    Map { colours, banks: spec.map_or_else(Vec::new, |s| s.bank_functions()) }
+}
+
+/// The map of the plan's board, where this machine's cache has the same colours.
+fn of_this_machine(plan: &Plan) -> Result<Map, Failure> {
+    let map = of_board(&plan.platform);
+    if map.colours.is_empty() {
+        return Ok(map);
+    }
+    let here = Geometry::of_machine().map_err(|e| Failure::from(e).of("--colors"))?;
+    if here.colours() != map.colours {
+        return Err(Failure::Machine(format!(
+            "--colors: the plan is for another machine: the cache of {} has {} colours, and here \
+                the {} has others; plan with a platform file of this machine, or give --map",
+            plan.platform.name,
+            map.colour_count(),
+            here.name
+        )));
+    }
+    Ok(map)
 }

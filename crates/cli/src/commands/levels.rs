@@ -5,7 +5,7 @@ use crate::args::scheduling::RunScheduler;
 use crate::commands::{isolation, run_options};
 use crate::fail::Failure;
 use solocore_linux::clients::SOCKET;
-use solocore_linux::daemon::{Daemon, Levels, Settings, Ways, YieldClients};
+use solocore_linux::daemon::{Daemon, Interrupts, Levels, Settings, Ways, YieldClients};
 use solocore_linux::schedule::levels::Layout;
 use solocore_linux::schedule::placed::How;
 use solocore_model::Plan;
@@ -31,11 +31,15 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
     }
     let traced = args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some();
     daemon.notes = notes(plan, args.isolation.resctrl);
+    let settings = Settings::default();
     let mut levels = Levels::new(layout, &places, traced);
     if args.isolation.resctrl {
-        let ways = Ways::new(plan, &Settings::default());
+        let ways = Ways::new(plan, &settings);
         levels = levels.in_ways(&ways);
         daemon.add(ways);
+    }
+    if !args.isolation.no_move_irqs {
+        daemon.add(Interrupts::new(&places, &settings));
     }
     // Started programs find a socket that answers.
     daemon.add(YieldClients::new(levels.scheduler(), SOCKET.into(), &args.group));

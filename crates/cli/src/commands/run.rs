@@ -116,6 +116,10 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
         tasks = tasks.in_ways(&ways);
         daemon.add(ways);
     }
+    if let Some(colours) = isolation::colours(&args.isolation, plan, &layout)? {
+        tasks = tasks.in_colours(&colours);
+        daemon.add(colours);
+    }
     if !args.isolation.no_move_irqs {
         daemon.add(Interrupts::new(&layout, &settings));
     }

@@ -10,7 +10,7 @@ use crate::fail::Failure;
 const OF_BUDGETS: &[&str] =
     &["engine", "event", "write_event", "no_write_budgets", "sample", "reclaim", "share"];
 /// Options about the places of tasks and other programs, under the kernel's own scheduler.
-const OF_PLACES: &[&str] = &["no_fifo", "no_confine", "irq_cpu", "no_move_irqs"];
+const OF_PLACES: &[&str] = &["no_fifo", "no_confine"];
 /// Options about clients of a run.
 const OF_CLIENTS: &[&str] = &["group", "max_hold"];
 
@@ -45,17 +45,22 @@ pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
             out",
     )?;
     args.given.refuse(
+        &[&["colors"]],
+        "is for plans of budgets, windows and VCPUs: --scheduler levels gives tasks no frames; leave \
+            one of them out",
+    )?;
+    args.given.refuse(
         &[OF_PLACES],
-        "is for runs under the kernel's own scheduler; --scheduler levels keeps nobody off and \
-            moves nothing; leave one of them out",
+        "is for runs under the kernel's own scheduler; --scheduler levels keeps nobody off; leave \
+            one of them out",
     )
 }
 
-/// Checks the options for a plan with VCPUs. `throttles`: it throttles background time, so that it
-/// counts an event.
-pub fn for_vcpus(args: &RunArgs, throttles: bool) -> Result<(), Failure> {
+/// Checks the options for a plan with VCPUs. `counts`: it counts an event, to throttle background
+/// time or to give it to the VCPU with the fewest requests.
+pub fn for_vcpus(args: &RunArgs, counts: bool) -> Result<(), Failure> {
     let of_budgets: Vec<&str> =
-        OF_BUDGETS.iter().copied().filter(|id| *id != "event" || !throttles).collect();
+        OF_BUDGETS.iter().copied().filter(|id| *id != "event" || !counts).collect();
     args.given.refuse(
         &[&of_budgets, OF_CLIENTS, &["resctrl"]],
         "is for budgets of accesses, which a plan with VCPUs has none of; leave it out",

@@ -4,8 +4,8 @@ use crate::commands::promises;
 use crate::table;
 use solocore_linux::host::machine;
 use solocore_model::run::{
-    RunFunctions, RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock, RunLocked,
-    RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu,
+    RunColoured, RunFunctions, RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock,
+    RunLocked, RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu,
     RunVcpuIntruder, RunVcpus, RunWindow,
 };
 
@@ -25,6 +25,7 @@ pub fn text(run: &RunResult) -> String {
     out += &transfers(run);
     out += &groups(&run.groups);
     out += &functions(&run.functions);
+    out += &coloured(&run.coloured);
     out += &locked(&run.locked_pages);
     out += &run.lock.as_ref().map_or_else(String::new, lock);
     out += &promises(run);
@@ -201,8 +202,10 @@ pub fn vcpus(v: &RunVcpus) -> String {
 pub fn vcpus_list(vcpus: &[RunVcpu]) -> String {
     let head =
         ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
+    let counted = vcpus.iter().any(|v| v.requests_per_ms.is_some());
+    let head: Vec<&str> = head.into_iter().chain(counted.then_some("requests a ms")).collect();
     let row = |v: &RunVcpu| {
-        vec![
+        let row = [
             v.name.clone(),
             v.id.to_string(),
             v.core.to_string(),
@@ -212,7 +215,9 @@ pub fn vcpus_list(vcpus: &[RunVcpu]) -> String {
             table::ms(Some(v.foreground_ns)),
             table::ms(Some(v.background_ns)),
             v.moves.to_string(),
-        ]
+        ];
+        let requests = counted.then(|| v.requests_per_ms.unwrap_or(0).to_string());
+        row.into_iter().chain(requests).collect()
     };
     shown(&head, vcpus.iter().map(row)).trim_start().to_owned()
 }
@@ -293,9 +298,14 @@ fn windows(windows: &[RunWindow]) -> String {
         return String::new();
     }
     let row = |w: &RunWindow| {
-        vec![w.partition.clone(), w.core.to_string(), w.windows.to_string(), us(w.max_late_ns)]
+        let late = [us(w.max_start_late_ns), us(w.max_late_ns)];
+        let what = [w.partition.clone(), w.core.to_string(), w.windows.to_string()];
+        what.into_iter().chain(late).collect()
     };
-    shown(&["partition", "core", "windows", "stopped late us"], windows.iter().map(row))
+    shown(
+        &["partition", "core", "windows", "begun late us", "stopped late us"],
+        windows.iter().map(row),
+    )
 }
 
 /// Groups that the hardware gave shares; empty without any.
@@ -333,6 +343,24 @@ fn functions(seen: &[RunFunctions]) -> String {
         ]
     };
     shown(&head, seen.iter().map(row))
+}
+
+/// Tasks in their colours and banks; empty without any.
+fn coloured(tasks: &[RunColoured]) -> String {
+    if tasks.is_empty() {
+        return String::new();
+    }
+    let head = ["task", "colours", "banks", "processes", "pages", "wrong", "moved back"];
+    let list = |of: Option<(u32, u32)>| {
+        of.map_or("any".to_owned(), |(first, n)| format!("{first}-{}", (first + n).max(1) - 1))
+    };
+    let row = |t: &RunColoured| {
+        let numbers = [t.processes, t.pages, t.wrong, t.moved_back].map(|n| n.to_string());
+        [t.task.clone(), list(t.colours), list(t.banks)].into_iter().chain(numbers).collect()
+    };
+    let faults = tasks.iter().flat_map(|t| t.faults.iter().map(move |f| (&t.task, f)));
+    let faults: String = faults.map(|(task, fault)| format!("task {task}: {fault}\n")).collect();
+    shown(&head, tasks.iter().map(row)) + &faults
 }
 
 /// Locked pages; empty without any.

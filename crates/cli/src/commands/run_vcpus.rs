@@ -15,6 +15,7 @@ use solocore_linux::daemon::{Daemon, Interrupts, Memory, MemoryWish, Scheduling,
 use solocore_linux::schedule::vcpus::Options;
 use solocore_model::Plan;
 use solocore_model::plan::VcpusPlan;
+use solocore_model::vcpus::Background;
 use std::rc::Rc;
 
 /// Adds the parts of the run.
@@ -24,7 +25,9 @@ pub fn add_parts(
     plan: &Plan,
     planned: &VcpusPlan,
 ) -> Result<(), Failure> {
-    run_options::for_vcpus(args, planned.scheduling.throttle.is_some())?;
+    let counts = planned.scheduling.throttle.is_some()
+        || planned.scheduling.background == Background::LeastMemory;
+    run_options::for_vcpus(args, counts)?;
     let layout =
         Rc::new(isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?);
     // Without an option, the first event that this machine counts is taken.
@@ -38,13 +41,21 @@ pub fn add_parts(
         check_ns: memory.as_ref().map_or(defaults.check_ns, |m| m.check_ns),
         ..defaults
     };
-    let scheduling = Scheduling::planned(options, &planned.vcpus, &args.plan.display().to_string());
+    let path = args.plan.display().to_string();
+    let scheduling = Scheduling::planned(options, &planned.vcpus, &path).counting(event);
     let settings = Settings::default();
-    let tasks = Tasks::new(&layout, &settings).bound(scheduling.bind());
+    let mut tasks = Tasks::new(&layout, &settings).bound(scheduling.bind());
+    let colours = isolation::colours(&args.isolation, plan, &layout)?;
+    if let Some(colours) = &colours {
+        tasks = tasks.in_colours(colours);
+    }
     if let Some(memory) = memory {
         daemon.add(Memory::new(memory, scheduling.vcpus()));
     }
     daemon.add(scheduling);
+    if let Some(colours) = colours {
+        daemon.add(colours);
+    }
     if !args.isolation.no_move_irqs {
         daemon.add(Interrupts::new(&layout, &settings));
     }

@@ -100,6 +100,14 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         check(v.reservation, &format!("--vcpu {}", v.name))?;
     }
     let mut options = options(&args.scheduler);
+    let by_memory = args.scheduler.background == BackgroundPolicy::LeastMemory;
+    if args.throttling.event.is_some() && args.throttling.threshold.is_none() && !by_memory {
+        return Err(Failure::Input(
+            "--event is for --threshold or --background least-memory; give one of them, or leave \
+                --event out"
+                .to_owned(),
+        ));
+    }
     let memory = throttling(&args.throttling, options.check_ns)?;
     options.throttling = memory.as_ref().map(|m| m.settings);
     let wanted = |v: &Named| Wanted {
@@ -111,7 +119,8 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         colours: 0,
     };
     let first = args.vcpus.iter().map(|v| (wanted(v), format!("--vcpu {}", v.name))).collect();
-    let scheduling = Scheduling::new(options, first);
+    let event = args.throttling.event.as_deref();
+    let scheduling = Scheduling::new(options, first).counting(event);
     let mut daemon = Daemon::default();
     daemon.scheme = RunScheme::Vcpus;
     daemon.duration = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));

@@ -4,7 +4,7 @@ use super::part::{Held, Next, Part, Preview, Round, Settings};
 use crate::error::LinuxError;
 use crate::host::cpuset::Confiner;
 use crate::host::irq::{self, Places};
-use crate::host::resctrl::{self, Groups};
+use crate::host::resctrl::{self, Groups, Mounted, Shares};
 use crate::host::threads::{self, ThreadChange, What};
 use crate::schedule::isolate::Layout;
 use crate::sys::tasks;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Interval between two looks for new programs.
+/// Interval between two looks for new programs, and at the masks of resctrl.
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// The plan's shares of cache and bandwidth, given by the hardware.
@@ -25,6 +25,11 @@ pub struct Ways {
     plan: Plan,
     settings: Option<Settings>,
     groups: Held<Groups>,
+    /// What the kernel would give, or why it gives nothing.
+    offered: Option<Result<Shares, String>>,
+    /// Cores whose ways were not their own at some time, with the reason.
+    lost: BTreeMap<u32, String>,
+    looked: Instant,
     notes: Vec<String>,
 }
 
@@ -36,7 +41,26 @@ impl Ways {
             plan: plan.clone(),
             settings: Some(settings.clone()),
             groups: Held::default(),
+            offered: None,
+            lost: BTreeMap::new(),
+            looked: Instant::now(),
             notes: Vec::new(),
+        }
+    }
+
+    /// Reason why this core's ways are not its own.
+    fn lost(&self, core: u32) -> Option<String> {
+        if let Some(why) = self.lost.get(&core) {
+            return Some(why.clone());
+        }
+        match (self.groups.borrow().as_ref(), &self.offered) {
+            (Some(groups), _) => groups.lost(core),
+            (None, Some(Ok(shares))) if shares.masks.is_empty() => {
+                resctrl::lost(&Mounted(resctrl::root()), shares, core)
+            }
+            (None, Some(Ok(_))) => None,
+            (None, Some(Err(why))) => Some(why.clone()),
+            (None, None) => Some("this machine was not asked for shares of its cache".to_owned()),
         }
     }
 
@@ -52,13 +76,19 @@ impl Ways {
 
 impl Part for Ways {
     fn keeps(&self, promise: &Promise) -> Option<Answer> {
-        (promise.subject == Subject::Ways).then(|| {
-            Answer::kept(promise, "resctrl", true, "groups of the kernel's resctrl have them")
+        let core = promise.core().filter(|_| promise.subject == Subject::Ways)?;
+        Some(match self.lost(core) {
+            Some(why) => Answer::open(promise, true, why),
+            None => {
+                Answer::kept(promise, "resctrl", true, "groups of the kernel's resctrl have them")
+            }
         })
     }
 
     fn check(&mut self) -> Result<(), LinuxError> {
-        resctrl::look(&self.plan).map(drop)
+        let offered = resctrl::look(&self.plan);
+        self.offered = Some(offered.as_ref().map(Clone::clone).map_err(ToString::to_string));
+        offered.map(drop)
     }
 
     fn start(&mut self) -> Result<(), LinuxError> {
@@ -67,6 +97,22 @@ impl Part for Ways {
         self.notes = notes;
         *self.groups.borrow_mut() = Some(groups);
         Ok(())
+    }
+
+    /// Reads the masks again, every two seconds.
+    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+        if self.looked.elapsed() >= SWEEP
+            && let Some(groups) = self.groups.borrow().as_ref()
+        {
+            self.looked = Instant::now();
+            for core in &self.plan.cores {
+                if let (false, Some(why)) = (self.lost.contains_key(&core.id), groups.lost(core.id))
+                {
+                    self.lost.insert(core.id, why);
+                }
+            }
+        }
+        Ok(Next::GoOn)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -6,6 +6,7 @@
 use super::decisions::Decisions;
 use super::isolation::Ways;
 use super::part::{Held, LevelPreview, Next, Part, Preview, Round, TablePreview, Traces};
+use super::tasks::late;
 use crate::clients::OwnPages;
 use crate::error::LinuxError;
 use crate::host::machine;
@@ -16,7 +17,7 @@ use crate::schedule::jobs::Jobs;
 use crate::schedule::levels::{Layout, Scheduler, Table, Task};
 use crate::schedule::placed::{How, Placed};
 use solocore_model::plan::{Answer, Promise, Subject};
-use solocore_model::run::{RunLevels, RunResult, RunTask};
+use solocore_model::run::{RunLevelCpu, RunLevels, RunResult, RunTask};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -121,9 +122,47 @@ impl Levels {
         Ok(())
     }
 
+    /// Reason why a core's tasks did not have their time.
+    fn disturbed(&self, promise: &Promise) -> Option<String> {
+        let core = match promise.subject {
+            Subject::Window => self.places.core_of(promise.name())?,
+            _ => promise.core()?,
+        };
+        let scheduler = self.scheduler.borrow();
+        let scheduler = scheduler.as_ref()?;
+        let cpus = scheduler.cpus().ok()?;
+        let seen = cpus.iter().find(|c| c.cpu == core)?;
+        disturbed(promise.subject, seen, self.places.margin_ns)
+    }
+
+    /// Whether real-time threads beside it are seen.
+    fn sees_all(&self) -> bool {
+        self.scheduler.borrow().as_ref().is_none_or(Scheduler::sees_intruders)
+    }
+
     fn what(&self) -> &'static str {
         if self.layout.windows() { "windows of partitions" } else { "criticality levels" }
     }
+}
+
+/// Reason against a promise to the tasks of a CPU, by what was seen there.
+fn disturbed(subject: Subject, seen: &RunLevelCpu, margin_ns: u64) -> Option<String> {
+    let lost = &seen.lost;
+    let lost_ns = match subject {
+        Subject::Slots => lost.a_ns,
+        Subject::Window => lost.window_ns,
+        _ => lost.b_ns.saturating_add(lost.c_ns),
+    };
+    if lost_ns > 0 {
+        return Some(format!(
+            "real-time threads of other programs took {:.3} ms of its time on CPU {}; keep them \
+                off it, or make them ordinary threads",
+            lost_ns as f64 / 1e6,
+            seen.cpu
+        ));
+    }
+    let late_ns = if subject == Subject::Window { seen.max_timer_late_ns } else { 0 };
+    late(late_ns, margin_ns)
 }
 
 impl Part for Levels {
@@ -131,8 +170,15 @@ impl Part for Levels {
         let by = "levels";
         match promise.subject {
             Subject::Slots | Subject::Levels | Subject::Window => {
-                Some(Answer::kept(promise, by, true, "the scheduler decides by them"))
+                Some(match self.disturbed(promise) {
+                    Some(why) => Answer::open(promise, true, why),
+                    None => {
+                        let why = "the scheduler decides by them";
+                        Answer::kept(promise, by, self.sees_all(), why)
+                    }
+                })
             }
+            Subject::Demand => self.places.keeps_demand(promise),
             Subject::Place | Subject::Releases if self.how(promise.name()) != "not run" => {
                 Some(Answer::kept(promise, by, true, "the scheduler places and releases it"))
             }
@@ -229,5 +275,29 @@ impl Part for Levels {
     fn end(&mut self) {
         self.scheduler.borrow_mut().take();
         self.jobs = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use solocore_model::run::RunLost;
+
+    #[test]
+    fn lost_time_and_late_windows_break_promises() {
+        let seen = |lost| RunLevelCpu { cpu: 2, lost, ..RunLevelCpu::default() };
+        let subjects = [Subject::Slots, Subject::Levels, Subject::Window];
+        let whom = |lost: RunLost| subjects.map(|s| disturbed(s, &seen(lost.clone()), 0).is_some());
+        assert_eq!(whom(RunLost { a_ns: 1, ..RunLost::default() }), [true, false, false]);
+        assert_eq!(whom(RunLost { b_ns: 1, ..RunLost::default() }), [false, true, false]);
+        assert_eq!(whom(RunLost { c_ns: 1, ..RunLost::default() }), [false, true, false]);
+        assert_eq!(whom(RunLost { window_ns: 1, ..RunLost::default() }), [false, false, true]);
+        let harmless = RunLost { d_ns: 9, idle_ns: 9, ..RunLost::default() };
+        assert_eq!(whom(harmless), [false, false, false], "no bound rests on level D's time");
+        let late = RunLevelCpu { max_timer_late_ns: 2_000_000, ..RunLevelCpu::default() };
+        let of = |margin| subjects.map(|s| disturbed(s, &late, margin));
+        assert_eq!(of(2_000_000), [None, None, None]);
+        let [None, None, Some(why)] = of(1_999_999) else { panic!("{:?}", of(1_999_999)) };
+        assert!(why.contains("2.000 ms late") && why.contains("[margin]"), "{why}");
     }
 }

@@ -10,6 +10,7 @@
 //! takes.
 
 mod clients;
+mod colours;
 mod decisions;
 mod isolation;
 mod levels;
@@ -24,6 +25,7 @@ mod tasks;
 mod vcpus;
 
 pub use clients::{LockClients, YieldClients};
+pub use colours::{Colours, Environments};
 pub use isolation::{Confinement, Interrupts, Ways};
 pub use levels::Levels;
 pub use memory::{Memory, MemoryWish};

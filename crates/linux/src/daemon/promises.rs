@@ -76,13 +76,10 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
                 --no-confine, or plan with [regulation] other_programs = true: then bounds count \
                 on budgets alone",
         ),
-        Subject::Ways => open(
-            "nobody divides the shared cache; --resctrl does, where the CPU can; else plan with \
-                [regulation] pages = \"anywhere\"",
-        ),
+        Subject::Ways => of_ways(plan, promise),
         Subject::Banks => open(
-            "nobody places pages in banks; plan with [regulation] pages = \"anywhere\", or start \
-                its programs with `solocore exec --colors` and give --vouch banks",
+            "nobody places pages in banks; --colors does, with a map of them; else plan with \
+                [regulation] pages = \"anywhere\"",
         ),
         Subject::LockedPages => open(
             "nobody locks pages; --resctrl comes near it (docs/ways.md); else plan with \
@@ -107,11 +104,23 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
 
 fn of_demand(profiled: bool, promise: &Promise) -> Answer {
     let (by, why) = if profiled {
-        ("profile", "as profiled, with the inputs that were profiled")
+        ("profile", "as profiled; no program was compared with the profile's")
     } else {
         ("system file", "as stated there")
     };
     Answer::kept(promise, by, false, why)
+}
+
+fn of_ways(plan: &Plan, promise: &Promise) -> Answer {
+    let coloured = plan.cores.iter().any(|c| c.colours.is_some());
+    let why = if coloured {
+        "nobody divides the shared cache; --colors starts programs in the colours of their cores; \
+            else plan with [regulation] pages = \"anywhere\""
+    } else {
+        "nobody divides the shared cache; --resctrl does, where the CPU can; else plan with \
+            [regulation] pages = \"anywhere\""
+    };
+    Answer::open(promise, false, why)
 }
 
 fn of_memory(plan: &Plan, promise: &Promise) -> Answer {

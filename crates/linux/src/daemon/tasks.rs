@@ -1,6 +1,7 @@
 //! The plan's tasks, started or attached on their cores, as a part.
 
 use super::clients::LockClients;
+use super::colours::{Colours, Environments};
 use super::isolation::Ways;
 use super::part::{Held, Member, Next, Part, Preview, Round, Settings};
 use super::probes::Probes;
@@ -37,6 +38,8 @@ pub struct Tasks {
     settings: Option<Settings>,
     /// Groups of the hardware, and the pages for ways of their own.
     ways: Option<(Held<Groups>, Pages)>,
+    /// Frames of the tasks' own, by variables of their programs' environment.
+    colours: Option<Environments>,
     bind: Bind,
     /// Whether a scheduler of solocore gives tasks their time.
     scheduled: bool,
@@ -64,6 +67,7 @@ impl Tasks {
             layout,
             settings,
             ways: None,
+            colours: None,
             bind,
             scheduled: false,
             engine: Held::default(),
@@ -81,6 +85,12 @@ impl Tasks {
     #[must_use]
     pub fn in_ways(self, ways: &Ways) -> Self {
         Self { ways: Some((ways.groups(), ways.pages())), ..self }
+    }
+
+    /// The same part, with programs on frames of their cores' colours and banks.
+    #[must_use]
+    pub fn in_colours(self, colours: &Colours) -> Self {
+        Self { colours: Some(colours.environments()), ..self }
     }
 
     /// The same part beside a regulation: in the order of its engine, if that can stop tasks at
@@ -108,6 +118,9 @@ impl Tasks {
         let mut placed = self.layout.tasks.clone();
         if self.engine.borrow().as_ref().is_some_and(|engine| engine.ranks()) {
             placed.iter_mut().for_each(Placed::order_by_rank);
+        }
+        if let Some(colours) = &self.colours {
+            placed.iter_mut().for_each(|p| p.environment = colours.of(&p.name));
         }
         let Some((groups, pages)) = &self.ways else { return placed };
         if let Some(groups) = groups.borrow().as_ref() {
@@ -144,6 +157,13 @@ impl Tasks {
         })
     }
 
+    /// Reason why a partition did not have its windows.
+    fn late_windows(&self, partition: &str) -> Option<String> {
+        let seen = self.jobs.as_ref()?.windows();
+        let seen = seen.iter().find(|w| w.partition == partition)?;
+        late(seen.max_start_late_ns.max(seen.max_late_ns), self.layout.margin_ns)
+    }
+
     fn rank(&self, thread: u32, rank: u32, children_only: bool) -> Result<(), LinuxError> {
         let engine = self.engine.borrow();
         engine.as_ref().map_or(Ok(()), |engine| engine.rank(thread, rank, children_only))
@@ -157,7 +177,14 @@ impl Part for Tasks {
         {
             return Some(Answer::open(promise, true, why));
         }
-        self.layout.keeps(promise, self.scheduled)
+        let answer = self.layout.keeps(promise, self.scheduled);
+        if promise.subject == Subject::Window
+            && answer.as_ref().is_some_and(|a| a.kept_by.is_some())
+            && let Some(why) = self.late_windows(promise.name())
+        {
+            return Some(Answer::open(promise, true, why));
+        }
+        answer
     }
 
     fn preview(&self, preview: &mut Preview) {
@@ -260,6 +287,18 @@ impl Part for Tasks {
         self.locker = None;
         self.settings = None;
     }
+}
+
+/// Reason against windows that were late by this time, where the plan has this margin for it.
+pub(super) fn late(late_ns: u64, margin_ns: u64) -> Option<String> {
+    (late_ns > margin_ns).then(|| {
+        format!(
+            "a window began or ended {:.3} ms late, and the plan's margin for it is {:.3} ms; \
+                plan with a larger [margin] processing",
+            late_ns as f64 / 1e6,
+            margin_ns as f64 / 1e6
+        )
+    })
 }
 
 /// Binds a running process to its task's core, and schedules it. Returns its start time.

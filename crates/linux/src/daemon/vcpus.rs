@@ -6,9 +6,10 @@ use super::tasks::Bind;
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::schedule::vcpus::control::Control;
-use crate::schedule::vcpus::{Options, Vcpus, Wanted};
+use crate::schedule::vcpus::{Options, Requests, Vcpus, Wanted};
 use solocore_model::plan::{Answer, PlanVcpu, Promise, Subject};
 use solocore_model::run::{RunResult, RunVcpus};
+use solocore_model::vcpus::Background;
 use std::time::Duration;
 
 /// The part that runs the scheduler of VCPUs.
@@ -21,6 +22,10 @@ pub struct Scheduling {
     vcpus: Held<Vcpus>,
     control: Option<Control>,
     decisions: Option<Decisions>,
+    /// Event that counts requests to memory; none: the first that this machine counts.
+    event: Option<String>,
+    requests: Option<Requests>,
+    notes: Vec<String>,
 }
 
 impl Scheduling {
@@ -28,7 +33,24 @@ impl Scheduling {
     #[must_use]
     pub fn new(options: Options, first: Vec<(Wanted, String)>) -> Self {
         let (planned, vcpus) = (Vec::new(), Held::default());
-        Self { options, first, planned, vcpus, control: None, decisions: None }
+        Self {
+            options,
+            first,
+            planned,
+            vcpus,
+            control: None,
+            decisions: None,
+            event: None,
+            requests: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The same part; this event counts the requests to memory of each VCPU, where the policy for
+    /// background time asks for them.
+    #[must_use]
+    pub fn counting(self, event: Option<&str>) -> Self {
+        Self { event: event.map(str::to_owned), ..self }
     }
 
     /// The part with the VCPUs of a plan from the file `path`.
@@ -122,6 +144,13 @@ impl Part for Scheduling {
         for (wanted, of) in &self.first {
             vcpus.create(wanted).map_err(|e| e.of(of))?;
         }
+        if self.options.scheduling.background == Background::LeastMemory {
+            let (requests, instead) = Requests::start(&vcpus, self.event.as_deref())?;
+            let event = requests.event();
+            self.notes.push(format!("background time goes to the VCPU with the fewest {event}"));
+            self.notes.extend(instead);
+            self.requests = Some(requests);
+        }
         self.control = Some(Control::open()?);
         let cpus = vcpus.counts().len();
         self.decisions =
@@ -136,6 +165,9 @@ impl Part for Scheduling {
             return Ok(Next::GoOn);
         };
         vcpus.check()?;
+        if let Some(requests) = &mut self.requests {
+            requests.look(vcpus)?;
+        }
         round.messages.extend(control.serve(vcpus));
         if let Some(decisions) = &mut self.decisions {
             decisions.add(vcpus.events());
@@ -149,7 +181,9 @@ impl Part for Scheduling {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.vcpus.borrow().as_ref().map_or_else(Vec::new, |vcpus| vcpus.notes().to_vec())
+        let vcpus = self.vcpus.borrow();
+        let of_vcpus = vcpus.as_ref().map_or_else(Vec::new, |vcpus| vcpus.notes().to_vec());
+        self.notes.iter().cloned().chain(of_vcpus).collect()
     }
 
     fn about(&self) -> Option<String> {
@@ -182,6 +216,7 @@ impl Part for Scheduling {
 
     fn end(&mut self) {
         self.control = None;
+        self.requests = None;
         self.vcpus.borrow_mut().take();
     }
 }

@@ -97,6 +97,11 @@ impl CoreRequests {
         self.cores.iter().map(|c| c.cpu).collect()
     }
 
+    /// The counters, with their CPUs.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = (u32, &OwnedFd)> {
+        self.cores.iter().map(|c| (c.cpu, &c.event))
+    }
+
     /// The event that it counts.
     pub fn event(&self) -> &Event {
         &self.event

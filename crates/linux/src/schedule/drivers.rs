@@ -40,6 +40,7 @@ pub(super) fn place(
             period_ns: None,
             rest_ns: None,
             quiet: false,
+            environment: Vec::new(),
             deadline_ns: None,
             window: None,
             how: How::Drive(startable(name, command.clone(), &wishes.directory)?),

@@ -18,6 +18,7 @@
 
 use super::drivers;
 use super::placed::{HIGHEST, How, Placed, Probed, ProbedJobs, Trial, Wishes, account, startable};
+use super::programs::Compared;
 use super::windows;
 use crate::clients::{SilentTask, SlotTable};
 use crate::error::LinuxError;
@@ -47,6 +48,10 @@ pub struct Layout {
     pub notes: Vec<String>,
     /// Measurement of one task only.
     pub(crate) trial: Option<Trial>,
+    /// Time that a window may be late: the plan's margin at the end of each.
+    pub(crate) margin_ns: u64,
+    /// Programs of profiled tasks, compared with their profiles.
+    programs: Vec<Compared>,
     directory: PathBuf,
     confine: bool,
     /// Whether the hardware gives shares.
@@ -82,10 +87,12 @@ impl Layout {
             hard,
             rest,
             irq_cpu,
-            tasks,
             slots,
             notes: Vec::new(),
             trial: wishes.trial.clone(),
+            programs: compared(plan, &tasks),
+            tasks,
+            margin_ns: plan.windows().map_or(0, |w| w.margin.processing_ns),
             directory: wishes.directory.clone(),
             confine: wishes.confine,
             by_hardware: wishes.resctrl,
@@ -137,7 +144,8 @@ impl Layout {
                 "its program keeps its own period; have solocore start each job (job = \
                         \"process\"), or give --vouch releases",
             ),
-            (Subject::Window, _) => self.keeps_window(promise),
+            (Subject::Demand, _) => self.keeps_demand(promise),
+            (Subject::Window, _) => self.keeps_window(promise, &left_out),
             (Subject::Transfer, Some(Placed { how: How::Drive(_), .. })) => {
                 kept(true, "solocore starts its driver")
             }
@@ -145,13 +153,41 @@ impl Layout {
         }
     }
 
-    /// Windows are kept by stopping the jobs that were started in them.
-    fn keeps_window(&self, promise: &Promise) -> Option<Answer> {
-        let inside = |t: &&Placed| {
-            t.how != How::NotRun && t.window.as_ref().is_some_and(|w| w.partition == promise.name())
-        };
-        self.tasks.iter().any(|t| inside(&t)).then(|| {
-            Answer::kept(promise, "tasks", true, "its programs are stopped outside of its windows")
+    /// A profiled demand is that of the program that was profiled.
+    pub(crate) fn keeps_demand(&self, promise: &Promise) -> Option<Answer> {
+        self.programs.iter().find(|p| p.task == promise.name()).map(|p| p.answer(promise))
+    }
+
+    /// The core of a partition's windows.
+    pub(crate) fn core_of(&self, partition: &str) -> Option<u32> {
+        let of = |t: &&Placed| t.window.as_ref().is_some_and(|w| w.partition == partition);
+        self.tasks.iter().find(of).map(|t| t.core)
+    }
+
+    /// Windows are kept by stopping the jobs that were started in them. A task that solocore did
+    /// not start is not stopped, so it may run in any window of its core.
+    fn keeps_window(&self, promise: &Promise, left_out: &dyn Fn(&str) -> bool) -> Option<Answer> {
+        let core = self.core_of(promise.name())?;
+        let in_windows = || self.tasks.iter().filter(|t| t.window.is_some() && t.core == core);
+        let its = |t: &&Placed| t.window.as_ref().is_some_and(|w| w.partition == promise.name());
+        in_windows().filter(its).find(|t| t.how != How::NotRun)?;
+        let loose = in_windows().find(|t| t.how == How::NotRun && !left_out(&t.name));
+        Some(match loose {
+            Some(task) => Answer::open(
+                promise,
+                true,
+                format!(
+                    "task `{}` of core {core} is not started, so nothing would stop it outside of \
+                        its windows; give --start or --command {}=COMMAND",
+                    task.name, task.name
+                ),
+            ),
+            None => Answer::kept(
+                promise,
+                "tasks",
+                true,
+                "its programs are stopped outside of its windows",
+            ),
         })
     }
 
@@ -225,6 +261,12 @@ impl Layout {
     }
 }
 
+/// Programs of profiled tasks, compared with their profiles.
+fn compared(plan: &Plan, placed: &[Placed]) -> Vec<Compared> {
+    let how = |name: &str| placed.iter().find(|p| p.name == name).map(|p| &p.how);
+    plan.tasks.iter().filter_map(|t| Compared::of(t, how(&t.name)?)).collect()
+}
+
 /// The plan's tasks with the user's wishes.
 fn place(
     plan: &Plan,
@@ -288,6 +330,7 @@ fn place(
             group: None,
             free: false,
             quiet: wishes.trial.is_some(),
+            environment: Vec::new(),
             probed: Probed::of(t, &how)?,
             account: account(t, &how)?,
             how,

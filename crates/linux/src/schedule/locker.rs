@@ -260,6 +260,7 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             period_ns: None,
             rest_ns: None,
             quiet: false,
+            environment: Vec::new(),
             deadline_ns: None,
             window: None,
             how: How::Attach(me),

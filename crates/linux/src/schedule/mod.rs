@@ -5,6 +5,7 @@
 //! ([`isolate`]); [`levels`] and [`vcpus`] replace it (`bpf/levels.bpf.c`, `bpf/vcpu.bpf.c`), and
 //! give every CPU back when they are dropped.
 
+pub(crate) mod coloured;
 mod drivers;
 pub mod intruders;
 pub mod isolate;
@@ -12,6 +13,7 @@ pub mod jobs;
 pub mod levels;
 pub mod locker;
 pub mod placed;
+pub(crate) mod programs;
 pub mod sched_trace;
 pub mod vcpus;
 pub mod windows;

@@ -1,5 +1,6 @@
 //! A task of a plan in its place: the user's wishes, and the way in which it is started.
 
+use super::coloured::Environment;
 use super::windows::Window;
 use crate::clients::functions::Function;
 use crate::error::LinuxError;
@@ -172,6 +173,8 @@ pub struct Placed {
     pub probed: Probed,
     /// Whether its output is discarded.
     pub quiet: bool,
+    /// Variables of its program's environment, beside those of solocore.
+    pub environment: Environment,
     /// User of its program; `None`: that of solocore.
     pub account: Option<Account>,
 }

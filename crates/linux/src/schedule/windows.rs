@@ -45,6 +45,39 @@ impl Window {
     }
 }
 
+/// The turns that a window has taken. Each is expected once, so a turn that was missed makes the
+/// next one late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turns {
+    /// Windows that were begun, or missed.
+    begun: u64,
+    open: bool,
+}
+
+impl Turns {
+    /// The turn that is due now: whether the window opens, and the time at which it should have.
+    pub(super) fn due(&mut self, window: &Window, now_ns: u64) -> Option<(bool, u64)> {
+        let number = now_ns.checked_sub(window.offset_ns)? / window.period_ns;
+        let begin = |n: u64| window.offset_ns.saturating_add(n.saturating_mul(window.period_ns));
+        let inside = window.is_open(now_ns);
+        if !self.open {
+            let expected = begin(self.begun);
+            return inside.then(|| {
+                (self.begun, self.open) = (number + 1, true);
+                (true, expected)
+            });
+        }
+        if inside && window.length_ns >= window.period_ns {
+            self.begun = number + 1;
+        }
+        if inside && number + 1 == self.begun {
+            return None;
+        }
+        self.open = false;
+        Some((false, begin(self.begun.saturating_sub(1)).saturating_add(window.length_ns)))
+    }
+}
+
 /// The window of a task's partition; `None` in a plan without partitions.
 pub(super) fn of(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Option<Window> {
     let row = plan.windows()?.window(task.partition.as_ref()?)?;
@@ -82,8 +115,30 @@ mod tests {
             assert!(edge > at && window.is_open(edge) != window.is_open(edge - 1), "{at} {edge}");
             assert!((at + 1..edge).all(|t| window.is_open(t) == window.is_open(at)), "{at} {edge}");
         }
+        // Turns at their instants, and the lateness of those that were missed.
+        let mut turns = Turns::default();
+        let times = [0, 30, 40, 55, 130, 131, 351, 360, 455];
+        let seen: Vec<Option<(bool, u64)>> =
+            times.iter().map(|&at| turns.due(&window, at)).collect();
+        let expected = [
+            None,
+            Some((true, 30)),
+            None,
+            Some((false, 50)),
+            Some((true, 130)),
+            None,
+            // The end at 150 was missed, and the windows at 230 and 330.
+            Some((false, 150)),
+            None,
+            None,
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(turns.due(&window, 533), Some((true, 230)), "it should have opened long ago");
         // It fills its period: there is no end to speak of.
         let whole = Window { partition: "p".into(), offset_ns: 0, length_ns: 100, period_ns: 100 };
         assert!((0..300).all(|at| whole.is_open(at)));
+        let mut turns = Turns::default();
+        let seen: Vec<u64> = (0..300).filter(|&at| turns.due(&whole, at).is_some()).collect();
+        assert_eq!(seen, [0]);
     }
 }

@@ -45,6 +45,10 @@ pub struct PlanCore {
     pub utilization: f64,
     /// DRAM banks of its own, first and count; `null` where cores share them.
     pub banks: Option<(u32, u32)>,
+    /// Colours of the shared cache of its own, first and count, where the board divides its cache
+    /// by them. They stand for `ways`: whole colours only, so they may hold less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colours: Option<(u32, u32)>,
     /// With policy `dynamic`: the core has no analysed task, and is limited while analysed tasks of
     /// other cores run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -52,6 +56,20 @@ pub struct PlanCore {
     /// Largest growth of its tasks; `null` where a deadline is missed or none is promised.
     #[serde(default)]
     pub margin: Option<CoreMargin>,
+}
+
+impl PlanCore {
+    /// The colours that stand for `ways` of a cache, from the way `first` on, of a cache of `all`
+    /// ways and `colours` colours: first and count.
+    #[must_use]
+    pub fn colours_for(first: u32, ways: u32, all: u32, colours: u32) -> (u32, u32) {
+        let all = u64::from(all.max(1));
+        let share = |ways: u32| {
+            u32::try_from(u64::from(ways).min(all) * u64::from(colours) / all).unwrap_or(0)
+        };
+        let from = share(first);
+        (from, share(first.saturating_add(ways)) - from)
+    }
 }
 
 /// Regulation as planned.

@@ -105,6 +105,25 @@ fn papers_model() -> Model {
 }
 
 impl Plan {
+    /// The first way of a core's share of the shared cache, and their number.
+    #[must_use]
+    pub fn ways_of(&self, core: u32) -> Option<(u32, u32)> {
+        if let Some(levels) = self.levels() {
+            let core = levels.cores.iter().find(|c| c.id == core)?;
+            return Some((core.ways.first, core.ways.count));
+        }
+        let at = self.cores.iter().position(|c| c.id == core)?;
+        Some((self.cores[..at].iter().map(|c| c.ways).sum(), self.cores[at].ways))
+    }
+
+    /// The colours of a core, of a cache with `colours` colours in all: those of the plan, or those
+    /// that stand for the core's ways.
+    #[must_use]
+    pub fn colours_of(&self, core: u32, colours: u32) -> Option<(u32, u32)> {
+        let (first, ways) = self.ways_of(core)?;
+        Some(PlanCore::colours_for(first, ways, self.platform.llc.ways, colours))
+    }
+
     /// Checks that the plan can be run as it stands. Plans are files, and files get edited.
     ///
     /// # Errors

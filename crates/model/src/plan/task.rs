@@ -2,7 +2,7 @@
 
 use super::waterfall;
 use crate::derivation::Derivation;
-use crate::profile::{InputRun, PageName, Worst};
+use crate::profile::{InputFile, InputRun, PageName, Worst};
 use crate::results::TaskResult;
 use crate::system::{Criticality, TaskProgram};
 use schemars::JsonSchema;
@@ -54,6 +54,12 @@ pub struct PlanTask {
     /// Origin of that profile, where `solocore plan` made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiled: Option<Profiled>,
+    /// Program and libraries that the profile rests on, by content.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program_files: Vec<InputFile>,
+    /// Pages that a job touches, where it was profiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub touched_pages: Option<u64>,
     /// Program and arguments.
     pub command: Option<Vec<String>>,
     /// The signals of its program, and the user that runs it.

@@ -16,7 +16,7 @@ pub use page::PageName;
 use crate::platform::Isa;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Written at the head of every profile file.
 pub const FORMAT: &str = "solocore-profile/1";
@@ -176,6 +176,13 @@ pub fn by_heat(pages: &mut [PageProfile]) {
 }
 
 impl Profile {
+    /// Its program and libraries, by content; empty in older profiles.
+    #[must_use]
+    pub fn program_files(&self) -> Vec<InputFile> {
+        let program = self.command.first().map(Path::new);
+        program.map_or_else(Vec::new, |program| self.origin.rests_on.program_files(program))
+    }
+
     /// Reads that reach the shared cache.
     pub fn llc_reads(&self) -> u64 {
         self.kinds(0).0

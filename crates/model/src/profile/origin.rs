@@ -8,7 +8,7 @@
 use super::measured::{Measured, Raised};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Sources of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +87,20 @@ impl RestsOn {
     }
 }
 
+impl RestsOn {
+    /// The program of this name, and libraries; the program comes first. Empty where the program is
+    /// not among the files.
+    #[must_use]
+    pub fn program_files(&self, program: &Path) -> Vec<InputFile> {
+        let content = |f: &&InputFile| matches!(f.state, FileState::File { .. });
+        let named = |f: &&InputFile| f.path.file_name() == program.file_name();
+        let Some(first) = self.files.iter().filter(content).find(named) else { return Vec::new() };
+        let libraries = self.files.iter().filter(content).filter(|f| f.is_library());
+        let libraries = libraries.filter(|f| f.path != first.path);
+        std::iter::once(first).chain(libraries).cloned().collect()
+    }
+}
+
 /// A path, and its state before the run changed anything.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct InputFile {
@@ -95,6 +109,16 @@ pub struct InputFile {
     /// The entry that was there.
     #[serde(flatten)]
     pub state: FileState,
+}
+
+impl InputFile {
+    /// Whether its name is that of a shared library: `libm.so.6`, `ld-linux-x86-64.so.2`.
+    #[must_use]
+    pub fn is_library(&self) -> bool {
+        let name = self.path.file_name().map(|n| n.to_string_lossy().into_owned());
+        let version = |v: &str| v.chars().all(|c| c.is_ascii_digit() || c == '.');
+        name.is_some_and(|n| n.rsplit_once(".so").is_some_and(|(_, v)| version(v)))
+    }
 }
 
 /// Kind of entry at a path.
@@ -161,4 +185,28 @@ pub struct Worst {
     pub quantity: String,
     /// Place of the input in `inputs`, from 0.
     pub input: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_libraries_are_told_from_data() {
+        let file = |path: &str| InputFile {
+            path: path.into(),
+            state: FileState::File { size: 1, sha256: path.to_owned() },
+        };
+        let absent = InputFile { path: "/x/canny".into(), state: FileState::Absent };
+        let names =
+            ["/etc/ld.so.cache", "/lib/libm.so.6", "/lib/ld-linux.so", "/d/canny", "/d/a.pgm"];
+        let files = std::iter::once(absent).chain(names.map(file)).collect();
+        let all = RestsOn { files, ..RestsOn::default() };
+        let found = |program: &str| -> Vec<String> {
+            let files = all.program_files(Path::new(program));
+            files.iter().map(|f| f.path.display().to_string()).collect()
+        };
+        assert_eq!(found("./canny"), ["/d/canny", "/lib/libm.so.6", "/lib/ld-linux.so"]);
+        assert_eq!(found("sobel"), [""; 0], "another program's libraries say nothing");
+    }
 }

@@ -16,8 +16,8 @@ pub use clients::{RunClient, RunClientTransfer, RunLock, RunLockCore};
 pub use levels::{RunIntruder, RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLevels, RunLost};
 pub use regulation::{RunCore, RunRegulation, RunSpan, RunWrites};
 pub use tasks::{
-    RunConfined, RunFunctions, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask, RunTransfer,
-    RunWindow,
+    RunColoured, RunConfined, RunFunctions, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask,
+    RunTransfer, RunWindow,
 };
 pub use vcpus::{RunThrottling, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus};
 
@@ -132,6 +132,9 @@ pub struct RunResult {
     /// Groups with ways and bandwidth by the hardware, and their occupancy and traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<RunGroup>,
+    /// Tasks on frames of their cores' colours and banks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coloured: Vec<RunColoured>,
     /// Locked pages that were read into ways of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locked_pages: Vec<RunLocked>,

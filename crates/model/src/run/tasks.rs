@@ -77,6 +77,33 @@ pub struct RunFunctions {
     pub longest_ns: u64,
 }
 
+/// Pages of a task that solocore started on frames of its core's colours and banks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunColoured {
+    /// Name of the task.
+    pub task: String,
+    /// Colours of the shared cache, first and count; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colours: Option<(u32, u32)>,
+    /// DRAM banks, first and count; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub banks: Option<(u32, u32)>,
+    /// Processes that were coloured before their first instruction.
+    pub processes: u64,
+    /// Processes that ended by themselves, so that their pages were looked at before.
+    pub ended: u64,
+    /// Private pages of these processes, in all.
+    pub pages: u64,
+    /// Private pages that were found in other colours or banks.
+    pub wrong: u64,
+    /// Pages that the kernel had moved to other frames, and that were moved back.
+    pub moved_back: u64,
+    /// Programs that ran uncoloured, and processes that were stopped as their colours had no memory
+    /// left, with the reasons; the first eight.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+}
+
 /// Observations of a partition's windows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunWindow {
@@ -88,6 +115,9 @@ pub struct RunWindow {
     pub windows: u64,
     /// Longest time from the end of a window until its jobs had been told to stop.
     pub max_late_ns: u64,
+    /// Longest time from the begin of a window until its jobs had been told to go on.
+    #[serde(default)]
+    pub max_start_late_ns: u64,
 }
 
 /// Observations of a transfer's slots.

@@ -43,6 +43,10 @@ pub struct RunVcpu {
     pub moves: u64,
     /// Time of its longest move.
     pub longest_move_ns: u64,
+    /// Requests to memory in a millisecond of its execution, in the last period that was measured.
+    /// Absent where the policy for background time does not ask for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_ms: Option<u64>,
 }
 
 /// Events on a CPU.

@@ -110,7 +110,7 @@ impl TaskProgram {
         *self == Self::default()
     }
 
-    /// The keys of a task, checked; `scheduled`: a scheduler of solocore gives tasks their time.
+    /// The keys of a task, checked; `scheduled`: jobs begin in windows or at levels.
     ///
     /// # Errors
     /// The fault and its remedy.
@@ -122,8 +122,8 @@ impl TaskProgram {
         let job = job.map_or(Ok(Job::Process), Job::of).map_err(|e| format!("job = {e}"))?;
         if scheduled && !job.is_process() {
             return Err(format!(
-                "job = \"{job}\": under windows, [mc2] and [[vcpu]] a job is one run of the command \
-                    (or ends with sc_job_end()); leave it out"
+                "job = \"{job}\": under windows and [mc2] a job is one run of the command (or ends with \
+                    sc_job_end()); leave it out"
             ));
         }
         let lock = lock.unwrap_or_default();

@@ -276,7 +276,7 @@ pub(super) fn check_task(
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err("a task needs a name without control characters".to_owned());
     }
-    let scheduled = mc2 || t.partition.is_some() || regulation.policy == Policy::Maracas;
+    let scheduled = mc2 || t.partition.is_some();
     let keys = (t.job.as_deref(), t.lock.as_deref(), t.user.clone());
     let program = TaskProgram::checked(keys, regulation.policy, scheduled)
         .map_err(|what| format!("task `{name}`: {what}"))?;

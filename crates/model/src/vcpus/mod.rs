@@ -31,7 +31,7 @@ pub enum Background {
     LeastTime,
     /// The one that ran before.
     Keep,
-    /// The least memory-intensive one.
+    /// The one with the fewest requests to memory in a millisecond of its execution.
     LeastMemory,
     /// No VCPU.
     None,

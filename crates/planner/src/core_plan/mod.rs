@@ -292,6 +292,8 @@ impl TaskPlan {
             locked_pages,
             profile,
             profiled: None,
+            program_files: Vec::new(),
+            touched_pages: None,
             command,
             program: w.task.program.clone(),
             soft_budget: None,

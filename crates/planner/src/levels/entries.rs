@@ -72,6 +72,8 @@ pub fn plan_task(
         locked_pages: Vec::new(),
         profile,
         profiled: None,
+        program_files: Vec::new(),
+        touched_pages: None,
         command,
         program: task.program.clone(),
         soft_budget: None,
@@ -166,6 +168,7 @@ pub fn plan_core(found: &Found, core: u32) -> PlanCore {
         locked_pages: 0,
         utilization: utilization(&a, Level::B) + utilization(&b, Level::B),
         banks: Some((core, 1)),
+        colours: None,
         soft: false,
         margin: None,
     }

@@ -193,6 +193,7 @@ impl Found<'_> {
                 .map(share)
                 .fold(0.0, |a, b| a + b),
             banks: r.banks(core),
+            colours: None,
             soft: false,
             margin: None,
         }

@@ -147,6 +147,7 @@ fn plan_core(id: u32) -> PlanCore {
         locked_pages: [229, 96, 0, 0, 0, 0, 0, 0][id as usize],
         utilization: [0.643, 0.801, 0.14, 0.0, 0.0, 0.0, 0.0, 0.0][id as usize],
         banks: Some((4 * id, 4)),
+        colours: None,
         soft: false,
         margin: None,
     }
@@ -176,6 +177,8 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         locked_pages: (0..row.locked).map(page_name).collect(),
         profile: profile.map(|_| PathBuf::from("task.profile.json")),
         profiled: None,
+        program_files: Vec::new(),
+        touched_pages: None,
         command: None,
         program: solocore_model::system::TaskProgram::default(),
         soft_budget: None,

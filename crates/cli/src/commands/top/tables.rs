@@ -27,11 +27,13 @@ pub fn headline(now: &RunResult) -> String {
 /// Changes since the last look; all counts where another daemon answers now.
 pub fn shown(before: &RunResult, now: &RunResult) -> String {
     let before = (before.duration_ns <= now.duration_ns).then_some(before);
+    let promised = promises::answered(&now.promises);
     if let Some(levels) = &now.levels {
-        return levels::text(&headline(now), before.and_then(|b| b.levels.as_ref()), levels);
+        let before = before.and_then(|b| b.levels.as_ref());
+        return levels::text(&headline(now), before, levels) + &promised;
     }
     if let Some(vcpus) = &now.vcpus {
-        return format!("{}\n\n{}", headline(now), run_text::vcpus(vcpus));
+        return format!("{}\n\n{}{promised}", headline(now), run_text::vcpus(vcpus));
     }
     let regulated = |run: &RunResult| run.regulation.clone().unwrap_or_default();
     let before = before.filter(|b| b.regulation.is_some()).unwrap_or(now);

@@ -14,6 +14,9 @@
 //! machine of this project has the hardware: the code was tried on an imitation of the kernel's
 //! rules (tests/resctrl-double).
 
+mod held;
+#[cfg(test)]
+mod held_tests;
 mod info;
 mod monitor;
 pub(crate) mod pseudo_lock;
@@ -23,6 +26,7 @@ mod shares;
 mod tests;
 mod tree;
 
+pub(crate) use held::lost;
 pub(crate) use info::Info;
 pub(crate) use monitor::Groups;
 pub(crate) use shares::{Members, Shares, shares};

@@ -5,6 +5,7 @@
 //! Does not cover: the delay of the hardware (occupancy follows the cache by up to some
 //! milliseconds); lines that a group brought in before are its own until they leave.
 
+use super::held::lost;
 use super::shares::{Members, Shares};
 use super::tree::{Mounted, Tree};
 use solocore_model::run::RunGroup;
@@ -16,8 +17,7 @@ use std::path::PathBuf;
 pub(crate) struct Groups {
     root: PathBuf,
     groups: Vec<(RunGroup, [Option<u64>; 2])>,
-    tasks: BTreeMap<String, String>,
-    locks: BTreeMap<u32, String>,
+    shares: Shares,
 }
 
 const BYTES: [&str; 2] = ["mbm_total_bytes", "mbm_local_bytes"];
@@ -36,12 +36,7 @@ pub(super) fn counter(tree: &dyn Tree, group: &str, caches: &[String], event: &s
 impl Groups {
     /// The groups, right after they were made.
     pub fn new(root: PathBuf, shares: &Shares) -> Self {
-        let mut groups = Self {
-            root,
-            groups: Vec::new(),
-            tasks: shares.tasks.clone(),
-            locks: shares.locks.clone(),
-        };
+        let mut groups = Self { root, groups: Vec::new(), shares: shares.clone() };
         for g in &shares.groups {
             let cpu = match g.members {
                 Members::Cpu(cpu) => Some(cpu),
@@ -88,14 +83,20 @@ impl Groups {
         self.groups.iter().map(one).collect()
     }
 
+    /// Reason why a core's ways are not its own now; `None` while they are.
+    pub fn lost(&self, core: u32) -> Option<String> {
+        lost(&Mounted(self.root.clone()), &self.shares, core)
+    }
+
     /// File for the threads of a task, if it has a group of its own.
     pub fn tasks_file(&self, task: &str) -> Option<PathBuf> {
-        self.tasks.get(task).map(|group| self.root.join(group).join("tasks"))
+        self.shares.tasks.get(task).map(|group| self.root.join(group).join("tasks"))
     }
 
     /// Files through which threads join the groups of locked pages, by core.
     pub fn lock_files(&self) -> BTreeMap<u32, PathBuf> {
-        self.locks
+        self.shares
+            .locks
             .iter()
             .map(|(&core, group)| (core, self.root.join(group).join("tasks")))
             .collect()

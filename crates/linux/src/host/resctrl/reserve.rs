@@ -80,8 +80,9 @@ pub(super) fn plan(
         lines: mask_lines(info, rest.unwrap_or(cache.mask)),
         back: info.lines.iter().filter_map(old).collect(),
     };
-    let shares = Shares { groups: vec![group], first: Some(first), ..Shares::default() };
-    check_others(&shares, info, tree)?;
+    let (groups, masks) = (vec![group], info.lines.clone());
+    let shares = Shares { groups, first: Some(first), masks, ..Shares::default() };
+    check_others(&shares, tree)?;
     Ok((shares, mask))
 }
 

@@ -56,6 +56,9 @@ pub(crate) struct Shares {
     pub tasks: BTreeMap<String, String>,
     /// Group with the ways of each core's locked pages.
     pub locks: BTreeMap<u32, String>,
+    /// Names of the lines of a schemata that hold a mask of ways; empty where the hardware cannot
+    /// share them out.
+    pub masks: Vec<&'static str>,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
@@ -105,7 +108,8 @@ pub(crate) fn shares(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares
             shares.groups.len()
         ));
     }
-    check_others(&shares, info, tree)?;
+    shares.masks.clone_from(&info.lines);
+    check_others(&shares, tree)?;
     if let (Some(first), Some(_)) = (&mut shares.first, info.cache) {
         let schemata = tree.read("schemata").unwrap_or_default();
         let old = |l: &&str| values(&schemata, l).map(|v| format!("{l}:{}", v.trim()));
@@ -332,18 +336,16 @@ fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
     Ok(shares)
 }
 
+/// Every way that the lines of a schemata name, in any cache.
+pub(super) fn all_ways(lines: &[&str], schemata: &str) -> u64 {
+    let parts = lines.iter().filter_map(|l| values(schemata, l)).flat_map(|v| v.split(';'));
+    let hex = |part: &str| u64::from_str_radix(part.split_once('=')?.1.trim(), 16).ok();
+    parts.filter_map(hex).fold(0, |all, mask| all | mask)
+}
+
 /// Checks that no other program's group has the plan's own ways.
-pub(super) fn check_others(
-    shares: &Shares,
-    info: &Info,
-    tree: &dyn Tree,
-) -> Result<(), LinuxError> {
-    let masks = |schemata: &str| -> u64 {
-        let parts =
-            info.lines.iter().filter_map(|l| values(schemata, l)).flat_map(|v| v.split(';'));
-        let hex = |part: &str| u64::from_str_radix(part.split_once('=')?.1.trim(), 16).ok();
-        parts.filter_map(hex).fold(0, |all, mask| all | mask)
-    };
+pub(super) fn check_others(shares: &Shares, tree: &dyn Tree) -> Result<(), LinuxError> {
+    let masks = |schemata: &str| all_ways(&shares.masks, schemata);
     let mut used = 0;
     for group in &shares.groups {
         let mine = masks(&group.schemata);

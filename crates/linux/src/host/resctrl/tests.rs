@@ -11,10 +11,10 @@ use std::cell::RefCell;
 use std::path::Path;
 
 /// The imitation behind the trait.
-struct Tested(RefCell<Double>);
+pub(super) struct Tested(RefCell<Double>);
 
 impl Tested {
-    fn new(hardware: Hardware) -> Self {
+    pub(super) fn new(hardware: Hardware) -> Self {
         Self(RefCell::new(Double::new(hardware)))
     }
 
@@ -58,7 +58,7 @@ impl Tree for Tested {
 
 /// A keeper for tests, which may stop listening; it puts back as the real one does.
 #[derive(Default)]
-struct Told {
+pub(super) struct Told {
     groups: Vec<String>,
     lines: Vec<String>,
     deaf_after: Option<usize>,
@@ -91,7 +91,7 @@ impl Told {
 }
 
 /// Two cores with 5 and 3 of 11 ways, and three quarters and one quarter of the bandwidth.
-fn plan() -> Plan {
+pub(super) fn plan() -> Plan {
     let mut plan: Plan = serde_json::from_str(include_str!("../../../tests/plan.json")).unwrap();
     plan.platform.llc.ways = 11;
     plan.cores.truncate(2);
@@ -102,7 +102,7 @@ fn plan() -> Plan {
     plan
 }
 
-fn given(plan: &Plan, tree: &Tested) -> Result<Shares, LinuxError> {
+pub(super) fn given(plan: &Plan, tree: &Tested) -> Result<Shares, LinuxError> {
     shares(plan, &Info::read(tree, "")?, tree)
 }
 

@@ -19,7 +19,7 @@ mod spawn;
 
 use self::spawn::spawn;
 use super::placed::{How, Placed};
-use super::windows::{self, Window};
+use super::windows::{self, Turns, Window};
 use crate::clients::{OwnPage, OwnPages};
 use crate::error::LinuxError;
 use crate::sys::{Scheduling, tasks};
@@ -370,18 +370,23 @@ impl Guard {
                 LinuxError::of_io(&format!("windows on CPU {}", self.core), &e, "run as root")
             });
         let Some(begun) = begin(placed, ready, first, &self.stop) else { return };
-        let mut open = vec![false; self.windows.len()];
+        let mut turns = vec![Turns::default(); self.windows.len()];
         loop {
             let _ = tasks::bind(0, &[self.core]);
             let now = tasks::monotonic_ns().saturating_sub(begun);
             // Windows that end come first: no two are open at a time.
-            for opens in [false, true] {
-                for (window, was) in self.windows.iter().zip(&mut open) {
-                    if window.is_open(now) == opens && *was != opens {
-                        *was = opens;
-                        self.turn(window, opens, begun, now);
-                    }
+            let mut opening = Vec::new();
+            for (window, turns) in self.windows.iter().zip(&mut turns) {
+                let due = turns.due(window, now);
+                if let Some((false, expected)) = due {
+                    self.turn(window, false, begun, expected);
                 }
+                // A window that ended late may have to open again at once.
+                let next = due.filter(|(opens, _)| *opens).or_else(|| turns.due(window, now));
+                opening.extend(next.map(|(_, expected)| (window, expected)));
+            }
+            for (window, expected) in opening {
+                self.turn(window, true, begun, expected);
             }
             let next = self.windows.iter().map(|w| w.next_edge(now)).min().unwrap_or(u64::MAX);
             if !sleep_until(begun.saturating_add(next), &self.stop) {
@@ -390,27 +395,25 @@ impl Guard {
         }
     }
 
-    /// Opens or closes a window.
-    fn turn(&self, window: &Window, opens: bool, begun: u64, now: u64) {
+    /// Opens or closes a window, which was to happen at `expected` ns from the first release.
+    fn turn(&self, window: &Window, opens: bool, begun: u64, expected: u64) {
         let signal = if opens { Signal::CONT } else { Signal::STOP };
         for task in self.tasks.iter().filter(|t| t.placed.window.as_ref() == Some(window)) {
             if let Some((leader, _)) = task.state().running {
                 tasks::signal_group(leader, signal);
             }
         }
-        if opens {
-            return;
-        }
-        let end = now - (now - window.offset_ns) % window.period_ns + window.length_ns;
-        let late = tasks::monotonic_ns().saturating_sub(begun).saturating_sub(end);
+        let late = tasks::monotonic_ns().saturating_sub(begun).saturating_sub(expected);
         let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
         let at = seen.iter().position(|s| s.partition == window.partition).unwrap_or_else(|| {
             let partition = window.partition.clone();
             seen.push(RunWindow { partition, core: self.core, ..RunWindow::default() });
             seen.len() - 1
         });
-        seen[at].windows += 1;
-        seen[at].max_late_ns = seen[at].max_late_ns.max(late);
+        let seen = &mut seen[at];
+        let longest = if opens { &mut seen.max_start_late_ns } else { &mut seen.max_late_ns };
+        *longest = late.max(*longest);
+        seen.windows += u64::from(!opens);
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) fn spawn(
         .args(arguments)
         .current_dir(directory)
         .env(MARK, std::process::id().to_string())
+        .envs(placed.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(output);
     if placed.window.is_some() {

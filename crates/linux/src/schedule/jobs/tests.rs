@@ -15,6 +15,7 @@ fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
         period_ns,
         rest_ns: None,
         quiet: false,
+        environment: Vec::new(),
         deadline_ns: period_ns,
         window: None,
         how,

@@ -158,6 +158,11 @@ impl Scheduler {
         &self.notes
     }
 
+    /// Whether it sees real-time threads that run beside it.
+    pub fn sees_intruders(&self) -> bool {
+        self._intruders.is_some()
+    }
+
     /// Checks that it still schedules.
     ///
     /// # Errors

@@ -61,6 +61,9 @@ fn load(
                 _ => {}
             }
         }
+        let counts = settings.background == number(Background::LeastMemory);
+        let counting = open.progs_mut().filter(|p| p.name() == "requested");
+        counting.for_each(|mut program| program.set_autoload(counts));
         Ok(())
     })
 }

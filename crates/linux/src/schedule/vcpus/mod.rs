@@ -11,6 +11,7 @@ pub mod admission;
 pub mod control;
 pub mod drill;
 mod load;
+mod requests;
 mod shared;
 
 use crate::contract::{self, SC_NONE, sc_vcpu, sched_intruder, vcpu_cpu, vcpu_info};
@@ -28,12 +29,14 @@ use shared::Request;
 use solocore_model::plan::VcpuScheduling;
 use solocore_model::run::{RunVcpu, RunVcpuCpu, RunVcpuIntruder};
 use solocore_model::sched_trace::Event;
+use solocore_model::vcpus::Background;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
 pub(crate) use load::try_load;
+pub use requests::Requests;
 pub use shared::MAX_VCPUS;
 
 /// Options of the scheduler.
@@ -333,6 +336,8 @@ impl Vcpus {
             background_ns: self.mapped.double_word(at + offset_of!(sc_vcpu, background_ns)),
             moves: info.map_or(0, |i| i.moves),
             longest_move_ns: info.map_or(0, |i| i.move_ns),
+            requests_per_ms: (self.options.scheduling.background == Background::LeastMemory)
+                .then(|| info.map_or(0, |i| i.intensity)),
         }
     }
 

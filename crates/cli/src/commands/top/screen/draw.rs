@@ -3,6 +3,7 @@
 use super::super::tables::{headline, shown};
 use super::seen::{self, Bar, Task};
 use super::state::{Order, State, View};
+use crate::commands::promises::answered;
 use crate::table;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -23,7 +24,7 @@ const HELP: &str = "\
 q, Esc    leave (the run goes on)
 p, space  hold the picture, or go on
 +  -      look half as often, or twice as often
-Tab       tables, or bars
+Tab       tables, the plan's promises, or bars
 s         tasks by urgency, or in the plan's order
 j k, arrows, PgUp PgDn, g G   scroll
 ?         this help
@@ -41,7 +42,14 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     frame.render_widget(heading(state), top);
     match state.view {
         View::Overview => overview(frame, middle, state),
-        View::Tables => tables(frame, middle, state),
+        View::Tables => {
+            let text = shown(&state.before, &state.now);
+            lines_of(frame, middle, state, &text);
+        }
+        View::Promises => {
+            let text = answered(&state.now.promises);
+            lines_of(frame, middle, state, text.trim_start());
+        }
     }
     let text = " q leave  p hold  + - interval  Tab tables  s order  ? help";
     frame.render_widget(Line::styled(text, DIM), keys);
@@ -217,8 +225,7 @@ fn task_line(task: &Task, line: &str, widest: usize, width: usize) -> Line<'stat
 }
 
 /// The tables that a pipe gets, to be scrolled.
-fn tables(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
-    let text = shown(&state.before, &state.now);
+fn lines_of(frame: &mut Frame<'_>, area: Rect, state: &mut State, text: &str) {
     let (width, rows) =
         ((area.width as usize).saturating_sub(2).max(1), (area.height as usize).saturating_sub(2));
     let all: Vec<String> = text.lines().flat_map(|line| folded(&plain(line), width)).collect();

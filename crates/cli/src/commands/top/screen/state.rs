@@ -18,6 +18,8 @@ pub enum View {
     Overview,
     /// The tables that a pipe gets.
     Tables,
+    /// The plan's promises, each with the part that keeps it.
+    Promises,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +114,8 @@ impl State {
             KeyCode::Tab | KeyCode::BackTab => {
                 self.view = match self.view {
                     View::Overview => View::Tables,
-                    View::Tables => View::Overview,
+                    View::Tables if !self.now.promises.is_empty() => View::Promises,
+                    View::Tables | View::Promises => View::Overview,
                 };
                 self.scroll = 0;
             }

@@ -4,6 +4,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
+use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{
     RunClient, RunCore, RunJob, RunLevelCpu, RunLevelTask, RunLevels, RunLock, RunRegulation,
     RunResult, RunTask, RunVcpu, RunVcpus,
@@ -254,6 +255,47 @@ fn keys_do_what_the_help_says() {
     assert!(drawn(&mut state, 100, 8).0[1].contains(&format!("to {} of {all}", all - 1)));
     state.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
     assert!(state.ended);
+}
+
+#[test]
+fn the_table_of_promises_is_a_view_of_its_own() {
+    let mut state = looked(3);
+    press(&mut state, KeyCode::Tab);
+    press(&mut state, KeyCode::Tab);
+    assert_eq!(state.view, View::Overview, "a run without a plan has no promises");
+    let promise = |resource: &str| {
+        let what = "it has its budget".to_owned();
+        Promise::new(Subject::Budget, resource, vec!["pilot".to_owned()], what)
+    };
+    state.now.promises = vec![
+        Answer::kept(&promise("core 0"), "regulation", true, "its counter"),
+        Answer::open(&promise("core 1"), true, "a period went over its budget"),
+    ];
+    assert!(of(&drawn(&mut state, 100, 24).0, "nobody keeps 1").contains("of 2 promises"));
+    press(&mut state, KeyCode::Tab);
+    press(&mut state, KeyCode::Tab);
+    assert_eq!(state.view, View::Promises);
+    let (lines, _) = drawn(&mut state, 100, 24);
+    assert!(of(&lines, "core 0").contains("kept by regulation, checked: its counter"));
+    assert!(of(&lines, "core 1").contains("NOBODY keeps it: a period went over its budget"));
+    press(&mut state, KeyCode::Tab);
+    assert_eq!(state.view, View::Overview);
+}
+
+#[test]
+fn promises_follow_the_tables_of_every_scheme() {
+    let promise = Promise::new(Subject::Vcpu, "vcpu one", vec!["a".to_owned()], String::new());
+    let promises = vec![Answer::open(&promise, true, "a thread took its time")];
+    let levels = Some(RunLevels::default());
+    let vcpus = Some(RunVcpus::default());
+    for run in [
+        RunResult { levels, promises: promises.clone(), ..RunResult::default() },
+        RunResult { vcpus, promises: promises.clone(), ..RunResult::default() },
+        RunResult { promises, ..regulated(1) },
+    ] {
+        let text = super::super::tables::shown(&run, &run);
+        assert!(text.contains("NOBODY keeps it: a thread took its time"), "{text}");
+    }
 }
 
 #[test]
