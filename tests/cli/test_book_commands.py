@@ -53,6 +53,7 @@ ELSEWHERE = {
     r"sudo groupadd": "tests/vm/root.sh",
     r"solocore platform collect --script": "tests/cli/test_platform.py",
     r"solocore board (ask|shell|run .*--share plans)": "tests/cli/test_board.py",
+    r"(sudo )?solocore reserve |.*(solocore-|solocore/)reserve": "tests/vm/guest/reserve.sh",
     r"solocore (study|reproduce) .*--dask |dask ": "tests/python/test_dask.py",
     r"tests/(vm|install|cli)/|make [a-z-]+|cargo |\./": "Makefile",
 }
