@@ -154,6 +154,7 @@ nightly: test bench
 	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=7200 VM_PARTS="away endure" VM_SET="TIMES=100" $(MAKE) --no-print-directory vm-test
+	VM_SECONDS=3600 VM_MEMORY=4G VM_KERNELS=6.19.14:sched-ext VM_PARTS=reserve $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 VM_KERNELS=6.19.14-rt:sched-ext VM_PARTS="quick regulate" $(MAKE) --no-print-directory vm-test VM_PERIODS=3000
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)

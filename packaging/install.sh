@@ -27,6 +27,7 @@ install -d "$root/bin" "$root/lib/solocore" "$root/lib/systemd/system" "$root/li
 install -m 755 "$BIN/solocore" "$root/bin/"
 install -m 644 "$BIN/libsolocore_qemu.so" "$BIN/libsolocore_board_plugin.so" "$root/lib/solocore/"
 sed "s|/usr/local/bin/solocore|$PREFIX/bin/solocore|" packaging/solocore.service >"$root/lib/systemd/system/solocore.service"
+sed "s|/usr/local/bin/solocore|$PREFIX/bin/solocore|" packaging/solocore-reserve.service >"$root/lib/systemd/system/solocore-reserve.service"
 install -m 644 packaging/solocore.sysusers.conf "$root/lib/sysusers.d/solocore.conf"
 install -d "$root/share/doc/solocore/licences"
 install -m 644 packaging/tasks.conf README.md CAVEATS.md "$root/share/doc/solocore/"

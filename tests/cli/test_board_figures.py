@@ -1,5 +1,5 @@
 """What only hardware could show, on the virtual board (docs/board-figures.md): a program beside three memory hogs, without and with a plan,
-without and with cache colours.
+without and with cache colours; and beside a kernel that copies, in reserved colours and without.
 
 The programs (tests/board/chase.c and hog.c) know nothing of solocore. One guest runs all parts of a figure. Needs what test_board.py needs.
 """
@@ -44,6 +44,38 @@ sleep 0.02
 echo "unmanaged $(./chase 2048 200000 0)"
 killall hog
 """
+# The kernel copies files and pipes on three CPUs, in memory of its own: the copying programs have 64 KiB each.
+KERNEL = """
+copy() {
+	for cpu in 1 2 3; do
+		head -c 8388608 /dev/zero >/tmp/from$cpu
+		taskset $((1 << cpu)) sh -c "while :; do dd if=/tmp/from$cpu of=/tmp/to$cpu bs=64k conv=notrunc 2>/dev/null; done" & copies="$copies $!"
+		taskset $((1 << cpu)) sh -c "dd if=/dev/zero bs=64k 2>/dev/null | cat >/dev/null" & copies="$copies $!"
+	done
+	sleep 0.1
+}
+stop() {
+	kill $copies
+	copies=
+	killall dd cat 2>/dev/null
+	rm -f /tmp/from? /tmp/to?
+}
+echo "alone $(./chase 2048 200000 0)"
+solocore reserve --colors 0-15 2>/out/reserve & reserve=$!
+until grep -q ^holding /out/reserve; do
+	kill -0 $reserve || exit 9
+	sleep 0.1
+done
+echo "alone_reserved $(solocore exec --colors 0-15 --pool '4 MiB' -- ./chase 2048 200000 0)"
+copy
+echo "managed $(solocore exec --colors 0-15 --pool '4 MiB' -- ./chase 2048 200000 0)"
+stop
+kill -INT $reserve
+wait $reserve
+copy
+echo "unmanaged $(./chase 2048 200000 0)"
+stop
+"""
 
 
 @pytest.fixture
@@ -78,6 +110,14 @@ def test_budgets_isolate_a_chase_from_three_hogs(solocore, steps):
 @often
 def test_colours_isolate_a_chase_from_three_hogs(steps):
     isolated(steps(COLOURS, "--memory", "2G"))
+
+
+@often
+def test_a_reserve_isolates_a_chase_from_a_kernel_that_copies(solocore, steps):
+    found = steps(KERNEL, "--memory", "2G", "--out", "out")
+    print((solocore.dir / "out/reserve").read_text())
+    assert found["unmanaged"] >= 1.2 * found["alone"], found
+    assert found["managed"] <= 1.05 * found["alone"], found
 
 
 # A quarter of the cache and of the banks for each core, and programs that are jobs of the plan: nothing is started by hand.

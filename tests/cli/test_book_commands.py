@@ -63,6 +63,7 @@ ELSEWHERE = [
     (r"SOLOCORE_RESCTRL=", "tests/cli/test_ways.py", "SOLOCORE_RESCTRL=str("),
     (r"solocore platform collect --script", "tests/cli/test_platform.py", '"platform", "collect", "--script"'),
     (r"solocore board ask", "tests/cli/test_board.py", "solocore board ask"),
+    (r"solocore reserve ", "tests/vm/guest/reserve.sh", "solocore reserve"),
     (r"solocore board shell", "tests/cli/test_board.py", '"board", "shell"'),
     (r"solocore board run .*--share plans", "tests/cli/test_board.py", '"--share"'),
     (r"solocore (study|reproduce) .*--dask", "tests/python/test_dask.py", '"--dask"'),

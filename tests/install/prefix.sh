@@ -14,6 +14,7 @@ before=$(cd "$prefix" && find . ! -type d | sort)
 
 make --no-print-directory install BIN="$bin" PREFIX="$prefix"
 for file in bin/solocore lib/solocore/libsolocore_qemu.so lib/solocore/libsolocore_board_plugin.so lib/systemd/system/solocore.service \
+	lib/systemd/system/solocore-reserve.service \
 	lib/sysusers.d/solocore.conf lib/libsolocore.so lib/pkgconfig/solocore.pc include/solocore.h share/man/man1/solocore.1 \
 	share/bash-completion/completions/solocore share/zsh/site-functions/_solocore share/fish/vendor_completions.d/solocore.fish; do
 	[ -s "$prefix/$file" ] || fail "$file is missing"

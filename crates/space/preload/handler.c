@@ -214,7 +214,7 @@ static void serve_socket(struct state *s)
 	long got =
 		raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0x40 /* MSG_DONTWAIT */, 0, 0);
 	if (got == (long)sizeof packet && packet.kind == PACKET_RECOLOUR) {
-		recolour(s);
+		s->recolour_asked = 1;
 	} else if (got == 0 || (failed(got) && got != -EAGAIN_)) {
 		/* solocore has gone: the program stays in its colours, and gets no further
 		 * requests. */
@@ -261,6 +261,10 @@ int handler_main(void *argument)
 			pool_release(s, 0);
 		if (wait[1].revents)
 			serve_socket(s);
+		if (s->recolour_asked) {
+			s->recolour_asked = 0;
+			recolour(s);
+		}
 		look_again(s);
 		long got = raw(SYS_read, s->uffd, events, sizeof events);
 		for (long i = 0; i < got / (long)sizeof events[0]; i++) {

@@ -39,7 +39,26 @@ int wait_for_go(struct state *s)
 			return -1;
 		if (packet.kind == PACKET_GO)
 			return 0;
+		if (packet.kind == PACKET_RECOLOUR)
+			s->recolour_asked = 1;
 	}
+}
+
+/* Asks for frames of a reserve, before a search. They are free then, and come first on this CPU.
+ * Without an answer the search goes on all the same. */
+void ask_for_pages(struct state *s, uint64_t pages)
+{
+	struct packet packet;
+	unsigned cpu = ~0u;
+	if (!s->config.lends || s->socket < 0)
+		return;
+	zero_bytes(&packet, sizeof packet);
+	packet.kind = PACKET_NEED;
+	packet.pages = pages < ~0u ? (uint32_t)pages : ~0u;
+	raw(SYS_getcpu, &cpu, 0, 0);
+	packet.stuck = cpu;
+	if (!failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)))
+		wait_for_go(s);
 }
 
 /* The process must not go on in frames that are not its own. */

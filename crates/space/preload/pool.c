@@ -189,6 +189,7 @@ int pool_fill(struct state *s, uint64_t pages)
 	 * is left. Pages that others have just given back come first, and may all be of one colour.
 	 * */
 	uint64_t most = 262144 + 64 * classes / s->config.allowed_classes;
+	ask_for_pages(s, pages - (s->tail - s->head) / PAGE);
 	while ((s->tail - s->head) / PAGE < pages) {
 		if (looked >= most && !found) {
 			s->why = "no frame that the kernel gives has its colours and banks; does "

@@ -20,14 +20,16 @@ struct config {
 	uint64_t allowed_classes; /* number of bits set in `classes` */
 	uint64_t prefill;	  /* pages that are ready before the program starts */
 	uint64_t reserve;	  /* bytes of free memory that are left to others */
+	uint64_t lends;		  /* not 0: solocore has frames for the program (`solocore reserve`) */
 	uint8_t classes[(1u << MAX_FUNCTIONS) / 8];
 };
 
 /* One packet between the library and solocore. */
 struct packet {
 	uint32_t kind;
-	uint32_t pages;	  /* RECOLOURED: moved; EXIT: moved back, as the kernel had moved them */
-	uint64_t stuck;	  /* RECOLOURED: pages that could not be moved */
+	uint32_t pages;	  /* RECOLOURED: moved; EXIT: moved back, as the kernel had moved them;
+			     NEED: pages */
+	uint64_t stuck;	  /* RECOLOURED: pages that could not be moved; NEED: this CPU */
 	uint64_t move_ns; /* RECOLOURED: time of taking out, copying and putting back */
 	uint64_t all_ns;  /* RECOLOURED: with finding the new pages */
 	char text[224];	  /* FAILED, UNCOLOURED: the reason, ends with 0 */
@@ -36,12 +38,13 @@ struct packet {
 enum packet_kind {
 	PACKET_HELLO = 1,  /* to solocore: this process is coloured from here on */
 	PACKET_EXIT,	   /* to solocore: check the pages now, the process is about to end */
-	PACKET_GO,	   /* from solocore: go on, after HELLO, EXIT and RECOLOURED */
+	PACKET_GO,	   /* from solocore: go on, after HELLO, EXIT, RECOLOURED and NEED */
 	PACKET_RECOLOUR,   /* from solocore: the configuration has changed */
 	PACKET_RECOLOURED, /* to solocore: the answer */
 	PACKET_FAILED, /* to solocore: the process ends, as it would have to go on in wrong colours
 			*/
 	PACKET_UNCOLOURED, /* to solocore: a program is started that cannot be coloured */
+	PACKET_NEED,	   /* to solocore: this process is about to look for pages */
 };
 
 /* Requests of a thread of the program to the handler. */
@@ -83,7 +86,7 @@ struct shared {
 struct state {
 	struct shared *shared;
 	int uffd, pagemap, memory, socket, kpageflags, chosen;
-	int forked;
+	int forked, recolour_asked;
 	uint64_t base, limit; /* all of the pool's addresses */
 	uint64_t outside,
 		out; /* pages that were taken out: their start, and the end of the held ones */
@@ -125,6 +128,7 @@ struct area {
 /* packets.c */
 int send_packet(struct state *s, uint32_t kind, const char *text);
 int wait_for_go(struct state *s);
+void ask_for_pages(struct state *s, uint64_t pages);
 void give_up(struct state *s, const char *why) __attribute__((noreturn));
 
 /* areas.c */

@@ -11,6 +11,7 @@
 
 use crate::audit::Audit;
 use crate::error::SpaceError;
+use crate::lend;
 use crate::map::{Choice, Map, parse_list};
 use crate::sys::memory_file;
 use crate::wire::{self, PACKET, Packet, kind};
@@ -55,6 +56,8 @@ pub struct Events {
     pub failed: Vec<(u32, String)>,
     /// Programs that were started and cannot be coloured, with the reason.
     pub uncoloured: Vec<String>,
+    /// Frames that a reserve gave for them.
+    pub borrowed: u64,
 }
 
 /// Serves the processes of one program.
@@ -98,7 +101,10 @@ impl Coloured {
     /// The machine has no files in memory or no sockets for it.
     pub fn new(map: Map, choice: Choice, prefill: u64) -> Result<Self, SpaceError> {
         let prefill = prefill / 4096;
-        let config = memory_file(c"solocore-colours", &wire::config(&choice, prefill, RESERVE))?;
+        let config = memory_file(
+            c"solocore-colours",
+            &wire::config(&choice, prefill, RESERVE, lend::is_there()),
+        )?;
         let library = memory_file(c"solocore-preload", LIBRARY)?;
         let name = next_name();
         let listener = listen(&name)?;
@@ -213,6 +219,12 @@ impl Coloured {
                 }
                 self.tell(fd, &Packet::new(kind::GO, ""));
             }
+            kind::NEED => {
+                let cpu = u32::try_from(packet.stuck).unwrap_or(u32::MAX);
+                let given = lend::borrow(&self.choice, packet.pages.into(), cpu);
+                self.events.borrowed += given.unwrap_or(0);
+                self.tell(fd, &Packet::new(kind::GO, ""));
+            }
             kind::FAILED => self.events.failed.push((pid, packet.text)),
             kind::UNCOLOURED => self.events.uncoloured.push(packet.text),
             kind::RECOLOURED => self.moved(fd, pid, packet),
@@ -242,7 +254,7 @@ impl Coloured {
         };
         let (colours, banks) = (list("--colors", colours)?, list("--banks", banks)?);
         let choice = Choice::new(&self.map, colours.as_deref(), banks.as_deref())?;
-        let config = wire::config(&choice, self.prefill, RESERVE);
+        let config = wire::config(&choice, self.prefill, RESERVE, lend::is_there());
         let written = self.config.write_all_at(&config, 0);
         written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
         self.choice = choice;
@@ -389,7 +401,7 @@ fn socket(name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
     Ok((socket, SocketAddrUnix::new_abstract_name(name.as_bytes())?))
 }
 
-fn listen(name: &str) -> Result<OwnedFd, SpaceError> {
+pub(crate) fn listen(name: &str) -> Result<OwnedFd, SpaceError> {
     let bound = || {
         let (socket, address) = socket(name)?;
         rustix::net::bind(&socket, &address)?;
@@ -405,21 +417,21 @@ fn listen(name: &str) -> Result<OwnedFd, SpaceError> {
     })
 }
 
-fn connect(name: &str) -> io::Result<OwnedFd> {
+pub(crate) fn connect(name: &str) -> io::Result<OwnedFd> {
     let (socket, address) = socket(name)?;
     rustix::net::connect(&socket, &address)?;
     Ok(socket)
 }
 
 /// Can one of them be read within this time?
-fn wait(polled: &mut [PollFd<'_>], limit: Duration) -> bool {
+pub(crate) fn wait(polled: &mut [PollFd<'_>], limit: Duration) -> bool {
     let limit = Timespec::try_from(limit).ok();
     rustix::event::poll(polled, limit.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
 /// Process and user of the peer. Without rustix: its process numbers cannot be 0, which a peer in
 /// another namespace has.
-fn peer_of(socket: &OwnedFd) -> Option<(u32, u32)> {
+pub(crate) fn peer_of(socket: &OwnedFd) -> Option<(u32, u32)> {
     let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
     // SAFETY: the kernel writes at most `length` bytes to `who`, which lives through the call.

@@ -4,19 +4,24 @@
 //! any frame to any task. Rule: find the address bits that choose colours and banks ([`map`],
 //! [`geometry`], [`solve`]), keep frames apart by them ([`lists`], [`objects`], [`backing`]), and
 //! move a program's pages to frames of its own ([`coloured`], with the library of
-//! crates/space/preload). Does not cover: cache ways (crates/linux, resctrl).
+//! crates/space/preload). Count what uses which frames ([`census`]), and hold those of some colours
+//! so that not even the kernel gets them ([`hold`], [`room`]). Does not cover: cache ways (crates/linux, resctrl).
 
 pub mod audit;
 pub mod backing;
+pub mod census;
 pub mod coloured;
 mod error;
 pub mod geometry;
 pub mod gf2;
+pub mod hold;
+pub mod lend;
 pub mod lists;
 pub mod map;
 pub mod objects;
 pub mod probe;
 pub mod program;
+pub mod room;
 pub mod solve;
 mod sys;
 pub mod wire;

@@ -75,6 +75,94 @@ impl Area {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// Addresses of pages of the area, as far as it reaches.
+    fn range(&self, first: usize, pages: usize) -> (*mut c_void, usize) {
+        let first = first.min(self.bytes / PAGE as usize);
+        let pages = pages.min(self.bytes / PAGE as usize - first);
+        ((self.start + first * PAGE as usize) as *mut c_void, pages * PAGE as usize)
+    }
+
+    /// Whether further pages come in huge ones, where the kernel has some.
+    pub fn advise_huge(&self, first: usize, pages: usize, huge: bool) {
+        let (at, bytes) = self.range(first, pages);
+        let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        // SAFETY: the pages are this object's, and the advice does not change their contents. A
+        // kernel without huge pages refuses, which is sufficient.
+        let _ = unsafe { rustix::mm::madvise(at, bytes, advice) };
+    }
+
+    /// Puts a page under each of these addresses; false: the kernel has none.
+    pub fn populate(&self, first: usize, pages: usize) -> bool {
+        let (at, bytes) = self.range(first, pages);
+        for _ in 0..100 {
+            // SAFETY: the pages are this object's; the kernel writes zeroes to fresh ones.
+            match unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxPopulateWrite) } {
+                Ok(()) => return true,
+                // A signal, or memory that is just being freed, only delays it.
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Splits the huge page that begins at this page into small ones. Advice for a part of it makes
+    /// the kernel do so at once; without it, the parts given back would stay with the whole.
+    pub fn split(&self, first: usize) {
+        let (at, bytes) = self.range(first, 1);
+        // SAFETY: the page is this object's, and keeps its contents.
+        let _ = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxCold) };
+    }
+
+    /// Gives the pages of these addresses back, also locked ones.
+    pub fn give_back(&self, first: usize, pages: usize) {
+        const DONTNEED_LOCKED: libc::c_int = 24;
+        let (at, bytes) = self.range(first, pages);
+        if bytes > 0 {
+            // SAFETY: the pages are this object's, and their contents are of no use to anybody.
+            // Fails only where there is nothing to be given back.
+            let _ = unsafe { libc::madvise(at, bytes, DONTNEED_LOCKED) };
+        }
+    }
+
+    /// Keeps present and later pages from being swapped out, without adding any.
+    pub fn lock(&self) -> Result<(), SpaceError> {
+        // SAFETY: the area is this object's.
+        let locked = unsafe {
+            rustix::mm::mlock_with(
+                self.start as *mut c_void,
+                self.bytes,
+                rustix::mm::MlockFlags::ONFAULT,
+            )
+        };
+        locked.map_err(|e| {
+            SpaceError::of_io(
+                "memory cannot be locked",
+                &e.into(),
+                "run as root, or raise the limit on locked memory (ulimit -l)",
+            )
+        })
+    }
+
+    /// The blocks of this number of pages that are used, and that are side by side, as areas with
+    /// the number of their first page. The rest is unmapped.
+    pub fn parts(self, used: &[bool], block: usize) -> Vec<(usize, Self)> {
+        let (mut parts, mut at) = (Vec::new(), 0);
+        for run in used.chunk_by(|a, b| a == b) {
+            let (start, bytes) = self.range(at * block, run.len() * block);
+            let part = Self { start: start as usize, bytes };
+            if run[0] {
+                parts.push((at * block, part));
+            } else {
+                drop(part);
+            }
+            at += run.len();
+        }
+        // Its blocks belong to the parts now, or are gone.
+        std::mem::forget(self);
+        parts
+    }
 }
 
 impl Drop for Area {
@@ -114,6 +202,29 @@ pub(crate) fn frames_of(start: usize, pages: usize) -> Result<Vec<u64>, SpaceErr
         )));
     }
     Ok(frames)
+}
+
+/// The entries of pages of an area in an open pagemap of this process.
+pub(crate) fn entries_of(
+    pagemap: &File,
+    area: &Area,
+    first: usize,
+    entries: &mut [u64],
+) -> Result<(), SpaceError> {
+    let mut bytes = vec![0; entries.len() * 8];
+    let at = (area.start as u64 / PAGE + first as u64) * 8;
+    pagemap
+        .read_exact_at(&mut bytes, at)
+        .map_err(|e| SpaceError::of_io("/proc/self/pagemap", &e, "is the memory there?"))?;
+    for (entry, word) in entries.iter_mut().zip(bytes.chunks_exact(8)) {
+        *entry = u64::from_ne_bytes(word.try_into().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// The frame of an entry; `None`: no page is present.
+pub(crate) fn frame_of(entry: u64) -> Option<u64> {
+    (entry & PRESENT != 0).then_some(entry & FRAME)
 }
 
 /// Can userfaultfd move pages here?

@@ -24,6 +24,8 @@ pub mod kind {
     pub const FAILED: u32 = 6;
     /// A program is started that cannot be coloured.
     pub const UNCOLOURED: u32 = 7;
+    /// A process is about to look for so many pages, on the CPU in `stuck`; waits for [`GO`].
+    pub const NEED: u32 = 8;
     /// From `solocore recolor`: the text is colours and banks.
     pub const ASK: u32 = 16;
     /// To `solocore recolor`: one process has moved.
@@ -88,10 +90,25 @@ impl Packet {
     }
 }
 
-/// The bytes of the configuration file.
-pub fn config(choice: &Choice, prefill_pages: u64, reserve: u64) -> Vec<u8> {
+/// The choice of a configuration's bytes; `None` if they are no configuration.
+pub fn choice_of(config: &[u8]) -> Option<Choice> {
+    // Magic and functions, masks, and four words.
+    const CLASSES: usize = 8 + MAX_FUNCTIONS * 8 + 32;
+    let four = |at: usize| config.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+    let functions = usize::try_from(four(4)?).ok().filter(|&n| n <= MAX_FUNCTIONS)?;
+    if four(0)? != MAGIC || config.len() != CLASSES + (1 << MAX_FUNCTIONS) / 8 {
+        return None;
+    }
+    let mask = |i: usize| config[8 + i * 8..16 + i * 8].try_into().map(u64::from_ne_bytes);
+    let masks = (0..functions).map(mask).collect::<Result<_, _>>().ok()?;
+    let allowed = |class: usize| config[CLASSES + class / 8] >> (class % 8) & 1 == 1;
+    Some(Choice { masks, allowed: (0..1 << functions).map(allowed).collect() })
+}
+
+/// The bytes of the configuration file. `lends`: a reserve has frames for the program.
+pub fn config(choice: &Choice, prefill_pages: u64, reserve: u64, lends: bool) -> Vec<u8> {
     let functions = choice.masks.len().min(MAX_FUNCTIONS);
-    let mut bytes = Vec::with_capacity(8352);
+    let mut bytes = Vec::with_capacity(8360);
     bytes.extend(MAGIC.to_ne_bytes());
     bytes.extend(u32::try_from(functions).unwrap_or(0).to_ne_bytes());
     for i in 0..MAX_FUNCTIONS {
@@ -102,6 +119,7 @@ pub fn config(choice: &Choice, prefill_pages: u64, reserve: u64) -> Vec<u8> {
     bytes.extend((classes as u64).to_ne_bytes());
     bytes.extend(prefill_pages.to_ne_bytes());
     bytes.extend(reserve.to_ne_bytes());
+    bytes.extend(u64::from(lends).to_ne_bytes());
     let mut allowed = [0u8; (1 << MAX_FUNCTIONS) / 8];
     for (class, _) in choice.allowed.iter().enumerate().filter(|(_, allowed)| **allowed) {
         allowed[class / 8] |= 1 << (class % 8);
@@ -134,10 +152,11 @@ mod tests {
     #[test]
     fn the_configuration_has_its_layout() {
         let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
-        let bytes = config(&Choice::new(&map, Some(&[1, 2]), None).expect("valid"), 5, 6);
-        assert_eq!(bytes.len(), 8352);
+        let bytes = config(&Choice::new(&map, Some(&[1, 2]), None).expect("valid"), 5, 6, true);
+        assert_eq!(bytes.len(), 8360);
         assert_eq!(bytes[8..16], 4096u64.to_ne_bytes());
         assert_eq!(bytes[136..144], 2u64.to_ne_bytes());
-        assert_eq!(bytes[160], 0b0110);
+        assert_eq!(bytes[160..168], 1u64.to_ne_bytes());
+        assert_eq!(bytes[168], 0b0110);
     }
 }

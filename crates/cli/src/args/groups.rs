@@ -27,7 +27,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Run it here, or on a virtual board",
-        &["run", "verify", "restore", "exec", "compare", "vcpu", "recolor", "board"],
+        &["run", "verify", "restore", "exec", "compare", "vcpu", "recolor", "reserve", "board"],
     ),
     ("Look", &["doctor", "top", "latency", "space", "bench", "check-trace"]),
     (

@@ -250,6 +250,20 @@ pub enum Command {
         after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec --colors` started, with all its processes, while it runs; new pages come from the new colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started in colours."
     )]
     Recolour(space::RecolourArgs),
+    /// Keep cache colours and DRAM banks free of the kernel and of other programs.
+    ///
+    /// Every frame of them that can be had is held until the end; the kernel serves itself from the
+    /// others.
+    #[command(
+        after_help = "Examples:\n  sudo solocore reserve --colors 0-7\n  sudo solocore reserve \
+            --colors 0-7 --banks 2,3 --map map.txt\n  sudo solocore reserve --colors 0-7 --duration \
+            \"60 s\" --format json\n\nTakes nearly all free memory for a moment, step by step, while \
+            more is free than others need; drops the page cache first. stderr tells how many frames \
+            are held, and what has the rest. `solocore exec --colors` gets its frames from it. Ctrl-C \
+            gives all back, and so does a kill.\nExit code 3: this machine cannot do it; stderr says \
+            why (docs/reserve.md)."
+    )]
+    Reserve(space::ReserveArgs),
     /// Find cache colours and DRAM banks, and where a process's pages lie.
     #[command(subcommand)]
     Space(space::SpaceCommand),

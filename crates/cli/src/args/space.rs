@@ -1,7 +1,7 @@
 //! Options of commands for colours and banks.
 
 use super::format::Format;
-use solocore_model::Bytes;
+use solocore_model::{Bytes, Time};
 use std::path::PathBuf;
 
 /// Sources of colours and banks.
@@ -71,6 +71,33 @@ pub struct RecolourArgs {
     pub format: Format,
 }
 
+/// `solocore reserve`.
+#[derive(Debug, clap::Args)]
+pub struct ReserveArgs {
+    /// Hold the frames of these cache colours, like 0-7.
+    #[arg(
+        long = "colors",
+        alias = "colours",
+        value_name = "LIST",
+        required_unless_present = "banks"
+    )]
+    pub colours: Option<String>,
+    /// Hold the frames of these DRAM banks, like 2,3; needs a map with banks.
+    #[arg(long, value_name = "LIST")]
+    pub banks: Option<String>,
+    #[command(flatten)]
+    pub map: MapArgs,
+    /// Give the frames back after this time [default: at Ctrl-C].
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Time>,
+    /// Leave the page cache and movable pages where they are.
+    #[arg(long)]
+    pub no_drop: bool,
+    /// Format of the report at the end.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
 /// `solocore space`.
 #[derive(Debug, clap::Subcommand)]
 pub enum SpaceCommand {
@@ -80,10 +107,13 @@ pub enum SpaceCommand {
     )]
     Map(MapCommand),
     /// Count the pages of a process that lie outside of given colours and banks.
+    ///
+    /// With --kernel, count all frames of the machine, by colour, bank and use.
     #[command(
         after_help = "Examples:\n  solocore space audit 1234 --colors 0-7\n  solocore space audit \
-            1234 --colors 0-7 --banks 2,3 --map map.txt --format json\n\nExit code 1: private \
-            pages are in wrong colours."
+            1234 --colors 0-7 --banks 2,3 --map map.txt --format json\n  solocore space audit \
+            --kernel\n  solocore space audit --kernel --colors 0-7 --format json\n\nExit code 1: \
+            private pages of the process are in wrong colours."
     )]
     Audit(AuditCommand),
 }
@@ -113,16 +143,20 @@ pub struct MapCommand {
 #[derive(Debug, clap::Args)]
 pub struct AuditCommand {
     /// Number of the process.
-    pub pid: u32,
-    /// The cache colours that it should have, like 0-7.
+    #[arg(required_unless_present = "kernel", conflicts_with = "kernel")]
+    pub pid: Option<u32>,
+    /// Count all frames of the machine: free ones, programs', files' and the kernel's.
+    #[arg(long)]
+    pub kernel: bool,
+    /// The cache colours that it should have, like 0-7; with --kernel, colours to count apart.
     #[arg(
         long = "colors",
         alias = "colours",
         value_name = "LIST",
-        required_unless_present = "banks"
+        required_unless_present_any = ["banks", "kernel"]
     )]
     pub colours: Option<String>,
-    /// The DRAM banks that it should have, like 2,3.
+    /// The DRAM banks that it should have, like 2,3; with --kernel, banks to count apart.
     #[arg(long, value_name = "LIST")]
     pub banks: Option<String>,
     #[command(flatten)]

@@ -6,6 +6,7 @@ mod attack;
 pub(crate) mod bench;
 mod board;
 mod board_list;
+mod census;
 mod check_io;
 mod check_trace;
 mod compare;
@@ -33,6 +34,7 @@ mod profiles;
 mod promises;
 mod report;
 mod reproduce;
+mod reserve;
 mod restore;
 mod run;
 mod run_options;
@@ -79,6 +81,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Verify(args) => verify::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Recolour(args) => space::recolour(&args),
+        Command::Reserve(args) => reserve::run(&args),
         Command::Space(command) => space::run(&command),
         Command::Doctor(args) => doctor::run(&args),
         Command::Restore { format } => restore::run(format),

@@ -1,6 +1,7 @@
 //! `solocore space` and `solocore recolor`: maps of the memory, and the places of a process's
 //! pages.
 
+use super::census;
 use crate::args::Format;
 use crate::args::space::{AuditCommand, MapArgs, MapCommand, RecolourArgs, SpaceCommand};
 use crate::fail::Failure;
@@ -123,12 +124,13 @@ fn confidence(found: &Found) -> Vec<String> {
 }
 
 fn audit(args: &AuditCommand) -> Result<ExitCode, Failure> {
+    let Some(pid) = args.pid else { return census::run(args) };
     let map = map_of(&args.map, args.colours.is_some())?;
     let choice = choice_of(&map, args.colours.as_deref(), args.banks.as_deref())?;
-    if !Path::new("/proc").join(args.pid.to_string()).exists() {
-        return Err(Failure::Input(format!("there is no process {}; check the number", args.pid)));
+    if !Path::new("/proc").join(pid.to_string()).exists() {
+        return Err(Failure::Input(format!("there is no process {pid}; check the number")));
     }
-    let audit = Audit::of(args.pid, &choice)?;
+    let audit = Audit::of(pid, &choice)?;
     match args.format {
         Format::Json => print(&files::to_json(&audit))?,
         Format::Text => print(&format!("{}\n", audit.describe()))?,

@@ -10,6 +10,7 @@ pub mod keeper;
 pub mod machine;
 pub mod notify;
 pub mod prefetch;
+pub mod reclaim;
 pub(crate) mod resctrl;
 pub mod status;
 pub(crate) mod stopped;

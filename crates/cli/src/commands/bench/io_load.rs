@@ -90,8 +90,10 @@ struct Outcome {
     /// Bytes of one read.
     bytes: usize,
     level_c_bytes: usize,
-    /// Whether the pages lie where the lists say.
+    /// Whether the pages lay in frames of their lists after the last read.
     placed: bool,
+    /// Pages that did not; all of them without lists.
+    wrong_pages: usize,
     interval_ns: u64,
     reads: u64,
     /// Reads that were released before the end of the one before.
@@ -193,8 +195,12 @@ impl ColouredFrames {
 
     /// Number of pages of this memory with frames outside of the list.
     pub(super) fn wrong(&self, list: List, memory: &Mapping) -> Result<usize, Failure> {
+        self.wrong_at(list, memory.as_ptr() as usize, memory.len())
+    }
+
+    fn wrong_at(&self, list: List, address: usize, bytes: usize) -> Result<usize, Failure> {
         let choice = &self.choices[usize::from(list == List::LevelC)];
-        let frames = Pool::frames(memory.as_ptr() as usize, memory.len())?;
+        let frames = Pool::frames(address, bytes)?;
         Ok(frames.iter().filter(|&&frame| !choice.allows(frame)).count())
     }
 }
@@ -275,13 +281,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     args.place.take()?;
     let task = args.plan.as_deref().zip(args.task.as_deref());
-    let frames: Box<dyn Frames> = if args.coloured {
-        Box::new(ColouredFrames::new(&args.map, task, bytes)?)
-    } else {
-        Box::new(AnyFrames)
-    };
+    let coloured =
+        args.coloured.then(|| ColouredFrames::new(&args.map, task, bytes)).transpose()?;
+    let frames: &dyn Frames = coloured.as_ref().map_or(&AnyFrames, |c| c);
     let buffers =
-        pieces.iter().map(|p| frames.frames(p.list, p.bytes)).collect::<Result<_, _>>()?;
+        pieces.iter().map(|p| frames.frames(p.list, p.bytes)).collect::<Result<Vec<_>, _>>()?;
+    let memory: Vec<(List, usize, usize)> = (pieces.iter().zip(&buffers))
+        .map(|(piece, buffer)| (piece.list, buffer.as_ptr() as usize, buffer.len()))
+        .collect();
     let mut reader = Reader::new(args.engine, buffers)?;
     let level_c_bytes = pieces.iter().filter(|p| p.list == List::LevelC).map(|p| p.bytes).sum();
     let mut outcome = Outcome {
@@ -289,7 +296,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         engine: if args.engine == Engine::Direct { "direct" } else { "uring" },
         bytes,
         level_c_bytes,
-        placed: frames.placed(),
+        placed: false,
+        wrong_pages: bytes / PAGE,
         interval_ns: args.interval.ns_ceil(),
         reads: 0,
         late: 0,
@@ -299,6 +307,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         max_ns: 0,
     };
     load(args, &file, &mut reader, &mut outcome)?;
+    if let Some(coloured) = &coloured {
+        // The reader still has them.
+        let wrong = memory.iter().map(|&(list, at, bytes)| coloured.wrong_at(list, at, bytes));
+        outcome.wrong_pages = wrong.sum::<Result<_, _>>()?;
+        outcome.placed = outcome.wrong_pages == 0;
+    }
+    drop(reader);
     report(args, &outcome)
 }
 

@@ -1,0 +1,230 @@
+//! `solocore reserve`: holds the frames of cache colours and DRAM banks, so that the kernel serves
+//! itself and other programs from the rest.
+//!
+//! Rule: drop files, take the frames in passes, compact, and take again; then look at the held
+//! frames each second, lend some to programs of their colours, and try for the rest after longer and
+//! longer waits. All memory goes back with the process; the one setting is the keeper's to put back.
+//! Does not cover: pages that boot has placed, which are counted.
+
+use super::space::{choice_of, map_of};
+use crate::args::Format;
+use crate::args::space::ReserveArgs;
+use crate::fail::Failure;
+use crate::print::print;
+use crate::progress::stopped;
+use serde::Serialize;
+use solocore_linux::Instance;
+use solocore_linux::host::reclaim::Reclaim;
+use solocore_linux::host::{keeper, notify};
+use solocore_model::files;
+use solocore_space::census::{Census, Counts};
+use solocore_space::hold::{End, Hold, Pass};
+use solocore_space::lend::Lender;
+use solocore_space::map::{Choice, Map};
+use solocore_space::room;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Passes before the first report.
+const PASSES: usize = 5;
+/// A pass that holds fewer than one in so many of all frames does not pay.
+const LITTLE: u64 = 1000;
+/// Interval of looks at the held frames.
+const LOOK: Duration = Duration::from_secs(1);
+/// Waits between two tries for the rest: the first, and the longest.
+const TRIES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(320)];
+/// Score that makes the kernel end this process first while it takes memory.
+const FIRST: &str = "1000";
+
+#[derive(Serialize)]
+struct Report {
+    format: &'static str,
+    /// All frames of these colours and banks.
+    frames: u64,
+    /// Of these, frames that are held.
+    held: u64,
+    held_percent: f64,
+    /// Held ones of those that are not the kernel's own.
+    held_of_others_percent: f64,
+    /// What has the others.
+    left: Counts,
+    /// Frames that the kernel took from the reserve by moving their pages.
+    lost: u64,
+    /// Frames that programs of these colours were given.
+    lent: u64,
+    /// Time from the start to the first report.
+    filled_ns: u64,
+    passes: Vec<Pass>,
+}
+
+struct Reserve {
+    map: Map,
+    choice: Choice,
+    hold: Hold,
+    settings: Reclaim,
+    passes: Vec<Pass>,
+    lent: u64,
+}
+
+/// Holds the frames until the end.
+pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
+    let begin = Instant::now();
+    let map = map_of(&args.map, args.colours.is_some())?;
+    if args.banks.is_some() && map.banks.is_empty() {
+        return Err(Failure::Input(
+            "--banks: no bank functions are known; give a map that has them (--map; solocore space \
+                map makes one)"
+                .into(),
+        ));
+    }
+    let choice = choice_of(&map, args.colours.as_deref(), args.banks.as_deref())?;
+    room::check(Path::new("/"), choice.share())?;
+    // What a killed reserve or run has left is put back first.
+    if let Ok(_instance) = Instance::take() {
+        keeper::restore()?;
+    }
+    let hold = Hold::new(choice.clone())?;
+    Census::of_machine(&Map::default(), None)?;
+    let mut lender = Lender::new()?;
+    let settings = Reclaim::begin()?;
+    let mut reserve = Reserve { map, choice, hold, settings, passes: Vec::new(), lent: 0 };
+    reserve.fill(!args.no_drop)?;
+    let filled_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let mut report = reserve.report(filled_ns)?;
+    eprintln!("{}", report.line());
+    notify::send("READY=1");
+    let end = args.duration.map(|d| begin + Duration::from_nanos(d.ns_ceil()));
+    let (mut wait, mut tried, mut looked) = (TRIES[0], Instant::now(), Instant::now());
+    while !stopped() && end.is_none_or(|end| Instant::now() < end) {
+        let lent = lender.serve(Duration::from_millis(50), &mut reserve.hold);
+        reserve.lent += lent;
+        if lent > 0 {
+            // They are about to be used, and must not be taken again.
+            tried = Instant::now();
+        }
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            let lost = reserve.hold.look()?;
+            if lost > 0 {
+                eprintln!("solocore: the kernel has moved {lost} held pages to other frames");
+            }
+        }
+        if tried.elapsed() >= wait {
+            let more = reserve.try_again()?;
+            wait = if more { TRIES[0] } else { (wait * 2).min(TRIES[1]) };
+            if more {
+                report = reserve.report(filled_ns)?;
+                eprintln!("{}", report.line());
+            }
+            tried = Instant::now();
+        }
+    }
+    notify::send("STOPPING=1");
+    report = reserve.report(filled_ns)?;
+    match args.format {
+        Format::Json => print(&files::to_json(&report))?,
+        Format::Text => print(&format!("{}\n", report.line()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Reserve {
+    /// Takes what can be had at once.
+    fn fill(&mut self, drop: bool) -> Result<(), Failure> {
+        if drop {
+            self.settings.drop_files()?;
+        }
+        for n in 0..PASSES {
+            let pass = self.pass()?;
+            if stopped() || (n > 1 && pass.kept * LITTLE < self.hold.held()) {
+                break;
+            }
+            // After the first pass: what moves now goes to frames of other colours.
+            if n == 0 && drop {
+                self.settings.compact()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self) -> Result<Pass, Failure> {
+        let score = Score::first();
+        let pass = self.hold.pass(u64::MAX, &stopped)?;
+        drop(score);
+        self.passes.push(pass);
+        Ok(pass)
+    }
+
+    /// Takes frames that have become free; returns whether that was worth it.
+    fn try_again(&mut self) -> Result<bool, Failure> {
+        let [chosen, _] = self.census()?;
+        if chosen.free * LITTLE / 2 < chosen.all() {
+            return Ok(false);
+        }
+        let pass = self.pass()?;
+        Ok(pass.end != End::Stopped && pass.kept * LITTLE >= chosen.all())
+    }
+
+    fn census(&self) -> Result<[Counts; 2], Failure> {
+        Ok(Census::of_machine(&self.map, Some(&self.choice))?.chosen().unwrap_or_default())
+    }
+
+    fn report(&self, filled_ns: u64) -> Result<Report, Failure> {
+        let [mut left, _] = self.census()?;
+        let (frames, held) = (left.all(), self.hold.held());
+        left.anonymous = left.anonymous.saturating_sub(held);
+        let percent = |of: u64| (held as f64 * 10_000.0 / of.max(1) as f64).floor() / 100.0;
+        Ok(Report {
+            format: "solocore-reserve/1",
+            frames,
+            held,
+            held_percent: percent(frames),
+            held_of_others_percent: percent(frames - left.kernels()),
+            left,
+            lost: self.hold.lost(),
+            lent: self.lent,
+            filled_ns,
+            passes: self.passes.clone(),
+        })
+    }
+}
+
+impl Report {
+    fn line(&self) -> String {
+        let left = &self.left;
+        format!(
+            "holding {} of {} frames ({} %; {} % of those that are not the kernel's own); left: free \
+                {}, programs {}, files {}, kernel {}, reserved at boot {}",
+            self.held,
+            self.frames,
+            self.held_percent,
+            self.held_of_others_percent,
+            left.free,
+            left.anonymous + left.shared_memory + left.huge,
+            left.file,
+            left.slab + left.page_table + left.kernel + left.unusable,
+            left.reserved
+        )
+    }
+}
+
+/// While memory is taken, the kernel ends this process before any other.
+struct Score(Option<String>);
+
+impl Score {
+    const PATH: &str = "/proc/self/oom_score_adj";
+
+    fn first() -> Self {
+        let before = std::fs::read_to_string(Self::PATH).ok();
+        Self(before.filter(|_| std::fs::write(Self::PATH, FIRST).is_ok()))
+    }
+}
+
+impl Drop for Score {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = std::fs::write(Self::PATH, before.trim());
+        }
+    }
+}

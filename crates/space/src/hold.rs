@@ -1,0 +1,432 @@
+//! Frames of chosen colours and banks, held so that nobody else gets them.
+//!
+//! Problem: a stock kernel gives any frame to anybody, itself included (MC2 patched its lists of free
+//! memory, section 3.2). Rule: take memory step by step while others have enough, and note the frame
+//! of each page. At the end of a pass, the frames of other colours are given back, and those of the
+//! chosen ones stay, locked. The kernel serves itself from the rest. Memory is taken in huge pages
+//! first, as these come from the parts of the memory that no pass has touched yet. So a second pass
+//! gets the frames that the first one had to leave to others.
+//! Does not cover: frames that the kernel had before; what moves locked pages (compaction, unless
+//! vm.compact_unevictable_allowed is 0): [`Hold::look`] counts them and lets them go.
+
+use crate::error::SpaceError;
+use crate::map::{Choice, PAGE};
+use crate::room::{self, Memory};
+use crate::sys::{self, Area};
+use serde::Serialize;
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Pages of one step.
+const STEP: usize = 8192;
+/// Pages of a huge page.
+const HUGE: usize = 512;
+/// Steps without a frame after which a pass ends.
+const BARREN: usize = 16;
+/// Time within which the pressure must fall again.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Part of the time, in percent, that tasks may wait for memory.
+const PRESSURE: u128 = 20;
+
+/// Why a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Others need what is left.
+    Room,
+    /// Tasks waited for memory.
+    Pressure,
+    /// Memory of the last steps had no frame of the choice.
+    Barren,
+    /// It was asked to stop.
+    Stopped,
+}
+
+/// Result of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Pass {
+    /// Pages that were taken for a moment.
+    pub taken: u64,
+    /// Of these, frames that are held now.
+    pub kept: u64,
+    /// Why it ended.
+    pub end: End,
+    /// Duration in nanoseconds.
+    pub ns: u64,
+}
+
+/// Memory of a pass: its areas, and the pages in them that are held, with their frames.
+#[derive(Debug)]
+struct Piece {
+    area: Area,
+    pages: Vec<(u32, u64)>,
+}
+
+/// Held frames. They go back when it is dropped, or when the process ends for any reason.
+#[derive(Debug)]
+pub struct Hold {
+    choice: Choice,
+    pieces: Vec<Piece>,
+    pagemap: File,
+    held: u64,
+    lost: u64,
+}
+
+impl Hold {
+    /// Holds nothing yet.
+    ///
+    /// # Errors
+    /// The frames of this process are hidden from it.
+    pub fn new(choice: Choice) -> Result<Self, SpaceError> {
+        let probe = Area::populated(PAGE as usize, false)?;
+        sys::frames_of(probe.start(), 1)?;
+        let path = "/proc/self/pagemap";
+        let pagemap = File::open(path).map_err(|e| SpaceError::of_io(path, &e, "mount /proc"))?;
+        Ok(Self { choice, pieces: Vec::new(), pagemap, held: 0, lost: 0 })
+    }
+
+    /// Frames that are held.
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Frames that the kernel took away so far, by moving their pages.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Takes at most `most` bytes of free memory for a moment, and holds the frames of the choice.
+    ///
+    /// # Errors
+    /// Memory cannot be mapped or locked. All of it is given back then.
+    pub fn pass(&mut self, most: u64, stop: &dyn Fn() -> bool) -> Result<Pass, SpaceError> {
+        let begin = Instant::now();
+        let room = Memory::of(Path::new("/"))?.room().min(most);
+        let pages = usize::try_from(room / PAGE).unwrap_or(0) / STEP * STEP;
+        let mut pass = Pass { taken: 0, kept: 0, end: End::Room, ns: 0 };
+        if pages > 0 {
+            let area = Area::reserved(pages * PAGE as usize)?;
+            let kept = self.take(&area, pages, stop, &mut pass)?;
+            pass.kept = kept.len() as u64;
+            self.keep(area, &kept)?;
+            self.look()?;
+        }
+        pass.ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Ok(pass)
+    }
+
+    /// Fills an area step by step. The pages in it that have frames of the choice, with these.
+    fn take(
+        &self,
+        area: &Area,
+        pages: usize,
+        stop: &dyn Fn() -> bool,
+        pass: &mut Pass,
+    ) -> Result<Vec<(u32, u64)>, SpaceError> {
+        let (mut kept, mut barren, mut huge) = (Vec::new(), 0, true);
+        let mut brake = Brake::new();
+        let mut entries = vec![0u64; STEP];
+        area.advise_huge(0, pages, true);
+        for first in (0..pages).step_by(STEP) {
+            if let Some(end) = brake.holds(stop)? {
+                pass.end = end;
+                break;
+            }
+            // Another program may have been quicker.
+            if !area.populate(first, STEP) {
+                pass.end = End::Room;
+                break;
+            }
+            sys::entries_of(&self.pagemap, area, first, &mut entries)?;
+            let before = kept.len();
+            let frames = entries.iter().map(|&e| sys::frame_of(e));
+            let page = |at: usize| u32::try_from(first + at).unwrap_or(u32::MAX);
+            kept.extend(
+                frames
+                    .enumerate()
+                    .filter_map(|(at, frame)| Some((page(at), frame?)))
+                    .filter(|&(_, frame)| self.choice.allows(frame)),
+            );
+            pass.taken += STEP as u64;
+            // A part of a huge page does not go back before the page is split.
+            let mut split = 0;
+            for at in (0..STEP).step_by(HUGE).filter(|&at| is_huge(&entries[at..at + HUGE])) {
+                area.split(first + at);
+                split += 1;
+            }
+            if huge && split == 0 {
+                // The search for huge pages would make others wait.
+                huge = false;
+                area.advise_huge(first + STEP, pages - first - STEP, false);
+            }
+            barren = if kept.len() - before <= STEP / 1024 { barren + 1 } else { 0 };
+            if barren >= BARREN {
+                pass.end = End::Barren;
+                break;
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Gives back everything of an area but these pages, which it locks.
+    fn keep(&mut self, area: Area, kept: &[(u32, u64)]) -> Result<(), SpaceError> {
+        let pages = area.bytes() / PAGE as usize;
+        let mut from = 0;
+        for &(page, _) in kept {
+            area.give_back(from, page as usize - from);
+            from = page as usize + 1;
+        }
+        area.give_back(from, pages - from);
+        // Page tables of parts without a held page go back as well.
+        let blocks = pages.div_ceil(HUGE);
+        let mut used = vec![false; blocks];
+        kept.iter().for_each(|&(page, _)| used[page as usize / HUGE] = true);
+        let mut rest = kept;
+        for (first, area) in area.parts(&used, HUGE) {
+            let end = first + area.bytes() / PAGE as usize;
+            let n = rest.iter().take_while(|&&(page, _)| (page as usize) < end).count();
+            let (here, later) = rest.split_at(n);
+            rest = later;
+            area.lock()?;
+            let offset = |page: u32| page - u32::try_from(first).unwrap_or(0);
+            let pages: Vec<_> = here.iter().map(|&(page, frame)| (offset(page), frame)).collect();
+            self.held += pages.len() as u64;
+            self.pieces.push(Piece { area, pages });
+        }
+        Ok(())
+    }
+
+    /// Looks at every held page again. Pages that the kernel has moved to frames of other colours
+    /// are given back. Returns the number of frames that were lost.
+    ///
+    /// # Errors
+    /// The frames are hidden from this process.
+    pub fn look(&mut self) -> Result<u64, SpaceError> {
+        let mut lost = 0;
+        let mut entries = vec![0u64; HUGE];
+        for piece in &mut self.pieces {
+            let all = piece.area.bytes() / PAGE as usize;
+            let mut read = usize::MAX;
+            let mut failed = None;
+            piece.pages.retain_mut(|(page, frame)| {
+                let at = *page as usize;
+                if at / HUGE != read {
+                    read = at / HUGE;
+                    let n = HUGE.min(all - read * HUGE);
+                    let part = &mut entries[..n];
+                    failed = sys::entries_of(&self.pagemap, &piece.area, read * HUGE, part)
+                        .err()
+                        .or(failed.take());
+                }
+                let now = sys::frame_of(entries[at % HUGE]);
+                if now == Some(*frame) {
+                    return true;
+                }
+                lost += 1;
+                match now.filter(|&now| self.choice.allows(now)) {
+                    Some(now) => *frame = now,
+                    None => piece.area.give_back(at, 1),
+                }
+                now.is_some_and(|now| self.choice.allows(now))
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+        }
+        self.pieces.retain(|piece| !piece.pages.is_empty());
+        self.held = self.pieces.iter().map(|p| p.pages.len() as u64).sum();
+        self.lost += lost;
+        Ok(lost)
+    }
+
+    /// Gives back some of the held frames, as far as they are `wanted`, for a program that is to have
+    /// them. Returns their number. Frames whose neighbour stays held come first: the kernel cannot
+    /// join these to larger blocks, which it hands out last.
+    pub fn give(&mut self, frames: u64, wanted: &dyn Fn(u64) -> bool) -> u64 {
+        let mut all: Vec<u64> = self.frames().collect();
+        all.sort_unstable();
+        let held = |frame: u64| all.binary_search(&frame).is_ok();
+        let (mut single, mut paired) = (Vec::new(), Vec::new());
+        for &frame in all.iter().filter(|&&frame| wanted(frame)) {
+            let neighbour = frame ^ 1;
+            // Of two that are both wanted, the second one stays.
+            let stays = held(neighbour) && (frame & 1 == 0 || !wanted(neighbour));
+            if stays { &mut single } else { &mut paired }.push(frame);
+        }
+        single.extend(paired);
+        single.truncate(usize::try_from(frames).unwrap_or(usize::MAX));
+        single.sort_unstable();
+        for piece in &mut self.pieces {
+            let area = &piece.area;
+            piece.pages.retain(|&(page, frame)| {
+                let goes = single.binary_search(&frame).is_ok();
+                if goes {
+                    area.give_back(page as usize, 1);
+                }
+                !goes
+            });
+        }
+        self.pieces.retain(|piece| !piece.pages.is_empty());
+        self.held -= single.len() as u64;
+        single.len() as u64
+    }
+
+    /// The held frames.
+    pub fn frames(&self) -> impl Iterator<Item = u64> {
+        self.pieces.iter().flat_map(|piece| piece.pages.iter().map(|&(_, frame)| frame))
+    }
+}
+
+/// Are these the entries of a huge page: frames side by side, from a multiple of its size?
+fn is_huge(entries: &[u64]) -> bool {
+    let first = sys::frame_of(entries[0]).filter(|f| f % HUGE as u64 == 0);
+    first.is_some_and(|first| {
+        (first..).zip(entries).all(|(frame, &entry)| sys::frame_of(entry) == Some(frame))
+    })
+}
+
+/// Ends a pass before others suffer.
+struct Brake {
+    /// Time of the last question, and how long tasks had waited by then.
+    last: Option<(Instant, u64)>,
+}
+
+impl Brake {
+    fn new() -> Self {
+        Self { last: None }
+    }
+
+    /// Whether the next step must not be made, and why. Waits a little under pressure.
+    fn holds(&mut self, stop: &dyn Fn() -> bool) -> Result<Option<End>, SpaceError> {
+        let begin = Instant::now();
+        loop {
+            if stop() {
+                return Ok(Some(End::Stopped));
+            }
+            if Memory::of(Path::new("/"))?.room() < STEP as u64 * PAGE {
+                return Ok(Some(End::Room));
+            }
+            if !self.pressed() {
+                return Ok(None);
+            }
+            if begin.elapsed() > PATIENCE {
+                return Ok(Some(End::Pressure));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Whether tasks waited for memory since the last question for too much of the time.
+    fn pressed(&mut self) -> bool {
+        let Some(stalled) = room::stalled_us(Path::new("/")) else { return false };
+        let now = Instant::now();
+        match self.last {
+            None => self.last = Some((now, stalled)),
+            // Of a shorter time, a single wait would be much.
+            Some((then, _)) if now - then < Duration::from_millis(20) => {}
+            Some((then, before)) => {
+                self.last = Some((now, stalled));
+                let waited = u128::from(stalled.saturating_sub(before));
+                return waited * 100 > (now - then).as_micros() * PRESSURE;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Map;
+
+    /// Colours 0 to 3 of 16, and a hold of them; frames are shown to root only.
+    fn hold() -> Option<Hold> {
+        let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![] };
+        let choice = Choice::new(&map, Some(&[0, 1, 2, 3]), None).expect("valid");
+        match Hold::new(choice) {
+            Ok(hold) => Some(hold),
+            Err(SpaceError::Machine(why)) if why.contains("CAP_SYS_ADMIN") => None,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn frames_of_the_choice_stay_and_others_go_back() {
+        let Some(mut hold) = hold() else { return };
+        let pass = hold.pass(64 << 20, &|| false).expect("taken");
+        if pass.taken == 0 {
+            return;
+        }
+        assert_eq!(pass.kept, hold.held() + hold.lost());
+        // A quarter of what was taken, as the frames are spread.
+        assert!(hold.held() > pass.taken / 16, "{pass:?}");
+        assert!(hold.frames().all(|frame| frame % 16 < 4));
+        let mut frames: Vec<u64> = hold.frames().collect();
+        frames.sort_unstable();
+        frames.dedup();
+        assert_eq!(frames.len() as u64, hold.held());
+        // What the kernel says of the areas: their present pages are the held ones alone.
+        let present: usize = hold
+            .pieces
+            .iter()
+            .map(|piece| {
+                let mut entries = vec![0; piece.area.bytes() / PAGE as usize];
+                sys::entries_of(&hold.pagemap, &piece.area, 0, &mut entries).expect("read");
+                entries.iter().filter(|&&e| sys::frame_of(e).is_some()).count()
+            })
+            .sum();
+        assert_eq!(present as u64, hold.held());
+        let held = hold.held();
+        // Single ones first: the neighbour of each stays.
+        let before = hold.frames().collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(hold.give(100, &|frame| frame % 16 < 2), 100);
+        assert_eq!(hold.held(), held - 100);
+        let after = hold.frames().collect::<std::collections::BTreeSet<_>>();
+        let given: Vec<u64> = before.difference(&after).copied().collect();
+        assert_eq!(given.len(), 100);
+        assert!(given.iter().all(|&f| f % 16 == 0 && after.contains(&(f + 1))), "{given:?}");
+        assert_eq!(hold.give(u64::MAX, &|_| true), held - 100);
+        assert_eq!((hold.held(), hold.frames().count()), (0, 0));
+    }
+
+    #[test]
+    fn moved_pages_are_noticed() {
+        let Some(mut hold) = hold() else { return };
+        let pass = hold.pass(32 << 20, &|| false).expect("taken");
+        if pass.taken == 0 {
+            return;
+        }
+        let held = hold.held();
+        // As if the pages had other frames when they were noted: one of the choice, one not.
+        hold.pieces[0].pages[0].1 ^= 1 << 20;
+        hold.pieces[0].pages[1].1 = 5;
+        let before = hold.lost();
+        assert_eq!(hold.look().expect("looked"), 2);
+        assert_eq!(hold.lost(), before + 2);
+        assert_eq!(hold.held(), held, "both have frames of the choice again");
+        // A page that is gone is no longer held.
+        let page = hold.pieces[0].pages[0].0;
+        hold.pieces[0].area.give_back(page as usize, 1);
+        assert_eq!(hold.look().expect("looked"), 1);
+        assert_eq!(hold.held(), held - 1);
+    }
+
+    #[test]
+    fn a_stop_ends_a_pass_before_its_first_step() {
+        let Some(mut hold) = hold() else { return };
+        let pass = hold.pass(64 << 20, &|| true).expect("taken");
+        assert_eq!((pass.taken, pass.kept, hold.held()), (0, 0, 0));
+    }
+
+    #[test]
+    fn huge_pages_are_told_by_their_frames() {
+        let present = 1u64 << 63;
+        let entries = |first: u64| (first..first + 512).map(|f| f | present).collect::<Vec<_>>();
+        assert!(is_huge(&entries(1024)));
+        assert!(!is_huge(&entries(1025)));
+        let mut one = entries(1024);
+        one[7] = 0;
+        assert!(!is_huge(&one));
+    }
+}

@@ -1,0 +1,136 @@
+# A reserve of a quarter of the colours in a guest of 4 GB (VM_MEMORY=4G): what it gets, what the kernel still has there, and that under load
+# nothing in it changes. After common.sh.
+board="--platform core-i5-2500k"
+colours="--colors 0-7 $board"
+setting=/proc/sys/vm/compact_unevictable_allowed
+# count SECTION KEY: of the latest census.
+count() {
+	awk -v section="\"$1\":" -v key="\"$2\":" '$1 == section { on = 1 } on && $1 == key { print $2 + 0; exit }' /tmp/census
+}
+census() {
+	solocore space audit --kernel $colours --format json >/tmp/census 2>/tmp/errors || fail "census: $(cat /tmp/errors)"
+}
+# Frames of the kernel in a section, without those reserved at boot.
+kernels() {
+	echo $(($(count "$1" slab) + $(count "$1" page_table) + $(count "$1" kernel)))
+}
+field() {
+	sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" /tmp/reserve.json | head -n 1
+}
+# hold ARGUMENTS...: a reserve in the background, and until it has what it gets.
+hold() {
+	: >/tmp/held
+	solocore reserve $colours --format json "$@" >/tmp/reserve.json 2>/tmp/held &
+	reserve=$!
+	for _ in $(seq 600); do
+		grep -q "^holding" /tmp/held && return
+		kill -0 $reserve 2>/dev/null || break
+		sleep 0.1
+	done
+	fail "no reserve: $(cat /tmp/held)"
+}
+held() {
+	sed -n 's/^holding \([0-9]*\) .*/\1/p' /tmp/held | tail -n 1
+}
+free_mib() {
+	awk '/^MemFree/ { print int($2 / 1024) }' /proc/meminfo
+}
+# What the holder has, as others see it: pages of its colours, and all of its pages.
+audit() {
+	solocore space audit $reserve $colours --format json >/tmp/audit 2>/dev/null
+	awk '/"resident"/ { r = $2 } /"wrong"/ { print r - $2; exit }' /tmp/audit
+}
+
+echo "kernel $(uname -r), $(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo) MiB"
+expect 3 "memory: these colours and banks" solocore reserve --colors 0-31 $board
+expect 2 "there is no colour 32" solocore reserve --colors 32 $board
+expect 2 "no bank functions are known" solocore reserve --banks 1
+mkdir -p /sys/fs/cgroup
+if mount -t cgroup2 cgroup /sys/fs/cgroup && echo +memory >/sys/fs/cgroup/cgroup.subtree_control && mkdir /sys/fs/cgroup/small; then
+	echo 1G >/sys/fs/cgroup/small/memory.max
+	expect 3 "cgroup: /sys/fs/cgroup/small/memory.max allows 1024" \
+		sh -c "echo \$\$ >/sys/fs/cgroup/small/cgroup.procs; exec solocore reserve $colours"
+fi
+
+census
+cp /tmp/census /tmp/census.before
+echo "before: chosen $(count chosen free) free of which the reserve may get, kernel $(kernels chosen), reserved $(count chosen reserved)"
+before=$(cat $setting)
+free=$(free_mib)
+hold
+cat /tmp/held
+expect 3 "another solocore reserve" solocore reserve $colours
+census
+sed -n '/"chosen"/,/}/p' /tmp/census
+is_held=$(held)
+seen=$(audit)
+[ "$seen" -ge "$is_held" ] && pass "$seen pages of the holder lie in its colours, as others see" || fail "the holder has $seen pages of its colours, not $is_held"
+[ "$(cat $setting)" = 0 ] && pass "locked pages stay where they are" || fail "$setting is $(cat $setting)"
+
+# Load: what the kernel and programs need comes from the other colours.
+kernel=$(kernels chosen) others=$(kernels others) spare=$(count chosen free)
+pages=$(($(count others shared_memory) + $(count others anonymous)))
+mkfifo /tmp/end
+load 40 40 4 3 </tmp/end >/tmp/ready &
+loader=$!
+exec 9>/tmp/end
+until grep -q ready /tmp/ready; do
+	kill -0 $loader || { fail "the load ends by itself"; break; }
+	sleep 0.1
+done
+census
+more=$(($(kernels others) - others)) more_here=$(($(kernels chosen) - kernel))
+more_pages=$(($(count others shared_memory) + $(count others anonymous) - pages))
+echo "under load: kernel's frames +$more in other colours, +$more_here in the chosen ones ($spare were free); programs +$more_pages in other colours"
+[ $more -gt 20000 ] || fail "the load needs $more frames of the kernel, so nothing was tested"
+[ $more_here -le $spare ] || fail "the kernel took $more_here frames of the chosen colours, and $spare were free"
+# Compaction, and forks: nothing that is held changes.
+echo 1 >/proc/sys/vm/compact_memory
+i=0
+while [ $i -lt ${FORKS:-500} ]; do
+	/bin/busybox true
+	i=$((i + 1))
+done
+dd if=/dev/zero of=/tmp/copy bs=1M count=64 2>/dev/null && cat /tmp/copy | cat >/tmp/copy2
+rm -f /tmp/copy /tmp/copy2
+[ "$(audit)" -ge "$is_held" ] && pass "all $is_held frames are held under load" || fail "under load $(audit) of $is_held frames are held"
+exec 9>&-
+wait $loader
+
+# A program of these colours gets its frames from the reserve.
+solocore exec --colors 0-7 $board --pages /tmp/pages -- coloured >/tmp/said 2>&1 || fail "exec in the reserve: $(tail -n 3 /tmp/said)"
+wrong=$(awk '/"anonymous"/ { on = 1 } on && /"wrong"/ { print $2 + 0; exit }' /tmp/pages)
+echo "exec: $(tail -n 1 /tmp/said)"
+[ "$wrong" = 0 ] && pass "a program in the reserve has no wrong page" || fail "$wrong wrong pages"
+
+kill -INT $reserve
+wait $reserve || fail "the reserve ends with $?"
+cat /tmp/reserve.json
+share=$(field held_percent) took=$(field filled_ns)
+awk -v p="$share" 'BEGIN { exit !(p >= 90) }' && pass "$share % of the frames were held at the end" || fail "only $share % are held"
+awk -v p="$(sed -n 's/^holding .*(\([0-9.]*\) %;.*/\1/p' /tmp/held | head -n 1)" 'BEGIN { exit !(p >= 90) }' || fail "too few at first"
+[ "$took" -lt 60000000000 ] && pass "after $((took / 1000000)) ms" || fail "it took $((took / 1000000)) ms"
+[ "$(field lost)" = 0 ] && pass "none was lost" || fail "$(field lost) frames were lost"
+[ "$(field lent)" -gt 0 ] || fail "none was lent"
+[ "$(cat $setting)" = "$before" ] && pass "the setting is put back" || fail "$setting is $(cat $setting)"
+[ $(free_mib) -ge $((free - 64)) ] && pass "all memory is given back" || fail "$(free_mib) MiB of $free are free"
+
+# The check above can fail: with the setting changed under it, compaction takes frames. And a kill gives all back.
+hold --no-drop
+echo 1 >$setting
+echo 1 >/proc/sys/vm/compact_memory
+sleep 3
+echo "without the setting: $(grep -c 'has moved' /tmp/held) looks found moved pages: $(grep 'has moved' /tmp/held | head -n 1)"
+echo 0 >$setting
+kill -9 $reserve
+wait $reserve 2>/dev/null
+for _ in $(seq 50); do
+	[ "$(cat $setting)" = "$before" ] && break
+	sleep 0.1
+done
+[ "$(cat $setting)" = "$before" ] && pass "killed: the setting is put back" || fail "killed: $setting is $(cat $setting)"
+[ $(free_mib) -ge $((free - 64)) ] && pass "killed: all memory is given back" || fail "killed: $(free_mib) MiB of $free are free"
+[ -z "$(ls /run/solocore-journal)" ] || fail "a journal is left: $(ls /run/solocore-journal)"
+
+echo "failures: $failures"
+[ $failures = 0 ]
