@@ -9,14 +9,14 @@
  * are distinct, so a trace has one order.
  *
  * Jobs: a task is released at its times by its CPU's timer. A release makes a job if a thread of
- * the task wants to run then; if all sleep, it is skipped, and a thread that wakes later waits for
- * the next one (as under a polling server: a task that wakes late takes no promised time from
- * others). At level A, whose slots are its own, it may begin late. A job is done when all threads
- * of its task block, or one yields. Late jobs as in crates/sim/src/kernel/scheduler/levels.rs: at C
- * each keeps its own deadline, at B they follow each other within the budget of the latest release,
- * at A the job before is given up. Other than there, a job of C whose budget is used up while
- * releases wait goes on at once with that of the oldest. Does not cover: jobs that sleep before
- * they are done (the rest belongs to the next job).
+ * the task wants to run then. If all sleep, the release is skipped, and a thread that wakes later
+ * waits for the next one (as under a polling server: a task that wakes late takes no promised time
+ * from others). At level A, whose slots are its own, it may begin late. A job is done when all
+ * threads of its task block, or one yields. Late jobs as in
+ * crates/sim/src/kernel/scheduler/levels.rs: at C each keeps its own deadline, at B they follow
+ * each other within the budget of the latest release, at A the job before is given up. Other than
+ * there, a job of C whose budget is used up while releases wait goes on at once with that of the
+ * oldest. Does not cover: jobs that sleep before they are done (the rest belongs to the next job).
  */
 #ifndef SOLOCORE_LEVELS_H
 #define SOLOCORE_LEVELS_H

@@ -25,10 +25,10 @@
  *	sc_queue_send(&q, frame, size);
  *
  * Does not cover: waiting (poll, or send a signal beside it); several receivers; sides in different
- * PID namespaces, which cannot see whether the other lives; a sender that writes outside its slots:
- * lengths and numbers are checked, contents are not. Bypassing covers the message, not the two
- * counters of a lane, which both sides share. The prefetchers may bring in lines that no side asked
- * for.
+ * PID namespaces, which cannot see whether the other lives. A sender that writes outside its slots
+ * is not noticed: lengths and numbers are checked, contents are not. Bypassing covers the message,
+ * not the two counters of a lane, which both sides share. The prefetchers may bring in lines that
+ * no side asked for.
  */
 #ifndef SOLOCORE_IPC_H
 #define SOLOCORE_IPC_H
