@@ -53,7 +53,7 @@ enum sc_queue_status {
 	SC_QUEUE_ARGUMENT = 6, /* memory that is too small or not at a page's beginning, or sizes
 				  that are impossible */
 	SC_QUEUE_UNSUPPORTED =
-		7, /* this processor lets programs flush no cache lines, so no lines are bypassed */
+		7, /* this CPU lets programs flush no cache lines, so no lines are bypassed */
 };
 
 /* Treatment of the lines of a message. */

@@ -40,7 +40,9 @@ pub fn add_parts(
     };
     if !plan.schedulable {
         daemon.notes.push(
-            "the plan is not schedulable: see its reasons; what does not fit is refused".to_owned(),
+            "the plan is not schedulable: see its reasons; VCPUs that do not fit are \
+                refused"
+                .to_owned(),
         );
     }
     let scheduling = Scheduling::planned(options, &planned.vcpus, &args.plan.display().to_string());

@@ -44,7 +44,7 @@ pub struct TaskReport {
 #[allow(missing_docs, reason = "as in interface and kernel::CoreStatistics")]
 pub struct CoreReport {
     pub id: usize,
-    /// DRAM transactions.
+    /// DRAM accesses.
     pub accesses: u64,
     pub throttled_ns: u64,
     pub busy_ns: u64,
@@ -73,7 +73,7 @@ pub struct ScenarioResult {
     pub resolution: &'static str,
     /// The seed.
     pub seed: u64,
-    /// Bytes of a line, which is one transaction.
+    /// Bytes of a line, which is one access.
     pub line_bytes: u64,
     /// In the order of the file.
     pub tasks: Vec<TaskReport>,
