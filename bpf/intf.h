@@ -5,9 +5,8 @@
  * Problem: two languages share memory (maps) and constants; a field that moves must not go
  * unnoticed.
  * Rule: every shared struct is declared once, here and in the other *_intf.h. crates/linux/build.rs
- * makes the Rust of it (bindgen; crates/linux/src/contract.rs), and a test there compares each
- * field with the type information in the compiled objects. A struct has no padding that is not
- * named.
+ * makes the Rust of it (bindgen; crates/linux/src/contract.rs). A test there compares each field
+ * with the type information in the compiled objects. A struct has no padding that is not named.
  * Does not cover: the fields of `guard` (solocore/memguard.h).
  */
 #ifndef SOLOCORE_INTF_H

@@ -9,14 +9,14 @@
  * are distinct, so a trace has one order.
  *
  * Jobs: a task is released at its times by its CPU's timer. A release makes a job if a thread of
- * the task wants to run then; if all sleep, it is skipped, and a thread that wakes later waits for
- * the next one (as under a polling server: a task that wakes late takes no promised time from
- * others). At level A, whose slots are its own, it may begin late. A job is done when all threads
- * of its task block, or one yields. Late jobs as in crates/sim/src/kernel/scheduler/levels.rs: at C
- * each keeps its own deadline, at B they follow each other within the budget of the latest release,
- * at A the job before is given up. Other than there, a job of C whose budget is used up while
- * releases wait goes on at once with that of the oldest. Does not cover: jobs that sleep before
- * they are done (the rest belongs to the next job).
+ * the task wants to run then. If all sleep, the release is skipped, and a thread that wakes later
+ * waits for the next one (as under a polling server: a task that wakes late takes no promised time
+ * from others). At level A, whose slots are its own, it may begin late. A job is done when all
+ * threads of its task block, or one yields. Tardy jobs as in
+ * crates/sim/src/kernel/scheduler/levels.rs: at C each keeps its own deadline, at B they follow
+ * each other within the budget of the latest release, at A the job before is given up. Other than
+ * there, a job of C whose budget is used up while releases wait goes on at once with that of the
+ * oldest. Does not cover: jobs that sleep before they are done (the rest belongs to the next job).
  */
 #ifndef SOLOCORE_LEVELS_H
 #define SOLOCORE_LEVELS_H
@@ -35,7 +35,7 @@
  * virtual machine may stop the holder's CPU meanwhile. bpf_loop allows no more.
  */
 #define LEVEL_TRIES (1u << 23)
-/* Late jobs that are remembered. */
+/* Tardy jobs that are remembered. */
 #define LEVEL_BACKLOG 1000u
 
 const volatile struct levels_settings levels_settings SEC(".rodata.levels");
@@ -474,7 +474,7 @@ __noinline int level_decide(__u32 cpu)
 	c->level = choice.level;
 	c->until_ns = sc_min(choice.until_ns, sc_heap_top_key(&c->releases));
 	/*
-	 * A late job of level C: a release has come already, and the job goes on with its budget.
+	 * A tardy job of level C: a release has come already, and the job goes on with its budget.
 	 */
 	if (spent != SC_NONE)
 		level_admit(spent, cpu);

@@ -6,9 +6,9 @@
  * causes no event. Rule: each limited CPU checks the lock itself. It counts the holders at every
  * overflow of its counter, at every tick, and when it changes tasks. A holder is a CPU with a
  * running thread whose page (`run_lock.slot`) says that it is in a section. So a lock reaches a CPU
- * with its next sample of accesses, before it can do more harm than that, and a release with its
- * next tick, which comes some ten times per period while there are clients (crates/linux changes
- * the timer then). The holders are counted anew, as in the paper (bwlock, Algorithm 1); the
+ * with its next sample of accesses, before it can do more harm than that. A release reaches it with
+ * its next tick, which comes some ten times per period while there are clients (crates/linux
+ * changes the timer then). The holders are counted anew, as in the paper (bwlock, Algorithm 1); the
  * policy's own count serves schedulers that see every change. A thread that does not run holds
  * nothing: one that is preempted, stopped, or dead releases by that.
  *

@@ -11,8 +11,8 @@
  * Both read the counter itself, and unreported accesses are accounted with the next overflow
  * (`unseen`). An overflow program that finds a tick due starts the period in its place.
  *
- * The first period begins half a period before the first tick: ticks then fall in the middle of the
- * policy's periods, and a tick that is a little late still starts the next period and not the one
+ * The first period begins half a period before the first tick. Ticks then fall in the middle of the
+ * policy's periods. A tick that is a little late still starts the next period and not the one
  * after.
  */
 #ifndef SOLOCORE_BPF_MEMGUARD_H

@@ -2,8 +2,8 @@
 /*
  * VCPUs: the maps, and the calls of the policy for a core.
  *
- * Rule: every call of the policy goes through core_call, which writes its record, and before it the
- * core is settled (core_settle): a VCPU that used its budget up since then is charged to that
+ * Rule: every call of the policy goes through core_call, which writes its record. Before the call
+ * the core is settled (core_settle): a VCPU that used its budget up since then is charged to that
  * instant, not to the later one of the call. All of this happens under the lock of the core's
  * runqueue (for the reason in vcpu.bpf.c).
  */

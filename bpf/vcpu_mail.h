@@ -3,8 +3,8 @@
  * VCPUs: messages of others for a core.
  *
  * Rule: a CPU that does not hold the lock of a core's runqueue leaves its message for the core in
- * the core's mail, a set of VCPUs for each kind (woken, arriving, leaving, measured), and kicks the CPU; the
- * core's `dispatch` reads it. A VCPU that moves lies in `transit` between the two.
+ * the core's mail, a set of VCPUs for each kind (woken, arriving, leaving, measured). It kicks the
+ * CPU, and the core's `dispatch` reads it. A VCPU that moves lies in `transit` between the two.
  */
 #ifndef SOLOCORE_VCPU_MAIL_H
 #define SOLOCORE_VCPU_MAIL_H

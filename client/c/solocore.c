@@ -257,7 +257,7 @@ int bw_lock(void)
 		return SC_UNMATCHED;
 	word = (uint32_t)word == 0 ? ((word >> 32) + 1) << 32 | 1 : word + 1;
 	__atomic_store_n(&page->sections, word, __ATOMIC_RELAXED);
-	/* The section stays behind it; the processor keeps stores in order or makes them visible
+	/* The section stays behind it; the CPU keeps stores in order or makes them visible
 	 * soon enough.
 	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -4,7 +4,7 @@
  *
  * Problem: only the program knows which of its sections suffer when other cores use the memory, and
  * when its jobs begin. Rule: while a thread holds the bandwidth lock and runs, other cores may do
- * for tasks that are not real-time only as many accesses per period as the plan allows; the thread
+ * for tasks that are not real-time only as many accesses per period as the plan allows. The thread
  * itself is never throttled. Any number of threads may hold it at a time, and no thread ever waits
  * for it. Taking and releasing it is a store to memory: no system call, a few nanoseconds. Source:
  * bwlock, sections 3 and 4.2; dynamic-budgeting, section IV.

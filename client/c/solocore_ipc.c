@@ -335,7 +335,7 @@ const char *sc_strqueue(int status)
 		[SC_QUEUE_ARGUMENT] =
 			"an impossible argument: memory too small or not at a page's beginning, "
 			"slots not a power of two, or the wrong side of a queue",
-		[SC_QUEUE_UNSUPPORTED] = "this processor lets programs flush no cache lines",
+		[SC_QUEUE_UNSUPPORTED] = "this CPU lets programs flush no cache lines",
 	};
 
 	return status >= 0 && status <= SC_QUEUE_UNSUPPORTED ? texts[status]

@@ -25,10 +25,10 @@
  *	sc_queue_send(&q, frame, size);
  *
  * Does not cover: waiting (poll, or send a signal beside it); several receivers; sides in different
- * PID namespaces, which cannot see whether the other lives; a sender that writes outside its slots:
- * lengths and numbers are checked, contents are not. Bypassing covers the message, not the two
- * counters of a lane, which both sides share. The prefetchers may bring in lines that no side asked
- * for.
+ * PID namespaces, which cannot see whether the other lives. A sender that writes outside its slots
+ * is not noticed: lengths and numbers are checked, contents are not. Bypassing covers the message,
+ * not the two counters of a lane, which both sides share. The prefetchers may bring in lines that
+ * no side asked for.
  */
 #ifndef SOLOCORE_IPC_H
 #define SOLOCORE_IPC_H
@@ -53,7 +53,7 @@ enum sc_queue_status {
 	SC_QUEUE_ARGUMENT = 6, /* memory that is too small or not at a page's beginning, or sizes
 				  that are impossible */
 	SC_QUEUE_UNSUPPORTED =
-		7, /* this processor lets programs flush no cache lines, so no lines are bypassed */
+		7, /* this CPU lets programs flush no cache lines, so no lines are bypassed */
 };
 
 /* Treatment of the lines of a message. */

@@ -6,7 +6,7 @@
  * earlier ones. A copy that bypasses the caches is done when it returns: its stores are ordered
  * before all later stores. Slots are whole lines, so a store past the caches never has to read a
  * line first. Apart from solocore_ipc.c so that tests can put a model of memory in its place
- * (tests/interleave.c). Does not cover: processors on which programs may not flush lines.
+ * (tests/interleave.c). Does not cover: CPUs on which programs may not flush lines.
  */
 #ifndef SOLOCORE_IPC_MEMORY_H
 #define SOLOCORE_IPC_MEMORY_H
@@ -91,7 +91,7 @@ static inline int can_bypass(void)
 	return 1;
 }
 
-/* Linux lets programs clean and invalidate lines, at the granularity that the processor states. */
+/* Linux lets programs clean and invalidate lines, at the granularity that the CPU states. */
 static inline void flush_lines(const unsigned char *from, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += SC_LINE)

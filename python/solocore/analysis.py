@@ -78,9 +78,9 @@ def _run(test, sets, bounds, threads, say):
 class Analysis:
     """Verdicts on task sets: `table` (Arrow) has a row for each set, in order.
 
-    Of each test NAME, column NAME is the verdict (bool, missing where the test refused the set), `NAME.response` or
-    `tardiness.tardiness` a list of bounds (uint64 in the unit of the sets, missing where the test gives no bound), and `NAME.error`
-    the reason why a set was refused. pandas, polars and others accept the table directly.
+    Of each test NAME, column NAME is the verdict (bool, missing where the test refused the set). `NAME.response` or
+    `tardiness.tardiness` is a list of bounds (uint64 in the unit of the sets, missing where the test gives no bound). `NAME.error`
+    is the reason why a set was refused. The packages pandas, polars and others accept the table directly.
     """
 
     def __init__(self, sets, tests, table):

@@ -96,10 +96,10 @@ def _lists(values, what):
 class TaskSets:
     """Many task sets. See the module for the columns.
 
-    `wcet` may be a table with these columns (anything with the Arrow PyCapsule interface, also the columns in other orders), or the
-    column itself: lists of integers, a two-dimensional array of integers, an Arrow array of lists. `deadline` is the period where it
-    is left out, `cores` one number for all, or one for each set. Raises InputError for other types, missing or negative numbers,
-    fractions, and lists of different lengths in one set. `analyze` checks whether a set is valid for a test.
+    `wcet` may be a table with these columns (anything with the Arrow PyCapsule interface, also the columns in other orders). It may
+    be the column itself: lists of integers, a two-dimensional array of integers, an Arrow array of lists. `deadline` is the period
+    where it is left out, `cores` one number for all, or one for each set. Raises InputError for other types, missing or negative
+    numbers, fractions, and lists of different lengths in one set. `analyze` checks whether a set is valid for a test.
     """
 
     __slots__ = ("table",)

@@ -67,7 +67,7 @@ def test_figures_that_are_finished_are_kept_and_said_to_be(solocore):
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert err.decode().splitlines()[-1].startswith("solocore: interrupted; what is finished is kept in out; ")
+    assert err.decode().splitlines()[-1].startswith("solocore: interrupted; the finished part is kept in out; ")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])

@@ -8,7 +8,7 @@
  * Rule: solocore_ipc.c is compiled against model_memory.h, so that each access is a step here. A
  * store goes to the agent's buffer; at any later step any of its entries may become visible, but
  * one that is ordered only after all before it, and entries of one word in their order (the stores
- * of weakly ordered processors). An agent may be killed before any step; its successor begins when
+ * of weakly ordered CPUs). An agent may be killed before any step; its successor begins when
  * its stores have become visible, as the kernel has it. All choices are tried, depth first, each
  * run from the beginning; a state that was seen before is not tried again. Does not cover: loads
  * that overtake each other (ThreadSanitizer looks at what orders them), several lanes.

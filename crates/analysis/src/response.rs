@@ -44,9 +44,9 @@ pub(crate) const MAX_STEPS: u32 = 1 << 20;
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// Solo worst-case execution time, in picoseconds, with the service of all its DRAM
-    /// transactions.
+    /// accesses.
     pub wcet_ps: u64,
-    /// Most DRAM transactions of one job, including the reloads that it causes by preempting.
+    /// Most DRAM accesses of one job, including the reloads that it causes by preempting.
     pub misses: u64,
     /// Most writes among these; all of them, if unknown.
     pub writes: u64,
@@ -91,9 +91,9 @@ impl Task {
 /// Demand of the jobs of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Execution time alone, in picoseconds, with the service of all DRAM transactions.
+    /// Execution time alone, in picoseconds, with the service of all DRAM accesses.
     pub work_ps: u64,
-    /// DRAM transactions.
+    /// DRAM accesses.
     pub misses: u64,
     /// Most writes among them.
     pub writes: u64,
@@ -243,8 +243,8 @@ impl<'a> Interference<'a> {
 /// Worst-case response time of `tasks[i]` in picoseconds; index 0 has the highest priority.
 ///
 /// `None` if the level-`i` busy window is not found to end (demand above the capacity of the core),
-/// if the response exceeds `limit_ps` or does not fit in 64 bits, if a period up to task `i` is
-/// zero, or if there is no task `i`.
+/// or if the response exceeds `limit_ps` or does not fit in 64 bits. Also if a period up to task
+/// `i` is zero, or if there is no task `i`.
 #[must_use]
 pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -> Option<u64> {
     let level = tasks.get(..=i)?;

@@ -1,15 +1,15 @@
 //! The growth of a value until a test fails.
 //!
 //! # Problem
-//! A verdict says yes or no. A designer also needs the distance to the edge: the slack of each
-//! execution time and miss count, the common factor for all of them, the least budget, and the task
-//! that is the first to break.
+//! A verdict says yes or no. A designer also needs the distance to the edge. That is the slack of
+//! each execution time and miss count, the common factor for all of them, the least budget, and the
+//! task that is the first to break.
 //!
 //! # Rule
 //! Binary search over integers with the schedulability test itself as the predicate
 //! ([`largest_passing`], [`least_passing`]), as for fixed priorities in Bini, Di Natale, Buttazzo,
-//! "Sensitivity analysis for fixed-priority real-time systems" (Real-Time Systems 2008), who show
-//! that direct formulas exist; a search needs none, holds for every test, and its last two
+//! "Sensitivity analysis for fixed-priority real-time systems" (Real-Time Systems 2008). They show
+//! that direct formulas exist. A search needs none and holds for every test. Its last two
 //! evaluations are the proof: the value passes, the next one fails.
 //!
 //! # Precondition
@@ -43,7 +43,7 @@ pub enum Quantity {
         /// Index of the task.
         task: usize,
     },
-    /// DRAM transactions of a job of a task.
+    /// DRAM accesses of a job of a task.
     Misses {
         /// Index of the task.
         task: usize,

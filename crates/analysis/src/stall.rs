@@ -1,7 +1,7 @@
 //! Stall caused by memory-bandwidth regulation and by the memory shared with other cores.
 //!
 //! # Problem
-//! A core makes `mu` DRAM transactions in a window of its execution. Other cores delay each of
+//! A core makes `mu` DRAM accesses in a window of its execution. Other cores delay each of
 //! them, and a regulator (MemGuard) suspends the core when its budget of `Q` accesses in a period
 //! `P` is used up. What is the longest delay of the work's end, compared with running alone?
 //!
@@ -27,8 +27,8 @@
 //! * A period with a suspension has `Q` accesses that were issued and served inside it, `Q*L` of
 //!   progress, so it is charged at most `P - Q*L`.
 //! * The period in which the window opens, when an earlier task has used part of its budget, is
-//!   charged at most `P - Q*L` if it ends in a suspension, for any number of accesses left to this
-//!   window: [`carry_in`].
+//!   charged at most `P - Q*L` if it ends in a suspension. That holds for any number of accesses
+//!   left to this window: [`carry_in`].
 //!
 //! Let `s1 = (m-1)*L`. If `P - Q*L >= Q*s1` (that is `Q <= P/(m*L)`), moving accesses together to
 //! fill periods never lowers the sum: `K = floor(mu/Q)` full periods and `mu - K*Q` single accesses
@@ -58,7 +58,7 @@ use serde::{Deserialize, Serialize};
 pub struct Regulation {
     /// Regulation period `P`, in picoseconds.
     pub period_ps: u64,
-    /// Longest service time `L_max` of one DRAM transaction, in picoseconds.
+    /// Longest service time `L_max` of one DRAM access, in picoseconds.
     pub latency_ps: u64,
     /// Number `m` of active cores, the one under analysis included.
     pub cores: u32,

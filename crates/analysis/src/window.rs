@@ -21,16 +21,16 @@
 //!
 //! # Why it holds
 //! Let every period up to task `i` be a multiple of `T_p`, and jobs of such tasks arrive as a
-//! window begins (by the table: a window may begin up to `late` after that, and still lasts `W`).
+//! window begins by the table. A window may begin up to `late` after that, and still lasts `W`.
 //! Then a level-`i` busy window opens at a window's nominal start. Until job `q` is done, all time
 //! of the partition's windows goes to level-`i` work, to the stall of its accesses, or to the costs
-//! in `each`: of a window that the core's former user left with a used-up budget, with an access
-//! under way, with foreign lines. The regulation period in which a window begins is charged in
-//! `each`. In the others only accesses of this partition count, so the charging argument of
-//! [`crate::stall`] holds window by window, and stall is superadditive: the sum over windows is at
-//! most the stall of the sum. Work done and accesses issued before the end belong to jobs that
-//! arrived before `W_q`. So `need(n)` of window time suffices, and `n - 1` whole windows and the
-//! rest of one have passed `W_q` after the start.
+//! in `each`. Those are the costs of a window that the core's former user left with a used-up
+//! budget, with an access under way, with foreign lines. The regulation period in which a window
+//! begins is charged in `each`. In the others only accesses of this partition count, so the
+//! charging argument of [`crate::stall`] holds window by window, and stall is superadditive: the
+//! sum over windows is at most the stall of the sum. Work done and accesses issued before the end
+//! belong to jobs that arrived before `W_q`. So `need(n)` of window time suffices, and `n - 1`
+//! whole windows and the rest of one have passed `W_q` after the start.
 //!
 //! If a period is no multiple of `T_p`, a busy window may open anywhere. It is served latest if it
 //! opens as a window ends, which costs `T_p - W` more. If it opens within a window, that window's
@@ -56,7 +56,7 @@ pub struct Windows {
     pub late_ps: u64,
     /// Cost charged in each: the rest of the core's former user, prefetch and lock.
     pub each_ps: u64,
-    /// DRAM transactions of that cost.
+    /// DRAM accesses of that cost.
     pub each_misses: u64,
 }
 

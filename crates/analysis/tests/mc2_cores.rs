@@ -471,7 +471,7 @@ fn no_interval_executes_more_interrupts_than_counted() {
 }
 
 /// A job that runs in pieces, at any times, under interrupts: with the pieces counted, its
-/// processor time is covered.
+/// CPU time is covered.
 #[test]
 fn preemption_centric_charges_cover_jobs_in_pieces() {
     let mut random = Random(5);

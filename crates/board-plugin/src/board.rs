@@ -18,7 +18,7 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The time stamp counter, as a count, of a processor with this clock in Hz after `ns` nanoseconds.
+/// The time stamp counter, as a count, of a CPU with this clock in Hz after `ns` nanoseconds.
 /// It counts the core's clock, so that the guest finds the platform's frequency.
 #[must_use]
 pub fn ticks(ns: i64, frequency: u64) -> i64 {

@@ -1,10 +1,10 @@
-//! Answers of `cpuid` beyond QEMU's processor: the platform's caches, counters, and cache
+//! Answers of `cpuid` beyond QEMU's CPU: the platform's caches, counters, and cache
 //! allocation.
 //!
-//! Caches are told by leaf 4 (Intel) and leaf 8000001D with TOPOEXT (AMD APM volume 3, appendix E):
-//! the first level, the second if there is one, the shared cache with all vCPUs as its users. The
-//! kernel shows them in /sys/devices/system/cpu/cpu0/cache and makes one domain of allocation of
-//! them.
+//! Caches are told by leaf 4 (Intel) and leaf 8000001D with TOPOEXT (AMD APM volume 3, appendix E).
+//! They are the first level, the second if there is one, the shared cache with all vCPUs as its
+//! users. The kernel shows them in /sys/devices/system/cpu/cpu0/cache and makes one domain of
+//! allocation of them.
 //!
 //! Problem: the board adds bits to answers that only QEMU knows. Rule: the instruction runs; the
 //! instruction behind it has a callback that changes the registers. That one is in the same block,

@@ -4,7 +4,7 @@
 //! C0010000 to C0010007 as well (AMD APM volume 2, 13.2).
 //! Intel: architectural version 2, four counters and three fixed ones (Intel SDM volume 3, chapter
 //! on performance monitoring). The machine's events have the vendor's numbers where these exist
-//! ([`amd`], [`intel`]), and all of them are event 0xE7 with the unit mask 1 + their number in
+//! ([`amd`], [`intel`]). All of them are event 0xE7 with the unit mask 1 + their number in
 //! [`Event`]. 0xE8 is the same for the vendor-free cycles (1) and instructions (2). An overflow
 //! sends the core an NMI by the entry LVTPC of its local APIC, at the reference that caused it;
 //! overflows of cycles and instructions are found at the end of their block.

@@ -6,7 +6,7 @@
 //! controller of `solocore-dram`. The run ends half a quantum before the window's end; the
 //! remaining records are run with those of the next window. The half quantum is for cores whose
 //! misses were faster than estimated: they go on from a time before the window's end. The replay of
-//! a window runs on a processor of its own while the vCPUs run the next window; its corrections
+//! a window runs on a CPU of its own while the vCPUs run the next window; its corrections
 //! come at the end of the latter. Their time does not depend on the speed of the replay. So every
 //! core meets the requests of the others at their times, in any order of the quanta, and none has
 //! an advantage. A core whose misses took longer than estimated is ahead of the window when it has

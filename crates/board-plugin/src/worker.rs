@@ -1,5 +1,5 @@
 //! A thread for the replay, so that it takes no time of the vCPUs if the host has a second
-//! processor.
+//! CPU.
 //!
 //! Rule: the replay is handed to the thread and back, so only one of the two has it. A small number
 //! of records is run at once, as the hand-over would take longer.

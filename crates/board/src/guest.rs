@@ -77,7 +77,7 @@ pub enum Event {
     },
 }
 
-/// Requests of a program to the board (`cpuid` with a leaf that no processor has).
+/// Requests of a program to the board (`cpuid` with a leaf that no CPU has).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[repr(u32)]
@@ -302,14 +302,14 @@ fn clock_ns() -> u64 {
 }
 
 /// Sends a request to the board, with a label of at most eight bytes: its plugin sees the leaf
-/// before the processor does. Returns whether a board answered.
+/// before the CPU does. Returns whether a board answered.
 pub fn ask(request: Request, label: &str) -> bool {
     let mut bytes = [0; 8];
     for (byte, given) in bytes.iter_mut().zip(label.bytes()) {
         *byte = given;
     }
     let asked = 0x5343_0000 | request as u32;
-    // No other processor has a board.
+    // No other CPU has a board.
     #[cfg(not(target_arch = "x86_64"))]
     let answer = asked;
     #[cfg(target_arch = "x86_64")]

@@ -12,7 +12,7 @@ use std::time::Duration;
 const LEAST_MEMORY: u64 = 256 << 20;
 /// Memory of the kernel and of a starting program, bytes.
 const KERNEL_MEMORY: u64 = 160 << 20;
-/// Maximum number of processors of QEMU's machine without x2APIC.
+/// Maximum number of CPUs of QEMU's machine without x2APIC.
 const MOST_CPUS: u32 = 255;
 
 /// Time during which the memory model computes.

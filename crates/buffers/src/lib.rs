@@ -5,8 +5,8 @@
 //! have to be put there and watched (single-core-equivalence, section 2.3). Rule: pages come from a
 //! source ([`Frames`]): ordinary ones ([`AnyFrames`]), or a coloured pool's lists. Their use here
 //! does not depend on the source. The uses are: reading files into them ([`io`]), V4L2 frames
-//! ([`v4l2`]), prefetching them into the cache and timing each line ([`lockdown`], [`residency`]),
-//! and walking them to measure or to disturb ([`walk`], [`chase`], [`order`]), with the
+//! ([`v4l2`]), prefetching them into the cache and timing each line ([`lockdown`], [`residency`]).
+//! Programs also walk them to measure or to disturb ([`walk`], [`chase`], [`order`]), with the
 //! disturbances ([`disturbance`]). Does not cover: the colours of pages.
 
 pub mod caches;

@@ -4,7 +4,7 @@
 //! colours. It must be brought into these, not only be anywhere in the cache. Rule: each line is
 //! flushed first, so that it is allocated anew. It is then read by a thread that may allocate where
 //! the page is to stay (resctrl's group of these ways, or a page of a colour with no other user).
-//! If a shared cache gets lines only when private ones evict them, the processor is told to do so
+//! If a shared cache gets lines only when private ones evict them, the CPU is told to do so
 //! (cldemote). A page is brought in when a job first uses it ([`Lockdown::use_pages`]), and nothing
 //! remains at the end: the lines are ordinary ones then. Source: single-core-equivalence, section
 //! 2.3 (Colored Lockdown: prefetch into colours, then lock; here, instead of a lock bit, no other
@@ -15,7 +15,7 @@ use crate::residency::flush;
 use crate::walk::{Access, pass};
 use crate::{LINE, Mapping, PAGE};
 
-/// Does this processor have the instruction that moves a line outwards?
+/// Does this CPU have the instruction that moves a line outwards?
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn can_demote() -> bool {
@@ -24,14 +24,14 @@ pub fn can_demote() -> bool {
     known && std::arch::x86_64::__cpuid_count(7, 0).ecx >> 25 & 1 == 1
 }
 
-/// Does this processor have the instruction that moves a line outwards?
+/// Does this CPU have the instruction that moves a line outwards?
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn can_demote() -> bool {
     false
 }
 
-/// Moves lines from the private caches to the shared one, where the processor can.
+/// Moves lines from the private caches to the shared one, where the CPU can.
 pub fn demote(memory: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     if can_demote() {

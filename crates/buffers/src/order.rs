@@ -1,7 +1,7 @@
 //! Orders in which memory is walked, each to stress one part of the memory system.
 //!
 //! Rule: a walk visits one line after the other repeatedly, and no access waits for the one before.
-//! In order of the addresses prefetchers help; at random each access opens a row of some bank; a
+//! In order of the addresses prefetchers help. At random each access opens a row of some bank. A
 //! line of each page misses the TLB as well; a list of lines can keep to one bank. Source: the
 //! order at random is a permutation of the line numbers: with an odd factor m, x -> (x ^ x >> s) *
 //! m modulo a power of two, whose steps can each be undone. Does not cover: the lines of a bank

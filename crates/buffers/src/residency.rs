@@ -25,7 +25,7 @@ const LINES: usize = PAGE / LINE;
 /// it.
 const NEAR: usize = 4;
 
-/// Flushes lines from every cache; false: this processor does not let programs do it.
+/// Flushes lines from every cache; false: this CPU does not let programs do it.
 pub fn flush(memory: &[u8]) -> bool {
     for line in memory.chunks(LINE) {
         if !flush_line(line.as_ptr()) {
@@ -137,8 +137,9 @@ impl Threshold {
         for round in 0..32 {
             if !flush(&probe) {
                 return Err(BufferError::Machine(
-                    "this processor lets programs flush no lines, so residency cannot be measured; \
-                        use x86-64 or aarch64".to_owned(),
+                    "this CPU lets programs flush no lines, so residency cannot be measured; \
+                        use x86-64 or aarch64"
+                        .to_owned(),
                 ));
             }
             time_pages(&probe, &mut random, round, |t| misses.push(t));

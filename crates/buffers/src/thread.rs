@@ -70,7 +70,7 @@ pub fn flush<'a, T: 'a>(objects: impl Iterator<Item = &'a T>) {
     fence();
 }
 
-/// Waits until all accesses so far are done, stores and flushes as well. On other processors than
+/// Waits until all accesses so far are done, stores and flushes as well. On other CPUs than
 /// x86-64 and aarch64 nothing happens.
 pub fn fence() {
     #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,8 @@
 //! A clock that costs a few nanoseconds, to time single accesses.
 //!
-//! Rule: the processor's counter of constant rate, whose rate is measured once against the
+//! Rule: the CPU's counter of constant rate, whose rate is measured once against the
 //! monotonic clock. A reading waits for all code before it; the code after it waits for the
-//! reading. Does not cover: processors with a counter that changes its rate or stops (`steady`
+//! reading. Does not cover: CPUs with a counter that changes its rate or stops (`steady`
 //! checks whether the kernel calls it constant).
 
 use std::time::{Duration, Instant};

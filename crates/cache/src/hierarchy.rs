@@ -184,11 +184,11 @@ pub struct Summary {
     pub stores: u64,
     /// Cycles with every shared-cache access free ([`solocore_model::Profile::private_cycles`]).
     pub private_cycles: u64,
-    /// DRAM transactions by number of ways.
+    /// DRAM accesses by number of ways.
     pub by_ways: Vec<u64>,
     /// Interval of the series in nanoseconds.
     pub interval_ns: u64,
-    /// DRAM transactions per interval.
+    /// DRAM accesses per interval.
     pub transactions: Vec<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Sets of a cache: the way of a tag, and the order in which ways were used.
 //!
 //! Rule: a set lies together, its entries and its order, so that an access reads at most two lines
-//! of the simulating processor. Up to 16 ways the order is one word of four-bit way numbers, the
+//! of the simulating CPU. Up to 16 ways the order is one word of four-bit way numbers, the
 //! most recent lowest, so that moving one to the front is some arithmetic without a branch. Beyond
 //! 16 ways it is an array of bytes. Empty ways are at the end. Sets are stored for 8 or 16 ways;
 //! ways that a cache does not have stay empty, and at the end.
@@ -262,7 +262,7 @@ impl Sets {
         }
     }
 
-    /// Prefetches a set, so that the simulating processor has it when the access comes.
+    /// Prefetches a set, so that the simulating CPU has it when the access comes.
     #[inline(always)]
     pub fn prepare(&self, set: usize) {
         match &self.held {

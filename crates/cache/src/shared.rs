@@ -77,7 +77,7 @@ impl Shared {
         (key >> self.set_bits) as u32
     }
 
-    /// Reads the set of a line without using it, so that the simulating processor has it when the
+    /// Reads the set of a line without using it, so that the simulating CPU has it when the
     /// access comes.
     #[inline(always)]
     pub fn prepare(&self, key: u64) {

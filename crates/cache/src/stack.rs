@@ -1,6 +1,6 @@
 //! LRU stacks: hits and write-backs for every associativity up to `ways`, from one pass.
 //!
-//! With a fixed number of sets, an LRU cache of `w` ways holds the top `w` of each set's stack, so
+//! With a fixed number of sets, an LRU cache of `w` ways holds the top `w` of each set's stack. So
 //! a read found at depth `d` hits exactly in the caches of at least `d` ways. For write-backs each
 //! entry keeps `clean_below`: the caches of fewer ways have written the line back since its last
 //! write. Moving a line from depth `d` to the front means that the caches of `clean_below..d` ways
@@ -105,7 +105,7 @@ impl StackCache {
         count
     }
 
-    /// DRAM transactions (reads and write-backs) with 1, 2, ... ways.
+    /// DRAM accesses (reads and write-backs) with 1, 2, ... ways.
     pub fn transactions_by_ways(&self) -> Vec<u64> {
         let (mut misses, mut backs) = (self.reads, 0i64);
         (1..=self.ways)

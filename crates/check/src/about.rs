@@ -1,11 +1,11 @@
 //! Facts that a trace states about itself.
 //!
-//! Problem: the permitted lateness of a scheduler depends on the source of its trace. Rule: the
+//! Problem: how late a scheduler may be depends on the source of its trace. Rule: the
 //! trace states its tolerance, or its source.
 
 use solocore_model::sched_trace::SchedTrace;
 
-/// Lateness of a kernel, in ns, from which a rule counts as broken; a simulation may not be late at
+/// A kernel may be late by this, in ns, before a rule counts as broken; a simulation may not be late at
 /// all.
 pub const KERNEL_TOLERANCE_NS: u64 = 10_000_000;
 

@@ -6,8 +6,8 @@
 //!   turn, in banks of their own; arrivals without memory (a Bernoulli trial every cycle) at the
 //!   offered load.
 //! * `attack`: a victim with one random-row read at a time in one bank, and attackers that keep
-//!   requests outstanding, to one row after the other from end to end or to random rows, in the
-//!   victim's bank or in others. Latencies are the victim's.
+//!   requests outstanding. Those go to one row after the other from end to end or to random rows,
+//!   in the victim's bank or in others. Latencies are the victim's.
 //!
 //! A request that finds its queue full waits outside; its latency runs from the time at which it
 //! gets in.

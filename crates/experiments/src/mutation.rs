@@ -76,7 +76,7 @@ impl Mutation {
             Self::SharedBanks => "levels A and B lie in level C's bank",
             Self::SameLoad => "the load does not vary",
             Self::OwnBuffer => "I/O buffers always lie in the task's own bank",
-            Self::OnePolicy => "what is compared is the same: one policy, or one search",
+            Self::OnePolicy => "both sides are the same: one policy, or one search",
             Self::SlowHandler => "the periodic handler takes twice as long",
         }
     }

@@ -31,7 +31,7 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
          quarter of its number or of its distance from no effect, whichever is less.\n\
          The *direction agrees* where the effect is a tenth of the paper's at least, or the paper's text gives no size. Of several \
          seeds the median counts, and the claim *differs* where one seed in ten differs.\n\
-         What is put in, fitted, or holds by construction, *cannot be tested here*. Each other claim has a \
+         A claim that is put in, is fitted, or holds by construction *cannot be tested here*. Each other claim has a \
          change of the set-up by which its verdict falls; `solocore reproduce --mutations` tries \
          them.\n\n\
          {}\n\n\

@@ -91,7 +91,7 @@ pub const ALL: &[Row] = &[
     table("maracas", 1, Drawing("the machine; it is the board `core-i5-2500k`")),
     table("maracas", 2, By("maracas-fig5")),
     fig("mc2", 1, Drawing("criticality levels")),
-    fig("mc2", 2, Drawing("the processor; it is the board `imx6q`")),
+    fig("mc2", 2, Drawing("the CPU; it is the board `imx6q`")),
     fig("mc2", 3, Drawing("shares of cache and banks")),
     fig("mc2", 4, Drawing("direct disk I/O")),
     fig("mc2", 5, Drawing("I/O of a USB camera")),

@@ -1,7 +1,7 @@
 //! Claims over several seeds, and what becomes of them when the set-up is changed.
 //!
 //! Problem: one seed may be a lucky one, and a claim that no change refutes says nothing. Rule: of
-//! a claim with several seeds the median counts, with the least and the largest beside it; where
+//! a claim with several seeds the median counts, with the least and the largest beside it. Where
 //! one seed in ten or more differs, the claim differs. [`tried`] runs an experiment again with each
 //! [`Mutation`] that its claims name: their verdicts must fall.
 

@@ -315,7 +315,7 @@ fn one_sided(cpus: &BTreeMap<u32, &Cpu>, id: u32, cache: &Cache) -> Option<Note>
     Some(Note::new(
         &format!("cache.l{}", cache.level),
         format!(
-            "{} lists CPU {other}, whose own list is another; only CPUs that agree are described \
+            "{} lists CPU {other}, and that CPU lists others; only CPUs that agree are described \
                 together",
             cache.shared.from
         ),

@@ -55,7 +55,10 @@ pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, Machi
     let Writer { facts, notes, domain, .. } = writer;
     let text = text::keys(&facts);
     let platform = Platform::parse(Path::new("platform file"), &text).map_err(|e| {
-        root.lack(format!("what was found makes no platform file: {e}; copy the nearest preset (`solocore platform list`) and correct it"))
+        root.lack(format!(
+            "the facts that were found make no platform file: {e}; copy the nearest \
+            preset (`solocore platform list`) and correct it"
+        ))
     })?;
     let (found, more) = remarks::of(&machine, &domain, &llc, &facts, &platform);
     let mut notes: Vec<Note> = notes.into_iter().chain(more).collect();
@@ -148,8 +151,9 @@ impl Writer<'_> {
         let cpi = Known::assumed((), "twice that of the boards that come with solocore", MEASURE);
         self.put("cpi", &cpi, "2.0");
         let page = self.machine.page.clone();
-        let page = page
-            .unwrap_or_else(|| Known::assumed(4096, "what most kernels use", "`getconf PAGESIZE`"));
+        let page = page.unwrap_or_else(|| {
+            Known::assumed(4096, "as most kernels use it", "`getconf PAGESIZE`")
+        });
         self.quote("page", &page, Bytes(page.value));
         let mshrs = Known::assumed(
             (),

@@ -177,8 +177,8 @@ fn others(machine: &Machine, domain: &Domain) -> Vec<Note> {
     if all.len() > 1 {
         let text = format!(
             "CPUs {} are of different types or behind different last-level caches; the file \
-                describes {}, and `--cpus LIST` chooses. No bound counts what the others do in \
-                memory: keep them idle",
+                describes {}, and `--cpus LIST` chooses. No bound counts the accesses of the \
+                others to memory: keep them idle",
             several(&all),
             lists::show(&domain.ids())
         );
@@ -310,8 +310,8 @@ fn clocks(domain: &Domain) -> Vec<Note> {
 fn guest(machine: &Machine) -> Vec<Note> {
     let text = |from: &String| {
         format!(
-            "this is a guest ({from}): its CPUs, caches and frames are what the hypervisor shows, \
-                and need not be the machine's"
+            "this is a guest ({from}): its CPUs, caches and frames are those that the hypervisor \
+                shows, and need not be the machine's"
         )
     };
     machine.guest.iter().map(|from| Note::new("guest", text(from))).collect()

@@ -42,7 +42,7 @@ pub struct TaskResult {
     /// longer. Rising, a time at most 1/32 too large; empty where it was not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub execution_ns: Vec<(u64, u64)>,
-    /// DRAM transactions of the task over the simulation.
+    /// DRAM accesses of the task over the simulation.
     pub accesses: u64,
 }
 
@@ -52,11 +52,11 @@ pub struct TaskResult {
 pub struct CoreResult {
     /// Number of the core.
     pub id: u32,
-    /// DRAM transactions of the core.
+    /// DRAM accesses of the core.
     pub accesses: u64,
     /// Time it was stopped by its regulator.
     pub throttled_ns: u64,
-    /// Most transactions in one regulation period.
+    /// Most accesses in one regulation period.
     pub max_accesses_per_period: u64,
 }
 

@@ -108,7 +108,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
 /// Conditions under which the verdict holds.
 pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
     let mut out = vec![format!(
-        "L_max = {} bounds the service of one DRAM transaction that meets no other core's \
+        "L_max = {} bounds the service of one DRAM access that meets no other core's \
             (platform file)",
         plan.platform.dram.latency_max
     )];
@@ -119,7 +119,7 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
                 the cores in turn (model = \"sce\")"
                     .to_owned(),
             );
-            out.push("DMA and devices stay within what L_max leaves them".to_owned());
+            out.push("DMA and devices stay within the time that L_max leaves them".to_owned());
         }
         Model::Sound => {
             out.push(

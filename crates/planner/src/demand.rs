@@ -1,4 +1,4 @@
-//! Execution time and DRAM transactions of one job, as functions of its locked pages.
+//! Execution time and DRAM accesses of one job, as functions of its locked pages.
 
 use solocore_model::system;
 use solocore_model::{Derivation, ModelError, Platform, Profile, files};
@@ -11,10 +11,10 @@ pub enum Demand {
     Given {
         /// Execution time alone, ps.
         wcet_ps: u64,
-        /// DRAM transactions.
+        /// DRAM accesses.
         misses: u64,
     },
-    /// Stated for 0, 1, 2... locked pages: execution time alone in ps, and DRAM transactions. Not
+    /// Stated for 0, 1, 2... locked pages: execution time alone in ps, and DRAM accesses. Not
     /// empty, never rising.
     Curve(Vec<(u64, u64)>),
     /// Profiled.
@@ -68,7 +68,7 @@ impl Demand {
         Ok(Self::Profiled { path, profile: Box::new(profile) })
     }
 
-    /// DRAM transactions of a job with its `k` hottest pages locked (all accesses to other pages
+    /// DRAM accesses of a job with its `k` hottest pages locked (all accesses to other pages
     /// miss).
     pub fn misses(&self, k: usize) -> u64 {
         match self {
@@ -88,12 +88,12 @@ impl Demand {
     }
 
     /// Execution time alone, ps: computation, a shared-cache look-up for every read that leaves the
-    /// private caches, and `L_max` for every DRAM transaction.
+    /// private caches, and `L_max` for every DRAM access.
     pub fn wcet_ps(&self, k: usize, p: &Platform) -> u64 {
         self.wcet_at(k, p.dram.latency_max.ps(), p)
     }
 
-    /// The same where each DRAM transaction takes `access_ps`. Stated times are unchanged.
+    /// The same where each DRAM access takes `access_ps`. Stated times are unchanged.
     pub fn wcet_at(&self, k: usize, access_ps: u64, p: &Platform) -> u64 {
         match self {
             Self::Given { wcet_ps, .. } => *wcet_ps,
@@ -104,7 +104,7 @@ impl Demand {
         }
     }
 
-    /// Time alone of a job, ps, and its DRAM transactions. By the profile: with the whole shared
+    /// Time alone of a job, ps, and its DRAM accesses. By the profile: with the whole shared
     /// cache under LRU, and row hits in DRAM. By a stated curve: with all pages locked. By stated
     /// numbers: as stated.
     pub fn alone(&self, p: &Platform) -> (u64, u64) {
@@ -179,7 +179,7 @@ impl Demand {
     }
 }
 
-/// Time of a job without its DRAM transactions, ps: computation, and a look-up of the shared cache
+/// Time of a job without its DRAM accesses, ps: computation, and a look-up of the shared cache
 /// for every read that leaves the private ones.
 pub fn inside_ps(profile: &Profile, p: &Platform) -> u64 {
     let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));

@@ -157,8 +157,8 @@ fn own_cache(r: &Resources) -> String {
         r.lock_capacity,
         match p.llc.partition {
             Partition::Lock => "ways x colours, lines locked in place",
-            Partition::Way => "ways x colours, one way kept for what is not locked",
-            Partition::Colour => "colours x ways, one colour kept for what is not locked",
+            Partition::Way => "ways x colours, one way kept for pages that are not locked",
+            Partition::Colour => "colours x ways, one colour kept for pages that are not locked",
         }
     )
 }
@@ -305,7 +305,7 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
 pub fn task_reason(t: &PlanTask, w: &Work) -> String {
     let source = match w.demand {
         Demand::Given { misses, .. } if *misses < t.misses => {
-            format!("as stated ({misses} accesses), with what these may push out")
+            format!("as stated ({misses} accesses), with the lines that these may push out")
         }
         Demand::Given { .. } => "as stated".to_owned(),
         Demand::Curve(points) => format!(
@@ -393,7 +393,8 @@ fn verdict(plan: &Plan) -> String {
         .map(|t| {
             let by = match (t.wcrt_ns, t.deadline_ns) {
                 (Some(r), Some(d)) => format!("{} beyond its deadline", ms(r.saturating_sub(d))),
-                _ => "no bound: its core is overloaded, or nothing limits what others may do to it"
+                _ => "no bound: its core is overloaded, or nothing limits the delay that others \
+                    may cause"
                     .to_owned(),
             };
             format!("{} on core {} ({by})", t.name, t.core)

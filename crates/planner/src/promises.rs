@@ -1,12 +1,13 @@
 //! The conditions of a plan's bounds, one promise for each resource.
 //!
-//! Rule: a bound rests on the place, the releases and the demand of the tasks that delay it, on the
-//! share of cache and banks of its core, and on its part of the scheme (window, slots, VCPU). It
-//! also rests on the budgets of all cores, and on a machine that adds nothing: no prefetcher, no
-//! device, no interrupts. Best effort is promised nothing. Where budgets limit best effort, nothing
-//! is assumed about it. Source: the terms of each bound, docs/bounds.md; single-core-equivalence,
-//! sections 2 and 2.2. Does not cover: properties of the hardware (prices of its memory are one
-//! promise, `memory`); preemption and context switches, which no bound charges (plan.assumptions).
+//! Rule: a bound rests on the place, the releases and the demand of the tasks that delay it. It
+//! rests on the share of cache and banks of its core, and on its part of the scheme (window, slots,
+//! VCPU). It also rests on the budgets of all cores, and on a machine that adds nothing: no
+//! prefetcher, no device, no interrupts. Best effort is promised nothing. Where budgets limit best
+//! effort, nothing is assumed about it. Source: the terms of each bound, docs/bounds.md;
+//! single-core-equivalence, sections 2 and 2.2. Does not cover: properties of the hardware (prices
+//! of its memory are one promise, `memory`); preemption and context switches, which no bound
+//! charges (plan.assumptions).
 
 use crate::work::DETAILED;
 use solocore_model::plan::{
@@ -137,7 +138,7 @@ impl List<'_> {
                 let what = format!("jobs are released {} apart or more", time(period));
                 self.add(Subject::Releases, &resource, delayed.clone(), what);
             }
-            let under = if measured { ", beside what runs there" } else { ", alone" };
+            let under = if measured { ", beside the programs there" } else { ", alone" };
             let what = format!(
                 "a job takes at most {} and {} accesses{under}",
                 time(task.wcet_ns),
@@ -333,7 +334,7 @@ impl List<'_> {
         let what = if plan.windows().is_some() {
             "devices move data in their slots only"
         } else {
-            "no device moves data beyond what the plan knows"
+            "no device moves data that the plan does not know"
         };
         self.add(Subject::Devices, machine, self.all(), what.to_owned());
         let latency = plan.platform.dram.latency_max;

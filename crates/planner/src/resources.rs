@@ -255,8 +255,8 @@ impl Resources {
         }
         if least == 0 || least == u64::MAX {
             return Err(PlanError(format!(
-                "[regulation] period = {} ns leaves no core a whole access beside what others have \
-                    under way; lengthen the period",
+                "[regulation] period = {} ns leaves no core a whole access beside those that \
+                    others have under way; lengthen the period",
                 self.regulation.period_ps / 1000
             )));
         }

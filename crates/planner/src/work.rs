@@ -39,14 +39,14 @@ impl Work<'_> {
         }
     }
 
-    /// Execution time alone where each DRAM transaction takes `access_ps`, ps. Stated times contain
+    /// Execution time alone where each DRAM access takes `access_ps`, ps. Stated times contain
     /// a job's own accesses, but not the evictions that it causes.
     pub fn wcet_at(&self, k: usize, access_ps: u64, r: &Resources) -> u64 {
         let pushed = self.pushed(k, r).saturating_mul(access_ps);
         self.demand.wcet_at(k, access_ps, &r.platform).saturating_add(pushed)
     }
 
-    /// DRAM transactions of a job with `k` locked pages.
+    /// DRAM accesses of a job with `k` locked pages.
     pub fn misses(&self, k: usize, r: &Resources) -> u64 {
         self.demand.misses(k).saturating_add(self.pushed(k, r))
     }
@@ -63,7 +63,7 @@ impl Work<'_> {
         if r.pages.is_own() { 0 } else { self.demand.kinds(k).0 }
     }
 
-    /// DRAM transactions that a preemption costs the task at most. Each line costs a read and the
+    /// DRAM accesses that a preemption costs the task at most. Each line costs a read and the
     /// write-back of a dirty line. There are at most as many lines as the private caches hold, and
     /// as the task uses. Under LRU a few new lines can make whole sets miss, so the size of the
     /// preempting job gives no smaller bound. In a cache that all tasks share, the read may evict

@@ -65,7 +65,7 @@ pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: Tr
     }
 }
 
-/// Residual DRAM transactions with the 0, 1, 2, ... hottest pages locked.
+/// Residual DRAM accesses with the 0, 1, 2, ... hottest pages locked.
 pub(crate) fn lockdown_curve(pages: &[PageProfile]) -> Vec<u64> {
     let mut left: u64 = pages.iter().map(PageProfile::llc_accesses).sum();
     let mut curve = vec![left];

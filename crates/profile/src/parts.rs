@@ -7,8 +7,9 @@
 //! [`INSTRUCTIONS_PER_SWITCH`] instructions may be interrupted for the other. Each such switch is
 //! charged with the lines, read and written, that the continuing process may have to bring back. A
 //! run is refused where this sum is no bound, or where a process is unknown. Such cases are
-//! children that run at the same time, a parent that computes beside its child, a child that died
-//! of a signal or goes on after the program, and a program that could not be followed.
+//! children that run at the same time, and a parent that computes beside its child. Others are a
+//! child that died of a signal or goes on after the program, and a program that could not be
+//! followed.
 
 use crate::build;
 use crate::elf::Program;
@@ -86,8 +87,9 @@ impl Parts {
         }
         let busy = self.raw.values().find(|raw| raw.beside_children > MOST_BESIDE)?;
         Some(format!(
-            "its process {} executes {} instructions beside its child, and nothing bounds what they \
-                take from each other; let it wait for the child, or give each a task",
+            "its process {} executes {} instructions beside its child, and nothing bounds the \
+                time that they take from each other; let it wait for the child, or give each a \
+                task",
             busy.started.pid, busy.beside_children
         ))
     }

@@ -1,4 +1,4 @@
-//! Progressive lockdown curves: DRAM transactions of one job that remain with the hottest pages
+//! Progressive lockdown curves: DRAM accesses of one job that remain with the hottest pages
 //! locked (SCE section 2.3).
 //!
 //! The x axis ends where the curve is nearly flat: a quarter beyond the plan's choice, and within 1
@@ -35,7 +35,7 @@ pub fn section(inputs: &Inputs) -> Markup {
                 }
             } @else {
                 p {
-                    "DRAM transactions that one job is left with when its hottest pages are locked \
+                    "DRAM accesses that one job is left with when its hottest pages are locked \
                         in the shared cache and the rest of "
                     "the cache is of no use. The diamond marks where the plan stopped."
                 }
@@ -98,7 +98,7 @@ fn caption(profile: &Profile, locked: Option<usize>, end: usize) -> String {
     let choice = match locked {
         None => "not in the plan".to_owned(),
         Some(k) => format!(
-            "the plan locks {}: {} of {} DRAM transactions remain",
+            "the plan locks {}: {} of {} DRAM accesses remain",
             format::plural(k as u64, "page"),
             format::count(profile.residual_misses(k)),
             format::count(profile.llc_accesses())
@@ -118,7 +118,7 @@ fn drawing(id: &str, task: &str, curve: &[u64], end: usize, marker: Option<usize
     let bottom = TOP + HEIGHT;
     html! {
         svg.curve width="100%" height=(bottom + 42) role="img" aria-labelledby=(id) {
-            text.muted x="0" dx="-54" y="12" { "DRAM transactions of a job" }
+            text.muted x="0" dx="-54" y="12" { "DRAM accesses of a job" }
             @for tick in svg::ticks(top, 4) {
                 @let y = height_at(tick, top);
                 line.grid x1="0" x2="100%" y1=(y) y2=(y) {}
@@ -157,7 +157,7 @@ fn point(task: &str, pages: usize, misses: u64, end: u64, top: u64, chosen: bool
     let label = format!(
         "{task}: {} locked{what}, {} remain",
         format::plural(pages as u64, "page"),
-        format::plural(misses, "DRAM transaction")
+        format::plural(misses, "DRAM access")
     );
     html! {
         @if chosen {
@@ -183,7 +183,7 @@ fn table(curve: &[u64], marks: &[usize], marker: Option<usize>) -> Markup {
         rows.push(curve.len() - 1);
     }
     html! {
-        (data_table(&html! {}, &["#Pages locked", "#DRAM transactions", "Choice"], &html! {
+        (data_table(&html! {}, &["#Pages locked", "#DRAM accesses", "Choice"], &html! {
                 @for k in rows {
                     tr {
                         td.num { (format::count(k as u64)) }

@@ -100,7 +100,8 @@ pub fn times(ratio: f64) -> String {
 
 /// A count with its noun: `1 task`, `2 tasks`.
 pub fn plural(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+    let end = if noun.ends_with('s') { "es" } else { "s" };
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { end })
 }
 
 /// Number of items.

@@ -40,7 +40,7 @@ pub struct Inputs<'a> {
 pub struct Provenance {
     /// Date of its making, RFC 3339.
     pub date: String,
-    /// The machine on which it was made: its name, its processor, its kernel.
+    /// The machine on which it was made: its name, its CPU, its kernel.
     pub host: String,
     /// Files from which it was made, each with its SHA-256 in hexadecimal digits.
     pub inputs: Vec<(String, String)>,

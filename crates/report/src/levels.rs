@@ -18,7 +18,7 @@ pub fn part(mc2: &LevelsPlan) -> Markup {
             (wide_table("Message and I/O buffers", &buffers(mc2)))
         }
         @if !mc2.choices.is_empty() {
-            h3 { "Choices, and what the next best would have cost" }
+            h3 { "Choices, and the cost of the next best" }
             (choices(mc2))
         }
     }

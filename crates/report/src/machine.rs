@@ -25,7 +25,7 @@ pub fn section(inputs: &Inputs) -> Markup {
             p { (summary(run)) }
             @if !contradictions.is_empty() {
                 div.alert role="note" {
-                    p { strong { "Beyond what the plan says:" } }
+                    p { strong { "Beyond the plan:" } }
                     ul { @for line in &contradictions { li { (line) } } }
                 }
             }
@@ -119,8 +119,8 @@ fn transfers(run: &RunResult) -> Markup {
     }
     let time = |t: &RunTransfer, ns: u64| format::time_or((t.begun > 0).then_some(ns), "–");
     let table = html! {
-        (data_table(&caption(&html! { "Input and output by the time table: what drivers made of their \
-                slots." }), &["Transfer", "On", "#Slots", "#Begun", "#Late", "#Missed", "#No driver", "#Begun late by", "#Over by"], &html! {
+        (data_table(&caption(&html! { "Input and output by the time table: how drivers used their \
+            slots." }), &["Transfer", "On", "#Slots", "#Begun", "#Late", "#Missed", "#No driver", "#Begun late by", "#Over by"], &html! {
                 @for t in &run.transfers {
                     tr data-transfer=(t.name) {
                         th scope="row" { (t.name) } td { (t.resource) } td.num { (format::count(t.slots)) }

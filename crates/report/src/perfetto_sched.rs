@@ -1,7 +1,7 @@
 //! Decisions of a scheduler as a Perfetto trace: the tasks on each CPU, and each task's jobs.
 //!
-//! Rule: a track for each CPU with a slice for each stretch of a thread, named by its task; a track
-//! for each task with a slice for each job, from its release to its end, and one for each overrun.
+//! Rule: a track for each CPU has a slice for each stretch of a thread, named by its task. A track
+//! for each task has a slice for each job, from its release to its end, and one for each overrun.
 //! Times count from the first event with a time.
 
 use crate::perfetto::{slice, track};

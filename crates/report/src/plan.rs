@@ -180,7 +180,7 @@ fn margin(task: &PlanTask, of: impl Fn(TaskMargin) -> Option<String>) -> String 
 fn tasks<'a>(tasks: impl Iterator<Item = &'a PlanTask>) -> Markup {
     html! {
         (data_table(&caption(&html! {
-                "C: execution time alone with the locked pages; μ: DRAM transactions left to a \
+                "C: execution time alone with the locked pages; μ: DRAM accesses left to a \
                     job; stall: worst regulation and "
                 "contention stall of a job; CRPD: reload of private caches that it costs the task \
                     it preempts; may be: the largest value "

@@ -20,11 +20,11 @@ pub fn section(inputs: &Inputs) -> Markup {
         @if !promises.is_empty() {
             section #promises aria-labelledby="promises-h" {
                 h2 #promises-h { "Promises" }
-                p { "What the bounds rest on while the plan runs." }
+                p { "The bounds rest on these promises while the plan runs." }
                 @match verdict(&answers) {
                     Some(text) => p { (text) },
                     None => p.muted {
-                        "Who keeps each of them is known in a run: " code { "solocore run" } " answers for each before it starts. "
+                        "A run names the keeper of each: " code { "solocore run" } " answers for each before it starts. "
                         "Give its " code { "run.json" } " to the report as well."
                     },
                 }

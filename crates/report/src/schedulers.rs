@@ -56,7 +56,9 @@ pub fn contradictions(plan: &Plan, levels: &RunLevels, lines: &mut Vec<String>) 
 /// VCPUs and CPUs.
 pub fn vcpus(v: &RunVcpus) -> Markup {
     let table = html! {
-        (data_table(&caption(&html! { "VCPUs: time with budget, and what they had beside it." }), &["VCPU", "#Core", "#C", "#T", "#With budget", "#In background", "#Moves"], &html! { @for vcpu in &v.vcpus { (vcpu_row(vcpu)) } }))
+        (data_table(&caption(&html! { "VCPUs: time with budget, and time beside it." }),
+            &["VCPU", "#Core", "#C", "#T", "#With budget", "#In background", "#Moves"], &html! {
+            @for vcpu in &v.vcpus { (vcpu_row(vcpu)) } }))
     };
     html! {
         (wide_table("VCPUs of the run", &table))

@@ -1,11 +1,11 @@
 //! The schedule of each core: the managed run, and below it the unmanaged one, on equal scales.
 //!
 //! A task has the same colour and number in both. A lane is a core: a bar where a task ran, a thin
-//! line where the regulator stopped it, arrows up where jobs are released, arrows down at their
-//! deadlines, a cross at each deadline that was missed. The stretches of a task on a core are one
-//! path whose coordinates are nanoseconds, so that the drawing is exact, small, and can be zoomed
-//! (`zoom.js`). Very long schedules are cut to the first [`SEGMENTS`] stretches and [`JOBS`] jobs,
-//! and the caption says so.
+//! line where the regulator stopped it. Arrows go up where jobs are released, and down at their
+//! deadlines; a cross is at each deadline that was missed. The stretches of a task on a core are
+//! one path whose coordinates are nanoseconds, so that the drawing is exact, small, and can be
+//! zoomed (`zoom.js`). Very long schedules are cut to the first [`SEGMENTS`] stretches and [`JOBS`]
+//! jobs, and the caption says so.
 
 use crate::elements::{data_table, task_name, wide_table};
 use crate::inputs::Inputs;
@@ -222,7 +222,10 @@ fn caption(run: &Run) -> String {
     }
     if run.dropped_jobs > 0 {
         let jobs = format::plural(run.dropped_jobs as u64, "job");
-        let _ = write!(text, "; releases and deadlines of {jobs} not drawn, late jobs first");
+        let _ = write!(
+            text,
+            "; releases and deadlines of {jobs} not drawn, after those of missed deadlines"
+        );
     }
     text
 }
@@ -381,7 +384,7 @@ fn table(run: &Run, cores: &[u32]) -> Markup {
         "#Stopped",
         "#Stretches",
         "#Jobs with deadlines",
-        "#Of these late",
+        "#Of these missed",
     ];
     let table = html! {
         (data_table(&html! {}, columns, &html! {

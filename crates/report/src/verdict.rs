@@ -75,7 +75,7 @@ fn planned(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
         }
         (n, _) if tasks.iter().any(|t| t.tardiness_ns.is_some()) => {
             format!(
-                "All {n} {kind}s keep what is promised under the plan on {title}: levels A and B \
+                "All {n} {kind}s keep their promises under the plan on {title}: levels A and B \
                     their deadlines, level C a bound on tardiness"
             )
         }
@@ -154,7 +154,7 @@ fn table(inputs: &Inputs) -> Markup {
         "Longest execution time of a job alone, unmanaged and managed; its bound " (c_sce())
         "; the worst-case response time (WCRT) on its core against the deadline."
     };
-    let best_words = html! { "Nothing is promised of these; they take what is left." };
+    let best_words = html! { "Nothing is promised of these; they take the rest." };
     html! {
         @if !promised.is_empty() { (wide_table("Tasks and their times", &rows(inputs, &promised, &words))) }
         @if !best.is_empty() {

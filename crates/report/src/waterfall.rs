@@ -97,7 +97,7 @@ fn signed(ns: i64) -> String {
 
 fn table(steps: &[Step]) -> Markup {
     html! {
-        (data_table(&html! {}, &["Term", "What it is", "#Time", "#Sum", "#DRAM transactions"], &html! {
+        (data_table(&html! {}, &["Term", "What it is", "#Time", "#Sum", "#DRAM accesses"], &html! {
                 @for step in steps {
                     tr {
                         th scope="row" { (step.term.term.word()) }

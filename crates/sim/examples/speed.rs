@@ -1,5 +1,5 @@
 //! Speed of the request-level machine: core accesses per second of one thread. The speed is given
-//! by wall time and by the thread's processor time (where Linux tells it), which depends less on
+//! by wall time and by the thread's CPU time (where Linux tells it), which depends less on
 //! other work on the computer.
 //!
 //! `cargo run --release -p solocore-sim --example speed [MILLISECONDS] [MIX]`. Four cores of the
@@ -75,7 +75,7 @@ impl Program for Synthetic {
     fn abandon_job(&mut self) {}
 }
 
-/// Time on a processor of this thread, in ns.
+/// Time on a CPU of this thread, in ns.
 fn processor_ns() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
 }

@@ -68,7 +68,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// DRAM transactions, as a regulator counts them.
+    /// DRAM accesses, as a regulator counts them.
     #[must_use]
     pub const fn transactions(&self) -> u64 {
         self.dram_reads + self.dram_writes
@@ -113,7 +113,7 @@ pub trait Hardware {
     /// fixed order.
     fn advance(&mut self, until_ps: u64) -> Option<Notice>;
 
-    /// Arms the counter of a core: it gives a notice after this number of further transactions,
+    /// Arms the counter of a core: it gives a notice after this number of further accesses,
     /// reads and write-backs together. `None` disarms it. Zero gives a notice at once.
     fn arm(&mut self, core: usize, transactions: Option<u64>);
 

@@ -113,7 +113,7 @@ impl Op {
     /// Kind of the operation.
     #[must_use]
     pub const fn kind(self) -> OpKind {
-        // A table: compilers turn a match into a jump here, which no processor predicts.
+        // A table: compilers turn a match into a jump here, which no CPU predicts.
         KINDS[(self.0 & 15) as usize]
     }
 
@@ -236,7 +236,7 @@ pub enum PageKind {
     Locked,
     /// Never allocated in the shared cache (private caches may hold it).
     Bypass,
-    /// Never cached at all: every access is a DRAM transaction (device buffers on boards without
+    /// Never cached at all: every access is a DRAM access (device buffers on boards without
     /// coherent I/O).
     Uncached,
 }

@@ -27,7 +27,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The library that is preloaded; empty where there is none for the processor.
+/// The library that is preloaded; empty where there is none for the CPU.
 pub(crate) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
 const SPACE: &str = "SOLOCORE_SPACE";

@@ -2,10 +2,11 @@
 //!
 //! Problem: tasks that share cache sets and DRAM banks slow each other, and a stock kernel gives
 //! any frame to any task. Rule: find the address bits that choose colours and banks ([`map`],
-//! [`geometry`], [`solve`]), keep frames apart by them ([`lists`], [`objects`], [`backing`]), and
-//! move a program's pages to frames of its own ([`coloured`], with the library of
+//! [`geometry`], [`solve`]), and keep frames apart by them ([`lists`], [`objects`], [`backing`]).
+//! Then move a program's pages to frames of its own ([`coloured`], with the library of
 //! crates/space/preload). Count what uses which frames ([`census`]), and hold those of some colours
-//! so that not even the kernel gets them ([`hold`], [`room`]). Does not cover: cache ways (crates/linux, resctrl).
+//! so that not even the kernel gets them ([`hold`], [`room`]). Does not cover: cache ways
+//! (crates/linux, resctrl).
 
 pub mod audit;
 pub mod backing;

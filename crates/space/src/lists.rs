@@ -63,8 +63,8 @@ pub enum ListError {
     },
     /// The block is not one that was taken.
     #[error(
-        "frame {first} is not the first of a taken block of order {order}; put back what was got, \
-            once"
+        "frame {first} is not the first of a taken block of order {order}; put back each taken \
+            frame once"
     )]
     NotTaken {
         /// Its first frame.

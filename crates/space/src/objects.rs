@@ -32,7 +32,7 @@ pub enum ObjectError {
     #[error("an object has 1 to 2048 bytes, not {0}; get a block")]
     Size(u32),
     /// The object is not one that was taken.
-    #[error("there is no object at byte {} of frame {}; put back what was got, once", .0.offset, .0.frame)]
+    #[error("there is no object at byte {} of frame {}; put back each taken object once", .0.offset, .0.frame)]
     NotTaken(Object),
 }
 

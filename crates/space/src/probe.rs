@@ -1,7 +1,7 @@
 //! Times pairs of addresses on this machine.
 //!
 //! Rule: read both and flush both from the caches repeatedly; the least time of some repetitions
-//! counts, as interrupts only add. Source: DRAMA (Pessl et al. 2016). Does not cover: processors
+//! counts, as interrupts only add. Source: DRAMA (Pessl et al. 2016). Does not cover: CPUs
 //! other than x86-64.
 
 use crate::error::SpaceError;
@@ -24,7 +24,7 @@ impl Probe {
     /// Random lines of `bytes` bytes of memory, one a page.
     ///
     /// # Errors
-    /// There is not enough memory, its frames are hidden, or the processor is not supported.
+    /// There is not enough memory, its frames are hidden, or the CPU is not supported.
     pub fn new(bytes: usize, lines: usize, seed: u64) -> Result<Self, SpaceError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(SpaceError::Machine(
@@ -82,7 +82,7 @@ pub fn time_pair(a: usize, b: usize) -> f64 {
     least as f64 / READS as f64
 }
 
-/// Not measured on this processor.
+/// Not measured on this CPU.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn time_pair(_: usize, _: usize) -> f64 {
     0.0

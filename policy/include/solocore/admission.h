@@ -9,7 +9,7 @@
  *   RMS bound: sum of C/T <= n (2^(1/n) - 1) (Liu and Layland, 1973);
  *   hyperbolic bound: product of (C/T + 1) <= 2 (Bini, Buttazzo and Buttazzo, 2003); response
  *   times: R = C_i + sum over higher priorities of ceil(R / T_j) C_j, from the sum of the C_j on
- *   until it stays the same (Joseph and Pandya, 1986); a deadline D <= T is met if R <= D.
+ *   until it stays the same (Joseph and Pandya, 1986). A deadline D <= T is met if R <= D.
  * Utilisations have 32 bits after the point and are rounded up, bounds are rounded down: the exact
  * bound admits every admitted set, too. Invariants: RMS admits => hyperbolic admits (up to
  * rounding) => response times fit when priorities follow periods and D = T.

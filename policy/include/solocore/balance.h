@@ -6,17 +6,17 @@
  * the remaining time of its core, and on the number of VCPUs that share it (maracas, section V-A).
  * Rule: the slack per VCPU (SPV) of a core is (1 - sum of U) / number of VCPUs. A VCPU is moved
  * from a loaded core to the one with the largest SPV that can schedule it (RMS bound; with colours,
- * section V-B, also enough free page colours), as long as the difference shrinks (Algorithm 2). A
- * VCPU that blocks wakes the migration thread of the core with the smallest SPV; one that wakes,
- * that of its own core.
+ * section V-B, also enough free page colours). This goes on while the difference shrinks (Algorithm
+ * 2). A VCPU that blocks wakes the migration thread of the core with the smallest SPV; one that
+ * wakes, that of its own core.
  * Corrected: the paper's host is undefined when no core passes, and a core with SPV 0 is never a
  * host; here the source counts as passing, and wins ties. An empty core has infinite slack.
- * Invariants: sum, count and set of a core are those of its VCPUs; only a VCPU that passes the test
- * of the destination moves; the source keeps at least one; with colours, free colours plus those of
- * the core's VCPUs stay the same; a fixed VCPU stays.
- * Known limits: at most SC_MAX_CORE_VCPUS VCPUs on a core, so that a migration has a bounded cost;
- * sums are those of rounded-up utilisations, so that slack is never overstated; adding tests no
- * schedulability (the caller asks admission.h); without the colour test colours are not looked at
+ * Invariants: sum, count and set of a core are those of its VCPUs. Only a VCPU that passes the test
+ * of the destination moves. The source keeps at least one. With colours, free colours plus those of
+ * the core's VCPUs stay the same. A fixed VCPU stays.
+ * Known limits: at most SC_MAX_CORE_VCPUS VCPUs on a core, so that a migration has a bounded cost.
+ * Sums are those of rounded-up utilisations, so that slack is never overstated. Adding tests no
+ * schedulability (the caller asks admission.h). Without the colour test colours are not looked at
  * nor changed. One caller at a time. The structure must start zeroed.
  * Cost: O(cores + VCPUs of the source) to rebalance, O(cores) to trigger, O(1) to add and remove.
  */
@@ -162,9 +162,9 @@ SC_FN void sc_balance_leave(struct sc_balance *b, sc_u32 id)
 
 /*
  * Adds a VCPU to a core; `utilization` from sc_utilization(). Returns 0 if the VCPU is there
- * already, if `utilization` is 0 (refused by sc_utilization) or above one core, if there is no such
- * id or core, if the core is full, or if it (cache-aware) has too few free colours. Schedulability
- * is not tested.
+ * already, or if `utilization` is 0 (refused by sc_utilization) or above one core. It also returns
+ * 0 if there is no such id or core, if the core is full, or if it (cache-aware) has too few free
+ * colours. Schedulability is not tested.
  */
 SC_FN sc_u32 sc_balance_add(struct sc_balance *b, sc_u32 id, sc_u64 utilization, sc_u32 core,
 			    sc_u64 colours)

@@ -16,9 +16,9 @@
  * Differences from the paper: a change of the lock may be passed on at once (sc_bwlock_update),
  * where the paper waits for the next period; the number of holders is kept instead of counted;
  * sections nest.
- * Invariants: holders is the number of cores whose `holding` is 1; a core holds exactly while its
- * running task has a depth above 0; depth > 0 implies realtime; a real-time core is never
- * throttled; a task runs on at most one core.
+ * Invariants: holders is the number of cores whose `holding` is 1. A core holds exactly while its
+ * running task has a depth above 0, and depth > 0 implies realtime. A real-time core is never
+ * throttled. A task runs on at most one core.
  * Known limits: a change of the lock reaches another core with its next switch, tick or update;
  * sc_bwlock_ account goes on using the budget of the last one of these. A switch starts no period,
  * only the tick does. The accesses of a real-time task must be accounted before it exits, or the

@@ -12,12 +12,12 @@
  *   D  per core, best effort, the lowest number first.
  * Overruns: a job that has run for its provisioned execution time (PET) is counted, and at level A
  * it ends; at levels B and C it is suspended until its task's next release. Level D has no budget.
- * A release that finds the job before it unfinished ends and counts it at level A; at B and C the
- * job goes on with a new budget and the new deadline; at D nothing changes. Invariants: within a
- * slot of the table whose job is ready, that job runs, from the slot's first ns to its last; a
- * level-C job runs on one core at a time; no ready task waits while a core that may run it is idle,
+ * A release that finds the job before it unfinished ends and counts it at level A. At B and C the
+ * job goes on with a new budget and the new deadline. At D nothing changes. Invariants: within a
+ * slot of the table whose job is ready, that job runs, from the slot's first ns to its last. A
+ * level-C job runs on one core at a time. No ready task waits while a core that may run it is idle,
  * provided that every core picks again when it is told (below). Known limits: the caller keeps one
- * core at a time in these functions (a lock); after a release, completion or displacement of a
+ * core at a time in these functions (a lock). After a release, completion or displacement of a
  * level-C job another core may have to pick anew: a core on which nothing or a task of lower
  * priority runs. Suspension of level-A and -B jobs (self-suspension) is not modelled, as in the
  * paper. Cost: O(log n) in the tasks and in the entries of the table.

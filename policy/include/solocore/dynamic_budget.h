@@ -17,14 +17,14 @@
  *
  * One `struct sc_dynamic` per soft core, changed by that core only. A task's index is its priority,
  * the lower the higher. Every event has the number of accesses of the core since the event before.
- * Invariants: a hard core's head is the smallest index among its active budgets; between the start
+ * Invariants: a hard core's head is the smallest index among its active budgets. Between the start
  * of i and its expiry, the accesses made while the verdict was SC_GO and i was an unfinished head
  * are at most B_i, if they are reported one by one.
  * Known limits: a head whose expiry is noticed late may have been in force at the same time as its
- * successor, so both are charged, and the successor's time counts from the event: late timers cost
- * the soft core accesses and never the hard task its bound. One budget per list expires in an
- * event; if more are due, they expire later. Accesses beyond a budget (skid) are lost from the
- * account of that budget.
+ * successor, so both are charged. The successor's time counts from the event: late timers cost the
+ * soft core accesses and never the hard task its bound. One budget per list expires in an event; if
+ * more are due, they expire later. Accesses beyond a budget (skid) are lost from the account of
+ * that budget.
  * Cost: O(hard cores): O(1) per hard core up to the highest number in use; starting and expiring
  * are O(1).
  */

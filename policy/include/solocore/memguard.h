@@ -14,16 +14,16 @@
  *   sharing     when every core has used its reservation up, all go on: without limit until the
  *               period ends (spare), or with another reservation each (proportional).
  * Worked values: Q = 100 on two cores, core 0 predicted to use 30. It starts with 30 and 70 are in
- * the pool. Core 1 uses its 100 and takes chunks of 20, three times; 10 are left when core 0 runs
+ * the pool. Core 1 uses its 100 and takes chunks of 20, three times. Then 10 are left. Core 0 runs
  * out at 30 and asks for the 70 that are missing to its reservation: it gets 10, and stops at 40.
  * Invariants: a core that is told to stop has used at least its budget, and it has exceeded it by
- * less than the accesses reported last; budgets and pool together make the sum of the reservations,
- * exactly, in every period and round; a hard core starts each period with its whole reservation,
- * whatever others do; nothing is carried from one period to the next.
+ * less than the accesses reported last. Budgets and pool together make the sum of the reservations,
+ * exactly, in every period and round. A hard core starts each period with its whole reservation,
+ * whatever others do. Nothing is carried from one period to the next.
  * Concurrency: a core's state is changed by that core only. Others leave a wish in `asked`, taken
  * up at the next period. What all cores share are single words that carry the number of their
- * period, changed by compare and swap: a core whose timer is late can neither take from nor give to
- * a period that is over.
+ * period, changed by compare and swap. So a core with a late timer can neither take from nor give
+ * to a period that is over.
  * Known limits: accesses that a counter reports late (skid) are counted when reported and not
  * carried over. A core that gave away too much stops before its reservation is used (never a hard
  * core). The bounds of crates/analysis for uneven budgets hold without reclaiming and sharing only.

@@ -5,7 +5,7 @@
  * Problem: a core with fixed, distinct priorities asks at every scheduling point for the first
  * ready task.
  * Rule: rank 0 is the highest priority. A bit per rank says "ready", and a bit per word of them
- * says "this word is not empty"; the first rank is the lowest bit of the lowest such word (rate
+ * says "this word is not empty". The first rank is the lowest bit of the lowest such word (rate
  * monotonic when ranks follow periods; Liu and Layland, 1973).
  * Invariants: bit w of `summary` is set exactly if word[w] is not 0; count is the number of ranks.
  * Known limits: ranks below SC_MAX_TASKS; the set belongs to one core, and no operation is atomic.

@@ -2,12 +2,12 @@
 /*
  * A sporadic server: a budget that comes back one period after it was used.
  *
- * Problem: a VCPU is to get a capacity C in every period T, and must load the core no more than a
+ * Problem: a VCPU is to get a capacity C in every period T. It must load the core no more than a
  * periodic task (C, T) would, although it may wake, block and be preempted at any time. POSIX's
  * sporadic server breaks that: it replenishes too early, and overruns and full lists enlarge its
  * budget.
  * Rule: the capacity is a list of replenishments (time, amount). The first is used from its time
- * on; the used part comes back one period after that time (Stanovich, Baker, Wang, Harbour,
+ * on. The used part comes back one period after that time (Stanovich, Baker, Wang, Harbour,
  * "Defects of the POSIX Sporadic Server and How to Correct Them", RTAS 2010, section 5; maracas,
  * section II-A). A server that wakes late counts from then, and takes along the replenishments that
  * fall due while it runs. A full list postpones its last entry. An overrun is taken from the
@@ -15,10 +15,10 @@
  *
  *   C 4, T 10: ((0, 4))   charge 3 ((3, 1), (10, 3)) wake at 9 ((9, 4)) charge 4 ((19, 4))
  *
- * Invariants: the amounts add up to the capacity and none is 0; 1 <= count <= limit; the entries
+ * Invariants: the amounts add up to the capacity and none is 0; 1 <= count <= limit. The entries
  * are sorted, and each ends (time + amount) before the next one's time, so that only sc_server_wake
  * has anything to merge. Known limits: if the caller calls sc_server_wake only when the server
- * unblocks, C is supplied in each T like to a periodic task, but a server that was preempted may
+ * unblocks, C is supplied in each T like to a periodic task. But a server that was preempted may
  * run for up to 2C in some window of length T. If the caller calls it at every dispatch
  * (SC_SERVER_STRICT, which vcpu.h does), no window of length T has more than C, and preemption
  * postpones replenishments. Both at once are impossible. A low limit costs budget (it comes later),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Time tables: they give the active partition, task or transaction at a given time.
+ * Time tables: they give the active partition, task or transfer at a given time.
  *
- * Problem: IMA partitions, the transactions of the I/O core and Level-A tasks run at fixed times,
+ * Problem: IMA partitions, the transfers of the I/O core and Level-A tasks run at fixed times,
  * so that no event at run time can move them (single-core-equivalence, sections 2.4 and 4;
  * mc2-os-isolation, section 2). Rule: a table repeats every major frame from its origin on. In a
  * frame, entry k is active in [start, end). Each core, and the I/O core, has a table with a frame

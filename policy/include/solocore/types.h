@@ -6,7 +6,7 @@
  * arguments, so the same source runs in the kernel (BPF), in the simulator, in an RTOS and in
  * tests.
  *
- * Time is in nanoseconds and never wraps: a clock is read as at most SC_MAX_TIME (146 years), a
+ * Time is in nanoseconds and never wraps. A clock is read as at most SC_MAX_TIME (146 years). A
  * period, capacity or budget in time is at most SC_MAX_SPAN (73 minutes), and their sum fits 64
  * bits.
  */
@@ -112,7 +112,7 @@ static inline __attribute__((unused)) sc_u32 sc_span_valid(sc_u64 span_ns)
 
 /*
  * An index that the caller has checked. A compiler drops a second check of a proved fact, and the
- * BPF verifier forgets the first when a register is copied or spilled: in BPF builds a mask that
+ * BPF verifier forgets the first when a register is copied or spilled. In BPF builds a mask that
  * the compiler cannot drop stands at the access. The limits must be powers of two there.
  */
 #ifdef __BPF__

@@ -27,12 +27,13 @@
  *
  * Invariants: a runnable VCPU is in the foreground heap if it has budget at last_ns, and otherwise
  * in the waiting heap (and in the background heap, if the policy orders it otherwise than by
- * replenishment); until_ns is after last_ns; background time consumes no budget. Known limits: a
- * VCPU that arrives has no background time yet, and so gets all of it until it has caught up with
- * the others; a late tick takes budget in advance (sporadic_server.h). SC_SERVER_STRICT servers
- * wake whenever they come to the core. Cost: O(log n), and O(log n) for each replenishment that has
- * fallen due since the last call: each of them is owed to one depletion, but 4096 at once take some
- * 0.3 ms. In BPF they are made by bpf_loop (Linux 5.17). 368 bytes for each of SC_MAX_TASKS.
+ * replenishment). The field until_ns is after last_ns. Background time consumes no budget. Known
+ * limits: a VCPU that arrives has no background time yet, and so gets all of it until it has caught
+ * up with the others; a late tick takes budget in advance (sporadic_server.h). SC_SERVER_STRICT
+ * servers wake whenever they come to the core. Cost: O(log n), and O(log n) for each replenishment
+ * that has fallen due since the last call: each of them is owed to one depletion, but 4096 at once
+ * take some 0.3 ms. In BPF they are made by bpf_loop (Linux 5.17). 368 bytes for each of
+ * SC_MAX_TASKS.
  */
 #ifndef SOLOCORE_VCPU_H
 #define SOLOCORE_VCPU_H

@@ -2,7 +2,7 @@
 /*
  * Replays a recording (tests/policy-check/examples/record.rs) through mutant.c and compares the
  * answers, word for word. Argument: the file. Exit: 0 all equal, 1 a difference, 2 no such file; a
- * mutant that does not come to an end is killed by its limit of processor time.
+ * mutant that does not come to an end is killed by its limit of CPU time.
  */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>

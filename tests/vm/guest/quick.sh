@@ -143,7 +143,7 @@ killed_whole
 start --duration "300 ms" --format json
 wait $daemon
 is "exit code" $? 0
-grep -q "put back what an earlier solocore" /tmp/errors && pass "the next start says so" || fail "not said: $(cat /tmp/errors)"
+grep -q "put back settings that an earlier solocore" /tmp/errors && pass "the next start says so" || fail "not said: $(cat /tmp/errors)"
 is "jobs of killed runs after the next start" "$(sleepers)" 0
 same "repaired by the next start"
 

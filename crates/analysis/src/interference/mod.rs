@@ -2,7 +2,7 @@
 //! every bound.
 //!
 //! # Problem
-//! A core runs jobs that need `C` alone and make `n` DRAM transactions. Other cores, with several
+//! A core runs jobs that need `C` alone and make `n` DRAM accesses. Other cores, with several
 //! reads under way and posted writes, share the channel. What is the longest delay of the jobs'
 //! ends, compared with running alone?
 //!
@@ -18,7 +18,7 @@
 //! Yun, Pellizzoni, Valsan, ECRTS 2015 (parallel misses, write batching). The terms are derived
 //! here for the controller of crates/dram (docs/dram.md). Kim et al. leave out write batching, Yun
 //! et al. take one batch per read as the worst, and neither covers a rival on the core's own
-//! processor.
+//! CPU.
 //!
 //! # Costs
 //! All in the time of the memory clock; names of JEDEC. The controller is work conserving: while a
@@ -46,12 +46,12 @@
 //! * The *rest* at the start of a window or of a regulation period: reads under way (at most the
 //!   miss registers), a full write queue, and each core's posted writes in front of it.
 //!
-//! One access beside others of any rate (*request-driven*): reads that are older, and those that
-//! pass ([`latency::read_delay`]); a drain that was under way, which may end with fewer than
-//! `drain_most` writes, and one whole drain after it, which is cut short for waiting reads; and the
-//! first delays again after each. Without a row-hit cap the controller gives no turns: no bound. A
-//! full read queue would let reads wait in front of it, where each older one costs a row cycle; so
-//! if it can fill: no bound.
+//! One access beside others of any rate (*request-driven*) waits for reads that are older, and
+//! those that pass ([`latency::read_delay`]). A drain that was under way may end with fewer than
+//! `drain_most` writes, and one whole drain follows, which is cut short for waiting reads. The
+//! first delays come again after each drain. Without a row-hit cap the controller gives no turns:
+//! no bound. A full read queue would let reads wait in front of it, where each older one costs a
+//! row cycle; so if it can fill: no bound.
 //!
 //! # Stall under budgets
 //! All cores have budgets per period `P`, replenished at the same instants. Let `a` be the time
@@ -69,7 +69,7 @@
 //! # Not covered
 //! Prefetchers (their reads count against budgets where the counter sees them), closed pages,
 //! per-bank refresh, interrupts and skid of the counter, budgets of cores that are replenished at
-//! different instants (add one period's budgets), DRAM controllers that differ from the one of
+//! different instants (add one period's budgets). Nor DRAM controllers that differ from the one of
 //! docs/dram.md.
 
 mod rivals;
@@ -140,7 +140,7 @@ pub struct Stall {
     pub others: Others,
     /// All tasks of the other cores, if these tasks make all accesses of these cores.
     pub jobs: Option<Arc<Rivals>>,
-    /// Time alone that the execution times count for each DRAM transaction, in picoseconds.
+    /// Time alone that the execution times count for each DRAM access, in picoseconds.
     pub counted_ps: u64,
 }
 

@@ -15,7 +15,7 @@
 //! # Why the second suffices
 //! Let `i` be a task of level B, its job has the window `[k*T_i, (k+1)*T_i)`. `T_i` is a multiple
 //! of the period of every task of A and of every task of B with a higher priority, and all started
-//! at 0. So exactly `T_i/T_j` jobs of each lie in the window with release and deadline, and none
+//! at 0. So exactly `T_i/T_j` jobs of each lie in the window with release and deadline. None
 //! reaches into it (those of A as they keep to their table, those of B by induction over priorities
 //! and windows). While job `i` is not done, the core is never idle; so it is done when
 //! `D_i = sum over A, and over B up to i, of C_j*T_i/T_j` has been served. `D_i <= T_i` for all `i`
@@ -48,7 +48,7 @@ pub enum CoreVerdict {
         task: usize,
     },
     /// The period of a task is not a multiple of the one before (or, the first of level B, of the
-    /// hyperperiod of level A), the tasks of level B are not in the order of their periods, or
+    /// hyperperiod of level A). Or the tasks of level B are not in the order of their periods, or
     /// (level A, task 0) the hyperperiod does not fit in 64 bits. This test gives no answer then.
     NotHarmonic {
         /// Level of the task.

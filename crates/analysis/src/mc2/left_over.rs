@@ -11,7 +11,7 @@
 //! # Why it holds
 //! Take the level-`i` busy window of B from its first release on. In any interval of length `W`, a
 //! task of A that executes for at most `C` somewhere in each `[k*T, (k+1)*T)` takes at most
-//! `ceil((W + T - C)/T)*C`: the worst case has one job at the end of its period and the next at the
+//! `ceil((W + T - C)/T)*C`. The worst case has one job at the end of its period and the next at the
 //! start of theirs. Higher tasks of B released in the window bring `ceil(W/T_j)` jobs each. What is
 //! left of `W` is `C_i`. Response times up to the period only, so the window has one job of task
 //! `i`. The interference of A is that of a task with release jitter `T - C` and holds for every

@@ -11,8 +11,8 @@
 //! chapter 3; Brandenburg, Leontyev, Anderson, "An Overview of Interrupt Accounting Techniques"
 //! (JSA 2011); the paper of [`mc2`](super), section 6. All costs are rounded up.
 //! * Dispatching, one core or global: a job that starts `s` times after others ran pays
-//!   `s*(2*(schedule + switch) + reload)`: one decision and switch to it, one away from it at its
-//!   end, and the reload of the job that it preempts. [`Overheads::dispatch`].
+//!   `s*(2*(schedule + switch) + reload)`. That is one decision and switch to it, one away from it
+//!   at its end, and the reload of the job that it preempts. [`Overheads::dispatch`].
 //! * Interrupts in a window, one core: source `k` takes at most `ceil((w + J_k)/T_k)*c_k` of a
 //!   window of `w`, also with interrupts under way as it begins. [`Noise::within`]. Charged once
 //!   per window in the test of level B, or to each job with the window of its period
@@ -20,7 +20,7 @@
 //! * Slots of a table, a job in `p` pieces: least
 //!   `l = C + p*blocking + sum of (ceil((l + p*J_k)/T_k) + p - 1)*c_k`. [`slot_length`].
 //! * Preemption-centric: a job that executes in `s` separate pieces is over after at most
-//!   `(C + s*sum of (c_k + U_k*J_k))/(1 - sum of U_k)` of processor time, `U_k = c_k/T_k`. Charging
+//!   `(C + s*sum of (c_k + U_k*J_k))/(1 - sum of U_k)` of CPU time, `U_k = c_k/T_k`. Charging
 //!   `s = 2` per start, one of them for the job it preempts, gives Brandenburg's
 //!   `(e + ...)/(1 - U) + 2*c_pre`. [`PreemptionCentric`].
 //! * Quantum-centric: with decisions only at ticks, a quantum `Q` leaves
@@ -32,8 +32,8 @@
 //! although some may be under way at `t`: let that run of interrupts have begun at `t - g`. Up to
 //! `t + w - g` at most `F(w)` arrives, of which `g` is done before `t`; after `t + w - g` no more
 //! than `g` can be executed. A section of the scheduler that holds interrupts up as the interval
-//! begins delays them by no more than the part of it that lies before the interval, so that its
-//! full length, charged to the window as blocking, covers both.
+//! begins delays them by no more than the part of it that lies before the interval. Its full
+//! length, charged to the window as blocking, covers both.
 //!
 //! # What is proved
 //! On one core, for level B, the charge to the preempting job is safe, as it has the higher
@@ -238,7 +238,7 @@ pub fn task_centric(task: &Mc2Task, noise: &Noise) -> Option<Mc2Task> {
 /// interrupts.
 ///
 /// Least `l` with `l = cost + p*blocking + sum of (ceil((l + p*J)/T) + p - 1)*c`, `p = pieces`. A
-/// piece of length `l_k` loses at most `ceil((l_k + J)/T)*c` to a source, as any window does; the
+/// piece of length `l_k` loses at most `ceil((l_k + J)/T)*c` to a source, as any window does. The
 /// sum over the pieces is at most that, as `p` numbers rounded up one by one exceed their sum
 /// rounded up by at most `p - 1`. `None` if there is none in 64 bits.
 #[must_use]
@@ -291,7 +291,7 @@ impl PreemptionCentric {
         (left > 0).then_some(Self { burst, left })
     }
 
-    /// Processor time of a job that executes for `cost` in at most `segments` pieces:
+    /// CPU time of a job that executes for `cost` in at most `segments` pieces:
     /// `ceil((cost + segments*burst)/(1 - U))`. `None` if it does not fit in 64 bits.
     #[must_use]
     pub fn charge(&self, cost: u64, segments: u64) -> Option<u64> {

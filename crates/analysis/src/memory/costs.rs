@@ -130,7 +130,7 @@ impl Refresh {
     }
 }
 
-/// Transactions by which a core can exceed its budget in a period: one instruction reads a line,
+/// Accesses by which a core can exceed its budget in a period: one instruction reads a line,
 /// and each cache level may evict a dirty one, before the interrupt comes.
 pub(crate) const OVERSHOOT: u64 = 4;
 /// Steps of a recurrence, after which there is no bound.
@@ -143,7 +143,7 @@ pub(crate) fn beyond(total_ps: u64, work_ps: u64) -> u64 {
 
 impl Memory {
     /// `write-to-precharge + rp + rcd`: a write's hold on its bank. A command in a drain waits for
-    /// a chain of commands, each at most its gap after the one before; a chain has each command
+    /// a chain of commands, each at most its gap after the one before. A chain has each command
     /// once, so that a conflict on the command bus takes the place of a gap.
     fn write_cycles(&self) -> u64 {
         let d = &self.dram;

@@ -7,17 +7,17 @@
 //!
 //! # Rule
 //! After H. Kim, de Niz, Andersson, Klein, Mutlu, Rajkumar, "Bounding Memory Interference Delay in
-//! COTS-based Multi-Core Systems", RTAS 2014: a request-driven bound (requests that can pass one
-//! request) and a job-driven one (requests of others that are served meanwhile). Each is a sum of
-//! delays between banks and within the bank. The terms are not the paper's: they are derived here
-//! for the controller of crates/dram (docs/dram.md). All times are clock cycles. With `s`/`l` the
-//! least distance of two commands of a kind in different / the same bank groups:
+//! COTS-based Multi-Core Systems", RTAS 2014. There is a request-driven bound (requests that can
+//! pass one request) and a job-driven one (requests of others that are served meanwhile). Each is a
+//! sum of delays between banks and within the bank. The terms are not the paper's: they are derived
+//! here for the controller of crates/dram (docs/dram.md). All times are clock cycles. With `s`/`l`
+//! the least distance of two commands of a kind in different / the same bank groups:
 //!
 //! **Passing.** A command that may go in a cycle goes then unless an older request's may, too. So a
 //! waiting request is delayed by older ones, each of which issues PRE, ACT and RD at most once
 //! more, and by younger ones only while its own command may not go yet. These move its time once:
 //! by one gap (`first`), plus, where `l > s`, once more, as a younger one of another bank group may
-//! go before it; after that all its competitors may go at the same time and age decides. ACT: gap
+//! go before it. After that all its competitors may go at the same time and age decides. ACT: gap
 //! `max(rrd, faw - 3*rrd)`. RD: gap `ccd`.
 //! Ranks: a change of rank costs `sw = burst + rtrs` on the data bus, so younger reads of the rank
 //! that has it go first, until it had `rank_turn` in a row. With two ranks and `ccd_l < sw` that
@@ -39,7 +39,7 @@
 //! alone, `A` such delays, and the refreshes: [`job_time`].
 //!
 //! **Any traffic, by count.** If a request waits, no rank refreshes, and no row is open for a
-//! request, some bank precharges, opens and reads or writes: two column commands are at most `gap =
+//! request, some bank precharges, opens and reads or writes. Two column commands are at most `gap =
 //! max(max(write to precharge, read to precharge) + rp, faw) + max(rcd, write to read) + banks*(1 +
 //! command)` apart, from whichever core they come. So if others are served `A` times meanwhile, a
 //! read takes at most `A + 1` gaps, in all modes of the write queue, with any cap: [`window`].
@@ -117,8 +117,8 @@ pub(super) fn worst(d: &Dram, c: &Controller, n: &Contention, t: &Terms) -> Opti
 /// request-driven bound.
 ///
 /// `None` if there is none (others share the bank, or there are several ranks, and the controller
-/// has no hit cap), if a timing is impossible (zero, `ras < rcd`, ...), or more of others can be in
-/// the bank than are outstanding.
+/// has no hit cap), or if a timing is impossible (zero, `ras < rcd`, ...). Also if more of others
+/// can be in the bank than are outstanding.
 #[must_use]
 pub fn read_latency(dram: &Dram, controller: &Controller, contention: &Contention) -> Option<u64> {
     if !dram.is_possible() || contention.same_bank > contention.others {
@@ -251,7 +251,7 @@ pub(super) fn by_count(
 }
 
 /// Longest time of `own` reads of a core that come back to back, from the first arrival to the last
-/// answer, in cycles, if meanwhile others have `others` column commands of any kind: the job-driven
+/// answer, in cycles. Meanwhile others have `others` column commands of any kind: the job-driven
 /// bound. Holds in drains, and without a cap.
 #[must_use]
 pub fn window(dram: &Dram, controller: &Controller, own: u64, others: u64) -> Option<u64> {
@@ -285,7 +285,7 @@ pub fn job_time(
 }
 
 /// Longest latency of one read, in cycles, if others' requests of any kind are `queued` at its
-/// arrival, at most, and in any window of `t` cycles at most `budget * (ceil(t/period) + 1)` arrive
+/// arrival, at most. In any window of `t` cycles at most `budget * (ceil(t/period) + 1)` arrive
 /// (the limit of a regulator with that period).
 ///
 /// `None` if the arrivals can keep the memory busy without end.

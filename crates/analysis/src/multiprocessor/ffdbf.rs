@@ -14,9 +14,9 @@
 //! # Source
 //! Baruah, Bonifaci, Marchetti-Spaccamela, Stiller: "Implementation of a speedup-optimal global EDF
 //! schedulability test", ECRTS 2009, and "Improved multiprocessor global schedulability analysis",
-//! Real-Time Systems 46, 2010. Any deadlines: take for the paper's late job the whole backlog of
-//! its task since the task was last idle; `q + 1` jobs in `q*T + D` stay below `sigma` times that
-//! length too, and before a window a backlog begun `s` earlier has done `sigma*s`; going back a
+//! Real-Time Systems 46, 2010. Any deadlines: take for the paper's tardy job the whole backlog of
+//! its task since the task was last idle. The `q + 1` jobs in `q*T + D` stay below `sigma` times
+//! that length too. Before a window a backlog begun `s` earlier has done `sigma*s`. Going back a
 //! further period adds `C - sigma*T <= 0`, so one job before the window is the worst.
 //!
 //! # Evaluation

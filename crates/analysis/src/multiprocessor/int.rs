@@ -2,8 +2,8 @@
 //!
 //! Problem: divisions of 128 bits cost several times those of 64, and nearly all task sets fit in
 //! 64. Rule: a test is written once over [`Int`]; [`narrow`] says when 64 bits hold all
-//! intermediates. 128 bits hold them for every input: values are below 2^64, and a test multiplies
-//! them by at most the number of tasks, of cores, or both.
+//! intermediates. The 128 bits hold them for every input: values are below 2^64, and a test
+//! multiplies them by at most the number of tasks, of cores, or both.
 
 use crate::task_set::TaskSet;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};

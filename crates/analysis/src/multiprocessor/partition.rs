@@ -5,8 +5,8 @@
 //! that share memory should be on one core; a group that fits nowhere may have to be split.
 //!
 //! # Rule
-//! Take the items (tasks, or groups as one item) in the given order or by decreasing utilisation;
-//! put each on the first core that accepts it, or on the accepting core with the most (best fit) or
+//! Take the items (tasks, or groups as one item) in the given order or by decreasing utilisation.
+//! Put each on the first core that accepts it, or on the accepting core with the most (best fit) or
 //! least (worst fit) utilisation so far. A group that no core accepts is placed task by task, if
 //! that is allowed. Ties go to the lower core and to the task named first.
 //!

@@ -7,8 +7,8 @@
 //! # Rule
 //! In the first `L` time units after its release, a job of `k` meets at most
 //! `W_i(L) = N*C_i + min(C_i, X - N*T_i)`, `X = L + D_i - C_i - S_i`, `N = floor(X/T_i)`, of any
-//! work of task `i`, and at most the work with deadlines in its own window (`bcl.rs`). `R_k` is
-//! `C_k + x` for the least `x` that is at least the interference by the works for `L = C_k + x`;
+//! work of task `i`. It meets at most the work with deadlines in its own window (`bcl.rs`). `R_k`
+//! is `C_k + x` for the least `x` that is at least the interference by the works for `L = C_k + x`;
 //! then `S_k = D_k - R_k`, and again until nothing improves.
 //!
 //! # Source

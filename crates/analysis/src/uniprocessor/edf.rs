@@ -15,13 +15,13 @@
 //! Burns have `sbf(t) = t`; the argument only needs `sbf` to be monotone.
 //!
 //! Horizons:
-//! * the longest busy window `L`, least `t` with `sbf(t) >= sum of ceil(t/T_i)*C_i`: all work
+//! * the longest busy window `L`, least `t` with `sbf(t) >= sum of ceil(t/T_i)*C_i`: All work
 //!   released in the first `L` of a busy period is done by its end, so that no busy period that
 //!   ends in a miss is longer. Holds at `U = rate` too;
 //! * for `U < rate`, with `sbf(t) >= rate*(t - d)`: a `t` with too much demand is below
 //!   `max(D_i - T_i)`, or below `(rate*d + sum of (T_i - D_i)*U_i)/(rate - U)`. Rounded up in 2^-64
 //!   steps;
-//! * `H + max(d, D_i - T_i)`, `H` a multiple of all periods, the supply's included: a later `t` has
+//! * `H + max(d, D_i - T_i)`, `H` a multiple of all periods, the supply's included. A later `t` has
 //!   too much demand only if `t - H` has, as in each `H` from there on `dbf` grows by `U*H`, and
 //!   `sbf` by `rate*H`, which is no less.
 //!

@@ -2,7 +2,7 @@
 //! or not, any supply.
 //!
 //! # Problem
-//! The longest time of a job from its arrival to its end is needed, if tasks above it interfere, a
+//! The longest time of a job from its arrival to its end is needed. Tasks above it interfere, a
 //! task below it may hold a resource (or the core) for a while, and jobs are released up to `J`
 //! after they arrive.
 //!
@@ -16,10 +16,10 @@
 //! and `R = max over q of w_q + J_i - q*T_i`, until a job ends by the release of the next,
 //! `w_q <= (q+1)*T_i - J_i`.
 //!
-//! Without preemption (George, Rivierre, Spuri, INRIA RR-2966, 1996, section 4.1; that a window
-//! does not end with the job that ends before the next release was shown by Davis, Burns, Bril,
-//! Lukkien, "Controller Area Network (CAN) schedulability analysis: refuted, revisited and
-//! revised", 2007, section 3): a job that has begun cannot be preempted, so
+//! Without preemption, after George, Rivierre, Spuri, INRIA RR-2966, 1996, section 4.1. Davis,
+//! Burns, Bril, Lukkien showed that a window does not end with the job that ends before the next
+//! release. ("Controller Area Network (CAN) schedulability analysis: refuted, revisited and
+//! revised", 2007, section 3.) A job that has begun cannot be preempted, so
 //!
 //! `a_q = least t with t >= B + q*C_i + 1 + sum over j above of ceil((t + J_j)/T_j)*C_j`,
 //! `w_q = a_q - 1 + C_i`

@@ -7,10 +7,10 @@
 //!
 //! # Rule
 //! All levels are windows of one schedule, in which all tasks are released at 0 and then as often
-//! as possible. A job one level down ends only when the busy window of the level above has ended:
-//! the first job of level `i+1` takes at least that window and its own execution time, and every
+//! as possible. A job one level down ends only when the busy window of the level above has ended.
+//! The first job of level `i+1` takes at least that window and its own execution time, and every
 //! job counted in that window counts here too. So one pass goes through all levels, and never
-//! counts a job twice. Jobs are not counted by division: each task remembers the instant up to
+//! counts a job twice. Jobs are not counted by division. Each task remembers the instant up to
 //! which its jobs are counted (`covered`), and a pass over the tasks adds up to two jobs to each
 //! task whose next ones are due. Two bounds save passes: if the earliest `covered` lies beyond the
 //! window, it is done; if passes do not end (a period much shorter than the window), one that
@@ -19,7 +19,7 @@
 //! # Exactness
 //! A pass works on four tasks at once (`quad.rs`), with integers below 2^52. Execution times add up
 //! to at most [`LIMIT`] = 2^50, periods are at most `LIMIT`, and a pass is made for a window of at
-//! most `LIMIT`: so `covered` stays at most `2*LIMIT`, a period beyond it at most `3*LIMIT`, and
+//! most `LIMIT`. So `covered` stays at most `2*LIMIT`, a period beyond it at most `3*LIMIT`, and
 //! the work at most `3*LIMIT`, as a pass counts two jobs of a task. Larger numbers go to
 //! [`fixed_priority`](super::fixed_priority), which computes with more.
 //!
@@ -255,9 +255,9 @@ fn levels_here(
 /// `responses`, one for each task.
 ///
 /// `None` where the level's busy window does not end (utilisation above 1), is not found to end
-/// within [`MAX_STEPS`], or does not fit in 64 bits; for all tasks if a period is zero or the
-/// lengths differ. A response beyond the deadline is reported. The response is exact for sporadic
-/// tasks that may be released together.
+/// within [`MAX_STEPS`], or does not fit in 64 bits. It is `None` for all tasks if a period is zero
+/// or the lengths differ. A response beyond the deadline is reported. The response is exact for
+/// sporadic tasks that may be released together.
 pub fn response_times_into(
     tasks: &[SporadicTask],
     scratch: &mut Scratch,

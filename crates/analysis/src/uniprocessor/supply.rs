@@ -24,13 +24,13 @@
 //!
 //! Take a window in which the server always has work, and number the units of budget that it gets.
 //! Each of the last `C` units used before the window began was used at `-x` or before, with its own
-//! `x` of `(0, C]`, and is back at `T - x` at the latest. Claim: if unit `y` is there at `A(y)` at
-//! the latest, and `A` has slope 1 within each round of `C` units and jumps by at least `T - C`
-//! between rounds, then it is used by `A(y) + (R - C)`. Proof: look at the busy period of this
-//! level in which it is used, from its begin `s`, and the first own unit `y0` used in it, `s <=
-//! A(y0)`. Say `(n-1)*C < y - y0 <= n*C`. The work up to `y` is done within `w = (y - y0) + n*(R -
-//! C) <= n*R`, as `I(w) <= I(n*R) <= n*(R - C)`. And `A(y) - A(y0)` is at least `(y - y0) +
-//! (n-1)*(T - C)`, so that `s + w <= A(y) + (R - C)`.
+//! `x` of `(0, C]`, and is back at `T - x` at the latest. Claim: let unit `y` be there at `A(y)` at
+//! the latest. Let `A` have slope 1 within each round of `C` units and jump by at least `T - C`
+//! between rounds. Then the unit is used by `A(y) + (R - C)`. Proof: look at the busy period of
+//! this level in which it is used, from its begin `s`, and the first own unit `y0` used in it,
+//! `s <= A(y0)`. Say `(n-1)*C < y - y0 <= n*C`. The work up to `y` is done within
+//! `w = (y - y0) + n*(R - C) <= n*R`, as `I(w) <= I(n*R) <= n*(R - C)`. And `A(y) - A(y0)` is at
+//! least `(y - y0) + (n-1)*(T - C)`, so that `s + w <= A(y) + (R - C)`.
 //! * A server that wakes only when it unblocks returns each unit `T` after the time when it was
 //!   due, not when it was used: unit `x` of round `k` is due at `k*T - x`. So: first gap
 //!   `(T - C) + (R - C)`, then `T - C`: with `R = T` the periodic resource.
@@ -43,15 +43,16 @@
 //!   the bound for `u = C` may be the better one.
 //!
 //! This needs a list that is never full (its last entry waits for the newest, and budget comes
-//! late), ticks that are not late (an overrun takes later budget), no time with interrupts or
-//! preemption off, and only servers on the core. Background time comes on top and is not counted.
+//! late), and ticks that are not late (an overrun takes later budget). It also needs no time with
+//! interrupts or preemption off, and only servers on the core. Background time comes on top and is
+//! not counted.
 //!
 //! # Not covered
 //! Several cores; supplies that adapt.
 
 use serde::{Deserialize, Serialize};
 
-/// A supply of processor time.
+/// A supply of CPU time.
 pub trait Supply {
     /// Least time supplied in any window of length `window`, in the same unit. Monotone, and at
     /// most `window`.

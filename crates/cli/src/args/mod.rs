@@ -172,13 +172,13 @@ pub enum Command {
     Dram(DramArgs),
     /// Run the papers' experiments on simulated boards, with a verdict on each claim.
     #[command(
-        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same scale and seed, is kept: an interrupted run goes on where it was. A claim agrees in size (within the paper's range, or a quarter of its number), in direction, or differs; of several seeds the median counts. Exit code 1: a claim differs."
+        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach writes ID.csv, ID.svg and ID.json. The answers of an earlier run in the directory, with the same scale and seed, are kept: an interrupted run goes on where it was. A claim agrees in size (within the paper's range, or a quarter of its number), in direction, or differs; of several seeds the median counts. Exit code 1: a claim differs."
     )]
     Reproduce(ReproduceArgs),
     /// Search for systems and programs that come near to the bounds of their plans, or beyond.
     #[command(
         hide = true,
-        after_help = "Examples:\n  solocore attack even windows --attacks 1000\n  solocore attack --attacks 10000 --dask tcp://head:8786 -o found\n\nWhat an earlier run left in the directory, of the same search, is kept. Exit code 1: a bound was exceeded."
+        after_help = "Examples:\n  solocore attack even windows --attacks 1000\n  solocore attack --attacks 10000 --dask tcp://head:8786 -o found\n\nThe answers of an earlier run in the directory, of the same search, are kept. Exit code 1: a bound was exceeded."
     )]
     Attack(AttackArgs),
     /// Run the MC2 schedulability study of random task systems.
@@ -227,7 +227,7 @@ pub enum Command {
     /// It runs under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in
     /// cache colours and banks of its own.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, the program and its descendants hold the bandwidth lock whenever they run. Tasks of other cores that are not real-time then get only what the running plan allows beside a lock. Where no solocore runs, root regulates for as long as the program takes. With --lock-function, a thread holds the lock only in that function. With --colors or --banks, the pages of the program and of its descendants are moved to such frames before it begins, and later pages come from them. The command tells on stderr how many pages lie elsewhere at the end (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, the program and its descendants hold the bandwidth lock whenever they run. Tasks of other cores that are not real-time then get only the accesses that the running plan allows beside a lock. Where no solocore runs, root regulates for as long as the program takes. With --lock-function, a thread holds the lock only in that function. With --colors or --banks, the pages of the program and of its descendants are moved to such frames before it begins, and later pages come from them. The command tells on stderr how many pages lie elsewhere at the end (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Give threads a share of a core in every period, whatever else runs: VCPUs.
@@ -270,8 +270,8 @@ pub enum Command {
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
         after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format \
-            json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in \
-            for it; 1: it cannot."
+            json\n\nExit code 0: `solocore run` can run here, by the counter or by another event \
+            in its place; 1: it cannot."
     )]
     Doctor(DoctorArgs),
     /// Put back the settings of a run that was killed together with its keeper.

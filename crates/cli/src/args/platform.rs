@@ -14,7 +14,7 @@ pub enum PlatformCommand {
         after_help = "Examples:\n  sudo solocore platform detect -o machine.toml\n  solocore \
             platform detect --from board -o board.toml\n  solocore platform detect --cpus 4-5 \
             --format json\n\nNothing is changed or measured. Root reads the list of memory modules \
-            as well. What a platform file cannot say of the machine goes to stderr, with the \
+            as well. Facts of the machine that a platform file cannot state go to stderr, with the \
             command that changes it (docs/machine.md). Exit code 3: the machine does not tell \
             enough."
     )]
@@ -63,8 +63,8 @@ pub enum PlatformCommand {
     /// Compare a platform file with this machine, and say whether it describes another.
     #[command(
         after_help = "Examples:\n  solocore platform check machine.toml\n  solocore platform \
-            check raspberry-pi-4 --from board --format json\n\nOnly what the machine tells is \
-            compared, no times. Exit code 1: some key differs."
+            check raspberry-pi-4 --from board --format json\n\nOnly facts that the machine tells \
+            are compared, no times. Exit code 1: some key differs."
     )]
     Check(CheckArgs),
 }

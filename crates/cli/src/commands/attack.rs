@@ -28,7 +28,7 @@ pub fn run(args: &AttackArgs) -> Result<ExitCode, Failure> {
     };
     done.map_err(|failure| match failure {
         Failure::Interrupted => Failure::Stopped(format!(
-            "what is finished is kept in {}; the same command goes on from there",
+            "the finished part is kept in {}; the same command goes on from there",
             args.output.display()
         )),
         other => other,

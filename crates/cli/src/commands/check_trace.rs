@@ -54,7 +54,7 @@ pub fn run(args: &CheckTraceArgs) -> Result<ExitCode, Failure> {
     match args.format {
         Format::Json => print(&files::to_json(&answer))?,
         Format::Text => {
-            let said = result.as_ref().map_or_else(|v| format!("violated: {v}\n"), text);
+            let said = result.as_ref().map_or_else(|v| format!("a rule is broken: {v}\n"), text);
             print(&format!("{}: {said}", args.trace.display()))?;
         }
     }

@@ -242,8 +242,9 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     }
     if events.coloured.is_empty() {
         return Err(Failure::Machine(
-            "the program's pages were not moved, as its library was not loaded or could not begin; \
-                what it said is above".into(),
+            "the program's pages were not moved, as its library was not loaded or could not \
+                begin; its message is above"
+                .into(),
         ));
     }
     if events.ended.is_empty() {

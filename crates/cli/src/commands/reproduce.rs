@@ -197,7 +197,7 @@ fn remote(address: &str, runs: &[Run], args: &ReproduceArgs) -> Result<(), Failu
 
 fn interrupted(args: &ReproduceArgs) -> Failure {
     Failure::Stopped(format!(
-        "what is finished is kept in {}; the same command goes on from there",
+        "the finished part is kept in {}; the same command goes on from there",
         args.output.display()
     ))
 }

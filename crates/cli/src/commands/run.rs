@@ -77,7 +77,8 @@ fn unschedulable(plan: &Plan) -> Option<String> {
         plan.tasks.iter().filter(|t| !t.schedulable).map(|t| t.name.as_str()).collect();
     let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
     Some(format!(
-        "the plan is not schedulable: deadlines may be missed{of}; `solocore plan` says what would do"
+        "the plan is not schedulable: deadlines may be missed{of}; `solocore plan` names changes \
+            that help"
     ))
 }
 

@@ -189,7 +189,7 @@ fn scenario_text(r: &ScenarioResult) -> String {
     for c in r.cores.iter().filter(|c| c.busy_ns + c.throttled_ns > 0) {
         let share = |ns: u64| 100.0 * ns as f64 / r.simulated_ns.max(1) as f64;
         out += &format!(
-            "core {}: busy {:.1} %, throttled {:.1} %, at most {} transactions in a period\n",
+            "core {}: busy {:.1} %, throttled {:.1} %, at most {} accesses in a period\n",
             c.id,
             share(c.busy_ns),
             share(c.throttled_ns),

@@ -111,7 +111,9 @@ fn remote(
                 })
                 .ok_or_else(|| wrong("is not of this study"))?;
             match points.get(&(scenario, milli)) {
-                Some(known) if *known != point => return Err(wrong("differs from what was kept")),
+                Some(known) if *known != point => {
+                    return Err(wrong("differs from the kept answer"));
+                }
                 Some(_) => {}
                 None => {
                     journal.append(scenario, milli, &point)?;
@@ -248,8 +250,8 @@ fn resume(args: &StudyArgs, from: &Path) -> Result<Prepared, Failure> {
     }
     if let Some(what) = found.difference(&wanted, true) {
         return Err(Failure::Input(format!(
-            "{}: the study there was begun with other {what}; give what it was begun with, or \
-                start anew in another directory",
+            "{}: the study there was begun with other {what}; give those that it was begun with, \
+                or start anew in another directory",
             from.display()
         )));
     }

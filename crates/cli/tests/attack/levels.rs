@@ -17,7 +17,7 @@ use solocore_sim::Options;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// DRAM transactions of the accesses with this number of ways: fetches, and dirty lines pushed out
+/// DRAM accesses of the accesses with this number of ways: fetches, and dirty lines pushed out
 /// or left.
 fn transactions(accesses: &[Access], platform: &Platform, ways: usize) -> u64 {
     let sets = u64::from(platform.llc_sets());

@@ -60,7 +60,7 @@ fn attack(policy: Policy) -> Attack {
     }
 }
 
-/// Jobs make as many transactions as the system states, in every shape and under every policy.
+/// Jobs make as many accesses as the system states, in every shape and under every policy.
 #[test]
 fn jobs_make_the_stated_transactions() {
     for policy in POLICIES {

@@ -1,9 +1,10 @@
 //! One evaluation: plan a system, run its attack under the plan, compare.
 //!
-//! Rule: the plan's promises are compared as in `bounds`, `windows`, `vcpus` and `levels`:
-//! responses with `wcrt_ns`; execution times, which the simulator separates from the cost of
-//! preemptions, with `c_sce_ns` where that covers all other delays; and no deadline is missed where
-//! the plan says so. A job that has not ended counts with the time since its release.
+//! Rule: the plan's promises are compared as in `bounds`, `windows`, `vcpus` and `levels`.
+//! Responses are compared with `wcrt_ns`. Execution times, which the simulator separates from the
+//! cost of preemptions, are compared with `c_sce_ns` where that covers all other delays. No
+//! deadline is missed where the plan says so. A job that has not ended counts with the time since
+//! its release.
 
 use super::system::{Attack, Policy};
 use solocore_model::Platform;
@@ -34,7 +35,7 @@ pub enum Outcome {
         pressure: f64,
         /// A sentence with both numbers.
         what: String,
-        /// Most transactions of a core in one period beyond its budget: those that were under way
+        /// Most accesses of a core in one period beyond its budget: those that were under way
         /// when it was stopped.
         beyond_budget: u64,
     },

@@ -3,10 +3,11 @@
 //!
 //! Problem: random systems with random pages come nowhere near a worst case, so that a bound can be
 //! wrong and no test shows it. Rule: a point of the search is a whole system with the programs that
-//! run it ([`genes`]): board, cores, period and budgets, the victim's job, its neighbours, and the
-//! rows, banks and times of all accesses. Its value is the largest ratio of seen to bound over all
-//! promises of the plan ([`evaluate`]). A climb ([`climb`]) per board looks for the largest. The
-//! computation of a bound plays no part. A [`Search`] depends on its four numbers alone.
+//! run it ([`genes`]). It has board, cores, period and budgets, the victim's job, its neighbours,
+//! and the rows, banks and times of all accesses. Its value is the largest ratio of seen to bound
+//! over all promises of the plan ([`evaluate`]). A climb ([`climb`]) per board looks for the
+//! largest. The computation of a bound plays no part. A [`Search`] depends on its four numbers
+//! alone.
 //!
 //! Where a plan gives no bound there is nothing to attack; the number of these is reported.
 //! Not covered: DMA without partitions, locked pages, shared frames.
@@ -34,7 +35,7 @@ pub struct Found {
     pub refused: BTreeMap<String, u64>,
     /// Systems without a bound.
     pub unbounded: u64,
-    /// Most transactions of a core in one period beyond its budget.
+    /// Most accesses of a core in one period beyond its budget.
     pub beyond_budget: u64,
     /// Seen over bound of each evaluation with a bound.
     pub ratios: Vec<f64>,
@@ -115,7 +116,7 @@ pub struct Report {
     pub seen_over_bound_median: Option<f64>,
     /// Largest seen over bound.
     pub seen_over_bound_most: Option<f64>,
-    /// Most transactions of a core in one period beyond its budget.
+    /// Most accesses of a core in one period beyond its budget.
     pub beyond_budget: u64,
     /// The worst attack above a bound: its task and times, in words.
     pub worst: Option<String>,

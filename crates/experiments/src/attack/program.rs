@@ -3,7 +3,7 @@
 //! Rule: a [`Beat`] is an endless stream of a best-effort task; a [`Job`] is the work of an
 //! analysed task in each of its jobs, with exactly the accesses that its system states. Both know
 //! their frames: rows of chosen banks, which random pages would never be. Each access is one DRAM
-//! transaction: it enters at the shared cache, and its pages are kept out of it.
+//! access: it enters at the shared cache, and its pages are kept out of it.
 
 use solocore_sim::machine::Layout;
 use solocore_sim::program::{Entry, Op, OpKind, Program, Signal};
@@ -232,7 +232,7 @@ pub const SHAPES: [Shape; 5] =
 /// Work of an analysed task in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// DRAM transactions.
+    /// DRAM accesses.
     pub misses: u64,
     /// Cycles of computation.
     pub cycles: u64,

@@ -134,8 +134,8 @@ fn judge(outcome: &mut Outcome, line: &[(f64, f64)]) {
     );
     let rises = line.windows(2).filter(|w| w[1].0 <= 1000.0).all(|w| w[1].1 > w[0].1);
     outcome.claim(
-        "from 100 to 1000 MB/s the latency rises ever faster (what the second half of the way \
-            adds over what the first adds)",
+        "from 100 to 1000 MB/s the latency rises ever faster (the increase over the second half \
+            of the way, divided by that over the first)",
         Paper::more(1.0, "section 1, Fig. 1"),
         if rises { (high - middle) / (middle - low) } else { f64::NAN },
         Mutation::Quiet,
@@ -163,7 +163,7 @@ fn differences(outcome: &mut Outcome) {
         "The paper does not say what the co-runners access nor how their bandwidth is controlled. \
             Here they write line after line, as in \
          Fig. 3, with equal gaps between the accesses; a line written is a read and a write-back, \
-         two DRAM transactions, \
+         two DRAM accesses, \
          and the demand counts lines.",
     );
     outcome

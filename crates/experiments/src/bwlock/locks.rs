@@ -254,9 +254,8 @@ fn outcome(title: &str, unit: &str, column: &str, values: &[Vec<f64>]) -> Outcom
         "CortexSuite itself does not run here: the subjects are sequences of five functions whose \
             shares, gaps and arrays are assumed \
          (workload `cortex`) so that the programs rank as the paper's text says. Their order is an \
-         input here; the effect of \
-         the locks is what comes out. The text names clustering and liblinear only; the other four \
-         names are assumed.",
+         input here; the effect of the locks is the result. The text names clustering and \
+         liblinear only; the other four names are assumed.",
     );
     outcome.differs(
         "The regulator counts reads and write-backs, as this simulator's counters do; a period of \
@@ -365,7 +364,7 @@ fn bandwidth(context: &Context) -> Result<Outcome, ExperimentError> {
         "the bandwidth tracks the slowdown of Fig. 3(a) closely",
         "section 5, Fig. 3(c)",
         &format!(
-            "a program makes the same transactions in every run, so the bandwidth is one over the \
+            "a program makes the same accesses in every run, so the bandwidth is one over the \
                 time; clustering has {:.2} of solo without locks",
             values[0][CORUN]
         ),
@@ -398,7 +397,7 @@ fn miss_rate(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "The simulated cache replaces by age and nobody else uses the subject's colours, so its \
             misses are the same in all configurations; \
-         a real one has what the kernel and the page tables use, too.",
+         a real one has the pages of the kernel and its tables, too.",
     );
     Ok(outcome)
 }

@@ -6,8 +6,8 @@
 //! its pages in two banks, drawn at random; the table has the same once more with all programs in
 //! one bank, where layout cannot matter.
 //!
-//! Fitted: the share of time that accesses take, and the number of banks from which those of a
-//! program are drawn, on the odd rows of the table, once for all figures of the paper
+//! Fitted on the odd rows of the table: the share of time that accesses take, and the number of
+//! banks from which those of a program are drawn. That is done once for all figures of the paper
 //! (`super::setup::FIT`). So an odd row says nothing, and the even rows are compared.
 
 use super::setup::{BENCHMARKS, FIT, PNTRCH, alone, benchmark, board, differences, layout, speed};

@@ -113,7 +113,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.untestable(
         "starts and ends of jobs are signalled in 2.5 to 7.0 us a job",
         "section V-C",
-        "a simulated signal costs what is put in, here nothing",
+        "a simulated signal costs the time that is put in, here none",
     );
     differences(&mut outcome);
     assumptions(&mut outcome);

@@ -2,10 +2,10 @@
 //! of the hard task.
 //!
 //! Set-up (section V-A): pntrch on one core, with period, deadline and WCET of 123.8 % of its time
-//! alone, half of its slowdown by four instances of bitmnp; these on the soft cores, each with a
-//! quarter of the budget. With a safety margin of `m`, the budget slows pntrch to `m` before its
-//! deadline: the delay by one access is measured without budgets, in the longest job, as what meets
-//! a deadline is the longest and not the mean. Both methods have the same
+//! alone, half of its slowdown by four instances of bitmnp. These are on the soft cores, each with
+//! a quarter of the budget. With a safety margin of `m`, the budget slows pntrch to `m` before its
+//! deadline. The delay by one access is measured without budgets, in the longest job, as the
+//! longest job and not the mean decides about a deadline. Both methods have the same
 //! budget, renewed at each release of pntrch; with reclamation it is lifted when pntrch ends.
 
 use super::setup::{

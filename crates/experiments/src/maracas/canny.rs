@@ -1,8 +1,8 @@
 //! MARACAS Fig. 7: foreground progress of edge detection against the utilisation of three memory
 //! hogs.
 //!
-//! Set-up: section VI-B. canny on 720 x 480 pixels, C = 50 ms, T = 100 ms, for ten minutes;
-//! `m_jump` on the other three cores, T = 150, 100 and 50 ms, at 30, 60, 80 and 100 % each;
+//! Set-up: section VI-B. canny on 720 x 480 pixels, C = 50 ms, T = 100 ms, for ten minutes.
+//! `m_jump` runs on the other three cores, T = 150, 100 and 50 ms, at 30, 60, 80 and 100 % each;
 //! background time throttled by latency. The paper's MAX_MEM_LAT of 180 cycles is its E2 (183) but
 //! for rounding: here it is E2 of this board's Fig. 5.
 

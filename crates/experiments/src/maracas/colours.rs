@@ -2,9 +2,9 @@
 //! core.
 //!
 //! Set-up: section VI-D. `mwalk` writes the 4-byte elements of its array in pseudo-random order, 40
-//! cycles each: the text says that with 2 MB it may use up its budget of 6 ms before it has been
-//! through the array, which is 38 cycles a write. 15 hogs started a second apart, C and D as in
-//! Fig. 8, then `mwalk` (1 MB; C = 6 ms, T = 100 ms) for ten minutes, VCPU load balancing on.
+//! cycles each. The text says that with 2 MB it may use up its budget of 6 ms before it has been
+//! through the array, which is 38 cycles a write. Then 15 hogs started a second apart, C and D as
+//! in Fig. 8, then `mwalk` (1 MB; C = 6 ms, T = 100 ms) for ten minutes, VCPU load balancing on.
 //! `share`: no colours. `c0`, `c6`: colours 4 : 4 : 10 : 14 of 32 on the four cores; `mwalk` asks
 //! for none, or for six. Pages follow a VCPU to the colours of its core within 100 ms.
 

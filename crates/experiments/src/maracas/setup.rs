@@ -26,9 +26,9 @@ pub const GHZ: f64 = 3.3;
 pub const LINE: u64 = 64;
 
 /// Cycles put between the accesses of task1 and task2 in Fig. 5, by run. The text names none. From
-/// Table II: at E1 the three make a read every 340 cycles each (1128 GB of reads and write-backs);
-/// at E3 task3 makes 43 % more and all together 13 % fewer, so task1 and task2 about 40 % fewer:
-/// some 300 cycles of delay. The runs go there in steps of 50, and twice as far.
+/// Table II: at E1 the three make a read every 340 cycles each (1128 GB of reads and write-backs).
+/// At E3 task3 makes 43 % more and all together 13 % fewer, so task1 and task2 about 40 % fewer.
+/// That is some 300 cycles of delay. The runs go there in steps of 50, and twice as far.
 pub const DELAYS: [u64; 9] = [25, 50, 100, 150, 200, 250, 300, 400, 600];
 
 /// A VCPU on a core, in ms.
@@ -54,8 +54,8 @@ pub fn scheduled(vcpus: Vec<VcpuSpec>, throttle: Option<ThrottleSpec>) -> Kernel
 
 /// `m_jump` of Code 1, pass after pass, one request at a time. Table II says so: the traffic of E1,
 /// 58.8 million lines a second, times its latency, 228 cycles, is 4.1 requests under way (Little's
-/// law), for three tasks and with the write-backs; and from E1 to E3 task3's progress times the
-/// latency is constant within 2 %.
+/// law), for three tasks and with the write-backs. From E1 to E3 task3's progress times the latency
+/// is constant within 2 %.
 pub fn m_jump(delay: u64) -> WorkloadSpec {
     let delay = Cycles(delay);
     WorkloadSpec::MJump(MJump {

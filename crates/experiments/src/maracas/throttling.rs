@@ -1,9 +1,9 @@
 //! MARACAS Figs. 5 and 6: bus traffic and progress against latency, and throttling by either.
 //!
 //! Set-up: section VI-B. Three `m_jump` tasks on cores of their own, (C, T) = (20, 40), (25, 50),
-//! (30, 60) ms, for five minutes; task1 and task2 compute between accesses, by a delay that differs
-//! between the runs of Fig. 5. Three of its points, E1 to E3, give Fig. 6 a latency threshold and a
-//! rate threshold each.
+//! (30, 60) ms, for five minutes. The tasks task1 and task2 compute between accesses, by a delay
+//! that differs between the runs of Fig. 5. Three of its points, E1 to E3, give Fig. 6 a latency
+//! threshold and a rate threshold each.
 
 use super::setup::{DELAYS, three, traffic_gb};
 use super::setup::{
@@ -61,7 +61,7 @@ fn fig5(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "m_jump waits for each line: Table II's traffic and latency mean about one request under \
             way for each task. Why \
-         the paper's processor overlaps no more is not said.",
+         the paper's CPU overlaps no more is not said.",
     );
     outcome.differs(
         "The delays are not stated; 25 to 600 cycles are assumed, about twice as far as Table II's \
@@ -201,7 +201,7 @@ fn fig6(context: &Context) -> Result<Outcome, ExperimentError> {
     );
     outcome.differs(
         "E3's threshold lies 2 % below E1's here, a third in the paper. So background time \
-            suffices for E3, too, and does not fall below what is expected.",
+            suffices for E3, too, and does not fall below the expected progress.",
     );
     outcome.differs(
         "IDLE_MEM is not stated in the paper; 0.5 is assumed: throttling is reduced when \
@@ -244,7 +244,7 @@ fn fig6_judge(outcome: &mut Outcome, name: &str, latency: f64, rate: f64, expect
     let at = "section VI-B, Fig. 6";
     if name == "E3" {
         claim(
-            "latency-based throttling falls below what is expected (quotient)",
+            "latency-based throttling falls below the expected progress (quotient)",
             Paper::less(1.0, at),
             latency / expected,
             Mutation::Unthrottled,
@@ -258,7 +258,7 @@ fn fig6_judge(outcome: &mut Outcome, name: &str, latency: f64, rate: f64, expect
         Mutation::Unthrottled,
     );
     claim(
-        "rate-based throttling fails what is expected (quotient)",
+        "rate-based throttling misses the expected progress (quotient)",
         Paper::less(1.0, at),
         rate / expected,
         Mutation::OneRule,

@@ -7,8 +7,8 @@
 //! 14 puts a share of each buffer into level C's banks, its pages in turn.
 //!
 //! Assumed: the small LLC region is 1 way, the large one 8, twice Synthetic's array (its pages are
-//! drawn at random, so sets have unequal shares of it); a job has enough passes over the array to
-//! see several reads of the disk; the disk moves bursts of 128 bytes, at most 300 MB/s (SATA II,
+//! drawn at random, so sets have unequal shares of it). A job has enough passes over the array to
+//! see several reads of the disk. The disk moves bursts of 128 bytes, at most 300 MB/s (SATA II,
 //! section 2).
 
 use super::samples::{Samples, Times, percent, take};
@@ -89,15 +89,13 @@ fn fig13(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "With a large region Synthetic's array is in the cache and nothing of it reaches the DRAM, \
             so DMA delays nothing that is simulated, \
-         and MOET stays the same. On the board DMA also shares the on-chip bus with what the OS \
-         does on Synthetic's core, and the kernel \
-         invalidates the buffer's lines in the cache controller that all cores share; neither is \
-         simulated. With a region in which some of the \
-         array misses (6 ways), buffers in level C's banks even shorten MOET by up to 1.5 %. The \
-         disk's writes fill the controller's write queue. \
-         It is then emptied more often, each time with fewer of Synthetic's own write-backs in \
-         the way of its reads. (With \
-         as many reads by the disk MOET rises there by 1 %.)",
+         and MOET stays the same. On the board DMA also shares the on-chip bus with the accesses \
+         of the OS on Synthetic's core, and the kernel invalidates the buffer's lines in the \
+         cache controller that all cores share; neither is simulated. With a region in which some \
+         of the array misses (6 ways), buffers in level C's banks even shorten MOET by up to 1.5 \
+         %. The disk's writes fill the controller's write queue. It is then emptied more often, \
+         each time with fewer of Synthetic's own write-backs in the way of its reads. (With as \
+         many reads by the disk MOET rises there by 1 %.)",
     );
     Ok(outcome)
 }

@@ -2,20 +2,20 @@
 //! message buffers.
 //!
 //! Set-up (section 5.1): Sender sends 100 messages, then Receiver takes them, both at level A on
-//! core 0; three programs of level C on the other cores write at random over all of level C's banks
+//! core 0. Three programs of level C on the other cores write at random over all of level C's banks
 //! and its ways. SBP: buffers in level C's banks, uncacheable. CE: buffers in core 0's bank, cached
 //! in its ways. CL: buffers locked in the cache. Times are those of `load_msg()` and
 //! `do_msg_fill()`, between marks around each.
 //!
-//! Assumed: 2 ways for level C and 4 for core 0, fewer where locked messages need them; after the
+//! Assumed: 2 ways for level C and 4 for core 0, fewer where locked messages need them. After the
 //! hundred messages of either task other work on core 0 reads an array twice the size of core 0's
-//! ways ("the communicating tasks' other activities"); pages lie anywhere, so that one of the size
+//! ways ("the communicating tasks' other activities"). Pages lie anywhere, so that one of the size
 //! itself leaves some sets as they are.
 //! Uncacheable pages are strongly ordered, as Linux makes them on this core: an access is sent when
 //! the one before is answered. The kernel's copy routines move eight registers at once. Of such
-//! loads the core makes one transaction of 32 bytes, of such stores one for each two registers, 8
-//! bytes (Cortex-A9 Technical Reference Manual, DDI 0388I, section 8.1.2: noncacheable reads of up
-//! to 16 words, writes of up to 2). Cached, both cost a cycle for each 2 bytes.
+//! loads the core makes one access of 32 bytes, of such stores one for each two registers, 8 bytes.
+//! (Cortex-A9 Technical Reference Manual, DDI 0388I, section 8.1.2: noncacheable reads of up to 16
+//! words, writes of up to 2). Cached, both cost a cycle for each 2 bytes.
 
 use super::samples::{Samples, Times, percent, take};
 use super::setup::{LEVEL_C, add, board, synthetic, ways};
@@ -100,8 +100,8 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         8,192 bytes); the paper has 10,000 of each size.",
     );
     outcome.differs(
-        "What else the communicating tasks do is assumed: after each round of messages other work \
-            on their core reads an array twice the size of its ways.",
+        "Other activities of the communicating tasks are assumed: after each round of messages \
+            other work on their core reads an array twice the size of its ways.",
     );
     outcome.differs(
         "A store to an uncacheable buffer moves 8 bytes and a load 32, both waited for \
@@ -280,8 +280,8 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
             ratios(Policy::Ce).zip(ratios(Policy::Cl)).map(|(ce, cl)| (ce - cl) / (1.0 - ce));
         outcome.claim(
             &format!(
-                "{function}: CE is only slightly slower than CL (what lies between them over what \
-                    lies between CE and SBP; below 1)"
+                "{function}: CE is only slightly slower than CL (the distance between them over \
+                    that between CE and SBP; below 1)"
             ),
             Paper::less(1.0, "section 5.1"),
             span(nearer.map(f64::abs)).1,

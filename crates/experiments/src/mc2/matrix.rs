@@ -123,7 +123,7 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
     );
     let most = |values: &[f64]| values.iter().copied().fold(f64::MIN, f64::max);
     outcome.claim(
-        "it is smaller than what the video task suffers (the quotient; 6 % over 31 %)",
+        "it is smaller than that of the video task (the quotient; 6 % over 31 %)",
         Paper::number(6.0 / 31.0, 1.0, "Observations 2 and 3"),
         most(&acet) / most(&video),
         Mutation::OwnBuffer,

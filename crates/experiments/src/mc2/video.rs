@@ -6,10 +6,10 @@
 //! frame buffer in core 3's bank. Unmanaged: in a bank of level C, that of Matrix. The camera fills
 //! a frame, then a job takes it; a sample is one frame.
 //!
-//! Assumed: 4 ways for level C and 3 for each core; a camera engine in the place of USB packets and
-//! the kernel's copy of them (a frame is in no cache when its job begins). Both programs are plain
-//! loops over words of 4 bytes, two pixels: copying takes 3 cycles and a store a word, converting 6
-//! cycles a pixel and a store for two words.
+//! Assumed: 4 ways for level C and 3 for each core. A camera engine stands in the place of USB
+//! packets and the kernel's copy of them (a frame is in no cache when its job begins). Both
+//! programs are plain loops over words of 4 bytes, two pixels: copying takes 3 cycles and a store a
+//! word, converting 6 cycles a pixel and a store for two words.
 
 use super::samples::{Samples, Times, percent, take};
 use super::setup::{FIRST_C, add, add_regions, board, engine, synthetic, ways};

@@ -103,8 +103,7 @@ fn over_time(context: &Context) -> Result<Outcome, ExperimentError> {
     }
     outcome.differs(
         "The paper's program and Xeon are not named: libquantum, of its Fig. 4, on the board of \
-            the BWLOCK paper. Its 10 s are cut \
-         to what repeats.",
+            the BWLOCK paper. Its 10 s are cut to the part that repeats.",
     );
     Ok(outcome)
 }
@@ -158,7 +157,7 @@ fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "The last claim needs the benchmark to demand more than its reservation in all phases. \
             With 10 and 160 cycles a line (as in \
-         Fig. 3) the slow phases demand less, the hog takes what they leave, and its interference \
+         Fig. 3) the slow phases demand less, the hog takes the rest, and its interference \
          costs them more than reclaiming \
          gives. Beside the hog it is 0.33 with reclaiming and sharing, 0.37 with MemGuard alone (quick \
          run, seed 1).",
@@ -169,7 +168,7 @@ fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
          So run alone, the benchmark gains by reclaiming only, and less than beside the hog.",
     );
     outcome.differs(
-        "Of what is left when both have used their reservations, each may use as much as it can: \
+        "When both have used their reservations, each may use as much of the rest as it can: \
             the spare sharing of the MemGuard paper.",
     );
     Ok(outcome)

@@ -2,13 +2,14 @@
 //! MemGuard along it.
 //!
 //! Set-up: a task in the manner of the benchmark "tracking" ([`scatter`]). From the paper: 217
-//! pages (Table 1), 108.1 ms with half of them locked (Table 2), half of them for 75 % of the gain,
-//! and 1.88 times as long without any as with the whole cache (Table 1). It follows that the whole
-//! gain is 78 ms, on top of 88.6: at 56.4 ns that a random miss costs on this board beyond a hit,
-//! 1.38 million accesses; computation is what as many hits leave of the 88.6 ms. The pages are
-//! ranked by a profile of another input. What is not locked is not cached, as the paper fills the
-//! rest of the cache with foreign data. The banks are the core's own. Fig. 12: seven
-//! memory-intensive tasks in their own banks, without room in the shared cache; every budget
+//! pages (Table 1), 108.1 ms with half of them locked (Table 2), half of them for 75 % of the gain.
+//! Without any it takes 1.88 times as long as with the whole cache (Table 1). It follows that the
+//! whole gain is 78 ms, on top of 88.6. A random miss costs 56.4 ns on this board beyond a hit,
+//! which makes 1.38 million accesses. Computation has the part of the 88.6 ms that this number of
+//! hits leaves. The pages are ranked by a profile of another input. What is not locked is not
+//! cached, as the paper fills the rest of the cache with foreign data. The banks are the core's
+//! own. Fig. 12: seven memory-intensive tasks in their own banks, without room in the shared cache;
+//! every budget
 //! `P/(8 L)`.
 
 use super::scatter::{Shape, add, ranked};
@@ -53,7 +54,7 @@ enum Cache {
     Whole,
 }
 
-/// Longest and shortest of several jobs, and the most transactions.
+/// Longest and shortest of several jobs, and the most accesses.
 #[derive(Clone, Copy)]
 struct Point {
     worst: Job,

@@ -1,9 +1,9 @@
 //! Common parts of the experiments on the P4080: the co-runners, MemGuard's even split, and the
 //! measurement of one job.
 //!
-//! Source: SCE sections 2.1, 3.1 and 4. A core's private banks are one bank of every rank (PALLOC);
-//! a co-runner writes line after line over an array well beyond the shared cache, never waiting (a
-//! "memory-intensive" task); `P` is 1 ms and every core's budget `P/(m L)`.
+//! Source: SCE sections 2.1, 3.1 and 4. A core's private banks are one bank of every rank (PALLOC).
+//! A co-runner writes line after line over an array well beyond the shared cache, never waiting (a
+//! "memory-intensive" task). `P` is 1 ms and every core's budget `P/(m L)`.
 
 use crate::run::{MS, machine};
 use crate::{Context, ExperimentError, Mutation};
@@ -35,7 +35,7 @@ pub fn c_sce(context: &Context, regulation: &Regulation, solo: Job) -> u64 {
 }
 
 /// MemGuard with the even split on every core; reads and write-backs count together, as the P4080's
-/// event unit counts transactions of the DRAM controller.
+/// event unit counts accesses of the DRAM controller.
 pub fn memguard(regulation: &Regulation, cores: u32) -> KernelConfig {
     let core = (Budget::Together(regulation.even_budget()), Role::default());
     let regulator = RegulatorSpec::MemGuard {
@@ -92,7 +92,7 @@ impl Observer for Jobs {
 pub struct Job {
     /// Time it was chosen to run, throttling included.
     pub execution_ps: u64,
-    /// DRAM transactions: `mu`.
+    /// DRAM accesses: `mu`.
     pub transactions: u64,
 }
 
@@ -131,7 +131,7 @@ pub fn second_job(
     Ok(times[1])
 }
 
-/// Execution times of jobs of task 0 that arrive at these times, and all their DRAM transactions.
+/// Execution times of jobs of task 0 that arrive at these times, and all their DRAM accesses.
 fn jobs_at(
     context: &Context,
     mut board: Board,

@@ -2,10 +2,10 @@
 //! single-core equivalence.
 //!
 //! Set-up (the paper names neither task nor sizes; assumed): a job of the task on core 0 reads 512
-//! KiB of input line after line, then follows pointers 16 times (quick: 8) through 256 KiB, 20
-//! cycles an access; all of it fits the shared cache of 2 MiB, nothing but lines in use the private
+//! KiB of input line after line. Then it follows pointers 16 times (quick: 8) through 256 KiB, 20
+//! cycles an access. All of it fits the shared cache of 2 MiB. Only lines in use fit the private
 //! ones. Unmanaged: pages anywhere, the cache shared. SCE (section 3.1): each core its own banks
-//! and 4 of the 32 ways; the task's are locked and hold the 256 KiB, the input is not cached;
+//! and 4 of the 32 ways. The task's are locked and hold the 256 KiB; the input is not cached.
 //! MemGuard splits the guaranteed bandwidth evenly over the `m` active cores.
 
 use super::setup::{Job, Jobs, c_sce, hog, memguard, one_job, own_banks, regulation};

@@ -2,13 +2,13 @@
 //! their `C_sce`.
 //!
 //! Set-up: of each benchmark the paper gives the time alone and `C_sce`, so that eq. (1) gives the
-//! misses: (C_sce - Solo)/(m L_max) (examples/sce-table2). A job makes that many dependent misses,
-//! at random points of the computation that they leave of the solo time at the cost that a miss has
-//! on this board alone, each in a random page of 16 MiB in the core's own banks. What is locked
-//! costs no misses, so it is part of the computation. The co-runners write in their own banks,
-//! without room in the shared cache. The memory has the peak bandwidth of section 4
-//! ([`of_section_4`]): without it the budgets of all cores are used up in a small part of a period,
-//! and no miss of the rest waits.
+//! misses: (C_sce - Solo)/(m L_max) (examples/sce-table2). A job makes that number of dependent
+//! misses, each in a random page of 16 MiB in the core's own banks. They lie at random points of
+//! the computation. It has the rest of the solo time, at the cost that a miss has on this board
+//! alone. What is locked costs no misses, so it is part of the computation. The co-runners write in
+//! their own banks, without room in the shared cache. The memory has the peak bandwidth of section
+//! 4 ([`of_section_4`]): without it the budgets of all cores are used up in a small part of a
+//! period, and no miss of the rest waits.
 
 use super::scatter::{Shape, add};
 use super::setup::{Job, c_sce, hog, memguard, of_section_4, one_job, own_banks, regulation};
@@ -193,7 +193,7 @@ fn judge(context: &Context, outcome: &mut Outcome, rows: &[(u64, u64, u64)]) {
         outcome.differs("A quick run simulates a tenth of each job.");
     }
     outcome.differs(
-        "The misses are what eq. (1) makes of the table; on the board part of them were the \
+        "The misses follow from the table by eq. (1); on the board part of them were the \
             operating system's, which are \
          the benchmark's own here. So MemGuard stops disparity and texture, which are at their \
          budget, more here: the paper names this as a source of its pessimism.",

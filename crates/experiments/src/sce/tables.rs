@@ -2,7 +2,7 @@
 //! partitions, by their number.
 //!
 //! Set-up (the paper's instances are not known; assumed): 2 to 12 partitions on two cores, half of
-//! the cores' time, periods of 20 or 40 ms, each partition with one chain through an input and an
+//! the cores' time, periods of 20 or 40 ms. Each partition has one chain through an input and an
 //! output at one of four devices. HOS and the exact search are those of `solocore schedule-io`,
 //! each by itself. Their work is counted in look-ups, not in time, so that a run repeats. The exact
 //! search stands for the paper's constraint solver; `bench/ima.py` compares with CP-SAT.

@@ -17,9 +17,9 @@ use std::path::Path;
 
 /// Fewest cycles of a load that is sampled: more than a second-level cache takes.
 const LEAST_LATENCY: u64 = 32;
-/// Samples of loads are every so many; a prime, so that no loop keeps step with it.
+/// Loads from one sample to the next; a prime, so that no loop keeps step with it.
 const LOADS: u64 = 1009;
-/// AMD samples every so many operations: a multiple of 16.
+/// Operations from one sample of AMD to the next: a multiple of 16.
 const OPERATIONS: u64 = 65_536;
 
 /// An event whose samples have addresses.
@@ -29,7 +29,7 @@ pub struct AddressEvent {
     pub name: String,
     /// What it really counts, where it only stands in for accesses to memory.
     pub stands_in: Option<String>,
-    /// One sample for so many of them.
+    /// Events from one sample to the next.
     pub period: u64,
     pub(super) attributes: PerfAttr,
     /// The event that must lead its group.
@@ -38,7 +38,7 @@ pub struct AddressEvent {
 
 impl AddressEvent {
     /// The best one for a CPU, by the folder of the kernel's units, and why there is no better one.
-    /// `period`: one sample for so many; `None`: as suits the event.
+    /// `period`: events from one sample to the next; `None`: as suits the event.
     #[must_use]
     pub fn find(devices: &Path, cpu: u32, period: Option<u64>) -> (Self, Option<String>) {
         if let Some(event) = ["cpu", "cpu_core", "cpu_atom"]

@@ -177,8 +177,8 @@ impl Counters {
         let pass = &self.passes[at];
         if let [only] = pass.as_slice() {
             return Err(LinuxError::Machine(format!(
-                "event {}: its counter was taken away meanwhile; end what else counts (perf, the \
-                    NMI watchdog: `sysctl kernel.nmi_watchdog=0`)",
+                "event {}: its counter was taken away meanwhile; end other programs that count \
+                    (perf, the NMI watchdog: `sysctl kernel.nmi_watchdog=0`)",
                 self.counters[*only].event
             )));
         }

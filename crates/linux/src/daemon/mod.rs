@@ -202,7 +202,7 @@ impl Daemon {
         let ended = stopped::end_left_over();
         if ended > 0 {
             self.notes.push(format!(
-                "ended what an earlier solocore had started and left: {ended} processes"
+                "ended processes that an earlier solocore had started and left: {ended}"
             ));
         }
         let restored = keeper::restore()?;
@@ -215,7 +215,7 @@ impl Daemon {
         }
         if restored.entries > 0 {
             self.notes.push(format!(
-                "put back what an earlier solocore had changed and left: {} entries",
+                "put back settings that an earlier solocore had changed and left: {} entries",
                 restored.entries
             ));
         }

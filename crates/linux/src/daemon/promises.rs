@@ -97,7 +97,7 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
             open("the other CPUs go on, and nothing limits them; plan for all CPUs of the machine")
         }
         Subject::Devices => {
-            open("nobody limits what devices move; keep them quiet and give --vouch devices")
+            open("nobody limits the transfers of devices; keep them quiet and give --vouch devices")
         }
     }
 }
@@ -199,8 +199,8 @@ impl<'a> Open<'a> {
 pub(super) fn refusal(plan: &Plan, answers: &[Answer]) -> Option<String> {
     if plan.promises.is_empty() && plan.tasks.iter().any(|t| t.verdict.is_some()) {
         return Some(
-            "the plan does not say what its bounds rest on, as it was made by an older solocore; \
-                plan again, or give --partial to run without its bounds"
+            "the plan does not list the promises that its bounds rest on, as it was made by an \
+                older solocore; plan again, or give --partial to run without its bounds"
                 .to_owned(),
         );
     }
@@ -213,8 +213,8 @@ pub(super) fn refusal(plan: &Plan, answers: &[Answer]) -> Option<String> {
         lines += &format!("\n  {ids}: {text}");
     }
     Some(format!(
-        "of {} promises that the plan's bounds rest on, nobody keeps {}; do what the lines below \
-            say, or give --partial to run without these bounds:{lines}",
+        "of {} promises that the plan's bounds rest on, nobody keeps {}; follow the lines below, \
+            or give --partial to run without these bounds:{lines}",
         answers.len(),
         open.len()
     ))

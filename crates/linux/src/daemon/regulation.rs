@@ -78,7 +78,7 @@ impl Regulating {
         let why = if event.is_software() {
             format!("{name} stand in for accesses; give --event with a counter of misses")
         } else if event.is_of_programs_only() {
-            format!("{name} leaves out what the kernel does for programs; drop :u")
+            format!("{name} leaves out the kernel's accesses for programs; drop :u")
         } else if self.regulation.reclaim || self.regulation.sharing != Sharing::None {
             "--reclaim and --share let cores exceed their budgets; leave them out".to_owned()
         } else {

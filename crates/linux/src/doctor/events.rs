@@ -71,7 +71,8 @@ fn missed(row: &'static Row) -> (bool, String) {
     }
     text += "; a wider event is given as --event rHEX";
     if row.cache_hits == Counted::Yes {
-        text += "; it also counts what a cache behind it answers: budgets are spent sooner";
+        text += "; it also counts accesses that a cache behind it answers: budgets are spent \
+            sooner";
     }
     (no.is_empty(), text)
 }
@@ -126,7 +127,7 @@ fn kinds(event: &Event) -> Vec<Finding> {
         let good = kinds.iter().all(Tried::counts);
         let all: Vec<_> = kinds.iter().map(seen).collect();
         let on = cpu.map_or_else(String::new, |cpu| format!("on CPU {cpu}: "));
-        let so = if good { "" } else { "; no budget limits what is not counted" };
+        let so = if good { "" } else { "; no budget limits accesses that are not counted" };
         Finding::new(&what, good, on + &all.join(", ") + so)
     };
     match event.kinds_counted() {

@@ -1,4 +1,4 @@
-//! Shares of processor time that control groups state.
+//! Shares of CPU time that control groups state.
 //!
 //! Problem: a sched_ext scheduler decides which task runs, and the kernel's own shares of control
 //! groups (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Rule: groups with shares are

@@ -7,8 +7,8 @@
 //! Processor Programming Reference 55901 (family 19h, model 11h) and 57238 (family 1Ah, model 02h),
 //! MSRC000_0108. The models of Zen 4 and Zen 5 are those of Linux, `arch/x86/kernel/cpu/amd.c`.
 //! Does not cover: other vendors and older cores of AMD, whose switches differ by model, and
-//! prefetchers of the shared cache. [`switch_off`] alone changes something, and puts it back when its
-//! value is dropped; a process that is killed (SIGKILL) leaves them off.
+//! prefetchers of the shared cache. Only [`switch_off`] changes something, and puts it back when
+//! its value is dropped; a process that is killed (SIGKILL) leaves them off.
 
 use crate::host::machine;
 use solocore_model::plan::{Answer, Promise};
@@ -149,7 +149,7 @@ pub fn switch_off(root: &Path) -> Result<Option<SwitchedOff>, String> {
     // A hypervisor may accept the write and ignore it.
     match state(root) {
         State::Off(_) => Ok(Some(off)),
-        _ => Err(format!("{msr} does not keep what is written")),
+        _ => Err(format!("{msr} does not keep written values")),
     }
 }
 

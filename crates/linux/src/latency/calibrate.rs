@@ -199,7 +199,7 @@ pub fn calibrate(
     }
     let mut losses = Vec::new();
     for cpu in [Some(own), others.first().copied()].into_iter().flatten() {
-        said(&format!("what a hog on CPU {cpu} loses by the probe on CPU {own}"));
+        said(&format!("the loss of a hog on CPU {cpu} by the probe on CPU {own}"));
         let hog = hog(cpu, size, stop)?;
         let Some(speed) = loss(&probe, &hog, plan.span / PAIRS, stop) else { return Ok(None) };
         losses.push(Loss { same_cpu: cpu == own, speed });

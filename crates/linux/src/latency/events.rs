@@ -9,13 +9,13 @@
 //! Source: maracas, section IV (UNC_ARB_TRK_*); Intel's event lists (github.com/intel/perfmon, by
 //! family and model; as of August 2026); drivers/perf/arm-cmn.c, arm_dsu_pmu.c, arm_dmc620_pmu.c
 //! and tools/perf/pmu-events (amdzen4, arm/cmn) of Linux.
-//! Does not cover: clients from Ice Lake (7D, 7E) and Meteor Lake on, and Alder Lake N: their lists
-//! have no occupancy of the arbiter that its counters could take together with the requests;
-//! servers from Ivy Bridge to Broadwell (their lists count no occupancy of the read queue); memory
-//! on the package (MCHBM) and persistent memory; latency from the DMC-620, whose queue depth needs
-//! a multiplier (`incr`) that its driver does not explain; latency on AMD, whose memory controllers
-//! count commands, not waiting. None of these recipes has been tried on hardware by its authors;
-//! the encodings are tested on copies of the kernel's files.
+//! Does not cover: clients from Ice Lake (7D, 7E) and Meteor Lake on, and Alder Lake N. Their lists
+//! have no occupancy of the arbiter that its counters could take together with the requests. Nor
+//! servers from Ivy Bridge to Broadwell (their lists count no occupancy of the read queue), memory
+//! on the package (MCHBM) and persistent memory. Latency from the DMC-620 is not covered: its queue
+//! depth needs a multiplier (`incr`) that its driver does not explain. Nor is latency on AMD, where
+//! the memory controllers count commands, not waiting. None of these recipes has been tried on
+//! hardware by its authors; the encodings are tested on copies of the kernel's files.
 
 use crate::error::LinuxError;
 

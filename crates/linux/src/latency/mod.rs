@@ -4,11 +4,11 @@
 //! the average latency of requests, not in their rate (maracas, section IV). Some machines have
 //! counters from which the latency follows, many do not.
 //! Rule: a [`LatencySource`] is read once a monitor period and gives occupancy and requests, in the
-//! units of `sc_throttle_monitor` (policy/include/solocore/throttle.h): their quotient is the
-//! latency. [`uncore`] reads counters of the memory controller or its arbiter; [`probe`] measures
-//! loads of its own where there are none. [`requests`] counts each CPU's requests; Algorithm 1
-//! weighs its background time with them. [`throttling`] combines these and calls the mechanism that
-//! throttles.
+//! units of `sc_throttle_monitor` (policy/include/solocore/throttle.h). Their quotient is the
+//! latency. The module [`uncore`] reads counters of the memory controller or its arbiter; [`probe`]
+//! measures loads of its own where there are none. The module [`requests`] counts each CPU's
+//! requests; Algorithm 1 weighs its background time with them. The module [`throttling`] combines
+//! these and calls the mechanism that throttles.
 //! Source: Ye, West, Zhang, Cheng, MARACAS (RTSS 2016), section IV, Algorithm 1; Little's law.
 //! Does not cover: remote memory (there is one figure for the machine); the kinds of the waiting
 //! requests (reads and writes, of a device or a core).

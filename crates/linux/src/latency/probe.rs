@@ -14,8 +14,8 @@
 //! as much where the hardware fetches lines in pairs). Requests of devices are not counted, but
 //! they lengthen the loads.
 //! Does not cover: the load of the probe's own CPU, as the probe runs in place of its tasks (let it
-//! rotate); a probe that never runs beside an endless real-time task; writes; other places on the
-//! chip.
+//! rotate). Nor a probe that never runs beside an endless real-time task, writes, and other places
+//! on the chip.
 
 use super::source::{Cost, LatencySource, Reading, Unit};
 use crate::error::LinuxError;
@@ -97,7 +97,7 @@ impl Config {
         if self.loads < 8 || of_batch > MOST_OF_BATCH {
             return wrong(format!(
                 "{} pieces of {} loads are too few or too many; choose at least 8 loads, at most \
-                    {} for so many pieces",
+                    {} for this number of pieces",
                 self.pieces,
                 self.loads,
                 MOST_OF_BATCH / u64::from(self.pieces)

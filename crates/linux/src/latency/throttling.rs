@@ -7,8 +7,8 @@
 //! Rule: [`Throttling`] owns the period. At its end it takes the readings and hands them to a
 //! [`Mechanism`], which ends the policy's period with them (`sc_throttle_report` for each core,
 //! then `sc_throttle_monitor`). With the rate rule the machine's requests are those of a counter
-//! outside the cores, or the sum over the cores where there is none. [`InProcess`] is a mechanism
-//! that decides and throttles nobody: it serves to watch decisions, and for tests.
+//! outside the cores, or the sum over the cores where there is none. The type [`InProcess`] is a
+//! mechanism that decides and throttles nobody: it serves to watch decisions, and for tests.
 //! Source: maracas, section IV, Algorithm 1 (MONITOR); policy/include/solocore/throttle.h.
 //! Does not cover: the background time of a core (`sc_throttle_ran`), which only the scheduler
 //! knows.

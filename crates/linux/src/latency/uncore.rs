@@ -136,7 +136,8 @@ fn cannot_open(place: &str, error: &io::Error) -> LinuxError {
             "CAP_PERFMON is missing: run as root, or use --source probe"
         }
         Some(libc::EBUSY | libc::EINVAL) => {
-            "the counters may be in use: stop what uses them (perf, pcm), or use --source probe"
+            "the counters may be in use: stop programs that use them (perf, pcm), or use --source \
+                probe"
         }
         _ => "use --source probe",
     };

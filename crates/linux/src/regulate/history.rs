@@ -2,7 +2,7 @@
 //!
 //! Rule: the programs write each period into a ring; `History` takes the new ones, some twenty
 //! times a second. `Recorder` keeps a series of equal spans of time for the whole run (at most
-//! [`SPANS`]: when they do not suffice, two become one), and, if a trace is wanted, the latest
+//! [`SPANS`]: when they do not suffice, two become one). If a trace is wanted, it keeps the latest
 //! periods one by one. Periods that were overwritten before they were read are counted.
 //! Does not cover: a period that has not ended.
 

@@ -4,11 +4,11 @@
 //! machine sleeps, or when the kernel puts a pinned counter in error. No message says so, and the
 //! CPU would be unregulated for the rest of the run. Rule: periods of each CPU must go on. Where
 //! none has ended since the last look, the CPU's events are examined. They are opened again if the
-//! timer stands still, if the counter cannot be read, or if the CPU was offline; as a last resort,
-//! after [`PATIENCE`], ten periods, and ten looks with progress of another CPU (if there is one).
-//! The run ends if that does not help within the same time, or if a CPU stays away for [`AWAY`].
-//! Each such time is a lapse: it is counted, from the last period before it to the first one after
-//! it.
+//! timer stands still, if the counter cannot be read, or if the CPU was offline. As a last resort
+//! they are opened after [`PATIENCE`], ten periods, and ten looks with progress of another CPU (if
+//! there is one). The run ends if that does not help within the same time, or if a CPU stays away
+//! for [`AWAY`]. Each such time is a lapse: it is counted, from the last period before it to the
+//! first one after it.
 //! Does not cover: CPUs without a budget.
 
 use crate::error::LinuxError;

@@ -78,7 +78,7 @@ pub fn overhead(
             let all = [("t_rp", d.t_rp), commands[0], commands[1], commands[2]];
             check_timing("dram.overhead", conflict.median.high, &all)?;
             check_timing("dram.overhead", hit.median.high, &commands[1..])?;
-            rows.push(Row::new("a load whose row is open, beyond the shared cache", &hit));
+            rows.push(Row::new("a load of an open row, beyond the shared cache", &hit));
             rows.push(Row::new("a row conflict, beyond the shared cache", &conflict));
             let by_hit = less(&hit, &[d.t_cl, d.t_burst]);
             let by_conflict = less(&conflict, &[d.t_rp, d.t_rcd, d.t_cl, d.t_burst]);
@@ -96,7 +96,7 @@ pub fn overhead(
                 if by_hit.median.high >= by_conflict.median.high { by_hit } else { by_conflict };
             (
                 larger,
-                "pages read by turns: the larger of what open rows and row conflicts say",
+                "pages read by turns: the larger value, of open rows and of row conflicts",
                 notes,
             )
         }
@@ -202,9 +202,9 @@ pub fn latency_max<P: Probe + ?Sized>(
     finding.rows = rows;
     if alone > 0 {
         finding.notes.push(format!(
-            "the longest single access was {:.0} ns beyond the shared cache; what a case takes \
-                longer than its median is a refresh, a device or another guest, and no counter \
-                tells which",
+            "the longest single access was {:.0} ns beyond the shared cache; any time of a case \
+                beyond its median is a refresh, a device or another guest, and no counter tells \
+                which",
             worst - levels.first.median.value - levels.shared.least
         ));
     }
@@ -261,7 +261,8 @@ pub fn writes<P: Probe + ?Sized>(
     let most = most.or(alone).ok_or_else(|| {
         MachineError::Machine("writes: nothing was measured; give more --time".to_owned())
     })?;
-    let method = "what a burst of writes to another row adds to the read behind it, at most";
+    let method = "the largest time that a burst of writes to another row adds to the read behind \
+        it";
     let mut finding = Finding::new(Key::Writes, &most, Side::High, method);
     (finding.samples, finding.left_out, finding.rows) = (samples, left_out, rows);
     Ok(finding)

@@ -188,7 +188,7 @@ fn set(
 fn checked(path: &Path, file: &DocumentMut) -> Result<String, MachineError> {
     let text = file.to_string();
     Platform::parse(path, &text).map_err(|e| {
-        MachineError::Machine(format!("what was measured contradicts the file: {e}"))
+        MachineError::Machine(format!("the measured values contradict the file: {e}"))
     })?;
     Ok(text)
 }

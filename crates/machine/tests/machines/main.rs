@@ -187,7 +187,7 @@ fn sockets_are_described_one_at_a_time() {
     );
     let said = notes(&found);
     assert!(said.contains("there are 2 NUMA nodes") && said.contains("0-7 and 8-15"), "{said}");
-    assert!(said.contains("No bound counts what the others do in memory"), "{said}");
+    assert!(said.contains("No bound counts the accesses of the others to memory"), "{said}");
     let second = machine.describe(Some(&[8, 9])).unwrap();
     assert_eq!(second.platform.cores, 2);
     assert!(notes(&second).contains("CPUs 10-15 share the last-level cache"));
@@ -247,7 +247,7 @@ fn numbers_that_contradict_each_other_are_said() {
     machine.put("sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "1\n");
     let found = machine.described();
     assert_eq!(found.platform.cores, 3);
-    assert!(notes(&found).contains("lists CPU 1, whose own list is another"), "{}", notes(&found));
+    assert!(notes(&found).contains("lists CPU 1, and that CPU lists others"), "{}", notes(&found));
 
     let machine = fixtures::desktop();
     machine.put("proc/meminfo", "MemTotal: 16777216 kB\n");

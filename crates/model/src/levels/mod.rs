@@ -263,7 +263,7 @@ pub enum Direction {
 pub struct TaskShape {
     /// Execution time alone with 1, 2, ... ways; the last holds for more.
     pub wcet_by_ways: Vec<Time>,
-    /// DRAM transactions of a job with 1, 2, ... ways.
+    /// DRAM accesses of a job with 1, 2, ... ways.
     pub misses_by_ways: Vec<u64>,
     /// Level-C PET over level-B PET, in millionths, rounded up.
     pub average_millionths: u32,

@@ -29,7 +29,7 @@ pub struct PlanCore {
     /// Its share of the shared cache in ways, or in colours the equivalent of that number of ways; 0
     /// where all cores share it.
     pub ways: u32,
-    /// `Q`: DRAM transactions per regulation period; `null` without regulation.
+    /// `Q`: DRAM accesses per regulation period; `null` without regulation.
     pub budget_accesses: Option<u64>,
     /// The part of the budget that is for writes only; reads have the rest. `null`: one budget for
     /// both.

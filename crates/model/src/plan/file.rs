@@ -46,7 +46,8 @@ impl TryFrom<SchemeFile> for Scheme {
                     plan anew"
                     .to_owned())
             }
-            _ => Err("it has two of sce, mc2 and maracas with vcpus; one decides who runs when"
+            _ => Err("it has two of sce, mc2 and maracas with vcpus; only one can decide which \
+                task runs when"
                 .to_owned()),
         }
     }

@@ -204,7 +204,7 @@ impl Plan {
             let times = [Some(task.wcet_ns), task.period_ns, task.deadline_ns];
             if times.into_iter().flatten().any(|ns| ns > LONGEST_NS) || task.misses > LONGEST_NS {
                 return Err(format!(
-                    "task `{name}` has a time or a count beyond what fits in 24 hours"
+                    "task `{name}` has a time or a count that does not fit in 24 hours"
                 ));
             }
         }

@@ -21,7 +21,7 @@ pub struct PlanTask {
     pub criticality: Criticality,
     /// `C`: execution time alone, with the locked pages in place.
     pub wcet_ns: u64,
-    /// `mu`: residual DRAM transactions of one job.
+    /// `mu`: residual DRAM accesses of one job.
     pub misses: u64,
     /// Worst regulation and contention stall of one job.
     pub stall_ns: u64,

@@ -64,7 +64,7 @@ pub struct Term {
     pub term: Cause,
     /// Part of the bound that this term adds; it may be negative.
     pub ns: i64,
-    /// DRAM transactions of a job up to this term. Absent where the term changes none.
+    /// DRAM accesses of a job up to this term. Absent where the term changes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
 }

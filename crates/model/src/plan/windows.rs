@@ -72,7 +72,7 @@ pub struct PlanPartition {
     pub least_duration_ns: Option<u64>,
     /// Pages that are prefetched and locked as each window begins.
     pub locked_pages: u64,
-    /// DRAM transactions of this prefetch: lines read, and dirty lines of other partitions written
+    /// DRAM accesses of this prefetch: lines read, and dirty lines of other partitions written
     /// back.
     pub prefetch_accesses: u64,
     /// Bound of prefetch and lock beside the other cores, without a drained budget.

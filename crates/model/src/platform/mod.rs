@@ -141,7 +141,7 @@ pub struct Llc {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(extend("default" = 1))]
     pub slices: u32,
-    /// Line size of every level; one DRAM transaction moves one line (`S_line`).
+    /// Line size of every level; one DRAM access moves one line (`S_line`).
     pub line: Bytes,
     /// The line of a set that is replaced.
     #[serde(default, skip_serializing_if = "is_lru")]

@@ -2,7 +2,7 @@
 //!
 //! Problem: a job may get any of its inputs, and a bound must hold for each. Rule: every number of
 //! the merged profile is at least that of each input at the same place.
-//! * Cycles, levels, lines, transactions by ways, traffic: the maximum, element by element.
+//! * Cycles, levels, lines, accesses by ways, traffic: the maximum, element by element.
 //! * A page has the most reads and the most writes that any input gives it. So with any set of pages
 //!   locked, reads and writes of the other pages are at least those of each input.
 //! * The lockdown curve is tighter than the sum over these pages: element `k` is the maximum, over

@@ -147,10 +147,10 @@ pub struct Profile {
     pub private_cycles: u64,
     /// Memory touched.
     pub working_set: WorkingSet,
-    /// Progressive lockdown curve: element `k` is the DRAM transactions of one job with the `k`
+    /// Progressive lockdown curve: element `k` is the DRAM accesses of one job with the `k`
     /// hottest pages locked and the rest of the shared cache unusable (SCE section 2.3).
     pub lockdown: Vec<u64>,
-    /// Element `w-1`: DRAM transactions with `w` ways of the shared cache, LRU, alone.
+    /// Element `w-1`: DRAM accesses with `w` ways of the shared cache, LRU, alone.
     pub by_ways: Vec<u64>,
     /// Pages, most shared-cache accesses first.
     pub pages: Vec<PageProfile>,
@@ -202,7 +202,7 @@ impl Profile {
         self.lockdown.first().copied().unwrap_or(0)
     }
 
-    /// Residual DRAM transactions of a job with the `k` hottest pages locked.
+    /// Residual DRAM accesses of a job with the `k` hottest pages locked.
     pub fn residual_misses(&self, k: usize) -> u64 {
         self.lockdown.get(k).or(self.lockdown.last()).copied().unwrap_or(0)
     }

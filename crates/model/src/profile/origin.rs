@@ -170,7 +170,7 @@ pub struct InputRun {
     pub llc_reads: u64,
     /// Dirty lines written to the shared cache.
     pub llc_writes: u64,
-    /// DRAM transactions with the whole shared cache.
+    /// DRAM accesses with the whole shared cache.
     pub misses: u64,
     /// Distinct lines touched.
     pub lines: u64,

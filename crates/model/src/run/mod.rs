@@ -2,9 +2,9 @@
 //! and during it.
 //!
 //! Rule: each part of a run writes its observations into a section of its own, which is absent
-//! where it took no part: regulation, a scheduler of levels or of VCPUs, tasks, clients, shares by
-//! hardware. `solocore run`, `exec` and `vcpu serve` write it; `report`, `top` and `--metrics` read
-//! it. Times of jobs count from the begin.
+//! where it took no part. They are regulation, a scheduler of levels or of VCPUs, tasks, clients,
+//! shares by hardware. `solocore run`, `exec` and `vcpu serve` write it; `report`, `top` and
+//! `--metrics` read it. Times of jobs count from the begin.
 
 mod clients;
 mod levels;

@@ -122,7 +122,7 @@ pub enum Demand {
     Given {
         /// `C`.
         wcet: Time,
-        /// `mu`, DRAM transactions of one job.
+        /// `mu`, DRAM accesses of one job.
         misses: u64,
     },
     /// Stated for 0, 1, 2... locked pages: a progressive lockdown curve.
@@ -314,8 +314,8 @@ pub(super) fn check_task(
         Some(SoftBudget::Accesses(n)) if (1..1 << 32).contains(n) => Some(*n),
         Some(SoftBudget::Accesses(n)) => {
             return Err(format!(
-                "task `{name}`: soft_budget = {n} is not 1 to 4294967295; give so many accesses, \
-                    or \"max\""
+                "task `{name}`: soft_budget = {n} is not 1 to 4294967295; give a number in this \
+                    range, or \"max\""
             ));
         }
         Some(SoftBudget::Named(word)) if word != "max" => {

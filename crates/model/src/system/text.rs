@@ -187,7 +187,9 @@ fn in_value(text: &str, value: &Spanned<DeValue>, path: &str, rest: &str) -> Res
             let all: Vec<&Spanned<DeValue>> = all.iter().collect();
             in_array(text, &all, path, rest)
         }
-        _ => Err(format!("`{}` has no keys; remove what follows it", path.trim_end_matches('.'))),
+        _ => {
+            Err(format!("`{}` has no keys; remove the text behind it", path.trim_end_matches('.')))
+        }
     }
 }
 

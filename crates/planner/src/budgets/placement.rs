@@ -4,9 +4,9 @@
 //! needs the response times of all of the core's tasks: the cost is quadratic in the number of
 //! tasks. Rule: tasks as stated, else worst fit by decreasing utilisation on the cores that stay
 //! schedulable; best effort goes to the cores with the fewest analysed tasks. The response times
-//! are computed seldom: a core that is schedulable with all its tasks is schedulable with fewer, as
-//! no task's part of a bound shortens another's (`solocore_analysis::response`, test `monotone`;
-//! locked pages only go to others). So a number of tasks is put on the least loaded cores at once,
+//! are computed seldom. A core that is schedulable with all its tasks is schedulable with fewer, as
+//! no task's part of a bound shortens another's (`solocore_analysis::response`, test `monotone`).
+//! Locked pages only go to others. So a number of tasks is put on the least loaded cores at once,
 //! then the cores are tested. Where a core has too many, half the number is tried, and the task
 //! that missed its deadline is remembered. A core on which it would miss it again is passed over,
 //! at the cost of one response time. The outcome is that of a test for each task. Does not cover:

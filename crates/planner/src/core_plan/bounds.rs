@@ -167,7 +167,7 @@ impl CoreBounds<'_> {
     }
 }
 
-/// DRAM transactions that a job of `preempting` can cost the tasks of lower priority among `order`:
+/// DRAM accesses that a job of `preempting` can cost the tasks of lower priority among `order`:
 /// the most that one of them reloads ([`Work::reload`]).
 pub fn preemption_accesses(
     preempting: usize,

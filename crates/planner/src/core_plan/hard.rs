@@ -1,7 +1,7 @@
 //! The analysed tasks of one core as the response-time analysis sees them.
 //!
 //! Problem: the cost of a task for those below it grows with the lines that they use, so that each
-//! level sees other numbers of the tasks above; one list for each level would be quadratic. Rule: a
+//! level sees other numbers of the tasks above. One list for each level would be quadratic. Rule: a
 //! task is kept once, with the reloads of others after it; [`BusyWindow`] raises that from level to
 //! level, and keeps the jobs that a level counted for the levels below. Does not cover: tasks in
 //! the windows of a partition (`crate::windows`).

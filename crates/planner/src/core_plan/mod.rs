@@ -207,7 +207,7 @@ impl CorePlan {
         (0..hard.len()).map(|at| hard.level(at, resources)).collect()
     }
 
-    /// DRAM transactions of a job of each task, with the reloads that its preemptions cause. A job
+    /// DRAM accesses of a job of each task, with the reloads that its preemptions cause. A job
     /// of lower priority evicts no lines into other cores' banks.
     pub fn accesses_with_reloads<'a>(
         &'a self,
@@ -219,7 +219,7 @@ impl CorePlan {
         self.tasks.iter().zip(extra).map(|(t, extra)| (t.index, t.misses.saturating_add(extra)))
     }
 
-    /// Execution time alone of a job, in picoseconds, and its DRAM transactions.
+    /// Execution time alone of a job, in picoseconds, and its DRAM accesses.
     pub fn demand_of(&self, index: usize) -> Option<(u64, u64)> {
         self.tasks.iter().find(|t| t.index == index).map(|t| (t.wcet_ps, t.misses))
     }

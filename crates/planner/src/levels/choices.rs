@@ -327,7 +327,9 @@ impl Pricing {
                     level C's banks free"
                     .to_owned()
             }
-            (true, false) => "its copying against what DMA costs the others in the bank".to_owned(),
+            (true, false) => "its copying against the cost of DMA to the others in the \
+                bank"
+                .to_owned(),
         };
         let device = found.isolation.io.iter().find(|(io, _)| io.task == found.task(at).name);
         Choice {

@@ -118,7 +118,7 @@ pub fn plan_task(
     out
 }
 
-/// Execution time and DRAM transactions of a job alone, with its ways and the additions of its
+/// Execution time and DRAM accesses of a job alone, with its ways and the additions of its
 /// message buffers.
 fn alone(found: &Found, at: usize) -> (u64, u64) {
     let shape = &found.translated.shapes[at];

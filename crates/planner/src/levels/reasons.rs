@@ -39,8 +39,9 @@ pub fn derivation(found: &Found, at: usize) -> Derivation {
 pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<String>, PlanError> {
     let (s, split) = (&found.translated.system, &found.allocation.split);
     let mut out = vec![
-        "levels: A by a time table on its core, B rate monotonic below it, C by global EDF on what \
-            is left, D best effort".to_owned(),
+        "levels: A by a time table on its core, B rate monotonic below it, C by global EDF on the \
+            rest, D best effort"
+            .to_owned(),
         format!(
             "PETs: level B the longest time, level A {} of it, level C the stated average; {}",
             found.isolation.settings.pet_scale,
@@ -175,8 +176,9 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
                 p.dram.latency_max
             ),
             Model::Sound => format!(
-                "L_max = {} bounds one DRAM access by itself; what others can add to it follows \
-                    from their miss registers, posted writes and the controller of docs/dram.md",
+                "L_max = {} bounds one DRAM access by itself; the delay that others can add to it \
+                    follows from their miss registers, posted writes and the controller of \
+                    docs/dram.md",
                 p.dram.latency_max
             ),
         });
@@ -196,8 +198,8 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
     }
     if demands.iter().any(|d| matches!(d, Demand::Given { .. })) {
         out.push(
-            "stated times hold with the planned ways and include messages within the core and \
-            what a preemption costs beyond `reload`"
+            "stated times hold with the planned ways and include messages within the core and the \
+                cost of a preemption beyond `reload`"
                 .to_owned(),
         );
     }

@@ -5,11 +5,12 @@
 //! kind of change is one key of the system file and values in order of their distance from the
 //! file's. A value suffices when the changed file is schedulable by the planner ([`trials`]).
 //! [`search`] finds the least such value, in steps of three digits of the file's value. The printed
-//! value is one that was planned. Kinds: optimal shares, active cores, the regulation period; of a
-//! task that may miss its deadline, the deadline, period, core, and the stated numbers of its jobs;
-//! of a core with such a task, its bandwidth; the capacities of VCPUs; then the other cores'
-//! bandwidths, and the same of the tasks that preempt it. Does not cover: two changes together;
-//! locked pages, which no key of a file states; time tables and levels.
+//! value is one that was planned. The kinds of all plans are optimal shares, active cores, the
+//! regulation period and the capacities of VCPUs. Of a task that may miss its deadline, they are
+//! the deadline, period, core, and the stated numbers of its jobs. Of a core with such a task, the
+//! kind is its bandwidth. The other cores' bandwidths come then, and the same of the tasks that
+//! preempt it. Does not cover: two changes together; locked pages, which no key of a file states;
+//! time tables and levels.
 
 mod kinds;
 mod search;

@@ -77,8 +77,8 @@ fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
 fn task_reason(plan: &Plan, t: &PlanTask) -> String {
     let Some(v) = planned(plan).iter().find(|v| v.tasks.contains(&t.name)) else {
         return format!(
-            "{}: best effort, in what is left on core {} and its best-effort VCPU; nothing is \
-                promised",
+            "{}: best effort, in the time that is left on core {} and its best-effort VCPU; \
+                nothing is promised",
             t.name, t.core
         );
     };
@@ -162,7 +162,7 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
     }
     format!(
         "verdict: not schedulable: {}; give VCPUs more capacity or a shorter period where a task \
-            is late, less where a core is full, or spread them over more cores",
+            misses its deadline, less where a core is full, or spread them over more cores",
         wrong.join("; ")
     )
 }
@@ -183,8 +183,8 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
     if work.iter().any(|w| w.hard() && matches!(w.demand, Demand::Profiled { .. })) {
         out.push(
             "a profiled job finds its lines in the private caches again after another VCPU \
-            has run (not safe: what their reload costs is not charged; state wcet and misses that \
-            include it)"
+            has run (not safe: the cost of their reload is not charged; state wcet and misses \
+            that include it)"
                 .to_owned(),
         );
     }

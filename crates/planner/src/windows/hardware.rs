@@ -38,11 +38,11 @@ fn cache(system: &System, r: &Resources) -> HardwareItem {
         Partition::Lock => "pages are prefetched and stay until they are unlocked".to_owned(),
         Partition::Way => format!(
             "there is no lock instruction; each core has {ways} ways of its own by masks, and one \
-                of them is kept for what is not locked"
+                of them is kept for pages that are not locked"
         ),
         Partition::Colour => {
             "there is no lock instruction; each core has page colours of its own, \
-            and one of them is kept for what is not locked"
+            and one of them is kept for pages that are not locked"
                 .to_owned()
         }
     };
@@ -78,7 +78,7 @@ fn banks(system: &System, r: &Resources) -> HardwareItem {
         }
         None => format!(
             "{total} banks are fewer than {} cores: they are shared, and L_max must bound an \
-                access whose row another core has closed",
+                access to a row that another core has closed",
             r.cores
         ),
     };
@@ -92,7 +92,7 @@ fn latency(system: &System) -> HardwareItem {
         p.dram.latency_max,
         p.guaranteed_bandwidth()
     );
-    item("the longest service of a DRAM transaction is known", Has::Yes, follows)
+    item("the longest service of a DRAM access is known", Has::Yes, follows)
 }
 
 fn counters(system: &System) -> HardwareItem {

@@ -5,9 +5,9 @@
 //! their tasks' deadlines kept and their I/O free of conflicts. Rule: single-core-equivalence,
 //! section 3.1: (1) the properties of the board (`hardware`), (2) even shares of cache, banks and
 //! bandwidth (`crate::resources`), (3) partitions to cores with slack, (4) offsets of windows and
-//! I/O ([`solver`]), (5) lockdown, C_sce and schedulability inside each window (`inside`), and back
-//! to (3) where it fails (`rounds`). Not covered: moving tasks between partitions, changing
-//! periods.
+//! I/O ([`solver`]). Step (5) is lockdown, C_sce and schedulability inside each window (`inside`),
+//! and it goes back to (3) where that fails (`rounds`). Not covered: moving tasks between
+//! partitions, changing periods.
 
 mod hardware;
 mod inside;

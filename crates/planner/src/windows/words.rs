@@ -61,7 +61,8 @@ fn partition(p: &PlanPartition) -> String {
     };
     format!(
         "partition `{}`: {} {} every {} ({}); {least}; each window starts with {} pages to \
-            prefetch and lock ({} accesses, at most {}) and loses at most {} to what ran before",
+            prefetch and lock ({} accesses, at most {}) and loses at most {} to the windows \
+            before it",
         p.name,
         p.core.map_or("no core,".to_owned(), |c| format!("core {c},")),
         time(p.duration_ns),

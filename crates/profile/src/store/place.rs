@@ -82,7 +82,7 @@ fn replaceable(meta: &Metadata, uid: u32) -> Option<String> {
 
 fn refused(dir: &Path, why: &str, mend: &str) -> ProfileError {
     ProfileError::Input(format!(
-        "{}: {why}, and a user who writes a profile decides a verdict; {mend}",
+        "{}: {why}, and the writer of a profile decides a verdict; {mend}",
         dir.display()
     ))
 }

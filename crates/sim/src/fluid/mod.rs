@@ -1,18 +1,19 @@
 //! The interval machine: the same interface as the request-level one, for minutes of simulated
 //! time.
 //!
-//! Problem: five minutes of four cores are 10^11 accesses. Rule: between two events (a timer of the
-//! kernel, the end of a phase, a counter's overflow, the end of an overhead or a transfer, a change
-//! of a program's share of the cache) every program runs at a constant rate. The rates are a fixed
-//! point: each program's demand follows from the latency, and the latency from all demands together
-//! (`solve`, [`curve`]). Programs are cycles of phases ([`program`]), measured on the request-level
-//! machine ([`calibrate`]). `cache` gives the lines of the shared cache that each program holds;
-//! `task` counts. Results do not depend on how [`Hardware::advance`] cuts time, and are the same on
-//! every machine.
+//! Problem: five minutes of four cores are 10^11 accesses. Rule: between two events every program
+//! runs at a constant rate. Events are a timer of the kernel, the end of a phase, a counter's
+//! overflow, the end of an overhead or a transfer, a change of a program's share of the cache. The
+//! rates are a fixed point: each program's demand follows from the latency, and the latency from
+//! all demands together (`solve`, [`curve`]). Programs are cycles of phases ([`program`]), measured
+//! on the request-level machine ([`calibrate`]). `cache` gives the lines of the shared cache that
+//! each program holds; `task` counts. Results do not depend on how [`Hardware::advance`] cuts time,
+//! and are the same on every machine.
 //!
-//! Not covered: the banks and channels of a program, beyond their effect when it runs alone; a core
-//! that waits for data and so takes an interrupt late (some 100 ns); hits of one program on
-//! another's lines; invalidations by devices. [`error`] measures the resulting error.
+//! Not covered: the banks and channels of a program, beyond their effect when it runs alone; hits
+//! of one program on another's lines; invalidations by devices. A core that waits for data and so
+//! takes an interrupt late (some 100 ns) is not covered either. [`error`] measures the resulting
+//! error.
 
 pub mod board;
 mod cache;

@@ -207,7 +207,7 @@ pub struct VcpuSpec {
 pub struct ThrottleSpec {
     /// By latency or by rate.
     pub rule: Rule,
-    /// Latency rule: mean latency of a read in ps (MAX_MEM_LAT); rate rule: transactions per
+    /// Latency rule: mean latency of a read in ps (MAX_MEM_LAT); rate rule: accesses per
     /// period.
     pub threshold: u64,
     /// IDLE_MEM in thousandths.
@@ -422,7 +422,7 @@ pub struct Costs {
     pub migration_ps: u64,
     /// Time from a counter's overflow to its interrupt.
     pub interrupt_delay_ps: u64,
-    /// Transactions between the overflow and the time at which it is seen.
+    /// Accesses between the overflow and the time at which it is seen.
     pub skid_transactions: u64,
 }
 
@@ -449,7 +449,7 @@ pub struct KernelConfig {
     pub regulator: RegulatorSpec,
     /// Costs of the kernel's work.
     pub costs: Costs,
-    /// Period in which transactions are counted where the regulator has none; `None`: they are not
+    /// Period in which accesses are counted where the regulator has none; `None`: they are not
     /// counted.
     pub observe_period_ps: Option<u64>,
     /// Transfers by the clock.

@@ -88,7 +88,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Tells the regulator the transactions of a core since the last call. True if they used a
+    /// Tells the regulator the accesses of a core since the last call. True if they used a
     /// budget up.
     pub(super) fn account(&mut self, core: usize) -> bool {
         if !self.regulated {

@@ -14,7 +14,7 @@
 //! machine.
 //!
 //! Not covered: interrupts that are disabled, nested interrupts (costs of one instant add up),
-//! blocking between tasks, the time that a core needs to stop while it waits for data (the
+//! blocking between tasks. Nor the time that a core needs to stop while it waits for data (the
 //! hardware's; statistics count from the decision).
 
 pub mod config;
@@ -90,7 +90,7 @@ struct Core {
     /// Reads and writes reported to the regulator.
     reads: u64,
     writes: u64,
-    /// Transactions at the start of the counting period.
+    /// Accesses at the start of the counting period.
     period_start: u64,
     /// The counter has overflowed, the interrupt has not come yet.
     overflowing: bool,

@@ -60,7 +60,7 @@ pub trait Observer {
     fn dispatched(&mut self, core: usize, task: Option<usize>, mode: RunMode, now_ps: u64) {}
     /// A core's regulator stopped the core, or let it go on.
     fn throttled(&mut self, core: usize, stopped: bool, now_ps: u64) {}
-    /// A core's counting period ended, with this number of transactions in it.
+    /// A core's counting period ended, with this number of accesses in it.
     fn period_ended(&mut self, core: usize, transactions: u64, now_ps: u64) {}
     /// The task on a core changed between foreground and background.
     fn mode_changed(&mut self, core: usize, task: usize, mode: RunMode, now_ps: u64) {}

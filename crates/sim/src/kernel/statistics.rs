@@ -149,7 +149,7 @@ pub struct CoreStatistics {
     pub switches: u64,
     /// Times it was throttled.
     pub throttlings: u64,
-    /// Most transactions in one counting period.
+    /// Most accesses in one counting period.
     pub max_transactions_per_period: u64,
     /// Its counters.
     pub counters: Counters,

@@ -1,4 +1,4 @@
-//! A board for tests: every access takes the same time and is a DRAM transaction, every cycle 1 ns,
+//! A board for tests: every access takes the same time and is a DRAM access, every cycle 1 ns,
 //! so that schedules can be worked out by hand. A core that waits for an access takes no interrupt;
 //! a program that is dispatched elsewhere meanwhile begins there when its data arrive.
 

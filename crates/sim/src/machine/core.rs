@@ -164,7 +164,7 @@ impl Core {
         self.push_if(true, key, what);
     }
 
-    /// Without a branch: no processor predicts whether a dirty line is evicted.
+    /// Without a branch: no CPU predicts whether a dirty line is evicted.
     #[inline(always)]
     fn push_if(&mut self, needed: bool, key: u64, what: What) {
         self.pending[self.pending_count.min(PENDING)] = Pending { key, what };

@@ -11,7 +11,7 @@ use crate::program::PageKind;
 use solocore_cache::private::NONE;
 
 impl Seat {
-    /// Adds a DRAM transaction; true if it causes the notice.
+    /// Adds a DRAM access; true if it causes the notice.
     #[inline]
     fn transaction(&mut self, write: bool) -> bool {
         if write {

@@ -126,7 +126,7 @@ struct Seat {
     /// Counters of the programs before it.
     past: Counters,
     transactions: u64,
-    /// Number of the transaction that causes a notice.
+    /// Number of the access that causes a notice.
     armed_at: u64,
     /// Has it caused a notice, without the core going on since?
     interrupted: bool,
@@ -220,7 +220,7 @@ impl Machine {
     /// The core whose event comes first, and the time of the next core's.
     #[inline]
     fn core_next(&self) -> (u64, usize, u64) {
-        // Minima without branches: no processor predicts the next core.
+        // Minima without branches: no CPU predicts the next core.
         let (mut best, mut second, mut which) = (NEVER, NEVER, 0);
         for (core, &at) in self.next.iter().enumerate() {
             second = second.min(at.max(best));

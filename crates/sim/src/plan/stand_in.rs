@@ -7,7 +7,7 @@
 //! task, as the plan promises private banks; without private banks any frame is allowed.
 //!
 //! A user who gives an analysed task a stand-in is responsible for its numbers: a job makes at most
-//! the plan's `misses` DRAM transactions, and takes at most `wcet` alone. Best effort may do
+//! the plan's `misses` DRAM accesses, and takes at most `wcet` alone. Best effort may do
 //! anything. Not covered: the prefetch programs and DMA engines of partitions, and the devices of
 //! levels, which stay the plan's.
 

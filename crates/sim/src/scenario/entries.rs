@@ -50,7 +50,7 @@ pub struct Simulation {
     pub window: Option<Cycles>,
     /// In place of the platform's replacement.
     pub replacement: Option<Replacement>,
-    /// Transactions of each core are counted in periods of this length, where the regulator has
+    /// Accesses of each core are counted in periods of this length, where the regulator has
     /// none.
     pub count_period: Option<Time>,
 }

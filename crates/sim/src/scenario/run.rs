@@ -63,7 +63,7 @@ pub struct TaskReport {
 pub struct CoreReport {
     /// Number of the core.
     pub id: usize,
-    /// Lines that it read from DRAM or wrote to it.
+    /// DRAM accesses.
     pub accesses: u64,
     /// Time for which the regulator stopped a chosen task.
     pub throttled_ns: u64,
@@ -99,7 +99,7 @@ pub struct ScenarioResult {
     pub resolution: &'static str,
     /// The seed.
     pub seed: u64,
-    /// Bytes of a line, which is one transaction.
+    /// Bytes of a line, which is one access.
     pub line_bytes: u64,
     /// In the order of the file.
     pub tasks: Vec<TaskReport>,

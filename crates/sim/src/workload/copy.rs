@@ -7,7 +7,7 @@
 //! that placement decides the cost of each.
 //!
 //! Accesses are words, not lines: in an uncached buffer (selective LLC bypass) each of them is a
-//! DRAM transaction, and where caches hold it, all but the first of a line hit.
+//! DRAM access, and where caches hold it, all but the first of a line hit.
 
 use super::jobs::{BATCH, Pattern};
 use crate::program::{Op, OpKind, Signal};

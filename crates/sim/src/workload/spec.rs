@@ -377,7 +377,7 @@ params! {
 }
 
 params! {
-    /// The processor's side of reading blocks from a disk; a pass is a block.
+    /// The CPU's side of reading blocks from a disk; a pass is a block.
     SsdLoad {
         /// Block, in region `buffer`; the device writes it.
         block: Bytes = Bytes(400_000),

@@ -16,7 +16,7 @@
 //!
 //! `cycles` is the computation since the line before, the access's own included. Kinds: `load` (the
 //! core goes on), `wait` (a load whose data the next operation needs), `store`, `line` (a store of
-//! a whole line, not read first), `fetch`, `compute` and `job` (end of a job), which have no
+//! a whole line, not read first) and `fetch`. The kinds `compute` and `job` (end of a job) have no
 //! address. First letters suffice (`l` is `load`). Addresses are bytes, decimal or `0x`; each
 //! counts for its line, and pages are numbered in order of first touch. Empty lines, lines that
 //! begin with `#`, and a heading are skipped. `end` counts operations. Plain, gzip or zstd.

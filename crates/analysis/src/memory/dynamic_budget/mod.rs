@@ -24,7 +24,7 @@
 //! 2. Eq. (1) charges `A_j = C_j + B_j*L` for a job of higher priority. That is right with one hard
 //!    core. With several, the budget is in force for `E_j = A_j + F(cr_j, R_j)`: a job that
 //!    finishes early lifts the limit until then, although none of the accesses that `F` stands for
-//!    were made; they can still come, and then delay task `i` as well. `F` counts once in eq. (1)
+//!    were made. They can still come, and then delay task `i` as well. `F` counts once in eq. (1)
 //!    and is suffered twice. [`response_paper`] is eq. (1) with correction 1 alone;
 //!    `tests/memory_dynamic_budget.rs` has a schedule that exceeds it. The default charges `E_j`.
 //! 3. An access of a soft core that is under way when a budget comes into force is in no budget.
@@ -43,7 +43,7 @@
 //! The budgets in force on one hard core are themselves a fixed-priority schedule: job `i`
 //! "executes" exactly while its budget is the core's head and unexpired, for `E_i` at most. Each
 //! instant in which a real job runs lies in the force of its own budget or of that of a job of
-//! higher priority, so the real job is never behind the virtual one as long as `E_i` covers its
+//! higher priority. So the real job is never behind the virtual one as long as `E_i` covers its
 //! execution and all delay while its own budget is in force: `C_i`, at most `B_i` soft accesses,
 //! and at most `F(cr_i, R_i)` by other hard cores. So response times of the virtual schedule bound
 //! the real ones, and for it the recurrence is the classical one (Joseph and Pandya), with

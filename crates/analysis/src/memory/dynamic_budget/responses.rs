@@ -198,8 +198,8 @@ pub(super) fn bounds(tasks: &[HardTask], memory: &Memory) -> Result<Vec<TaskBoun
     Ok(known)
 }
 
-/// Demand, time in force and response of every task; `Ok(Err(i))` if task `i` is the first that may
-/// miss its deadline, and nothing is known of the others then, as their bounds count on its end in
+/// Demand, time in force and response of every task. `Ok(Err(i))` if task `i` is the first that may
+/// miss its deadline; nothing is known of the others then, as their bounds count on its end in
 /// time.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! `solocore bench function-lock`: the cost of a probe at a function.
 //!
-//! Rule: a function of this program itself is called in a loop: without a probe; with a probe of
-//! another program; with one that takes and releases the lock; and with a call within such a
-//! section. Each run is short, and the median of many counts.
+//! Rule: a function of this program itself is called in a loop. The loop runs without a probe, with
+//! a probe of another program, with one that takes and releases the lock, and with a call within
+//! such a section. Each run is short, and the median of many counts.
 
 use super::output::{Cost, Output, show};
 use crate::fail::Failure;

@@ -1,7 +1,7 @@
 //! `solocore bench lockdown`: the share of a piece of memory that stays in the cache for a time,
 //! alone and beside hogs.
 //!
-//! Rule: the memory is flushed and brought in line by line; then the same core reads other memory,
+//! Rule: the memory is flushed and brought in line by line. Then the same core reads other memory,
 //! twice as much as its private caches hold, so that the remaining lines are in the shared one.
 //! Then some time passes, beside hogs or not, and one line of each page is timed (crates/buffers,
 //! residency). This is repeated, each time with other lines. There are three ways to keep the

@@ -44,7 +44,8 @@ pub enum Bench {
     #[command(
         after_help = "Examples:\n  solocore bench lockdown\n  solocore bench lockdown --size \"4 \
             MiB\" --time \"2 s\" --format json\n\nWays of its own it has as root, where the CPU \
-            has resctrl; elsewhere pages are prefetched, and what stays is what nobody replaced."
+            has resctrl; elsewhere pages are prefetched, and the lines that stay are those that \
+            nobody replaced."
     )]
     Lockdown(lockdown::Args),
     /// Reads of a file at an interval, straight into pinned buffers (MC2's Load-Generator).

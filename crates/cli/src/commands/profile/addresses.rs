@@ -1,9 +1,9 @@
 //! Hot pages of this machine, by samples of the addresses that a program accesses.
 //!
-//! Rule: a start apart from the counted jobs is sampled (`solocore_linux::count::sample`). The steps
-//! by which its memory came to be go through the same names of regions as the emulator's guest
-//! ([`Regions`]), so a sample falls on a page of the profile, or is said to fall on none. Samples are
-//! written as what they are, and change no other number.
+//! Rule: a start apart from the counted jobs is sampled (`solocore_linux::count::sample`). The
+//! steps by which its memory came to be go through the same names of regions as the emulator's
+//! guest ([`Regions`]). So a sample falls on a page of the profile, or is said to fall on none.
+//! Samples are written as what they are, and change no other number.
 //! Does not cover: pages of children, and of programs in the place of the first.
 
 use crate::args::ProfileArgs;

@@ -65,7 +65,7 @@ fn look() -> Result<RunResult, Failure> {
     let text = status::ask()?;
     let run: RunResult = serde_json::from_str(&text).map_err(|e| {
         Failure::Machine(format!(
-            "the running solocore answers what this one does not know: {e}; use the same version"
+            "this solocore does not know the answer of the running one: {e}; use the same version"
         ))
     })?;
     Ok(run)

@@ -44,8 +44,8 @@ impl Opponents {
             }
             let (run, silent): (Vec<_>, Vec<_>) = there().partition(|t| has_command(args, t));
             all.untested.push(format!(
-                "enemies on core {core} beside {}: its bound counts on what the plan's tasks there \
-                    demand, which ran as planned (--everywhere tries it)",
+                "enemies on core {core} beside {}: its bound counts on the demand of the plan's \
+                    tasks there, which ran as planned (--everywhere tries it)",
                 task.name
             ));
             all.untested.extend(silent.iter().map(|t| {

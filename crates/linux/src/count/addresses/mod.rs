@@ -109,7 +109,7 @@ pub fn sample(
             LinuxError::of_io(
                 &format!("samples of event {}", event.name),
                 &e,
-                "run as root, and end what else samples (perf)",
+                "run as root, and end other programs that sample (perf)",
             )
         })?;
         let follower = Follower::new(event.clone(), pid, events.numbers, told);

@@ -6,7 +6,7 @@
 //! bounds belong to the same instant, and nothing is scaled. A function is bounded by probes at its
 //! entry and its return; the outermost call is the job. A wakeup's job ends when the thread goes to
 //! sleep interruptibly (`sched_switch`), and the next begins there, because no event of a thread
-//! counts while it sleeps; the first begins with the program, the last ends with it.
+//! counts while it sleeps. The first begins with the program, the last ends with it.
 //! Source: perf_event_open(2) (`PERF_SAMPLE_READ`, `PERF_FORMAT_GROUP`), `clients::functions` for
 //! what a job is.
 //! Does not cover: jobs of further threads and of children. Calls of the function by anybody else on
@@ -198,8 +198,8 @@ fn once(
     if all > jobs.entered && jobs.whole {
         return Err(LinuxError::Input(format!(
             "{} of {all} calls were made by other threads or processes, whose jobs are not counted; \
-                choose a function that only the program's first thread calls, and end what else \
-                runs this file",
+                choose a function that only the program's first thread calls, and end other \
+                programs that run this file",
             all - jobs.entered
         ))
         .into());

@@ -261,7 +261,7 @@ impl Event {
         };
         match (name, of_table) {
             (Some("llc-misses"), _) => Err(LinuxError::Input(
-                "--write-event llc-misses: misses are what --event counts; give an event of \
+                "--write-event llc-misses: --event already counts misses; give an event of \
                     write-backs, as rHEX"
                     .to_owned(),
             )),

@@ -307,7 +307,7 @@ fn lock_of(
     };
     if budget == UNLIMITED {
         return Err(LinuxError::Input(
-            "the plan's regulation.lock_budget_accesses is beyond what can be counted; lower \
+            "the plan's regulation.lock_budget_accesses is too large to be counted; lower \
                 [regulation] lock_bandwidth"
                 .to_owned(),
         ));
@@ -376,7 +376,7 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     }
     if options.event.is_of_programs_only() {
         notes.push(format!(
-            "the event {} leaves out what the kernel does for programs, so budgets do too: no \
+            "the event {} leaves out the kernel's accesses for programs, so budgets do too: no \
                 bound of the plan holds",
             options.event.name()
         ));

@@ -2,8 +2,8 @@
 //!
 //! Problem: a scheduler keeps every table that it gets, so a table that does not fit must be
 //! refused before anything changes. Rules:
-//! * level A (mc2-os-isolation, section 2): the periods of a core divide each other and the table's
-//!   frame, the first slot starts at 0, slots do not overlap, and each job of a task has slots of
+//! * level A (mc2-os-isolation, section 2). The periods of a core divide each other and the table's
+//!   frame. The first slot starts at 0, slots do not overlap, and each job of a task has slots of
 //!   its PET at least within its period;
 //! * levels A and B of a core, with their PETs, take at most the core, and with level C all cores
 //!   at most;

@@ -2,7 +2,7 @@
 //!
 //! Problem: every VCPU on a core is promised C in T; one more must not break a promise. Rule: a
 //! sporadic server loads its core no more than a periodic task of its C and T (Stanovich et al.
-//! 2010), and VCPUs run by rate, so that exact response times of fixed priorities decide (maracas,
+//! 2010). VCPUs run by rate, so that exact response times of fixed priorities decide (maracas,
 //! section V; `solocore_analysis::uniprocessor::plain`). Each C is lengthened by the cost of a
 //! switch and a late timer (`overhead`): a VCPU may run for this additional time after its budget
 //! is used up.

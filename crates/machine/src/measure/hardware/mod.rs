@@ -121,7 +121,7 @@ impl Machine {
     /// Prepares the CPU and the memory.
     ///
     /// # Errors
-    /// The CPU cannot be used, the memory is too small, or the processor is of another kind.
+    /// The CPU cannot be used, the memory is too small, or the CPU is of another kind.
     pub fn new(setup: Setup) -> Result<Self, MachineError> {
         if !CAN_COMPUTE {
             return Err(MachineError::Machine(

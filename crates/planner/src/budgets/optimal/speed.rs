@@ -14,7 +14,7 @@ use crate::work::Work;
 pub struct Need {
     /// Its number in the system.
     pub task: usize,
-    /// By ways, from none on: time alone in ps, and DRAM transactions.
+    /// By ways, from none on: time alone in ps, and DRAM accesses.
     by_ways: Vec<(f64, f64)>,
 }
 

@@ -13,7 +13,7 @@
 //! buffers by `a_i/d_i`. `n + 1` candidates instead of `2^n`, per core, check and size.
 //!
 //! * *Bound.* Each check of each core and size on its own takes its least value, and level C the
-//!   least traffic: if phase 3 finds no split even so, there is none for any choice of buffers.
+//!   least traffic. If phase 3 finds no split even so, there is none for any choice of buffers.
 //! * *Allocation.* The four rules of the paper; then choices of one check's corner per core, at the
 //!   sizes of the bound's split and at fixed ones. Each is costed in full, so that a choice that
 //!   passes is proven.

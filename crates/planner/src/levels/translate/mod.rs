@@ -7,7 +7,7 @@
 //!
 //! With `contention = "bounded"` the PETs contain every delay of a job:
 //! * each DRAM access takes `L_max`, and the longest delay that other cores and devices can cause
-//!   (`solocore_analysis::interference`, request-driven, all banks shared); with `model = "sce"` it
+//!   (`solocore_analysis::interference`, request-driven, all banks shared). With `model = "sce"` it
 //!   waits for one access of each other core and of each device;
 //! * the memory refreshes: an access may wait for a refresh, and each refresh delays one of a job's
 //!   accesses;
@@ -15,9 +15,9 @@
 //!   lines of the ways and of the private caches);
 //! * the ways of level C are shared by tasks that run at once, so that no hit in them is counted;
 //! * each piece in which a job executes waits for an access under way, and pays the longest reload
-//!   of any task that it may preempt; a job of level A also its own, once per further piece. A job
-//!   of level A is in at most `T/T_min` pieces, `T_min` the least period of level A: its slots are
-//!   cut at releases only, all multiples of `T_min`;
+//!   of any task that it may preempt. A job of level A also pays its own, once per further piece. A
+//!   job of level A is in at most `T/T_min` pieces, `T_min` the least period of level A: its slots
+//!   are cut at releases only, all multiples of `T_min`;
 //! * a buffer outside the own bank and ways (SBP, C) is accessed in DRAM, line by line, once to
 //!   write it and once to read it; a cacheable one may be evicted as often. Stated times of
 //!   messages and reloads are taken to be all memory.

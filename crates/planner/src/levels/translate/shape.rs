@@ -22,7 +22,7 @@ pub struct Shape {
     pub index: usize,
     /// Time alone, ps; `None` where a region of that size is impossible.
     pub alone_ps: Vec<Option<u64>>,
-    /// DRAM transactions of a job.
+    /// DRAM accesses of a job.
     pub misses: Vec<u64>,
     /// Time under contention, ps.
     pub contended_ps: Vec<Option<u64>>,
@@ -150,7 +150,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Time alone and DRAM transactions with `w` ways, and write-backs of lines that others left.
+    /// Time alone and DRAM accesses with `w` ways, and write-backs of lines that others left.
     fn with_ways(&self, task: &Task, demand: &Demand, w: usize) -> (Option<u64>, u64, u64) {
         let shape = &task.shape;
         match demand {

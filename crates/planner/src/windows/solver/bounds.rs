@@ -1,9 +1,9 @@
 //! Reasons why there can be no table, by counting.
 //!
-//! Rules, each sufficient: an activity or chain too long for its age; a pair on one resource with
-//! c_i + c_j > gcd; a resource asked for more than all of its time; periods whose pairwise gcd is g
-//! sharing residues modulo g; more partitions that exclude each other pairwise than cores. Each
-//! reason names what cannot fit, and by how much.
+//! Each rule is sufficient. An activity or chain is too long for its age. A pair on one resource
+//! has c_i + c_j > gcd. A resource is asked for more than all of its time. Periods with the
+//! pairwise gcd g share residues modulo g. More partitions exclude each other pairwise than there
+//! are cores. Each reason names what cannot fit, and by how much.
 
 use super::problem::{Problem, gcd};
 
@@ -130,8 +130,8 @@ fn load(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String> {
 }
 
 /// For a modulus g and periods that are pairwise apart by gcd = g, no two of different periods
-/// share a residue, and n of one period T cover at least max(longest, sum / (T / g)) of the g
-/// residues.
+/// share a residue. The n activities of one period T cover at least max(longest, sum / (T / g)) of
+/// the g residues.
 fn residues(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String> {
     let mut classes: Vec<(i64, i64, i64, usize)> = Vec::new();
     for &a in acts {

@@ -1,6 +1,6 @@
 //! The interface between the kernel's core and a regulator.
 //!
-//! Problem: the core must not depend on the kind of regulator. Rule: transactions and messages go
+//! Problem: the core must not depend on the kind of regulator. Rule: accesses and messages go
 //! in through [`Regulator`]; it answers which core must stop, and when it must be called again.
 
 use crate::kernel::config::KernelError;
@@ -34,16 +34,16 @@ pub trait Regulator: Send {
         None
     }
 
-    /// A core has made this number of transactions since the last call. True if its budget of that
+    /// A core has made this number of accesses since the last call. True if its budget of that
     /// time is used up: a hardware counter would interrupt then.
     fn account(&mut self, core: usize, made: Made, now_ns: u64, touched: &mut CoreSet) -> bool;
 
-    /// The regulation period ends; the transactions of every core have been reported.
+    /// The regulation period ends; the accesses of every core have been reported.
     fn tick(&mut self, core: usize, now_ns: u64) {
         let _ = (core, now_ns);
     }
 
-    /// A core runs another task, or none; its transactions have been reported.
+    /// A core runs another task, or none; its accesses have been reported.
     fn switch(&mut self, core: usize, task: Option<usize>) {
         let _ = (core, task);
     }
@@ -65,7 +65,7 @@ pub trait Regulator: Send {
         false
     }
 
-    /// Cores that receive messages; their transactions are reported before [`Regulator::deliver`].
+    /// Cores that receive messages; their accesses are reported before [`Regulator::deliver`].
     fn listeners(&self) -> CoreSet {
         CoreSet::default()
     }
@@ -75,7 +75,7 @@ pub trait Regulator: Send {
         let _ = (message, now_ns);
     }
 
-    /// Time at which the core's transactions must be reported at the latest, ns; `u64::MAX`: never.
+    /// Time at which the core's accesses must be reported at the latest, ns; `u64::MAX`: never.
     fn timeout_ns(&self, core: usize) -> u64 {
         let _ = core;
         u64::MAX
@@ -84,7 +84,7 @@ pub trait Regulator: Send {
     /// Must the core stop?
     fn stopped(&self, core: usize) -> bool;
 
-    /// Transactions since the last report after which the counter interrupts; `None`: it is off.
+    /// Accesses since the last report after which the counter interrupts; `None`: it is off.
     fn sample(&self, core: usize) -> Option<u64>;
 }
 

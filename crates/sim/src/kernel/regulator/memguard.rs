@@ -1,4 +1,4 @@
-//! MemGuard (`memguard.h`; single-core-equivalence, section 2.2): a budget of transactions per core
+//! MemGuard (`memguard.h`; single-core-equivalence, section 2.2): a budget of accesses per core
 //! and period.
 //!
 //! Budgets for both kinds together are the policy's reads. With budgets apart, the hardware's one

@@ -1,7 +1,7 @@
 //! The regulators that stop cores, behind one interface.
 //!
 //! At each event of a core, its regulator is told the core's transfers. It answers whether the core
-//! must stop, and the number of transactions after which its counter must interrupt. Decisions are
+//! must stop, and the number of accesses after which its counter must interrupt. Decisions are
 //! `solocore-policy`'s. A regulator marks cores about which its answers may have changed in the set
 //! `touched`.
 

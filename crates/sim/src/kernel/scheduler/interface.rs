@@ -51,9 +51,9 @@ pub enum Overlap {
 pub struct Readings<'a> {
     /// Of the memory controller.
     pub uncore: Uncore,
-    /// Transactions by core.
+    /// Accesses by core.
     pub cores: &'a [u64],
-    /// Transactions by task.
+    /// Accesses by task.
     pub tasks: &'a [u64],
 }
 

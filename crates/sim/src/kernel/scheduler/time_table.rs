@@ -97,8 +97,8 @@ pub fn windows_ns(spec: &CoreTable) -> Result<Vec<(u64, u64, usize)>, KernelErro
 /// The error of a window that the policy refuses.
 pub fn refused(spec: &CoreTable, window: usize) -> KernelError {
     let what = format!(
-        "window {window} is empty, overlaps the one before it, leaves the frame, or names what is \
-            not there"
+        "window {window} is empty, overlaps the one before it, leaves the frame, or names a \
+            partition that is not there"
     );
     KernelError::config(format!("scheduler, table of core {}", spec.core), what)
 }

@@ -25,7 +25,7 @@ pub struct Vcpu {
     pub config: Config,
     /// Ranks of its tasks that have work.
     pub ready: ReadySet,
-    /// At the last monitor: transactions, time run in ns.
+    /// At the last monitor: accesses, time run in ns.
     pub seen: (u64, u64),
 }
 

@@ -83,7 +83,7 @@ fn the_counter_fires_at_its_transaction() {
     assert!(run(&mut m, now + 1_000_000_000).is_empty());
 }
 
-/// With write-backs a use of the shared cache can make several transactions at one time.
+/// With write-backs a use of the shared cache can make several accesses at one time.
 #[test]
 fn write_backs_count_as_transactions() {
     let c = config(1);

@@ -439,7 +439,7 @@ fn the_disk_reader_marks_and_sleeps() {
     assert_eq!(job.iter().map(|op| op.cycles()).sum::<u64>(), 50_000);
 }
 
-/// Processor time of this thread, where the system tells it, so that other work does not count.
+/// CPU time of this thread, where the system tells it, so that other work does not count.
 fn processor_seconds(started: std::time::Instant) -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split(' ').next().and_then(|n| n.parse::<u64>().ok());
