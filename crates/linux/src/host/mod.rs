@@ -11,6 +11,7 @@ pub mod machine;
 pub mod notify;
 pub mod prefetch;
 pub(crate) mod resctrl;
+pub(crate) mod server;
 pub mod status;
 pub(crate) mod stopped;
 pub(crate) mod threads;
