@@ -61,7 +61,7 @@ struct run_core {
 	sc_u64 most_writes;    /* most writes in one period */
 	sc_u64 over_writes;    /* periods with more writes than budget + sample */
 	sc_u64 unseen_writes;  /* writes that no overflow reported, found later */
-	sc_u64 unread;	       /* ticks at which the counter could not be read */
+	sc_u64 unread;	       /* times that a counter could not be read as a period ended */
 };
 
 /* An analysed task of the plan inside the sched_ext engine. */

@@ -55,8 +55,9 @@ static __always_inline void memguard_start(struct sc_memguard *g, struct run_cor
 		return;
 	/* CPUs start one after the other; their shared state goes by the number of the period. */
 	c->guard.epoch = (sc_u32)(now / settings.period_ns);
+	if (writes_start(c))
+		return;
 	c->at_start = count;
-	writes_start(c);
 	c->ticked_ns = now;
 	c->stopped_ns = 0;
 	c->started = 1;
@@ -68,8 +69,9 @@ static __always_inline void memguard_turn(struct sc_memguard *g, struct run_core
 {
 	__u32 epoch = c->guard.epoch, was = c->guard.throttled;
 
+	if (writes_tally(c))
+		return;
 	core_tally(c, cpu, now, count);
-	writes_tally(c);
 	sc_memguard_replenish(g, &c->guard, now);
 	c->skipped += c->guard.epoch - epoch - 1;
 	core_resumed(c, now);

@@ -6,7 +6,8 @@
  * (solocore/memguard.h, SC_WRITE).
  * Rule: as in core.h, with a counter, a sample and an overflow program of their own; the CPU stops
  * when either budget is spent, and the tick gives back both. A CPU whose `write_sample` is 0 counts
- * no writes and pays one comparison a tick for it.
+ * no writes and pays one comparison a tick for it. A counter that cannot be read ends no period:
+ * solocore sees that none ends (regulate/liveness.rs), and opens the events again.
  * Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
  *
  * Does not cover: the bandwidth lock and dynamic budgets, which have one kind; writes in the
@@ -45,22 +46,32 @@ static __always_inline __u64 writes_reservation(const struct run_core *c)
 	return c->write_sample != 0 ? c->write_reservation : SC_UNLIMITED;
 }
 
-/* The first tick of a CPU. */
-static __always_inline void writes_start(struct run_core *c)
+/* The first tick of a CPU. 1 if the counter cannot be read: the CPU does not begin. */
+static __always_inline __u32 writes_start(struct run_core *c)
 {
 	__u64 count;
 
-	if (c->write_sample != 0 && !writes_read(&count))
-		c->write_at_start = count;
+	if (c->write_sample == 0)
+		return 0;
+	if (writes_read(&count)) {
+		c->unread++;
+		return 1;
+	}
+	c->write_at_start = count;
+	return 0;
 }
 
-/* Keeps count of the period that has ended. */
-static __always_inline void writes_tally(struct run_core *c)
+/* Keeps count of the period that has ended. 1 if the counter cannot be read: the period goes on. */
+static __always_inline __u32 writes_tally(struct run_core *c)
 {
 	__u64 count, made, limit = c->guard.budget[SC_WRITE];
 
-	if (c->write_sample == 0 || writes_read(&count))
-		return;
+	if (c->write_sample == 0)
+		return 0;
+	if (writes_read(&count)) {
+		c->unread++;
+		return 1;
+	}
 	made = count - c->write_at_start;
 	c->writes += made;
 	if (made > c->most_writes)
@@ -68,6 +79,7 @@ static __always_inline void writes_tally(struct run_core *c)
 	if (!c->guard.spare && limit != SC_UNLIMITED && made > limit + c->write_sample)
 		c->over_writes++;
 	c->write_at_start = count;
+	return 0;
 }
 
 /* The counter of writes overflowed at this count. Returns the policy's verdict. */

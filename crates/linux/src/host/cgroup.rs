@@ -5,6 +5,7 @@
 //! found, so that a run can list the shares that do not hold while it lasts.
 //! Does not cover: groups of version 1.
 
+use super::threads::printable;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,14 +35,14 @@ pub(crate) fn shares_below(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The first of them, and the number of the others.
+/// The first of them, with a name that is safe for a log, and the number of the others.
 pub(crate) fn first_of(found: &[(String, String)]) -> Option<String> {
     let (group, share) = found.first()?;
     let more = match found.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Some(format!("{group} ({share}){more}"))
+    Some(format!("{} ({share}){more}", printable(group)))
 }
 
 /// The shares that do not hold under a sched_ext scheduler, for the user.
@@ -74,5 +75,15 @@ mod tests {
         let expected = [("a/b", "cpu.max 10000 100000"), ("c", "cpu.weight 50")];
         assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
         assert_eq!(shares_below(&dir.path().join("none")), []);
+    }
+
+    #[test]
+    fn a_groups_name_writes_no_line_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = "x\n<2>kernel: out of memory\x1b[2J";
+        fs::create_dir_all(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join(name).join("cpu.weight"), "50\n").unwrap();
+        let first = first_of(&shares_below(dir.path())).unwrap();
+        assert_eq!(first, "x?<2>kernel: out of memory?[2J (cpu.weight 50)");
     }
 }

@@ -11,7 +11,8 @@
 //! there by another program or a user: it stays, and so does its group; its budget holds it.
 //! An empty `cpuset.cpus` of a group in which the controller was on before is put back as all CPUs
 //! of its parent: the kernel empties none that has members.
-//! Does not cover: kernel threads; groups of version 1 (their programs are limited by affinity).
+//! Does not cover: kernel threads; groups of version 1, and ones with a control character in their
+//! name (programs of these are limited by affinity).
 
 use super::threads::{self, Thread, ThreadChange, What};
 use crate::host::keeper::Changes;
@@ -170,6 +171,8 @@ fn outermost(mount: &Path, group: &str, staying: &[String], found: &mut Vec<Stri
         .filter_map(Result::ok)
         .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
         .filter_map(|e| e.file_name().into_string().ok())
+        // The keeper's lines end at such a character, and so would messages.
+        .filter(|name| !name.contains(char::is_control))
         .collect();
     children.sort();
     for child in children {
@@ -252,6 +255,9 @@ mod tests {
             ["init.scope", "system.slice", "user.slice"],
             "the root is in no group"
         );
+        // A line of the keeper ends its path at the first tab.
+        fs::create_dir(dir.path().join("init.scope\t9")).unwrap();
+        assert_eq!(of(&[]), ["init.scope", "system.slice", "user.slice"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! Source: docs/promises.md.
 //! Does not cover: whether a run is refused; the run decides that itself.
 
+use super::threads::printable;
 use solocore_model::plan::Subject;
 
 /// A finding.
@@ -34,14 +35,14 @@ impl Finding {
             what: what.to_owned(),
             good,
             unknown: false,
-            found: found.into(),
+            found: printable(&found.into()),
             touches: Vec::new(),
             command: None,
         }
     }
 
     pub(crate) fn helped_by(self, command: impl Into<String>) -> Self {
-        Self { command: Some(command.into()), ..self }
+        Self { command: Some(printable(&command.into())), ..self }
     }
 }
 

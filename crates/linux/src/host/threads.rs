@@ -189,10 +189,14 @@ fn inherited<'c>(
     Vec::new()
 }
 
-/// A name from another program, made safe for a log: it contains no line ends and no control
-/// characters of a terminal.
+/// A name from another program, made safe for a log: it contains no line ends, no control
+/// characters of a terminal, and none that turn the direction of the text.
 pub(crate) fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    let turns = ['\u{200e}', '\u{200f}', '\u{061c}'];
+    let ranges = ['\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    let unsafe_in_a_log =
+        |c: char| c.is_control() || turns.contains(&c) || ranges.iter().any(|r| r.contains(&c));
+    name.chars().map(|c| if unsafe_in_a_log(c) { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -208,6 +212,16 @@ mod tests {
         assert_eq!(parse(7, 7, ""), None);
         let me = all(Path::new("/proc"), Some(std::process::id()));
         assert!(me.iter().any(|t| t.tid == std::process::id() && !t.kernel && t.start > 0));
+    }
+
+    #[test]
+    fn a_name_is_one_line_that_moves_no_cursor() {
+        assert_eq!(printable("x\n<2>lie\r\t\0"), "x?<2>lie???");
+        assert_eq!(printable("\x1b[2J\u{9b}31m\x7f"), "?[2J?31m?");
+        assert_eq!(printable("a\u{202e}b\u{2028}c\u{2066}d\u{200f}"), "a?b?c?d?");
+        for plain in ["ffmpeg -i", "café", "\u{65e5}\u{672c}", "(a) [b]", ""] {
+            assert_eq!(printable(plain), plain);
+        }
     }
 
     #[test]

@@ -231,6 +231,7 @@ pub(crate) struct Attached {
     /// The link at the change of tasks.
     _hook: Option<CpuLink>,
     pub counters: Vec<Paced>,
+    write_counters: Vec<Paced>,
     pub ticks: Vec<Paced>,
 }
 
@@ -239,9 +240,9 @@ pub(crate) struct Attached {
 pub struct Pulse {
     /// The timer stands still: the kernel has taken the event from the CPU.
     pub stands: bool,
-    /// Ticks at which the counter could not be read.
+    /// Times that a counter could not be read as a period ended.
     pub unread: u64,
-    /// The kernel has put the counter in error.
+    /// The kernel has put a counter in error.
     pub error: bool,
 }
 
@@ -253,7 +254,10 @@ impl Attached {
         Pulse {
             stands: of(&self.ticks).is_some_and(|tick| tick.stands()),
             unread: core(object, cpu).map_or(0, |core| core.unread),
-            error: of(&self.counters).is_some_and(|c| c.count().is_err_and(|e| failed(&e))),
+            error: [&self.counters, &self.write_counters]
+                .into_iter()
+                .filter_map(|events| of(events))
+                .any(|counter| counter.count().is_err_and(|e| failed(&e))),
         }
     }
 
@@ -275,7 +279,8 @@ impl Attached {
             move |opened: &OwnedFd| event.map_or(Ok(()), |event| event.renew(opened))
         };
         let mut links = vec![open_counter(object, regulation, core, renew(&self.counters))?];
-        links.extend(open_write_counter(object, regulation, core)?);
+        let writes = renew(&self.write_counters);
+        links.extend(open_write_counter(object, regulation, core, writes)?);
         links.push(open_tick(object, regulation, cpu, renew(&self.ticks))?);
         self.links.insert(cpu, links);
         Ok(())
@@ -316,8 +321,17 @@ pub(crate) fn attach(
         };
         links.insert(core.cpu, vec![open_counter(object, regulation, core, keep)?]);
     }
+    let mut write_counters = Vec::new();
     for core in &regulation.cores {
-        links.entry(core.cpu).or_default().extend(open_write_counter(object, regulation, core)?);
+        let keep = |counter: &OwnedFd| {
+            if regulation.write_event.as_ref().is_some_and(|event| !event.is_software()) {
+                let sample = core.writes.map_or(0, |w| w.write_sample);
+                write_counters.push(Paced::of(core.cpu, counter, sample)?);
+            }
+            Ok(())
+        };
+        let link = open_write_counter(object, regulation, core, keep)?;
+        links.entry(core.cpu).or_default().extend(link);
     }
     let hook = if hook { Some(attach_hook(object, regulation)?) } else { None };
     let mut ticks = Vec::new();
@@ -330,7 +344,7 @@ pub(crate) fn attach(
         let tick = open_tick(object, regulation, core.cpu, keep)?;
         links.entry(core.cpu).or_default().push(tick);
     }
-    Ok(Attached { links, _hook: hook, counters, ticks })
+    Ok(Attached { links, _hook: hook, counters, write_counters, ticks })
 }
 
 /// Opens the counter of a CPU. `keep` sees it before any program is called.
@@ -350,17 +364,20 @@ fn open_counter(
     bind(object, ("overflow", event.name()), core.cpu, &attributes, share)
 }
 
-/// Opens the counter of a CPU's writes, where they are counted apart.
+/// Opens the counter of a CPU's writes, where they are counted apart. `keep` sees it before any
+/// program is called.
 fn open_write_counter(
     object: &Object,
     regulation: &Regulation,
     core: &CoreBudget,
+    keep: impl FnOnce(&OwnedFd) -> Result<(), LinuxError>,
 ) -> Result<Option<CpuLink>, LinuxError> {
     let (Some(event), Some(writes)) = (&regulation.write_event, core.writes) else {
         return Ok(None);
     };
     let (by_cpu, cpu) = (map(object, "write_counters")?, core.cpu);
     let share = |counter: &OwnedFd| {
+        keep(counter)?;
         contract::put(&by_cpu, cpu, &counter.as_raw_fd()).map_err(|e| {
             inside(&format!("the counter of writes of CPU {cpu} cannot be shared: {e}"))
         })

@@ -50,7 +50,10 @@ pub(super) fn suspend(root: &Root) -> Finding {
         return SUSPEND.good("systemd never asks for it");
     }
     SUSPEND
-        .bad(format!("systemd may put the machine to sleep ({states}): a run ends when it does"))
+        .bad(format!(
+            "systemd may put the machine to sleep ({states}): no task runs meanwhile, and budgets \
+                are not kept for a moment after; VCPUs and levels end"
+        ))
         .helped_by(
             "systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target",
         )

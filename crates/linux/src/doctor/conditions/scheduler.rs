@@ -21,6 +21,9 @@ const PREEMPTION: Topic = Topic::new(
     &[Subject::Releases, Subject::Window, Subject::Slots, Subject::Levels, Subject::Vcpu],
 );
 
+/// Schedulers that turn the ext server off.
+const SCHEDULERS: &str = "the sched-ext engine, VCPUs or levels run";
+
 /// Runtime of a server on the CPUs; `None`: the kernel has no such server.
 fn server(root: &Root, name: &str) -> io::Result<Option<String>> {
     let mut found = Vec::new();
@@ -45,20 +48,18 @@ fn server(root: &Root, name: &str) -> io::Result<Option<String>> {
     Ok(Some(all.join(", ")).filter(|text| !text.is_empty()))
 }
 
-/// Finding for a server that an engine turns off.
+/// Finding for a server that an engine or a scheduler turns off.
 ///
 /// # Errors
 /// The kernel refuses to turn it off.
-fn turned_off(root: &Root, name: &str, topic: &Topic, engine: &str) -> Result<Finding, io::Error> {
+fn turned_off(root: &Root, name: &str, topic: &Topic, during: &str) -> Result<Finding, io::Error> {
     // A folder has no text: any error but this one means that it exists.
     let folder = root.debug("sched").err().map(|e| e.kind());
     if root.online().is_empty() || folder == Some(io::ErrorKind::NotFound) {
         return Ok(topic.unknown("debugfs shows no scheduler"));
     }
     match server(root, name) {
-        Ok(Some(share)) => {
-            Ok(topic.good(format!("can be turned off while the {engine} engine runs ({share})")))
-        }
+        Ok(Some(share)) => Ok(topic.good(format!("can be turned off while {during} ({share})"))),
         Ok(None) => Ok(topic.good("this kernel has none")),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied && root.may_mount() => Err(e),
         Err(e) => Ok(topic.unknown(format!("cannot be read ({e})"))),
@@ -68,7 +69,7 @@ fn turned_off(root: &Root, name: &str, topic: &Topic, engine: &str) -> Result<Fi
 /// Finding for the fair server, which runs ordinary tasks before real-time ones; for the helper
 /// engine.
 pub(super) fn fair_server(root: &Root) -> Finding {
-    turned_off(root, "fair_server", &FAIR, "helper").unwrap_or_else(|e| {
+    turned_off(root, "fair_server", &FAIR, "the helper engine runs").unwrap_or_else(|e| {
         FAIR.bad(format!(
             "cannot be turned off ({e}; is the kernel locked down?): with the helper engine, tasks \
                 with small budgets run unregulated for up to 5 % of the time; sched-ext has no \
@@ -84,10 +85,10 @@ pub(super) fn fair_server(root: &Root) -> Finding {
 
 /// Finding for the server of sched_ext tasks, which run before real-time ones since Linux 7.0.
 pub(super) fn ext_server(root: &Root) -> Finding {
-    turned_off(root, "ext_server", &EXT, "sched-ext").unwrap_or_else(|e| {
+    turned_off(root, "ext_server", &EXT, SCHEDULERS).unwrap_or_else(|e| {
         EXT.bad(format!(
             "cannot be turned off ({e}; is the kernel locked down?): with the sched-ext engine, \
-                drivers and windows lose up to 5 % of the time"
+                VCPUs or levels, drivers and windows lose up to 5 % of the time"
         ))
         .helped_by("solocore run plan.json --engine helper")
     })

@@ -20,6 +20,7 @@ use super::rate;
 use crate::contract::{self, run_core};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
+use crate::host::server::Server;
 use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
 use crate::regulate::history::{History, Taken};
@@ -334,11 +335,7 @@ fn close_hole(cpus: &[u32], held: bool) -> Result<(Changes, Vec<String>), LinuxE
             "real-time tasks are throttled for 5 % of the time, in which nothing is regulated: {e}"
         ));
     }
-    let refused = cpus.iter().find_map(|cpu| {
-        let path = format!("debugfs:sched/fair_server/cpu{cpu}/runtime");
-        changes.set(&path, "0").err().filter(|e| e.kind() != std::io::ErrorKind::NotFound)
-    });
-    if let Some(e) = refused {
+    if let Some(e) = Server::Fair.turn_off(&mut changes, cpus) {
         notes.push(if held {
             format!(
                 "the kernel's fair server stays on ({e}): tasks that it runs are held one \

@@ -57,7 +57,8 @@ pub trait Engine {
         )))
     }
 
-    /// Ways in which programs can exceed their budgets on this machine.
+    /// Ways in which programs can exceed their budgets on this machine, or take time from analysed
+    /// tasks.
     fn holes(&self) -> &[String] {
         &[]
     }

@@ -6,6 +6,7 @@ use crate::contract::{self, run_rank};
 use crate::error::LinuxError;
 use crate::host::cgroup;
 use crate::host::keeper::Changes;
+use crate::host::server::{self, Server};
 use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
 use crate::regulate::history::{History, Taken};
@@ -31,6 +32,8 @@ pub(crate) struct SchedExt {
     cpus: Vec<u32>,
     serving: Option<Serving>,
     notes: Vec<String>,
+    /// The kernel's ways to take time from analysed tasks.
+    holes: Vec<String>,
     /// Dropped last.
     _changes: Changes,
 }
@@ -89,16 +92,13 @@ impl SchedExt {
         let history = History::open(&object, regulation.cpus, &regulation.regulated())?;
         let mut changes = Changes::begin()?;
         let lowers = rate::allow(&mut changes, regulation)?;
-        for cpu in regulation.regulated() {
-            // Since Linux 7.0 this server takes up to 5 % of a CPU from real-time tasks, for
-            // sched_ext's. On kernels without it, or if the kernel refuses, the state is as before.
-            let _ = changes.set(&format!("debugfs:sched/ext_server/cpu{cpu}/runtime"), "0");
-        }
+        let on = Server::Ext.turn_off(&mut changes, &regulation.regulated());
+        let on = on.map(|e| server::takes_time(&e));
         let scheduler = install(&mut object)?;
         let events = attach::attach(&object, regulation, lock.is_some() && note.is_none())?;
         let (cpus, notes) = (
             regulation.regulated(),
-            note.into_iter().chain(lowers).chain(cgroup::note()).collect(),
+            note.into_iter().chain(lowers).chain(on.clone()).chain(cgroup::note()).collect(),
         );
         let serving = regulation.serving();
         Ok(Self {
@@ -110,6 +110,7 @@ impl SchedExt {
             cpus,
             serving,
             notes,
+            holes: on.into_iter().collect(),
             _changes: changes,
         })
     }
@@ -149,6 +150,10 @@ impl Engine for SchedExt {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    fn holes(&self) -> &[String] {
+        &self.holes
     }
 
     /// Ranks exist only where a throttled CPU stops all tasks alike.

@@ -8,7 +8,9 @@ use super::layout::{Layout, Level};
 use super::shared::{self, Setup};
 use crate::contract::{self, LEVEL_PARENT, level_member, levels_settings};
 use crate::error::LinuxError;
+use crate::host::keeper::Changes;
 use crate::host::machine;
+use crate::host::server;
 use crate::host::threads;
 use crate::regulate::bpf::{self, inside};
 use crate::schedule::intruders;
@@ -37,6 +39,8 @@ pub struct Scheduler {
     /// Time of the first releases and of the tables' start, ns by `CLOCK_MONOTONIC`.
     pub origin_ns: u64,
     notes: Vec<String>,
+    /// Dropped last.
+    _changes: Changes,
 }
 
 impl Scheduler {
@@ -57,7 +61,8 @@ impl Scheduler {
         let origin_ns = tasks::monotonic_ns() + LEAD_NS;
         tell(&object, layout, cpus, origin_ns)?;
         let rings = trace.then(|| Rings::open(&object, cpus)).transpose()?;
-        let mut notes = Vec::new();
+        let (changes, on) = server::without_ext(&(0..cpus).collect::<Vec<_>>())?;
+        let mut notes: Vec<String> = on.into_iter().collect();
         let intruders = intruders::watch(&object, "the levels").map_err(|note| notes.push(note));
         let link = object
             .maps_mut()
@@ -79,6 +84,7 @@ impl Scheduler {
             cpus,
             origin_ns,
             notes,
+            _changes: changes,
         })
     }
 

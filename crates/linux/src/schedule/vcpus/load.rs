@@ -9,6 +9,7 @@ use super::{Entry, MAX_VCPUS, Options, Vcpus, admission, run};
 use crate::contract::{self, vcpu_cpu};
 use crate::error::LinuxError;
 use crate::host::machine;
+use crate::host::server;
 use crate::latency::throttling::Rule;
 use crate::regulate::bpf;
 use crate::schedule::intruders;
@@ -145,12 +146,15 @@ impl Vcpus {
             cpus,
             options,
             book,
+            changes: None,
         })
     }
 
     /// Installs the loaded scheduler, with the best-effort VCPUs only.
     pub(super) fn install(&mut self) -> Result<(), LinuxError> {
         prepare(&self.object, &self.options, &self.cpus)?;
+        let (changes, on) = server::without_ext(&self.cpus)?;
+        self.notes.extend(on.filter(|note| !self.notes.contains(note)));
         let scheduler = self
             .object
             .maps_mut()
@@ -163,6 +167,7 @@ impl Vcpus {
                 ))
             })?;
         self.scheduler = Some(scheduler);
+        self.changes = Some(changes);
         self.book = self.cpus.iter().map(|&cpu| best_effort(cpu, &self.options)).collect();
         Ok(())
     }
@@ -171,6 +176,7 @@ impl Vcpus {
     /// [`Self::install`] may follow.
     pub(super) fn uninstall(&mut self) -> Result<(), LinuxError> {
         self.scheduler = None;
+        self.changes = None;
         let infos = bpf::map(&self.object, "vcpus")?;
         self.book.clear();
         for id in 0..MAX_VCPUS {

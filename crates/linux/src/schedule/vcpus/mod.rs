@@ -16,6 +16,7 @@ mod shared;
 
 use crate::contract::{self, SC_NONE, sc_vcpu, sched_intruder, vcpu_cpu, vcpu_info};
 use crate::error::LinuxError;
+use crate::host::keeper::Changes;
 use crate::host::machine;
 use crate::latency::throttling::{Decision, Settings, Tick};
 use crate::regulate::bpf;
@@ -114,6 +115,8 @@ pub struct Vcpus {
     cpus: Vec<u32>,
     options: Options,
     book: Vec<Entry>,
+    /// Settings of the kernel while it is installed. Dropped last.
+    changes: Option<Changes>,
 }
 
 impl Vcpus {
