@@ -174,7 +174,9 @@ fn reasons_are_those_of_the_chosen_shares() {
             assert!(has(&format!("core {} has Q = {budget} ", core.id)), "{:?}", plan.reasons);
         }
         assert!(even != has("chosen together with cores and cache"), "{:?}", plan.reasons);
-        assert!(hard(&plan).all(|t| even == has(&format!("{}: core {} (worst fit)", t.name, t.core))));
+        assert!(
+            hard(&plan).all(|t| even == has(&format!("{}: core {} (worst fit)", t.name, t.core)))
+        );
     }
     assert!(uneven > 2, "{uneven}");
 }

@@ -28,7 +28,9 @@ const LEVELS: (u32, u32) = (14, 200);
 fn main() -> Result<(), Box<dyn Error>> {
     let usage = "usage: shares PROFILES COUNT SEED [LEVELS | systems]";
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [directory, count, seed, rest @ ..] = arguments.as_slice() else { return Err(usage.into()) };
+    let [directory, count, seed, rest @ ..] = arguments.as_slice() else {
+        return Err(usage.into());
+    };
     let platform = Platform::find("core-i5-2500k", Path::new("."))?;
     let programs = profiles(Path::new(directory), &platform)?;
     let show = rest.first().is_some_and(|word| word == "systems");

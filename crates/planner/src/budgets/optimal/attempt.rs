@@ -31,7 +31,9 @@ const FINE: u64 = 500;
 /// Largest slowdown that the objective `bounds` considers, in thousandths.
 const WORST: u64 = 1_000_000;
 /// Largest factor for deadlines that is tried, in thousandths, and the steps of the bisection.
-const LATEST: (u64, u32) = (16_000, 5);
+const LATEST: (u64, u32) = (4000, 4);
+/// Excess of a core with more work than time, for its utilization, in thousandths.
+const OVERLOAD: f64 = 2000.0;
 
 /// Budgets for the objective.
 #[derive(Debug)]
@@ -74,7 +76,17 @@ impl<'a> Attempt<'a> {
         let known = Accesses::of(pages.iter().map(Rc::as_ref), solver.work, resources);
         let resources = resources.clone();
         let (idle, failed) = (Vec::new(), None);
-        Self { solver, candidate, pages: pages.to_vec(), jobs, resources, part, known, idle, failed }
+        Self {
+            solver,
+            candidate,
+            pages: pages.to_vec(),
+            jobs,
+            resources,
+            part,
+            known,
+            idle,
+            failed,
+        }
     }
 
     /// Budgets of cores without deadlines, with `t` for each program.
@@ -276,8 +288,14 @@ impl<'a> Attempt<'a> {
 
     /// The outcome where no budgets meet all deadlines: those with which the deadlines would be
     /// exceeded by the least factor. Where there are none either, best effort gets the least that it
-    /// needs, and the others get the rest.
+    /// needs, and the others get the rest. That is so at once on a core with more work than time:
+    /// its response times have no end, and finding that out takes long.
     pub fn late(mut self) -> Outcome {
+        let load = self.jobs.iter().map(|jobs| utilization(jobs)).fold(0.0, f64::max);
+        if load > 1.0 {
+            let budgets = self.most_for_analysed();
+            return self.outcome(budgets, 0.0, -OVERLOAD * load);
+        }
         let limits = |deadline| Limits { deadline, slowdown: u64::MAX };
         let (mut fails, mut works) = (1000, LATEST.0);
         let mut found = self.with_floors(1, &[], limits(works));
@@ -292,10 +310,14 @@ impl<'a> Attempt<'a> {
             let excess = -(works as f64);
             return self.outcome(found.unwrap_or_default(), 0.0, excess);
         }
-        let budgets = (0..self.resources.cores)
-            .map(|c| if self.candidate.analysed(c, self.solver.work) { self.solver.bus } else { 1 })
-            .collect();
+        let budgets = self.most_for_analysed();
         self.outcome(budgets, 0.0, f64::NEG_INFINITY)
+    }
+
+    /// All that the bus carries for cores with analysed tasks, and next to nothing for the others.
+    fn most_for_analysed(&self) -> Vec<u64> {
+        let analysed = |core| self.candidate.analysed(core, self.solver.work);
+        (0..self.resources.cores).map(|c| if analysed(c) { self.solver.bus } else { 1 }).collect()
     }
 
     /// The outcome with the budgets of the resources.
@@ -353,6 +375,15 @@ impl<'a> Attempt<'a> {
         let (candidate, critical) = (self.candidate.clone(), self.failed);
         Outcome { candidate, cores, resources: settled, value, critical, part: self.part }
     }
+}
+
+/// Work of the jobs of a core without any stall, relative to the time that there is.
+fn utilization(jobs: &[Analysed]) -> f64 {
+    let of = |job: &Analysed| {
+        let period = job.tasks.last().map_or(u64::MAX, |own| own.period_ps);
+        job.asked.work_ps as f64 / period as f64
+    };
+    jobs.iter().map(of).sum()
 }
 
 /// Demand of the analysed tasks of a core; it does not depend on the budgets.

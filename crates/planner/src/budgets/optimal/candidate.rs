@@ -49,7 +49,7 @@ enum Order {
 }
 
 /// Time alone of a job with as many pages locked as the whole cache holds, relative to its period.
-fn load(w: &Work, resources: &Resources) -> f64 {
+pub fn load(w: &Work, resources: &Resources) -> f64 {
     let pages = usize::try_from(resources.lock_capacity_in(resources.platform.llc.ways))
         .unwrap_or(usize::MAX);
     let period = w.task.period.map_or(f64::INFINITY, |p| p.ps() as f64);

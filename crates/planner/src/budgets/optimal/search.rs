@@ -135,8 +135,10 @@ pub fn fewer<'a>(
 ) -> Option<(Solver<'a>, Outcome)> {
     let of = asked.fewer.filter(|_| !all.value.keeps_wish())?;
     let stated = solver.work.iter().filter_map(|w| w.task.core).max().map_or(1, |core| core + 1);
+    let least: f64 =
+        solver.work.iter().filter(|w| w.hard()).map(|w| candidate::load(w, &solver.base)).sum();
     for cores in (stated..solver.base.cores).rev() {
-        if (asked.stop)(&all.value) {
+        if f64::from(cores) < least || (asked.stop)(&all.value) {
             break;
         }
         let Some(base) = of(cores) else { continue };
