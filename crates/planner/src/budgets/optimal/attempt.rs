@@ -32,6 +32,8 @@ const FINE: u64 = 500;
 const WORST: u64 = 1_000_000;
 /// Largest factor for deadlines that is tried, in thousandths, and the steps of the bisection.
 const LATEST: (u64, u32) = (4000, 4);
+/// The factor tried for a verdict alone.
+const LATE: u64 = 1250;
 /// Excess of a core with more work than time, for its utilization, in thousandths.
 const OVERLOAD: f64 = 2000.0;
 
@@ -297,10 +299,11 @@ impl<'a> Attempt<'a> {
             return self.outcome(budgets, 0.0, -OVERLOAD * load);
         }
         let limits = |deadline| Limits { deadline, slowdown: u64::MAX };
-        let (mut fails, mut works) = (1000, LATEST.0);
+        let (most, steps) = if self.solver.quick() { (LATE, 0) } else { LATEST };
+        let (mut fails, mut works) = (1000, most);
         let mut found = self.with_floors(1, &[], limits(works));
         if found.is_some() {
-            for _ in 0..LATEST.1 {
+            for _ in 0..steps {
                 let middle = (fails as f64 * works as f64).sqrt() as u64;
                 match self.with_floors(1, &[], limits(middle)) {
                     Some(budgets) => (works, found) = (middle, Some(budgets)),
