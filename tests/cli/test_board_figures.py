@@ -82,7 +82,7 @@ def test_colours_isolate_a_chase_from_three_hogs(steps):
 
 # A quarter of the cache and of the banks for each core, and programs that are jobs of the plan: nothing is started by hand.
 COLOURED = """
-solocore run plan.json --start --colors --vouch devices --vouch prefetchers --duration "3 s" --format json >/out/run.json
+solocore run plan.json --start --colors --vouch devices --vouch prefetchers --vouch interrupts --duration "3 s" --format json >/out/run.json
 echo "exit $?"
 """
 COLOURED_SYSTEM = """
@@ -113,7 +113,9 @@ def test_a_plan_runs_with_its_colours_and_banks_kept(solocore, compile_c, fetche
     done = solocore("board", "run", BOARD, "--cpus", "4", "--memory", "2G", "--share", "chase", "--share", "hog", "--share", "plan.json", "--out", "out",
                     "--", "sh", "script", timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
     assert done.code == 0, done.err
-    run = json.loads((solocore.dir / "out/run.json").read_text())
+    text = (solocore.dir / "out/run.json").read_text()
+    assert text, "\n".join([done.out.decode(), *done.err.splitlines()[-9:]])
+    run = json.loads(text)
     answers = {p["id"]: p for p in run["promises"]}
     print(done.out.decode(), json.dumps(run["coloured"]), run.get("broken"))
     assert {answers[i]["kept_by"] for i in ("ways:core-0", "banks:core-0")} == {"colours"}, answers
