@@ -91,13 +91,14 @@ platform = "core-i5-2500k"
 policy = "memguard"
 period = "1 ms"
 share = "explicit"
-""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{lines * 64} kB/s"\n' for i, lines in enumerate([16400, 200, 200, 200])) + """
+skid = 6000
+""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{lines * 64} kB/s"\n' for i, lines in enumerate([14000, 1000, 1000, 1000])) + """
 [[task]]
 name = "chase"
 core = 0
 period = "1500 ms"
-wcet = "700 ms"
-misses = 200000
+wcet = "500 ms"
+misses = 60000
 command = ["./chase", "1024", "100000", "0"]
 """ + "".join(f'[[task]]\nname = "hog{i}"\ncore = {i}\ncriticality = "D"\nwcet = "1 ms"\nmisses = 1\ncommand = ["./hog", "4096", "{i}"]\n' for i in (1, 2, 3))
 
