@@ -108,9 +108,12 @@ impl Hold {
         if pages > 0 {
             let area = Area::reserved(pages * PAGE as usize)?;
             let kept = self.take(&area, pages, stop, &mut pass)?;
-            pass.kept = kept.len() as u64;
+            let before = self.held;
+            let first = self.pieces.len();
             self.keep(area, &kept)?;
-            self.look()?;
+            // What compaction moved before it was locked was never held.
+            self.check(first)?;
+            pass.kept = self.held - before;
         }
         pass.ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Ok(pass)
@@ -203,9 +206,16 @@ impl Hold {
     /// # Errors
     /// The frames are hidden from this process.
     pub fn look(&mut self) -> Result<u64, SpaceError> {
+        let lost = self.check(0)?;
+        self.lost += lost;
+        Ok(lost)
+    }
+
+    /// Looks at the pages of the pieces from this one on; returns how many have other frames.
+    fn check(&mut self, first: usize) -> Result<u64, SpaceError> {
         let mut lost = 0;
         let mut entries = vec![0u64; HUGE];
-        for piece in &mut self.pieces {
+        for piece in &mut self.pieces[first..] {
             let all = piece.area.bytes() / PAGE as usize;
             let mut read = usize::MAX;
             let mut failed = None;
@@ -236,7 +246,6 @@ impl Hold {
         }
         self.pieces.retain(|piece| !piece.pages.is_empty());
         self.held = self.pieces.iter().map(|p| p.pages.len() as u64).sum();
-        self.lost += lost;
         Ok(lost)
     }
 
