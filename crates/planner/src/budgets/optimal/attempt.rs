@@ -30,8 +30,9 @@ const LEAST: u64 = 800;
 const FINE: u64 = 500;
 /// Largest slowdown that the objective `bounds` considers, in thousandths.
 const WORST: u64 = 1_000_000;
-/// Largest factor for deadlines that is tried, in thousandths, and the steps of the bisection.
-const LATEST: (u64, u32) = (4000, 4);
+/// Largest factor for deadlines that is tried, in thousandths, and the steps of the bisection. Busy
+/// windows of late tasks grow long with it: a factor of 4 took a hundred times as long.
+const LATEST: (u64, u32) = (2000, 3);
 /// The factor tried for a verdict alone.
 const LATE: u64 = 1250;
 /// Excess of a core with more work than time, for its utilization, in thousandths.
