@@ -91,7 +91,7 @@ fn fig13(context: &Context) -> Result<Outcome, ExperimentError> {
             so DMA delays nothing that is simulated, \
          and MOET stays the same. On the board DMA also shares the on-chip bus with the accesses \
          of the OS on Synthetic's core, and the kernel invalidates the buffer's lines in the \
-         cache controller that all cores share; neither is simulated. With a region in which some \
+         cache controller that all cores share. Neither is simulated. With a region in which some \
          of the array misses (6 ways), buffers in level C's banks even shorten MOET by up to 1.5 \
          %. The disk's writes fill the controller's write queue. It is then emptied more often, \
          each time with fewer of Synthetic's own write-backs in the way of its reads. (With as \
