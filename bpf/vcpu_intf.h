@@ -39,12 +39,12 @@ struct vcpu_cpu {
 	sc_u64 arriving[VCPU_WORDS]; /* in `transit` */
 	sc_u64 leaving[VCPU_WORDS];  /* for vcpu_info.to */
 	sc_u64 measured[VCPU_WORDS]; /* have another intensity (vcpu_info.intensity) */
-	sc_u64 counted;		     /* requests that the counter had at the last change of threads */
-	sc_u64 running_ns;	     /* start of its thread's run */
-	sc_u64 running_id;	     /* and the thread's VCPU */
-	sc_u64 direct;		     /* 1: a thread of the VCPU that runs is next, past its queue */
-	sc_u64 stopped_ns;	     /* time at which the last one blocked, until it is read; 0 */
-	sc_u64 intruding_ns;	     /* start of a real-time thread's run; 0 */
+	sc_u64 counted;	     /* requests that the counter had at the last change of threads */
+	sc_u64 running_ns;   /* start of its thread's run */
+	sc_u64 running_id;   /* and the thread's VCPU */
+	sc_u64 direct;	     /* 1: a thread of the VCPU that runs is next, past its queue */
+	sc_u64 stopped_ns;   /* time at which the last one blocked, until it is read; 0 */
+	sc_u64 intruding_ns; /* start of a real-time thread's run; 0 */
 	/* Counts. */
 	sc_u64 switches; /* threads that were let in */
 	sc_u64 late;	 /* number of exceeded budgets, as the timer came late */

@@ -122,7 +122,7 @@ def test_a_reserve_isolates_a_chase_from_a_kernel_that_copies(solocore, steps):
 
 # A quarter of the cache and of the banks for each core, and programs that are jobs of the plan: nothing is started by hand.
 COLOURED = """
-solocore run plan.json --start --colors --vouch devices --vouch prefetchers --duration "3 s" --format json >/out/run.json
+solocore run plan.json --start --colors --vouch devices --vouch prefetchers --vouch interrupts --duration "3 s" --format json >/out/run.json
 echo "exit $?"
 """
 COLOURED_SYSTEM = """
@@ -131,13 +131,14 @@ platform = "core-i5-2500k"
 policy = "memguard"
 period = "1 ms"
 share = "explicit"
-""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{lines * 64} kB/s"\n' for i, lines in enumerate([16400, 200, 200, 200])) + """
+skid = 6000
+""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{lines * 64} kB/s"\n' for i, lines in enumerate([14000, 1000, 1000, 1000])) + """
 [[task]]
 name = "chase"
 core = 0
 period = "1500 ms"
-wcet = "700 ms"
-misses = 200000
+wcet = "500 ms"
+misses = 60000
 command = ["./chase", "1024", "100000", "0"]
 """ + "".join(f'[[task]]\nname = "hog{i}"\ncore = {i}\ncriticality = "D"\nwcet = "1 ms"\nmisses = 1\ncommand = ["./hog", "4096", "{i}"]\n' for i in (1, 2, 3))
 
@@ -153,7 +154,9 @@ def test_a_plan_runs_with_its_colours_and_banks_kept(solocore, compile_c, fetche
     done = solocore("board", "run", BOARD, "--cpus", "4", "--memory", "2G", "--share", "chase", "--share", "hog", "--share", "plan.json", "--out", "out",
                     "--", "sh", "script", timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
     assert done.code == 0, done.err
-    run = json.loads((solocore.dir / "out/run.json").read_text())
+    text = (solocore.dir / "out/run.json").read_text()
+    assert text, "\n".join([done.out.decode(), *done.err.splitlines()[-9:]])
+    run = json.loads(text)
     answers = {p["id"]: p for p in run["promises"]}
     print(done.out.decode(), json.dumps(run["coloured"]), run.get("broken"))
     assert {answers[i]["kept_by"] for i in ("ways:core-0", "banks:core-0")} == {"colours"}, answers

@@ -129,6 +129,10 @@ def test_what_cannot_be_coloured_is_refused_first(planned, compile_c):
     alone = planned("run", "plan.json", "--map", "map.txt")
     assert alone.code == 2 and "--colors" in alone.err
     plan = json.loads((planned.dir / "plan.json").read_text())
+    plan["cores"][1]["colours"] = [8, 16]
+    planned.write("shared.json", json.dumps(plan))
+    refused(coloured(planned, program, program, plan="shared.json"), "core 1", "do not stand for its ways", codes=(2,))
+    plan["cores"][1]["colours"] = [16, 16]
     # More pages than any machine of today has.
     plan["tasks"][1]["touched_pages"] = 1 << 36
     planned.write("large.json", json.dumps(plan))

@@ -52,7 +52,9 @@ put "$debs" debs
 version=$(inside dpkg-query -W -f '${Version}' solocore)
 echo "chroot: solocore $version is installed; the tree has $(state | wc -l) entries, $(wc -l <"$work/before") before"
 inside getent group solocore >/dev/null || fail "the group solocore is missing"
-[ -s "$root/lib/systemd/system/solocore.service" ] || fail "the unit is missing"
+for unit in solocore solocore-reserve; do
+	[ -s "$root/lib/systemd/system/$unit.service" ] || fail "the unit $unit is missing"
+done
 [ -z "$(find "$root/etc/systemd/system" -name 'solocore*')" ] || fail "the unit was enabled without a plan"
 [ "$(inside solocore man plan | wc -l)" -gt 20 ] && gzip -t "$root/usr/share/man/man1/solocore-plan.1.gz" || fail "manual pages"
 inside python3 -c 'import solocore, solocore.client; print("chroot: python3-solocore", solocore.__version__)'

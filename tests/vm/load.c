@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Makes the kernel need memory of its own and for others: processes with pipes that are full, heap and a file each.
+ * Makes the kernel need memory of its own and for others: processes with pipes that are full, heap
+ * and a file each.
  *
  *   load PROCESSES PIPES HEAP_MIB FILE_MIB     PIPES, heap and file of each process
  *

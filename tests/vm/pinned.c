@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Counts the pages that compaction moves: of 8 pages in every 32, as a reserve of colours holds them.
+ * Counts the pages that compaction moves: of 8 pages in every 32, as a reserve of colours holds
+ * them.
  *
  *   pinned none|lock|ring MIB      ring: buffers that are registered with io_uring, which pins them
  *
- * Prints the number of pages, and of those that lie in other frames after the kernel has compacted its memory.
+ * Prints the number of pages, and of those that lie in other frames after the kernel has compacted
+ * its memory.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -41,7 +43,8 @@ static int pin(char *area, size_t groups)
 		size_t n = 0;
 		for (; n < 16384 && done < groups; n++, done++)
 			buffers[n] = (struct iovec){area + done * EVERY * PAGE, KEPT * PAGE};
-		if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, buffers, n)) {
+		if (ring < 0 ||
+		    syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, buffers, n)) {
 			perror("io_uring");
 			return -1;
 		}
@@ -54,8 +57,10 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	size_t pages = strtoul(argv[2], 0, 0) << 8, kept = pages / EVERY * KEPT, n = 0, moved = 0;
-	int pagemap = open("/proc/self/pagemap", O_RDONLY), compact = open("/proc/sys/vm/compact_memory", O_WRONLY);
-	char *area = mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int pagemap = open("/proc/self/pagemap", O_RDONLY),
+	    compact = open("/proc/sys/vm/compact_memory", O_WRONLY);
+	char *area = mmap(0, pages * PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	uint64_t *before = calloc(kept, sizeof *before);
 	if (area == MAP_FAILED || pagemap < 0 || compact < 0 || !before)
 		return 3;

@@ -172,7 +172,7 @@ mod tests {
             for n in 0..4096u64 {
                 // Spread over the memory: multiples of a large odd number.
                 let address =
-                    n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % spec.organisation.capacity() & !63;
+                    (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % spec.organisation.capacity()) & !63;
                 let place = map.place(address);
                 let place = (place.channel, place.bank);
                 assert_eq!(*banks.entry(of(address)).or_insert(place), place, "{name} {address:x}");

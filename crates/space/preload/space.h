@@ -20,7 +20,7 @@ struct config {
 	uint64_t allowed_classes; /* number of bits set in `classes` */
 	uint64_t prefill;	  /* pages that are ready before the program starts */
 	uint64_t reserve;	  /* bytes of free memory that are left to others */
-	uint64_t lends;		  /* not 0: solocore has frames for the program (`solocore reserve`) */
+	uint64_t lends; /* not 0: solocore has frames for the program (`solocore reserve`) */
 	uint8_t classes[(1u << MAX_FUNCTIONS) / 8];
 };
 

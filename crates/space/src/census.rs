@@ -3,7 +3,8 @@
 //! Problem: moving programs to their colours leaves the kernel's own pages, the page cache and page
 //! tables wherever they are, and no tool tells how many lie in a colour. Rule: the kernel says for
 //! each frame what it is (/proc/kpageflags) and how often it is mapped (/proc/kpagecount); each frame
-//! is counted under its colour and bank. Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
+//! is counted under its colour and bank, if it lies in memory (/proc/iomem): since Linux 6.17 or so, a
+//! hole reads as a frame without flags. Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
 //! Does not cover: frames that firmware keeps, which have no entry; frames in the kernel's short
 //! lists of each CPU, which look like its own; who has a page.
 
@@ -205,6 +206,26 @@ pub struct Census {
 
 const FLAGS: &str = "/proc/kpageflags";
 const MAPPED: &str = "/proc/kpagecount";
+const IOMEM: &str = "/proc/iomem";
+
+/// The ranges of frames that are memory, in order; all frames where no file tells.
+fn memory_of(iomem: &str) -> Vec<std::ops::Range<u64>> {
+    let mut ranges: Vec<_> = iomem
+        .lines()
+        .filter_map(|line| line.strip_suffix(" : System RAM"))
+        .filter_map(|range| {
+            let (first, last) = range.trim().split_once('-')?;
+            let first = u64::from_str_radix(first, 16).ok()?.div_ceil(1 << PAGE_BITS);
+            let end = (u64::from_str_radix(last, 16).ok()? + 1) >> PAGE_BITS;
+            (first < end).then_some(first..end)
+        })
+        .collect();
+    if ranges.is_empty() {
+        ranges.push(0..u64::MAX);
+    }
+    ranges.sort_by_key(|range| range.start);
+    ranges
+}
 
 impl Census {
     /// Counts the frames of this machine; those of `choice` apart, too. The machine goes on
@@ -214,10 +235,12 @@ impl Census {
     /// The kernel does not show its frames to this process.
     pub fn of_machine(map: &Map, choice: Option<&Choice>) -> Result<Self, SpaceError> {
         let open = |path: &str| File::open(path).map_err(|e| hidden(path, &e));
-        Self::of(map, choice, open(FLAGS)?, open(MAPPED)?).map_err(|e| hidden(FLAGS, &e))
+        let iomem = std::fs::read_to_string(IOMEM).unwrap_or_default();
+        Self::of(map, choice, open(FLAGS)?, open(MAPPED)?, &iomem).map_err(|e| hidden(FLAGS, &e))
     }
 
-    /// Counts frames from the contents of both files, which have a word of 8 bytes for each frame.
+    /// Counts frames from the contents of both files, which have a word of 8 bytes for each frame,
+    /// and the text of the map of addresses.
     ///
     /// # Errors
     /// One of them cannot be read.
@@ -226,7 +249,10 @@ impl Census {
         choice: Option<&Choice>,
         flags: impl Read,
         mapped: impl Read,
+        iomem: &str,
     ) -> io::Result<Self> {
+        let memory = memory_of(iomem);
+        let mut range = 0;
         let banks = map.page_banks();
         let (colours, bank_count) = (1 << map.colours.len(), 1 << banks.len());
         let mut census = Self {
@@ -239,7 +265,11 @@ impl Census {
         let mut frame = 0u64;
         while let Some(word) = flags.next()? {
             let count = mapped.next()?.unwrap_or(0);
-            if let Some(kind) = Kind::of(word) {
+            while memory.get(range).is_some_and(|r| r.end <= frame) {
+                range += 1;
+            }
+            let there = memory.get(range).is_some_and(|r| r.contains(&frame));
+            if let Some(kind) = Kind::of(word).filter(|_| there) {
                 let address = frame << PAGE_BITS;
                 let class =
                     values(&banks, address) as usize * colours + map.colour(address) as usize;
@@ -383,7 +413,7 @@ mod tests {
         let (flags, mapped) = (bytes(&kinds), bytes(&[0, 0, 0, 0, 1, 0, 0, 0, 0, 0]));
         let choice = Choice::new(&map, Some(&[1, 2]), Some(&[0])).expect("valid");
         let census =
-            Census::of(&map, Some(&choice), Slow(&flags), mapped.as_slice()).expect("read");
+            Census::of(&map, Some(&choice), Slow(&flags), mapped.as_slice(), "").expect("read");
         let all = census.all();
         assert_eq!((all.all(), all.free, all.kernel, all.slab), (9, 2, 3, 1));
         assert_eq!((all.file, all.file_mapped, all.page_table), (2, 1, 1));
@@ -399,9 +429,20 @@ mod tests {
     }
 
     #[test]
+    fn holes_between_memory_are_no_frames() {
+        let iomem = "00000000-00000fff : Reserved\n00001000-00003bff : System RAM\n  00002000-00002fff \
+            : Kernel code\n00008000-00008fff : System RAM\n";
+        assert_eq!(memory_of(iomem), [1..3, 8..9]);
+        let flags = bytes(&[0; 12]);
+        let census =
+            Census::of(&Map::default(), None, flags.as_slice(), &[][..], iomem).expect("read");
+        assert_eq!(census.all().all(), 3);
+    }
+
+    #[test]
     fn a_file_that_ends_early_ends_the_count() {
         let flags = bytes(&[0, 0]);
-        let census = Census::of(&Map::default(), None, &flags[..13], &[][..]).expect("read");
+        let census = Census::of(&Map::default(), None, &flags[..13], &[][..], "").expect("read");
         assert_eq!(census.all(), Counts { kernel: 1, ..Counts::default() });
         assert_eq!(census.chosen(), None);
     }

@@ -2,10 +2,10 @@
 //!
 //! Problem: a stock kernel gives any frame to anybody, itself included (MC2 patched its lists of free
 //! memory, section 3.2). Rule: take memory step by step while others have enough, and note the frame
-//! of each page. At the end of a pass, the frames of other colours are given back, and those of the
-//! chosen ones stay, locked. The kernel serves itself from the rest. Memory is taken in huge pages
-//! first, as these come from the parts of the memory that no pass has touched yet. So a second pass
-//! gets the frames that the first one had to leave to others.
+//! of each page. Frames of other colours go back, and those of the chosen ones stay, locked. The
+//! kernel serves itself from the rest. Memory comes in huge pages first. What goes back of one does
+//! not make another huge page, so that it can go back at once: nobody has to do without. Then come
+//! small pages. Those of other colours stay until the end of the pass, or they would come again.
 //! Does not cover: frames that the kernel had before; what moves locked pages (compaction, unless
 //! vm.compact_unevictable_allowed is 0): [`Hold::look`] counts them and lets them go.
 
@@ -102,15 +102,18 @@ impl Hold {
     /// Memory cannot be mapped or locked. All of it is given back then.
     pub fn pass(&mut self, most: u64, stop: &dyn Fn() -> bool) -> Result<Pass, SpaceError> {
         let begin = Instant::now();
-        let room = Memory::of(Path::new("/"))?.room().min(most);
-        let pages = usize::try_from(room / PAGE).unwrap_or(0) / STEP * STEP;
+        let free = Memory::of(Path::new("/"))?.free.min(most);
+        let pages = usize::try_from(free / PAGE).unwrap_or(0) / STEP * STEP;
         let mut pass = Pass { taken: 0, kept: 0, end: End::Room, ns: 0 };
         if pages > 0 {
             let area = Area::reserved(pages * PAGE as usize)?;
             let kept = self.take(&area, pages, stop, &mut pass)?;
-            pass.kept = kept.len() as u64;
+            let before = self.held;
+            let first = self.pieces.len();
             self.keep(area, &kept)?;
-            self.look()?;
+            // What compaction moved before it was locked was never held.
+            self.check(first)?;
+            pass.kept = self.held - before;
         }
         pass.ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Ok(pass)
@@ -149,13 +152,18 @@ impl Hold {
                     .filter(|&(_, frame)| self.choice.allows(frame)),
             );
             pass.taken += STEP as u64;
-            // A part of a huge page does not go back before the page is split.
-            let mut split = 0;
-            for at in (0..STEP).step_by(HUGE).filter(|&at| is_huge(&entries[at..at + HUGE])) {
-                area.split(first + at);
-                split += 1;
+            let mut found = false;
+            let mut rest = &kept[before..];
+            for at in (0..STEP).step_by(HUGE) {
+                let n = rest.partition_point(|&(page, _)| (page as usize) < first + at + HUGE);
+                let (here, later) = rest.split_at(n);
+                rest = later;
+                if is_huge(&entries[at..at + HUGE]) {
+                    found = true;
+                    take_apart(area, first + at, here);
+                }
             }
-            if huge && split == 0 {
+            if huge && !found {
                 // The search for huge pages would make others wait.
                 huge = false;
                 area.advise_huge(first + STEP, pages - first - STEP, false);
@@ -172,12 +180,7 @@ impl Hold {
     /// Gives back everything of an area but these pages, which it locks.
     fn keep(&mut self, area: Area, kept: &[(u32, u64)]) -> Result<(), SpaceError> {
         let pages = area.bytes() / PAGE as usize;
-        let mut from = 0;
-        for &(page, _) in kept {
-            area.give_back(from, page as usize - from);
-            from = page as usize + 1;
-        }
-        area.give_back(from, pages - from);
+        give_back_others(&area, 0, pages, kept);
         // Page tables of parts without a held page go back as well.
         let blocks = pages.div_ceil(HUGE);
         let mut used = vec![false; blocks];
@@ -203,9 +206,16 @@ impl Hold {
     /// # Errors
     /// The frames are hidden from this process.
     pub fn look(&mut self) -> Result<u64, SpaceError> {
+        let lost = self.check(0)?;
+        self.lost += lost;
+        Ok(lost)
+    }
+
+    /// Looks at the pages of the pieces from this one on; returns how many have other frames.
+    fn check(&mut self, first: usize) -> Result<u64, SpaceError> {
         let mut lost = 0;
         let mut entries = vec![0u64; HUGE];
-        for piece in &mut self.pieces {
+        for piece in &mut self.pieces[first..] {
             let all = piece.area.bytes() / PAGE as usize;
             let mut read = usize::MAX;
             let mut failed = None;
@@ -236,7 +246,6 @@ impl Hold {
         }
         self.pieces.retain(|piece| !piece.pages.is_empty());
         self.held = self.pieces.iter().map(|p| p.pages.len() as u64).sum();
-        self.lost += lost;
         Ok(lost)
     }
 
@@ -276,6 +285,28 @@ impl Hold {
     pub fn frames(&self) -> impl Iterator<Item = u64> {
         self.pieces.iter().flat_map(|piece| piece.pages.iter().map(|&(_, frame)| frame))
     }
+}
+
+/// Splits a huge page, of which these pages are kept, and gives the others back.
+fn take_apart(area: &Area, first: usize, kept: &[(u32, u64)]) {
+    // Linux 6.12 and newer puts the page of zeroes in the place of parts that are zero.
+    kept.iter().for_each(|&(page, _)| area.mark(page as usize));
+    // A part of a huge page does not go back before the page is split.
+    area.split(first);
+    // Without a kept page, the whole would come again as a huge page.
+    if !kept.is_empty() {
+        give_back_others(area, first, first + HUGE, kept);
+    }
+}
+
+/// Gives back the pages of a range but for these.
+fn give_back_others(area: &Area, first: usize, end: usize, kept: &[(u32, u64)]) {
+    let mut from = first;
+    for &(page, _) in kept {
+        area.give_back(from, page as usize - from);
+        from = page as usize + 1;
+    }
+    area.give_back(from, end - from);
 }
 
 /// Are these the entries of a huge page: frames side by side, from a multiple of its size?
@@ -358,7 +389,8 @@ mod tests {
         if pass.taken == 0 {
             return;
         }
-        assert_eq!(pass.kept, hold.held() + hold.lost());
+        assert_eq!(pass.kept, hold.held());
+        assert_eq!(hold.lost(), 0);
         // A quarter of what was taken, as the frames are spread.
         assert!(hold.held() > pass.taken / 16, "{pass:?}");
         assert!(hold.frames().all(|frame| frame % 16 < 4));

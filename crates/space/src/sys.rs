@@ -107,6 +107,15 @@ impl Area {
         false
     }
 
+    /// Writes to a page that [`Self::populate`] has made, so that it is not all zeroes.
+    pub fn mark(&self, page: usize) {
+        let (at, bytes) = self.range(page, 1);
+        if bytes > 0 {
+            // SAFETY: the page is this object's, writable, and there is no reference to it.
+            unsafe { at.cast::<u8>().write_volatile(1) };
+        }
+    }
+
     /// Splits the huge page that begins at this page into small ones. Advice for a part of it makes
     /// the kernel do so at once; without it, the parts given back would stay with the whole.
     pub fn split(&self, first: usize) {

@@ -93,17 +93,18 @@ fn of_board(platform: &Platform) -> Map {
     Map { colours, banks: spec.map_or_else(Vec::new, |s| s.bank_functions()) }
 }
 
-/// The map of the plan's board, where this machine's cache has the same colours.
+/// The map of the plan's board, where its colours are colours of this machine's cache too. The cache
+/// here may have more: pages that differ in some index bits share no set.
 fn of_this_machine(plan: &Plan) -> Result<Map, Failure> {
     let map = of_board(&plan.platform);
     if map.colours.is_empty() {
         return Ok(map);
     }
     let here = Geometry::of_machine().map_err(|e| Failure::from(e).of("--colors"))?;
-    if here.colours() != map.colours {
+    if map.colours.iter().any(|function| !here.colours().contains(function)) {
         return Err(Failure::Machine(format!(
-            "--colors: the plan is for another machine: the cache of {} has {} colours, and here \
-                the {} has others; plan with a platform file of this machine, or give --map",
+            "--colors: the plan is for another machine: the cache of {} has {} colours, which \
+                the {} here does not have; plan with a platform file of this machine, or give --map",
             plan.platform.name,
             map.colour_count(),
             here.name

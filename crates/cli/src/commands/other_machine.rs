@@ -35,7 +35,8 @@ impl OtherMachine {
 fn differences(platform: &Platform, all: &[check::Difference]) -> Option<String> {
     let on_board = std::env::var_os(BOARD).is_some();
     let counts = |d: &&check::Difference| !(on_board && d.key == "isa");
-    let words = |d: &check::Difference| format!("{} is {} there and {} here", d.key, d.file, d.machine);
+    let words =
+        |d: &check::Difference| format!("{} is {} there and {} here", d.key, d.file, d.machine);
     let words: Vec<String> = all.iter().filter(counts).map(words).collect();
     if words.is_empty() {
         return None;

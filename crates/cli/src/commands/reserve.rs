@@ -137,7 +137,7 @@ impl Reserve {
         }
         for n in 0..PASSES {
             let pass = self.pass()?;
-            if stopped() || (n > 1 && pass.kept * LITTLE < self.hold.held()) {
+            if stopped() || (n > 0 && pass.kept * LITTLE < self.hold.held()) {
                 break;
             }
             // After the first pass: what moves now goes to frames of other colours.

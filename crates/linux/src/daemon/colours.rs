@@ -101,7 +101,7 @@ impl Colours {
             let Some(frames) = self.frames(core.id)? else { continue };
             let here = |name: &str| self.started().any(|(p, _)| p.name == name);
             let tasks = self.plan.tasks.iter().filter(|t| t.core == core.id && here(&t.name));
-            let pages: u64 = tasks.filter_map(|t| t.touched_pages).sum();
+            let pages = tasks.filter_map(|t| t.touched_pages).fold(0, u64::saturating_add);
             let has = (available.saturating_sub(LEFT) as f64 * frames.choice.share()) as u64 / PAGE;
             if pages > has {
                 return Err(LinuxError::Machine(format!(

@@ -87,7 +87,7 @@ impl Part for Ways {
 
     fn check(&mut self) -> Result<(), LinuxError> {
         let offered = resctrl::look(&self.plan);
-        self.offered = Some(offered.as_ref().map(Clone::clone).map_err(ToString::to_string));
+        self.offered = Some(offered.clone().map_err(|e| e.to_string()));
         offered.map(drop)
     }
 

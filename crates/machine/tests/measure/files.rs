@@ -108,5 +108,5 @@ fn a_file_without_the_key_is_refused() {
     assert!(error.starts_with("machine.toml: ") && !error.contains('\n'), "{error}");
     found[0].value = 65.0;
     let error = written(TEXT, &mut found).unwrap_err();
-    assert!(error.contains("contradicts the file") && error.contains("mshrs = 65"), "{error}");
+    assert!(error.contains("contradict the file") && error.contains("mshrs = 65"), "{error}");
 }

@@ -113,7 +113,8 @@ impl Plan {
             return Some((core.ways.first, core.ways.count));
         }
         let at = self.cores.iter().position(|c| c.id == core)?;
-        Some((self.cores[..at].iter().map(|c| c.ways).sum(), self.cores[at].ways))
+        let before = self.cores[..at].iter().map(|c| c.ways).fold(0, u32::saturating_add);
+        Some((before, self.cores[at].ways))
     }
 
     /// The colours of a core, of a cache with `colours` colours in all: those of the plan, or those
@@ -174,6 +175,12 @@ impl Plan {
                 return Err(format!(
                     "core {at} has banks that the platform lacks ({banks} in all)"
                 ));
+            }
+            // So no two cores share one.
+            if core.colours.is_some()
+                && core.colours != self.colours_of(core.id, self.platform.colours())
+            {
+                return Err(format!("core {at} has colours that do not stand for its ways"));
             }
         }
         if self.tasks.is_empty() {

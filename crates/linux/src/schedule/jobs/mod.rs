@@ -137,25 +137,13 @@ impl Jobs {
                 (Arc::clone(task), Arc::clone(&self.stop), ready.clone(), Arc::clone(barrier));
             let thread = std::thread::Builder::new().name(format!("solocore:{}", task.placed.core));
             let spawned = thread.spawn(move || follow(&task, &stop, ready, &first));
-            self.threads.push(spawned.map_err(|e| {
-                LinuxError::of_io(
-                    "a thread is refused",
-                    &e,
-                    "raise the limit of threads (ulimit -u)",
-                )
-            })?);
+            self.threads.push(spawned.map_err(|e| no_thread(&e))?);
         }
         for guard in self.guards() {
             let (ready, first) = (ready.clone(), Arc::clone(barrier));
             let thread = std::thread::Builder::new().name(format!("solocore:{}", guard.core));
             let spawned = thread.spawn(move || guard.keep(ready, &first));
-            self.threads.push(spawned.map_err(|e| {
-                LinuxError::of_io(
-                    "a thread is refused",
-                    &e,
-                    "raise the limit of threads (ulimit -u)",
-                )
-            })?);
+            self.threads.push(spawned.map_err(|e| no_thread(&e))?);
         }
         drop(ready);
         // A thread that cannot be placed says so; the others find `stop` set when this is dropped.
@@ -266,6 +254,10 @@ impl Drop for Jobs {
             let _ = thread.join();
         }
     }
+}
+
+fn no_thread(error: &std::io::Error) -> LinuxError {
+    LinuxError::of_io("a thread is refused", error, "raise the limit of threads (ulimit -u)")
 }
 
 fn seen(task: &Task, now: u64) -> RunTask {

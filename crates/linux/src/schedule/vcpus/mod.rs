@@ -11,7 +11,7 @@ pub mod admission;
 pub mod control;
 pub mod drill;
 mod load;
-mod requests;
+pub(crate) mod requests;
 mod shared;
 
 use crate::contract::{self, SC_NONE, sc_vcpu, sched_intruder, vcpu_cpu, vcpu_info};
@@ -37,7 +37,6 @@ use std::time::Duration;
 use zerocopy::IntoBytes;
 
 pub(crate) use load::try_load;
-pub use requests::Requests;
 pub use shared::MAX_VCPUS;
 
 /// Options of the scheduler.
