@@ -43,6 +43,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	int nr_cpus_allowed;
+	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
 	struct sched_ext_entity scx;
 };
@@ -81,6 +82,8 @@ struct sched_ext_ops {
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, _Bool runnable);
 	void (*enable)(struct task_struct *p);
+	void (*cpu_online)(__s32 cpu);
+	void (*cpu_offline)(__s32 cpu);
 	void (*cpu_release)(__s32 cpu, struct scx_cpu_release_args *args);
 	__s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	__s32 (*init)(void);
@@ -94,6 +97,7 @@ struct sched_ext_ops {
 /* Lowest `prio` of a task that is not real-time. */
 #define MAX_RT_PRIO 100
 #define SCX_DSQ_LOCAL 0x8000000000000002ull
+#define SCX_DSQ_LOCAL_ON 0xc000000000000000ull
 #define SCX_ENQ_WAKEUP 1ull
 #define SCX_ENQ_PREEMPT (1ull << 32)
 #define SCX_ENQ_LAST (1ull << 41)
@@ -101,6 +105,8 @@ struct sched_ext_ops {
 #define SCX_KICK_PREEMPT 2ull
 #define SCX_OPS_ENQ_LAST 2ull
 #define SCX_OPS_ENQ_EXITING 4ull
+/* Tasks that may not leave their CPU come to `enqueue` as well. */
+#define SCX_OPS_ENQ_MIGRATION_DISABLED 16ull
 #define SCX_TASK_QUEUED 1u
 
 extern __s32 scx_bpf_create_dsq(__u64 dsq, __s32 node) __ksym __weak;
@@ -116,10 +122,23 @@ extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq) __ksym __weak;
 extern _Bool scx_bpf_test_and_clear_cpu_idle(__s32 cpu) __ksym __weak;
 extern _Bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *mask) __ksym __weak;
 extern _Bool scx_bpf_dsq_move_to_local(__u64 dsq) __ksym __weak;
+extern _Bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, __u64 dsq,
+			      __u64 enq_flags) __ksym __weak;
 extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, __u64 dsq, __u64 flags) __ksym __weak;
 extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym __weak;
 extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym __weak;
 extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym __weak;
 extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym __weak;
+
+/*
+ * Is the task in a section of the kernel in which it may not leave its CPU? The running task is in
+ * one while it runs a program of BPF: that does not count.
+ */
+static __always_inline __u32 stays_here(struct task_struct *p)
+{
+	unsigned short sections = p->migration_disabled;
+
+	return sections > 1 || (sections == 1 && p->pid != bpf_get_current_task_btf()->pid);
+}
 
 #endif

@@ -219,6 +219,7 @@ void BPF_PROG(levels_enqueue, struct task_struct *p, __u64 enq_flags)
 	__s32 cpu = scx_bpf_task_cpu(p);
 	struct level_member *m;
 	struct level_world *w = world_of();
+	struct level_task *r;
 	struct level_core *c;
 	__u32 id, where;
 
@@ -234,6 +235,12 @@ void BPF_PROG(levels_enqueue, struct task_struct *p, __u64 enq_flags)
 	if (m && w) {
 		id = m->task - 1;
 		member_counts(m, cpu);
+		r = level_task_of(id);
+		/* Another CPU may be chosen for it: it ends its section first, here. */
+		if (r && r->level == SC_LEVEL_C && stays_here(p)) {
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, TURN_NS, enq_flags);
+			return;
+		}
 		scx_bpf_dsq_insert(p, QUEUE_OF(id), TURN_NS, enq_flags);
 		if (id >= SC_MAX_TASKS)
 			return;
@@ -621,7 +628,7 @@ struct sched_ext_ops___levels levels_ops = {
 	.init_task = (void *)levels_init_task,
 	.init = (void *)levels_init,
 	.exit = (void *)levels_exit,
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "solocore_levels",
 };

@@ -18,7 +18,8 @@
  * priorities, before all ordinary tasks, and stopped like these. Children inherit the rank.
  *
  * Does not cover: a task that was preempted by a real-time task returns without `dispatch`;
- * `running` sends it away at once. A throttled task may hold a kernel mutex until the next period.
+ * `running` sends it away at once. A throttled task may hold a kernel mutex until the next period,
+ * also in a section in which it may not leave its CPU.
  * Caches and NUMA nodes are not looked at beyond the kernel's own choice of an idle CPU.
  */
 #include "ended.h"
@@ -268,6 +269,42 @@ void BPF_PROG(solocore_stopping, struct task_struct *p, _Bool runnable)
 		p->scx.dsq_vtime += sc_sub(bpf_ktime_get_ns(), c->running_ns) * 100 / weight;
 }
 
+/*
+ * A CPU goes offline: the kernel asks no more which task it gives to it, and waits until its tasks
+ * have left. So all that wait for it go to its local queue, throttled or not; the kernel takes
+ * them from there to other CPUs.
+ */
+static __always_inline void leave(__u64 queue, __u32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+
+	if (!bpf_iter_scx_dsq_new(&it, queue, 0)) {
+		while ((p = bpf_iter_scx_dsq_next(&it)))
+			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
+SEC("struct_ops/solocore_cpu_offline")
+void BPF_PROG(solocore_cpu_offline, __s32 cpu)
+{
+	__u32 number = cpu;
+
+	if (number >= settings.cpus)
+		return;
+	leave(number, number);
+	leave(CLIENTS_OF(number), number);
+	leave(RANKED_OF(number), number);
+}
+
+/* Without it the kernel would end the scheduler when a CPU comes or goes. */
+SEC("struct_ops/solocore_cpu_online")
+void BPF_PROG(solocore_cpu_online, __s32 cpu)
+{
+	running_rank[(__u32)cpu % SC_MAX_CPUS] = 0;
+}
+
 SEC("struct_ops/solocore_enable")
 void BPF_PROG(solocore_enable, struct task_struct *p)
 {
@@ -329,10 +366,12 @@ struct sched_ext_ops solocore_ops = {
 	.running = (void *)solocore_running,
 	.stopping = (void *)solocore_stopping,
 	.enable = (void *)solocore_enable,
+	.cpu_online = (void *)solocore_cpu_online,
+	.cpu_offline = (void *)solocore_cpu_offline,
 	.init_task = (void *)solocore_init_task,
 	.init = (void *)solocore_init,
 	.exit = (void *)solocore_exit,
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 20000,
 	.name = "solocore",
 };

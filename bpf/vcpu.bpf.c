@@ -24,7 +24,8 @@
  * Admission allows for it.
  *
  * Source: maracas, sections II to V. Does not cover: time of interrupts, which counts as the
- * running VCPU's; the kernel's own threads, which have no limit. A thread with an affinity that
+ * running VCPU's; the kernel's own threads, which have no limit; the rest of a section in which a
+ * thread may not leave its CPU, if its VCPU is stopped in it. A thread with an affinity that
  * excludes its VCPU's core is best effort meanwhile.
  */
 #include "ended.h"
@@ -115,7 +116,8 @@ void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
 	}
 	id = vcpu_of(p, cpu);
 	v = info_of(id);
-	if (!v) {
+	/* Its VCPU may move, and the thread may not follow: it ends its section first, here. */
+	if (!v || (id != (__u32)cpu && stays_here(p))) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns, enq_flags);
 		return;
 	}
@@ -483,7 +485,7 @@ struct sched_ext_ops vcpu_ops = {
 	.init_task = (void *)vcpu_init_task,
 	.init = (void *)vcpu_init,
 	.exit = (void *)vcpu_exit,
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 20000,
 	.name = "solocore_vcpu",
 };

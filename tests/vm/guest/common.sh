@@ -43,3 +43,52 @@ serve() {
 	done
 	fail "the scheduler does not start: $(cat /tmp/errors)"
 }
+# state: all that a run may change, with the threads of the programs $watched (numbers of processes); few programs, as a guest starts some
+# 50 a second. What a kernel lacks is left out.
+state() {
+	grep -sH . /proc/sys/kernel/sched_rt_runtime_us /proc/sys/kernel/perf_event_max_sample_rate /proc/sys/kernel/perf_cpu_time_max_percent \
+		/proc/irq/default_smp_affinity /proc/irq/*/smp_affinity_list /sys/devices/virtual/workqueue/cpumask \
+		/sys/kernel/debug/sched/*_server/cpu*/runtime /sys/kernel/sched_ext/state /sys/fs/resctrl/schemata
+	find /sys/fs/cgroup \( -name cpuset.cpus -o -name cgroup.subtree_control -o -name cpu.max -o -name cpu.weight \) -exec grep -sH . {} + 2>/dev/null
+	find /run /sys/fs/bpf /sys/fs/cgroup /sys/fs/resctrl -type d -o -path '/run/*' -print 2>/dev/null
+	for process in $watched; do
+		grep -sH '^Cpus_allowed:' /proc/$process/task/*/status
+		cat /proc/$process/cgroup
+		# Priority and policy of each thread.
+		cat /proc/$process/task/*/stat | cut -d ' ' -f 1,40,41
+	done
+	bpfcount
+}
+# unchanged WHAT: compares it with the state before, byte by byte. What the kernel frees later has two seconds.
+unchanged() {
+	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+		state >/tmp/state.now
+		cmp -s /tmp/state.before /tmp/state.now && return
+		sleep 0.1
+	done
+	fail "$1: not as it was: $(diff /tmp/state.before /tmp/state.now | tr '\n' ' ')"
+	return 1
+}
+# in_group COMMAND...: in a control group of its own, so that all of a run can be killed at once.
+in_group() {
+	echo 0 >/sys/fs/cgroup/run/cgroup.procs
+	exec "$@"
+}
+# starve: a task of CPU 3 that waits until the kernel's watchdog ends the scheduler; the exit code of the daemon. For a plan that gives CPU 3
+# a budget. The daemon is stopped and its counter taken, so that the CPU stays throttled.
+starve() {
+	start --engine sched-ext --duration "600 s"
+	hog 3 &
+	starved=$!
+	sleep 0.1
+	kill -STOP $daemon
+	uncount 3 || fail "no counter was taken"
+	for _ in $(seq 60); do
+		sleep 1
+		[ "$(cat /sys/kernel/sched_ext/state)" = enabled ] || break
+	done
+	kill -9 $starved
+	kill -CONT $daemon
+	wait $starved 2>/dev/null
+	wait $daemon
+}
