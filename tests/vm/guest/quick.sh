@@ -172,21 +172,25 @@ fi
 
 # VCPUs: one that does not fit is refused, two that compute have their capacities, and the trace says so.
 if [ "$schedulers" = sched-ext ]; then
-	serve --overhead "1 ms" --vcpu a=30ms/100ms@1 --vcpu b=10ms/50ms@1 --sched-trace /tmp/trace.csv
-	expect 2 "does not fit on core 1: with it the utilisation is 1.1" solocore vcpu create c 50ms/100ms --core 1
-	workers=
-	for name in a b; do
-		worker 1 >/dev/null &
-		solocore vcpu bind $! $name
-		workers="$workers $!"
+	# A busy host leaves few periods that may be judged: then more are watched.
+	for seconds in 1 2 4; do
+		serve --overhead "1 ms" --vcpu a=30ms/100ms@1 --vcpu b=10ms/50ms@1 --sched-trace /tmp/trace.csv
+		expect 2 "does not fit on core 1: with it the utilisation is 1.1" solocore vcpu create c 50ms/100ms --core 1
+		workers=
+		for name in a b; do
+			worker 1 >/dev/null &
+			solocore vcpu bind $! $name
+			workers="$workers $!"
+		done
+		sleep $seconds
+		kill -INT $daemon
+		wait $daemon
+		is "exit code" $? 0
+		kill $workers || fail "a thread died with its VCPU"
+		expect 0 "no violation" solocore check-trace /tmp/trace.csv
+		judged=$(sed -n 's/^  supply: \([0-9]*\) times$/\1/p' /tmp/said)
+		[ "${judged:-0}" -le 10 ] || break
 	done
-	sleep 1
-	kill -INT $daemon
-	wait $daemon
-	is "exit code" $? 0
-	kill $workers || fail "a thread died with its VCPU"
-	expect 0 "no violation" solocore check-trace /tmp/trace.csv
-	judged=$(sed -n 's/^  supply: \([0-9]*\) times$/\1/p' /tmp/said)
 	[ "${judged:-0}" -gt 10 ] && pass "$judged periods of VCPUs were judged" || fail "${judged:-no} periods were judged, so nothing was tested"
 	is "the kernel's scheduler" "$(cat /sys/kernel/sched_ext/state)" disabled
 fi
