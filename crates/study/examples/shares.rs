@@ -108,7 +108,7 @@ fn system(
         platform.name
     );
     let mut any = || &programs[stream.below(u32::try_from(programs.len()).unwrap_or(1)) as usize];
-    let most = usize::try_from(u64::from(platform.llc.ways) * platform.pages_per_way())?;
+    let most = usize::try_from(u64::from(platform.llc.ways) * u64::from(platform.pages_per_way()))?;
     for (number, task) in tasks.iter().enumerate() {
         let program = any();
         let (alone, _) = program.alone(platform);

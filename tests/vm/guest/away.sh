@@ -63,7 +63,7 @@ run="solocore run --partial /plans/5.json --event page-faults --no-confine"
 # The first run makes the directory of journals and the lock's file, which stay.
 start --duration "100 ms" --format json
 wait $daemon
-state >/tmp/state.before
+remember
 engines=helper
 [ "$WANT" = helper ] || engines="auto helper"
 for engine in $engines; do

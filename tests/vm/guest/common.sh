@@ -59,6 +59,15 @@ state() {
 	done
 	bpfcount
 }
+# remember: the state to compare with. What a run before it left to the kernel to free is gone by then.
+bpf_at_boot=$(bpfcount)
+remember() {
+	for _ in $(seq 100); do
+		[ "$(bpfcount)" != "$bpf_at_boot" ] || break
+		sleep 0.1
+	done
+	state >/tmp/state.before
+}
 # unchanged WHAT: compares it with the state before, byte by byte. What the kernel frees later has two seconds.
 unchanged() {
 	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do

@@ -325,7 +325,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The outcome with the budgets of the resources.
-    pub fn as_stated(mut self) -> Outcome {
+    pub fn stated(mut self) -> Outcome {
         let budgets = self.resources.budgets.clone().unwrap_or_default();
         let writes = self.resources.write_budgets.clone();
         let wish = self.solver.wish.unwrap_or(u64::MAX);

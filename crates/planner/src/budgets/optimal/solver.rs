@@ -209,7 +209,7 @@ impl<'a> Solver<'a> {
             .collect();
         let mut even = self.base.clone();
         even.verdict_only = true;
-        Attempt::new(self, &candidate, &pages, &even, None).as_stated()
+        Attempt::new(self, &candidate, &pages, &even, None).stated()
     }
 
     /// A core with the pages that even shares would lock.
