@@ -8,6 +8,8 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 # Pages that lie at the root of the repository.
 AT_ROOT = ("ARCHITECTURE.md", "CAVEATS.md", "CHANGES.md", "CONTRIBUTING.md")
+# Columns beyond which a table gets small type on paper.
+MANY = 7
 # A page's name as plain text: docs/linux.md, or [docs/linux.md](linux.md), which is a link already.
 NAMED = re.compile(r"\[[^\]]*\]\([^)]*\)|`[^`]*`|(?<![\w/.])docs/([\w-]+\.md)")
 
@@ -44,6 +46,14 @@ def linked(line, files):
 
 
 def on_page_content(html, page, config, files):
-    """Tables and listings scroll by themselves where they are too wide, also by keyboard."""
+    """Tables and listings scroll by themselves where they are too wide, also by keyboard; those with many columns are small on paper."""
     html = html.replace("<pre>", '<pre tabindex="0">')
-    return html.replace("<table>", '<div class="scrolls" tabindex="0"><table>').replace("</table>", "</table></div>")
+    return re.sub(r"<table>(.*?)</table>", table, html, flags=re.S)
+
+
+def table(match):
+    """A table in a part that scrolls. A name of a column may break behind an underscore."""
+    head, end, rows = match[1].partition("</tr>")
+    head = re.sub(r">[^<]+<", lambda text: text[0].replace("_", "_<wbr>"), head)
+    many = ' class="many"' if head.count("<th") > MANY else ""
+    return f'<div class="scrolls" tabindex="0"><table{many}>{head}{end}{rows}</table></div>'
