@@ -57,6 +57,21 @@ def test_no_page_scrolls_sideways(opened, book, scheme, width):
     assert {name: found for name, found in widths.items() if found > width} == {}
 
 
+def test_a_narrow_page_hides_no_column(opened, book):
+    """A table does not scroll by itself either, and each cell of a card has its column's name before it."""
+    page = opened(book / "index.html", width=400)
+    wrong = {}
+    for path in wide(book):
+        page.goto(path.as_uri())
+        found = page.evaluate("""[...document.querySelectorAll('.scrolls')].filter(s => s.scrollWidth > s.clientWidth + 1
+            || [...s.querySelectorAll('td')].some(c => c.textContent && c.getBoundingClientRect().width < 20)
+            || [...s.querySelectorAll('.cards tbody tr')].some(r => [...r.cells].some((c, i) => getComputedStyle(c, '::before').content
+                !== JSON.stringify(s.querySelectorAll('th')[i].textContent)))).map(s => s.textContent.replace(/\\s+/g, ' ').slice(0, 60))""")
+        if found:
+            wrong[path.name] = found
+    assert wrong == {}
+
+
 # What paper hides, and what it would cut. A wide part has no bar to scroll with there.
 PAPER = """() => {
     const cut = e => e.getBoundingClientRect().right > innerWidth + 1 || e.matches('pre, .scrolls') && e.scrollWidth > e.clientWidth + 1;
