@@ -105,7 +105,7 @@ ENDLESS = r"solocore (run|vcpu serve|top|latency)\b(?!.*--(duration|dry-run|coun
 # What the virtual board executes: it has counters, sched_ext and ways, and this machine may have none.
 BOARD = r"solocore (run|verify|top|vcpu|exec|recolor|space|doctor --plan)\b|mount "
 # Exit codes other than 0 that are answers.
-ANSWERS = {r"diff ": (1,), r"platform check|doctor": (1, 3), r"plan .*": (1,), r"assess .*--check": (1,), r"exit 7": (7,), r"space map": (3,), r"bench (banks|colors|pool|color-start)": (3,), ENDLESS: (130,)}
+ANSWERS = {r"diff ": (1,), r"platform check|doctor": (1, 3), r"plan .*|reproduce ": (1,), r"assess .*--check": (1,), r"exit 7": (7,), r"space map": (3,), r"bench (banks|colors|pool|color-start)": (3,), ENDLESS: (130,)}
 # What regulates by itself ends what an earlier line began; so does each line of a list of commands, but for what watches.
 LISTS = ("commands.md",)
 ALONE = r"solocore (run|verify|vcpu (serve|drill)|exec .*--(vcpu|budget|lock-bandwidth|ways))\b"
@@ -147,7 +147,7 @@ ETC = r"groupadd |install (-D )?-m 644 packaging/|.*tee /etc/"
 OWN_ETC = r"""
 set -e
 cp -a /etc {place}/etc; mount --bind {place}/etc /etc; mkdir -p /etc/solocore /etc/systemd/system; cd {root}
-useradd -M alice
+id -u alice >/dev/null 2>&1 || useradd -M alice
 systemctl() {{ [ "$1 $2" = "enable --now" ] && /usr/bin/systemctl --root=/ enable "$3"; }}
 sudo() {{ "$@"; }}
 {line}
