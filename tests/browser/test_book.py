@@ -32,7 +32,8 @@ def book(tmp_path_factory):
 
 
 def pages(book):
-    found = sorted(book.glob("*.html"))
+    # 404.html names its styles by a server's paths, and no page leads to it.
+    found = sorted(path for path in book.glob("*.html") if path.name != "404.html")
     assert len(found) > 30
     return found if ALL else [book / f"{name}.html" for name in FEW]
 
