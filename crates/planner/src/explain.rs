@@ -22,7 +22,7 @@ pub fn reasons(
 ) -> Vec<String> {
     let mut out = shares(plan, r, dynamic);
     for (t, w) in plan.tasks.iter().zip(work) {
-        out.push(task_reason(t, w));
+        out.push(task_reason(t, w, r));
         out.extend(warnings(t, w, plan));
     }
     out.extend(plan.cores.iter().filter_map(margin_reason));
@@ -78,12 +78,16 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
                 that even budgets give"
                 .to_owned()
         };
+        let of = |(core, &q): (usize, &u64)| {
+            format!("core {core} has Q = {q} ({})", Bandwidth(r.bandwidth(q)))
+        };
+        let shown = if r.explicit { budgets.len() } else { 1 };
+        let each: Vec<String> = budgets.iter().enumerate().take(shown).map(of).collect();
         out.push(format!(
-            "bandwidth: {rule}; core 0 has Q = {} accesses of {} in P = {} ({})",
-            budgets[0],
+            "bandwidth: {rule}; by accesses of {} in P = {}, {}",
             p.llc.line,
             Time::from_ps(r.regulation.period_ps),
-            Bandwidth(r.bandwidth(budgets[0]))
+            each.join(", ")
         ));
         for (core, writes) in r.write_budgets.iter().enumerate() {
             if let Some(writes) = writes {
@@ -109,9 +113,9 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
             ));
         }
         out.push(format!(
-            "stall: a period in which core 0 is stopped costs at most P - Q*L_max. Any other costs \
-                at most {} by the other cores' budgets, refreshes and what is under way. Once per \
-                busy window {} are added, as an earlier task may have drained the budget",
+            "stall: on core 0, a period in which it is stopped costs at most P - Q*L_max. Any other \
+                costs at most {} by the other cores' budgets, refreshes and what is under way. Once \
+                per busy window {} are added, as an earlier task may have drained the budget",
             ms(stall.in_period().div_ceil(1000)),
             ms(stall.once().div_ceil(1000))
         ));
@@ -148,18 +152,26 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
 /// Each core's share of the cache.
 fn own_cache(r: &Resources) -> String {
     let p = &r.platform;
+    let rule = match p.llc.partition {
+        Partition::Lock => "ways x colours, lines locked in place",
+        Partition::Way => "ways x colours, one way kept for pages that are not locked",
+        Partition::Colour => "colours x ways, one colour kept for pages that are not locked",
+    };
+    let (all, size) = (p.llc.ways, p.llc.size);
+    if (0..r.cores).all(|core| r.ways_of(core) == r.ways) {
+        return format!(
+            "cache: {all} ways of {size} over {} cores give each {} ways; {} pages can be locked \
+                in them ({rule})",
+            r.cores, r.ways, r.lock_capacity
+        );
+    }
+    let by_core = |of: &dyn Fn(u32) -> u64| {
+        (0..r.cores).map(|core| of(core).to_string()).collect::<Vec<_>>().join(", ")
+    };
     format!(
-        "cache: {} ways of {} over {} cores give each {} ways; {} pages can be locked in them ({})",
-        p.llc.ways,
-        p.llc.size,
-        r.cores,
-        r.ways,
-        r.lock_capacity,
-        match p.llc.partition {
-            Partition::Lock => "ways x colours, lines locked in place",
-            Partition::Way => "ways x colours, one way kept for pages that are not locked",
-            Partition::Colour => "colours x ways, one colour kept for pages that are not locked",
-        }
+        "cache: of {all} ways of {size} the cores have {}; in them {} pages can be locked ({rule})",
+        by_core(&|core| u64::from(r.ways_of(core))),
+        by_core(&|core| r.lock_capacity_of(core))
     )
 }
 
@@ -302,7 +314,7 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
 }
 
 /// Sources of one task's numbers.
-pub fn task_reason(t: &PlanTask, w: &Work) -> String {
+pub fn task_reason(t: &PlanTask, w: &Work, r: &Resources) -> String {
     let source = match w.demand {
         Demand::Given { misses, .. } if *misses < t.misses => {
             format!("as stated ({misses} accesses), with the lines that these may push out")
@@ -325,6 +337,7 @@ pub fn task_reason(t: &PlanTask, w: &Work) -> String {
     let placed = match (&t.partition, w.task.core) {
         (Some(_), _) => "its partition's",
         (None, Some(_)) => "stated",
+        (None, None) if r.explicit && r.stated.is_none() => "chosen",
         (None, None) => "worst fit",
     };
     if t.best_effort() {

@@ -65,18 +65,30 @@ pub fn plan_until(
     Ok(plan)
 }
 
-/// Would [`plan`] call the system schedulable? Faster than [`plan`].
+/// Would [`plan`] call the system schedulable? Faster than [`plan`]. Of optimal shares fewer
+/// candidates are tried, so that a system that [`plan`] calls schedulable may not be found to be so;
+/// the reverse is not possible.
 ///
 /// # Errors
 /// As [`plan`].
-pub(crate) fn schedulable(system: &System, demands: &[Demand]) -> Result<bool, PlanError> {
+pub(crate) fn verdict(system: &System, demands: &[Demand]) -> Result<Verdict, PlanError> {
     if system.regulation.policy == Policy::Dynamic || !matches!(system.scheme, Scheme::Budgets) {
-        return plan(system, demands).map(|plan| plan.schedulable);
+        return plan(system, demands).map(|plan| Verdict { meets: plan.schedulable, tried: 1 });
     }
     let system = with_latency(system);
     prepared(&system, demands, |work, resources, _| {
-        Ok(budgets::schedulable(&system, work, resources))
+        let (meets, tried) = budgets::schedulable(&system, work, resources);
+        Ok(Verdict { meets, tried })
     })
+}
+
+/// A verdict without a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Does every analysed task meet its deadline?
+    pub meets: bool,
+    /// Number of candidates for shares that were tried.
+    pub tried: u64,
 }
 
 /// `L_max` from the memory's timing, where the platform file states less.

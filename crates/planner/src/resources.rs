@@ -55,6 +55,8 @@ pub struct Resources {
     pub lock_capacity: u64,
     /// Ways of each core, where they differ; empty otherwise.
     own_ways: Vec<u32>,
+    /// The cores that use a channel of each core; none before they are known.
+    meeting: Arc<[Vec<u32>]>,
     /// The board.
     pub platform: Platform,
 }
@@ -104,8 +106,10 @@ impl Resources {
             ways: if pages.is_own() { p.llc.ways / cores } else { 0 },
             lock_capacity: if pages.is_own() { lock_capacity(p, (1, cores)) } else { 0 },
             own_ways: Vec::new(),
+            meeting: Arc::default(),
             platform: p.clone(),
         };
+        out.meeting = (0..cores).map(|core| out.on_its_channels(core)).collect();
         if let (Model::Sound, Ok(memory)) = (model, &out.memory) {
             let devices = out.io.as_ref().map_or(&[][..], |(_, devices)| devices);
             let of = |core: u32| memory.costs(&out.sharing(core, devices));
@@ -145,13 +149,18 @@ impl Resources {
         self.settle();
     }
 
+    /// For each core, the rivals that make no more accesses than these jobs.
+    pub fn rivals_with(&self, jobs: &dyn Fn(u32, &Costs) -> Vec<Job>) -> Vec<Option<Arc<Rivals>>> {
+        let of =
+            |(core, costs): (u32, &Costs)| Some(Arc::new(Rivals::new(together(jobs(core, costs)))));
+        (0..).zip(&self.costs).map(of).collect()
+    }
+
     /// The same where the others make no more accesses than these jobs, by core.
     #[must_use]
     pub fn with_jobs(&self, jobs: &dyn Fn(u32, &Costs) -> Vec<Job>) -> Self {
         let mut out = self.clone();
-        for (core, stall) in (0..).zip(&mut out.stalls) {
-            stall.jobs = Some(Arc::new(Rivals::new(together(jobs(core, &stall.costs)))));
-        }
+        out.set_rivals(&self.rivals_with(jobs));
         out
     }
 
@@ -187,17 +196,45 @@ impl Resources {
     /// Derives the stalls from the budgets.
     fn settle(&mut self) {
         let stall = |(core, costs): (u32, &Costs)| {
-            let others = match &self.budgets {
-                None => Others::Unlimited,
-                Some(_) => Others::Budgets {
-                    period_ps: self.regulation.period_ps,
-                    own: self.budget(core),
-                    others: self.rival_budgets(core),
-                },
-            };
-            Stall { costs: *costs, others, jobs: None, counted_ps: self.regulation.latency_ps }
+            let counted_ps = self.regulation.latency_ps;
+            Stall { costs: *costs, others: self.accesses_beside(core), jobs: None, counted_ps }
         };
         self.stalls = (0..).zip(&self.costs).map(stall).collect();
+    }
+
+    /// The accesses that the others may make beside a core.
+    fn accesses_beside(&self, core: u32) -> Others {
+        match &self.budgets {
+            None => Others::Unlimited,
+            Some(_) => Others::Budgets {
+                period_ps: self.regulation.period_ps,
+                own: self.budget(core),
+                others: self.rival_budgets(core),
+            },
+        }
+    }
+
+    /// Sets other budgets for the bounds of one core. The stalls of the other cores are then not to
+    /// be asked for.
+    pub fn try_budgets(&mut self, core: u32, budgets: &[u64], writes: &[Option<u64>]) {
+        budgets.clone_into(self.budgets.get_or_insert_default());
+        writes.clone_into(&mut self.write_budgets);
+        let others = self.accesses_beside(core);
+        if let Some(stall) = self.stalls.get_mut(core as usize) {
+            stall.others = others;
+        }
+    }
+
+    /// Sets the jobs of each core's rivals, after which budgets may change.
+    pub fn set_rivals(&mut self, rivals: &[Option<Arc<Rivals>>]) {
+        for (stall, jobs) in self.stalls.iter_mut().zip(rivals) {
+            stall.jobs.clone_from(jobs);
+        }
+    }
+
+    /// The jobs of each core's rivals.
+    pub fn known_rivals(&self) -> Vec<Option<Arc<Rivals>>> {
+        self.stalls.iter().map(|stall| stall.jobs.clone()).collect()
     }
 
     /// Most accesses of a core in a period: its budget, and the accesses until it is stopped;
@@ -307,7 +344,11 @@ impl Resources {
 
     /// The cores that use a channel of this core. With banks of their own, cores share a channel
     /// where their banks do.
-    pub fn rivals(&self, core: u32) -> Vec<u32> {
+    pub fn rivals(&self, core: u32) -> &[u32] {
+        self.meeting.get(core as usize).map_or(&[], Vec::as_slice)
+    }
+
+    fn on_its_channels(&self, core: u32) -> Vec<u32> {
         let own = self.channels(core);
         let meets = |other: &u32| {
             let theirs = self.channels(*other);

@@ -47,7 +47,11 @@ pub fn whole(
         reasons: Vec::new(),
         assumptions: Vec::new(),
         promises: Vec::new(),
-        regulation: regulation(system),
+        regulation: PlanRegulation {
+            period_ns: resources.regulation.period_ps.div_ceil(1000),
+            active_cores: resources.cores,
+            ..regulation(system)
+        },
         platform: resources.platform.clone(),
         certificate: None,
         repair: Vec::new(),

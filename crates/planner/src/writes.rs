@@ -8,7 +8,7 @@
 //! and levels.
 
 use crate::error::PlanError;
-use solocore_model::system::Policy;
+use solocore_model::system::{Policy, Share};
 use solocore_model::{Bandwidth, System};
 
 /// Checks that the system's cores may have budgets of writes.
@@ -17,6 +17,10 @@ pub(crate) fn check(system: &System) -> Result<(), PlanError> {
         return Ok(());
     };
     let what = match system.regulation.policy {
+        _ if system.regulation.share() == Share::Optimal => {
+            "needs [regulation] share = \"even\" or \"explicit\", as optimal shares choose budgets of \
+                writes themselves"
+        }
         Policy::Memguard if system.windows().is_none() && system.levels().is_none() => {
             return Ok(());
         }

@@ -132,3 +132,51 @@ fn the_wanted_slowdown_is_kept_or_said_to_be_missed() {
     }
     assert!(kept > 5 && missed > 2, "{kept} kept, {missed} missed");
 }
+
+/// Without deadlines or a slowdown that all choices keep, no choice is called the best one.
+#[test]
+fn a_missed_slowdown_is_no_proof() {
+    // The program has its whole speed on a core of its own; the task cannot have its time alone.
+    let text = "[[task]]\nname = \"a\"\nperiod = \"100 ms\"\nwcet = \"10 ms\"\nmisses = 1000\n\
+        [[task]]\nname = \"d\"\ncriticality = \"D\"\nwcet = \"10 ms\"\nmisses = 0\n";
+    let of = |slowdown: &str| with(&format!("share = \"optimal\"\n{slowdown}"), text);
+    let kept = of("").certificate.expect("a certificate");
+    assert!(kept.optimal && kept.gap == 0.0, "{kept:?}");
+    let plan = of("slowdown = 1.0");
+    assert!(plan.schedulable && plan.reasons.iter().any(|r| r.starts_with("slowdown: no")));
+    let missed = plan.certificate.expect("a certificate");
+    assert!(!missed.optimal && missed.gap == 1.0, "{missed:?}");
+    assert!(plan.reasons[0].ends_with("not proved"), "{}", plan.reasons[0]);
+}
+
+/// Reasons name the ways and budgets that the plan has, not even ones.
+#[test]
+fn reasons_are_those_of_the_chosen_shares() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let mut uneven = 0;
+    for _ in 0..8 {
+        let tasks = tasks(&mut rng, 0.8);
+        let plan = with("share = \"optimal\"\nobjective = \"bounds\"", &tasks);
+        let list = |of: fn(&solocore_model::plan::PlanCore) -> u64| {
+            plan.cores.iter().map(|c| of(c).to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let ways = list(|c| u64::from(c.ways));
+        let has = |words: &str| plan.reasons.iter().any(|r| r.contains(words));
+        if plan.cores.iter().any(|c| c.ways != plan.cores[0].ways) {
+            uneven += 1;
+            assert!(has(&format!("the cores have {ways};")), "{ways}: {:?}", plan.reasons);
+            assert!(has(&format!("in them {} pages", list(|c| c.lock_capacity_pages))));
+            assert!(!has("give each 3 ways"), "{:?}", plan.reasons);
+        }
+        let even = has("which are even shares");
+        for core in plan.cores.iter().take(if even { 1 } else { usize::MAX }) {
+            let budget = core.budget_accesses.unwrap();
+            assert!(has(&format!("core {} has Q = {budget} ", core.id)), "{:?}", plan.reasons);
+        }
+        assert!(even != has("chosen together with cores and cache"), "{:?}", plan.reasons);
+        assert!(
+            hard(&plan).all(|t| even == has(&format!("{}: core {} (worst fit)", t.name, t.core)))
+        );
+    }
+    assert!(uneven > 2, "{uneven}");
+}

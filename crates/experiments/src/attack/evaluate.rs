@@ -50,7 +50,7 @@ pub fn duration_ns(attack: &Attack) -> u64 {
     let last = attack.victim.phase_ns + jobs_ns.max(SHORTEST_NS);
     let longest = match attack.policy {
         Policy::Windows => 2 * LONGEST_NS,
-        Policy::Even | Policy::Uneven | Policy::Anywhere => LONGEST_NS,
+        Policy::Even | Policy::Uneven | Policy::Optimal | Policy::Anywhere => LONGEST_NS,
         Policy::Dynamic | Policy::Maracas => LONGEST_NS / 3,
         _ => LONGEST_UNREGULATED_NS,
     };

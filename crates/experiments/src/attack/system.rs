@@ -28,6 +28,8 @@ pub enum Policy {
     Even,
     /// MemGuard, stated budgets.
     Uneven,
+    /// MemGuard, cores, cache and budgets chosen together.
+    Optimal,
     /// MemGuard, even budgets, the cores share cache and banks.
     Anywhere,
     /// The bandwidth lock.
@@ -43,10 +45,11 @@ pub enum Policy {
 }
 
 /// Every policy.
-pub const POLICIES: [Policy; 9] = [
+pub const POLICIES: [Policy; 10] = [
     Policy::None,
     Policy::Even,
     Policy::Uneven,
+    Policy::Optimal,
     Policy::Anywhere,
     Policy::Bwlock,
     Policy::Dynamic,
@@ -64,6 +67,7 @@ impl Policy {
             Self::Even => "even",
             Self::Anywhere => "anywhere",
             Self::Uneven => "uneven",
+            Self::Optimal => "optimal",
             Self::Bwlock => "bwlock",
             Self::Dynamic => "dynamic",
             Self::Maracas => "vcpus",
@@ -229,6 +233,11 @@ impl Attack {
         }
         if self.policy != Policy::Dynamic {
             writeln!(out, "period = \"{} ns\"", self.period_ns).unwrap();
+        }
+        match self.policy {
+            Policy::Even | Policy::Anywhere => out.push_str("share = \"even\"\n"),
+            Policy::Optimal => out.push_str("share = \"optimal\"\n"),
+            _ => {}
         }
         if self.policy == Policy::Uneven {
             let each = u128::from(platform.llc.line.0) * 1_000_000_000

@@ -7,6 +7,7 @@
 
 mod choose;
 mod dynamic;
+mod known;
 mod optimal;
 mod placement;
 
@@ -23,11 +24,12 @@ use crate::resources::Resources;
 use crate::waterfall;
 use crate::whole::{plan_core, whole};
 use crate::work::{DETAILED, Work};
+use known::Accesses;
+use optimal::Effort;
 use placement::place;
-use solocore_analysis::interference::Job;
 use solocore_model::System;
 use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask};
-use solocore_model::system::{Model, Policy, Share};
+use solocore_model::system::{Objective, Policy, Share};
 
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a
 /// held bandwidth lock.
@@ -43,7 +45,7 @@ pub fn plan(
         return Ok(assemble_dynamic(system, work, &dynamic, &resources));
     }
     if system.regulation.share() == Share::Optimal {
-        return Ok(with_optimal_shares(system, work, resources, patience));
+        return Ok(with_optimal_shares(system, work, &resources, patience));
     }
     let (cores, resources) = worst_fit(work, resources, patience.share);
     let mut plan = assemble(system, work, &cores, &resources);
@@ -53,25 +55,21 @@ pub fn plan(
 
 /// Would [`plan`] find that every task meets its deadline, where budgets do not follow the running
 /// task? Response times are computed up to the deadlines only; of optimal shares, the first
-/// schedulable ones are good enough.
-pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> bool {
+/// schedulable ones are good enough, and fewer are tried. Also the number of shares tried.
+pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> (bool, u64) {
     resources.verdict_only = true;
-    if system.regulation.share() == Share::Optimal {
-        let (_, (cores, _)) = optimal_shares(system, work, &resources, false, &|best| best.meets());
-        if fits(&cores) {
-            return true;
-        }
-    }
-    let (cores, _) = worst_fit(work, resources, &|_| {});
-    fits(&cores)
+    let (tried, (cores, _)) = if system.regulation.share() == Share::Optimal {
+        let (why, placed) =
+            optimal_shares(system, work, &resources, Effort::Least, &|best| best.meets());
+        (why.tried, placed)
+    } else {
+        (1, worst_fit(work, resources, &|_| {}))
+    };
+    (cores.iter().all(CorePlan::schedulable), tried)
 }
 
 /// The cores with their tasks, and their resources.
 type Placed = (Vec<CorePlan>, Resources);
-
-fn fits(cores: &[CorePlan]) -> bool {
-    cores.iter().all(CorePlan::schedulable)
-}
 
 /// Places tasks by worst fit, with shares as they are; `share` is told the part that is done.
 fn worst_fit(work: &[Work], resources: Resources, share: &dyn Fn(f64)) -> Placed {
@@ -92,76 +90,53 @@ fn optimal_shares(
     system: &System,
     work: &[Work],
     even: &Resources,
-    endless: bool,
+    effort: Effort,
     stop: &dyn Fn(&optimal::Value) -> bool,
 ) -> (optimal::Why, Placed) {
-    let optimal::Found { best, why } =
-        optimal::choose(system, work, even, &place(work, even, &|_| {}), endless, stop);
+    let fewer = |cores: u32| {
+        let mut system = system.clone();
+        system.regulation.active_cores = Some(cores);
+        let mut resources = choose(&system, work, Resources::of(&system).ok()?);
+        resources.verdict_only = even.verdict_only;
+        Some(resources)
+    };
+    let optional = system.regulation.active_cores.is_none() && !even.other_programs;
+    let asked = optimal::Asked {
+        objective: system.regulation.objective.unwrap_or(Objective::BestEffort),
+        slowdown: system.regulation.slowdown_permille,
+        placement: &place(work, even, &|_| {}),
+        fewer: optional.then_some(&fewer),
+        effort,
+        stop,
+    };
+    let optimal::Found { best, why } = optimal::choose(work, even, &asked);
     (why, with_known_rivals(best.cores, work, best.resources))
 }
 
-/// The plan with these shares, or with even ones where only they meet all deadlines.
+/// The plan with these shares.
 fn with_optimal_shares(
     system: &System,
     work: &[Work],
-    even: Resources,
+    even: &Resources,
     patience: Patience<'_>,
 ) -> Plan {
+    let effort = if patience.endless { Effort::Endless } else { Effort::Usual };
     let (why, (cores, resources)) =
-        optimal_shares(system, work, &even, patience.endless, &|_| (patience.stop)());
-    if !fits(&cores) {
-        let (cores, resources) = worst_fit(work, even, &|_| {});
-        if fits(&cores) {
-            let mut plan = assemble(system, work, &cores, &resources);
-            let reason =
-                "shares: even ones, as no others were found with which every deadline is met";
-            plan.reasons.insert(0, reason.to_owned());
-            plan.certificate = Some(Certificate { optimal: false, gap: 1.0 });
-            return plan;
-        }
-    }
+        optimal_shares(system, work, even, effort, &|_| (patience.stop)());
     let mut plan = assemble(system, work, &cores, &resources);
     plan.reasons.splice(0..0, why.reasons);
     plan.certificate = Some(Certificate { optimal: why.gap == 0.0, gap: why.gap });
     plan
 }
 
-/// Where there is no best effort, the other cores make no more accesses than their jobs do (a
-/// promise, `Subject::Others`). That holds if all of them end by their deadlines; if one may not,
-/// the plan stays unchanged. A core without tasks may run other programs: it counts with its budget
-/// in each period, as if that were a job.
+/// Where there is no best effort, the bounds count on the other cores' jobs ([`known`]). If a task
+/// may then miss its deadline, the plan stays unchanged.
 fn with_known_rivals(cores: Vec<CorePlan>, work: &[Work], resources: Resources) -> Placed {
-    let best_effort = resources.other_programs || work.iter().any(|w| !w.hard());
-    if resources.model == Model::Sce || resources.stalls.is_empty() || best_effort {
+    let Some(accesses) = Accesses::of(cores.iter(), work, &resources) else {
         return (cores, resources);
-    }
-    let accesses: Vec<(u32, usize, u64)> = cores
-        .iter()
-        .flat_map(|core| {
-            let of = |(index, accesses)| (core.core, index, accesses);
-            core.accesses_with_reloads(work, &resources).map(of)
-        })
-        .collect();
-    let known = resources.with_jobs(&|core, costs| {
-        let rivals = resources.rivals(core);
-        let of = |&(other, index, accesses): &(u32, usize, u64)| -> Option<Job> {
-            let task = rivals.contains(&other).then(|| work[index].task)?;
-            Some(Job {
-                period_ps: task.period?.ps(),
-                reach_ps: task.deadline?.ps(),
-                cost_ps: accesses.saturating_mul(costs.any_ps),
-            })
-        };
-        let period_ps = resources.regulation.period_ps;
-        let idle = rivals
-            .iter()
-            .filter(|r| cores.get(**r as usize).is_none_or(|other| other.tasks().is_empty()));
-        let of_idle = |&rival: &u32| {
-            let cost_ps = resources.most_in_period(rival)?.cost_ps(costs);
-            Some(Job { period_ps, reach_ps: period_ps, cost_ps })
-        };
-        accesses.iter().filter_map(of).chain(idle.filter_map(of_idle)).collect()
-    });
+    };
+    let mut known = resources.clone();
+    known.set_rivals(&accesses.rivals(work, &resources));
     // Response times beyond deadlines take long to compute, and are not needed.
     if cores.iter().all(|core| core.keeps(work, &known)) {
         (cores.iter().map(|core| core.again(work, &known)).collect(), known)

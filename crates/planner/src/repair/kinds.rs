@@ -153,10 +153,19 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Kind> {
         let periods = periods(plan.regulation.period_ns);
         out.push(listed("regulation.period", periods, "a regulation period of {}"));
     }
-    for t in above {
+    let above: Vec<usize> = above.collect();
+    for &t in &above {
         out.extend(of_task(&system.tasks[t]));
     }
+    out.extend(late.iter().chain(&above).map(|&t| shed(&system.tasks[t])));
     out
+}
+
+/// The task as best effort.
+fn shed(task: &Task) -> Kind {
+    let name = &task.name;
+    let meaning = format!("task {name} as best effort (criticality {{}}), without a bound");
+    listed(&format!("task.{name}.criticality"), ["D"], &meaning)
 }
 
 /// Other ways to share the machine.

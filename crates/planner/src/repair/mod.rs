@@ -5,12 +5,15 @@
 //! kind of change is one key of the system file and values in order of their distance from the
 //! file's. A value suffices when the changed file is schedulable by the planner ([`trials`]).
 //! [`search`] finds the least such value, in steps of three digits of the file's value. The printed
-//! value is one that was planned. The kinds of all plans are optimal shares, active cores, the
-//! regulation period and the capacities of VCPUs. Of a task that may miss its deadline, they are
-//! the deadline, period, core, and the stated numbers of its jobs. Of a core with such a task, the
-//! kind is its bandwidth. The other cores' bandwidths come then, and the same of the tasks that
-//! preempt it. Does not cover: two changes together; locked pages, which no key of a file states;
-//! time tables and levels.
+//! value is one that was planned. With optimal shares the values before the edge are not tried one
+//! by one, and a planning tries fewer candidates than a plan: a smaller change may do there. The
+//! kinds of all plans are optimal shares, active cores, the regulation period and the capacities of
+//! VCPUs. Of a task that may miss its deadline, they are the deadline, period, core, and the stated
+//! numbers of its jobs. Of a core with such a task, the kind is its bandwidth. The other cores'
+//! bandwidths come then, and the same of the tasks that preempt it; last, each of these tasks as
+//! best effort. More bandwidth for one core is no change of optimal shares, which choose all
+//! budgets. Does not cover: two changes together; locked pages, which no key of a file states; time
+//! tables and levels.
 
 mod kinds;
 mod search;
@@ -21,7 +24,7 @@ use crate::work::DETAILED;
 use kinds::{Kind, Values};
 use search::{Answer, Cut};
 use solocore_model::plan::advice::Repair;
-use solocore_model::system::SystemText;
+use solocore_model::system::{Share, SystemText};
 use solocore_model::{Plan, System};
 use trials::Trials;
 
@@ -70,7 +73,9 @@ pub fn repair(
             Err(Cut) => cut = true,
         }
     }
-    for (kind, at) in &mut found {
+    // A planning of optimal shares takes as long as some hundred others.
+    let scans = system.regulation.share() != Share::Optimal;
+    for (kind, at) in found.iter_mut().filter(|_| scans) {
         match search::nearer(*at, |at| trials.ask(&kind.key, &kind.values.at(at))) {
             Ok(nearer) => *at = nearer,
             Err(Cut) => cut = true,

@@ -6,7 +6,7 @@
 
 use super::search::{Answer, Cut};
 use crate::demand::Demand;
-use crate::planning::schedulable;
+use crate::planning::{Verdict, verdict};
 use solocore_model::System;
 use solocore_model::system::{Scheme, Share, SystemText};
 use std::collections::HashMap;
@@ -17,14 +17,21 @@ const MOST: u64 = 4000;
 const WORK: u64 = 400_000;
 /// Work to read the file again.
 const READ: u64 = 20;
+/// Work of a candidate for optimal shares, for each task, and most for pages.
+const CANDIDATE: u64 = 4;
+const CANDIDATE_PAGES: u64 = 100;
+/// Candidates that a planning usually tries.
+const USUAL: u64 = 40;
 
-/// The units of work of one planning, fitted to measured times. Worst fit tries tasks beside tasks
-/// and hands out their pages; optimal shares do that for some sixty candidates in up to sixteen
-/// rounds.
-fn work_of(system: &System, pages: u64) -> u64 {
+/// The units of work of one planning, fitted to measured times: worst fit tries tasks beside tasks
+/// and hands out their pages; optimal shares do so first, and then for each candidate.
+fn work_of(system: &System, pages: u64, tried: u64) -> u64 {
     let tasks = system.tasks.len() as u64;
-    let shares = if system.regulation.share() == Share::Optimal { 100 } else { 1 };
-    (tasks * tasks * shares).saturating_add(pages).saturating_add(READ)
+    let candidates = match system.regulation.share() {
+        Share::Optimal => tried.saturating_mul(CANDIDATE * tasks + pages.min(CANDIDATE_PAGES)),
+        _ => 0,
+    };
+    (tasks * tasks).saturating_add(pages).saturating_add(READ).saturating_add(candidates)
 }
 
 /// See the module.
@@ -69,20 +76,22 @@ impl<'a> Trials<'a> {
     }
 
     fn planned(&mut self, system: &System) -> Result<Answer, Cut> {
-        let work = work_of(system, self.pages);
+        let work = work_of(system, self.pages, USUAL);
         // A planning that takes long leaves the other kinds their plannings.
         if work > WORK / 4 || self.spent.saturating_add(work) > WORK {
             return Err(Cut);
         }
-        self.spent += work;
         for (demand, task) in self.demands.iter_mut().zip(&system.tasks) {
             if let Some(stated) = Demand::stated(&task.demand) {
                 *demand = stated;
             }
         }
-        Ok(match schedulable(system, &self.demands) {
-            Ok(true) => Answer::Meets,
-            Ok(false) => Answer::Misses,
+        let answer = verdict(system, &self.demands);
+        let tried = answer.as_ref().map_or(1, |verdict| verdict.tried);
+        self.spent = self.spent.saturating_add(work_of(system, self.pages, tried));
+        Ok(match answer {
+            Ok(Verdict { meets: true, .. }) => Answer::Meets,
+            Ok(_) => Answer::Misses,
             Err(_) => Answer::Refused,
         })
     }

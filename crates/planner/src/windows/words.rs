@@ -20,7 +20,7 @@ pub fn reasons(plan: &Plan, work: &[Work], r: &Resources) -> Vec<String> {
     out.extend(sce.rounds.iter().enumerate().map(|(n, round)| self::round(n, round)));
     out.extend(sce.partitions.iter().map(partition));
     for (t, w) in plan.tasks.iter().zip(work) {
-        out.push(explain::task_reason(t, w));
+        out.push(explain::task_reason(t, w, r));
         out.extend(explain::warnings(t, w, plan));
     }
     out.push(verdict(plan, sce));

@@ -147,6 +147,11 @@ fn bounds_of_uneven_budgets_hold() {
 }
 
 #[test]
+fn bounds_of_optimal_shares_hold() {
+    hold(Policy::Optimal, 125);
+}
+
+#[test]
 fn bounds_with_pages_anywhere_hold() {
     hold(Policy::Anywhere, 125);
 }
@@ -177,7 +182,7 @@ fn bounds_of_levels_hold() {
 }
 
 /// Every policy, in the order of the time of its simulations, longest first.
-const LONGEST_FIRST: [Policy; 9] = [
+const LONGEST_FIRST: [Policy; 10] = [
     Policy::Dynamic,
     Policy::Maracas,
     Policy::Bwlock,
@@ -186,6 +191,7 @@ const LONGEST_FIRST: [Policy; 9] = [
     Policy::Levels,
     Policy::Even,
     Policy::Uneven,
+    Policy::Optimal,
     Policy::Anywhere,
 ];
 

@@ -1,10 +1,16 @@
 //! Does an analysed task keep to its limits, beside other cores with given budgets?
 //!
 //! Rule: its job beside the other cores takes at most the limit's part of its time alone, and its
-//! response time at most the limit's part of its deadline.
+//! response time at most the limit's part of its deadline. A window that is too long counts as late,
+//! but only where the deadline may be exceeded.
 
 use crate::core_plan::CoreBounds;
 use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
+use std::cell::Cell;
+
+/// Most steps of a response time that may be late. How late only ranks candidates, and on a core
+/// that is almost full a busy window has thousands of jobs.
+const LATE_STEPS: u32 = 200;
 
 /// Limits of the bounds, in thousandths.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +47,14 @@ impl Analysed {
             }
         }
         let Some(own) = self.tasks.last() else { return true };
-        let stall = |asked: Asked| bounds.stall(asked);
+        let steps = Cell::new(0);
+        let stall = |asked: Asked| {
+            steps.set(steps.get() + 1);
+            if limits.deadline > 1000 && steps.get() > LATE_STEPS {
+                return u64::MAX;
+            }
+            bounds.stall(asked)
+        };
         let window = Window { once_ps: bounds.once(self.company), stall: &stall };
         response_time(
             &self.tasks,

@@ -4,7 +4,7 @@ use crate::resources::Resources;
 use crate::work::Work;
 
 /// A choice of cores and ways.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
     /// Core of each task.
     pub placement: Vec<u32>,
@@ -16,8 +16,7 @@ pub struct Candidate {
 /// without them.
 pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
     let mut out = Vec::new();
-    for most in (1..=resources.cores).rev() {
-        let Some(placement) = place(work, resources, most) else { continue };
+    let mut add = |placement: Vec<u32>| {
         for others in (1..=resources.ways.max(1)).rev() {
             let ways = ways(&placement, others, work, resources);
             let candidate = Candidate { placement: placement.clone(), ways };
@@ -25,21 +24,41 @@ pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
                 out.push(candidate);
             }
         }
+    };
+    for most in (1..=resources.cores).rev() {
+        place(work, resources, most, Order::Load).into_iter().for_each(&mut add);
     }
+    for full in [0.0, 0.6, 0.8] {
+        place(work, resources, resources.cores, Order::Memory(full)).into_iter().for_each(&mut add);
+    }
+    place(work, resources, resources.cores, Order::Period).into_iter().for_each(&mut add);
     out
 }
 
+/// The order in which tasks are placed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    /// The largest first, each on the least loaded core.
+    Load,
+    /// Those that use memory most first, core after core up to this load, at least the mean one. The
+    /// budgets that they need are then those of few cores.
+    Memory(f64),
+    /// Those with the shortest period first, core after core up to the mean load: jobs preempt few
+    /// others then.
+    Period,
+}
+
 /// Time alone of a job with as many pages locked as the whole cache holds, relative to its period.
-fn load(w: &Work, resources: &Resources) -> f64 {
+pub fn load(w: &Work, resources: &Resources) -> f64 {
     let pages = usize::try_from(resources.lock_capacity_in(resources.platform.llc.ways))
         .unwrap_or(usize::MAX);
     let period = w.task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
     w.wcet_ps(pages.min(w.demand.page_accesses().count()), resources) as f64 / period
 }
 
-/// Places the analysed tasks on `most` cores: the largest first, each on the least loaded core; the
-/// others on the core with most time left. `None` if the stated cores are more than `most`.
-fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
+/// Places the analysed tasks on `most` cores in an order; the others on the core with most time
+/// left. `None` if the stated cores are more than `most`.
+fn place(work: &[Work], resources: &Resources, most: u32, order: Order) -> Option<Vec<u32>> {
     let mut placed: Vec<Option<u32>> = work.iter().map(|w| w.task.core).collect();
     let mut loads = vec![0.0; resources.cores as usize];
     let mut used: Vec<u32> = Vec::new();
@@ -63,11 +82,31 @@ fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
         .filter(|&t| placed[t].is_none() && work[t].hard())
         .map(|t| (t, load(&work[t], resources)))
         .collect();
-    open.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let all: f64 = loads.iter().sum::<f64>() + open.iter().map(|(_, load)| load).sum::<f64>();
+    let rank = |t: usize, load: f64| match order {
+        Order::Load => -load,
+        Order::Memory(_) => -memory(&work[t], resources),
+        Order::Period => work[t].task.period.map_or(f64::INFINITY, |p| p.ps() as f64),
+    };
+    open.sort_by(|a, b| rank(a.0, a.1).total_cmp(&rank(b.0, b.1)).then(a.0.cmp(&b.0)));
+    let mean = all / used.len().max(1) as f64;
+    let full = match order {
+        Order::Load => 0.0,
+        Order::Memory(full) => mean.max(full),
+        Order::Period => mean,
+    };
+    let least = |loads: &[f64]| {
+        let by_load =
+            |a: &&u32, b: &&u32| loads[**a as usize].total_cmp(&loads[**b as usize]).then(a.cmp(b));
+        used.iter().min_by(by_load).copied()
+    };
     for (task, load) in open {
-        let core = *used
-            .iter()
-            .min_by(|&&a, &&b| loads[a as usize].total_cmp(&loads[b as usize]).then(a.cmp(&b)))?;
+        // The first core with room for half of the task at least.
+        let room = |&&core: &&u32| loads[core as usize] + load / 2.0 <= full;
+        let core = match used.iter().find(room) {
+            Some(&core) if order != Order::Load => core,
+            _ => least(&loads)?,
+        };
         placed[task] = Some(core);
         loads[core as usize] += load;
     }
@@ -83,6 +122,12 @@ fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
         *core = u32::try_from(most).ok();
     }
     placed.into_iter().collect()
+}
+
+/// DRAM accesses of a job with an even share of the pages locked, relative to its time.
+fn memory(w: &Work, resources: &Resources) -> f64 {
+    let pages = usize::try_from(resources.lock_capacity).unwrap_or(usize::MAX);
+    w.misses(pages, resources) as f64 / w.wcet_ps(pages, resources).max(1) as f64
 }
 
 /// `others` ways for each core without analysed tasks, at least one for each with them; the rest
@@ -152,28 +197,5 @@ impl Candidate {
     /// Cores with analysed tasks.
     pub fn analysed_cores(&self, work: &[Work]) -> usize {
         (0..).zip(&self.ways).filter(|&(core, _)| self.analysed(core, work)).count()
-    }
-
-    /// Candidates that differ in one way, or in the core of one task without a stated core.
-    pub fn neighbours(&self, work: &[Work], resources: &Resources) -> Vec<Self> {
-        let mut out = Vec::new();
-        let cores = self.ways.len();
-        for (from, to) in (0..cores).flat_map(|a| (0..cores).map(move |b| (a, b))) {
-            if from != to && self.ways[from] > 1 {
-                let mut next = self.clone();
-                next.ways[from] -= 1;
-                next.ways[to] += 1;
-                out.push(next);
-            }
-        }
-        for (task, w) in work.iter().enumerate().filter(|(_, w)| w.task.core.is_none()) {
-            for core in (0..resources.cores).filter(|&c| c != self.placement[task]) {
-                let mut next = self.clone();
-                next.placement[task] = core;
-                // Best effort first: it never costs a bound of its old core.
-                if w.hard() { out.push(next) } else { out.insert(0, next) }
-            }
-        }
-        out
     }
 }

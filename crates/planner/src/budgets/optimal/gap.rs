@@ -1,10 +1,12 @@
 //! Largest distance of a choice from the best one.
 //!
 //! Rule: no choice exceeds the value of every task alone, with all pages locked and no other core
-//! at work. The gap is the difference to that value. Does not cover: a closer bound.
+//! at work. The gap is the difference to that value. A choice that misses a deadline or the wanted
+//! slowdown has the largest gap: that no choice keeps it is not proved. Does not cover: a closer
+//! bound.
 
 use super::Value;
-use super::budgets::Solver;
+use super::solver::Solver;
 use crate::work::Work;
 use solocore_model::system::Objective;
 
@@ -19,14 +21,14 @@ impl Solver<'_> {
             // With every page locked, and no other core at all.
             Objective::Margin => {
                 let least = |w: &Work| {
-                    let work = w.wcet_ps(usize::MAX, self.base) as f64;
+                    let work = w.wcet_ps(usize::MAX, &self.base) as f64;
                     work / w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
                 };
                 -self.work.iter().filter(|w| w.hard()).map(least).fold(0.0, f64::max)
             }
             _ => {
                 let least = |(w, alone): (&Work, &u64)| {
-                    w.wcet_ps(usize::MAX, self.base) as f64 / (*alone).max(1) as f64
+                    w.wcet_ps(usize::MAX, &self.base) as f64 / (*alone).max(1) as f64
                 };
                 -self
                     .work
@@ -39,10 +41,11 @@ impl Solver<'_> {
         }
     }
 
-    /// See [`super::Why::gap`].
+    /// See [`super::Why::gap`]. Where a deadline or the wanted slowdown is missed, another choice
+    /// may keep it, and the objective says nothing.
     pub fn gap(&self, value: &Value) -> f64 {
         let possible = self.possible();
-        if !value.meets() || possible == 0.0 {
+        if !value.keeps_wish() || possible == 0.0 {
             return 1.0;
         }
         // The inverse, as this objective is to be small.

@@ -4,20 +4,25 @@
 //! a core without deadlines may use as much bandwidth as one that has them. The price of a budget
 //! depends on the placement, so that none of the three can be chosen alone. Rule: a [`Candidate`]
 //! has the core of each task, and the ways of the shared cache of each core. Candidates put the
-//! analysed tasks on few cores or on many, and leave few ways or many to the others; then tasks and
-//! ways move one by one, as long as that helps. For a candidate the budgets are not searched: a
-//! core's bounds never fall when another core's budget grows, and never rise when its own does
-//! (`analysis::interference`, test `monotone`). So the budgets with which all bounds are met,
-//! beside given ones of the cores without deadlines, have a least solution, found from below
-//! ([`budgets`]). The best value of the objective is found by bisection. Not covered: write
-//! budgets, the lock, and the other schemes as candidates; the choice of candidates is a heuristic,
-//! so only the gap to the bound of [`Why::gap`] is proved.
+//! analysed tasks on few cores or on many, those that use memory most beside each other or apart,
+//! and leave few ways or many to the others; even shares are one. Then tasks and ways move one by
+//! one, and tasks swap cores, as long as that helps ([`search`]). For a candidate the budgets are
+//! not searched: a core's bounds never fall when another core's budget grows, and never rise when
+//! its own does (`analysis::interference`, test `monotone`). So the budgets with which all bounds
+//! are met, beside given ones of the cores without deadlines, have a least solution, found from
+//! below ([`attempt`]). The best value of the objective is found by bisection. Where a deadline or
+//! the wanted slowdown is missed with all cores, fewer active cores are tried. Not covered: the
+//! lock, and the other schemes as candidates; the choice of candidates is a heuristic, so only the
+//! gap to the bound of [`Why::gap`] is proved.
 
 mod analysed;
-mod budgets;
+mod attempt;
 mod candidate;
 mod gap;
+mod moves;
 mod pages;
+mod search;
+mod solver;
 mod speed;
 #[cfg(test)]
 mod tests;
@@ -25,19 +30,17 @@ mod tests;
 use crate::core_plan::CorePlan;
 use crate::resources::Resources;
 use crate::work::Work;
-use budgets::Solver;
 use candidate::Candidate;
-use solocore_model::System;
+use search::Tried;
 use solocore_model::system::Objective;
+use solver::Solver;
 use std::cmp::Ordering;
-
-/// Most candidates tried besides the first ones, unless the caller asks for more.
-const MOVES: usize = 48;
 
 /// Value of a candidate: greater is better, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Value {
-    /// 2: deadlines and the wanted slowdown are met; 1: only deadlines; 0: not all deadlines.
+    /// 2: deadlines and the wanted slowdown are met; 1: only deadlines; 0: not all deadlines. One
+    /// half more where best effort has its floor besides.
     pub class: f64,
     /// Value of the objective; where deadlines are missed, the excess, negative.
     pub objective: f64,
@@ -49,6 +52,11 @@ impl Value {
     /// Is every deadline met?
     pub fn meets(&self) -> bool {
         self.class >= 1.0
+    }
+
+    /// Is the wanted slowdown kept, too?
+    pub fn keeps_wish(&self) -> bool {
+        self.class >= 2.0
     }
 
     fn better(&self, other: &Self) -> bool {
@@ -67,6 +75,10 @@ pub struct Outcome {
     pub resources: Resources,
     /// The candidate's value.
     pub value: Value,
+    /// The core that kept it from a better one, where that is known.
+    pub critical: Option<u32>,
+    /// Part of the budgets for writes, in thousandths.
+    pub part: Option<u64>,
 }
 
 /// The choice.
@@ -83,87 +95,97 @@ pub struct Found {
 pub struct Why {
     /// In words, with the price of the next best.
     pub reasons: Vec<String>,
-    /// Largest improvement by another choice, as a part of an upper bound on the objective, 0 to 1.
+    /// Largest improvement by another choice, as a part of an upper bound on the objective, 0 to 1;
+    /// 1 where a deadline or the wanted slowdown is missed.
     pub gap: f64,
+    /// Number of candidates tried.
+    pub tried: u64,
 }
 
-/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` is a
-/// placement for them. `stop` is given the value of the best so far and ends the search early. An
-/// `endless` search goes on until no neighbour is better.
-pub fn choose(
-    system: &System,
-    work: &[Work],
-    even: &Resources,
-    placement: &[u32],
-    endless: bool,
-    stop: &dyn Fn(&Value) -> bool,
-) -> Found {
-    let objective = system.regulation.objective.unwrap_or(Objective::BestEffort);
-    let solver = Solver::new(work, even, objective, system.regulation.slowdown_permille);
-    let mut tried: Vec<Outcome> = Vec::new();
-    let usual =
-        Candidate { placement: placement.to_vec(), ways: vec![even.ways; even.cores as usize] };
-    for candidate in std::iter::once(usual).chain(candidate::first(work, even)) {
-        if !tried.is_empty() && stop(&tried[best_of(&tried)].value) {
-            break;
-        }
-        if tried.iter().all(|o| o.candidate != candidate) {
-            tried.push(solver.solve(candidate));
-        }
+/// The number of candidates that a search tries besides the first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// A few: for one verdict of many.
+    Least,
+    /// Those of a plan.
+    Usual,
+    /// All, until no neighbour is better.
+    Endless,
+}
+
+/// The aim of a choice, and its limits.
+pub struct Asked<'a> {
+    /// The objective.
+    pub objective: Objective,
+    /// The wanted slowdown, in thousandths.
+    pub slowdown: Option<u64>,
+    /// A placement for even shares.
+    pub placement: &'a [u32],
+    /// Even shares of fewer active cores, where their number may be chosen.
+    pub fewer: Option<&'a dyn Fn(u32) -> Option<Resources>>,
+    /// The number of candidates.
+    pub effort: Effort,
+    /// Is given the value of the best so far, and ends the search early.
+    pub stop: &'a dyn Fn(&Value) -> bool,
+}
+
+/// Chooses the shares of a system with budgets. `even` are even shares.
+pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
+    let solver = Solver::new(work, even.clone(), asked.objective, asked.slowdown);
+    let usual = Candidate {
+        placement: asked.placement.to_vec(),
+        ways: vec![even.ways; even.cores as usize],
+    };
+    let mut tried = Tried::default();
+    search::all(&solver, Some(usual), asked, &mut tried);
+    let all_cores = tried.best().value;
+    let mut gap = solver.gap(&all_cores);
+    let mut reasons = reasons(&tried, &solver, gap);
+    let mut count = tried.count() as u64;
+    let mut best = tried.into_best();
+    if let Some((fewer, outcome)) = search::fewer(&solver, &best, asked, &mut count) {
+        reasons = vec![with_fewer(&solver, &best, &outcome)];
+        reasons.extend(fewer.missed_wish(&outcome.value));
+        (best, gap) = (outcome, 1.0);
     }
-    let mut best = best_of(&tried);
-    let (mut moves, most) = (0, if endless { usize::MAX } else { MOVES });
-    'search: while moves < most && !stop(&tried[best].value) {
-        for next in tried[best].candidate.neighbours(work, even) {
-            if tried.iter().any(|o| o.candidate == next) {
-                continue;
-            }
-            moves += 1;
-            tried.push(solver.solve(next));
-            if tried[tried.len() - 1].value.better(&tried[best].value) {
-                best = tried.len() - 1;
-                continue 'search;
-            }
-            if moves >= most || stop(&tried[best].value) {
-                break 'search;
-            }
-        }
-        break;
-    }
-    let gap = solver.gap(&tried[best].value);
-    let reasons = reasons(&tried, best, &solver, gap);
-    let mut best = tried.swap_remove(best);
     best.resources.verdict_only = even.verdict_only;
     if !best.value.meets() && !even.verdict_only {
         best.cores = best.cores.iter().map(|core| core.again(work, &best.resources)).collect();
     }
-    Found { best, why: Why { reasons, gap } }
+    Found { best, why: Why { reasons, gap, tried: count } }
 }
 
-/// The first of the best candidates.
-fn best_of(tried: &[Outcome]) -> usize {
-    let mut best = 0;
-    for (at, outcome) in tried.iter().enumerate() {
-        if outcome.value.better(&tried[best].value) {
-            best = at;
-        }
-    }
-    best
+/// The reason for fewer active cores.
+fn with_fewer(solver: &Solver, all: &Outcome, chosen: &Outcome) -> String {
+    let (few, cores) = (chosen.resources.cores, all.resources.cores);
+    format!(
+        "shares: optimal, on {few} of {cores} cores: {}; with all cores it would be {}. The other \
+            cores must make no accesses (active_cores = {few}), which no part of `solocore run` \
+            enforces",
+        solver.words(&chosen.value),
+        solver.words(&all.value)
+    )
 }
 
-fn reasons(tried: &[Outcome], best: usize, solver: &Solver, gap: f64) -> Vec<String> {
-    let chosen = &tried[best];
+fn reasons(tried: &Tried, solver: &Solver, gap: f64) -> Vec<String> {
+    let chosen = tried.best();
+    let proved = if chosen.value.keeps_wish() {
+        format!("no choice can be better by more than {:.0} % of what is possible", gap * 100.0)
+    } else {
+        "that no other choice would do is not proved".to_owned()
+    };
+    let even = if chosen.resources.explicit { "" } else { ", which are even shares" };
     let mut out = vec![format!(
-        "shares: optimal, for {}: {} of {} candidates; no choice can be better by more than {:.0} \
-            % of what is possible",
+        "shares: optimal, for {}: {}, the best of {} candidates{even}; {proved}",
         solver.objective_words(),
         solver.words(&chosen.value),
-        tried.len(),
-        gap * 100.0
+        tried.count(),
     )];
+    let best_of = |with: &dyn Fn(&Outcome) -> bool| {
+        tried.all().filter(|o| with(o)).reduce(|a, b| if b.value.better(&a.value) { b } else { a })
+    };
     let on = |o: &Outcome| o.candidate.analysed_cores(solver.work);
-    let others = tried.iter().filter(|o| on(o) != on(chosen));
-    if let Some(next) = others.reduce(|a, b| if b.value.better(&a.value) { b } else { a }) {
+    if let Some(next) = best_of(&|o| on(o) != on(chosen)) {
         out.push(format!(
             "cores: analysed tasks on {} of {} cores; on {} it would be {}",
             on(chosen),
@@ -172,13 +194,11 @@ fn reasons(tried: &[Outcome], best: usize, solver: &Solver, gap: f64) -> Vec<Str
             solver.words(&next.value)
         ));
     }
-    let same = |o: &&Outcome| {
+    let other_ways = |o: &Outcome| {
         o.candidate.placement == chosen.candidate.placement
             && o.candidate.ways != chosen.candidate.ways
     };
-    if let Some(next) =
-        tried.iter().filter(same).reduce(|a, b| if b.value.better(&a.value) { b } else { a })
-    {
+    if let Some(next) = best_of(&other_ways) {
         out.push(format!(
             "cache: ways {} by core; with {} it would be {}",
             list(&chosen.candidate.ways),

@@ -5,9 +5,13 @@
 //! jobs a second under these limits, relative to the program alone on the machine. The speed is an
 //! estimate to compare plans; nothing is promised.
 
+use super::candidate::Candidate;
+use super::solver::Solver;
+use crate::core_plan::{CorePlan, TaskPlan};
 use crate::demand::{Demand, inside_ps};
 use crate::resources::Resources;
 use crate::work::Work;
+use solocore_analysis::interference::Budget;
 
 /// Demand of a best-effort job.
 #[derive(Debug)]
@@ -16,6 +20,8 @@ pub struct Need {
     pub task: usize,
     /// By ways, from none on: time alone in ps, and DRAM accesses.
     by_ways: Vec<(f64, f64)>,
+    /// Part of its accesses that are writes; one half where that is not known.
+    writes: f64,
 }
 
 impl Need {
@@ -31,7 +37,9 @@ impl Need {
             }
             _ => vec![(w.wcet_ps(0, r) as f64, w.misses(0, r) as f64)],
         };
-        Self { task, by_ways }
+        let (reads, writes) = w.demand.kinds(0);
+        let all = reads as f64 + writes as f64;
+        Self { task, by_ways, writes: if all > 0.0 { writes as f64 / all } else { 0.5 } }
     }
 
     fn with(&self, ways: u32) -> (f64, f64) {
@@ -48,11 +56,58 @@ impl Need {
         if misses > 0.0 { by_time.min(accesses / period_ps * alone / misses) } else { by_time }
     }
 
+    /// Accesses of a budget that it can use, with its part of writes.
+    fn usable(&self, budget: Budget) -> f64 {
+        match budget {
+            Budget::Together(all) => all as f64,
+            Budget::Apart { reads, writes } => {
+                let of = |budget: u64, part: f64| {
+                    if part > 0.0 { budget as f64 / part } else { f64::INFINITY }
+                };
+                of(reads, 1.0 - self.writes).min(of(writes, self.writes))
+            }
+        }
+    }
+
     /// Accesses in a period beyond which a larger budget has no effect.
     pub fn most(&self, period_ps: f64) -> f64 {
         self.by_ways
             .iter()
             .map(|(work, misses)| period_ps * misses / work.max(1.0))
             .fold(1.0, f64::max)
+    }
+}
+
+impl Solver<'_> {
+    /// Mean speed of the best-effort programs.
+    pub fn speed(&self, candidate: &Candidate, cores: &[CorePlan], r: &Resources) -> f64 {
+        let period = r.regulation.period_ps as f64;
+        let of = |need: &Need| {
+            let core = candidate.placement[need.task];
+            let plan = &cores[core as usize];
+            let programs = candidate.best_effort(core, self.work) as f64;
+            let hard = || plan.tasks().iter().filter(|t| self.work[t.index].hard());
+            let locked: usize = hard().map(|t| t.locked).sum();
+            let per_way = (r.platform.pages_per_way() as usize).max(1);
+            // Of a cache that all cores share, about an even part.
+            let own =
+                if r.pages.is_own() { r.ways_of(core) } else { r.platform.llc.ways / r.cores };
+            let ways =
+                own.saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
+            let rate = |n: u64, t: &TaskPlan| {
+                n as f64 / self.work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
+            };
+            // Average time of the analysed jobs: their time alone, and their accesses.
+            let time = 1.0 - hard().map(|t| rate(t.wcet_ps, t)).sum::<f64>();
+            let taken = hard().map(|t| rate(t.misses, t) * period).sum::<f64>();
+            let budget = need.usable(r.budget(core));
+            let accesses = (budget - taken).max(0.0) / programs;
+            need.speed(time.max(0.0) / programs, accesses, period, ways / (programs as u32).max(1))
+        };
+        if self.needs.is_empty() {
+            0.0
+        } else {
+            self.needs.iter().map(of).sum::<f64>() / self.needs.len() as f64
+        }
     }
 }

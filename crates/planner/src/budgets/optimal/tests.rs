@@ -1,9 +1,10 @@
 //! The budgets of a candidate against a search over all budgets.
 
 use super::analysed::Limits;
-use super::budgets::{Attempt, Solver};
+use super::attempt::Attempt;
 use super::candidate::Candidate;
 use super::pages;
+use super::solver::Solver;
 use crate::core_plan::CorePlan;
 use crate::demand::Demand;
 use crate::resources::Resources;
@@ -15,6 +16,7 @@ use solocore_model::system::Objective;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::rc::Rc;
 
 /// Two cores with an analysed task each, one with best effort.
 fn system(rng: &mut ChaCha8Rng) -> String {
@@ -41,7 +43,7 @@ fn system(rng: &mut ChaCha8Rng) -> String {
 fn any_budgets(
     work: &[Work],
     resources: &Resources,
-    pages: &[CorePlan],
+    pages: &[Rc<CorePlan>],
     best_effort: u64,
     bus: u64,
 ) -> bool {
@@ -77,18 +79,19 @@ fn no_budgets_leave_best_effort_more() {
             .map(|((priority, task), demand)| Work { task, demand, priority })
             .collect();
         let resources = Resources::of(&system).unwrap();
-        let solver = Solver::new(&work, &resources, Objective::BestEffort, None);
+        let solver = Solver::new(&work, resources.clone(), Objective::BestEffort, None);
         let candidate = Candidate { placement: vec![0, 1, 2], ways: vec![4, 4, 4] };
-        let pages: Vec<CorePlan> = (0..3)
+        let pages: Vec<Rc<CorePlan>> = (0..3)
             .map(|core| {
-                pages::lock(core, &[core as usize], &HashMap::new(), None, &work, &resources)
+                let on = [core as usize];
+                Rc::new(pages::lock(core, &on, &HashMap::new(), None, &work, &resources))
             })
             .collect();
-        let mut attempt = Attempt::new(&solver, &candidate, &pages, &resources);
-        let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX });
-        let best_effort = found.as_ref().map_or(0, |(budgets, _)| budgets[2]);
+        let mut attempt = Attempt::new(&solver, &candidate, &pages, &resources, None);
+        let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX }).map(|b| b.budgets);
+        let best_effort = found.as_ref().map_or(0, |budgets| budgets[2]);
         match &found {
-            Some((budgets, _)) => {
+            Some(budgets) => {
                 let mut with = resources.clone();
                 with.set_budgets(budgets.clone(), vec![None; 3]);
                 assert!(
@@ -96,7 +99,7 @@ fn no_budgets_leave_best_effort_more() {
                     "case {case}\n{text}"
                 );
                 // The bus carries no more, so larger budgets have no effect.
-                if best_effort * 102 / 100 + 2 > solver.most() {
+                if best_effort * 102 / 100 + 2 > solver.most {
                     continue;
                 }
                 compared += 1;
@@ -105,7 +108,7 @@ fn no_budgets_leave_best_effort_more() {
         }
         let more = (best_effort * 102 / 100).max(best_effort + 2);
         assert!(
-            !any_budgets(&work, &resources, &pages, more, solver.bus()),
+            !any_budgets(&work, &resources, &pages, more, solver.bus),
             "case {case}: more than {best_effort}\n{text}"
         );
     }

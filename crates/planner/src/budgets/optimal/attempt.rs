@@ -1,0 +1,403 @@
+//! The budgets of a candidate with its pages: the least with which all bounds are met, and the use
+//! of the rest for the objective.
+//!
+//! Rule: a core that shares no channel with an analysed task has a budget that never limits it.
+//! Others without analysed tasks have a budget of `t` for each program there, and `t` for each
+//! best-effort program beside analysed ones; a core without any program has at most [`LEAST`].
+//! From these floors on, a core whose bounds are not met gets the least budget with which they are,
+//! to a part in [`FINE`], beside the others' as they are; again until nothing changes. All steps are
+//! necessary, as larger budgets of the others never lower a bound: so the result is the least
+//! solution, or there is none. A part for writes grows with its budget; its bounds are not quite
+//! monotone, and there the result is a solution, but maybe not the least. The objective is monotone
+//! in `t`, or in the limit of the bounds, so bisection finds its best value. Where there is no
+//! solution, the least factor for all deadlines with which there is one says how far it is.
+
+use super::analysed::Analysed;
+pub use super::analysed::Limits;
+use super::candidate::Candidate;
+use super::solver::Solver;
+use super::{Outcome, Value};
+use crate::budgets::known::Accesses;
+use crate::core_plan::{CoreBounds, CorePlan, Level, TaskPlan};
+use crate::resources::Resources;
+use solocore_model::system::Objective;
+use std::rc::Rc;
+
+/// Least accesses in a period that a counter's interrupts can enforce: `solocore run` counts by
+/// samples of 100, and a budget must be several samples.
+const LEAST: u64 = 800;
+/// Budgets are found to this part of themselves.
+const FINE: u64 = 500;
+/// Largest slowdown that the objective `bounds` considers, in thousandths.
+const WORST: u64 = 1_000_000;
+/// Largest factor for deadlines that is tried, in thousandths, and the steps of the bisection. Busy
+/// windows of late tasks grow long with it: a factor of 4 took a hundred times as long.
+const LATEST: (u64, u32) = (2000, 3);
+/// The factor tried for a verdict alone.
+const LATE: u64 = 1250;
+/// Excess of a core with more work than time, for its utilization, in thousandths.
+const OVERLOAD: f64 = 2000.0;
+
+/// Budgets for the objective.
+#[derive(Debug)]
+pub struct Budgets {
+    /// Accesses in a period, by core.
+    pub budgets: Vec<u64>,
+    /// Limits that the bounds keep beside them.
+    pub limits: Limits,
+    /// Has each best-effort program its floor?
+    pub floor: bool,
+}
+
+/// One way to lock pages for a candidate.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    solver: &'a Solver<'a>,
+    candidate: &'a Candidate,
+    pages: Vec<Rc<CorePlan>>,
+    jobs: Vec<Vec<Analysed>>,
+    resources: Resources,
+    /// Part of each budget that is for writes, in thousandths; `None`: one budget for both kinds.
+    part: Option<u64>,
+    /// Accesses of the jobs, where others make none.
+    known: Option<Accesses>,
+    /// Budgets of the cores without tasks with which the rivals' jobs were set.
+    idle: Vec<u64>,
+    /// The last core for which no budget was found.
+    failed: Option<u32>,
+}
+
+impl<'a> Attempt<'a> {
+    pub fn new(
+        solver: &'a Solver<'a>,
+        candidate: &'a Candidate,
+        pages: &[Rc<CorePlan>],
+        resources: &Resources,
+        part: Option<u64>,
+    ) -> Self {
+        let jobs = pages.iter().map(|p| jobs(solver, p, resources)).collect();
+        let known = Accesses::of(pages.iter().map(Rc::as_ref), solver.work, resources);
+        let resources = resources.clone();
+        let (idle, failed) = (Vec::new(), None);
+        Self {
+            solver,
+            candidate,
+            pages: pages.to_vec(),
+            jobs,
+            resources,
+            part,
+            known,
+            idle,
+            failed,
+        }
+    }
+
+    /// Budgets of cores without deadlines, with `t` for each program.
+    fn floors(&self, t: u64) -> Vec<u64> {
+        let of = |core: u32| {
+            let programs = self.candidate.best_effort(core, self.solver.work);
+            let analysed = self.candidate.analysed(core, self.solver.work);
+            let harms = |&other: &u32| self.candidate.analysed(other, self.solver.work);
+            if !analysed && !self.resources.rivals(core).iter().any(harms) {
+                return self.solver.bus;
+            }
+            let all = match (programs, analysed, self.resources.other_programs) {
+                (0, false, true) => t,
+                (0, false, false) => t.min(LEAST),
+                _ => t.saturating_mul(programs),
+            };
+            all.clamp(1, self.solver.bus)
+        };
+        (0..self.resources.cores).map(of).collect()
+    }
+
+    /// The parts of budgets for writes.
+    fn writes(&self, budgets: &[u64]) -> Vec<Option<u64>> {
+        let of = |&budget: &u64| {
+            let writes = u64::try_from(u128::from(budget) * u128::from(self.part?) / 1000).ok()?;
+            (writes > 0 && writes < budget).then_some(writes)
+        };
+        budgets.iter().map(of).collect()
+    }
+
+    /// Sets the budgets beside which the bounds of a core are asked for.
+    fn set(&mut self, core: u32, budgets: &[u64]) {
+        let writes = self.writes(budgets);
+        self.resources.try_budgets(core, budgets, &writes);
+        let Some(known) = &self.known else { return };
+        let of_idle = |(core, &budget): (u32, &u64)| if known.idle(core) { budget } else { 0 };
+        let idle: Vec<u64> = (0..).zip(budgets).map(of_idle).collect();
+        if self.idle != idle {
+            let rivals = known.rivals(self.solver.work, &self.resources);
+            self.resources.set_rivals(&rivals);
+            self.idle = idle;
+        }
+    }
+
+    /// Does a core keep to the limits beside these budgets?
+    fn keeps(&mut self, core: usize, budgets: &[u64], limits: Limits) -> bool {
+        if self.jobs[core].is_empty() {
+            return true;
+        }
+        let at = u32::try_from(core).unwrap_or(u32::MAX);
+        self.set(at, budgets);
+        let bounds = CoreBounds { core: at, resources: &self.resources };
+        self.jobs[core].iter().all(|job| job.keeps(&bounds, limits))
+    }
+
+    fn all_keep(&mut self, budgets: &[u64], limits: Limits) -> bool {
+        (0..budgets.len()).all(|core| self.keeps(core, budgets, limits))
+    }
+
+    /// The least budgets from these on with which all cores keep to the limits.
+    fn least(&mut self, from: Vec<u64>, limits: Limits) -> Option<Vec<u64>> {
+        let mut budgets = from;
+        loop {
+            let mut grew = false;
+            for core in 0..budgets.len() {
+                if self.keeps(core, &budgets, limits) {
+                    continue;
+                }
+                let (mut fails, mut works) = (budgets[core], self.solver.bus);
+                budgets[core] = works;
+                if fails == works || !self.keeps(core, &budgets, limits) {
+                    self.failed = u32::try_from(core).ok();
+                    return None;
+                }
+                while works - fails > 1 + works / FINE {
+                    // A budget matters by its ratio.
+                    let middle =
+                        ((fails as f64 * works as f64).sqrt() as u64).clamp(fails + 1, works - 1);
+                    budgets[core] = middle;
+                    if self.keeps(core, &budgets, limits) { works = middle } else { fails = middle }
+                }
+                budgets[core] = works;
+                grew = true;
+            }
+            if !grew {
+                return Some(budgets);
+            }
+        }
+    }
+
+    /// The least budgets with `t` for each program, which are not below `least`.
+    fn with_floors(&mut self, t: u64, least: &[u64], limits: Limits) -> Option<Vec<u64>> {
+        let mut from = self.floors(t);
+        from.iter_mut().zip(least).for_each(|(floor, &least)| *floor = least.max(*floor));
+        self.least(from, limits)
+    }
+
+    /// The best for the objective: budgets, and the limits that they keep.
+    pub fn best(&mut self, limits: Limits) -> Option<Budgets> {
+        // Where this is not possible, nothing is: more for best effort only raises bounds.
+        let least = self.with_floors(1, &[], limits)?;
+        if self.solver.quick() {
+            return Some(Budgets { budgets: least, limits, floor: true });
+        }
+        match self.solver.objective {
+            Objective::Margin => {
+                let (budgets, floor) = self.most_for_others(self.solver.floor, least, limits);
+                Some(self.tightest(budgets, floor, 1000, |deadline| Limits { deadline, ..limits }))
+            }
+            Objective::Bounds => {
+                let most = limits.slowdown.min(WORST);
+                let of = |slowdown| Limits { slowdown, ..limits };
+                let (budgets, floor) = self.most_for_others(self.solver.floor, least, limits);
+                Some(self.tightest(budgets, floor, most, of))
+            }
+            _ => {
+                let (budgets, _) = self.most_for_others(self.solver.most, least, limits);
+                Some(Budgets { budgets, limits, floor: true })
+            }
+        }
+    }
+
+    /// The least budgets with the largest `t` up to `most` for each program, and whether that is
+    /// `most`. `least` are those with 1.
+    fn most_for_others(&mut self, most: u64, least: Vec<u64>, limits: Limits) -> (Vec<u64>, bool) {
+        // All first: where working sets fit into the cache, it often does.
+        if let Some(budgets) = self.with_floors(most, &least, limits) {
+            return (budgets, true);
+        }
+        let (mut works, mut fails, mut found) = (1, most, least);
+        while fails - works > 1 + works / 100 {
+            let t = ((works as f64 * fails as f64).sqrt() as u64).clamp(works + 1, fails - 1);
+            match self.with_floors(t, &found, limits) {
+                Some(budgets) => (works, found) = (t, budgets),
+                None => fails = t,
+            }
+        }
+        (found, false)
+    }
+
+    /// The least limit, up to `most`, that budgets from these on can keep, with those budgets.
+    fn tightest(
+        &mut self,
+        from: Vec<u64>,
+        floor: bool,
+        most: u64,
+        of: impl Fn(u64) -> Limits,
+    ) -> Budgets {
+        let (mut fails, mut works, mut found) = (0, most, from);
+        while works - fails > 1 + works / 1000 {
+            let middle = fails + (works - fails) / 2;
+            // Tighter limits need no smaller budgets.
+            match self.least(found.clone(), of(middle)) {
+                Some(budgets) => (works, found) = (middle, budgets),
+                None => fails = middle,
+            }
+        }
+        Budgets { budgets: found, limits: of(works), floor }
+    }
+
+    /// Budgets of cores with deadlines, raised together while all cores still keep to the limits:
+    /// stopping them serves no task.
+    pub fn raised(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
+        let bus = self.solver.bus;
+        let cores = budgets.len();
+        let times = |factor: u64, this: &Self| -> Vec<u64> {
+            let of = |core: usize| {
+                let raised = u128::from(budgets[core]) * u128::from(factor) / 1000;
+                if this.jobs[core].is_empty() {
+                    budgets[core]
+                } else {
+                    u64::try_from(raised).unwrap_or(bus).min(bus)
+                }
+            };
+            (0..cores).map(of).collect()
+        };
+        let (mut works, mut fails) = (1000, bus.saturating_mul(1000).saturating_add(1));
+        while fails - works > 1 + works / 100 {
+            let middle = ((works as f64 * fails as f64).sqrt() as u64).clamp(works + 1, fails - 1);
+            let tried = times(middle, self);
+            if self.all_keep(&tried, limits) { works = middle } else { fails = middle }
+        }
+        times(works, self)
+    }
+
+    /// Raises budgets, core by core, to the least that a kernel can enforce, where all limits allow
+    /// it: an interrupt for less would cost more than it saves.
+    pub fn enforceable(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
+        let mut chosen = budgets;
+        for core in 0..chosen.len() {
+            let mut tried = chosen.clone();
+            tried[core] = tried[core].max(LEAST);
+            if tried != chosen && self.all_keep(&tried, limits) {
+                chosen = tried;
+            }
+        }
+        chosen
+    }
+
+    /// The outcome where no budgets meet all deadlines: those with which the deadlines would be
+    /// exceeded by the least factor. Where there are none either, best effort gets the least that it
+    /// needs, and the others get the rest. That is so at once on a core with more work than time:
+    /// its response times have no end, and finding that out takes long.
+    pub fn late(mut self) -> Outcome {
+        let load = self.jobs.iter().map(|jobs| utilization(jobs)).fold(0.0, f64::max);
+        if load > 1.0 {
+            let budgets = self.most_for_analysed();
+            return self.outcome(budgets, 0.0, -OVERLOAD * load);
+        }
+        let limits = |deadline| Limits { deadline, slowdown: u64::MAX };
+        let (most, steps) = if self.solver.quick() { (LATE, 0) } else { LATEST };
+        let (mut fails, mut works) = (1000, most);
+        let mut found = self.with_floors(1, &[], limits(works));
+        if found.is_some() {
+            for _ in 0..steps {
+                let middle = (fails as f64 * works as f64).sqrt() as u64;
+                match self.with_floors(1, &[], limits(middle)) {
+                    Some(budgets) => (works, found) = (middle, Some(budgets)),
+                    None => fails = middle,
+                }
+            }
+            let excess = -(works as f64);
+            return self.outcome(found.unwrap_or_default(), 0.0, excess);
+        }
+        let budgets = self.most_for_analysed();
+        self.outcome(budgets, 0.0, f64::NEG_INFINITY)
+    }
+
+    /// All that the bus carries for cores with analysed tasks, and next to nothing for the others.
+    fn most_for_analysed(&self) -> Vec<u64> {
+        let analysed = |core| self.candidate.analysed(core, self.solver.work);
+        (0..self.resources.cores).map(|c| if analysed(c) { self.solver.bus } else { 1 }).collect()
+    }
+
+    /// The outcome with the budgets of the resources.
+    pub fn as_stated(mut self) -> Outcome {
+        let budgets = self.resources.budgets.clone().unwrap_or_default();
+        let writes = self.resources.write_budgets.clone();
+        let wish = self.solver.wish.unwrap_or(u64::MAX);
+        if let (Some(&budget), Some(&Some(part))) = (budgets.first(), writes.first()) {
+            // Rounded up: the part of the budget is then the stated one.
+            self.part = Some((u128::from(part) * 1000).div_ceil(u128::from(budget.max(1))) as u64);
+        }
+        let mut class = 0.0;
+        for (with, slowdown) in [(2.5, wish), (1.5, u64::MAX)] {
+            if self.all_keep(&budgets, Limits { deadline: 1000, slowdown }) {
+                class = with;
+                break;
+            }
+        }
+        let excess = if class < 1.0 { f64::NEG_INFINITY } else { 0.0 };
+        self.outcome(budgets, class, excess)
+    }
+
+    /// The outcome with budgets of a class. `excess`: value of the objective where deadlines are
+    /// missed; infinite: by the number of tasks.
+    pub fn outcome(mut self, budgets: Vec<u64>, class: f64, excess: f64) -> Outcome {
+        let writes = self.writes(&budgets);
+        let solver = self.solver;
+        let mut settled = self.resources.with_budgets(budgets, writes);
+        // Only where all deadlines are met are the others' jobs known.
+        let known = self.known.take().filter(|_| class >= 1.0);
+        let none = vec![None; settled.stalls.len()];
+        let rivals = known.map_or(none, |known| known.rivals(solver.work, &settled));
+        settled.set_rivals(&rivals);
+        let cores: Vec<CorePlan> =
+            self.pages.iter().map(|p| p.again(solver.work, &settled)).collect();
+        let hard =
+            || cores.iter().flat_map(CorePlan::tasks).filter(|t| solver.work[t.index].hard());
+        let deadline = |t: &TaskPlan| {
+            solver.work[t.index].task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
+        };
+        let late = |t: &TaskPlan| t.response_ps.map_or(f64::INFINITY, |r| r as f64 / deadline(t));
+        // Only a few tasks that may miss their deadlines, on cores that are far from full.
+        let misses = |core: &CorePlan| {
+            core.tasks().iter().filter(|t| !t.meets).count() as f64 * (1.0 + core.utilization)
+        };
+        let speed = solver.speed(self.candidate, &cores, &settled);
+        let objective = match solver.objective {
+            _ if class < 1.0 && excess.is_finite() => excess,
+            _ if class < 1.0 => -1e6 - cores.iter().map(misses).sum::<f64>(),
+            Objective::Margin => -hard().map(late).fold(0.0, f64::max),
+            Objective::Bounds => -hard().map(|t| solver.slowdown(t)).fold(0.0, f64::max),
+            _ => speed,
+        };
+        let value = Value { class, objective, speed };
+        let (candidate, critical) = (self.candidate.clone(), self.failed);
+        Outcome { candidate, cores, resources: settled, value, critical, part: self.part }
+    }
+}
+
+/// Work of the jobs of a core without any stall, relative to the time that there is.
+fn utilization(jobs: &[Analysed]) -> f64 {
+    let of = |job: &Analysed| {
+        let period = job.tasks.last().map_or(u64::MAX, |own| own.period_ps);
+        job.asked.work_ps as f64 / period as f64
+    };
+    jobs.iter().map(of).sum()
+}
+
+/// Demand of the analysed tasks of a core; it does not depend on the budgets.
+fn jobs(solver: &Solver, core: &CorePlan, resources: &Resources) -> Vec<Analysed> {
+    let locked = |t: usize| core.tasks().iter().find(|p| p.index == t).map_or(0, |p| p.locked);
+    let of = |level: Level| Analysed {
+        tasks: level.tasks.iter().map(|(_, t)| *t).collect(),
+        company: level.company,
+        asked: solver.work[level.index].asked(locked(level.index), resources),
+        alone_ps: solver.alone[level.index],
+    };
+    core.levels(solver.work, resources).into_iter().map(of).collect()
+}

@@ -1,0 +1,154 @@
+//! The order in which candidates are tried.
+//!
+//! Rule: even shares, the first candidates, then the neighbours of the best one. A better neighbour
+//! becomes the best at once, and its neighbours are next ([`MOVES`]). Above [`PROMPT`] tasks, the
+//! first candidate that meets all deadlines is the answer, unless the caller waits for more. Fewer
+//! active cores are tried where a deadline or the wanted slowdown is missed with all of them, and
+//! the first number with which it is not is taken, from the largest on. A candidate that is worse
+//! than the best one without the pages' weights set anew is not refined. Does not cover: a proof that
+//! no other candidate is better.
+
+use super::candidate::{self, Candidate};
+use super::solver::Solver;
+use super::{Asked, Effort, Outcome};
+use std::collections::HashSet;
+
+/// Most candidates tried besides the first ones, unless the caller asks for more.
+const MOVES: usize = 64;
+/// The same for a verdict alone.
+const FEW_MOVES: usize = 16;
+/// Factor by which deadlines are exceeded, in thousandths, beyond which no neighbour is tried: one
+/// task or one way more does not make up for it.
+const HOPELESS: f64 = 3000.0;
+/// Number of tasks above which the first answer is given at once.
+const PROMPT: usize = 64;
+/// Factor for the excess of the best candidate up to which another one is refined.
+const NEAR: f64 = 1.1;
+
+/// Candidates with their outcomes.
+#[derive(Debug, Default)]
+pub struct Tried {
+    outcomes: Vec<Outcome>,
+    seen: HashSet<Candidate>,
+    best: usize,
+}
+
+impl Tried {
+    /// Number of candidates.
+    pub fn count(&self) -> usize {
+        self.outcomes.len()
+    }
+
+    /// All candidates, in order.
+    pub fn all(&self) -> impl Iterator<Item = &Outcome> {
+        self.outcomes.iter()
+    }
+
+    /// The first of the best.
+    pub fn best(&self) -> &Outcome {
+        &self.outcomes[self.best]
+    }
+
+    /// The first of the best.
+    pub fn into_best(mut self) -> Outcome {
+        self.outcomes.swap_remove(self.best)
+    }
+
+    /// Adds an outcome; is it the best?
+    fn add(&mut self, outcome: Outcome) -> bool {
+        let better = self.outcomes.is_empty() || outcome.value.better(&self.best().value);
+        if better {
+            self.best = self.outcomes.len();
+        }
+        self.outcomes.push(outcome);
+        better
+    }
+
+    /// Solves a candidate that is new, and refines it if it may be the best; is it?
+    fn solve(&mut self, solver: &Solver, candidate: Candidate) -> Option<bool> {
+        if !self.seen.insert(candidate.clone()) {
+            return None;
+        }
+        let outcome = solver.solve(&candidate);
+        let promising = self.outcomes.is_empty() || {
+            let (value, best) = (&outcome.value, &self.best().value);
+            let near = !value.meets() && !best.meets() && value.objective > NEAR * best.objective;
+            near || value.better(best)
+        };
+        Some(self.add(if promising { solver.refined(outcome) } else { outcome }))
+    }
+}
+
+/// Tries candidates on all cores of the solver; `usual` has the placement of even shares.
+pub fn all(solver: &Solver, usual: Option<Candidate>, asked: &Asked, tried: &mut Tried) {
+    let (work, base) = (solver.work, &solver.base);
+    let endless = asked.effort == Effort::Endless;
+    let prompt = work.len() > PROMPT && !endless;
+    let ends = |tried: &Tried| {
+        let value = &tried.best().value;
+        (asked.stop)(value) || (prompt && value.meets())
+    };
+    if let Some(usual) = &usual {
+        tried.add(solver.as_even(usual.clone()));
+    }
+    for candidate in usual.into_iter().chain(candidate::first(work, base)) {
+        if tried.count() > 0 && ends(tried) {
+            return;
+        }
+        tried.solve(solver, candidate);
+    }
+    let most = match asked.effort {
+        Effort::Least => FEW_MOVES,
+        Effort::Usual => MOVES,
+        Effort::Endless => usize::MAX,
+    };
+    let mut moves = 0;
+    'search: while tried.count() > 0 {
+        let best = tried.best();
+        if !endless && !best.value.meets() && best.value.objective < -HOPELESS {
+            return;
+        }
+        for next in best.candidate.neighbours(work, base, best) {
+            if moves >= most || ends(tried) {
+                return;
+            }
+            match tried.solve(solver, next) {
+                None => {}
+                Some(better) => {
+                    moves += 1;
+                    if better {
+                        continue 'search;
+                    }
+                }
+            }
+        }
+        return;
+    }
+}
+
+/// The choice with fewer active cores, where that keeps more than `all` does.
+pub fn fewer<'a>(
+    solver: &Solver<'a>,
+    all: &Outcome,
+    asked: &Asked,
+    count: &mut u64,
+) -> Option<(Solver<'a>, Outcome)> {
+    let of = asked.fewer.filter(|_| !all.value.keeps_wish())?;
+    let stated = solver.work.iter().filter_map(|w| w.task.core).max().map_or(1, |core| core + 1);
+    let least: f64 =
+        solver.work.iter().filter(|w| w.hard()).map(|w| candidate::load(w, &solver.base)).sum();
+    for cores in (stated..solver.base.cores).rev() {
+        if f64::from(cores) < least || (asked.stop)(&all.value) {
+            break;
+        }
+        let Some(base) = of(cores) else { continue };
+        let fewer = Solver::new(solver.work, base, asked.objective, asked.slowdown);
+        let mut tried = Tried::default();
+        self::all(&fewer, None, asked, &mut tried);
+        *count += tried.count() as u64;
+        if tried.count() > 0 && tried.best().value.class.floor() > all.value.class.floor() {
+            return Some((fewer, tried.into_best()));
+        }
+    }
+    None
+}
