@@ -1,5 +1,6 @@
 """Hooks of mkdocs for the book: pages of the root join it, names of pages in the text become links, wide parts scroll."""
 
+import html
 import re
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 # Pages that lie at the root of the repository.
 AT_ROOT = ("ARCHITECTURE.md", "CAVEATS.md", "CHANGES.md", "CONTRIBUTING.md")
+# Columns beyond which a table gets small type on paper.
+MANY = 7
 # A page's name as plain text: docs/linux.md, or [docs/linux.md](linux.md), which is a link already.
 NAMED = re.compile(r"\[[^\]]*\]\([^)]*\)|`[^`]*`|(?<![\w/.])docs/([\w-]+\.md)")
 
@@ -43,7 +46,27 @@ def linked(line, files):
     return re.sub(r"\[([^\]]+)\]\((?!https?://|#)(?![\w-]+\.(?:md|png|svg)|img/)[^)]*\)", r"`\1`", line)
 
 
-def on_page_content(html, page, config, files):
-    """Tables and listings scroll by themselves where they are too wide, also by keyboard."""
-    html = html.replace("<pre>", '<pre tabindex="0">')
-    return html.replace("<table>", '<div class="scrolls" tabindex="0"><table>').replace("</table>", "</table></div>")
+def on_page_content(content, page, config, files):
+    """Tables and listings scroll by themselves where they are too wide, also by keyboard; those with many columns are small on paper."""
+    content = content.replace("<pre>", '<pre tabindex="0">')
+    return re.sub(r"<table>(.*?)</table>", table, content, flags=re.S)
+
+
+def table(match):
+    """A table in a part that scrolls. A name of a column may break behind an underscore.
+
+    With more than two columns, each cell has its column's name: on a telephone, a row is a card.
+    """
+    head, end, rows = match[1].partition("</tr>")
+    names = [html.escape(html.unescape(re.sub(r"<[^>]+>", "", name))) for name in re.findall(r"<th\b[^>]*>(.*?)</th>", head, re.S)]
+    head = re.sub(r">[^<]+<", lambda text: text[0].replace("_", "_<wbr>"), head)
+    kinds = [kind for kind, least in (("cards", 3), ("many", MANY + 1)) if len(names) >= least]
+    if kinds:
+        rows = re.sub(r"<tr>.*?</tr>", lambda row: named(row[0], names), rows, flags=re.S)
+    return f'<div class="scrolls" tabindex="0"><table class="{" ".join(kinds)}">{head}{end}{rows}</table></div>'
+
+
+def named(row, names):
+    """A row whose cells have the names of their columns."""
+    at = iter(names)
+    return re.sub(r"<td\b", lambda _: f'<td data-column="{next(at, "")}"', row)

@@ -180,3 +180,11 @@ def test_the_release_has_one_version_and_one_date():
     debian = (ROOT / "packaging/debian/changelog").read_text()
     packaged = email.utils.parsedate_to_datetime(re.search(r"^ -- .*>  (.*)$", debian, re.M)[1])
     assert (number, date) == (version, packaged.date().isoformat()) and debian.startswith(f"solocore ({version})")
+
+
+def test_labels_of_caveats_are_explained():
+    head, _, rest = (ROOT / "CAVEATS.md").read_text().partition("\n## ")
+    explained = set(re.findall(r"^\* \*(\w+)\*:", head, re.M))
+    used = re.findall(r"^\* \*?([A-Z][a-z]+)(?:\.\*|\*\.|:) ", rest, re.M)
+    assert explained == {"Proved", "Tested", "Papers", "Assumed"} and len(used) > 50
+    assert set(used) <= explained

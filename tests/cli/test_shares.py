@@ -55,7 +55,7 @@ def test_a_slowdown_that_cannot_be_had_is_said(solocore):
 
 def test_every_choice_says_what_the_next_best_would_be(solocore):
     reasons = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL))["reasons"]
-    assert reasons[0].startswith("shares: optimal, for the speed of what is not analysed")
+    assert reasons[0].startswith("shares: optimal, for the speed of best effort")
     assert any(r.startswith("cores: analysed tasks on") and "it would be" in r for r in reasons)
 
 

@@ -29,7 +29,7 @@ WORDS = {
 }
 # "what" and "who" in place of a noun: at the start of a statement, and after words that want a noun. "says what is missing" is a question and stays.
 HEADLESS = (r"(?:^|[.;(]\s+)(?:[Ww]hat|[Ww]ho)(?: \S+){2,}? (?:is|are|was|were|has|have|does|did|comes|goes|stays)\b(?!\?)"
-            r"|\b(?:of|by|from|for|than|with|beyond|beside|within|against|is|are|was|end|stop|ended|on|to|keeps?|leaves|counts?|limits|loses?) (?:what|who)\b")
+            r"|\b(?:of|by|from|for|than|with|beyond|beside|within|against|is|are|was|end|stop|ended|on|to|keeps?|leaves?(?: out)?|counts?|limits|loses?) (?:what|who)\b")
 SKIPPED = {"CONTRIBUTING.md"}  # It has the list itself.
 
 
@@ -113,7 +113,8 @@ def test_the_list_of_words_is_kept_in_messages():
 
 
 def test_the_list_of_words_is_kept_in_helps(every_help):  # noqa: F811
-    assert [f"{' '.join(command)}: {wrong}" for command, text in every_help.items() for wrong in wrong_words(text) + headless(text)] == []
+    found = ((command, re.sub(r"^  [\w-]+  +", "  ", text, flags=re.M)) for command, text in every_help.items())  # Names in a list of commands are code.
+    assert [f"{' '.join(command)}: {wrong}" for command, text in found for wrong in wrong_words(text) + headless(text)] == []
 
 
 @pytest.mark.parametrize("language", COMMENTS)

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The packages for arm64 in a guest of that architecture, with Debian 12: installed, used, purged; nothing is left.
-# Usage: tests/install/arm64.sh DEBS       a directory of arm64 .deb files (make deb-arm64)
+# The packages for arm64 in a guest of that architecture, with Debian 12: installed, used, upgraded, purged; nothing is left.
+# Usage: tests/install/arm64.sh DEBS NEWER       directories of arm64 .deb files (make deb-arm64); NEWER has a later version of the same
 # Needs root, debootstrap, qemu-system-arm and the archive. Emulated, so it takes some minutes.
 set -eu
-debs=$(realpath "$1")
+debs=$(realpath "$1") newer=$(realpath "$2")
 cd "$(dirname "$0")/../.."
 [ "$(id -u)" = 0 ] || { echo "arm64: needs root" >&2; exit 3; }
 base=$PWD/build/install/bookworm-arm64.tar
@@ -50,9 +50,10 @@ tar -C "$root" -xpf "$base"
 for place in proc sys dev; do
 	[ ! -L "$root/$place" ] || { rm "$root/$place" && mkdir "$root/$place"; }
 done
-mkdir "$root/debs" "$root/kit"
+mkdir "$root/debs" "$root/newer" "$root/kit"
 for package in solocore libsolocore0 libsolocore-dev python3-solocore; do
 	cp "$debs/${package}"_*_arm64.deb "$root/debs/" || fail "$debs has no $package for arm64"
+	cp "$newer/${package}"_*_arm64.deb "$root/newer/" || fail "$newer has no $package for arm64"
 done
 cp tests/install/guest.sh "$root/kit/guest.sh"
 cat >"$root/init" <<'INIT'

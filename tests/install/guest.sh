@@ -1,4 +1,4 @@
-# What the guest of arm64.sh runs: the base is configured, then the packages are installed, used and purged.
+# What the guest of arm64.sh runs: the base is configured, then the packages are installed, used, upgraded and purged.
 set -eu
 fail() { echo "guest: $*" >&2; exit 1; }
 quietly() { "$@" >/tmp/log 2>&1 || { tail -n 20 /tmp/log; fail "$*"; }; }
@@ -18,7 +18,8 @@ state() {
 }
 state >/kit/before
 quietly dpkg --install /debs/*.deb
-echo "guest: solocore $(dpkg-query -W -f '${Version} ${Architecture}' solocore) is installed"
+version=$(dpkg-query -W -f '${Version}' solocore)
+echo "guest: solocore $version $(dpkg-query -W -f '${Architecture}' solocore) is installed"
 solocore --version
 getent group solocore >/dev/null || fail "the group solocore is missing"
 [ -s /lib/systemd/system/solocore.service ] || fail "the unit is missing"
@@ -60,6 +61,12 @@ periods = [core["periods"] for core in run["cores"]]
 assert run["engine"] == "helper" and min(periods) > 500, (run["engine"], periods)
 print(f"guest: profile, plan, sim and report of sort; run --engine helper: {periods} periods of 1 ms in 1 s")
 CHECK
+quietly dpkg --install /newer/*.deb
+after=$(dpkg-query -W -f '${Version}' solocore)
+dpkg --compare-versions "$after" gt "$version" || fail "upgraded from $version to $after"
+quietly solocore profile --platform machine.toml -o again.json -- sort words
+[ -z "$(dpkg --audit)" ] || fail "dpkg finds faults"
+echo "guest: upgraded from $version to $after, and profiles"
 cd /
 rm -rf /tmp/work
 quietly dpkg --purge solocore libsolocore0 libsolocore-dev python3-solocore

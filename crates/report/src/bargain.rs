@@ -63,9 +63,17 @@ fn guaranteed(inputs: &Inputs) -> Markup {
             li data-promises=(plan.promises.len()) {
                 "This holds while " a href="#promises" { (format::plural(format::len(&plan.promises), "promise")) }
                 " are kept and " a href="#assumptions" { (format::plural(format::len(&plan.assumptions), "assumption")) } " hold."
+                @if let Some(open) = open(inputs) { " " strong.bad { (open) } }
             }
         }
     }
+}
+
+/// Promises that nobody kept in the run, if there are such.
+fn open(inputs: &Inputs) -> Option<String> {
+    let answers = &inputs.run?.promises;
+    let open = answers.iter().filter(|a| a.kept_by.is_none()).count();
+    (open > 0).then(|| format!("In the run, nobody kept {open} of {}.", answers.len()))
 }
 
 /// Managed over unmanaged, for the sums over tasks without analysis; `None` if the unmanaged sum is

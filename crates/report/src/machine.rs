@@ -14,7 +14,9 @@ use solocore_model::run::{RunResult, RunTask, RunTransfer};
 
 /// Most jobs of a task that are drawn.
 const JOBS: usize = 1000;
-const LANE: usize = 26;
+/// A lane: its task's name, and the track below it.
+const LANE: usize = 36;
+const TRACK: usize = 18;
 
 pub fn section(inputs: &Inputs) -> Markup {
     let Some(run) = inputs.run else { return html! {} };
@@ -59,8 +61,8 @@ fn summary(run: &RunResult) -> String {
 }
 
 /// Observations that contradict the plan.
-fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
-    let mut lines = Vec::new();
+pub fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
+    let mut lines: Vec<String> = run.broken.iter().map(|id| broken(run, id)).collect();
     if let Some(regulation) = &run.regulation {
         regulated::contradictions(regulation, &mut lines);
     }
@@ -99,6 +101,16 @@ fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
     lines
 }
 
+/// A promise that the run did not keep to its end.
+fn broken(run: &RunResult, id: &str) -> String {
+    let promise = run.promises.iter().map(|a| &a.promise).find(|p| p.id == id);
+    let named = promise.map_or_else(
+        || id.to_owned(),
+        |p| format!("{} of {}, {}", p.subject.name(), p.resource, p.what),
+    );
+    format!("promise {named}: kept as the run began, and not later")
+}
+
 fn tasks(run: &RunResult) -> Markup {
     let ran: Vec<&RunTask> = run.tasks.iter().filter(|t| t.how != "not run").collect();
     if ran.is_empty() {
@@ -107,7 +119,7 @@ fn tasks(run: &RunResult) -> Markup {
     }
     let table = html! {
         (data_table(&caption(&html! { "Tasks of the plan that solocore started or bound; a response lasts \
-                from release to end." }), &["Task", "#Core", "How", "#Jobs", "#Late", "#Failed", "#Longest response", "#Mean", "#Most CPU time"], &html! { @for task in &ran { (row(task)) } }))
+                from release to end." }), &["Task", "#Core", "How", "#Jobs", "#Missed", "#Failed", "#Longest response", "#Mean", "#Most CPU time"], &html! { @for task in &ran { (row(task)) } }))
     };
     html! { (wide_table("Tasks of the run", &table)) (lanes(run, &ran)) }
 }
@@ -181,13 +193,13 @@ fn lane(run: &RunResult, task: &RunTask, at: usize, total: u64) -> Markup {
     html! {
         g.mark tabindex="0" role="img" aria-label=(format!("{}: {}", task.name, format::plural(task.jobs, "job"))) {
             title { (task.name) }
-            rect.track x="0" y=(y + 2) width="100%" height="14" {}
+            text x="0" y=(y + 14) { (task.name.chars().take(60).collect::<String>()) }
+            rect.track x="0" y=(y + TRACK) width="100%" height="14" {}
             @for job in &task.latest[from..] {
-                rect x=(svg::percent(job.release_ns, total)) y=(y + 2)
+                rect x=(svg::percent(job.release_ns, total)) y=(y + TRACK)
                     width=(svg::percent(job.end_ns.saturating_sub(job.release_ns), total)) height="14"
                     fill=(svg::task_fill(index)) data-task=(task.name) data-release-ns=(job.release_ns) data-end-ns=(job.end_ns) {}
             }
-            text.halo x="2" y=(y + 14) { (task.name.chars().take(24).collect::<String>()) }
         }
     }
 }

@@ -62,7 +62,7 @@ fn table(promises: &[Promise], answers: &[&Answer], all: usize) -> Markup {
                         (named(&answer.promise))
                         td { @match &answer.kept_by { Some(by) => (by), None => strong { "nobody" } } }
                         td { (if answer.checked { "yes" } else { "no" }) }
-                        td { (answer.why) }
+                        td.words { (answer.why) }
                     }
                 }
             }))
@@ -85,6 +85,6 @@ fn rests(promise: &Promise, all: usize) -> Markup {
 
 fn named(promise: &Promise) -> Markup {
     html! {
-        td { (promise.subject.name()) } td { (promise.resource) } td { (promise.what) }
+        td { (promise.subject.name()) } td { (promise.resource) } td.words { (promise.what) }
     }
 }

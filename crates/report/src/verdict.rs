@@ -5,7 +5,7 @@ use crate::distributions;
 use crate::elements::{caption, data_table, folded, task_name, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
-use crate::verification;
+use crate::{machine, verification};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::system::Criticality;
@@ -112,11 +112,12 @@ fn slowdown(inputs: &Inputs, name: &str) -> Option<f64> {
     Some(unmanaged.moet_ns as f64 / solo.moet_ns as f64)
 }
 
-/// Managed measurements beyond the plan's promises: one of the two is wrong, and the reader must
-/// know.
+/// Measurements under the plan, simulated or on a machine, beyond its promises: one of the two is
+/// wrong, and the reader must know.
 fn contradictions(inputs: &Inputs) -> Vec<String> {
     let mut lines = Vec::new();
     inputs.verification.iter().for_each(|v| verification::contradictions(v, &mut lines));
+    inputs.run.iter().for_each(|run| lines.extend(machine::contradictions(inputs.plan, run)));
     for task in inputs.plan.tasks.iter().filter(analysed) {
         let Some(seen) = result_of(inputs.managed, &task.name) else { continue };
         let name = &task.name;

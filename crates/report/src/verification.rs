@@ -138,7 +138,7 @@ fn at_once(together: &Together) -> Markup {
     html! {
         (data_table(
             &caption(&html! { "Longest response of all tasks at once, from release to end." }),
-            &["Task", "#Jobs", "#Late", "#Response", "Enemy", "#Bound", "#Margin", "Verdict"],
+            &["Task", "#Jobs", "#Missed", "#Response", "Enemy", "#Bound", "#Margin", "Verdict"],
             &html! {
                 @for t in &together.tasks {
                     tr data-at-once=(t.name) data-response-ns=(t.max_response_ns) {

@@ -407,6 +407,7 @@ fn run_of(plan: &solocore_model::Plan) -> solocore_model::run::RunResult {
         duration_ns: 20_000_000,
         ended: "duration <b>".to_owned(),
         tasks: plan.tasks.iter().enumerate().map(task).collect(),
+        broken: vec!["others:core-1".to_owned()],
         ..RunResult::default()
     }
 }
@@ -421,6 +422,7 @@ fn a_real_run_is_drawn_and_compared() {
         "href=\"#machine\"",
         "stands in for accesses to memory",
         "CPU 1: 3 of 20",
+        "promise others:core-1: kept as the run began",
         "above its bound",
         "data-most=\"25\"",
         "data-throttled-ns=\"4000000\"",
@@ -430,6 +432,9 @@ fn a_real_run_is_drawn_and_compared() {
     ] {
         assert!(page.contains(wanted), "{wanted}");
     }
+    let (head, machine) = page.split_once("id=\"machine\"").unwrap();
+    let said = "a response took";
+    assert!(head.contains(said) && machine.contains(said), "the head says it as well");
     assert_eq!(page.matches("data-budget=").count(), 1, "no line where there is no limit");
     assert!(!page.contains("CPU 0: 0 of"), "nothing is wrong there");
     assert!(!html(&inputs(None)).contains("#machine"));

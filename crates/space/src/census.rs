@@ -1,10 +1,11 @@
 //! A count of all frames of the machine, by colour, bank and kind of use.
 //!
-//! Problem: moving programs to their colours leaves the kernel's own pages, the page cache and page
-//! tables wherever they are, and no tool tells how many lie in a colour. Rule: the kernel says for
-//! each frame what it is (/proc/kpageflags) and how often it is mapped (/proc/kpagecount); each frame
-//! is counted under its colour and bank, if it lies in memory (/proc/iomem): since Linux 6.17 or so, a
-//! hole reads as a frame without flags. Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
+//! Problem: moving programs to their colours leaves the kernel's own pages, the page cache and
+//! page tables wherever they are, and no tool tells how many lie in a colour. Rule: the kernel
+//! says for each frame what it is (/proc/kpageflags) and how often it is mapped
+//! (/proc/kpagecount). Each frame is counted under its colour and bank, if it lies in memory
+//! (/proc/iomem). Since Linux 6.17 or so, a hole reads as a frame without flags. Source:
+//! Documentation/admin-guide/mm/pagemap.rst of Linux.
 //! Does not cover: frames that firmware keeps, which have no entry; frames in the kernel's short
 //! lists of each CPU, which look like its own; who has a page.
 

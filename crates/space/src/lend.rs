@@ -1,13 +1,14 @@
 //! Frames of a reserve for programs of its colours.
 //!
-//! Problem: while a reserve holds every frame of its colours, `solocore exec --colors` finds none.
-//! Rule: it asks the reserve over a socket, for a number of frames and a CPU. The reserve gives back
-//! that many on this CPU, whose short list of free frames hands out the latest first, and prefers
-//! frames whose neighbour it keeps: these stay single, and the kernel hands out single ones before
-//! it breaks up blocks. The library of the program then takes free memory and keeps what has its
-//! colours, as without a reserve. Only root is served, and only root is believed.
-//! Does not cover: another program, or the kernel, that takes a frame in between. The audit counts
-//! it; the reserve takes frames that become free again.
+//! Problem: while a reserve holds every frame of its colours, `solocore exec --colors` finds
+//! none. Rule: it asks the reserve over a socket, for a number of frames and a CPU. The reserve
+//! gives back that many on this CPU. The CPU's short list of free frames hands out the latest
+//! first. The reserve prefers frames whose neighbour it keeps: these stay single, and the kernel
+//! hands out single ones before it breaks up blocks. The library of the program then takes free
+//! memory and keeps what has its colours, as without a reserve. Only root is served, and only
+//! root is believed.
+//! Does not cover: another program, or the kernel, that takes a frame in between. The audit
+//! counts it; the reserve takes frames that become free again.
 
 use crate::coloured::{listen, peer_of, wait};
 use crate::error::SpaceError;

@@ -11,7 +11,7 @@ use crate::error::SpaceError;
 use std::fs;
 use std::path::Path;
 
-/// Part of the memory, one in so many, that stays free beside the kernel's marks.
+/// Part of the memory, one in 64, that stays free beside the kernel's marks.
 const MARGIN: u64 = 64;
 
 /// State of the memory, in bytes.

@@ -24,7 +24,7 @@ pub mod kind {
     pub const FAILED: u32 = 6;
     /// A program is started that cannot be coloured.
     pub const UNCOLOURED: u32 = 7;
-    /// A process is about to look for so many pages, on the CPU in `stuck`; waits for [`GO`].
+    /// A process is about to look for this number of pages, on the CPU in `stuck`; waits for [`GO`].
     pub const NEED: u32 = 8;
     /// From `solocore recolor`: the text is colours and banks.
     pub const ASK: u32 = 16;

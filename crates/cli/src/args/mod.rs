@@ -123,8 +123,8 @@ pub enum Command {
     /// Draw a plan and its measurements as one HTML page.
     #[command(
         after_help = "Examples:\n  solocore report plan.json solo.json unmanaged.json managed.json \
-            -o report.html\n  solocore report out/ -o report.html\n  solocore report table.json -o \
-            table.html   # of schedule-io"
+            -o report.html\n  solocore report plan.json run.json -o run.html\n  solocore report out/ -o \
+            report.html\n  solocore report table.json -o table.html   # of schedule-io"
     )]
     Report(ReportArgs),
     /// Do it all: profile, plan, simulate alone, unmanaged and managed, and report.

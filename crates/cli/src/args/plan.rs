@@ -94,8 +94,8 @@ pub struct SimArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
-    /// A plan and results of `solocore sim` (JSON), directories that hold them, or a table of
-    /// `solocore schedule-io`.
+    /// A plan and results of `solocore sim`, `run` or `verify` (JSON), directories that hold them,
+    /// or a table of `solocore schedule-io`.
     #[arg(required = true)]
     pub results: Vec<PathBuf>,
     /// The page to write.

@@ -1,7 +1,7 @@
 //! `solocore reserve`: holds the frames of cache colours and DRAM banks, so that the kernel serves
 //! itself and other programs from the rest.
 //!
-//! Rule: drop files, take the frames in passes, compact, and take again; then look at the held
+//! Rule: drop files, take the frames in passes, compact, and take again. Then look at the held
 //! frames each second, lend some to programs of their colours, and try for the rest after longer and
 //! longer waits. All memory goes back with the process; the one setting is the keeper's to put back.
 //! Does not cover: pages that boot has placed, which are counted.
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// Passes before the first report.
 const PASSES: usize = 5;
-/// A pass that holds fewer than one in so many of all frames does not pay.
+/// A pass that holds less than this part of all frames, one in 1000, does not pay.
 const LITTLE: u64 = 1000;
 /// Interval of looks at the held frames.
 const LOOK: Duration = Duration::from_secs(1);

@@ -301,7 +301,7 @@ impl<'a> Solver<'a> {
         match self.objective {
             Objective::Margin => "the largest part of a deadline that a response takes",
             Objective::Bounds => "the largest slowdown that a bound allows",
-            _ => "the speed of what is not analysed",
+            _ => "the speed of best effort",
         }
     }
 
