@@ -60,7 +60,7 @@ state() {
 	bpfcount
 }
 # remember: the state to compare with. What a run before it left to the kernel to free is gone by then.
-bpf_at_boot=$(bpfcount)
+bpf_at_boot=$(bpfcount 2>/dev/null)
 remember() {
 	for _ in $(seq 100); do
 		[ "$(bpfcount)" != "$bpf_at_boot" ] || break
