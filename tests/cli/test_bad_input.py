@@ -422,6 +422,12 @@ def test_profile_of_another_board(solocore, planned_profile):
     assert solocore.files() == planned_profile
 
 
+def test_a_directory_that_is_missing(solocore):
+    solocore.write("system.toml", GOOD)
+    refused(solocore("plan", "system.toml", "-o", "none/plan.json"), "none/plan.json: cannot write: its directory does not exist; make", codes=(3,))
+    nothing_left(solocore, "system.toml")
+
+
 # Full disks.
 
 @pytest.fixture

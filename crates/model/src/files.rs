@@ -154,7 +154,13 @@ fn staged(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, ModelError> {
 
 /// Some errors carry the name of the temporary file, which is of no use to the user.
 fn unwritten(path: &Path, source: std::io::Error) -> ModelError {
-    let source = if source.raw_os_error().is_some() { source } else { source.kind().into() };
+    let source = match (source.kind(), source.raw_os_error()) {
+        (kind @ std::io::ErrorKind::NotFound, _) => {
+            std::io::Error::new(kind, "its directory does not exist")
+        }
+        (_, Some(_)) => source,
+        (kind, None) => kind.into(),
+    };
     ModelError::Write { path: path.to_owned(), source }
 }
 
