@@ -15,8 +15,9 @@
 use super::analysed::Analysed;
 pub use super::analysed::Limits;
 use super::candidate::Candidate;
-use super::solver::Solver;
-use super::{Outcome, Value};
+use super::outcome::{Outcome, Value};
+use super::problem::Problem;
+use super::speed;
 use crate::budgets::known::Accesses;
 use crate::core_plan::{CoreBounds, CorePlan, Level, TaskPlan};
 use crate::resources::Resources;
@@ -52,7 +53,7 @@ pub struct Budgets {
 /// One way to lock pages for a candidate.
 #[derive(Debug)]
 pub struct Attempt<'a> {
-    solver: &'a Solver<'a>,
+    problem: &'a Problem<'a>,
     candidate: &'a Candidate,
     pages: Vec<Rc<CorePlan>>,
     jobs: Vec<Vec<Analysed>>,
@@ -69,18 +70,18 @@ pub struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     pub fn new(
-        solver: &'a Solver<'a>,
+        problem: &'a Problem<'a>,
         candidate: &'a Candidate,
         pages: &[Rc<CorePlan>],
         resources: &Resources,
         part: Option<u64>,
     ) -> Self {
-        let jobs = pages.iter().map(|p| jobs(solver, p, resources)).collect();
-        let known = Accesses::of(pages.iter().map(Rc::as_ref), solver.work, resources);
+        let jobs = pages.iter().map(|p| jobs(problem, p, resources)).collect();
+        let known = Accesses::of(pages.iter().map(Rc::as_ref), problem.work, resources);
         let resources = resources.clone();
         let (idle, failed) = (Vec::new(), None);
         Self {
-            solver,
+            problem,
             candidate,
             pages: pages.to_vec(),
             jobs,
@@ -95,18 +96,18 @@ impl<'a> Attempt<'a> {
     /// Budgets of cores without deadlines, with `t` for each program.
     fn floors(&self, t: u64) -> Vec<u64> {
         let of = |core: u32| {
-            let programs = self.candidate.best_effort(core, self.solver.work);
-            let analysed = self.candidate.analysed(core, self.solver.work);
-            let harms = |&other: &u32| self.candidate.analysed(other, self.solver.work);
+            let programs = self.candidate.best_effort(core, self.problem.work);
+            let analysed = self.candidate.analysed(core, self.problem.work);
+            let harms = |&other: &u32| self.candidate.analysed(other, self.problem.work);
             if !analysed && !self.resources.rivals(core).iter().any(harms) {
-                return self.solver.bus;
+                return self.problem.bus;
             }
             let all = match (programs, analysed, self.resources.other_programs) {
                 (0, false, true) => t,
                 (0, false, false) => t.min(LEAST),
                 _ => t.saturating_mul(programs),
             };
-            all.clamp(1, self.solver.bus)
+            all.clamp(1, self.problem.bus)
         };
         (0..self.resources.cores).map(of).collect()
     }
@@ -128,7 +129,7 @@ impl<'a> Attempt<'a> {
         let of_idle = |(core, &budget): (u32, &u64)| if known.idle(core) { budget } else { 0 };
         let idle: Vec<u64> = (0..).zip(budgets).map(of_idle).collect();
         if self.idle != idle {
-            let rivals = known.rivals(self.solver.work, &self.resources);
+            let rivals = known.rivals(self.problem.work, &self.resources);
             self.resources.set_rivals(&rivals);
             self.idle = idle;
         }
@@ -158,7 +159,7 @@ impl<'a> Attempt<'a> {
                 if self.keeps(core, &budgets, limits) {
                     continue;
                 }
-                let (mut fails, mut works) = (budgets[core], self.solver.bus);
+                let (mut fails, mut works) = (budgets[core], self.problem.bus);
                 budgets[core] = works;
                 if fails == works || !self.keeps(core, &budgets, limits) {
                     self.failed = u32::try_from(core).ok();
@@ -191,22 +192,22 @@ impl<'a> Attempt<'a> {
     pub fn best(&mut self, limits: Limits) -> Option<Budgets> {
         // Where this is not possible, nothing is: more for best effort only raises bounds.
         let least = self.with_floors(1, &[], limits)?;
-        if self.solver.quick() {
+        if self.problem.quick() {
             return Some(Budgets { budgets: least, limits, floor: true });
         }
-        match self.solver.objective {
+        match self.problem.objective {
             Objective::Margin => {
-                let (budgets, floor) = self.most_for_others(self.solver.floor, least, limits);
+                let (budgets, floor) = self.most_for_others(self.problem.floor, least, limits);
                 Some(self.tightest(budgets, floor, 1000, |deadline| Limits { deadline, ..limits }))
             }
             Objective::Bounds => {
                 let most = limits.slowdown.min(WORST);
                 let of = |slowdown| Limits { slowdown, ..limits };
-                let (budgets, floor) = self.most_for_others(self.solver.floor, least, limits);
+                let (budgets, floor) = self.most_for_others(self.problem.floor, least, limits);
                 Some(self.tightest(budgets, floor, most, of))
             }
             _ => {
-                let (budgets, _) = self.most_for_others(self.solver.most, least, limits);
+                let (budgets, _) = self.most_for_others(self.problem.most, least, limits);
                 Some(Budgets { budgets, limits, floor: true })
             }
         }
@@ -253,7 +254,7 @@ impl<'a> Attempt<'a> {
     /// Budgets of cores with deadlines, raised together while all cores still keep to the limits:
     /// stopping them serves no task.
     pub fn raised(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
-        let bus = self.solver.bus;
+        let bus = self.problem.bus;
         let cores = budgets.len();
         let times = |factor: u64, this: &Self| -> Vec<u64> {
             let of = |core: usize| {
@@ -300,7 +301,7 @@ impl<'a> Attempt<'a> {
             return self.outcome(budgets, 0.0, -OVERLOAD * load);
         }
         let limits = |deadline| Limits { deadline, slowdown: u64::MAX };
-        let (most, steps) = if self.solver.quick() { (LATE, 0) } else { LATEST };
+        let (most, steps) = if self.problem.quick() { (LATE, 0) } else { LATEST };
         let (mut fails, mut works) = (1000, most);
         let mut found = self.with_floors(1, &[], limits(works));
         if found.is_some() {
@@ -320,15 +321,15 @@ impl<'a> Attempt<'a> {
 
     /// All that the bus carries for cores with analysed tasks, and next to nothing for the others.
     fn most_for_analysed(&self) -> Vec<u64> {
-        let analysed = |core| self.candidate.analysed(core, self.solver.work);
-        (0..self.resources.cores).map(|c| if analysed(c) { self.solver.bus } else { 1 }).collect()
+        let analysed = |core| self.candidate.analysed(core, self.problem.work);
+        (0..self.resources.cores).map(|c| if analysed(c) { self.problem.bus } else { 1 }).collect()
     }
 
     /// The outcome with the budgets of the resources.
     pub fn stated(mut self) -> Outcome {
         let budgets = self.resources.budgets.clone().unwrap_or_default();
         let writes = self.resources.write_budgets.clone();
-        let wish = self.solver.wish.unwrap_or(u64::MAX);
+        let wish = self.problem.wish.unwrap_or(u64::MAX);
         if let (Some(&budget), Some(&Some(part))) = (budgets.first(), writes.first()) {
             // Rounded up: the part of the budget is then the stated one.
             self.part = Some((u128::from(part) * 1000).div_ceil(u128::from(budget.max(1))) as u64);
@@ -348,31 +349,31 @@ impl<'a> Attempt<'a> {
     /// missed; infinite: by the number of tasks.
     pub fn outcome(mut self, budgets: Vec<u64>, class: f64, excess: f64) -> Outcome {
         let writes = self.writes(&budgets);
-        let solver = self.solver;
+        let problem = self.problem;
         let mut settled = self.resources.with_budgets(budgets, writes);
         // Only where all deadlines are met are the others' jobs known.
         let known = self.known.take().filter(|_| class >= 1.0);
         let none = vec![None; settled.stalls.len()];
-        let rivals = known.map_or(none, |known| known.rivals(solver.work, &settled));
+        let rivals = known.map_or(none, |known| known.rivals(problem.work, &settled));
         settled.set_rivals(&rivals);
         let cores: Vec<CorePlan> =
-            self.pages.iter().map(|p| p.again(solver.work, &settled)).collect();
+            self.pages.iter().map(|p| p.again(problem.work, &settled)).collect();
         let hard =
-            || cores.iter().flat_map(CorePlan::tasks).filter(|t| solver.work[t.index].hard());
+            || cores.iter().flat_map(CorePlan::tasks).filter(|t| problem.work[t.index].hard());
         let deadline = |t: &TaskPlan| {
-            solver.work[t.index].task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
+            problem.work[t.index].task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
         };
         let late = |t: &TaskPlan| t.response_ps.map_or(f64::INFINITY, |r| r as f64 / deadline(t));
         // Only a few tasks that may miss their deadlines, on cores that are far from full.
         let misses = |core: &CorePlan| {
             core.tasks().iter().filter(|t| !t.meets).count() as f64 * (1.0 + core.utilization)
         };
-        let speed = solver.speed(self.candidate, &cores, &settled);
-        let objective = match solver.objective {
+        let speed = speed::mean(problem, self.candidate, &cores, &settled);
+        let objective = match problem.objective {
             _ if class < 1.0 && excess.is_finite() => excess,
             _ if class < 1.0 => -1e6 - cores.iter().map(misses).sum::<f64>(),
             Objective::Margin => -hard().map(late).fold(0.0, f64::max),
-            Objective::Bounds => -hard().map(|t| solver.slowdown(t)).fold(0.0, f64::max),
+            Objective::Bounds => -hard().map(|t| problem.slowdown(t)).fold(0.0, f64::max),
             _ => speed,
         };
         let value = Value { class, objective, speed };
@@ -391,13 +392,13 @@ fn utilization(jobs: &[Analysed]) -> f64 {
 }
 
 /// Demand of the analysed tasks of a core; it does not depend on the budgets.
-fn jobs(solver: &Solver, core: &CorePlan, resources: &Resources) -> Vec<Analysed> {
+fn jobs(problem: &Problem, core: &CorePlan, resources: &Resources) -> Vec<Analysed> {
     let locked = |t: usize| core.tasks().iter().find(|p| p.index == t).map_or(0, |p| p.locked);
     let of = |level: Level| Analysed {
         tasks: level.tasks.iter().map(|(_, t)| *t).collect(),
         company: level.company,
-        asked: solver.work[level.index].asked(locked(level.index), resources),
-        alone_ps: solver.alone[level.index],
+        asked: problem.work[level.index].asked(locked(level.index), resources),
+        alone_ps: problem.alone[level.index],
     };
-    core.levels(solver.work, resources).into_iter().map(of).collect()
+    core.levels(problem.work, resources).into_iter().map(of).collect()
 }

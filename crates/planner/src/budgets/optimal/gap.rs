@@ -5,12 +5,12 @@
 //! slowdown has the largest gap: that no choice keeps it is not proved. Does not cover: a closer
 //! bound.
 
-use super::Value;
-use super::solver::Solver;
+use super::outcome::Value;
+use super::problem::Problem;
 use crate::work::Work;
 use solocore_model::system::Objective;
 
-impl Solver<'_> {
+impl Problem<'_> {
     /// An upper bound on the objective over all choices.
     fn possible(&self) -> f64 {
         match self.objective {

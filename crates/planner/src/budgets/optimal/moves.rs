@@ -4,8 +4,8 @@
 //! their cores. Where a core is known that keeps the candidate from a better value, its tasks and
 //! ways come first. Best effort moves before the others: that never costs a bound of its old core.
 
-use super::Outcome;
 use super::candidate::Candidate;
+use super::outcome::Outcome;
 use crate::resources::Resources;
 use crate::work::Work;
 

@@ -9,8 +9,10 @@
 //! no other candidate is better.
 
 use super::candidate::{self, Candidate};
+use super::outcome::{Outcome, Value};
 use super::solver::Solver;
-use super::{Asked, Effort, Outcome};
+use crate::resources::Resources;
+use solocore_model::system::Objective;
 use std::collections::HashSet;
 
 /// Most candidates tried besides the first ones, unless the caller asks for more.
@@ -24,6 +26,33 @@ const HOPELESS: f64 = 3000.0;
 const PROMPT: usize = 64;
 /// Factor for the excess of the best candidate up to which another one is refined.
 const NEAR: f64 = 1.1;
+
+/// The number of candidates that a search tries besides the first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// A few: for one verdict of many.
+    Least,
+    /// Those of a plan.
+    Usual,
+    /// All, until no neighbour is better.
+    Endless,
+}
+
+/// The aim of a choice, and its limits.
+pub struct Asked<'a> {
+    /// The objective.
+    pub objective: Objective,
+    /// The wanted slowdown, in thousandths.
+    pub slowdown: Option<u64>,
+    /// A placement for even shares.
+    pub placement: &'a [u32],
+    /// Even shares of fewer active cores, where their number may be chosen.
+    pub fewer: Option<&'a dyn Fn(u32) -> Option<Resources>>,
+    /// The number of candidates.
+    pub effort: Effort,
+    /// Is given the value of the best so far, and ends the search early.
+    pub stop: &'a dyn Fn(&Value) -> bool,
+}
 
 /// Candidates with their outcomes.
 #[derive(Debug, Default)]
@@ -81,7 +110,7 @@ impl Tried {
 
 /// Tries candidates on all cores of the solver; `usual` has the placement of even shares.
 pub fn all(solver: &Solver, usual: Option<Candidate>, asked: &Asked, tried: &mut Tried) {
-    let (work, base) = (solver.work, &solver.base);
+    let (work, base) = (solver.problem.work, &solver.problem.base);
     let endless = asked.effort == Effort::Endless;
     let prompt = work.len() > PROMPT && !endless;
     let ends = |tried: &Tried| {
@@ -134,15 +163,21 @@ pub fn fewer<'a>(
     count: &mut u64,
 ) -> Option<(Solver<'a>, Outcome)> {
     let of = asked.fewer.filter(|_| !all.value.keeps_wish())?;
-    let stated = solver.work.iter().filter_map(|w| w.task.core).max().map_or(1, |core| core + 1);
-    let least: f64 =
-        solver.work.iter().filter(|w| w.hard()).map(|w| candidate::load(w, &solver.base)).sum();
-    for cores in (stated..solver.base.cores).rev() {
+    let stated =
+        solver.problem.work.iter().filter_map(|w| w.task.core).max().map_or(1, |core| core + 1);
+    let least: f64 = solver
+        .problem
+        .work
+        .iter()
+        .filter(|w| w.hard())
+        .map(|w| candidate::load(w, &solver.problem.base))
+        .sum();
+    for cores in (stated..solver.problem.base.cores).rev() {
         if f64::from(cores) < least || (asked.stop)(&all.value) {
             break;
         }
         let Some(base) = of(cores) else { continue };
-        let fewer = Solver::new(solver.work, base, asked.objective, asked.slowdown);
+        let fewer = Solver::new(solver.problem.work, base, asked.objective, asked.slowdown);
         let mut tried = Tried::default();
         self::all(&fewer, None, asked, &mut tried);
         *count += tried.count() as u64;

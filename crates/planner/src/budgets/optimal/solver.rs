@@ -6,13 +6,13 @@
 //! ([`ROUNDS`], [`IN_VAIN`]). Budgets: `attempt`. Does not cover: a part for writes that differs
 //! between cores, or that later rounds change.
 
-use super::attempt::{Attempt, Limits};
+use super::analysed::Limits;
+use super::attempt::Attempt;
 use super::candidate::Candidate;
+use super::outcome::Outcome;
 use super::pages::{self, UNITY};
-use super::speed::Need;
-use super::{Outcome, Value};
+use super::problem::Problem;
 use crate::core_plan::{CorePlan, TaskPlan, lockable};
-use crate::demand::Demand;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::system::Objective;
@@ -41,24 +41,11 @@ enum Care {
 /// Core, tasks, and ways of the core.
 type CoreKey = (u32, Vec<usize>, u32);
 
-/// Values that are the same for all candidates.
+/// Solves one candidate after the other.
 #[derive(Debug)]
 pub struct Solver<'a> {
-    /// The tasks.
-    pub work: &'a [Work<'a>],
-    /// The machine, with even shares.
-    pub base: Resources,
-    pub(super) objective: Objective,
-    pub(super) wish: Option<u64>,
-    /// Time alone with the whole cache, by task, ps.
-    pub(super) alone: Vec<u64>,
-    pub(super) needs: Vec<Need>,
-    /// Accesses a period that no core can exceed.
-    pub(super) bus: u64,
-    /// `t` beyond which no program gets faster.
-    pub(super) most: u64,
-    /// `t` that other objectives keep for best effort.
-    pub(super) floor: u64,
+    /// What is the same for all of them.
+    pub problem: Problem<'a>,
     /// Can budgets have a part for writes?
     apart: bool,
     /// Cores with the pages that even shares would lock.
@@ -72,49 +59,16 @@ impl<'a> Solver<'a> {
         objective: Objective,
         wish: Option<u64>,
     ) -> Self {
-        let period = base.regulation.period_ps;
-        let needs: Vec<Need> = work
-            .iter()
-            .enumerate()
-            .filter(|(_, w)| !w.hard())
-            .map(|(t, w)| Need::of(t, w, &base))
-            .collect();
-        let bus = (period / base.platform.dram.t_burst.ps().max(1)).max(1);
-        let most = needs.iter().map(|n| n.most(period as f64)).fold(0.0, f64::max).ceil() as u64;
-        let most =
-            if needs.is_empty() { period / base.platform.row_hit().ps().max(1) } else { most };
-        let even = base.budgets.as_ref().and_then(|b| b.first()).copied().unwrap_or(1);
-        // Best effort cannot come first where there is none and every core runs analysed tasks or
-        // nothing.
-        let objective = if objective == Objective::BestEffort && needs.is_empty() {
-            Objective::Margin
-        } else {
-            objective
-        };
-        let alone = work.iter().map(|w| alone_ps(w, &base)).collect();
         Self {
-            work,
-            objective,
-            wish,
-            alone,
-            needs,
-            bus,
-            most: most.clamp(1, bus),
-            floor: (even / 4).max(1),
             apart: base.platform.dram.counts_writes,
             usual: RefCell::default(),
-            base,
+            problem: Problem::new(work, base, objective, wish),
         }
-    }
-
-    /// Are verdicts all that is asked for?
-    pub const fn quick(&self) -> bool {
-        self.base.verdict_only
     }
 
     /// The machine with the ways of a candidate.
     pub fn resources(&self, candidate: &Candidate) -> Resources {
-        let mut resources = self.base.clone();
+        let mut resources = self.problem.base.clone();
         resources.set_ways(candidate.ways.clone());
         resources.explicit = true;
         resources.stated = None;
@@ -144,8 +98,8 @@ impl<'a> Solver<'a> {
         let resources = self.resources(candidate);
         let part = first.part;
         let mut best = first;
-        if best.value.meets() && !self.quick() {
-            let again = |core: &CorePlan| Rc::new(core.again(self.work, &resources));
+        if best.value.meets() && !self.problem.quick() {
+            let again = |core: &CorePlan| Rc::new(core.again(self.problem.work, &resources));
             let same: Vec<_> = best.cores.iter().map(again).collect();
             best = self.with_part(candidate, &same, &resources, part, Care::Much);
         }
@@ -153,7 +107,7 @@ impl<'a> Solver<'a> {
         let mut in_vain = 0;
         let rounds = if self.lockable(candidate) { ROUNDS } else { 0 };
         for _ in 0..rounds {
-            if in_vain >= IN_VAIN || (self.quick() && best.value.meets()) {
+            if in_vain >= IN_VAIN || (self.problem.quick() && best.value.meets()) {
                 break;
             }
             let locked = self.locked(candidate, &weights, &resources);
@@ -177,13 +131,17 @@ impl<'a> Solver<'a> {
 
     /// Do pages go to the tasks with the largest multiples of their times alone?
     fn multiples(&self) -> bool {
-        self.objective == Objective::Bounds || self.wish.is_some()
+        self.problem.objective == Objective::Bounds || self.problem.wish.is_some()
     }
 
     /// Has a core a page to lock?
     fn lockable(&self, candidate: &Candidate) -> bool {
         (0..).zip(&candidate.ways).any(|(core, &ways)| {
-            lockable(&candidate.on(core), self.work, self.base.lock_capacity_in(ways))
+            lockable(
+                &candidate.on(core),
+                self.problem.work,
+                self.problem.base.lock_capacity_in(ways),
+            )
         })
     }
 
@@ -194,22 +152,29 @@ impl<'a> Solver<'a> {
         weights: &HashMap<usize, u64>,
         resources: &Resources,
     ) -> Vec<Rc<CorePlan>> {
-        let alone = self.multiples().then_some(&self.alone[..]);
+        let alone = self.multiples().then_some(&self.problem.alone[..]);
         let lock = |core: u32| {
             let on = candidate.on(core);
-            Rc::new(pages::lock(core, &on, weights, alone, self.work, resources))
+            Rc::new(pages::lock(core, &on, weights, alone, self.problem.work, resources))
         };
         (0..resources.cores).map(lock).collect()
     }
 
     /// Even shares as they are, as a candidate.
     pub fn as_even(&self, candidate: Candidate) -> Outcome {
-        let pages: Vec<_> = (0..self.base.cores)
-            .map(|core| Rc::new(CorePlan::best(core, candidate.on(core), self.work, &self.base)))
+        let pages: Vec<_> = (0..self.problem.base.cores)
+            .map(|core| {
+                Rc::new(CorePlan::best(
+                    core,
+                    candidate.on(core),
+                    self.problem.work,
+                    &self.problem.base,
+                ))
+            })
             .collect();
-        let mut even = self.base.clone();
+        let mut even = self.problem.base.clone();
         even.verdict_only = true;
-        Attempt::new(self, &candidate, &pages, &even, None).stated()
+        Attempt::new(&self.problem, &candidate, &pages, &even, None).stated()
     }
 
     /// A core with the pages that even shares would lock.
@@ -219,7 +184,7 @@ impl<'a> Solver<'a> {
             return Rc::clone(known);
         }
         let resources = self.resources(candidate);
-        let made = Rc::new(CorePlan::best(core, candidate.on(core), self.work, &resources));
+        let made = Rc::new(CorePlan::best(core, candidate.on(core), self.problem.work, &resources));
         self.usual.borrow_mut().insert(key, Rc::clone(&made));
         made
     }
@@ -233,7 +198,7 @@ impl<'a> Solver<'a> {
     ) -> Outcome {
         let mut best = self.with_part(candidate, pages, resources, None, Care::Little);
         for part in PARTS.into_iter().filter(|_| self.apart) {
-            if self.quick() && best.value.meets() {
+            if self.problem.quick() && best.value.meets() {
                 break;
             }
             let outcome = self.with_part(candidate, pages, resources, Some(part), Care::Little);
@@ -252,12 +217,12 @@ impl<'a> Solver<'a> {
         part: Option<u64>,
         care: Care,
     ) -> Outcome {
-        let wanted = Limits { deadline: 1000, slowdown: self.wish.unwrap_or(u64::MAX) };
-        let mut attempt = Attempt::new(self, candidate, pages, resources, part);
+        let wanted = Limits { deadline: 1000, slowdown: self.problem.wish.unwrap_or(u64::MAX) };
+        let mut attempt = Attempt::new(&self.problem, candidate, pages, resources, part);
         let relaxed = Limits { slowdown: u64::MAX, ..wanted };
         for (class, limits) in [(2.0, wanted), (1.0, relaxed)] {
             if let Some(found) = attempt.best(limits) {
-                let budgets = if self.quick() || care == Care::Little {
+                let budgets = if self.problem.quick() || care == Care::Little {
                     found.budgets
                 } else {
                     let raised = attempt.raised(found.budgets, found.limits);
@@ -265,7 +230,7 @@ impl<'a> Solver<'a> {
                 };
                 return attempt.outcome(budgets, class + if found.floor { 0.5 } else { 0.0 }, 0.0);
             }
-            if self.wish.is_none() {
+            if self.problem.wish.is_none() {
                 break;
             }
         }
@@ -274,67 +239,22 @@ impl<'a> Solver<'a> {
 
     /// Closeness of a task to its limits; 1 and above: it exceeds them.
     fn closeness(&self, task: &TaskPlan) -> f64 {
-        let w = &self.work[task.index];
+        let w = &self.problem.work[task.index];
         let deadline = w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64);
         let by_deadline = task.response_ps.map_or(f64::INFINITY, |r| r as f64 / deadline);
-        let slowdown = self.slowdown(task);
-        match (self.objective, self.wish) {
+        let slowdown = self.problem.slowdown(task);
+        match (self.problem.objective, self.problem.wish) {
             (Objective::Bounds, _) => slowdown,
             (_, Some(wish)) => by_deadline.max(slowdown * 1000.0 / wish as f64),
             _ => by_deadline,
         }
     }
 
-    pub(super) fn slowdown(&self, task: &TaskPlan) -> f64 {
-        task.wcet_ps.saturating_add(task.stall_ps) as f64 / self.alone[task.index].max(1) as f64
-    }
-
     /// The tasks that come closest to their limits.
     fn closest(&self, cores: &[CorePlan]) -> Vec<usize> {
-        let hard = || cores.iter().flat_map(CorePlan::tasks).filter(|t| self.work[t.index].hard());
+        let hard =
+            || cores.iter().flat_map(CorePlan::tasks).filter(|t| self.problem.work[t.index].hard());
         let most = hard().map(|t| self.closeness(t)).fold(0.0, f64::max);
         hard().filter(|t| self.closeness(t) >= most * CLOSE).map(|t| t.index).collect()
-    }
-
-    /// The objective in words.
-    pub fn objective_words(&self) -> &'static str {
-        match self.objective {
-            Objective::Margin => "the largest part of a deadline that a response takes",
-            Objective::Bounds => "the largest slowdown that a bound allows",
-            _ => "the speed of best effort",
-        }
-    }
-
-    /// A value in words.
-    pub fn words(&self, value: &Value) -> String {
-        if !value.meets() {
-            return "not schedulable".to_owned();
-        }
-        let missed = if value.keeps_wish() { "" } else { " (the wanted slowdown is missed)" };
-        match self.objective {
-            Objective::Margin => {
-                format!("{:.1} % of the deadline{missed}", -100.0 * value.objective)
-            }
-            Objective::Bounds => format!("{:.3} times the time alone{missed}", -value.objective),
-            _ => format!("{:.1} % of the speed alone, estimated{missed}", 100.0 * value.objective),
-        }
-    }
-
-    /// Message that the wanted slowdown cannot be reached; `None` if it is.
-    pub fn missed_wish(&self, value: &Value) -> Option<String> {
-        let wish = self.wish.filter(|_| !value.keeps_wish())? as f64 / 1000.0;
-        Some(format!(
-            "slowdown: no candidate keeps all bounds within {wish} times the time alone; raise \
-                [regulation] slowdown, set objective = \"bounds\" for the least there is, or use \
-                fewer active_cores"
-        ))
-    }
-}
-
-/// Time alone with the whole shared cache, ps: from the profile with DRAM's row hits, or as stated.
-fn alone_ps(w: &Work, r: &Resources) -> u64 {
-    match w.demand {
-        Demand::Profiled { .. } => w.demand.alone(&r.platform).0,
-        _ => w.wcet_ps(usize::MAX, r),
     }
 }

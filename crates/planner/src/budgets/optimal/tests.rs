@@ -4,7 +4,7 @@ use super::analysed::Limits;
 use super::attempt::Attempt;
 use super::candidate::Candidate;
 use super::pages;
-use super::solver::Solver;
+use super::problem::Problem;
 use crate::core_plan::CorePlan;
 use crate::demand::Demand;
 use crate::resources::Resources;
@@ -79,7 +79,7 @@ fn no_budgets_leave_best_effort_more() {
             .map(|((priority, task), demand)| Work { task, demand, priority })
             .collect();
         let resources = Resources::of(&system).unwrap();
-        let solver = Solver::new(&work, resources.clone(), Objective::BestEffort, None);
+        let problem = Problem::new(&work, resources.clone(), Objective::BestEffort, None);
         let candidate = Candidate { placement: vec![0, 1, 2], ways: vec![4, 4, 4] };
         let pages: Vec<Rc<CorePlan>> = (0..3)
             .map(|core| {
@@ -87,7 +87,7 @@ fn no_budgets_leave_best_effort_more() {
                 Rc::new(pages::lock(core, &on, &HashMap::new(), None, &work, &resources))
             })
             .collect();
-        let mut attempt = Attempt::new(&solver, &candidate, &pages, &resources, None);
+        let mut attempt = Attempt::new(&problem, &candidate, &pages, &resources, None);
         let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX }).map(|b| b.budgets);
         let best_effort = found.as_ref().map_or(0, |budgets| budgets[2]);
         match &found {
@@ -99,7 +99,7 @@ fn no_budgets_leave_best_effort_more() {
                     "case {case}\n{text}"
                 );
                 // The bus carries no more, so larger budgets have no effect.
-                if best_effort * 102 / 100 + 2 > solver.most {
+                if best_effort * 102 / 100 + 2 > problem.most {
                     continue;
                 }
                 compared += 1;
@@ -108,7 +108,7 @@ fn no_budgets_leave_best_effort_more() {
         }
         let more = (best_effort * 102 / 100).max(best_effort + 2);
         assert!(
-            !any_budgets(&work, &resources, &pages, more, solver.bus),
+            !any_budgets(&work, &resources, &pages, more, problem.bus),
             "case {case}: more than {best_effort}\n{text}"
         );
     }
