@@ -32,7 +32,8 @@ def tasks(demo, name, analysed):
 
 def test_unmanaged_a_task_misses_every_deadline(demo):
     task, alone = tasks(demo, "unmanaged", True)["disparity"], tasks(demo, "solo", True)["disparity"]
-    assert task["jobs"] >= 5 and task["misses_deadline"] == task["jobs"]
+    # Jobs are those that ended; one whose deadline passed before the end is a miss, too.
+    assert task["jobs"] >= 5 and task["misses_deadline"] >= alone["jobs"] >= task["jobs"]
     assert task["moet_ns"] >= 3 * alone["moet_ns"], "README: three times as long as alone"
 
 

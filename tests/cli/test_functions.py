@@ -7,6 +7,7 @@ Probes and page faults on the machine that runs the tests, where this is allowed
 import json
 import os
 import subprocess
+import time
 
 import pytest
 from conftest import board_like_here, refused
@@ -137,6 +138,11 @@ def test_a_task_runs_as_its_user(looper):
         if os.stat(parent).st_uid == os.geteuid() and str(parent).startswith("/tmp/"):
             os.chmod(parent, 0o755)
     run(looper, "--command", f"loop=./looper 5 {mark}")
+    # The program may still be writing.
+    for _ in range(100):
+        if mark.read_text():
+            break
+        time.sleep(0.02)
     assert mark.read_text() == "65534 65534 nobody\n"
 
 

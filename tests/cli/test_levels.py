@@ -185,7 +185,7 @@ def test_a_changed_decision_is_found(solocore, trace):
     violation = done.json()["violation"]
     assert violation["rule"] == "replay" and str(violation["time_ns"]) == words[0]
     text = solocore("check-trace", "other.csv")
-    assert text.code == 1 and text.out.decode().startswith("other.csv: violated: at ")
+    assert text.code == 1 and text.out.decode().startswith("other.csv: a rule is broken: at ")
 
 
 def test_what_is_no_trace(solocore, trace):

@@ -68,7 +68,7 @@ int main(void) {
 
 def system(path, *arguments, more=""):
     words = ", ".join(json.dumps(str(word)) for word in (path, *arguments))
-    return f'platform = "p4080"\n[[task]]\nname = "a"\nperiod = "10 s"\ncommand = [{words}]\n{more}'
+    return f'platform = "p4080"\n[regulation]\nshare = "even"\n[[task]]\nname = "a"\nperiod = "10 s"\ncommand = [{words}]\n{more}'
 
 
 def plan(solocore, *options, **env):

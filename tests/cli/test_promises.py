@@ -205,7 +205,10 @@ def test_the_doctor_knows_a_plan(planned):
     assert done.code in (1, 3)
     if done.code == 1:
         answers = {p["id"]: p for p in done.json()["promises"]}
-        assert answers["place:task-video"]["kept_by"] is None and answers["memory:machine"]["kept_by"] == "platform"
+        memory = answers["memory:machine"]
+        assert answers["place:task-video"]["kept_by"] is None
+        # Its platform is a Core i5-2500K's, and seldom this machine's.
+        assert memory["kept_by"] in (None, "platform") and (memory["kept_by"] is None) == ("another machine" in (memory["why"] or ""))
     else:
         assert "machine" in done.err
 

@@ -300,6 +300,10 @@ impl<'a> Attempt<'a> {
             let budgets = self.most_for_analysed();
             return self.outcome(budgets, 0.0, -OVERLOAD * load);
         }
+        // The others' jobs are known only where all deadlines are met.
+        if self.known.take().is_some() {
+            self.resources.set_rivals(&vec![None; self.jobs.len()]);
+        }
         let limits = |deadline| Limits { deadline, slowdown: u64::MAX };
         let (most, steps) = if self.problem.quick() { (LATE, 0) } else { LATEST };
         let (mut fails, mut works) = (1000, most);
