@@ -290,19 +290,25 @@ impl<'a> Attempt<'a> {
         chosen
     }
 
+    /// The same without the others' jobs, which are known only where all deadlines are met.
+    #[must_use]
+    pub fn beside_unknown_jobs(mut self) -> Self {
+        if self.known.take().is_some() {
+            self.resources.set_rivals(&vec![None; self.jobs.len()]);
+        }
+        self
+    }
+
     /// The outcome where no budgets meet all deadlines: those with which the deadlines would be
     /// exceeded by the least factor. Where there are none either, best effort gets the least that it
     /// needs, and the others get the rest. That is so at once on a core with more work than time:
     /// its response times have no end, and finding that out takes long.
-    pub fn late(mut self) -> Outcome {
+    /// `raise`: budgets that stop no core without need.
+    pub fn late(mut self, raise: bool) -> Outcome {
         let load = self.jobs.iter().map(|jobs| utilization(jobs)).fold(0.0, f64::max);
         if load > 1.0 {
             let budgets = self.most_for_analysed();
             return self.outcome(budgets, 0.0, -OVERLOAD * load);
-        }
-        // The others' jobs are known only where all deadlines are met.
-        if self.known.take().is_some() {
-            self.resources.set_rivals(&vec![None; self.jobs.len()]);
         }
         let limits = |deadline| Limits { deadline, slowdown: u64::MAX };
         let (most, steps) = if self.problem.quick() { (LATE, 0) } else { LATEST };
@@ -317,7 +323,11 @@ impl<'a> Attempt<'a> {
                 }
             }
             let excess = -(works as f64);
-            return self.outcome(found.unwrap_or_default(), 0.0, excess);
+            let mut budgets = found.unwrap_or_default();
+            if raise {
+                budgets = self.raised(budgets, limits(works));
+            }
+            return self.outcome(budgets, 0.0, excess);
         }
         let budgets = self.most_for_analysed();
         self.outcome(budgets, 0.0, f64::NEG_INFINITY)

@@ -79,6 +79,9 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
         reasons.extend(fewer.problem.missed_wish(&outcome.value));
         (best, gap) = (outcome, 1.0);
     }
+    if !best.value.meets() && !even.verdict_only && best.resources.explicit {
+        best = solver.late(&best);
+    }
     best.resources.verdict_only = even.verdict_only;
     if !best.value.meets() && !even.verdict_only {
         best.cores = best.cores.iter().map(|core| core.again(work, &best.resources)).collect();

@@ -129,6 +129,18 @@ impl<'a> Solver<'a> {
         best
     }
 
+    /// A late outcome with the budgets of a plan. Candidates are compared as if all others kept their
+    /// deadlines; a late plan cannot count on that.
+    pub fn late(&self, outcome: &Outcome) -> Outcome {
+        let candidate = &outcome.candidate;
+        let resources = self.resources(candidate);
+        let again = |core: &CorePlan| Rc::new(core.again(self.problem.work, &resources));
+        let same: Vec<_> = outcome.cores.iter().map(again).collect();
+        Attempt::new(&self.problem, candidate, &same, &resources, outcome.part)
+            .beside_unknown_jobs()
+            .late(true)
+    }
+
     /// Do pages go to the tasks with the largest multiples of their times alone?
     fn multiples(&self) -> bool {
         self.problem.objective == Objective::Bounds || self.problem.wish.is_some()
@@ -234,7 +246,7 @@ impl<'a> Solver<'a> {
                 break;
             }
         }
-        attempt.late()
+        attempt.late(false)
     }
 
     /// Closeness of a task to its limits; 1 and above: it exceeds them.
