@@ -5,6 +5,7 @@ own with a cache directory of its own, so that nothing of the user's is read or 
 aarch64 and powerpc, and qemu-user; a missing one is a failure, not a skip.
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -17,6 +18,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILERS = {"x86_64": "gcc", "aarch64": "aarch64-linux-gnu-gcc", "powerpc": "powerpc-linux-gnu-gcc"}
+
+# Commands that take the one right to regulate this machine, or ask who has it.
+REGULATE = ("run", "restore", "reserve", "top", "vcpu")
 
 # Files that take a minute or more. They go first, so that no processor waits for one of them at the end.
 LONGEST = ("test_verify.py", "test_board_figures.py", "test_board.py")
@@ -39,22 +43,43 @@ class Done:
         return json.loads(self.out)
 
 
+class Machine:
+    """The right to regulate this machine: one test has it at a time, from its first such command to its end."""
+
+    def __init__(self):
+        self.lock = None
+
+    def take(self):
+        if self.lock is None:
+            self.lock = os.open(ROOT / "tests", os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self.lock, fcntl.LOCK_EX)
+
+    def give(self):
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
+
+
 class Command:
     """Runs `solocore` in one directory."""
 
     def __init__(self, program, directory):
-        self.program, self.dir = program, directory
+        self.program, self.dir, self.machine = program, directory, Machine()
         self.cache = directory / "cache-home"
         self.cache.mkdir()
         self.env = {**os.environ, "XDG_CACHE_HOME": str(self.cache), "NO_COLOR": "1"}
 
     def __call__(self, *args, stdin=b"", timeout=60, **env):
+        if args and args[0] in REGULATE:
+            self.machine.take()
         done = subprocess.run([self.program, *map(str, args)], cwd=self.dir, input=stdin, capture_output=True,
                               timeout=timeout, env={**self.env, **env})
         return Done(done.returncode, done.stdout, done.stderr.decode())
 
     def start(self, *args):
         """Starts it in a process group of its own, for signals."""
+        if args and args[0] in REGULATE:
+            self.machine.take()
         return subprocess.Popen([self.program, *map(str, args)], cwd=self.dir, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, start_new_session=True)
 
@@ -90,7 +115,9 @@ def program():
 
 @pytest.fixture
 def solocore(program, tmp_path):
-    return Command(program, tmp_path)
+    command = Command(program, tmp_path)
+    yield command
+    command.machine.give()
 
 
 @pytest.fixture(scope="session")

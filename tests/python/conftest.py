@@ -47,4 +47,6 @@ def command(tmp_path):
     # Its dataclass looks its own module up.
     sys.modules[spec.name] = cli
     spec.loader.exec_module(cli)
-    return cli.Command(str(PROGRAM), tmp_path)
+    command = cli.Command(str(PROGRAM), tmp_path)
+    yield command
+    command.machine.give()
