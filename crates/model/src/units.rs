@@ -260,13 +260,19 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Exact, as files need it; with a precision (`{:.2}`) to at most so many decimals, for readers.
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_scaled(
-            f,
-            self.0,
-            &[("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("KB/s", 1_000), ("B/s", 1)],
-        )
+        let units = [("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("KB/s", 1_000), ("B/s", 1)];
+        let Some(decimals) = f.precision() else { return write_scaled(f, self.0, &units) };
+        let (name, scale) = units.iter().find(|(_, s)| self.0 >= *s).unwrap_or(&units[3]);
+        let text = format!("{:.decimals$}", self.0 as f64 / *scale as f64);
+        let short = if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.')
+        } else {
+            &text
+        };
+        write!(f, "{short} {name}")
     }
 }
 
@@ -315,6 +321,15 @@ mod tests {
         assert_eq!("1.2 GiB/s".parse(), Ok(Bandwidth(1_288_490_188)));
         assert_eq!("1.5 GiB/s".parse(), Ok(Bandwidth(1_610_612_736)));
         assert_eq!("1_000 KB".parse(), Ok(Bytes(1_000_000)));
+    }
+
+    #[test]
+    fn a_bandwidth_is_exact_but_for_readers() {
+        assert_eq!(Bandwidth(1_290_322_580).to_string(), "1.29032258 GB/s");
+        assert_eq!(format!("{:.2}", Bandwidth(1_290_322_580)), "1.29 GB/s");
+        assert_eq!(format!("{:.2}", Bandwidth(200_000_000)), "200 MB/s");
+        assert_eq!(format!("{:.0}", Bandwidth(20_499)), "20 KB/s");
+        assert_eq!(format!("{:.1}", Bandwidth(0)), "0 B/s");
     }
 
     #[test]

@@ -13,6 +13,11 @@ fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
+/// A number of ways.
+pub fn ways(count: usize) -> String {
+    if count == 1 { "1 way".to_owned() } else { format!("{count} ways") }
+}
+
 /// One line per rule that gave numbers, then the verdict's cause.
 pub fn reasons(
     plan: &Plan,
@@ -79,7 +84,7 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
                 .to_owned()
         };
         let of = |(core, &q): (usize, &u64)| {
-            format!("core {core} has Q = {q} ({})", Bandwidth(r.bandwidth(q)))
+            format!("core {core} has Q = {q} ({:.2})", Bandwidth(r.bandwidth(q)))
         };
         let shown = if r.explicit { budgets.len() } else { 1 };
         let each: Vec<String> = budgets.iter().enumerate().take(shown).map(of).collect();
@@ -160,9 +165,11 @@ fn own_cache(r: &Resources) -> String {
     let (all, size) = (p.llc.ways, p.llc.size);
     if (0..r.cores).all(|core| r.ways_of(core) == r.ways) {
         return format!(
-            "cache: {all} ways of {size} over {} cores give each {} ways; {} pages can be locked \
-                in them ({rule})",
-            r.cores, r.ways, r.lock_capacity
+            "cache: {all} ways of {size} over {} cores give each {}; {} pages can be locked in \
+                them ({rule})",
+            r.cores,
+            ways(r.ways as usize),
+            r.lock_capacity
         );
     }
     let by_core = |of: &dyn Fn(u32) -> u64| {
@@ -204,7 +211,7 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
             };
             out.push(format!(
                 "bandwidth: {rule}; core 0 has Q = {} accesses of {} in P = {}, L_max = {} \
-                    (guaranteed {})",
+                    (guaranteed {:.2})",
                 budgets[0],
                 p.llc.line,
                 Time::from_ps(r.regulation.period_ps),

@@ -9,6 +9,7 @@
 //! of its memory are one promise, `memory`); preemption and context switches, which no bound
 //! charges (plan.assumptions).
 
+use crate::explain::ways;
 use crate::work::DETAILED;
 use solocore_model::plan::{
     LevelsPlan, Plan, PlanCore, PlanTask, Promise, Scheme, Subject, VcpusPlan, WindowsPlan,
@@ -175,10 +176,9 @@ impl List<'_> {
         for core in &plan.cores {
             let resource = format!("core {}", core.id);
             if core.ways > 0 && !alone {
-                let what = match colours(core) {
-                    Some(colours) => format!("{colours} of the shared cache are its own"),
-                    None => format!("{} ways of the shared cache are its own", core.ways),
-                };
+                let what = colours(core).unwrap_or_else(|| ways(core.ways as usize));
+                let are = if what == ways(1) { "is" } else { "are" };
+                let what = format!("{what} of the shared cache {are} its own");
                 self.add(Subject::Ways, &resource, self.of_core(core.id), what);
             }
             if let Some((first, count)) = core.banks.filter(|_| !alone) {
@@ -235,10 +235,10 @@ impl List<'_> {
             self.add(Subject::Levels, &resource, inside.clone(), what);
             if core.ways.count > 0 {
                 let planned = self.plan.cores.iter().find(|c| c.id == core.id);
-                let what = planned
-                    .and_then(colours)
-                    .unwrap_or_else(|| format!("{} ways", core.ways.count));
-                let what = format!("{what} are those of its levels A and B");
+                let what =
+                    planned.and_then(colours).unwrap_or_else(|| ways(core.ways.count as usize));
+                let are = if what == ways(1) { "is that" } else { "are those" };
+                let what = format!("{what} {are} of its levels A and B");
                 self.add(Subject::Ways, &resource, inside.clone(), what);
             }
             let what = format!("DRAM bank {} is that of its levels A and B", core.bank);

@@ -14,6 +14,7 @@ use super::optimiser::scheme::Io;
 use super::optimiser::ways::{MARGIN, Split};
 use super::optimiser::{Allocator, Answer, Objective, Problem};
 use crate::error::PlanError;
+use crate::explain;
 use solocore_model::levels::BufferScheme;
 use solocore_model::plan::levels::{Choice, Method};
 
@@ -164,14 +165,18 @@ impl Pricing {
             } else {
                 format!("{} would take {short:.3}", levels[check])
             };
-            return choice(why, format!("{} ways: {need}, not schedulable", ways - 1));
+            return choice(why, format!("{}: {need}, not schedulable", explain::ways(ways - 1)));
         }
         let more = less(2) - self.demand(core, 2, ways, split.locked);
         let total = self.problem.total.get(split.level_c + 1).copied();
         let other = total.map(|total| (total, self.chosen.1 + more));
         choice(
             why,
-            format!("{} ways, one more for level C: {}", ways - 1, price(self.chosen, other)),
+            format!(
+                "{}, one more for level C: {}",
+                explain::ways(ways - 1),
+                price(self.chosen, other)
+            ),
         )
     }
 
@@ -187,8 +192,8 @@ impl Pricing {
         } else {
             let total = self.problem.total.get(ways - 1).copied();
             format!(
-                "{} ways: {}",
-                ways - 1,
+                "{}: {}",
+                explain::ways(ways - 1),
                 price(self.chosen, total.map(|total| (total, self.chosen.1)))
             )
         };
@@ -210,7 +215,7 @@ impl Pricing {
         } else {
             "a way is worth more to tasks than to buffers".to_owned()
         };
-        let next_best = format!("{other} ways: would save {:.4}", saved(other));
+        let next_best = format!("{}: would save {:.4}", explain::ways(other), saved(other));
         Choice { of: "ways of locked buffers".to_owned(), chosen: now.to_string(), why, next_best }
     }
 
