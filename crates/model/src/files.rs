@@ -152,8 +152,9 @@ fn staged(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, ModelError> {
     Ok(file)
 }
 
-/// Some errors carry the name of the temporary file, which is of no use to the user.
-fn unwritten(path: &Path, source: std::io::Error) -> ModelError {
+/// The error of a file that cannot be written. Some errors carry the name of the temporary file, which
+/// is of no use to the user.
+pub fn unwritten(path: &Path, source: std::io::Error) -> ModelError {
     let source = match (source.kind(), source.raw_os_error()) {
         (kind @ std::io::ErrorKind::NotFound, _) => {
             std::io::Error::new(kind, "its directory does not exist")

@@ -156,14 +156,6 @@ impl Resources {
         (0..).zip(&self.costs).map(of).collect()
     }
 
-    /// The same where the others make no more accesses than these jobs, by core.
-    #[must_use]
-    pub fn with_jobs(&self, jobs: &dyn Fn(u32, &Costs) -> Vec<Job>) -> Self {
-        let mut out = self.clone();
-        out.set_rivals(&self.rivals_with(jobs));
-        out
-    }
-
     /// Gives each core its number of ways of the shared cache.
     pub fn set_ways(&mut self, ways: Vec<u32>) {
         self.own_ways = ways;
@@ -230,11 +222,6 @@ impl Resources {
         for (stall, jobs) in self.stalls.iter_mut().zip(rivals) {
             stall.jobs.clone_from(jobs);
         }
-    }
-
-    /// The jobs of each core's rivals.
-    pub fn known_rivals(&self) -> Vec<Option<Arc<Rivals>>> {
-        self.stalls.iter().map(|stall| stall.jobs.clone()).collect()
     }
 
     /// Most accesses of a core in a period: its budget, and the accesses until it is stopped;

@@ -225,21 +225,18 @@ struct Trace {
 
 impl Trace {
     fn new(path: &Path) -> Result<Self, ModelError> {
-        let fail = |source: io::Error| ModelError::Write { path: path.to_owned(), source };
+        let fail = |source: io::Error| files::unwritten(path, source);
         if path.is_dir() {
             return Err(fail(io::ErrorKind::IsADirectory.into()));
         }
         let (file, temporary) = if path.exists() && !path.is_file() {
             (File::options().write(true).open(path).map_err(fail)?, None)
         } else {
-            // Some errors contain the name of the temporary file, which does not help the user.
-            let plain =
-                |e: io::Error| fail(if e.raw_os_error().is_some() { e } else { e.kind().into() });
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
             let mut builder = tempfile::Builder::new();
             builder.prefix(".solocore-").permissions(mode);
             let (file, temporary) =
-                builder.tempfile_in(files::parent_dir(path)).map_err(plain)?.into_parts();
+                builder.tempfile_in(files::parent_dir(path)).map_err(fail)?.into_parts();
             (file, Some(temporary))
         };
         let mut trace =

@@ -12,8 +12,7 @@
 //! in `t`, or in the limit of the bounds, so bisection finds its best value. Where there is no
 //! solution, the least factor for all deadlines with which there is one says how far it is.
 
-use super::analysed::Analysed;
-pub use super::analysed::Limits;
+use super::analysed::{Analysed, Limits};
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Value};
 use super::problem::Problem;
@@ -382,7 +381,7 @@ impl<'a> Attempt<'a> {
         let misses = |core: &CorePlan| {
             core.tasks().iter().filter(|t| !t.meets).count() as f64 * (1.0 + core.utilization)
         };
-        let speed = speed::mean(problem, self.candidate, &cores, &settled);
+        let speed = speed::mean(&problem.needs, problem.work, self.candidate, &cores, &settled);
         let objective = match problem.objective {
             _ if class < 1.0 && excess.is_finite() => excess,
             _ if class < 1.0 => -1e6 - cores.iter().map(misses).sum::<f64>(),

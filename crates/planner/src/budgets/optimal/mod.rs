@@ -62,7 +62,7 @@ pub struct Why {
 
 /// Chooses the shares of a system with budgets. `even` are even shares.
 pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
-    let solver = Solver::new(work, even.clone(), asked.objective, asked.slowdown);
+    let solver = Solver::new(Problem::new(work, even.clone(), asked.objective, asked.slowdown));
     let usual = Candidate {
         placement: asked.placement.to_vec(),
         ways: vec![even.ways; even.cores as usize],

@@ -10,6 +10,7 @@
 
 use super::candidate::{self, Candidate};
 use super::outcome::{Outcome, Value};
+use super::problem::Problem;
 use super::solver::Solver;
 use crate::resources::Resources;
 use solocore_model::system::Objective;
@@ -177,7 +178,8 @@ pub fn fewer<'a>(
             break;
         }
         let Some(base) = of(cores) else { continue };
-        let fewer = Solver::new(solver.problem.work, base, asked.objective, asked.slowdown);
+        let problem = Problem::new(solver.problem.work, base, asked.objective, asked.slowdown);
+        let fewer = Solver::new(problem);
         let mut tried = Tried::default();
         self::all(&fewer, None, asked, &mut tried);
         *count += tried.count() as u64;

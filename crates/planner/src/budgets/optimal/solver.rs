@@ -14,7 +14,6 @@ use super::pages::{self, UNITY};
 use super::problem::Problem;
 use crate::core_plan::{CorePlan, TaskPlan, lockable};
 use crate::resources::Resources;
-use crate::work::Work;
 use solocore_model::system::Objective;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -46,24 +45,13 @@ type CoreKey = (u32, Vec<usize>, u32);
 pub struct Solver<'a> {
     /// What is the same for all of them.
     pub problem: Problem<'a>,
-    /// Can budgets have a part for writes?
-    apart: bool,
     /// Cores with the pages that even shares would lock.
     usual: RefCell<HashMap<CoreKey, Rc<CorePlan>>>,
 }
 
 impl<'a> Solver<'a> {
-    pub fn new(
-        work: &'a [Work<'a>],
-        base: Resources,
-        objective: Objective,
-        wish: Option<u64>,
-    ) -> Self {
-        Self {
-            apart: base.platform.dram.counts_writes,
-            usual: RefCell::default(),
-            problem: Problem::new(work, base, objective, wish),
-        }
+    pub fn new(problem: Problem<'a>) -> Self {
+        Self { problem, usual: RefCell::default() }
     }
 
     /// The machine with the ways of a candidate.
@@ -99,8 +87,7 @@ impl<'a> Solver<'a> {
         let part = first.part;
         let mut best = first;
         if best.value.meets() && !self.problem.quick() {
-            let again = |core: &CorePlan| Rc::new(core.again(self.problem.work, &resources));
-            let same: Vec<_> = best.cores.iter().map(again).collect();
+            let same = self.pages_of(&best, &resources);
             best = self.with_part(candidate, &same, &resources, part, Care::Much);
         }
         let mut weights: HashMap<usize, u64> = HashMap::new();
@@ -134,11 +121,16 @@ impl<'a> Solver<'a> {
     pub fn late(&self, outcome: &Outcome) -> Outcome {
         let candidate = &outcome.candidate;
         let resources = self.resources(candidate);
-        let again = |core: &CorePlan| Rc::new(core.again(self.problem.work, &resources));
-        let same: Vec<_> = outcome.cores.iter().map(again).collect();
+        let same = self.pages_of(outcome, &resources);
         Attempt::new(&self.problem, candidate, &same, &resources, outcome.part)
             .beside_unknown_jobs()
             .late(true)
+    }
+
+    /// The cores of an outcome with the same pages, before it had budgets.
+    fn pages_of(&self, outcome: &Outcome, resources: &Resources) -> Vec<Rc<CorePlan>> {
+        let again = |core: &CorePlan| Rc::new(core.again(self.problem.work, resources));
+        outcome.cores.iter().map(again).collect()
     }
 
     /// Do pages go to the tasks with the largest multiples of their times alone?
@@ -209,7 +201,8 @@ impl<'a> Solver<'a> {
         resources: &Resources,
     ) -> Outcome {
         let mut best = self.with_part(candidate, pages, resources, None, Care::Little);
-        for part in PARTS.into_iter().filter(|_| self.apart) {
+        let apart = self.problem.base.platform.dram.counts_writes;
+        for part in PARTS.into_iter().filter(|_| apart) {
             if self.problem.quick() && best.value.meets() {
                 break;
             }

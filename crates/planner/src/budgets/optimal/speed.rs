@@ -6,7 +6,6 @@
 //! estimate to compare plans; nothing is promised.
 
 use super::candidate::Candidate;
-use super::problem::Problem;
 use crate::core_plan::{CorePlan, TaskPlan};
 use crate::demand::{Demand, inside_ps};
 use crate::resources::Resources;
@@ -79,20 +78,26 @@ impl Need {
 }
 
 /// Mean speed of the best-effort programs.
-pub fn mean(problem: &Problem, candidate: &Candidate, cores: &[CorePlan], r: &Resources) -> f64 {
+pub fn mean(
+    needs: &[Need],
+    work: &[Work],
+    candidate: &Candidate,
+    cores: &[CorePlan],
+    r: &Resources,
+) -> f64 {
     let period = r.regulation.period_ps as f64;
     let of = |need: &Need| {
         let core = candidate.placement[need.task];
         let plan = &cores[core as usize];
-        let programs = candidate.best_effort(core, problem.work) as f64;
-        let hard = || plan.tasks().iter().filter(|t| problem.work[t.index].hard());
+        let programs = candidate.best_effort(core, work) as f64;
+        let hard = || plan.tasks().iter().filter(|t| work[t.index].hard());
         let locked: usize = hard().map(|t| t.locked).sum();
         let per_way = (r.platform.pages_per_way() as usize).max(1);
         // Of a cache that all cores share, about an even part.
         let own = if r.pages.is_own() { r.ways_of(core) } else { r.platform.llc.ways / r.cores };
         let ways = own.saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
         let rate = |n: u64, t: &TaskPlan| {
-            n as f64 / problem.work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
+            n as f64 / work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
         };
         // Average time of the analysed jobs: their time alone, and their accesses.
         let time = 1.0 - hard().map(|t| rate(t.wcet_ps, t)).sum::<f64>();
@@ -101,9 +106,5 @@ pub fn mean(problem: &Problem, candidate: &Candidate, cores: &[CorePlan], r: &Re
         let accesses = (budget - taken).max(0.0) / programs;
         need.speed(time.max(0.0) / programs, accesses, period, ways / (programs as u32).max(1))
     };
-    if problem.needs.is_empty() {
-        0.0
-    } else {
-        problem.needs.iter().map(of).sum::<f64>() / problem.needs.len() as f64
-    }
+    if needs.is_empty() { 0.0 } else { needs.iter().map(of).sum::<f64>() / needs.len() as f64 }
 }
