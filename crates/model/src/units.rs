@@ -260,7 +260,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Exact, as files need it; with a precision (`{:.2}`) to at most so many decimals, for readers.
+/// Exact, as files need it. A precision, as in `{:.2}`, is the largest number of decimals.
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("KB/s", 1_000), ("B/s", 1)];
