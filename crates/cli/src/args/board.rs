@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub enum BoardCommand {
     /// Boot a board, run a program on it, and turn it off.
     #[command(
-        after_help = "Examples:\n  solocore board run core-i5-2500k -- ./detect a.pgm\n  solocore board run core-i5-2500k --share plans --out results -- sh -c \"solocore run plans/a.json --start -o /out/run.json\"\n  solocore board run my-board.toml --cpus 2 --model on --format json -- ./detect a.pgm\n\nThe guest has copies of the program, of the files that its arguments name, of the libraries that they need, and of the files that --share names, at the same paths. Its directory is this one. It can change nothing of the host: its files in /out come back with --out.\nThe first run fetches QEMU and a kernel from Debian's archive (docs/board.md). Exit code: the program's; 3: there is no board to run it on, or the guest failed."
+        after_help = "Examples:\n  solocore board run core-i5-2500k -- ./detect a.pgm\n  solocore board run core-i5-2500k --share plans --out results -- sh -c \"solocore run plans/a.json --start --partial -o /out/run.json\"\n  solocore board run my-board.toml --cpus 2 --model on --format json -- ./detect a.pgm\n\nThe guest has copies of the program, of the files that its arguments name, of the libraries that they need, and of the files that --share names, at the same paths. Its directory is this one. It can change nothing of the host: its files in /out come back with --out.\nThe first run fetches QEMU and a kernel from Debian's archive (docs/board.md). Exit code: the program's; 3: there is no board to run it on, or the guest failed."
     )]
     Run(RunArgs),
     /// Boot a board with a shell on this terminal, until `exit`.

@@ -190,19 +190,22 @@ pub enum Command {
     Study(StudyArgs),
     /// Regulate this machine as a plan says, until Ctrl-C.
     #[command(
-        after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \
-            \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run \
-            plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it \
-            ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine \
-            is not the plan's, lacks something, or is regulated already; nothing was changed."
+        after_help = "Examples:\n  solocore run plan.json --start --dry-run\n  solocore run \
+            plan.json --start --vouch prefetchers --vouch devices\n  solocore run plan.json --start \
+            --partial --duration \"10 s\" --format json -o run.json\n  solocore run plan.json \
+            --partial --event page-faults --engine helper\n\nNeeds root. When it ends, however it \
+            ends, the machine is as it was. The plan's core i is CPU i.\nExit code 1: a promise was \
+            broken; 3: this machine is not the plan's, lacks something, is regulated already, or \
+            nobody keeps a promise (docs/promises.md), and nothing was changed; or the run could \
+            not go on."
     )]
     Run(RunArgs),
     /// Measure each task of a plan under attack on this machine, beside its promise.
     ///
     /// Each task is measured alone, beside enemies, and beside enemies while the plan is enforced.
     #[command(
-        after_help = "Examples:\n  sudo solocore verify plan.json\n  sudo solocore verify plan.json \
-            --jobs 1000 --map map.txt -o verify.json && solocore report plan.json verify.json -o \
+        after_help = "Examples:\n  sudo solocore verify plan.json --vouch devices\n  sudo solocore \
+            verify plan.json --partial --jobs 1000 --map map.txt -o verify.json && solocore report plan.json verify.json -o \
             report.html\n  sudo solocore verify plan.json --task video --enemy write --vouch devices \
             --vouch prefetchers\n\nNeeds root. Each task is measured by itself on its core, with the \
             enemies that hurt it most. Promises that nobody keeps are refused as by `solocore run`. \
@@ -269,9 +272,10 @@ pub enum Command {
     Space(space::SpaceCommand),
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
-        after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format \
-            json\n\nExit code 0: `solocore run` can run here, by the counter or by another event \
-            in its place; 1: it cannot."
+        after_help = "Examples:\n  solocore doctor\n  solocore doctor --plan plan.json\n  solocore \
+            doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the \
+            counter or by another event in its place; 1: it cannot, or nobody keeps a promise of \
+            the plan; 3: the plan is of another machine."
     )]
     Doctor(DoctorArgs),
     /// Put back the settings of a run that was killed together with its keeper.

@@ -21,7 +21,7 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     let store =
         outcome.profiles.map_or_else(String::new, |dir| format!(" --profiles {}", quoted(dir)));
     let machine = if outcome.here { "on this machine" } else { "on the board itself" };
-    let machine = format!("{machine}; refused while a promise is not kept (docs/promises.md)");
+    let machine = format!("{machine}; you answer for devices (docs/promises.md)");
     let report = path("report.html");
     let measure = (
         format!("sudo solocore platform measure {}", quoted(&place.machine())),
@@ -30,8 +30,11 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     let lines = [
         (format!("solocore plan {system} -o {plan}{store}"), "decides, and bounds each task"),
         (format!("solocore sim {plan} -o {sim}"), "on a simulated board"),
-        (format!("sudo solocore run {plan} --start -o {run}"), machine.as_str()),
-        (format!("sudo solocore verify {plan}"), "each task under attack, beside its promise"),
+        (format!("sudo solocore run {plan} --start --vouch devices -o {run}"), machine.as_str()),
+        (
+            format!("sudo solocore verify {plan} --vouch devices"),
+            "each task under attack, beside its promise",
+        ),
         (format!("solocore report {plan} {sim} {run} -o {report}"), "one page of it all"),
     ];
     let first = outcome.here.then_some(measure);

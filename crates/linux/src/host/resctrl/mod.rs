@@ -171,10 +171,10 @@ pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
         Finding::new(
             "locked pages and colours",
             false,
-            "no interface of stock Linux locks lines in a shared cache or chooses pages by colour \
-                or bank: `solocore run --resctrl` reads locked pages into ways of their own where \
-                the CPU has ways to share out, and bounds that rest on locked pages do not hold by \
-                that (docs/ways.md)"
+            "no interface of stock Linux locks lines in a shared cache: `solocore run --resctrl` \
+                reads locked pages into ways of their own where the CPU has ways to share out, and \
+                bounds that rest on locked pages do not hold by that (docs/ways.md). Colours and \
+                banks: `solocore run --colors` places the pages of started programs (docs/space.md)"
                 .to_owned(),
         ),
     ]
