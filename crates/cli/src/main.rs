@@ -8,16 +8,25 @@ mod print;
 mod progress;
 mod table;
 
+use solocore_linux::host::keeper;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = args::Args::read();
     progress::handle_signals();
-    match commands::run(args.command) {
+    let code = match commands::run(args.command) {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("solocore: {}", failure.message());
+            print::say(&format!("solocore: {}", failure.message()));
             ExitCode::from(failure.exit_code())
         }
+    };
+    if keeper::all_put_back() {
+        return code;
     }
+    // Whatever became of the work: the machine is not as before.
+    print::say(
+        "solocore: not everything could be put back (see above); `solocore restore` tries again",
+    );
+    ExitCode::from(3)
 }

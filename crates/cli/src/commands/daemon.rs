@@ -4,10 +4,9 @@
 use crate::args::Format;
 use crate::commands::run_text;
 use crate::fail::Failure;
-use crate::print::print;
+use crate::print::{print, say};
 use crate::progress::stopped;
 use solocore_linux::daemon::{Daemon, Outcome, Program, Traces, Word};
-use solocore_linux::host::keeper;
 use solocore_model::files;
 use solocore_model::run::{RunJob, RunResult, RunTask};
 use solocore_model::sched_trace::SchedTrace;
@@ -30,29 +29,18 @@ pub struct Destination<'a> {
 /// Runs it to its end, with words on stderr.
 pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
     let outcome = daemon.run(&stopped, &|word| match word {
-        Word::Note(note) => eprintln!("solocore: note: {note}"),
-        Word::Begun(what) => eprintln!("{what}; Ctrl-C ends it"),
-        Word::Message(message) => eprintln!("solocore: {message}"),
+        Word::Note(note) => say(&format!("solocore: note: {note}")),
+        Word::Begun(what) => say(&format!("{what}; Ctrl-C ends it")),
+        Word::Message(message) => say(&format!("solocore: {message}")),
     })?;
-    to.write(&outcome)?;
-    if let Err(left) = put_back() {
-        // Both are to be known: why the run ended, and what it leaves.
-        outcome.lost.iter().for_each(|error| eprintln!("solocore: {error}"));
-        return Err(left);
+    if let Err(unwritten) = to.write(&outcome) {
+        // Both are to be known: why the run ended, and that nothing of it was written.
+        outcome.lost.iter().for_each(|error| say(&format!("solocore: {error}")));
+        return Err(unwritten);
     }
     let broken = !outcome.run.broken.is_empty() && !outcome.run.partial;
     let code = ExitCode::from(u8::from(broken));
     outcome.lost.map_or(Ok(code), |error| Err(error.into()))
-}
-
-/// Checks that the machine is as before.
-fn put_back() -> Result<(), Failure> {
-    if keeper::all_put_back() {
-        return Ok(());
-    }
-    Err(Failure::Machine(
-        "not everything could be put back (see above); `solocore restore` tries again".to_owned(),
-    ))
 }
 
 /// Runs it until a program ends, which is its last part; returns the program's exit code.
@@ -61,7 +49,7 @@ pub fn run_beside(mut daemon: Daemon, program: Program) -> Result<ExitCode, Fail
     daemon.add(program);
     let outcome = daemon.run(&stopped, &|word| {
         if let Word::Note(note) = word {
-            eprintln!("solocore: note: {note}");
+            say(&format!("solocore: note: {note}"));
         }
     })?;
     outcome
@@ -72,7 +60,7 @@ pub fn run_beside(mut daemon: Daemon, program: Program) -> Result<ExitCode, Fail
 impl Destination<'_> {
     fn write(&self, Outcome { run, traces, .. }: &Outcome) -> Result<(), Failure> {
         for note in &traces.notes {
-            eprintln!("solocore: note: {note}");
+            say(&format!("solocore: note: {note}"));
         }
         if let (Some(path), Some(decisions)) = (self.sched_trace, &traces.decisions) {
             write_decisions(path, decisions)?;

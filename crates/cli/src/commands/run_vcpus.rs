@@ -44,7 +44,7 @@ pub fn add_parts(
     let path = args.plan.display().to_string();
     let scheduling = Scheduling::planned(options, &planned.vcpus, &path).counting(event);
     let settings = Settings::default();
-    let mut tasks = Tasks::new(&layout, &settings).bound(scheduling.bind());
+    let mut tasks = Tasks::new(&layout, &settings).bound(scheduling.bind(&settings));
     let colours = isolation::colours(&args.isolation, plan, &layout)?;
     if let Some(colours) = &colours {
         tasks = tasks.in_colours(colours);

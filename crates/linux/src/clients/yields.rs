@@ -12,7 +12,7 @@ use crate::contract::SC_BY_YIELD;
 use crate::error::LinuxError;
 use crate::sys::seqpacket;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
@@ -21,6 +21,8 @@ use zerocopy::IntoBytes;
 const CONNECTIONS: usize = 512;
 /// Maximum number of connections of one user other than root.
 const OF_USER: usize = 64;
+/// Connections that are taken at a look: a client that connects without end would hold the daemon.
+const AT_ONCE: usize = 64;
 /// Time after which a connection without a request is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -55,9 +57,12 @@ impl Yields {
     /// Answers the clients that wait. Returns the clients that became threads of a task, for the
     /// log.
     pub fn serve(&mut self, join: &Join<'_>) -> Vec<String> {
-        while self.connections.len() < CONNECTIONS
+        let mut taken = 0;
+        while taken < AT_ONCE
+            && self.connections.len() < CONNECTIONS
             && let Ok(socket) = seqpacket::accept(&self.door.listener)
         {
+            taken += 1;
             let uid = seqpacket::peer(&socket).map_or(u32::MAX, |p| p.uid);
             if uid == 0 || self.connections.iter().filter(|c| c.uid == uid).count() < OF_USER {
                 self.connections.push(Connection {
@@ -118,7 +123,12 @@ fn admit(
         return Err(Refusal::NotServed);
     }
     // The thread belongs to the process that asks: nobody attaches the threads of others.
+    let process = seqpacket::peer_process(socket, &peer).map_err(|_| Refusal::BadRequest)?;
     start_of(peer.pid, request.thread).ok_or(Refusal::BadRequest)?;
+    if seqpacket::wait(&[process.as_fd()], Duration::ZERO) != [false] {
+        // The process has ended, and another one may have its number by now.
+        return Err(Refusal::BadRequest);
+    }
     if !request.task.is_empty() && join(&request.task, request.thread).ok_or(Refusal::NoTask)? {
         said.push(format!(
             "thread {} of process {} is one of task `{}`",

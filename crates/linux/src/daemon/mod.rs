@@ -171,6 +171,19 @@ impl Daemon {
         self.check()?;
         self.check_promises(&self.answers())?;
         let instance = Instance::take()?;
+        let outcome = self.alone(stopped, say);
+        // After a failure as well, nobody else begins before everything is put back.
+        drop(self);
+        drop(instance);
+        outcome
+    }
+
+    /// The run, while no other solocore may begin.
+    fn alone(
+        &mut self,
+        stopped: &dyn Fn() -> bool,
+        say: &dyn Fn(Word<'_>),
+    ) -> Result<Outcome, LinuxError> {
         self.clean_up()?;
         let sockets = self.note_sockets()?;
         let status = Status::open(self.metrics.as_ref())?;
@@ -193,7 +206,6 @@ impl Daemon {
         self.end();
         drop(status);
         drop(sockets);
-        drop(instance);
         Ok(Outcome { run, traces, lost })
     }
 
@@ -207,16 +219,19 @@ impl Daemon {
         }
         let restored = keeper::restore()?;
         if restored.failed > 0 {
-            return Err(LinuxError::Machine(format!(
-                "{} settings that an earlier solocore changed cannot be put back (see above); put \
-                    them back by hand, then `solocore restore`",
-                restored.failed
-            )));
-        }
-        if restored.entries > 0 {
+            // Its journal stays. What nobody can write now (a CPU is offline) keeps nobody from a
+            // run.
             self.notes.push(format!(
-                "put back settings that an earlier solocore had changed and left: {} entries",
-                restored.entries
+                "{} settings that an earlier solocore changed cannot be put back (see above); \
+                    `solocore restore` tries again",
+                restored.failed
+            ));
+        }
+        let put_back = restored.entries.saturating_sub(restored.failed);
+        if put_back > 0 {
+            self.notes.push(format!(
+                "put back settings that an earlier solocore had changed and left: {put_back} \
+                    entries"
             ));
         }
         Ok(())
@@ -276,6 +291,7 @@ impl Daemon {
                     if !self.parts.iter().any(|part| part.outlives()) {
                         break why;
                     }
+                    say(Word::Note(&format!("the program goes on without solocore: {why}")));
                 }
             }
             let passed = Duration::from_nanos(monotonic_ns().saturating_sub(self.begun_ns));

@@ -285,6 +285,8 @@ impl Part for Tasks {
         self.jobs = None;
         self.probes = None;
         self.locker = None;
+        // It may hold the settings as well.
+        self.bind = Box::new(|_, _| Ok(()));
         self.settings = None;
     }
 }

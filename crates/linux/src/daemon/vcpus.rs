@@ -1,16 +1,20 @@
 //! A scheduler of VCPUs and the socket for requests of further ones, as a part.
 
 use super::decisions::Decisions;
-use super::part::{Held, Member, Next, Part, Preview, Round, Traces};
+use super::part::{Held, Member, Next, Part, Preview, Round, Settings, Traces};
 use super::tasks::Bind;
 use crate::error::LinuxError;
+use crate::host::keeper::Changes;
 use crate::host::machine;
+use crate::host::threads::{self, ThreadChange, What};
 use crate::schedule::vcpus::control::Control;
 use crate::schedule::vcpus::requests::Requests;
 use crate::schedule::vcpus::{Options, Vcpus, Wanted};
+use crate::sys::tasks;
 use solocore_model::plan::{Answer, PlanVcpu, Promise, Subject};
 use solocore_model::run::{RunResult, RunVcpus};
 use solocore_model::vcpus::Background;
+use std::path::Path;
 use std::time::Duration;
 
 /// The part that runs the scheduler of VCPUs.
@@ -75,10 +79,10 @@ impl Scheduling {
         Held::clone(&self.vcpus)
     }
 
-    /// Binds tasks of the plan to their VCPUs.
+    /// Binds tasks of the plan to their VCPUs; attached processes are put back with the settings.
     #[must_use]
-    pub fn bind(&self) -> Bind {
-        let (vcpus, planned) = (self.vcpus(), self.planned.clone());
+    pub fn bind(&self, settings: &Settings) -> Bind {
+        let (vcpus, planned, settings) = (self.vcpus(), self.planned.clone(), settings.clone());
         Box::new(move |name, member| {
             let (vcpus, planned) =
                 (vcpus.borrow(), planned.iter().find(|v| v.tasks.iter().any(|t| t == name)));
@@ -95,7 +99,7 @@ impl Scheduling {
                 }
                 Member::Process(pid) => {
                     if moves {
-                        machine::threads_of(pid)?.into_iter().try_for_each(machine::free_thread)?;
+                        settings.change(|changes| free(changes, pid))?;
                     }
                     vcpus.bind_process(pid, Some(id))
                 }
@@ -113,6 +117,26 @@ impl Scheduling {
             ("overhead_ns", s.overhead_ns.to_string()),
         ]
     }
+}
+
+/// Lets the threads of an attached process run on every CPU.
+fn free(changes: &mut Changes, pid: u32) -> Result<(), LinuxError> {
+    let online = machine::online_cpus()?;
+    for thread in threads::all(Path::new("/proc"), Some(pid)) {
+        let fail = |e: std::io::Error| {
+            LinuxError::of_io(
+                &format!("thread {}", thread.tid),
+                &e,
+                "run as root; does it still run?",
+            )
+        };
+        let old = tasks::affinity_of(thread.tid).map_err(fail)?;
+        let what = What::Cpus(old, online.clone());
+        changes
+            .change(&ThreadChange { tid: thread.tid, start: thread.start, what })
+            .map_err(fail)?;
+    }
+    Ok(())
 }
 
 impl Part for Scheduling {

@@ -75,12 +75,11 @@ impl Confiner {
     /// Threads of other programs than solocore, the plan's tasks and the kernel, each with its
     /// allowed CPUs.
     fn others(&self) -> Vec<(Thread, Vec<u32>)> {
-        // Children of solocore are the plan's tasks.
-        let me = std::process::id();
+        // Children of solocore are the plan's tasks, and so are their children.
         let all = threads::all(Path::new("/proc"), None);
-        let started: HashSet<u32> = all.iter().filter(|t| t.parent == me).map(|t| t.tgid).collect();
+        let started: HashSet<u32> = threads::family(&all, std::process::id()).into_iter().collect();
         let other =
-            |t: &Thread| !t.kernel && !self.ours.contains(&t.tgid) && !started.contains(&t.tgid);
+            |t: &Thread| !t.kernel && !self.ours.contains(&t.tgid) && !started.contains(&t.tid);
         let with_cpus = |t: Thread| tasks::affinity_of(t.tid).ok().map(|cpus| (t, cpus));
         all.into_iter().filter(other).filter_map(with_cpus).collect()
     }

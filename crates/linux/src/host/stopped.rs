@@ -24,10 +24,22 @@ pub(crate) fn let_go_on(starter: u32) {
 
 /// Ends every process that a dead solocore started as a job. Returns their number.
 pub(crate) fn end_left_over() -> usize {
-    let lives = |pid: u32| Path::new(PROC).join(pid.to_string()).exists();
-    let left: Vec<(u32, u32)> = jobs().filter(|&(_, starter)| !lives(starter)).collect();
+    let left: Vec<(u32, u32)> = jobs().filter(|&(job, starter)| outlived(job, starter)).collect();
     left.iter().for_each(|&(pid, _)| tasks::signal_one(pid, Signal::KILL));
     left.len()
+}
+
+/// Whether a job's solocore is dead. A process that began later only has its number.
+fn outlived(job: u32, starter: u32) -> bool {
+    let begun = |pid: u32| state(&Path::new(PROC).join(pid.to_string())).map(|(_, begun)| begun);
+    let later = begun(starter).zip(begun(job)).is_some_and(|(starter, job)| starter > job);
+    later || is_dead(starter)
+}
+
+/// Whether no process with this number runs. One that its parent has not waited for is dead.
+pub(crate) fn is_dead(pid: u32) -> bool {
+    let found = state(&Path::new(PROC).join(pid.to_string()));
+    found.is_none_or(|(state, _)| state == 'Z' || state == 'X')
 }
 
 /// Processes with a mark, except this one, each with the solocore that started it.
@@ -45,9 +57,15 @@ fn starter_of(process: &Path) -> Option<u32> {
 }
 
 fn is_stopped(process: &Path) -> bool {
-    let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+    state(process).is_some_and(|(state, _)| state == 'T')
+}
+
+/// State of a process, and its start in ticks since boot.
+fn state(process: &Path) -> Option<(char, u64)> {
+    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     // The name before it may hold anything.
-    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()) == Some("T")
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -73,6 +91,24 @@ mod tests {
         }
         assert!(child.try_wait().unwrap().is_none(), "its solocore lives");
         child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_nobody_has_waited_for_is_dead_and_a_later_one_is_another() {
+        let me = std::process::id();
+        assert!(!is_dead(me) && is_dead(u32::MAX - 9));
+        // Its start differs by some ticks of 10 ms.
+        std::thread::sleep(Duration::from_millis(50));
+        let mut child = Command::new("/bin/sleep").arg("100").spawn().unwrap();
+        assert!(!outlived(child.id(), me), "its solocore lives");
+        assert!(outlived(me, child.id()), "a later process has the number of a dead solocore");
+        child.kill().unwrap();
+        let since = Instant::now();
+        while !is_dead(child.id()) {
+            assert!(since.elapsed() < Duration::from_secs(5), "a zombie counts as alive");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         child.wait().unwrap();
     }
 

@@ -10,8 +10,9 @@
 //! CPUs: it is put back with the others.
 
 use crate::host::machine::{cpu_list, parse_cpu_list};
+use crate::host::said::say;
 use crate::sys::{Scheduling, tasks};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -60,6 +61,20 @@ pub(crate) fn numbers(dir: &Path) -> Vec<u32> {
         .collect();
     found.sort_unstable();
     found
+}
+
+/// The threads of a process and of its children, their children, and so on.
+pub(crate) fn family(all: &[Thread], root: u32) -> Vec<u32> {
+    let mut processes = BTreeSet::from([root]);
+    loop {
+        let before = processes.len();
+        let children: Vec<u32> =
+            all.iter().filter(|t| processes.contains(&t.parent)).map(|t| t.tgid).collect();
+        processes.extend(children);
+        if processes.len() == before {
+            return all.iter().filter(|t| processes.contains(&t.tgid)).map(|t| t.tid).collect();
+        }
+    }
 }
 
 /// Reads `/proc/PID/task/TID/stat`; the name in it may contain anything, also brackets and spaces.
@@ -159,11 +174,10 @@ pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
                 // The thread has ended meanwhile.
                 Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(e) => {
-                    eprintln!(
-                        "solocore: thread {} cannot be put back: {e}; set its affinity by hand \
-                            (taskset)",
+                    say(format_args!(
+                        "thread {} cannot be put back: {e}; set its affinity by hand (taskset)",
                         thread.tid
-                    );
+                    ));
                     failed += 1;
                 }
             }
@@ -212,6 +226,15 @@ mod tests {
         assert_eq!(parse(7, 7, ""), None);
         let me = all(Path::new("/proc"), Some(std::process::id()));
         assert!(me.iter().any(|t| t.tid == std::process::id() && !t.kernel && t.start > 0));
+    }
+
+    #[test]
+    fn a_family_has_children_of_children_and_no_stranger() {
+        let thread = |tid, tgid, parent| Thread { tid, tgid, parent, start: 0, kernel: false };
+        let all =
+            [thread(5, 5, 1), thread(9, 9, 7), thread(7, 7, 5), thread(8, 7, 5), thread(6, 6, 1)];
+        assert_eq!(family(&all, 5), [5, 9, 7, 8]);
+        assert_eq!(family(&all, 7), [9, 7, 8]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Lines of the keeper: the changes, and the way back.
 
+use crate::host::said::say;
 use crate::host::stopped;
 use crate::host::threads::{self, ThreadChange};
 use crate::sys;
@@ -90,7 +91,7 @@ fn remove(path: &str) -> io::Result<()> {
 fn refused(path: &str, command: &str, removed: io::Result<()>) -> bool {
     removed
         .inspect_err(|e| {
-            eprintln!("solocore: {path} cannot be removed: {e}; remove it by hand ({command})");
+            say(format_args!("{path} cannot be removed: {e}; remove it by hand ({command})"));
         })
         .is_err()
 }
@@ -132,10 +133,9 @@ pub(super) fn put_back(entries: Vec<Entry>) -> usize {
                     && !gone(&e)
                     && !(e.kind() == io::ErrorKind::ResourceBusy && widened(&path, &value))
                 {
-                    eprintln!(
-                        "solocore: {path} cannot be put back to {value}: {e}; write it there by \
-                            hand"
-                    );
+                    say(format_args!(
+                        "{path} cannot be put back to {value}: {e}; write it there by hand"
+                    ));
                     failed += 1;
                 }
             }

@@ -12,17 +12,21 @@
 
 use super::entries::{entries, put_back};
 use crate::error::LinuxError;
+use crate::host::stopped;
 use crate::sys;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Environment variable with the path of the keeper's journal.
 pub(super) const VARIABLE: &str = "SOLOCORE_JOURNAL";
 /// Directory of the journals.
 const DIRECTORY: &str = "/run/solocore-journal";
+/// Longest wait for the keepers of runs that were killed just now.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A journal that is written, or that the keeper holds.
 #[derive(Debug)]
@@ -85,10 +89,35 @@ pub struct Restored {
 
 /// Undoes the changes that dead runs left, the latest first.
 ///
+/// Waits for the keepers of dead runs: until they have ended, the settings are not the machine's own.
+///
 /// # Errors
-/// The journals cannot be read.
+/// The journals cannot be read, or such a keeper does not end.
 pub fn restore() -> Result<Restored, LinuxError> {
-    restore_from(Path::new(DIRECTORY))
+    let (directory, since) = (Path::new(DIRECTORY), Instant::now());
+    while let Some(journal) = under_way(directory) {
+        if since.elapsed() > PATIENCE {
+            return Err(LinuxError::Machine(format!(
+                "the settings of an earlier solocore are still being put back ({}); end its keeper \
+                    (`solocore keep-settings`), then `solocore restore`",
+                journal.display()
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    restore_from(directory)
+}
+
+/// A journal of a dead run whose keeper still works.
+fn under_way(directory: &Path) -> Option<PathBuf> {
+    let of_dead = |path: &PathBuf| {
+        let starter = path.file_name()?.to_str()?.split('-').nth(1)?.parse().ok()?;
+        Some(stopped::is_dead(starter))
+    };
+    let held =
+        |path: &PathBuf| File::open(path).is_ok_and(|f| sys::try_lock(&f).is_ok_and(|free| !free));
+    let all = fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path());
+    all.filter(|path| of_dead(path) == Some(true)).find(held)
 }
 
 fn restore_from(directory: &Path) -> Result<Restored, LinuxError> {
@@ -148,6 +177,25 @@ mod tests {
         assert_eq!(fs::read_to_string(&setting).unwrap(), "1");
         assert_eq!(fs::read_dir(&journals).unwrap().count(), 0);
         assert_eq!(restore_from(&journals).unwrap(), Restored::default());
+    }
+
+    #[test]
+    fn the_keeper_of_a_dead_run_is_waited_for_while_it_works() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = |starter: u32| {
+            let path = dir.path().join(format!("1-{starter}-0"));
+            write(&path, "");
+            let file = File::open(&path).unwrap();
+            assert!(sys::try_lock(&file).unwrap());
+            (path, file)
+        };
+        assert_eq!(under_way(&dir.path().join("none")), None);
+        let _lives = held(std::process::id());
+        assert_eq!(under_way(dir.path()), None, "its run goes on");
+        let (path, keeper) = held(u32::MAX - 9);
+        assert_eq!(under_way(dir.path()), Some(path));
+        drop(keeper);
+        assert_eq!(under_way(dir.path()), None, "its keeper has ended");
     }
 
     #[test]

@@ -8,10 +8,10 @@
 //! Does not cover: tasks under a scheduler of solocore, which are bound to no core.
 
 use super::{Jobs, Task};
-use crate::host::threads::{self, Thread};
+use crate::host::threads::{self, Thread, family};
 use crate::schedule::placed::How;
 use crate::sys::tasks;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Most searches for threads that are elsewhere, one after the other.
@@ -56,20 +56,6 @@ fn of_task(task: &Task, all: &[Thread], attached: &BTreeMap<u32, u64>) -> Vec<u3
     let starter = all.iter().find(mine).map(|t| t.tid);
     let family = all.iter().find(is_root).map_or_else(Vec::new, |root| family(all, root.tgid));
     starter.into_iter().chain(family).collect()
-}
-
-/// The threads of a process and of its children, their children, and so on.
-fn family(all: &[Thread], root: u32) -> Vec<u32> {
-    let mut processes = BTreeSet::from([root]);
-    loop {
-        let before = processes.len();
-        let children: Vec<u32> =
-            all.iter().filter(|t| processes.contains(&t.parent)).map(|t| t.tgid).collect();
-        processes.extend(children);
-        if processes.len() == before {
-            return all.iter().filter(|t| processes.contains(&t.tgid)).map(|t| t.tid).collect();
-        }
-    }
 }
 
 #[cfg(test)]
