@@ -195,9 +195,9 @@ pub enum Command {
             --partial --duration \"10 s\" --format json -o run.json\n  solocore run plan.json \
             --partial --event page-faults --engine helper\n\nNeeds root. When it ends, however it \
             ends, the machine is as it was. The plan's core i is CPU i.\nExit code 1: a promise was \
-            broken; 3: this machine is not the plan's, lacks something, is regulated already, or \
-            nobody keeps a promise (docs/promises.md), and nothing was changed; or the run could \
-            not go on."
+            broken. Exit code 3: this machine is not the plan's, lacks something, is regulated \
+            already, or nobody keeps a promise of the plan (docs/promises.md). Nothing was changed \
+            then. A run that could not go on ends with 3 as well."
     )]
     Run(RunArgs),
     /// Measure each task of a plan under attack on this machine, beside its promise.

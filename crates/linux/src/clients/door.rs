@@ -10,6 +10,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+/// Connections that are taken at a look. A client that connects without end would hold the caller.
+const AT_ONCE: usize = 64;
+
 /// The socket of clients; it is removed when this is dropped.
 pub(super) struct Door {
     pub listener: OwnedFd,
@@ -28,6 +31,16 @@ impl Door {
         };
         let listener = listen(path, group).map_err(fail)?;
         Ok(Self { listener, path: path.to_owned(), group })
+    }
+
+    /// The connections that wait, at most `room` of them, with their users; none of those who have
+    /// gone.
+    pub fn waiting(&self, room: usize) -> impl Iterator<Item = (OwnedFd, u32)> {
+        let taken = std::iter::from_fn(|| seqpacket::accept(&self.listener).ok());
+        taken.take(room.min(AT_ONCE)).filter_map(|socket| {
+            let uid = seqpacket::peer(&socket).ok()?.uid;
+            Some((socket, uid))
+        })
     }
 
     /// The process that asks and its request, if it is allowed.
@@ -93,6 +106,24 @@ mod tests {
         assert!(allowed(&peer(1000, &[5, 7]), Some(7)));
         assert!(!allowed(&peer(1000, &[5]), Some(7)));
         assert!(!allowed(&peer(1000, &[0]), None));
+    }
+
+    #[test]
+    fn clients_that_connect_without_end_hold_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let door = Door::open(&path, "no such group").unwrap();
+        let me = rustix::process::getuid().as_raw();
+        let some: Vec<OwnedFd> = (0..3).map(|_| seqpacket::connect(&path).unwrap()).collect();
+        assert_eq!(door.waiting(2).map(|(_, uid)| uid).collect::<Vec<_>>(), [me, me]);
+        assert_eq!(door.waiting(10).count(), 1);
+        assert_eq!(door.waiting(10).count(), 0, "nobody waits");
+        drop(some);
+        // Whoever is taken comes back at once.
+        let again = || seqpacket::connect(&path).map(drop);
+        again().unwrap();
+        let taken = door.waiting(usize::MAX).inspect(|_| again().unwrap()).count();
+        assert!((AT_ONCE / 2..=AT_ONCE).contains(&taken), "{taken} are taken at a look");
     }
 
     #[test]

@@ -21,8 +21,6 @@ use zerocopy::IntoBytes;
 const CONNECTIONS: usize = 512;
 /// Maximum number of connections of one user other than root.
 const OF_USER: usize = 64;
-/// Connections that are taken at a look: a client that connects without end would hold the daemon.
-const AT_ONCE: usize = 64;
 /// Time after which a connection without a request is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -57,13 +55,8 @@ impl Yields {
     /// Answers the clients that wait. Returns the clients that became threads of a task, for the
     /// log.
     pub fn serve(&mut self, join: &Join<'_>) -> Vec<String> {
-        let mut taken = 0;
-        while taken < AT_ONCE
-            && self.connections.len() < CONNECTIONS
-            && let Ok(socket) = seqpacket::accept(&self.door.listener)
-        {
-            taken += 1;
-            let uid = seqpacket::peer(&socket).map_or(u32::MAX, |p| p.uid);
+        let room = CONNECTIONS.saturating_sub(self.connections.len());
+        for (socket, uid) in self.door.waiting(room) {
             if uid == 0 || self.connections.iter().filter(|c| c.uid == uid).count() < OF_USER {
                 self.connections.push(Connection {
                     socket,

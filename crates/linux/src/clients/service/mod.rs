@@ -42,9 +42,6 @@ const SLOTS_PER_USER: usize = 64;
 const CONNECTIONS_PER_USER: usize = SLOTS_PER_USER + 16;
 /// Maximum number of connections at a time.
 const CONNECTIONS: usize = 2 * SLOTS as usize;
-/// Connections that are taken before those that are there are looked at again: a client that
-/// connects without end would hold the thread.
-const AT_ONCE: usize = 16;
 
 /// State that the thread and the daemon share.
 #[derive(Default)]
@@ -224,15 +221,9 @@ impl Desk {
         }
         seqpacket::wait(&watched, LOOK);
         let mut messages = Vec::new();
-        let mut taken = 0;
         // A client that connects before the first release waits for its answer.
-        while open
-            && taken < AT_ONCE
-            && self.connections.len() < CONNECTIONS
-            && let Ok(socket) = seqpacket::accept(&self.door.listener)
-        {
-            taken += 1;
-            let Ok(uid) = seqpacket::peer(&socket).map(|peer| peer.uid) else { continue };
+        let room = if open { CONNECTIONS.saturating_sub(self.connections.len()) } else { 0 };
+        for (socket, uid) in self.door.waiting(room) {
             // A client that connects and asks for nothing must not keep others out.
             let of_user = self.connections.iter().filter(|c| c.uid == uid).count();
             if uid == 0 || of_user < CONNECTIONS_PER_USER {
