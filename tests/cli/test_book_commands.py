@@ -143,12 +143,14 @@ SYSTEMS = {
     "slots.md": "sed 's/p4080/core-i5-2500k/; s/partition 1\"/nav\"/' examples/ima-sce/system.toml",
 }
 # Lines that write to /etc: they get a copy of it, in a name space of their own, and a systemctl that needs no systemd.
-ETC = r"groupadd |install (-D )?-m 644 packaging/|.*tee /etc/"
+ETC = r"groupadd |(.*\| *(sudo )?)?install (-D )?-m 644 |.*tee /etc/"
 OWN_ETC = r"""
 set -e
-cp -a /etc {place}/etc; mount --bind {place}/etc /etc; mkdir -p /etc/solocore /etc/systemd/system; cd {root}
+cp -a /etc {place}/etc; mount --bind {place}/etc /etc; mkdir -p /etc/solocore /etc/systemd/system /etc/here; cd /etc/here
+ln -s {root}/packaging . && cp {place}/plan.json .
 id -u alice >/dev/null 2>&1 || useradd -M alice
-systemctl() {{ [ "$1 $2" = "enable --now" ] && /usr/bin/systemctl --root=/ enable "$3"; }}
+systemctl() {{ [ "$1" = daemon-reload ] || {{ [ "$1 $2" = "enable --now" ] && /usr/bin/systemctl --root=/ enable "$3"; }}; }}
+cp packaging/solocore.service /etc/systemd/system/
 sudo() {{ "$@"; }}
 {line}
 """
