@@ -155,10 +155,10 @@ impl ThreadChange {
 }
 
 /// Puts all threads back, also those that started in between. `changes` are in the reverse order of
-/// their making. Returns the number of failures.
-pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
+/// their making. Returns those that failed for some thread, in the order of their making.
+pub(crate) fn put_back(changes: &[ThreadChange]) -> Vec<ThreadChange> {
     if changes.is_empty() {
-        return 0;
+        return Vec::new();
     }
     let mut records: HashMap<(u32, u64), Vec<&ThreadChange>> = HashMap::new();
     for change in changes {
@@ -166,7 +166,7 @@ pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
     }
     let threads = all(Path::new("/proc"), None);
     let by_tid: HashMap<u32, &Thread> = threads.iter().map(|t| (t.tid, t)).collect();
-    let mut failed = 0;
+    let mut failed: Vec<&ThreadChange> = Vec::new();
     for thread in threads.iter().filter(|t| !t.kernel) {
         for change in inherited(thread, &records, &by_tid) {
             match change.undo(thread.tid) {
@@ -178,12 +178,12 @@ pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
                         "thread {} cannot be put back: {e}; set its affinity by hand (taskset)",
                         thread.tid
                     ));
-                    failed += 1;
+                    failed.push(change);
                 }
             }
         }
     }
-    failed
+    changes.iter().rev().filter(|change| failed.contains(change)).cloned().collect()
 }
 
 /// The record of the thread, its process, or its nearest ancestor that has one.

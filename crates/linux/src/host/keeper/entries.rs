@@ -58,6 +58,19 @@ pub(super) enum Entry {
     Thread(ThreadChange),
 }
 
+impl Entry {
+    /// The line, without its end.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Setting(path, value) => format!("{path}\t{value}"),
+            Self::Directory(path) => format!("{DIRECTORY}{path}"),
+            Self::GoOn(starter) => format!("{GO_ON}{starter}"),
+            Self::Socket(path) => format!("{SOCKET}{path}"),
+            Self::Thread(change) => format!("{THREAD}{}", change.encode()),
+        }
+    }
+}
+
 /// The entries of the keeper's input, without the withdrawn ones.
 pub(super) fn entries(lines: impl Iterator<Item = String>) -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -108,40 +121,42 @@ fn remove_socket(path: &str) -> io::Result<()> {
     if left && UnixStream::connect(path).is_err_and(dead) { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Undoes all entries, last first. Returns the number of failures.
-pub(super) fn put_back(entries: Vec<Entry>) -> usize {
+/// Undoes all entries, last first. Returns those that failed, in their order.
+pub(super) fn put_back(entries: Vec<Entry>) -> Vec<Entry> {
     let debugfs = sys::debugfs().ok();
-    let mut failed = 0;
+    let mut failed = Vec::new();
     let mut changes = Vec::new();
     for entry in entries.into_iter().rev() {
-        match entry {
-            Entry::Thread(change) => changes.push(change),
-            Entry::GoOn(starter) => stopped::let_go_on(starter),
-            Entry::Directory(path) => {
-                failed += usize::from(refused(&path, "rmdir", remove(&path)));
+        let fails = match &entry {
+            Entry::Thread(change) => {
+                changes.push(change.clone());
+                false
             }
-            Entry::Socket(path) => {
-                failed += usize::from(refused(&path, "rm", remove_socket(&path)));
+            Entry::GoOn(starter) => {
+                stopped::let_go_on(*starter);
+                false
             }
-            Entry::Setting(path, value) => {
-                // An interrupt goes with its device, a control group with its maker; settings of
-                // debugfs do not.
-                let gone = |e: &io::Error| {
-                    e.kind() == io::ErrorKind::NotFound && !path.starts_with(DEBUGFS)
-                };
-                if let Err(e) = write(debugfs.as_ref(), &path, &value)
-                    && !gone(&e)
-                    && !(e.kind() == io::ErrorKind::ResourceBusy && widened(&path, &value))
-                {
-                    say(format_args!(
-                        "{path} cannot be put back to {value}: {e}; write it there by hand"
-                    ));
-                    failed += 1;
-                }
-            }
-        }
+            Entry::Directory(path) => refused(path, "rmdir", remove(path)),
+            Entry::Socket(path) => refused(path, "rm", remove_socket(path)),
+            Entry::Setting(path, value) => unset(debugfs.as_ref(), path, value),
+        };
+        failed.extend(fails.then_some(entry));
     }
-    failed + threads::put_back(&changes)
+    failed.reverse();
+    failed.extend(threads::put_back(&changes).into_iter().map(Entry::Thread));
+    failed
+}
+
+/// Puts a setting back. Returns whether it cannot be, and tells the user so.
+fn unset(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> bool {
+    let Err(e) = write(debugfs, path, value) else { return false };
+    // An interrupt goes with its device, a control group with its maker; settings of debugfs do not.
+    let gone = e.kind() == io::ErrorKind::NotFound && !path.starts_with(DEBUGFS);
+    if gone || (e.kind() == io::ErrorKind::ResourceBusy && widened(path, value)) {
+        return false;
+    }
+    say(format_args!("{path} cannot be put back to {value}: {e}; write it there by hand"));
+    true
 }
 
 /// A controller that is enabled further below cannot be removed. Then each group below gets all
@@ -195,6 +210,8 @@ mod tests {
                 Entry::Thread(change)
             ]
         );
+        let again: Vec<String> = found.iter().map(Entry::line).collect();
+        assert_eq!(entries(again.into_iter()), found, "a line is read as it was written");
     }
 
     #[test]
@@ -207,7 +224,7 @@ mod tests {
         drop(seqpacket::listen(Path::new(&at("gone"))).unwrap());
         fs::write(at("file"), "").unwrap();
         let names = ["alive", "dead", "clients", "gone", "file", "never"];
-        assert_eq!(put_back(names.map(|name| Entry::Socket(at(name))).into()), 0);
+        assert_eq!(put_back(names.map(|name| Entry::Socket(at(name))).into()), []);
         let left = names.map(|name| Path::new(&at(name)).exists());
         assert_eq!(left, [true, false, true, false, true, false]);
         drop((listens, clients));

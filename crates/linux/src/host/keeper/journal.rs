@@ -10,11 +10,11 @@
 //! Does not cover: changes by others since then; the old values are put back all the same, as by
 //! the keeper.
 
-use super::entries::{entries, put_back};
+use super::entries::{Entry, entries, put_back};
 use crate::error::LinuxError;
 use crate::host::stopped;
 use crate::sys;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 pub(super) const VARIABLE: &str = "SOLOCORE_JOURNAL";
 /// Directory of the journals.
 const DIRECTORY: &str = "/run/solocore-journal";
+/// Prefix of the name of a journal that is not whole yet.
+const UNFINISHED: &str = ".";
 /// Longest wait for the keepers of runs that were killed just now.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -67,11 +69,35 @@ impl Journal {
         Some(Self { path, file })
     }
 
-    /// Removes the journal: everything is put back.
-    pub fn end(self) {
-        // A journal that is missing was put back already.
-        let _ = fs::remove_file(&self.path);
+    /// Ends the journal: everything is put back but for `failed`, which the next start tries again. The
+    /// other lines go, as somebody may have changed those settings by then.
+    pub fn end(self, failed: &[Entry]) {
+        // A journal that is missing was put back already. One that cannot be replaced stays whole.
+        let _ = match failed {
+            [] => fs::remove_file(&self.path),
+            _ => replace(&self.path, failed),
+        };
     }
+}
+
+/// Writes a journal with these entries, and then puts it in the place of the one that is there.
+fn replace(path: &Path, entries: &[Entry]) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!("{UNFINISHED}{name}"));
+    let lines: String = entries.iter().map(|entry| entry.line() + "\n").collect();
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(lines.as_bytes())?;
+    fs::rename(&new, path)
+}
+
+/// The journals of a directory, the first one first.
+fn journals(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let whole = |e: &DirEntry| !e.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(directory)?.flatten().filter(whole).map(|e| e.path()).collect();
+    paths.sort_unstable();
+    Ok(paths)
 }
 
 /// Result of a restore.
@@ -81,7 +107,7 @@ pub struct Restored {
     pub journals: usize,
     /// Number of entries in them.
     pub entries: usize,
-    /// Number of these that could not be put back; their journals stay.
+    /// Number of these that could not be put back; they stay in their journals.
     pub failed: usize,
     /// Journals of runs that are still alive.
     pub in_use: usize,
@@ -116,19 +142,18 @@ fn under_way(directory: &Path) -> Option<PathBuf> {
     };
     let held =
         |path: &PathBuf| File::open(path).is_ok_and(|f| sys::try_lock(&f).is_ok_and(|free| !free));
-    let all = fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path());
-    all.filter(|path| of_dead(path) == Some(true)).find(held)
+    let all = journals(directory).unwrap_or_default();
+    all.into_iter().filter(|path| of_dead(path) == Some(true)).find(held)
 }
 
 fn restore_from(directory: &Path) -> Result<Restored, LinuxError> {
     let fail =
         |e: io::Error| LinuxError::of_io(&directory.display().to_string(), &e, "run as root");
-    let mut paths: Vec<PathBuf> = match fs::read_dir(directory) {
-        Ok(all) => all.flatten().map(|e| e.path()).collect(),
+    let paths = match journals(directory) {
+        Ok(paths) => paths,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
         Err(e) => return Err(fail(e)),
     };
-    paths.sort_unstable();
     let mut restored = Restored::default();
     for path in paths.into_iter().rev() {
         let file = match File::open(&path) {
@@ -145,10 +170,8 @@ fn restore_from(directory: &Path) -> Result<Restored, LinuxError> {
         restored.journals += 1;
         restored.entries += entries.len();
         let failed = put_back(entries);
-        restored.failed += failed;
-        if failed == 0 {
-            Journal { path, file }.end();
-        }
+        restored.failed += failed.len();
+        Journal { path, file }.end(&failed);
     }
     Ok(restored)
 }
@@ -177,6 +200,33 @@ mod tests {
         assert_eq!(fs::read_to_string(&setting).unwrap(), "1");
         assert_eq!(fs::read_dir(&journals).unwrap().count(), 0);
         assert_eq!(restore_from(&journals).unwrap(), Restored::default());
+    }
+
+    #[test]
+    fn only_what_failed_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (setting, stuck) = (dir.path().join("setting"), dir.path().join("stuck"));
+        write(&setting, "2");
+        fs::create_dir(&stuck).unwrap();
+        let journals = dir.path().join("journals");
+        fs::create_dir(&journals).unwrap();
+        let journal = journals.join("1-7-0");
+        let line = |path: &Path| format!("{}\t1\n", path.display());
+        write(&journal, &(line(&setting) + &line(&stuck) + &line(&setting)));
+        let one = Restored { journals: 1, entries: 3, failed: 1, in_use: 0 };
+        assert_eq!(restore_from(&journals).unwrap(), one);
+        assert_eq!(fs::read_to_string(&journal).unwrap(), line(&stuck));
+        // Somebody wants another value meanwhile.
+        write(&setting, "5");
+        write(&journals.join(".2-8-0"), &line(&setting));
+        assert_eq!(restore_from(&journals).unwrap(), Restored { entries: 1, ..one });
+        assert_eq!(fs::read_to_string(&setting).unwrap(), "5");
+        // It can be put back at last.
+        fs::remove_dir(&stuck).unwrap();
+        write(&stuck, "2");
+        assert_eq!(restore_from(&journals).unwrap().failed, 0);
+        assert_eq!(fs::read_to_string(&stuck).unwrap(), "1");
+        assert!(!journal.exists());
     }
 
     #[test]

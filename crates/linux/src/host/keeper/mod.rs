@@ -171,8 +171,8 @@ pub fn keep() -> usize {
     let _ = writeln!(io::stdout(), "ready");
     let failed = put_back(entries(io::stdin().lock().lines().map_while(Result::ok)));
     // The next start tries again to put back the failed ones.
-    if let (Some(journal), 0) = (journal, failed) {
-        journal.end();
+    if let Some(journal) = journal {
+        journal.end(&failed);
     }
-    failed
+    failed.len()
 }
