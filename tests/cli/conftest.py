@@ -49,8 +49,9 @@ class Machine:
     def __init__(self):
         self.lock = None
 
-    def take(self):
-        if self.lock is None:
+    def take_for(self, args):
+        """Waits for the right, if a command with these arguments needs it."""
+        if self.lock is None and args and args[0] in REGULATE:
             self.lock = os.open(ROOT / "tests", os.O_RDONLY | os.O_CLOEXEC)
             fcntl.flock(self.lock, fcntl.LOCK_EX)
 
@@ -70,16 +71,14 @@ class Command:
         self.env = {**os.environ, "XDG_CACHE_HOME": str(self.cache), "NO_COLOR": "1"}
 
     def __call__(self, *args, stdin=b"", timeout=60, **env):
-        if args and args[0] in REGULATE:
-            self.machine.take()
+        self.machine.take_for(args)
         done = subprocess.run([self.program, *map(str, args)], cwd=self.dir, input=stdin, capture_output=True,
                               timeout=timeout, env={**self.env, **env})
         return Done(done.returncode, done.stdout, done.stderr.decode())
 
     def start(self, *args):
         """Starts it in a process group of its own, for signals."""
-        if args and args[0] in REGULATE:
-            self.machine.take()
+        self.machine.take_for(args)
         return subprocess.Popen([self.program, *map(str, args)], cwd=self.dir, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, start_new_session=True)
 

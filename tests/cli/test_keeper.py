@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import board_like_here
+from test_run import LEAVE, planned  # noqa: F401 (a fixture)
 
 
 @pytest.mark.parametrize("heard", [True, False], ids=["heard", "unheard"])
@@ -31,38 +31,24 @@ def test_what_cannot_be_put_back_keeps_nothing_else_from_it(solocore, heard):
             assert f"{broken} cannot be put back to 1" in said.read()
 
 
-SYSTEM = """
-platform = "machine.toml"
-[regulation]
-policy = "memguard"
-period = "1 ms"
-[[task]]
-name = "video"
-core = 0
-period = "100 ms"
-wcet = "1 ms"
-misses = 10
-"""
-RUN = ("run", "plan.json", "--partial", "--no-move-irqs", "--no-confine", "--event", "page-faults", "--engine", "helper")
+RUN = ("run", "plan.json", *LEAVE, "--engine", "helper")
 
 
-def test_a_start_waits_until_the_settings_of_a_killed_run_are_put_back(solocore):
+def test_a_start_waits_until_the_settings_of_a_killed_run_are_put_back(planned):  # noqa: F811
     """A lock on a journal is a keeper at work; the journal's name has the number of its run, which is dead."""
-    board_like_here(solocore)
-    solocore.plan(SYSTEM)
-    done = solocore(*RUN, "--duration", "100 ms")
+    done = planned(*RUN, "--duration", "100 ms")
     if done.code == 3:
         pytest.skip(done.err.strip().splitlines()[-1])
     assert done.code == 0, done.err
     dead = subprocess.Popen(["true"])
     dead.wait()
-    setting = solocore.dir / "setting"
+    setting = planned.dir / "setting"
     setting.write_text("2")
     journal = Path(f"/run/solocore-journal/{time.monotonic_ns():020}-{dead.pid}-0")
     with journal.open("w") as keeper:
         fcntl.flock(keeper, fcntl.LOCK_EX)
         print(f"{setting}\t1", file=keeper, flush=True)
-        process = solocore.start(*RUN, "--duration", "200 ms", "--format", "json")
+        process = planned.start(*RUN, "--duration", "200 ms", "--format", "json")
         time.sleep(1)
         waited = process.poll() is None
     out, err = process.communicate(timeout=30)

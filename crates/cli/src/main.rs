@@ -8,7 +8,7 @@ mod print;
 mod progress;
 mod table;
 
-use solocore_linux::host::keeper;
+use solocore_linux::host::{keeper, said::say};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let code = match commands::run(args.command) {
         Ok(code) => code,
         Err(failure) => {
-            print::say(&format!("solocore: {}", failure.message()));
+            say(format_args!("solocore: {}", failure.message()));
             ExitCode::from(failure.exit_code())
         }
     };
@@ -25,8 +25,6 @@ fn main() -> ExitCode {
         return code;
     }
     // Whatever became of the work: the machine is not as before.
-    print::say(
-        "solocore: not everything could be put back (see above); `solocore restore` tries again",
-    );
+    say("solocore: not everything could be put back (see above); `solocore restore` tries again");
     ExitCode::from(3)
 }

@@ -18,9 +18,3 @@ pub fn print(text: &str) -> Result<(), Failure> {
         _ => Ok(()),
     }
 }
-
-/// Says a line on stderr. One that nobody reads any more (a closed terminal, a pipe to `tee` that
-/// has ended) is no reason to end: `eprintln!` would panic there.
-pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}

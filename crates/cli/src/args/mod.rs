@@ -205,8 +205,8 @@ pub enum Command {
     /// Each task is measured alone, beside enemies, and beside enemies while the plan is enforced.
     #[command(
         after_help = "Examples:\n  sudo solocore verify plan.json --vouch devices\n  sudo solocore \
-            verify plan.json --partial --jobs 1000 --map map.txt -o verify.json && solocore report plan.json verify.json -o \
-            report.html\n  sudo solocore verify plan.json --task video --enemy write --vouch devices \
+            verify plan.json --partial --jobs 1000 --map map.txt -o verify.json && solocore report \
+            plan.json verify.json -o report.html\n  sudo solocore verify plan.json --task video --enemy write --vouch devices \
             --vouch prefetchers\n\nNeeds root. Each task is measured by itself on its core, with the \
             enemies that hurt it most. Promises that nobody keeps are refused as by `solocore run`. \
             Exit code 1: a task took longer than is promised of it, or a promise was broken; 2: a \

@@ -4,9 +4,10 @@
 use crate::args::Format;
 use crate::commands::run_text;
 use crate::fail::Failure;
-use crate::print::{print, say};
+use crate::print::print;
 use crate::progress::stopped;
 use solocore_linux::daemon::{Daemon, Outcome, Program, Traces, Word};
+use solocore_linux::host::said::say;
 use solocore_model::files;
 use solocore_model::run::{RunJob, RunResult, RunTask};
 use solocore_model::sched_trace::SchedTrace;
@@ -29,13 +30,13 @@ pub struct Destination<'a> {
 /// Runs it to its end, with words on stderr.
 pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
     let outcome = daemon.run(&stopped, &|word| match word {
-        Word::Note(note) => say(&format!("solocore: note: {note}")),
-        Word::Begun(what) => say(&format!("{what}; Ctrl-C ends it")),
-        Word::Message(message) => say(&format!("solocore: {message}")),
+        Word::Note(note) => say(format_args!("solocore: note: {note}")),
+        Word::Begun(what) => say(format_args!("{what}; Ctrl-C ends it")),
+        Word::Message(message) => say(format_args!("solocore: {message}")),
     })?;
     if let Err(unwritten) = to.write(&outcome) {
         // Both are to be known: why the run ended, and that nothing of it was written.
-        outcome.lost.iter().for_each(|error| say(&format!("solocore: {error}")));
+        outcome.lost.iter().for_each(|error| say(format_args!("solocore: {error}")));
         return Err(unwritten);
     }
     let broken = !outcome.run.broken.is_empty() && !outcome.run.partial;
@@ -49,7 +50,7 @@ pub fn run_beside(mut daemon: Daemon, program: Program) -> Result<ExitCode, Fail
     daemon.add(program);
     let outcome = daemon.run(&stopped, &|word| {
         if let Word::Note(note) = word {
-            say(&format!("solocore: note: {note}"));
+            say(format_args!("solocore: note: {note}"));
         }
     })?;
     outcome
@@ -60,7 +61,7 @@ pub fn run_beside(mut daemon: Daemon, program: Program) -> Result<ExitCode, Fail
 impl Destination<'_> {
     fn write(&self, Outcome { run, traces, .. }: &Outcome) -> Result<(), Failure> {
         for note in &traces.notes {
-            say(&format!("solocore: note: {note}"));
+            say(format_args!("solocore: note: {note}"));
         }
         if let (Some(path), Some(decisions)) = (self.sched_trace, &traces.decisions) {
             write_decisions(path, decisions)?;

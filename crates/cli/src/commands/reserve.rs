@@ -10,11 +10,12 @@ use super::space::{choice_of, map_of};
 use crate::args::Format;
 use crate::args::space::ReserveArgs;
 use crate::fail::Failure;
-use crate::print::{print, say};
+use crate::print::print;
 use crate::progress::stopped;
 use serde::Serialize;
 use solocore_linux::Instance;
 use solocore_linux::host::reclaim::Reclaim;
+use solocore_linux::host::said::say;
 use solocore_linux::host::{keeper, notify};
 use solocore_model::files;
 use solocore_space::census::{Census, Counts};
@@ -92,7 +93,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     reserve.fill(!args.no_drop)?;
     let filled_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut report = reserve.report(filled_ns)?;
-    say(&report.line());
+    say(report.line());
     notify::send("READY=1");
     let end = args.duration.map(|d| begin + Duration::from_nanos(d.ns_ceil()));
     let (mut wait, mut tried, mut looked) = (TRIES[0], Instant::now(), Instant::now());
@@ -107,7 +108,9 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
             looked = Instant::now();
             let lost = reserve.hold.look()?;
             if lost > 0 {
-                say(&format!("solocore: the kernel has moved {lost} held pages to other frames"));
+                say(format_args!(
+                    "solocore: the kernel has moved {lost} held pages to other frames"
+                ));
             }
         }
         if tried.elapsed() >= wait {
@@ -115,7 +118,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
             wait = if more { TRIES[0] } else { (wait * 2).min(TRIES[1]) };
             if more {
                 report = reserve.report(filled_ns)?;
-                say(&report.line());
+                say(report.line());
             }
             tried = Instant::now();
         }

@@ -2,13 +2,15 @@
 
 use super::table::{Refusal, Request};
 use crate::error::LinuxError;
+use crate::host::threads::start_of;
 use crate::sys::accounts;
 use crate::sys::seqpacket::{self, Peer};
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Connections that are taken at a look. A client that connects without end would hold the caller.
 const AT_ONCE: usize = 64;
@@ -41,6 +43,18 @@ impl Door {
             let uid = seqpacket::peer(&socket).ok()?.uid;
             Some((socket, uid))
         })
+    }
+
+    /// The process that asks, and the time at which its thread started. The thread belongs to that process:
+    /// nobody attaches the threads of others, and none is taken of a process that has the number of one
+    /// that has ended.
+    pub fn thread(socket: &OwnedFd, peer: &Peer, thread: u32) -> Result<(OwnedFd, u64), Refusal> {
+        let process = seqpacket::peer_process(socket, peer).map_err(|_| Refusal::BadRequest)?;
+        let started = start_of(peer.pid, thread).ok_or(Refusal::BadRequest)?;
+        if seqpacket::wait(&[process.as_fd()], Duration::ZERO) != [false] {
+            return Err(Refusal::BadRequest);
+        }
+        Ok((process, started))
     }
 
     /// The process that asks and its request, if it is allowed.
@@ -79,22 +93,6 @@ fn allowed(peer: &Peer, group: Option<u32>) -> bool {
     peer.uid == 0 || group.is_some_and(|g| peer.groups.contains(&g))
 }
 
-/// Time at which a thread of a process started, in hundredths of a second since boot. `None` if the
-/// process has no such thread, or the thread is dead.
-pub(crate) fn start_of(pid: u32, thread: u32) -> Option<u64> {
-    started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
-}
-
-fn started(stat: &str) -> Option<u64> {
-    // The name may contain anything, but nothing after it contains a bracket.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if state == "Z" || state == "X" {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,19 +122,5 @@ mod tests {
         again().unwrap();
         let taken = door.waiting(usize::MAX).inspect(|_| again().unwrap()).count();
         assert!((AT_ONCE / 2..=AT_ONCE).contains(&taken), "{taken} are taken at a look");
-    }
-
-    #[test]
-    fn a_threads_start_is_read_whatever_its_name() {
-        let line = |state: &str| {
-            let numbers: Vec<String> = (4..30).map(|n| n.to_string()).collect();
-            format!("77 (a) b (x) {state} {}", numbers.join(" "))
-        };
-        assert_eq!(started(&line("S")), Some(22));
-        assert_eq!(started(&line("Z")), None);
-        assert_eq!(started(""), None);
-        let me = std::process::id();
-        assert!(start_of(me, me).is_some());
-        assert_eq!(start_of(me, 1), None, "a thread of another process");
     }
 }

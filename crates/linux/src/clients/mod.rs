@@ -21,7 +21,6 @@ pub mod slots;
 mod table;
 mod yields;
 
-pub(crate) use door::start_of;
 pub use program::Sections;
 pub use service::{Service, ServiceOptions, SilentTask};
 pub(crate) use silent::{OwnPage, OwnPages};

@@ -5,10 +5,11 @@
 //! when the process ends.
 //! Does not cover: a process without root, which cannot set probes.
 
+use super::SOCKET;
 use super::functions::{Call, Calls, Function, Watch};
-use super::{SOCKET, start_of};
 use crate::contract::{SC_GRANTED, SC_PROTOCOL, SC_SCOPE_PROGRAM, sc_answer, sc_request};
 use crate::error::LinuxError;
+use crate::host::threads::start_of;
 use crate::sys::seqpacket;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

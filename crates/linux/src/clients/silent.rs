@@ -7,11 +7,11 @@
 //! task signals by itself, for as long as it is attached.
 //! Source: dynamic-budgeting, section IV; bwlock, section 4.2.
 
-use super::door::start_of;
 use super::service::SilentTask;
 use super::table::{self, Owner, Page, Scope, Table};
 use crate::contract::sc_page;
 use crate::error::LinuxError;
+use crate::host::threads::start_of;
 use libbpf_rs::MapHandle;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;

@@ -6,13 +6,13 @@
 //! one already. The daemon answers at its next look; the library waits for up to 2 s.
 //! Does not cover: leaving a task. A thread stays in it until it ends.
 
-use super::door::{Door, start_of};
+use super::door::Door;
 use super::table::{REQUEST_BYTES, Refusal, Scope, answer};
 use crate::contract::SC_BY_YIELD;
 use crate::error::LinuxError;
 use crate::sys::seqpacket;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
@@ -115,13 +115,7 @@ fn admit(
     if request.scope != Scope::Thread {
         return Err(Refusal::NotServed);
     }
-    // The thread belongs to the process that asks: nobody attaches the threads of others.
-    let process = seqpacket::peer_process(socket, &peer).map_err(|_| Refusal::BadRequest)?;
-    start_of(peer.pid, request.thread).ok_or(Refusal::BadRequest)?;
-    if seqpacket::wait(&[process.as_fd()], Duration::ZERO) != [false] {
-        // The process has ended, and another one may have its number by now.
-        return Err(Refusal::BadRequest);
-    }
+    Door::thread(socket, &peer, request.thread)?;
     if !request.task.is_empty() && join(&request.task, request.thread).ok_or(Refusal::NoTask)? {
         said.push(format!(
             "thread {} of process {} is one of task `{}`",

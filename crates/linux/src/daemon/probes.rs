@@ -5,8 +5,9 @@
 //! one by one.
 
 use crate::clients::functions::{Call, Watch};
-use crate::clients::{OwnPage, OwnPages, start_of};
+use crate::clients::{OwnPage, OwnPages};
 use crate::error::LinuxError;
+use crate::host::threads::start_of;
 use crate::schedule::placed::{Placed, Probed, ProbedJobs};
 use solocore_model::run::{RunFunctions, RunJob};
 use std::sync::Arc;

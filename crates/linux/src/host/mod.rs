@@ -12,7 +12,7 @@ pub mod notify;
 pub mod prefetch;
 pub mod reclaim;
 pub(crate) mod resctrl;
-pub(crate) mod said;
+pub mod said;
 pub(crate) mod server;
 pub mod status;
 pub(crate) mod stopped;

@@ -175,7 +175,8 @@ pub(crate) fn put_back(changes: &[ThreadChange]) -> Vec<ThreadChange> {
                 Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(e) => {
                     say(format_args!(
-                        "thread {} cannot be put back: {e}; set its affinity by hand (taskset)",
+                        "solocore: thread {} cannot be put back: {e}; set its affinity by hand \
+                            (taskset)",
                         thread.tid
                     ));
                     failed.push(change);
@@ -201,6 +202,22 @@ fn inherited<'c>(
         at = by_tid.get(if now.tid == now.tgid { &now.parent } else { &now.tgid }).copied();
     }
     Vec::new()
+}
+
+/// Time at which a thread of a process started, in hundredths of a second since boot. `None` if the
+/// process has no such thread, or the thread is dead.
+pub(crate) fn start_of(pid: u32, thread: u32) -> Option<u64> {
+    started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+}
+
+fn started(stat: &str) -> Option<u64> {
+    // The name may contain anything, but nothing after it contains a bracket.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
 }
 
 /// A name from another program, made safe for a log: it contains no line ends, no control
@@ -305,5 +322,19 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_threads_start_is_read_whatever_its_name() {
+        let line = |state: &str| {
+            let numbers: Vec<String> = (4..30).map(|n| n.to_string()).collect();
+            format!("77 (a) b (x) {state} {}", numbers.join(" "))
+        };
+        assert_eq!(started(&line("S")), Some(22));
+        assert_eq!(started(&line("Z")), None);
+        assert_eq!(started(""), None);
+        let me = std::process::id();
+        assert!(start_of(me, me).is_some());
+        assert_eq!(start_of(me, 1), None, "a thread of another process");
     }
 }

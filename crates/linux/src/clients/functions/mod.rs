@@ -12,12 +12,12 @@ mod symbols;
 
 pub use symbols::Function;
 
-use super::door::start_of;
 use super::table::Page;
 use crate::contract::{
     self, RUN_CALL_JOB, RUN_CALL_SECTION, RUN_WATCHED, run_ended_job, run_seen, run_watched,
 };
 use crate::error::LinuxError;
+use crate::host::threads::start_of;
 use crate::regulate::bpf::{self, inside};
 use libbpf_rs::{Link, Object, ProgramMut, RingBufferBuilder, UprobeOpts};
 use std::cell::RefCell;

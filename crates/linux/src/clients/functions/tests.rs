@@ -2,8 +2,8 @@
 //! runs the tests. Needs root; without it, the tests say so and pass.
 
 use super::*;
-use crate::clients::door::start_of;
 use crate::clients::table::Page;
+use crate::host::threads::start_of;
 use crate::sys::tasks::monotonic_ns;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ mod options;
 
 pub use options::{ServiceOptions, SilentTask};
 
-use super::door::{Door, start_of};
+use super::door::Door;
 use super::silent::{Own, OwnPages, pages};
 use super::slots::Board;
 use super::table::{
@@ -18,6 +18,7 @@ use super::table::{
 };
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
+use crate::host::threads::start_of;
 use crate::host::threads::{ThreadChange, What, printable};
 use crate::regulate::engine::Engine;
 use crate::sys::seqpacket::{self, Peer};
@@ -335,14 +336,10 @@ impl Desk {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let number = if request.scope == Scope::Program { peer.pid } else { request.thread };
-        let Ok(end) = seqpacket::peer_process(&connection.socket, &peer) else {
-            return Ok(Err(Refusal::BadRequest));
+        let (end, started) = match Door::thread(&connection.socket, &peer, number) {
+            Ok(found) => found,
+            Err(refusal) => return Ok(Err(refusal)),
         };
-        let Some(started) = start_of(peer.pid, number) else { return Ok(Err(Refusal::BadRequest)) };
-        if seqpacket::wait(&[end.as_fd()], Duration::ZERO) != [false] {
-            // The process has ended, and another one may have its number by now.
-            return Ok(Err(Refusal::BadRequest));
-        }
         // Whole programs of root hold the lock for as long as they run: this is their purpose.
         let endless = peer.uid == 0 && request.scope == Scope::Program;
         let owner = Owner { scope: request.scope, number, started, endless, task, slot: transfer };

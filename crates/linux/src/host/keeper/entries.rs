@@ -104,7 +104,9 @@ fn remove(path: &str) -> io::Result<()> {
 fn refused(path: &str, command: &str, removed: io::Result<()>) -> bool {
     removed
         .inspect_err(|e| {
-            say(format_args!("{path} cannot be removed: {e}; remove it by hand ({command})"));
+            say(format_args!(
+                "solocore: {path} cannot be removed: {e}; remove it by hand ({command})"
+            ));
         })
         .is_err()
 }
@@ -155,7 +157,9 @@ fn unset(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> bool {
     if gone || (e.kind() == io::ErrorKind::ResourceBusy && widened(path, value)) {
         return false;
     }
-    say(format_args!("{path} cannot be put back to {value}: {e}; write it there by hand"));
+    say(format_args!(
+        "solocore: {path} cannot be put back to {value}: {e}; write it there by hand"
+    ));
     true
 }
 
