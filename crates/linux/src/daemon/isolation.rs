@@ -5,9 +5,8 @@ use crate::error::LinuxError;
 use crate::host::cpuset::Confiner;
 use crate::host::irq::{self, Places};
 use crate::host::resctrl::{self, Groups, Mounted, Shares};
-use crate::host::threads::{self, ThreadChange, What};
+use crate::host::threads;
 use crate::schedule::isolate::Layout;
-use crate::sys::tasks;
 use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::profile::PageName;
@@ -259,11 +258,9 @@ impl Part for Confinement {
             confiner.begin(changes);
             // The daemon itself has no business on a hard core either; its helpers bind themselves.
             let me = std::process::id();
-            if let Ok(old) = tasks::affinity_of(me) {
-                let threads = threads::all(Path::new("/proc"), Some(me));
-                let start = threads.iter().find(|t| t.tid == me).map_or(0, |t| t.start);
-                let what = What::Cpus(old, self.layout.rest.clone());
-                let _ = changes.change(&ThreadChange { tid: me, start, what });
+            let own = threads::all(Path::new("/proc"), Some(me));
+            if let Some(thread) = own.iter().find(|t| t.tid == me) {
+                let _ = changes.bind(thread, self.layout.rest.clone());
             }
             Ok(())
         })?;

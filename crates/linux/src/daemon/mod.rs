@@ -219,7 +219,7 @@ impl Daemon {
         }
         let restored = keeper::restore()?;
         if restored.failed > 0 {
-            // Its journal stays. What nobody can write now (a CPU is offline) keeps nobody from a
+            // They stay in their journals. What nobody can write now (a CPU is offline) keeps nobody from a
             // run.
             self.notes.push(format!(
                 "{} settings that an earlier solocore changed cannot be put back (see above); \

@@ -17,7 +17,7 @@ use crate::schedule::isolate::Layout;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::locker::Locker;
 use crate::schedule::placed::{How, Placed, Trial};
-use crate::sys::{Scheduling, tasks};
+use crate::sys::Scheduling;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::profile::PageName;
 use solocore_model::run::RunResult;
@@ -322,9 +322,7 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<u64, LinuxEr
     }
     let start = all.iter().find(|t| t.tid == pid).map_or(0, |t| t.start);
     for thread in all {
-        let change = |what| ThreadChange { tid: thread.tid, start: thread.start, what };
-        let old = tasks::affinity_of(thread.tid).map_err(|e| fail(&e))?;
-        changes.change(&change(What::Cpus(old, vec![task.core]))).map_err(|e| fail(&e))?;
+        changes.bind(&thread, vec![task.core]).map_err(|e| fail(&e))?;
         // A task with a rank must not escape the engine as a real-time task.
         let wanted = match (task.fifo, task.rank) {
             (Some(priority), _) => Some(Scheduling::fifo_inherited(priority)),
@@ -333,7 +331,9 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<u64, LinuxEr
         };
         if let Some(new) = wanted.map(|s| s.numbers()) {
             let old = Scheduling::of(thread.tid).map_err(|e| fail(&e))?.numbers();
-            changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
+            let what = What::Scheduling(old, new);
+            let change = ThreadChange { tid: thread.tid, start: thread.start, what };
+            changes.change(&change).map_err(|e| fail(&e))?;
         }
         if let Some(tasks) = &task.group {
             // The thread leaves when the group is removed.

@@ -6,11 +6,10 @@ use super::tasks::Bind;
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::machine;
-use crate::host::threads::{self, ThreadChange, What};
+use crate::host::threads;
 use crate::schedule::vcpus::control::Control;
 use crate::schedule::vcpus::requests::Requests;
 use crate::schedule::vcpus::{Options, Vcpus, Wanted};
-use crate::sys::tasks;
 use solocore_model::plan::{Answer, PlanVcpu, Promise, Subject};
 use solocore_model::run::{RunResult, RunVcpus};
 use solocore_model::vcpus::Background;
@@ -130,11 +129,7 @@ fn free(changes: &mut Changes, pid: u32) -> Result<(), LinuxError> {
                 "run as root; does it still run?",
             )
         };
-        let old = tasks::affinity_of(thread.tid).map_err(fail)?;
-        let what = What::Cpus(old, online.clone());
-        changes
-            .change(&ThreadChange { tid: thread.tid, start: thread.start, what })
-            .map_err(fail)?;
+        changes.bind(&thread, online.clone()).map_err(fail)?;
     }
     Ok(())
 }

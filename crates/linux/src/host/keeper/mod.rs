@@ -19,7 +19,7 @@ pub use journal::{Restored, restore};
 
 use self::entries::{DIRECTORY, FORGET, GO_ON, SOCKET, THREAD, entries, put_back, read, write};
 use self::journal::Journal;
-use super::threads::ThreadChange;
+use super::threads::{Thread, ThreadChange, What};
 use crate::error::LinuxError;
 use crate::sys;
 use std::io::{self, BufRead, Read, Write};
@@ -134,6 +134,12 @@ impl Changes {
             self.tell(FORGET)?;
         }
         made
+    }
+
+    /// Binds a thread to these CPUs.
+    pub fn bind(&mut self, thread: &Thread, cpus: Vec<u32>) -> io::Result<()> {
+        let what = What::Cpus(sys::tasks::affinity_of(thread.tid)?, cpus);
+        self.change(&ThreadChange { tid: thread.tid, start: thread.start, what })
     }
 
     /// Hands over the present state of a thread, before a change.
