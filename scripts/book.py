@@ -4,6 +4,7 @@ import html
 import re
 from pathlib import Path
 
+from markdown.extensions.toc import slugify
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -13,6 +14,34 @@ AT_ROOT = ("ARCHITECTURE.md", "CAVEATS.md", "CHANGES.md", "CONTRIBUTING.md")
 MANY = 7
 # A page's name as plain text: docs/linux.md, or [docs/linux.md](linux.md), which is a link already.
 NAMED = re.compile(r"\[[^\]]*\]\([^)]*\)|`[^`]*`|(?<![\w/.])docs/([\w-]+\.md)")
+
+# The theme's script for light and dark switches two style sheets of code, which this book has none of; it stops without them.
+# A browser lets no page from a disk read the search's index: the field then says how to get one that it may read.
+HEAD = """<style id="hljs-light"></style><style id="hljs-dark"></style><script>
+if (location.protocol === "file:") {
+  window.Worker = class { postMessage() {} };
+  addEventListener("DOMContentLoaded", () => {
+    const query = document.getElementById("mkdocs-search-query");
+    query.disabled = true;
+    query.placeholder = "Search needs a server, like python3 -m http.server";
+  });
+}
+</script>"""
+
+
+def on_config(config):
+    """Names of headings begin with a letter: the theme's script looks them up as selectors."""
+    config.mdx_configs.setdefault("toc", {})["slugify"] = name_of
+    return config
+
+
+def name_of(heading, separator):
+    name = slugify(heading, separator)
+    return name if name[:1].isalpha() else f"at-{name}"
+
+
+def on_post_page(output, page, config):
+    return output.replace("<head>", f"<head>{HEAD}", 1)
 
 
 def on_files(files, config):

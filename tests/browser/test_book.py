@@ -58,6 +58,28 @@ def test_no_page_scrolls_sideways(opened, book, scheme, width):
     assert {name: found for name, found in widths.items() if found > width} == {}
 
 
+def test_no_script_of_a_page_fails_and_the_theme_can_be_switched(opened, book):
+    page = opened(book / "index.html", "light", 1280)
+    said = []
+    page.on("pageerror", lambda error: said.append(f"{page.url}: {error}"))
+    for path in sorted({*pages(book), book / "tutorial.html", book / "CHANGES.html"}):
+        page.goto(path.as_uri())
+        for mode in ("dark", "light"):
+            page.click("#theme-menu")
+            page.click(f"[data-bs-theme-value={mode}]")
+            assert page.evaluate("document.documentElement.dataset.bsTheme") == mode, path.name
+        assert "server" in page.get_attribute("#mkdocs-search-query", "placeholder")
+    assert said == []
+
+
+def test_the_menu_can_be_read(opened, book):
+    """axe-core sees closed menus only; the entry of the shown page has another background."""
+    page = opened(book / "report.html", "light", 1280)
+    page.click("a.dropdown-toggle:has-text('Guide')")
+    assert page.is_visible(".dropdown-menu.show .active")
+    assert faults(page) == []
+
+
 def test_a_narrow_page_hides_no_column(opened, book):
     """A table does not scroll by itself either, and each cell of a card has its column's name before it."""
     page = opened(book / "index.html", width=400)

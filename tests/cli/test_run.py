@@ -185,7 +185,7 @@ def test_drivers_wait_for_their_slots(with_partitions, tmp_path):
         assert 0 <= job["start_ns"] - job["release_ns"] < row["duration_ns"]
     alone = [f"nav/1/{s}" for s in stages if s != "device-input"]
     assert all(transfers[name]["clients"] == 0 and transfers[name]["unattended"] == transfers[name]["slots"] for name in alone)
-    note = next(n for n in run["notes"] if n.startswith("transfers that nobody attached for: "))
+    note = next(n for n in run["notes"] if n.startswith("transfers without a driver: "))
     assert sorted(note.split(": ")[1].split(", ")) == sorted(alone)
     assert [d["name"] for d in run["drivers"]] == ["nav/1/device-input"] and run["drivers"][0]["fifo"] == 91
     assert b"nav/1/device-input (io-core)" in (solocore.dir / "run.pftrace").read_bytes()

@@ -64,7 +64,7 @@ def test_printed_options_can_be_pasted(solocore):
     solocore.write("system.toml", LATE)
     done = solocore("plan", "system.toml")
     assert done.code == 1
-    _, listed = done.out.decode().split("it would do to change one of these:\n")
+    _, listed = done.out.decode().split("any one of these changes makes the system schedulable:\n")
     lines = [line for line in listed.splitlines() if line.startswith("  --what-if ")]
     assert len(lines) >= 3
     for line in lines:
@@ -75,7 +75,7 @@ def test_printed_options_can_be_pasted(solocore):
 def test_a_schedulable_plan_has_no_repair(solocore):
     plan = solocore.plan(system(task("a"), head=BOARD))
     assert "repair" not in plan and "what_if" not in plan
-    assert b"it would do" not in solocore("plan", "system.toml").out
+    assert b"any one of these changes" not in solocore("plan", "system.toml").out
 
 
 def test_a_hopeless_system_has_none_and_says_so(solocore):
@@ -99,7 +99,7 @@ def test_what_changes_is_compared(solocore):
     text = solocore("plan", "system.toml", "--what-if", "task.lo.core=1").out.decode()
     assert "changed: task.lo.core=1" in text and re.search(r"^lo +0 .*(may miss|no bound) +1 .* meets$", text, re.M)
     same = solocore("plan", "system.toml", "--what-if", "task.lo.core=0")
-    assert same.code == 1 and b"are those of the file's own plan" in same.out
+    assert same.code == 1 and b"alters no core, bound or verdict of a task" in same.out
 
 
 def test_a_change_is_as_if_it_were_in_the_file(solocore):

@@ -22,9 +22,9 @@ const MOST_CPUS: u32 = 255;
 pub enum Model {
     /// From the boot on.
     On,
-    /// Never: the board's clock alone.
+    /// Never: only the board's clock counts time.
     Off,
-    /// While the program runs.
+    /// From the start of the program (or shell) to its end; `board ask` can switch it.
     #[default]
     Asked,
 }
@@ -34,7 +34,7 @@ pub enum Model {
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Prefetcher {
-    /// Nothing.
+    /// No prefetching.
     #[default]
     Off,
     /// The line after each miss.
@@ -53,7 +53,7 @@ pub enum Counters {
     Amd,
     /// Intel's architectural counters.
     Intel,
-    /// None.
+    /// No counters.
     None,
 }
 
@@ -126,9 +126,12 @@ impl Job {
             if (option == "--out" && path.exists() && !path.is_dir())
                 || (option != "--out" && path.is_dir())
             {
-                let right = if option == "--out" { "a directory" } else { "a file" };
+                let (is, right) = match option {
+                    "--out" => ("a file", "a directory"),
+                    _ => ("a directory", "a file"),
+                };
                 return Err(BoardError::Input(format!(
-                    "{option} {}: it is there and no such thing; name {right}",
+                    "{option} {}: this is {is}; name {right}",
                     path.display()
                 )));
             }

@@ -73,12 +73,16 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
     if path == Path::new(STDOUT) {
         return to_stdout(bytes).map_err(|e| unwritten(path, e));
     }
-    // A device or a pipe (`-o /dev/stdout`) cannot be renamed over.
-    if path.exists() && !path.is_file() && !path.is_dir() {
+    if is_stream(path) {
         return std::fs::write(path, bytes).map_err(|e| unwritten(path, e));
     }
     let _writing = writing();
     replace(path, bytes)
+}
+
+/// Is it a device or a pipe (`-o /dev/stdout`)? Nothing may be renamed over it.
+fn is_stream(path: &Path) -> bool {
+    path.exists() && !path.is_file() && !path.is_dir()
 }
 
 /// The name that stands for standard output.
@@ -108,11 +112,19 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
 }
 
 /// Writes several files, each as [`write_atomically`] does, all of them or none. Files that exist
-/// already are replaced only where `overwrite` says so.
+/// already are replaced only where `overwrite` says so. Devices, pipes and standard output, whose
+/// bytes nobody can take back, come last.
 ///
 /// # Errors
 /// [`ModelError::Write`] with the file that failed; the others are then as they were.
 pub fn write_together(all: &[(&Path, &[u8])], overwrite: bool) -> Result<(), ModelError> {
+    let (streams, files): (Vec<_>, Vec<_>) =
+        all.iter().partition(|(path, _)| *path == Path::new(STDOUT) || is_stream(path));
+    replace_all(&files, overwrite)?;
+    streams.into_iter().try_for_each(|(path, bytes)| write_atomically(path, bytes))
+}
+
+fn replace_all(all: &[&(&Path, &[u8])], overwrite: bool) -> Result<(), ModelError> {
     let _writing = writing();
     let mut ready = Vec::new();
     for (path, bytes) in all {
@@ -201,6 +213,16 @@ mod tests {
             let error = read_text(Path::new(device)).unwrap_err().to_string();
             assert_eq!(error, format!("{device}: is a device; name a file"));
         }
+    }
+
+    #[test]
+    fn a_device_among_files_stays_a_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, device] = ["file", "device"].map(|name| dir.path().join(name));
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        write_together(&[(&device, b"text"), (&file, b"text")], true).unwrap();
+        assert_eq!(std::fs::read_link(&device).unwrap(), Path::new("/dev/null"));
+        assert_eq!(std::fs::read(&file).unwrap(), b"text");
     }
 
     #[test]

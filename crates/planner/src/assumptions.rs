@@ -28,7 +28,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
         && system.levels().is_some_and(|m| m.settings.contention == Contention::Measured);
     if measured {
         return vec![
-            "stated times were measured under the contention that there will be".to_owned(),
+            "stated times were measured under the same contention as in the run".to_owned(),
         ];
     }
     let mut out = Vec::new();
@@ -52,7 +52,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
                 contradicted(p.dram.memory.is_some())
             ));
             out.push(format!(
-                "L_max = {} holds refreshes as well{}",
+                "L_max = {} includes refreshes{}",
                 p.dram.latency_max,
                 contradicted(p.dram.memory.is_some())
             ));
@@ -108,8 +108,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
 /// Conditions under which the verdict holds.
 pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
     let mut out = vec![format!(
-        "L_max = {} bounds the service of one DRAM access that meets no other core's \
-            (platform file)",
+        "L_max = {} bounds one DRAM access while no other core makes one (platform file)",
         plan.platform.dram.latency_max
     )];
     match plan.model {

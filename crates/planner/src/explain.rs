@@ -38,8 +38,8 @@ pub fn reasons(
 /// Message about the parts that the plan leaves out for its number of tasks.
 pub fn without_details(tasks: usize) -> String {
     format!(
-        "details: margins and derivations are for up to {DETAILED} tasks, and the system has \
-            {tasks}; a promise names the cores of the tasks that it is made for, not the tasks"
+        "details: the system has {tasks} tasks; above {DETAILED}, a plan has no margins and \
+            derivations, and each promise names cores in place of tasks"
     )
 }
 
@@ -79,8 +79,8 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
         let rule = if r.explicit {
             stated_rule(r)
         } else {
-            "even, the largest with which the bounds are, in the mean, at most 2 % above the least \
-                that even budgets give"
+            "even budgets; no larger even budget keeps the mean of the bounds within 2 % of its \
+                least value"
                 .to_owned()
         };
         let of = |(core, &q): (usize, &u64)| {
@@ -118,16 +118,17 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
             ));
         }
         out.push(format!(
-            "stall: on core 0, a period in which it is stopped costs at most P - Q*L_max. Any other \
-                costs at most {} by the other cores' budgets, refreshes and what is under way. Once \
-                per busy window {} are added, as an earlier task may have drained the budget",
+            "stall: on core 0, a period in which the core is throttled costs at most P - Q*L_max. \
+                Any other period costs at most {}, for the budgets of the other cores, refreshes \
+                and accesses under way. Each busy window adds {} once, as an earlier task may \
+                have drained the budget",
             ms(stall.in_period().div_ceil(1000)),
             ms(stall.once().div_ceil(1000))
         ));
         if stall.jobs.is_some() {
             out.push(format!(
-                "jobs: there is no best effort, so cores with tasks make no more accesses than \
-                    their jobs, {} each, where that is less",
+                "jobs: there is no best effort, so a core with tasks makes only the accesses of \
+                    its jobs, each charged {}, where these are fewer than its budget",
                 ns(c.any_ps)
             ));
         }
@@ -135,8 +136,8 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
     }
     out.push(match (&stall.jobs, c.request_ps) {
         (Some(_), _) => format!(
-            "bandwidth: not regulated; the others make no more accesses than their tasks' jobs, {} \
-                each",
+            "bandwidth: not regulated; each other core makes only the accesses of its tasks' \
+                jobs, each charged {}",
             ns(c.any_ps)
         ),
         (_, Some(each)) => format!(
@@ -199,8 +200,8 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
         None if dynamic.is_some() => out.extend(dynamic.map(|d| budget_reason(plan, d, r))),
         _ if r.model == Model::Sound => sound_shares(r, &mut out),
         None => out.push(format!(
-            "bandwidth: not regulated; each access waits for one of each of the {} other cores: \
-                stall = (m-1)*mu*L_max",
+            "bandwidth: not regulated; each access waits for one access of each of the {} other \
+                cores: stall = (m-1)*mu*L_max",
             m - 1
         )),
         Some(budgets) => {
@@ -389,13 +390,22 @@ pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
         ));
     }
     if profile.threads > 1 {
-        warn(format!("{} threads, planned as if they shared core {}", profile.threads, t.core));
-    }
-    if profile.children > 0 {
         warn(format!(
-            "{} child processes, which are taken to share core {} and to run one after the other",
-            profile.children, t.core
+            "its {} threads are planned as if they shared core {}",
+            profile.threads, t.core
         ));
+    }
+    match profile.children {
+        0 => {}
+        1 => warn(format!(
+            "1 child process, which is taken to share core {} and to run after its parent",
+            t.core
+        )),
+        children => warn(format!(
+            "{children} child processes, which are taken to share core {} and to run one after \
+                the other",
+            t.core
+        )),
     }
     if profile.trace.as_ref().is_some_and(|trace| trace.truncated) {
         warn(

@@ -206,7 +206,7 @@ impl List<'_> {
             let resource = format!("partition {}", partition.name);
             let inside = self.names(|t| t.partition.as_ref() == Some(&partition.name));
             let (length, period) = (time(partition.duration_ns), time(partition.period_ns));
-            let what = format!("it has its core for {length} in each {period}, and nobody else");
+            let what = format!("it has its core to itself for {length} in each {period}");
             self.add(Subject::Window, &resource, inside.clone(), what);
             if partition.locked_pages > 0 {
                 let pages = partition.locked_pages;
@@ -231,7 +231,9 @@ impl List<'_> {
                 let what = format!("level A has its {} slots", table.slots.len());
                 self.add(Subject::Slots, &resource, inside.clone(), what);
             }
-            let what = "levels run in their order, jobs up to their provisioned times".to_owned();
+            let what = "a higher level runs before a lower one, and no job runs beyond its \
+                provisioned time"
+                .to_owned();
             self.add(Subject::Levels, &resource, inside.clone(), what);
             if core.ways.count > 0 {
                 let planned = self.plan.cores.iter().find(|c| c.id == core.id);

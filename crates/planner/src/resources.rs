@@ -8,7 +8,7 @@ use solocore_analysis::interference::{
 use solocore_analysis::stall::Regulation;
 use solocore_model::platform::Partition;
 use solocore_model::system::{Model, Pages, Policy, Share};
-use solocore_model::{Bandwidth, Platform, System};
+use solocore_model::{Bandwidth, Platform, System, Time};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -279,9 +279,9 @@ impl Resources {
         }
         if least == 0 || least == u64::MAX {
             return Err(PlanError(format!(
-                "[regulation] period = {} ns leaves no core a whole access beside those that \
-                    others have under way; lengthen the period",
-                self.regulation.period_ps / 1000
+                "[regulation] period = {} leaves no core a whole access beside the accesses of \
+                    other cores that are under way; lengthen the period",
+                Time::from_ps(self.regulation.period_ps)
             )));
         }
         Ok(least)
@@ -384,10 +384,10 @@ fn even_budget(r: &Regulation) -> Result<u64, PlanError> {
     let budget = r.even_budget();
     if budget == 0 {
         return Err(PlanError(format!(
-            "[regulation] period = {} ns leaves no core a whole access of {} ps; lengthen the \
-                period",
-            r.period_ps / 1000,
-            r.latency_ps
+            "[regulation] period = {} is shorter than one access of each core, each of {}; \
+                lengthen the period",
+            Time::from_ps(r.period_ps),
+            Time::from_ps(r.latency_ps)
         )));
     }
     Ok(budget)

@@ -98,7 +98,7 @@ fn a_stated_window_that_is_too_short_is_named() {
     let rounds = &sce(&plan).rounds;
     assert_eq!((rounds.len(), rounds[0].step, rounds[0].found), (1, 5, false), "{rounds:?}");
     for word in
-        ["partition `partition 2`", "`task 1` misses its deadline in windows of 12 ms", "more"]
+        ["partition `partition 2`", "`task 1` may miss its deadline in windows of 12 ms", "more"]
     {
         assert!(rounds[0].outcome.contains(word), "{:?} lacks {word}", rounds[0]);
     }

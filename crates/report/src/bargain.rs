@@ -7,7 +7,7 @@ use crate::elements::{caption, data_table, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
 use maud::{Markup, html};
-use solocore_model::plan::PlanTask;
+use solocore_model::plan::{Answer, PlanTask};
 use solocore_model::results::TaskResult;
 
 /// Both lists, and advice where the plan is not schedulable.
@@ -63,17 +63,24 @@ fn guaranteed(inputs: &Inputs) -> Markup {
             li data-promises=(plan.promises.len()) {
                 "This holds while " a href="#promises" { (format::plural(format::len(&plan.promises), "promise")) }
                 " are kept and " a href="#assumptions" { (format::plural(format::len(&plan.assumptions), "assumption")) } " hold."
-                @if let Some(open) = open(inputs) { " " strong.bad { (open) } }
+                @if let Some((open, all)) = open(inputs) { " " strong.bad { "Nobody kept " (open) " of " (all) "." } }
             }
         }
     }
 }
 
-/// Promises that nobody kept in the run, if there are such.
-fn open(inputs: &Inputs) -> Option<String> {
-    let answers = &inputs.run?.promises;
-    let open = answers.iter().filter(|a| a.kept_by.is_none()).count();
-    (open > 0).then(|| format!("In the run, nobody kept {open} of {}.", answers.len()))
+/// Number of promises that nobody kept in the run or the verification, and of all; `None` if each
+/// was kept.
+pub fn open(inputs: &Inputs) -> Option<(usize, usize)> {
+    let of_run = |answers: &[Answer]| {
+        (answers.iter().filter(|a| a.kept_by.is_none()).count(), answers.len())
+    };
+    let (open, all) = match (inputs.run, inputs.verification) {
+        (Some(run), _) => of_run(&run.promises),
+        (None, Some(v)) => (v.open.len(), inputs.plan.promises.len()),
+        (None, None) => (0, 0),
+    };
+    (open > 0).then_some((open, all))
 }
 
 /// Managed over unmanaged, for the sums over tasks without analysis; `None` if the unmanaged sum is

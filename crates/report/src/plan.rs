@@ -118,7 +118,9 @@ fn regulation(plan: &Plan) -> String {
     let policy = match r.policy {
         Policy::None => return "DRAM accesses are not regulated.".to_owned(),
         Policy::Memguard => "a budget per core and period (MemGuard)",
-        Policy::Bwlock => "best-effort cores held down under a memory lock (BWLOCK)",
+        Policy::Bwlock => {
+            "best-effort cores limited while a task holds the bandwidth lock (BWLOCK)"
+        }
         Policy::Dynamic => "dynamic budgets",
         Policy::Maracas => "latency-based throttling (MARACAS)",
     };

@@ -32,7 +32,8 @@ pub fn part(r: &RunRegulation, duration_ns: u64) -> Markup {
 pub fn contradictions(r: &RunRegulation, lines: &mut Vec<String>) {
     for core in r.cores.iter().filter(|c| c.periods_over_budget > 0) {
         lines.push(format!(
-            "CPU {}: {} of {} had more than the budget of {} and {} (at most {})",
+            "CPU {}: {} of {} exceeded the budget of {} accesses by more than the tolerance of {} \
+                (the most was {})",
             core.cpu,
             format::count(core.periods_over_budget),
             format::plural(core.periods, "period"),
@@ -47,7 +48,7 @@ pub fn contradictions(r: &RunRegulation, lines: &mut Vec<String>) {
         .filter_map(|c| Some((c.cpu, c.writes.filter(|w| w.periods_over_write_budget > 0)?)));
     for (cpu, writes) in over {
         lines.push(format!(
-            "CPU {}: {} had more writes than their budget of {} and one sample (at most {})",
+            "CPU {}: {} had more writes than their budget of {} and one sample (the most was {})",
             cpu,
             format::plural(writes.periods_over_write_budget, "period"),
             format::count(writes.write_budget),

@@ -19,13 +19,19 @@ pub fn section(inputs: &Inputs) -> Markup {
     let plan = inputs.plan;
     let pass = plan.tasks.iter().filter(analysed).filter(|t| t.schedulable).count();
     let total = plan.tasks.iter().filter(analysed).count();
-    let good = plan.schedulable && pass == total;
+    let planned = plan.schedulable && pass == total;
     let contradictions = contradictions(inputs);
+    let doubt = doubt(inputs, &contradictions).filter(|_| planned && total > 0);
+    let (good, mark) = match (planned, &doubt) {
+        (true, None) => (true, "✓ "),
+        (true, Some(_)) => (false, "! "),
+        (false, _) => (false, "✗ "),
+    };
     html! {
         section #verdict aria-labelledby="verdict-h" {
             h2 #verdict-h { "Verdict" }
             p.verdict.good[good].bad[!good] {
-                span aria-hidden="true" { (if good { "✓ " } else { "✗ " }) } (sentence(inputs))
+                span aria-hidden="true" { (mark) } (sentence(inputs, doubt.as_deref().unwrap_or_default()))
             }
             ul.counts aria-label="Tasks by verdict" {
                 li.good { strong { (pass) } " pass" }
@@ -46,9 +52,18 @@ pub fn section(inputs: &Inputs) -> Markup {
     }
 }
 
-fn sentence(inputs: &Inputs) -> String {
+fn sentence(inputs: &Inputs, doubt: &str) -> String {
     let tasks: Vec<&PlanTask> = inputs.plan.tasks.iter().filter(analysed).collect();
-    format!("{}{}.", planned(inputs, &tasks), unmanaged(inputs, &tasks))
+    format!("{}{doubt}{}.", planned(inputs, &tasks), unmanaged(inputs, &tasks))
+}
+
+/// Reason not to count on the plan's verdict here, as the end of a sentence.
+fn doubt(inputs: &Inputs, contradictions: &[String]) -> Option<String> {
+    if !contradictions.is_empty() {
+        return Some(", but measurements contradict the plan".to_owned());
+    }
+    let (open, all) = bargain::open(inputs)?;
+    Some(format!(", but nobody kept {open} of the {all} promises that this rests on"))
 }
 
 fn planned(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
@@ -92,7 +107,7 @@ fn unmanaged(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
         return String::new();
     }
     let late = match measured.iter().filter(|t| t.misses_deadline > 0).count() {
-        0 => "none of them was seen to miss one".to_owned(),
+        0 => "no simulated job missed its deadline".to_owned(),
         1 => "1 of them misses its deadline".to_owned(),
         k => format!("{k} of them miss their deadlines"),
     };

@@ -166,7 +166,13 @@ fn failure_and_contradiction_are_said() {
                 above its bound"
     ));
     assert!(page.contains("imu-filter: 3 of 40 jobs missed the deadline in the managed run"));
-    assert!(!full(&self::sample()).contains("contradicts"));
+    let mut beyond = self::sample();
+    beyond.results[2].tasks[1].moet_ns = 801_000_001;
+    let page = full(&beyond);
+    assert!(page.contains("P4080, but measurements contradict the plan; unmanaged, 1 of them"));
+    assert!(page.contains("class=\"verdict bad\"") && !page.contains("class=\"verdict good\""));
+    let page = full(&self::sample());
+    assert!(!page.contains("contradict") && page.contains("class=\"verdict good\""));
 }
 
 #[test]

@@ -24,12 +24,14 @@ pub struct Full {
 
 impl std::fmt::Display for Full {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list =
+            |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         write!(f, "wants {} pages", self.wanted)?;
         if let Some(banks) = &self.banks {
-            write!(f, " in banks {banks:?}")?;
+            write!(f, " in banks {}", list(banks))?;
         }
         if let Some(colours) = &self.colours {
-            write!(f, " of colours {colours:?}")?;
+            write!(f, " of colours {}", list(colours))?;
         }
         write!(
             f,

@@ -43,7 +43,7 @@ echo "kernel $(uname -r): $(grep -c . /tmp/state.before) things to put back"
 
 expect 0 "cores of analysed tasks: 1" $run --dry-run --command "video=/bin/true" --attach "batch=$attached"
 grep -q "task video on core 1, SCHED_FIFO 89: would be started" /tmp/said || fail "not said: video"
-grep -q "control groups a; 1 threads are bound" /tmp/said || fail "not said: others: $(grep others /tmp/said)"
+grep -q "control groups a; threads that are bound there and would stay: 1" /tmp/said || fail "not said: others: $(grep others /tmp/said)"
 same "after a dry run"
 
 # A job notes where it runs and how.

@@ -33,7 +33,7 @@ pub enum BoardCommand {
         /// The request.
         #[arg(value_enum)]
         what: Request,
-        /// With `snapshot`: its name, at most eight letters.
+        /// With `snapshot`: the label at the end of the file's name, at most 8 characters.
         #[arg(default_value = "")]
         label: String,
     },
@@ -45,10 +45,10 @@ pub enum BoardCommand {
 /// A feature that is on or off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// It is on.
+    /// They do.
     #[default]
     On,
-    /// It is off.
+    /// They do not.
     Off,
 }
 
@@ -58,8 +58,8 @@ pub struct MachineArgs {
     /// The board: a preset or a platform file.
     #[arg(value_name = "BOARD")]
     pub board: String,
-    /// The kernel's version, like 7.0.13, or 7.0.13-rt [default: 6.19.14, or the archive's
-    /// replacement].
+    /// The kernel's version, like 7.0.13 or 7.0.13-rt [default: 6.19.14, or the newest suitable one
+    /// where the archive no longer has it].
     #[arg(long, value_name = "V")]
     pub kernel: Option<String>,
     /// CPUs of the guest [default: the board's cores].
@@ -75,7 +75,7 @@ pub struct MachineArgs {
     /// Prefetchers of the caches.
     #[arg(long, value_enum, default_value_t)]
     pub prefetcher: Prefetcher,
-    /// Reads of page tables go through the caches; without them the board runs faster.
+    /// Whether reads of page tables go through the caches. With off, the board runs faster.
     #[arg(long, value_enum, default_value_t)]
     pub page_walks: Switch,
     /// Type of the CPU counters that the guest finds.
@@ -87,8 +87,7 @@ pub struct MachineArgs {
     /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// A file or a directory that the guest gets a copy of, at the same path; may be given several
-    /// times.
+    /// A file or a directory that the guest gets a copy of, at the same path; may be repeated.
     #[arg(long, value_name = "PATH")]
     pub share: Vec<PathBuf>,
     /// Copy the files that the guest wrote to /out into this directory.

@@ -6,16 +6,16 @@ use solocore_buffers::caches;
 /// A kind of enemy. Each loads another part of the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Enemy {
-    /// Read in order: the bandwidth of the memory.
+    /// Read in order; this loads the bandwidth of the memory.
     Read,
-    /// Write in order: reads and write-backs.
+    /// Write in order; this causes reads and write-backs.
     #[default]
     Write,
-    /// Read as much as the shared cache holds: it loses other programs' lines.
+    /// Read as much as the shared cache holds; other programs lose their lines there.
     Cache,
-    /// Write at random: rows of all banks.
+    /// Write at random; this opens other rows in all banks.
     Rows,
-    /// Write a line of each page at random: TLBs and their tables.
+    /// Write one line of each page, at random; this loads the TLBs and page tables.
     Tlb,
     /// Write lines of one bank (root, and --map).
     Bank,

@@ -20,7 +20,8 @@ pub struct InitArgs {
     /// Period of every task, like "100 ms" [default: 10 times its time alone, rounded up].
     #[arg(long, value_name = "TIME")]
     pub period: Option<Time>,
-    /// Run no program: `plan` profiles them, and each period is a guess. They need not be here yet.
+    /// Do not run the programs now; `plan` profiles them later. The periods are guesses, and the
+    /// programs need not exist yet.
     #[arg(long, conflicts_with_all = ["fresh", "profiles", "timeout"])]
     pub no_profile: bool,
     /// Replace files that exist already.

@@ -10,18 +10,19 @@ pub struct IsolationArgs {
     /// Start the plan's commands on their cores: one run is one job, released every period.
     #[arg(long)]
     pub start: bool,
-    /// Start this in place of the plan's command (split at spaces), also without --start; or a
-    /// driver, by the name of its transfer in the time table, like "nav/1/device-input".
+    /// Start COMMAND (split at spaces) in place of the task's command, also without --start. In
+    /// place of TASK, the name of a transfer in the time table, like "nav/1/device-input", starts
+    /// its driver. May be repeated.
     #[arg(long = "command", value_name = "TASK=COMMAND", value_parser = pair)]
     pub commands: Vec<(String, String)>,
-    /// Bind a running process to its task's core.
+    /// Bind a running process to its task's core. May be repeated.
     #[arg(long, value_name = "TASK=PID", value_parser = pair)]
     pub attach: Vec<(String, String)>,
     /// Directory in which commands run [default: the plan's directory].
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Leave analysed tasks ordinary ones. Their budgets still hold, but the plan's response times
-    /// do not.
+    /// Do not run analysed tasks under SCHED_FIFO. Their budgets still hold, but the plan's
+    /// response times do not.
     #[arg(long)]
     pub no_fifo: bool,
     /// The CPU for interrupts [default: the first without analysed tasks].
@@ -33,15 +34,16 @@ pub struct IsolationArgs {
     /// Let other programs run on the cores of analysed tasks.
     #[arg(long)]
     pub no_confine: bool,
-    /// Have the hardware give each core its ways of the shared cache and its bandwidth (resctrl),
-    /// beside the budgets, and locked pages ways of their own.
+    /// Let the hardware (resctrl) also enforce each core's ways of the shared cache and its
+    /// bandwidth. Locked pages get ways of their own.
     #[arg(long)]
     pub resctrl: bool,
-    /// Start each program on frames of its core's cache colours and DRAM banks (root, Linux 6.8).
+    /// Start each program on frames of its core's cache colours and DRAM banks (root, Linux 6.8 or
+    /// later).
     #[arg(long, alias = "colours")]
     pub colors: bool,
-    /// Bank functions and colours of this machine, for --colors [default: those of the plan's
-    /// board].
+    /// Map of this machine's colours and bank functions, as `solocore space map` writes it, for
+    /// --colors [default: those of the plan's board].
     #[arg(long, value_name = "FILE", requires = "colors")]
     pub map: Option<PathBuf>,
     /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000

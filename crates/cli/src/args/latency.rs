@@ -11,7 +11,8 @@ pub enum Rule {
     /// The average latency of a request.
     #[default]
     Latency,
-    /// The requests of a monitor period.
+    /// The requests of one period (`latency --every`, `vcpu serve --memory-period`); not with
+    /// --source probe.
     Rate,
 }
 
@@ -26,7 +27,7 @@ pub struct LatencyArgs {
     /// Source of the readings.
     #[arg(long, value_enum, default_value_t)]
     pub source: Choice,
-    /// Event that counts requests of a CPU, as for `solocore run` [default: llc-misses, else
+    /// Event that counts accesses of a CPU, as for `solocore run` [default: llc-misses, else
     /// cache-misses, else page-faults, which only stand in].
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,

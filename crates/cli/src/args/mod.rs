@@ -39,8 +39,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use given::Given;
 use std::path::PathBuf;
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline \
-    missed), 2 bad input, 3 this machine cannot do it, 130 interrupted (Ctrl-C or SIGTERM).";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, a simulated deadline missed), 2 bad input, 3 this machine cannot do it, 130 interrupted before the result (Ctrl-C or SIGTERM). Commands that run until Ctrl-C end with 0 then. `exec`, `profile` and `board run` pass the program's exit code on.";
 
 /// Makes every core of a multicore machine behave like a chip of its own.
 #[derive(Debug, Parser)]
@@ -83,7 +82,7 @@ pub enum Command {
     /// Write a first system file: this machine, and a task for each program.
     #[command(after_help = "Examples:\n  solocore init \"xz -k -c data.bin\" \"sort -o sorted \
             words\"\n  solocore init --platform raspberry-pi-4 --no-profile \"./tracking \
-            a.pgm\"\n  solocore init -o robot/system.toml\n\nEach program is profiled, as `plan` \
+            a.pgm\"\n  mkdir -p robot && solocore init -o robot/system.toml\n\nEach program is profiled, as `plan` \
             does, and `plan` uses these profiles again. The comments in the file say what to set. \
             Nothing is written where a file exists already, without --force. Exit code 1: a \
             program could not be profiled; its task stands in comments.")]
@@ -96,28 +95,25 @@ pub enum Command {
             --jobs 100 -o t.json -- ./tracking a.pgm\n  solocore profile --from run.json --plan plan.json \
             --task tracking -o t.json\n\nThe program's input, \
             output and exit code pass through; the summary goes to stderr. The profile is the sum \
-            of all processes of the program. It is refused where they run at the same time."
+            of all processes of the program. A program with processes that run at the same time is refused."
     )]
     Profile(ProfileArgs),
     /// Decide cores, cache and budgets, and prove that they suffice.
     #[command(
         after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o \
-            plan.json --format json\n  solocore plan system.toml --fresh --timeout \"60 s\"\n  solocore plan examples/ima-sce/system.toml --method sce \
-            --explain"
+            plan.json --format json\n  solocore plan system.toml --fresh --timeout \"60 s\"\n  solocore plan examples/ima-sce/system.toml --method sce --explain\n\nExit code 1: an analysed task may miss its deadline or has no bound."
     )]
     Plan(PlanArgs),
     /// Compare two plans: bounds, margins, verdicts, budgets.
     #[command(
         after_help = "Examples:\n  solocore diff old.json plan.json\n  solocore diff --allow 2 \
-            old.json plan.json --format json\n\nA margin is the deadline minus the bound. Exit \
-            code 1: a margin shrinks, a verdict is worse, or a task is gone."
+            old.json plan.json --format json\n\nA margin is the deadline minus the bound. Exit code 1: a margin shrinks by more than --allow, a verdict is worse, or a task is gone."
     )]
     Diff(DiffArgs),
     /// Run a plan on a simulated board.
     #[command(
         after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim \
-            system.toml --unmanaged --format json\n  solocore sim plan.json --sched-trace t.csv && \
-            solocore check-trace t.csv"
+            system.toml --unmanaged --format json\n  solocore sim levels.json --sched-trace t.csv && solocore check-trace t.csv   # a plan with [mc2] or [[vcpu]]\n\nExit code 1: a simulated task missed its deadline, or a transfer broke a rule."
     )]
     Sim(SimArgs),
     /// Draw a plan and its measurements as one HTML page.
@@ -130,7 +126,7 @@ pub enum Command {
     /// Do it all: profile, plan, simulate alone, unmanaged and managed, and report.
     #[command(
         after_help = "Examples:\n  solocore assess examples/vision/system.toml -o out\n  solocore \
-            assess system.toml --check --junit junit.xml --sarif findings.sarif"
+            assess system.toml --check --junit junit.xml --sarif findings.sarif\n\nExit code 1: the plan is not schedulable, or a task missed its deadline in the simulation under the plan."
     )]
     Assess(AssessArgs),
     /// Test the task sets of a corpus for schedulability.
@@ -150,9 +146,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  solocore schedule-io examples/ima-sce/instance.toml\n  solocore \
             schedule-io instance.toml -o table.json --time-limit \"5 min\"\n  solocore schedule-io \
-            instance.toml --format json --seed 2\n\nSame instance and seed, same answer, on any \
-            machine; the time limit only decides whether there is one.\nExit code 1: there is no \
-            table, or none was found; the answer says which, and why."
+            instance.toml --format json --seed 2\n\nThe same instance and seed give the same answer on any machine. The time limit only decides whether an answer is found in time. IMA is integrated modular avionics.\nExit code 1: no table exists, or none was found; the output says which of the two, and why."
     )]
     ScheduleIo(ScheduleIoArgs),
     /// Check a table of schedule-io against its instance, by unrolling.
@@ -167,12 +161,12 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  solocore dram --memory ddr3-1333 --pattern random --load \"5 \
             GB/s\" --writes 0.333\n  solocore dram --memory lpddr4-3200 --pattern chase --format \
-            json\n  solocore dram --pattern stream4 --check --trace-commands commands.csv\n  solocore dram --pattern attack --attackers 1 --outstanding 16 --same-bank --row-hit-cap off\n\nLatencies run from the arrival at the controller to the data, of reads only; there are no caches.\nSame arguments, same figures, on any machine; wall_ns aside."
+            json\n  solocore dram --pattern stream4 --check --trace-commands commands.csv\n  solocore dram --pattern attack --attackers 1 --outstanding 16 --same-bank --row-hit-cap off\n\nA latency is the time of a read from its arrival at the controller to its data. The model has no caches.\nThe same arguments give the same figures on any machine, except wall_ns."
     )]
     Dram(DramArgs),
     /// Run the papers' experiments on simulated boards, with a verdict on each claim.
     #[command(
-        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach writes ID.csv, ID.svg and ID.json. The answers of an earlier run in the directory, with the same scale and seed, are kept: an interrupted run goes on where it was. A claim agrees in size (within the paper's range, or a quarter of its number), in direction, or differs; of several seeds the median counts. Exit code 1: a claim differs."
+        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach experiment writes ID.csv, ID.svg and ID.json. Answers of an earlier run in the directory with the same seed, and with --quick or without it as now, are kept. So an interrupted run goes on. A claim agrees in size (within the paper's range, or a quarter of its number), in direction, or differs. With --seeds, the median counts. Exit code 1: a claim differs."
     )]
     Reproduce(ReproduceArgs),
     /// Search for systems and programs that come near to the bounds of their plans, or beyond.
@@ -183,7 +177,7 @@ pub enum Command {
     Attack(AttackArgs),
     /// Run the MC2 schedulability study of random task systems.
     ///
-    /// The share of random task systems that each scheme can schedule.
+    /// The study computes the share of random task systems that each scheme can schedule.
     #[command(
         after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n  solocore study --all --dask tcp://head:8786 -o study\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted study keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
     )]
@@ -194,23 +188,19 @@ pub enum Command {
             plan.json --start --vouch prefetchers --vouch devices\n  solocore run plan.json --start \
             --partial --duration \"10 s\" --format json -o run.json\n  solocore run plan.json \
             --partial --event page-faults --engine helper\n\nNeeds root. When it ends, however it \
-            ends, the machine is as it was. The plan's core i is CPU i.\nExit code 1: a promise was \
-            broken. Exit code 3: this machine is not the plan's, lacks something, is regulated \
-            already, or nobody keeps a promise of the plan (docs/promises.md). Nothing was changed \
-            then. A run that could not go on ends with 3 as well."
+            ends, the machine is as it was. The plan's core i is CPU i.\nExit code 1: a promise was broken, and --partial was not given; missed deadlines alone do not change the exit code. Exit code 3, before any change: this machine is not the plan's, lacks something, is regulated already, or nobody keeps a promise of the plan (docs/promises.md). A run that had to stop early ends with 3 as well."
     )]
     Run(RunArgs),
     /// Measure each task of a plan under attack on this machine, beside its promise.
     ///
-    /// Each task is measured alone, beside enemies, and beside enemies while the plan is enforced.
+    /// In a plan of budgets, each task is measured alone, beside enemies, and beside enemies while
+    /// the plan is enforced. In a plan with windows, levels or VCPUs, all tasks run at once under
+    /// the plan.
     #[command(
         after_help = "Examples:\n  sudo solocore verify plan.json --vouch devices\n  sudo solocore \
             verify plan.json --partial --jobs 1000 --map map.txt -o verify.json && solocore report \
             plan.json verify.json -o report.html\n  sudo solocore verify plan.json --task video --enemy write --vouch devices \
-            --vouch prefetchers\n\nNeeds root. Each task is measured by itself on its core, with the \
-            enemies that hurt it most. Promises that nobody keeps are refused as by `solocore run`. \
-            Exit code 1: a task took longer than is promised of it, or a promise was broken; 2: a \
-            program fails."
+            --vouch prefetchers\n\nNeeds root. A task that is measured by itself meets the kind of enemy that hurts it most. As with `solocore run`, a plan with a promise that nobody keeps is refused. Exit code 1: a task exceeded its promise, or a promise was broken and --partial was not given. Exit code 2: a job failed. Exit code 3: this machine cannot do it, or a job took far too long."
     )]
     Verify(verify::VerifyArgs),
     /// Time a program alone, beside enemies, and protected from them.
@@ -220,17 +210,16 @@ pub enum Command {
         after_help = "Examples:\n  solocore compare -- ./detect a.pgm\n  sudo solocore compare -n \
             100 --lock-bandwidth \"50 MB/s\" -- ./detect a.pgm\n  solocore compare --enemy read \
             --core 2 --format json -o compare.json -- ./detect a.pgm\n\nEvery run is a process of \
-            its own; its output is thrown away. The protected runs need root and a counter; \
-            without them the other two cases are shown, and why the third is not. Exit code 2: \
-            the program fails."
+            its own; its output is thrown away. The protected runs need root and a counter. Without these, the output has only the other two cases, and the reason. Exit code 2: the program failed."
     )]
     Compare(compare::CompareArgs),
     /// Run a program under the lock, on a core, in a VCPU, or in its colours.
     ///
-    /// It runs under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in
-    /// cache colours and banks of its own.
+    /// Options choose the protection: the bandwidth lock, a fixed core, a limit of bandwidth, cache
+    /// ways, a VCPU, or cache colours and DRAM banks of its own. Without options, the program just
+    /// runs.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, the program and its descendants hold the bandwidth lock whenever they run. Tasks of other cores that are not real-time then get only the accesses that the running plan allows beside a lock. Where no solocore runs, root regulates for as long as the program takes. With --lock-function, a thread holds the lock only in that function. With --colors or --banks, the pages of the program and of its descendants are moved to such frames before it begins, and later pages come from them. The command tells on stderr how many pages lie elsewhere at the end (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, the program and its descendants hold the bandwidth lock whenever they run. Tasks of other cores that are not real-time then get only the accesses that the running plan allows beside a lock. If no solocore runs and root starts the command, it regulates the other cores until the program ends. With --lock-function, a thread holds the lock only in that function. With --colors, --banks or --plan, the pages of the program and its descendants are moved to frames of these colours and banks before it begins. Later pages come from such frames too. At the end, stderr says how many pages lie elsewhere (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Give threads a share of a core in every period, whatever else runs: VCPUs.
@@ -243,7 +232,7 @@ pub enum Command {
     /// Each decision must follow from the policy, and the promises must be kept.
     #[command(
         after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" \
-            --sched-trace t.csv && solocore check-trace t.csv\n  solocore run plan.json --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
+            --sched-trace t.csv && solocore check-trace t.csv\n  sudo solocore run plan.json --start --scheduler levels --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nA plan needs [mc2] or [[vcpu]] to give such a trace. Exit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
     )]
     CheckTrace(scheduling::CheckTraceArgs),
     /// Move a program that runs in its colours to other colours.
@@ -255,15 +244,12 @@ pub enum Command {
     Recolour(space::RecolourArgs),
     /// Keep cache colours and DRAM banks free of the kernel and of other programs.
     ///
-    /// Every frame of them that can be had is held until the end; the kernel serves itself from the
-    /// others.
+    /// The command holds all frames of these colours and banks that it can get, until it ends. The
+    /// kernel then uses other frames.
     #[command(
         after_help = "Examples:\n  sudo solocore reserve --colors 0-7\n  sudo solocore reserve \
             --colors 0-7 --banks 2,3 --map map.txt\n  sudo solocore reserve --colors 0-7 --duration \
-            \"60 s\" --format json\n\nTakes nearly all free memory for a moment, step by step, while \
-            more is free than others need; drops the page cache first. stderr tells how many frames \
-            are held, and what has the rest. `solocore exec --colors` gets its frames from it. Ctrl-C \
-            gives all back, and so does a kill.\nExit code 3: this machine cannot do it; stderr says \
+            \"60 s\" --format json\n\nNeeds root. The command first drops the page cache. Then it takes nearly all free memory for a moment, in steps, and leaves what other programs need. stderr says how many frames are held, and how the others are used. `solocore exec --colors` gets its frames from this reserve. All frames are given back at the end, also after Ctrl-C or a kill.\nExit code 3: this machine cannot do it; stderr says \
             why (docs/reserve.md)."
     )]
     Reserve(space::ReserveArgs),
@@ -273,16 +259,13 @@ pub enum Command {
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
         after_help = "Examples:\n  solocore doctor\n  solocore doctor --plan plan.json\n  solocore \
-            doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the \
-            counter or by another event in its place; 1: it cannot, or nobody keeps a promise of \
-            the plan; 3: the plan is of another machine."
+            doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, with a counter of accesses or with an event that stands in for it. Exit code 1: it cannot, or nobody would keep a promise of the plan. Exit code 3: the plan is for another machine."
     )]
     Doctor(DoctorArgs),
     /// Put back the settings of a run that was killed together with its keeper.
     #[command(
         after_help = "Examples:\n  solocore restore\n  solocore restore --format json\n\nNeeds root. \
-            Every start does the same. Nothing is done while a solocore runs. Exit code 3: something \
-            could not be put back; stderr says what."
+            The next `solocore run` does the same when it starts. While a solocore runs, the command changes nothing. The keeper is the child process that puts settings back when solocore is killed. Exit code 3: a setting could not be put back; stderr names it."
     )]
     Restore {
         /// Format of the output.
@@ -294,13 +277,12 @@ pub enum Command {
     /// On a terminal: bars with budget lines, throttle history, tasks with deadlines, locks. Into a
     /// pipe: tables.
     #[command(after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count \
-            10\n  solocore top --plain | tee looks.txt\n\nNeeds root. Figures are those of the time \
-            since the last look; `most` and longest times are those of the whole run. The key ? \
+            10\n  solocore top --plain | tee snapshots.txt\n\nNeeds root. Figures cover the time since the last snapshot; `most` and longest times cover the whole run. The key ? \
             shows the keys.")]
     Top(TopArgs),
     /// Show how long requests to memory take, and how many each CPU makes.
     ///
-    /// With --threshold also which cores would be throttled.
+    /// With --threshold, the output also says which cores would be throttled.
     #[command(
         after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency, where the machine has them and root asks. Otherwise a probe times loads from lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
@@ -309,8 +291,9 @@ pub enum Command {
     #[command(subcommand)]
     Board(board::BoardCommand),
     /// Measure this machine: memory, messages, I/O, coloured pages.
-    #[command(after_help = "Each has --help with examples. bandwidth, latency and io-load take \
-            IsolBench's -c, -p and -r.")]
+    #[command(
+        after_help = "Each benchmark has --help with examples. bandwidth, latency, io-load and camera take IsolBench's -c, -p and -r."
+    )]
     Bench {
         /// The benchmark.
         #[command(subcommand)]

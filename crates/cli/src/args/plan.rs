@@ -42,11 +42,11 @@ pub struct PlanArgs {
     #[arg(long)]
     pub explain: bool,
     /// Plan with one key of the system file changed, like "task.NAME.period=50 ms", and compare;
-    /// the file stays as it is. Repeatable.
+    /// the file stays as it is. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub what_if: Vec<String>,
-    /// Search for better shares for up to this time, like "10 s" [default: a number of candidates,
-    /// the same on each machine].
+    /// Search for better shares of cache and bandwidth for up to this time, like "10 s" [default:
+    /// the search tries a fixed number of candidates, so each machine finds the same plan].
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Time>,
     /// Format of the output.
@@ -78,8 +78,8 @@ pub struct SimArgs {
     /// Write the whole timeline here as a Perfetto trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write every decision of the scheduler here, of criticality levels or of VCPUs, for
-    /// `solocore check-trace`.
+    /// Write every decision of the scheduler here, for `solocore check-trace`. The plan needs [mc2]
+    /// or [[vcpu]], or the scenario a scheduler of kind "vcpu".
     #[arg(long, value_name = "FILE", conflicts_with = "solo")]
     pub sched_trace: Option<PathBuf>,
     /// Write the result here as well.
@@ -94,8 +94,9 @@ pub struct SimArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
-    /// A plan and results of `solocore sim`, `run` or `verify` (JSON), directories that hold them,
-    /// or a table of `solocore schedule-io`.
+    /// A plan and results of `solocore sim`, `run` or `verify` (JSON), or a table of `solocore
+    /// schedule-io`. In a directory, these are read: plan.json, solo.json, unmanaged.json,
+    /// managed.json, run.json, verify.json.
     #[arg(required = true)]
     pub results: Vec<PathBuf>,
     /// The page to write.
@@ -119,8 +120,8 @@ pub struct AssessArgs {
     /// Seed of page placement.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Report for each analysed task whether its plan and its simulation hold, and write no
-    /// results: a check before a merge.
+    /// Report for each analysed task whether its bound meets the deadline, and whether a simulated
+    /// job missed it. Write no plan or report. Use this as a check before a merge.
     #[arg(long)]
     pub check: bool,
     /// With --check: write the answers as JUnit's XML as well, a test case for each task.

@@ -14,8 +14,8 @@ pub enum PlatformCommand {
         after_help = "Examples:\n  sudo solocore platform detect -o machine.toml\n  solocore \
             platform detect --from board -o board.toml\n  solocore platform detect --cpus 4-5 \
             --format json\n\nNothing is changed or measured. Root reads the list of memory modules \
-            as well. Facts of the machine that a platform file cannot state go to stderr, with the \
-            command that changes it (docs/machine.md). Exit code 3: the machine does not tell \
+            as well. stderr lists facts that a platform file cannot state, each with the command \
+            that changes it (docs/machine.md). Exit code 3: the machine does not tell \
             enough."
     )]
     Detect(DetectArgs),
@@ -23,9 +23,10 @@ pub enum PlatformCommand {
     #[command(
         after_help = "Examples:\n  sudo solocore platform measure machine.toml\n  solocore platform \
             measure machine.toml -o measured.toml --only cpi,llc.latency\n  solocore platform \
-            measure machine.toml --dry-run --format json --cpu 1\n\nThe file gets the end of each \
-            interval that makes bounds larger, with the source \"measured\" behind it; other keys \
-            and comments stay. Ctrl-C, and a number that the memory's timing does not allow, leave \
+            measure machine.toml --dry-run --format json --cpu 1\n\nOf each measured interval, \
+            the file gets the end that makes bounds larger, with the source \"measured\" beside \
+            it. Other keys and comments stay. Ctrl-C, and a number that the memory's timing does \
+            not allow, leave \
             the file as it was. Root switches prefetchers off meanwhile, where it can. Let nothing \
             else run (docs/machine.md). Exit code 2: the file is of another machine; 3: this \
             machine cannot be measured."
@@ -60,11 +61,11 @@ pub enum PlatformCommand {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Compare a platform file with this machine, and say whether it describes another.
+    /// Compare a platform file with this machine, and list the keys that differ.
     #[command(
         after_help = "Examples:\n  solocore platform check machine.toml\n  solocore platform \
-            check raspberry-pi-4 --from board --format json\n\nOnly facts that the machine tells \
-            are compared, no times. Exit code 1: some key differs."
+            check raspberry-pi-4 --from board --format json\n\nOnly facts that the machine \
+            reports are compared; latencies and other times are not. Exit code 1: some key differs."
     )]
     Check(CheckArgs),
 }
@@ -75,7 +76,8 @@ pub struct MachineArgs {
     /// Look at the files that `collect` or its script copied here [default: this machine].
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
-    /// Describe these CPUs, like 0-3 [default: most of one type behind one last-level cache].
+    /// The CPUs to look at, like 0-3 [default: the largest group of one type behind one last-level
+    /// cache].
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
 }
@@ -100,8 +102,8 @@ pub struct MeasureArgs {
     /// Write the file with the measured numbers here [default: replace FILE].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Measure these alone: cpi, l2.latency, llc.latency, pipeline.mshrs, dram.overhead,
-    /// dram.latency_max, writes, attack, bandwidth.
+    /// Measure only these keys, separated by commas: cpi, l2.latency, llc.latency, pipeline.mshrs,
+    /// dram.overhead, dram.latency_max, writes, attack, bandwidth.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub only: Vec<String>,
     /// The CPU that measures [default: the last that this process may use].

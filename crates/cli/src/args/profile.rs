@@ -11,7 +11,8 @@ pub enum Engine {
     /// QEMU user-mode emulation; needs no counters and no privileges.
     #[default]
     Qemu,
-    /// Counters of this machine, which raise the emulator's counts.
+    /// Counters of this machine. Where they show more than the emulator, the profile has the larger
+    /// number.
     Perf,
 }
 
@@ -30,8 +31,9 @@ pub struct ProfileArgs {
     /// Most shared-cache accesses to record for the simulator.
     #[arg(long, default_value_t = solocore_profile::TRACE_LIMIT)]
     pub trace_limit: u64,
-    /// Arguments to add to the command, one quoted text for each input, like "a.pgm"; split as a shell
-    /// does. Each input is a run, and the profile has the worst per quantity. Repeatable.
+    /// Arguments to add to the command, one quoted text for each input, like "a.pgm"; split as a
+    /// shell does. Each input is a run, and the profile has the worst per quantity. May be
+    /// repeated.
     #[arg(long, value_name = "ARGUMENTS")]
     pub input: Vec<String>,
     /// End the program after this time, like "60 s", and write nothing.
@@ -61,7 +63,8 @@ pub struct ProfileArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "With --engine perf")]
 pub struct Counting {
-    /// Jobs that are measured, for each input; with --job the program is started until it had as many.
+    /// Number of measured jobs for each input. With --job, the program is started again until it
+    /// has run this number of jobs.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub jobs: u32,
     /// The CPU that the jobs run on [default: the last one].

@@ -36,9 +36,9 @@ pub enum RunSharing {
     /// Cores that have used their budgets up wait for the next period.
     #[default]
     None,
-    /// When all have, they go on without limit until the period ends.
+    /// When all cores have used their budgets up, they go on without limit until the period ends.
     Spare,
-    /// When all have, each gets its budget anew.
+    /// When all cores have used their budgets up, each core gets its budget again.
     Proportional,
 }
 
@@ -52,15 +52,18 @@ pub struct RunArgs {
     /// Engine that keeps tasks off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
-    /// Event that counts accesses: llc-misses (each CPU's own), cache-misses, rHEX, or page-faults
-    /// to try it without a counter; with :u programs' own only.
+    /// Event that counts accesses: llc-misses (each CPU type's own event), cache-misses, or a raw
+    /// event as perf writes it, like r412e. page-faults is for trials without a counter. With :u at
+    /// the end, the kernel's accesses do not count.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
-    /// The event that counts writes: for the plan's budgets of writes, or beside the run. Named as for
-    /// --event [default: the CPU's own event of write-backs, where it has one].
+    /// Event that counts writes, named as for --event. The plan's budgets of writes use it; in a
+    /// plan without them, writes are counted only if this option is given [default: the CPU's own
+    /// event of write-backs, where it has one].
     #[arg(long, value_name = "NAME")]
     pub write_event: Option<String>,
-    /// Leave the plan's budgets of writes out: --event has each core's whole budget.
+    /// Do not enforce the plan's budgets of writes. Each core then has its whole budget for the
+    /// accesses that --event counts.
     #[arg(long)]
     pub no_write_budgets: bool,
     /// Accesses per interrupt [default: about an eighth of each budget].
@@ -88,7 +91,8 @@ pub struct RunArgs {
     /// run repeats no verdict that needs them.
     #[arg(long)]
     pub partial: bool,
-    /// Answer for a promise yourself, by its id or subject, like prefetchers or banks:core-2.
+    /// Declare that you keep this promise yourself: its id or subject, like prefetchers or
+    /// banks:core-2. May be repeated.
     #[arg(long = "vouch", value_name = "PROMISE")]
     pub vouched: Vec<String>,
     /// Answer Prometheus at a socket, /run/solocore-metrics.sock unless PLACE names another by its
@@ -119,10 +123,10 @@ pub struct ExecArgs {
     /// repeated (root).
     #[arg(long = "lock-function", value_name = "NAME", conflicts_with_all = ["lock", "budget", "ways", "vcpu"])]
     pub lock_functions: Vec<String>,
-    /// Run it in a VCPU with this time in each period, like 6ms/100ms.
+    /// Run it in a VCPU with a budget C of CPU time in each period T, like 6ms/100ms.
     #[arg(long, value_name = "C/T", conflicts_with_all = ["lock", "budget", "ways"], allow_hyphen_values = true)]
     pub vcpu: Option<vcpu::Reservation>,
-    /// Keep it on this core.
+    /// Keep it on this CPU.
     #[arg(long, value_name = "N")]
     pub core: Option<u32>,
     /// Limit the bandwidth of its core, like "200 MB/s"; needs --core, and no other running
@@ -169,16 +173,17 @@ impl RunArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct TopArgs {
-    /// Time between two looks, like "1 s".
+    /// Time between two snapshots, at least 10 ms, like "1 s".
     #[arg(long, default_value = "1 s", value_name = "TIME")]
     pub every: Time,
-    /// Print this number of looks as tables, then exit [default: until Ctrl-C].
+    /// Print N snapshots as tables, then exit [default: until Ctrl-C].
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
     /// Print tables on a terminal as well, as into a pipe.
     #[arg(long)]
     pub plain: bool,
-    /// Format of the output. JSON is the run so far, once.
+    /// Format of the output. With json, one snapshot of the whole run is printed, and --every and
+    /// --count have no effect.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

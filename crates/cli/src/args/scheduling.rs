@@ -24,7 +24,8 @@ pub struct SchedulingArgs {
     /// Scheduler of the plan's tasks.
     #[arg(long, value_enum, default_value_t)]
     pub scheduler: RunScheduler,
-    /// Write every decision of the scheduler here, for `solocore check-trace`.
+    /// Write every decision here, for `solocore check-trace`; needs --scheduler levels, or a plan
+    /// with VCPUs.
     #[arg(long, value_name = "FILE")]
     pub sched_trace: Option<PathBuf>,
 }
@@ -32,7 +33,7 @@ pub struct SchedulingArgs {
 /// A trace to check.
 #[derive(Debug, clap::Args)]
 pub struct CheckTraceArgs {
-    /// Trace (CSV) of `solocore run --sched-trace` or `solocore sim --sched-trace`.
+    /// Trace (CSV) that --sched-trace of `solocore run`, `sim` or `vcpu serve` wrote.
     pub trace: PathBuf,
     /// Longest delay of a decision, or of a thread that must stop [default: 10 ms in a kernel's
     /// trace, 0 in a simulation's].

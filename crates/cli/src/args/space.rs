@@ -7,12 +7,11 @@ use std::path::PathBuf;
 /// Sources of colours and banks.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct MapArgs {
-    /// Bank functions of this machine, one XOR function a line, and its colours
-    /// (`solocore space map`).
+    /// Map of this machine's colours and bank functions, as `solocore space map` writes it.
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
-    /// Board whose shared cache gives the colours [default: this machine's, as far as they are
-    /// known].
+    /// Preset or platform file; its shared cache gives the colours [default: this machine's, as far
+    /// as they are known].
     #[arg(long, value_name = "BOARD")]
     pub platform: Option<String>,
 }
@@ -112,8 +111,8 @@ pub enum SpaceCommand {
     #[command(
         after_help = "Examples:\n  solocore space audit 1234 --colors 0-7\n  solocore space audit \
             1234 --colors 0-7 --banks 2,3 --map map.txt --format json\n  solocore space audit \
-            --kernel\n  solocore space audit --kernel --colors 0-7 --format json\n\nExit code 1: \
-            private pages of the process are in wrong colours."
+            --kernel\n  solocore space audit --kernel --colors 0-7 --format json\n\nNeeds root. \
+            Exit code 1: private pages of the process lie outside the given colours and banks."
     )]
     Audit(AuditCommand),
 }
@@ -130,8 +129,8 @@ pub struct MapCommand {
     /// Only the colours, without timing anything.
     #[arg(long)]
     pub no_banks: bool,
-    /// Board whose shared cache gives the colours [default: this machine's, as far as they are
-    /// known].
+    /// Preset or platform file; its shared cache gives the colours [default: this machine's, as far
+    /// as they are known].
     #[arg(long, value_name = "BOARD")]
     pub platform: Option<String>,
     /// Seed of the addresses and the samples.

@@ -163,7 +163,7 @@ pub struct DramArgs {
     /// Pattern of the requests.
     #[arg(long, value_enum)]
     pub pattern: DramPattern,
-    /// Offered load of random and stream4.
+    /// Offered load; only with --pattern random or stream4.
     #[arg(long, default_value = "5 GB/s")]
     pub load: Bandwidth,
     /// Share of writes of random and stream4, 0 to 1.
@@ -232,7 +232,7 @@ pub struct StudyArgs {
     /// Only every N-th scenario, from the K-th on.
     #[arg(long, value_name = "K/N")]
     pub shard: Option<String>,
-    /// Run again with each assumed range halved and half as large again, and list the figures that
+    /// Run again with each assumed range multiplied by 0.5 and by 1.5, and list the figures that
     /// change.
     #[arg(long, conflicts_with_all = ["resume", "shard", "merge"])]
     pub sensitivity: bool,

@@ -68,21 +68,22 @@ impl FromStr for Named {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum BackgroundPolicy {
-    /// To the VCPU that has had the least background time.
+    /// The VCPU with the least background time so far runs.
     #[default]
     LeastTime,
-    /// To the VCPU that ran before.
+    /// The VCPU that ran before goes on.
     Keep,
-    /// To the VCPU with the fewest requests to memory (--event) in a millisecond of its execution.
+    /// The VCPU with the fewest requests to memory (--event) in a millisecond of its execution
+    /// runs.
     LeastMemory,
-    /// To no VCPU.
+    /// No VCPU runs.
     None,
 }
 
 /// Options of the scheduler of VCPUs.
 #[derive(Debug, Args)]
 pub struct SchedulerArgs {
-    /// The VCPU that runs when no VCPU of a core has budget.
+    /// Rule for background time: the time in which no runnable VCPU of a core has budget left.
     #[arg(long, value_enum, default_value_t)]
     pub background: BackgroundPolicy,
     /// Least share of each core for all programs that are bound to no VCPU.
@@ -91,7 +92,8 @@ pub struct SchedulerArgs {
     /// Largest cost of a switch and a late timer; admission adds it to each capacity.
     #[arg(long, default_value = "20 us", value_name = "TIME", allow_hyphen_values = true)]
     pub overhead: Time,
-    /// Balance VCPUs this time after one wakes, blocks, comes or goes; without it they stay.
+    /// Move VCPUs between cores, this time after a VCPU wakes, blocks, comes or goes, like "1 ms"
+    /// [default: VCPUs stay on their cores].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub balance: Option<Time>,
     /// Page colours of each core; a VCPU goes only to a core with enough free colours.
@@ -101,13 +103,13 @@ pub struct SchedulerArgs {
     /// preempted then gets its C in each T of its own. It may have up to 2C in some window of T.
     #[arg(long)]
     pub lenient: bool,
-    /// Replenishments that a VCPU may have waiting.
+    /// Most pending replenishments of a VCPU, 1 to 16.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=16), value_name = "N")]
     pub replenishments: u32,
     /// Write every decision, for `solocore check-trace`.
     #[arg(long, value_name = "FILE")]
     pub sched_trace: Option<PathBuf>,
-    /// Draw them for Perfetto.
+    /// Write the decisions here as a Perfetto trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -115,8 +117,9 @@ pub struct SchedulerArgs {
 /// Throttling of background time (maracas, section IV).
 #[derive(Debug, Args)]
 pub struct ThrottlingArgs {
-    /// Threshold from which background time is throttled: a latency of a request, or with --rule
-    /// rate requests per memory period. `solocore latency --calibrate` suggests one.
+    /// Threshold from which background time is throttled. It is a latency in the unit that
+    /// `solocore latency` shows, or with --rule rate the requests per --memory-period. `solocore
+    /// latency --calibrate` suggests one in ns, for the probe.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
     /// Rule by which memory counts as contended.
@@ -125,7 +128,7 @@ pub struct ThrottlingArgs {
     /// Source of the readings.
     #[arg(long, value_enum, default_value_t, requires = "threshold")]
     pub source: Choice,
-    /// Time between two looks at the memory.
+    /// Time between two readings of the memory.
     #[arg(
         long,
         default_value = "2 s",
@@ -134,7 +137,7 @@ pub struct ThrottlingArgs {
         requires = "threshold"
     )]
     pub memory_period: Time,
-    /// Event that counts requests of a CPU, as for `solocore run` [default: llc-misses, else
+    /// Event that counts accesses of a CPU, as for `solocore run` [default: llc-misses, else
     /// cache-misses, else page-faults]. Also for --background least-memory.
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
@@ -161,7 +164,7 @@ pub enum VcpuCommand {
     Create {
         /// Name of the VCPU.
         name: String,
-        /// Capacity and period, like 6ms/100ms.
+        /// Budget C of CPU time in each period T, like 6ms/100ms.
         #[arg(allow_hyphen_values = true)]
         reservation: Reservation,
         /// Its core; without it, the one with the most room.

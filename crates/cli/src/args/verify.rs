@@ -25,11 +25,12 @@ pub struct VerifyArgs {
     /// Memory of each enemy [default: twice the last-level cache].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
-    /// Bank functions, as `solocore space map` writes them: one kind of enemy keeps to a bank.
+    /// Map of this machine's colours and bank functions, as `solocore space map` writes it. The
+    /// enemy `bank` needs it.
     #[arg(long, value_name = "FILE", required_if_eq("enemies", "bank"))]
     pub map: Option<PathBuf>,
-    /// Put enemies also on cores where the bounds count on the demand of tasks; they may exceed
-    /// this demand there.
+    /// Also put enemies on cores for which the bounds assume only the demand of the plan's tasks.
+    /// Enemies may exceed that demand, so a bound may be exceeded.
     #[arg(long)]
     pub everywhere: bool,
     /// Event that counts accesses, as for `solocore run`.
@@ -41,8 +42,9 @@ pub struct VerifyArgs {
     /// Scheduler of the plan's tasks, as for `solocore run`.
     #[arg(long, value_enum, default_value_t)]
     pub scheduler: RunScheduler,
-    /// Time for which all tasks run at once, as planned, beside an enemy [default: --jobs of the
-    /// longest period, where a core has several tasks or the scheme is not that of budgets].
+    /// Time for which all tasks run at once, as planned, beside each kind of enemy [default: the
+    /// longest period, once more than --jobs; not at all in a plan of budgets with one analysed
+    /// task per core].
     #[arg(long, value_name = "TIME")]
     pub together: Option<Time>,
     /// Accesses per interrupt [default: about an eighth of each budget].
@@ -54,10 +56,11 @@ pub struct VerifyArgs {
     /// Measure although nobody keeps some of the promises that the plan's bounds rest on.
     #[arg(long)]
     pub partial: bool,
-    /// Answer for a promise yourself, by its id or subject, like prefetchers or banks:core-2.
+    /// Declare that you keep this promise yourself: its id or subject, like prefetchers or
+    /// banks:core-2. May be repeated.
     #[arg(long = "vouch", value_name = "PROMISE")]
     pub vouched: Vec<String>,
-    /// Start this in place of the plan's command (split at spaces).
+    /// Start COMMAND in place of the task's command (split at spaces). May be repeated.
     #[arg(long = "command", value_name = "TASK=COMMAND")]
     pub commands: Vec<String>,
     /// Directory in which commands run [default: the plan's directory].

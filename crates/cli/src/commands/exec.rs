@@ -23,12 +23,14 @@ use std::process::ExitCode;
 
 /// Becomes the program, or regulates beside it.
 pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
-    if let Some(core) = args.core
-        && !machine::online_cpus()?.contains(&core)
-    {
-        return Err(Failure::Input(format!(
-            "--core {core}: there is no such CPU online; `solocore doctor` counts them"
-        )));
+    if let Some(core) = args.core {
+        let online = machine::online_cpus()?;
+        if !online.contains(&core) {
+            return Err(Failure::Input(format!(
+                "--core {core}: this CPU is not online; choose among {}",
+                machine::cpu_list(&online)
+            )));
+        }
     }
     check_options(args)?;
     if args.colours.any() {
@@ -64,6 +66,10 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(core) = args.core {
         machine::keep_on(core)?;
+    }
+    // A signal that came before the program would end nothing otherwise.
+    if let Some(signal) = crate::progress::asked() {
+        return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(130)));
     }
     let error = program(args).exec();
     Err(cannot_run(args, &error))

@@ -67,8 +67,8 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
         Ok(None) => None,
         Err(why) => {
             notes.push(format!(
-                "prefetchers may be on: {why}; latencies are of random lines in every second \
-                    place, which no prefetcher guesses, bandwidths are with them"
+                "prefetchers may be on: {why}. Latencies are measured on random lines that no \
+                    prefetcher guesses; bandwidths include prefetches"
             ));
             None
         }
@@ -293,8 +293,8 @@ fn larger(finding: &Finding) -> Option<String> {
     let assumed = before.ends_with(", assumed");
     (assumed && number(after)? > number(before)?).then(|| {
         format!(
-            "{}: note: it is more than was assumed: plans with the assumed value had too small \
-                bounds\n",
+            "{}: note: the measured value is above the assumed one: bounds of plans that used the \
+                assumed value were too small\n",
             finding.key.name()
         )
     })

@@ -63,7 +63,7 @@ pub fn for_vcpus(args: &RunArgs, counts: bool) -> Result<(), Failure> {
         OF_BUDGETS.iter().copied().filter(|id| *id != "event" || !counts).collect();
     args.given.refuse(
         &[&of_budgets, OF_CLIENTS, &["resctrl"]],
-        "is for budgets of accesses, which a plan with VCPUs has none of; leave it out",
+        "is for budgets of accesses, and a plan with VCPUs has no such budgets; leave it out",
     )?;
     args.given.refuse(
         &[&["no_fifo", "no_confine"]],

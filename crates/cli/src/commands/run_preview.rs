@@ -96,8 +96,8 @@ fn isolation(preview: &IsolationPreview) -> String {
     );
     if let Some(confine) = &preview.confine {
         out += &format!(
-            "others that would be kept off: {} threads by affinity, control groups {}; {} threads \
-                are bound there and would stay\n",
+            "others that would be kept off: {} threads by affinity, control groups {}; threads that \
+                are bound there and would stay: {}\n",
             confine.threads,
             if confine.groups.is_empty() { "none".to_owned() } else { confine.groups.join(", ") },
             confine.bound.len()

@@ -123,7 +123,8 @@ pub fn run<T>(
             Some(Ok(opened)) => Ok((took, opened)),
             Some(Err(e)) => Err(e.into()),
             None => Err(LinuxError::Machine(
-                "a process told nothing of itself; start solocore again".to_owned(),
+                "a started process did not report its process number; start solocore again"
+                    .to_owned(),
             )
             .into()),
         }

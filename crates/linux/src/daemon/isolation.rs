@@ -59,7 +59,7 @@ impl Ways {
             }
             (None, Some(Ok(_))) => None,
             (None, Some(Err(why))) => Some(why.clone()),
-            (None, None) => Some("this machine was not asked for shares of its cache".to_owned()),
+            (None, None) => Some("the run has not read this machine's resctrl yet".to_owned()),
         }
     }
 
@@ -162,7 +162,12 @@ impl Part for Interrupts {
             Some((irq, why)) => {
                 Answer::open(promise, true, format!("interrupt {irq} cannot be moved: {why}"))
             }
-            None => Answer::kept(promise, "interrupts", false, "moved, as far as they let"),
+            None => Answer::kept(
+                promise,
+                "interrupts",
+                false,
+                "interrupts are moved to another CPU, except those that the kernel keeps",
+            ),
         })
     }
 
@@ -238,7 +243,9 @@ impl Part for Confinement {
             n => Answer::open(
                 promise,
                 true,
-                format!("{n} threads are bound to cores of analysed tasks; bind them elsewhere"),
+                format!(
+                    "threads that are bound to cores of analysed tasks: {n}; bind them elsewhere"
+                ),
             ),
         })
     }

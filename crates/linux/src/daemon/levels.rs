@@ -173,7 +173,7 @@ impl Part for Levels {
                 Some(match self.disturbed(promise) {
                     Some(why) => Answer::open(promise, true, why),
                     None => {
-                        let why = "the scheduler decides by them";
+                        let why = "the scheduler runs jobs by the plan's levels, slots and windows";
                         Answer::kept(promise, by, self.sees_all(), why)
                     }
                 })

@@ -88,7 +88,11 @@ impl MemoryWish {
                 latency::watch(self.settings.rule, Choice::Probe, sysfs, cpuinfo, config)?;
             return Ok((
                 probe,
-                Some("the counters tell clocks, and the plan's latency is a time".to_owned()),
+                Some(
+                    "the counters give the latency in clocks, and the plan's max_latency is a \
+                        time, so the probe is used"
+                        .to_owned(),
+                ),
             ));
         }
         Ok(found)

@@ -222,7 +222,7 @@ impl Daemon {
             // They stay in their journals. What nobody can write now (a CPU is offline) keeps nobody from a
             // run.
             self.notes.push(format!(
-                "{} settings that an earlier solocore changed cannot be put back (see above); \
+                "settings of an earlier solocore that cannot be put back (see above): {}; \
                     `solocore restore` tries again",
                 restored.failed
             ));

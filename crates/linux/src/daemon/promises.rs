@@ -73,24 +73,35 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
         Subject::Jobs => open("nobody signals its jobs; start it with --start"),
         Subject::Others => open(
             "other programs may run there; leave a core without analysed tasks and drop \
-                --no-confine, or plan with [regulation] other_programs = true: then bounds count \
-                on budgets alone",
+                --no-confine, or plan with [regulation] policy = \"memguard\" and other_programs \
+                = true, so that bounds count on budgets alone",
         ),
         Subject::Ways => of_ways(plan, promise),
-        Subject::Banks => open(
-            "nobody places pages in banks; --colors does, with a map of them; else plan with \
-                [regulation] pages = \"anywhere\"",
+        Subject::Banks if plan.levels().is_some() => open(
+            "no part of a run places pages in banks under --scheduler levels; place them yourself \
+                and give --vouch banks",
         ),
-        Subject::LockedPages => open(
-            "nobody locks pages; --resctrl comes near it (docs/ways.md); else plan with \
-                [regulation] pages = \"anywhere\"",
-        ),
+        Subject::Banks => open(&format!(
+            "no part of this run places pages in banks; give --colors with a --map that has the \
+                banks{}",
+            or_anywhere(plan)
+        )),
+        Subject::LockedPages => open(&format!(
+            "no part of this run locks pages; --resctrl reads them into ways of their own \
+                (docs/ways.md){}",
+            or_anywhere(plan)
+        )),
         Subject::Window | Subject::Slots | Subject::Levels => {
-            open("nobody keeps the time table; start the tasks, or give --scheduler levels")
+            open("no part of this run keeps it; give --start, or --scheduler levels")
         }
-        Subject::Prefetch => open("nobody brings pages into the cache as a window begins"),
+        Subject::Prefetch => open(
+            "no part of a run brings pages into the cache as a window begins; let the programs do \
+                it and give --vouch prefetch",
+        ),
         Subject::Transfer => open("no driver is attached for it; give --command NAME=DRIVER"),
-        Subject::Buffer => open("nobody places buffers; see `solocore exec --colors`"),
+        Subject::Buffer => open(
+            "no part of a run places buffers; let the programs place them and give --vouch buffer",
+        ),
         Subject::Vcpu => open("this run schedules no VCPUs"),
         Subject::Interrupts => open("interrupts are left where they are; drop --no-move-irqs"),
         Subject::IdleCores => {
@@ -111,15 +122,24 @@ fn of_demand(profiled: bool, promise: &Promise) -> Answer {
     Answer::kept(promise, by, false, why)
 }
 
+/// The change that needs no share of cache and banks. Systems with partitions or levels refuse it.
+fn or_anywhere(plan: &Plan) -> &'static str {
+    if plan.windows().is_some() || plan.levels().is_some() {
+        ""
+    } else {
+        "; or plan with [regulation] pages = \"anywhere\""
+    }
+}
+
 fn of_ways(plan: &Plan, promise: &Promise) -> Answer {
     let coloured = plan.cores.iter().any(|c| c.colours.is_some());
-    let why = if coloured {
-        "nobody divides the shared cache; --colors starts programs in the colours of their cores; \
-            else plan with [regulation] pages = \"anywhere\""
+    let option = if coloured {
+        "give --colors, which starts programs in the colours of their cores"
     } else {
-        "nobody divides the shared cache; --resctrl does, where the CPU can; else plan with \
-            [regulation] pages = \"anywhere\""
+        "give --resctrl, where the CPU has it"
     };
+    let why =
+        format!("no part of this run divides the shared cache; {option}{}", or_anywhere(plan));
     Answer::open(promise, false, why)
 }
 
@@ -131,7 +151,8 @@ fn of_memory(plan: &Plan, promise: &Promise) -> Answer {
             promise,
             false,
             "the platform file contradicts it: cores have several accesses under way, or the \
-                memory reorders them; plan with [regulation] model = \"sound\"",
+                memory reorders them; plan with [regulation] model = \"sound\" and without \
+                carry_in",
         );
     }
     let why = "as the platform file says; `solocore latency --calibrate` measures this machine";

@@ -115,14 +115,15 @@ impl Regulating {
         let lapses = self.liveness.borrow().lapses(core.cpu);
         if lapses.times > 0 {
             return Some(format!(
-                "the core was not regulated for a while, {} times: it was offline, the machine \
-                    slept, or its counter failed",
+                "lapses of the core's regulation: {} (it was offline, the machine slept, or its \
+                    counter failed)",
                 lapses.times
             ));
         }
         if self.restarts > 0 {
             return Some(format!(
-                "the kernel ended the scheduler for a moment because a CPU came or went, {} times",
+                "the kernel ended the scheduler for a moment because a CPU came or went; number \
+                    of times: {}",
                 self.restarts
             ));
         }
@@ -130,7 +131,7 @@ impl Regulating {
         let counts = engine.counts().ok()?;
         let (_, seen) = counts.iter().find(|(cpu, _)| *cpu == core.cpu)?;
         let over = self.periods_over(core.cpu, seen, writes);
-        (over > 0).then(|| format!("{over} periods went over it"))
+        (over > 0).then(|| format!("periods with more accesses than the budget: {over}"))
     }
 
     /// Opens the events of these CPUs again. A CPU that is still on its way may refuse: the next

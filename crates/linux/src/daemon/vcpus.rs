@@ -143,10 +143,16 @@ impl Part for Scheduling {
         let intruders = vcpus.as_ref().map_or_else(Vec::new, |vcpus| vcpus.intruders());
         Some(match intruders.iter().find(|i| i.lost_foreground_ns > 0) {
             Some(intruder) => {
-                let why = format!("a real-time thread took its time: {}", intruder.text());
+                let why =
+                    format!("a real-time thread took time from the VCPU: {}", intruder.text());
                 Answer::open(promise, true, why)
             }
-            None => Answer::kept(promise, "vcpus", true, "the scheduler of VCPUs gives it"),
+            None => Answer::kept(
+                promise,
+                "vcpus",
+                true,
+                "the scheduler of VCPUs gives each VCPU its capacity",
+            ),
         })
     }
 

@@ -177,8 +177,8 @@ pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
     let online = online_cpus()?;
     if !online.contains(&cpu) {
         return Err(LinuxError::Input(format!(
-            "there is no core {cpu} online; this machine has {} of them, numbered from 0",
-            online.len()
+            "CPU {cpu} is not online; choose among {}",
+            cpu_list(&online)
         )));
     }
     sys::pin_to(cpu).map_err(|e| {

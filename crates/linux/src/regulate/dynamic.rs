@@ -74,12 +74,14 @@ impl DynamicRegulation {
                     t.name
                 ));
             };
-            if budget == 0 || t.name.len() > 63 {
+            if budget == 0 {
                 return wrong(format!(
-                    "task `{}`: its budget is less than an access for each soft core, or its name \
-                        longer than 63 bytes",
+                    "task `{}`: its soft budget is less than one access for each soft core",
                     t.name
                 ));
+            }
+            if t.name.len() > 63 {
+                return wrong(format!("task `{}`: its name is longer than 63 bytes", t.name));
             }
             let budget = budget.min(MOST_ACCESSES);
             tasks.push(HardTask { name: t.name.clone(), core: t.core, budget, length_ns });

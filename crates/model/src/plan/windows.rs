@@ -162,9 +162,10 @@ impl WindowsPlan {
             || self.cores > cores
             || self.io_core.is_some_and(|c| c >= cores || c < self.cores)
         {
+            let io = self.io_core.map_or("no I/O core".to_owned(), |c| format!("I/O core {c}"));
             return Err(format!(
-                "sce: {} cores for partitions and the I/O core {:?} do not fit {cores} cores",
-                self.cores, self.io_core
+                "sce: {} cores for partitions and {io} do not fit {cores} cores",
+                self.cores
             ));
         }
         let margin = [self.margin.physical_ns, self.margin.device_ns, self.margin.processing_ns];

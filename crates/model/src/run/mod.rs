@@ -166,8 +166,7 @@ impl RunResult {
     pub fn unattended(&self) -> Option<String> {
         let alone: Vec<&str> =
             self.transfers.iter().filter(|t| t.clients == 0).map(|t| t.name.as_str()).collect();
-        (!alone.is_empty())
-            .then(|| format!("transfers that nobody attached for: {}", alone.join(", ")))
+        (!alone.is_empty()).then(|| format!("transfers without a driver: {}", alone.join(", ")))
     }
 
     /// Converts times of jobs, which are those of a clock, to times from the begin of the run.

@@ -200,8 +200,8 @@ impl System {
             if ima.is_some() {
                 return Err(on(
                     isolation.line,
-                    "[mc2] and [[partition]] are two ways to plan, of which one system has one; \
-                        remove either"
+                    "a system has either [mc2] or [[partition]] tables, not both; remove one of \
+                        the two"
                         .to_owned(),
                 ));
             }
@@ -215,8 +215,8 @@ impl System {
         {
             return Err(on(
                 p.line,
-                "[[partition]] and policy = \"maracas\" are two ways to plan, of which one system \
-                    has one; remove either"
+                "a system has either [[partition]] tables or policy = \"maracas\", not both; \
+                    remove one of the two"
                     .to_owned(),
             ));
         }

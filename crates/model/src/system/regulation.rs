@@ -212,13 +212,13 @@ pub struct CoreEntry {
 
 pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
     if regulation.policy == Policy::Maracas && regulation.share() == Share::Explicit {
-        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \
-            \"maracas\" has none of; remove it, and give [[vcpu]]s"
+        return Err("[regulation] share = \"explicit\" states budgets of cores, and policy = \
+            \"maracas\" has no budgets of cores; remove share, and give [[vcpu]] tables"
             .to_owned());
     }
     if regulation.policy == Policy::Bwlock && regulation.share() == Share::Explicit {
-        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \
-            \"bwlock\" has none of; remove it, and give lock_bandwidth"
+        return Err("[regulation] share = \"explicit\" states budgets of cores, and policy = \
+            \"bwlock\" has no budgets of cores; remove share, and give lock_bandwidth"
             .to_owned());
     }
     if regulation.lock_bandwidth.is_some() && regulation.policy != Policy::Bwlock {
@@ -248,21 +248,21 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
     }
     if regulation.skid > MOST_SKID {
         return Err(format!(
-            "[regulation] skid = {} is more than a core can make before it is stopped; a few \
-                hundred are usual",
+            "[regulation] skid = {} is more than the accesses that a core can make before it \
+                stops; give at most {MOST_SKID}, a few hundred are usual",
             regulation.skid
         ));
     }
     if regulation.policy == Policy::Dynamic && regulation.share() == Share::Explicit {
-        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \
-            \"dynamic\" has none of; remove it"
+        return Err("[regulation] share = \"explicit\" states budgets of cores, and policy = \
+            \"dynamic\" has no budgets of cores; remove share"
             .to_owned());
     }
     check_objective(regulation)?;
     if regulation.model == Some(Model::Sound) && regulation.carry_in == Some(false) {
         return Err(
-            "[regulation] carry_in = false is eq. (1) alone, which model = \"sound\" is not; \
-                remove one of the two"
+            "[regulation] carry_in = false belongs to eq. (1), that is model = \"sce\"; remove \
+                carry_in, or model = \"sound\""
                 .to_owned(),
         );
     }
@@ -286,8 +286,8 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
     }
     match regulation.active_cores {
         Some(n) if n == 0 || n > platform.cores => Err(format!(
-            "[regulation] active_cores = {n}, but {} has {} cores",
-            platform.name, platform.cores
+            "[regulation] active_cores = {n}, but {} has {} cores; give 1 to {}",
+            platform.name, platform.cores, platform.cores
         )),
         _ => Ok(()),
     }
@@ -391,7 +391,8 @@ pub(super) fn check_core(
     let active = regulation.active_cores.unwrap_or(platform.cores);
     if core.id >= active {
         return Err(format!(
-            "core {} is out of range: {} has cores 0 to {}",
+            "core {} is out of range: the active cores of {} are 0 to {}; name one of these, or \
+                raise [regulation] active_cores",
             core.id,
             platform.name,
             active - 1
@@ -409,8 +410,8 @@ pub(super) fn check_core(
     }
     if core.write_bandwidth.is_some() && regulation.skid > 0 {
         return Err(format!(
-            "core {} states a write_bandwidth, beside which [regulation] skid has no meaning yet; \
-                remove one of the two",
+            "core {} states a write_bandwidth, and [regulation] skid is not supported together \
+                with it; remove one of the two",
             core.id
         ));
     }

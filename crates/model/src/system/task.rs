@@ -283,7 +283,8 @@ pub(super) fn check_task(
     let active = regulation.active_cores.unwrap_or(platform.cores);
     if let Some(core) = t.core.filter(|&c| c >= active) {
         return Err(format!(
-            "task `{name}`: core {core} is out of range; {} has cores 0 to {}",
+            "task `{name}`: core {core} is out of range; the active cores of {} are 0 to {}: name \
+                one of these, or raise [regulation] active_cores",
             platform.name,
             active - 1
         ));

@@ -229,8 +229,10 @@ impl Vcpus {
         check_settings(&settings).map_err(|what| (line, format!("[maracas] {what}")))?;
         if entries.is_empty() || entries.len() + cores as usize > MAX_VCPUS {
             let most = MAX_VCPUS - cores as usize;
+            let remedy = if entries.is_empty() { "add one" } else { "remove some" };
             let what = format!(
-                "policy = \"maracas\" needs 1 to {most} [[vcpu]], and there are {}; add some",
+                "policy = \"maracas\" takes 1 to {most} [[vcpu]] tables, and the file has {}; \
+                    {remedy}",
                 entries.len()
             );
             return Err((line, what));

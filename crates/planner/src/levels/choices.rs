@@ -152,7 +152,8 @@ impl Pricing {
             };
             return choice(
                 why.to_owned(),
-                "one way: taken from others, for nothing they need".to_owned(),
+                "one way: another region would lose it, and the tasks of this core need none"
+                    .to_owned(),
             );
         }
         let why = format!("A and B take {load:.3} of the core with them (B-PETs)");
@@ -262,7 +263,8 @@ impl Pricing {
         let next_best = match cheapest(others) {
             None => "there is no other core".to_owned(),
             Some((_, None)) => {
-                "any other core: not schedulable, with all others where they are".to_owned()
+                "any other core: not schedulable while all other tasks stay on their cores"
+                    .to_owned()
             }
             Some((other, u)) => format!("core {other}: {}", price(self.chosen, u)),
         };
@@ -328,7 +330,7 @@ impl Pricing {
         let why = match (a.scheme.io == Io::PerBuffer, bounded(found)) {
             (false, _) => format!("the rule of {}", found.isolation.settings.scheme.name()),
             (true, true) => {
-                "bounds take each access as the slowest there is, in whichever bank: its own keeps \
+                "bounds charge every access alike in each bank, so the core's own bank keeps \
                     level C's banks free"
                     .to_owned()
             }

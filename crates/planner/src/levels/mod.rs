@@ -168,7 +168,7 @@ fn tables(found: &Found) -> (Vec<LevelsTable>, Vec<Option<u64>>, Vec<String>) {
                 tables.push(table);
                 own.iter().zip(longest).for_each(|((at, _), ns)| responses[*at] = Some(ns));
             }
-            Err(fault) => faults.push(fault),
+            Err(fault) => faults.push(fault.text(core, |at| &found.system.tasks[at].name)),
         }
     }
     (tables, responses, faults)

@@ -93,13 +93,17 @@ fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, Plan
     }
     let allocated = matches!(found.answer, Answer::Allocation(_));
     if let Some(fault) = faults.first().filter(|_| allocated) {
-        return Ok(format!("verdict: not schedulable: {fault}; lower its demand"));
+        return Ok(format!("verdict: not schedulable: {fault}"));
     }
     if allocated {
-        let verdict = &found.checked.verdict;
+        let what = match &found.checked.verdict {
+            Verdict::Core { core, .. } => format!("levels A and B of core {core}"),
+            Verdict::LevelC(_) => "a bound on the tardiness of level C".to_owned(),
+            Verdict::Schedulable => "the allocation".to_owned(),
+        };
         return Ok(format!(
-            "verdict: not schedulable: the independent test does not confirm it ({verdict:?}); \
-                lower the demand"
+            "verdict: not schedulable: a second, independent test does not confirm {what}; lower \
+                the demand"
         ));
     }
     Ok(format!(
@@ -146,12 +150,14 @@ fn shortage(found: &Found) -> Result<String, PlanError> {
     }
     let level_c = p.ways - sum;
     let left: f64 = (0..s.cores).map(|core| 1.0 - problem.demand[core][2][needed[core]]).sum();
+    let tasks = problem.margin[level_c]
+        .map_or("a job of level C does not fit its period".to_owned(), |margin| {
+            format!("a bound on its tardiness needs {margin:.3} of that")
+        });
     Ok(format!(
-        "level C takes {:.3} with {level_c} ways, but A and B leave {left:.3} of the cores, or its \
-            largest tasks leave it no bound on tardiness ({} needed of that)",
-        problem.total[level_c],
-        problem.margin[level_c]
-            .map_or("a job does not fit its period".to_owned(), |m| format!("{m:.3}"))
+        "level C takes {:.3} of the cores with {level_c} ways, and levels A and B leave \
+            {left:.3}; {tasks}",
+        problem.total[level_c]
     ))
 }
 

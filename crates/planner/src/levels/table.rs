@@ -23,8 +23,34 @@ pub struct Job {
     pub pet_ns: u64,
 }
 
+/// Reason why a core has no time table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A job of this task does not end within its period.
+    NoRoom(usize),
+    /// The table would have more than [`MOST_SLOTS`] slots.
+    Slots,
+}
+
+impl Fault {
+    /// The fault and its remedy, for people. `name` is that of a task.
+    pub fn text<'a>(self, core: usize, name: impl Fn(usize) -> &'a str) -> String {
+        match self {
+            Self::NoRoom(task) => format!(
+                "the time table of core {core} has no room for task `{}`; lower the demand of \
+                    level A there",
+                name(task)
+            ),
+            Self::Slots => format!(
+                "the time table of core {core} needs more than {MOST_SLOTS} slots; choose periods \
+                    of level A that are nearer to each other"
+            ),
+        }
+    }
+}
+
 /// A table and the longest response of each task, or the reason why there is none.
-pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String> {
+pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), Fault> {
     let frame_ns = jobs.iter().map(|j| j.period_ns).max().unwrap_or(0);
     let mut left: Vec<u64> = vec![0; jobs.len()];
     let mut release: Vec<u64> = vec![0; jobs.len()];
@@ -35,10 +61,7 @@ pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String>
         for (i, job) in jobs.iter().enumerate() {
             if now.is_multiple_of(job.period_ns) && (now == 0 || release[i] != now) {
                 if left[i] > 0 {
-                    return Err(format!(
-                        "the time table of core {core} has no room for task {}",
-                        job.task
-                    ));
+                    return Err(Fault::NoRoom(job.task));
                 }
                 (release[i], left[i]) = (now, job.pet_ns);
             }
@@ -64,10 +87,7 @@ pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String>
             _ => slots.push(Slot { start_ns: now, end_ns: end, task }),
         }
         if slots.len() > MOST_SLOTS {
-            return Err(format!(
-                "the time table of core {core} needs more than {MOST_SLOTS} slots; use periods \
-                    that are nearer to each other at level A"
-            ));
+            return Err(Fault::Slots);
         }
         if left[i] == 0 {
             response[i] = response[i].max(end - release[i]);
@@ -75,9 +95,7 @@ pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String>
         now = end;
     }
     match left.iter().position(|&l| l > 0) {
-        Some(i) => {
-            Err(format!("the time table of core {core} has no room for task {}", jobs[i].task))
-        }
+        Some(i) => Err(Fault::NoRoom(jobs[i].task)),
         None => Ok((LevelsTable { core, frame_ns, slots }, response)),
     }
 }
@@ -99,7 +117,7 @@ mod tests {
         assert_eq!(response, [16, 10]);
         assert!(build(0, &[job(0, 20, 13), job(1, 10, 4)]).is_err());
         assert!(build(0, &[job(0, 10_000, 1), job(1, 1, 1)]).is_err());
-        assert!(build(0, &[job(0, 4, 1), job(1, 40_000, 1)]).unwrap_err().contains("4096"));
+        assert!(build(0, &[job(0, 4, 1), job(1, 40_000, 1)]).unwrap_err() == Fault::Slots);
     }
 
     #[test]

@@ -106,8 +106,8 @@ fn least(kind: &Kind, trials: &mut Trials) -> Result<Option<u64>, Cut> {
 fn note(repairs: &[Repair], cut: bool, made: u64) -> Option<String> {
     match (cut, repairs.is_empty()) {
         (true, _) => Some(format!(
-            "repair: the search for changes that would do was cut after {made} plannings, as more \
-                would take long; others may do as well, and --what-if tries one"
+            "repair: the search for sufficient changes ended after {made} plannings, to save \
+                time. Other changes may suffice too; --what-if tries a change"
         )),
         (false, true) => Some(format!(
             "repair: no change of a single key that was tried makes the system schedulable ({made} \

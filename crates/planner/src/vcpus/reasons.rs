@@ -37,12 +37,12 @@ pub fn reasons(
         if s.strict { "C (strict)" } else { "2C" }
     ));
     for (core, admission) in (0u32..).zip(admissions) {
-        let best = admission
-            .response(None)
-            .map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+        let best = admission.response(None).map_or_else(
+            || "has no bound on the time for its capacity".to_owned(),
+            |r| format!("gets its capacity within {}", time(r)),
+        );
         out.push(format!(
-            "core {core}: utilisation {:.3} with the overhead of {} VCPUs; best effort has its \
-                capacity {best}",
+            "core {core}: utilisation {:.3} with the overhead of {} VCPUs; best effort {best}",
             admission.load(overhead),
             admission.claims.len()
         ));
@@ -60,12 +60,12 @@ pub fn reasons(
 
 fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
     let when = v.response_ns.map_or_else(
-        || "at no bounded time".to_owned(),
-        |r| format!("{} after it is there", time(r)),
+        || "nothing bounds the time that it needs for its capacity".to_owned(),
+        |r| format!("it gets its whole capacity within {}", time(r)),
     );
     let tasks = if v.tasks.is_empty() { "no tasks yet".to_owned() } else { v.tasks.join(", ") };
     format!(
-        "VCPU {}: {} in {} on core {} ({}); it has its capacity {when} at the latest; {tasks}",
+        "VCPU {}: {} in {} on core {} ({}); {when}; {tasks}",
         v.name,
         time(v.capacity_ns),
         time(v.period_ns),

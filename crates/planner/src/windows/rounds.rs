@@ -288,7 +288,7 @@ impl Rounds<'_> {
                 None => "no window of this period is long enough".to_owned(),
             };
             let why = format!(
-                "partition `{}`: task `{}` misses its deadline in windows of {} every {}; {by}",
+                "partition `{}`: task `{}` may miss its deadline in windows of {} every {}; {by}",
                 inside.partition.name,
                 inside.work[late.index].task.name,
                 time(attempt.durations_ns[at]),

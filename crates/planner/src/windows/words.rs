@@ -84,10 +84,13 @@ fn verdict(plan: &Plan, sce: &WindowsPlan) -> String {
         .rounds
         .last()
         .map_or("nothing was tried".to_owned(), |r| format!("step {}: {}", r.step, r.outcome));
+    let rounds = match sce.rounds.len() {
+        1 => "one round".to_owned(),
+        n => format!("rounds 1 to {n}"),
+    };
     format!(
-        "verdict: not schedulable after {} rounds; {last}; more or faster chips are needed, or \
-            longer windows, shorter tasks, fewer misses, longer ages",
-        sce.rounds.len()
+        "verdict: not schedulable in {rounds}; {last}; use more cores or a faster board, lengthen \
+            windows or ages, or lower the tasks' times or misses"
     )
 }
 

@@ -31,9 +31,9 @@ pub enum Sequence {
     /// By address; prefetchers help.
     #[default]
     Lines,
-    /// At random, none waiting for the one before: a row of some bank for each.
+    /// At random; no access waits for another, and each opens a row of some bank.
     Random,
-    /// One line of each page, at random: the TLB misses as well.
+    /// One line of each page, at random; the TLB misses too.
     Pages,
     /// The lines of one DRAM bank (root, and --map).
     Bank,
@@ -41,7 +41,7 @@ pub enum Sequence {
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Memory: KiB, or with M or G, or like "8 MiB".
+    /// Size of the memory: a bare number is in KiB; or like 64M, 1G or "8 MiB".
     #[arg(short, long, default_value = "16384", value_name = "SIZE", value_parser = memory_size)]
     memory: usize,
     /// Kind of access to each line.

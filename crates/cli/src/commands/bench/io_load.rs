@@ -43,7 +43,7 @@ pub enum Engine {
 pub struct Args {
     /// File to read, on the disk whose traffic is wanted.
     file: PathBuf,
-    /// Bytes of each read; rounded up to whole pages [default: 400 KB, or the plan's].
+    /// Bytes of each read, rounded up to whole pages [default: 400 KiB, or the plan's].
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// Time between two releases.

@@ -70,14 +70,15 @@ pub struct Args {
     /// CPU of Receiver.
     #[arg(long, value_name = "CPU")]
     receiver_cpu: Option<u32>,
-    /// Programs that write to memory, one on each other CPU [default: as many as there are].
+    /// Number of enemies that write to memory, each on a CPU of its own [default: one on each other
+    /// CPU].
     #[arg(long, value_name = "N")]
     hogs: Option<usize>,
     /// Memory that each of them writes again and again.
     #[arg(long, default_value = "64 MiB", value_name = "SIZE")]
     hog_size: Bytes,
-    /// Memory that the core reads after each hundred messages ("the tasks' other activities")
-    /// [default: the size of its private caches].
+    /// Memory that the core reads after each burst of --messages ("the tasks' other activities")
+    /// [default: the size of its private caches, from 1 MiB to 64 MiB].
     #[arg(long, value_name = "SIZE")]
     other_work: Option<Bytes>,
     /// Draw the longest times here (SVG).

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Memory: KiB, or with M or G, or like "8 MiB".
+    /// Size of the memory: a bare number is in KiB; or like 64M, 1G or "8 MiB".
     #[arg(short, long, default_value = "16384", value_name = "SIZE", value_parser = memory_size)]
     memory: usize,
     /// In the order of addresses, not at random.

@@ -33,7 +33,7 @@ pub struct Args {
     /// Number of rounds; 64 rounds time every line.
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Hogs, one on each other CPU [default: as many as there are].
+    /// Number of enemies, each on a CPU of its own [default: one on each other CPU].
     #[arg(long, value_name = "N")]
     hogs: Option<usize>,
     /// Memory that each hog reads and writes again and again [default: twice the shared cache, at

@@ -20,13 +20,13 @@ use std::process::ExitCode;
 /// The benchmarks.
 #[derive(Debug, clap::Subcommand)]
 pub enum Bench {
-    /// Speed of reads or writes of memory, in order (IsolBench's `bandwidth`, its flags).
+    /// Bandwidth of reads or writes of memory (takes the flags of IsolBench's `bandwidth`).
     #[command(
         after_help = "Examples:\n  solocore bench bandwidth -m 8192 -a read -t 1 -c 2\n  solocore \
-            bench bandwidth -m 64M -a write -t 0 -c 1 &    # a hog, until it is ended"
+            bench bandwidth -m 64M -a write -t 0 -c 1 &    # a hog; end it with kill %1"
     )]
     Bandwidth(bandwidth::Args),
-    /// Time of an access that waits for the one before (IsolBench's `latency`, its flags).
+    /// Latency of dependent reads (takes the flags of IsolBench's `latency`).
     #[command(
         after_help = "Examples:\n  solocore bench latency -m 65536 -c 0\n  solocore bench latency \
             -m 65536 -s -i 10 --format json"
@@ -43,9 +43,9 @@ pub enum Bench {
     /// Share of locked memory that stays in the cache, alone and beside programs that fill it.
     #[command(
         after_help = "Examples:\n  solocore bench lockdown\n  solocore bench lockdown --size \"4 \
-            MiB\" --time \"2 s\" --format json\n\nWays of its own it has as root, where the CPU \
-            has resctrl; elsewhere pages are prefetched, and the lines that stay are those that \
-            nobody replaced."
+            MiB\" --time \"2 s\" --format json\n\nAs root, on a CPU with resctrl, the memory gets \
+            cache ways of its own. Elsewhere its pages are only prefetched, and other programs \
+            can replace their lines."
     )]
     Lockdown(lockdown::Args),
     /// Reads of a file at an interval, straight into pinned buffers (MC2's Load-Generator).
@@ -62,28 +62,28 @@ pub enum Bench {
             code 1: a page lay in a frame of another list."
     )]
     Camera(camera::Args),
-    /// Getting and putting back pages and objects of a coloured pool, beside mmap and munmap.
+    /// Cost of a page or object of a coloured pool, compared with mmap and munmap.
     #[command(
         after_help = "Examples:\n  solocore bench pool\n  solocore bench pool --memory \"256 MiB\" \
-            --format json\n\nWith the frames of this machine as root, else with made-up ones: the \
-            lists do not know the difference."
+            --format json\n\nAs root, the pool has real frames of this machine. Otherwise it has \
+            made-up frame numbers, which do not change the cost of the lists."
     )]
     Pool(pool::Args),
-    /// Cost of a function of an unmodified program that holds the bandwidth lock.
+    /// Cost of holding the bandwidth lock in a function of an unmodified program.
     #[command(
         after_help = "Examples:\n  solocore bench function-lock\n  solocore bench function-lock \
             --calls 10000 --format json\n\nNeeds root. Probes this very program. Exit code 3: the \
             kernel lost some of the calls."
     )]
     FunctionLock(function_lock::Args),
-    /// Reading two rows of one DRAM bank in turn, beside rows of two banks.
+    /// Time of reads from two rows of one DRAM bank, compared with rows of two banks.
     #[command(
         after_help = "Examples:\n  solocore bench banks --map map.txt\n  solocore bench banks \
             --map map.txt --format json\n\nNeeds root and a map with banks (`solocore space map`). \
             Says so where the times do not differ."
     )]
     Banks(banks::Args),
-    /// Reading memory whose cache colours a neighbour shares, beside colours of one's own.
+    /// Time of reads with cache colours that a neighbour uses too, compared with own colours.
     #[command(
         after_help = "Examples:\n  solocore bench colors\n  solocore bench colors --size \"8 \
             MiB\" --neighbour \"128 MiB\" --format json\n\nNeeds root and two CPUs. Says so where \
@@ -92,7 +92,7 @@ pub enum Bench {
         alias = "colours"
     )]
     Colours(colours::Args),
-    /// Starting a program coloured, beside its plain start.
+    /// Time to start and run a program in its colours, compared with a plain start.
     #[command(
         after_help = "Examples:\n  solocore bench color-start\n  solocore bench color-start \
             --colors 0-15 --runs 20\n  solocore bench color-start --colors 0-7 -- ./detect \

@@ -17,7 +17,8 @@ pub struct Args {
     /// Memory of the pool.
     #[arg(long, value_name = "SIZE", default_value = "64 MiB")]
     memory: Bytes,
-    /// Pairs of requests in a run (a twentieth of mmap and munmap).
+    /// Pairs of get and put in a run; mmap and munmap are called a twentieth of this number of
+    /// times.
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1000..=100_000_000))]
     requests: u32,
     /// Runs; the median counts. Short ones are seldom interrupted.

@@ -110,7 +110,8 @@ fn core_of(args: &CompareArgs, online: &[u32]) -> Result<u32, Failure> {
     }
     match args.core {
         Some(core) if !online.contains(&core) => Err(Failure::Input(format!(
-            "--core {core}: there is no such CPU online; `solocore doctor` counts them"
+            "--core {core}: this CPU is not online; choose among {}",
+            machine::cpu_list(online)
         ))),
         Some(core) => Ok(core),
         None => Ok(online.last().copied().unwrap_or(0)),

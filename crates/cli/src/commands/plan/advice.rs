@@ -21,7 +21,10 @@ pub fn repairs(repairs: &[Repair]) -> String {
     let line = |r: &Vec<String>| {
         format!("{}{}  {}\n", r[0], " ".repeat(width - r[0].chars().count()), r[1])
     };
-    format!("\nit would do to change one of these:\n{}", rows.iter().map(line).collect::<String>())
+    format!(
+        "\nany one of these changes makes the system schedulable:\n{}",
+        rows.iter().map(line).collect::<String>()
+    )
 }
 
 /// A text quoted as one word of a shell.
@@ -38,10 +41,10 @@ fn quoted(text: &str) -> String {
 pub fn compared(what_if: &WhatIf) -> String {
     let mut out = format!("\nchanged: {}\n", what_if.changes.join(", "));
     if let Some(why) = &what_if.refused {
-        return out + &format!("the file has no plan of its own: {why}\n");
+        return out + &format!("without the change, the file cannot be planned: {why}\n");
     }
     if what_if.tasks.is_empty() {
-        return out + "cores, bounds and verdicts of all tasks are those of the file's own plan\n";
+        return out + "the change alters no core, bound or verdict of a task\n";
     }
     let head =
         ["task", "core", "response ms", "verdict", "core then", "response ms then", "verdict then"];

@@ -162,7 +162,8 @@ fn untested(args: &VerifyArgs, plan: &Plan, tasks: &[&PlanTask], online: &[u32])
         .collect();
     if !beyond.is_empty() {
         out.push(format!(
-            "CPUs {}: the plan knows nothing of them, so no enemies ran there while it was enforced",
+            "CPUs {}: the plan has no such cores, so no enemy ran there while the plan was \
+                enforced",
             beyond.join(", ")
         ));
     }
@@ -230,8 +231,10 @@ impl Measured<'_> {
         let (task, jobs) = (self.task, self.args.jobs);
         if !online.contains(&task.core) {
             return Err(Failure::Machine(format!(
-                "task `{}` runs on CPU {}, which is not online; `solocore doctor` counts them",
-                task.name, task.core
+                "task `{}` runs on CPU {}, which is not online; set it online, or plan for CPUs {}",
+                task.name,
+                task.core,
+                machine::cpu_list(online)
             )));
         }
         let mut found = Verified {

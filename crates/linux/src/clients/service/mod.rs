@@ -459,8 +459,8 @@ impl Desk {
             if cut.is_some() && cut != held.told {
                 held.told = cut;
                 messages.push(format!(
-                    "{name} (process {}, thread {}) held the bandwidth lock for more than {} ms: \
-                        it counts no more until its next section",
+                    "{name} (process {}, thread {}) held the bandwidth lock for more than {} ms; \
+                        the thread's lock has no effect until its next section",
                     held.pid,
                     held.owner.number,
                     limit / 1_000_000

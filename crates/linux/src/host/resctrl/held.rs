@@ -16,7 +16,8 @@ pub(crate) fn lost(tree: &dyn Tree, shares: &Shares, core: u32) -> Option<String
     if shares.masks.is_empty() {
         return Some(
             "the hardware cannot share out ways of the shared cache (resctrl has no L3 masks); \
-                plan with [regulation] pages = \"anywhere\""
+                give --vouch ways, or, for a plan without [[partition]] and [mc2], plan with \
+                [regulation] pages = \"anywhere\""
                 .to_owned(),
         );
     }

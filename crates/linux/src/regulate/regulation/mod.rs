@@ -130,7 +130,8 @@ impl Regulation {
         let cpus = online.iter().max().map_or(1, |&last| last + 1);
         if cpus > MAX_CPUS {
             return Err(LinuxError::Machine(format!(
-                "{cpus} CPUs are more than the {MAX_CPUS} that are supported; run a smaller machine"
+                "{cpus} CPUs are more than the {MAX_CPUS} that are supported; boot with \
+                    maxcpus={MAX_CPUS}"
             )));
         }
         let planned = bytes_per_s / line_bytes.max(1) * period_ns / 1_000_000_000;
@@ -259,13 +260,14 @@ fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
     }
     let what = match plan.regulation.policy {
         Policy::Memguard | Policy::Bwlock | Policy::Dynamic => return Ok(()),
+        Policy::None if plan.levels().is_some() => {
+            "none, as [mc2] has levels and no budgets: there is nothing to regulate; give \
+                --scheduler levels"
+        }
         Policy::None => {
             "none, so there is nothing to regulate; plan with [regulation] policy = \"memguard\""
         }
-        Policy::Maracas => {
-            "maracas: its VCPUs have budgets of time, not of accesses, and are scheduled as its \
-                \"maracas\" says; if the plan has none, plan again"
-        }
+        Policy::Maracas => "maracas, and the plan has no VCPUs to schedule; plan again",
     };
     Err(LinuxError::Input(format!("the plan's regulation.policy is {what}")))
 }
@@ -349,7 +351,8 @@ fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
     }
     if wanted > MAX_CPUS {
         return Err(LinuxError::Machine(format!(
-            "{wanted} CPUs are more than the {MAX_CPUS} that are supported; run a smaller machine"
+            "the plan has {wanted} cores, and {MAX_CPUS} are supported; boot with \
+                maxcpus={MAX_CPUS} and plan for these CPUs"
         )));
     }
     if let Some((at, cpu)) =
@@ -384,8 +387,8 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     let locked: u64 = plan.cores.iter().map(|c| c.locked_pages).sum();
     if locked > 0 {
         notes.push(format!(
-            "the plan locks {locked} pages in the shared cache: bounds that rest on \
-            them do not hold here (docs/ways.md)"
+            "pages of the plan that are locked in the shared cache: {locked}; bounds that rest on \
+                them do not hold here (docs/ways.md)"
         ));
     }
     if !options.write_budgets && plan.cores.iter().any(|c| c.write_budget_accesses.is_some()) {

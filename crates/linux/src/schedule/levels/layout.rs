@@ -138,9 +138,14 @@ impl Layout {
             );
         };
         if let Some(t) = layout.tasks.iter().find(|t| t.period_ns > LONGEST_PERIOD_NS) {
+            let instead = if plan.levels().is_some() {
+                "shorten the period in the system file and plan again"
+            } else {
+                "run the plan with --scheduler none"
+            };
             return wrong(format!(
-                "task `{}` has a period of {}, above the {} that the kernel lets a scheduler hold \
-                    a thread back; run the plan with --scheduler none",
+                "task `{}` has a period of {}, and the kernel lets a scheduler hold a thread back \
+                    for at most {}; {instead}",
                 t.name,
                 ms(t.period_ns),
                 ms(LONGEST_PERIOD_NS)

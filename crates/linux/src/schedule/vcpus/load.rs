@@ -100,11 +100,18 @@ impl Vcpus {
         machine::check_kfuncs(KFUNCS)?;
         let cpus = machine::online_cpus()?;
         let count = cpus.last().map_or(1, |last| last + 1);
-        if cpus.len() as u32 != count || count > MAX_VCPUS / 2 {
+        if count > MAX_VCPUS / 2 {
+            let most = MAX_VCPUS / 2;
             return Err(LinuxError::Machine(format!(
-                "VCPUs need the CPUs 0 to {} online, all of them; switch them on, or boot with \
-                    maxcpus=",
-                count - 1
+                "{count} CPUs are more than the {most} that VCPUs support; boot with maxcpus={most}"
+            )));
+        }
+        if cpus.len() as u32 != count {
+            return Err(LinuxError::Machine(format!(
+                "VCPUs need all CPUs from 0 to {} online; set the missing ones online, or boot \
+                    with maxcpus={}",
+                count - 1,
+                cpus.len()
             )));
         }
         let (capacity_ns, period_ns) = options.scheduling.best_effort_ns;

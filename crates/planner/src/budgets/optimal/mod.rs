@@ -104,9 +104,12 @@ fn with_fewer(problem: &Problem, all: &Outcome, chosen: &Outcome) -> String {
 fn reasons(tried: &Tried, problem: &Problem, gap: f64) -> Vec<String> {
     let chosen = tried.best();
     let proved = if chosen.value.keeps_wish() {
-        format!("no choice can be better by more than {:.0} % of what is possible", gap * 100.0)
+        format!(
+            "no other choice is better by more than {:.0} % of the best possible value",
+            gap * 100.0
+        )
     } else {
-        "that no other choice would do is not proved".to_owned()
+        "it is not proved that every other choice misses the slowdown too".to_owned()
     };
     let even = if chosen.resources.explicit { "" } else { ", which are even shares" };
     let mut out = vec![format!(
