@@ -136,7 +136,7 @@ def test_a_plan_of_a_shell_is_simulated(solocore, compile_c):
     walk = compile_c(WALK)
     plan = solocore.plan(f'platform = "p4080"\n[[task]]\nname = "a"\nperiod = "1 s"\ncommand = ["sh", "-c", "{walk} 2 w; true"]\n')
     task, = plan["tasks"]
-    assert any("child processes" in reason for reason in plan["reasons"])
+    assert any("child process" in reason for reason in plan["reasons"])
     seen, = solocore.sim("plan.json")["tasks"]
     assert seen["jobs"] == 1 and 0 < seen["max_response_ns"] <= task["wcrt_ns"]
 

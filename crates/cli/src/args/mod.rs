@@ -249,7 +249,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  sudo solocore reserve --colors 0-7\n  sudo solocore reserve \
             --colors 0-7 --banks 2,3 --map map.txt\n  sudo solocore reserve --colors 0-7 --duration \
-            \"60 s\" --format json\n\nNeeds root. The command first drops the page cache. Then it takes nearly all free memory for a moment, in steps, and leaves what other programs need. stderr says how many frames are held, and how the others are used. `solocore exec --colors` gets its frames from this reserve. All frames are given back at the end, also after Ctrl-C or a kill.\nExit code 3: this machine cannot do it; stderr says \
+            \"60 s\" --format json\n\nNeeds root. The command first drops the page cache. Then it takes nearly all free memory for a moment, in steps, and leaves the memory that other programs need. At its end, stderr names the number of frames held, and the uses of the others. `solocore exec --colors` gets its frames from this reserve. All frames are given back at the end, also after Ctrl-C or a kill.\nExit code 3: this machine cannot do it; stderr says \
             why (docs/reserve.md)."
     )]
     Reserve(space::ReserveArgs),

@@ -42,9 +42,9 @@ pub struct VerifyArgs {
     /// Scheduler of the plan's tasks, as for `solocore run`.
     #[arg(long, value_enum, default_value_t)]
     pub scheduler: RunScheduler,
-    /// Time for which all tasks run at once, as planned, beside each kind of enemy [default: the
-    /// longest period, once more than --jobs; not at all in a plan of budgets with one analysed
-    /// task per core].
+    /// Time for which all tasks run at once, as planned, beside each kind of enemy. Default: the
+    /// longest period, once more than --jobs. A plan of budgets with one analysed task on each core
+    /// has no such run by default.
     #[arg(long, value_name = "TIME")]
     pub together: Option<Time>,
     /// Accesses per interrupt [default: about an eighth of each budget].

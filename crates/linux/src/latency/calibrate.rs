@@ -149,10 +149,16 @@ fn hog_bytes(hogs: usize) -> Result<u64, LinuxError> {
 fn check(plan: &Plan) -> Result<(), LinuxError> {
     let wrong = |what: String| Err(LinuxError::Input(what));
     if !(1.0..=100.0).contains(&plan.factor) {
-        return wrong(format!("--factor {}: give 1 to 100 times the latency alone", plan.factor));
+        return wrong(format!(
+            "--factor: a threshold of {} times the latency alone is none; choose 1 to 100",
+            plan.factor
+        ));
     }
     if !(Duration::from_millis(20)..=Duration::from_secs(600)).contains(&plan.span) {
-        return wrong(format!("--span {:?}: give 20 ms to 600 s", plan.span));
+        return wrong(format!(
+            "--span: {:?} for each load is too short or too long; choose 20 ms to 600 s",
+            plan.span
+        ));
     }
     Ok(())
 }

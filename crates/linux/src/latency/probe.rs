@@ -82,7 +82,10 @@ impl Config {
             return wrong(format!("CPU {cpu} is not online; choose among {all}"));
         }
         if !(1..=10_000).contains(&self.rate) {
-            return wrong(format!("--rate {}: give 1 to 10000 batches a second", self.rate));
+            return wrong(format!(
+                "--rate {}: too few or too many batches a second; choose 1 to 10000",
+                self.rate
+            ));
         }
         if self.pieces.is_multiple_of(2) {
             return wrong(format!(

@@ -161,8 +161,7 @@ pub(super) fn core_budget(
     if planned < sample {
         return Err(LinuxError::Input(format!(
             "core {cpu}: its budget of {planned} accesses per period is below one sample \
-                ({sample}); give a lower --sample (the event allows {least}), or plan with a \
-                larger budget (bandwidth, lock_bandwidth or soft_budget)"
+                ({sample}); give the core more bandwidth"
         )));
     }
     let of =

@@ -56,7 +56,9 @@ pub(super) fn plan(
 ) -> Result<(Shares, u64), LinuxError> {
     let refused = |what: String| Err(LinuxError::Machine(what));
     let Some(cache) = info.cache else {
-        return refused("the hardware cannot share out the ways of its cache".to_owned());
+        return refused(
+            "the hardware cannot share out the ways of its cache; do without".to_owned(),
+        );
     };
     let ways = ways.max(u64::from(cache.least_bits.max(1)));
     let free = cache.mask & !cache.shared;

@@ -57,7 +57,7 @@ pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result
         Some(LinuxError::Input(format!(
             "{} in {} does not fit on core {core}: with it the utilisation is {load:.3} (each \
                 switch counted with {}), and {whose} would have its \
-             {} {when}, not within {}; choose another core, a smaller capacity or a longer period",
+             {} {when}, not within {}; take another core, or less",
             time(new.capacity_ns),
             time(new.period_ns),
             time(overhead_ns),
