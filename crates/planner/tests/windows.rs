@@ -160,7 +160,7 @@ fn too_many_partitions_are_refused_with_a_log() {
         "{:?}",
         sce.rounds
     );
-    assert!(plan.reasons.last().unwrap().contains("more or faster chips are needed"));
+    assert!(plan.reasons.last().unwrap().contains("use more cores or a faster board"));
 }
 
 /// The least window is the edge: a little less, stated, fails.

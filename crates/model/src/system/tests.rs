@@ -41,7 +41,7 @@ fn bad_input_names_line_and_remedy() {
             "\"5 ms\"",
             "s.toml:3: task `a` is wider than its period: wcet 10 ms > period 5 ms",
         ),
-        ("core = 0", "core = 8", "cores 0 to 7"),
+        ("core = 0", "core = 8", "p4080 are 0 to 7"),
         ("core = 0", "core = -1", "s.toml:5:8"),
         ("core = 0", "cor = 0", "unknown field `cor`"),
         ("\"p4080\"", "\"p4081\"", "no preset is called `p4081`"),

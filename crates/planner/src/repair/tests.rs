@@ -132,7 +132,7 @@ fn a_cut_search_says_so() {
         stopped.get() > 5
     };
     let advice = repair(&case.text, &case.system, &case.demands, &case.plan, &stop);
-    assert!(advice.note.is_some_and(|n| n.contains("cut after 5 plannings")));
+    assert!(advice.note.is_some_and(|n| n.contains("ended after 5 plannings")));
 }
 
 /// Optimal shares for many tasks are tried beside the other kinds.
