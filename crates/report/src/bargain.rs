@@ -7,7 +7,7 @@ use crate::elements::{caption, data_table, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
 use maud::{Markup, html};
-use solocore_model::plan::{Answer, PlanTask};
+use solocore_model::plan::PlanTask;
 use solocore_model::results::TaskResult;
 
 /// Both lists, and advice where the plan is not schedulable.
@@ -72,11 +72,11 @@ fn guaranteed(inputs: &Inputs) -> Markup {
 /// Number of promises that nobody kept in the run or the verification, and of all; `None` if each
 /// was kept.
 pub fn open(inputs: &Inputs) -> Option<(usize, usize)> {
-    let of_run = |answers: &[Answer]| {
-        (answers.iter().filter(|a| a.kept_by.is_none()).count(), answers.len())
-    };
     let (open, all) = match (inputs.run, inputs.verification) {
-        (Some(run), _) => of_run(&run.promises),
+        (Some(run), _) => {
+            let open = run.promises.iter().filter(|a| a.kept_by.is_none());
+            (open.count(), run.promises.len())
+        }
         (None, Some(v)) => (v.open.len(), inputs.plan.promises.len()),
         (None, None) => (0, 0),
     };

@@ -24,13 +24,8 @@ use std::process::ExitCode;
 /// Becomes the program, or regulates beside it.
 pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if let Some(core) = args.core {
-        let online = machine::online_cpus()?;
-        if !online.contains(&core) {
-            return Err(Failure::Input(format!(
-                "--core {core}: this CPU is not online; choose among {}",
-                machine::cpu_list(&online)
-            )));
-        }
+        let what = format!("--core {core}: this CPU");
+        machine::check_online(&what, core, &machine::online_cpus()?)?;
     }
     check_options(args)?;
     if args.colours.any() {

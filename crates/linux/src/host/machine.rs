@@ -169,18 +169,23 @@ fn enough(rate: u64, needed: u64) -> Result<(), LinuxError> {
     )))
 }
 
+/// Checks that a CPU, which `what` names for the user, is online.
+///
+/// # Errors
+/// [`LinuxError::Input`], with those that are.
+pub fn check_online(what: &str, cpu: u32, online: &[u32]) -> Result<(), LinuxError> {
+    if online.contains(&cpu) {
+        return Ok(());
+    }
+    Err(LinuxError::Input(format!("{what} is not online; choose among {}", cpu_list(online))))
+}
+
 /// Keeps the calling thread, its children and the program that it becomes on one CPU.
 ///
 /// # Errors
 /// There is no such CPU, or this process may not use it.
 pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
-    let online = online_cpus()?;
-    if !online.contains(&cpu) {
-        return Err(LinuxError::Input(format!(
-            "CPU {cpu} is not online; choose among {}",
-            cpu_list(&online)
-        )));
-    }
+    check_online(&format!("CPU {cpu}"), cpu, &online_cpus()?)?;
     sys::pin_to(cpu).map_err(|e| {
         LinuxError::of_io(&format!("core {cpu}"), &e, "is it in this process's cpuset?")
     })

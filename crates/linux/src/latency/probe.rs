@@ -77,9 +77,8 @@ impl Config {
             return wrong("the probe has no CPU to run on; name one with --cpu".to_owned());
         }
         let online = machine::online_cpus()?;
-        if let Some(cpu) = self.cpus.iter().find(|cpu| !online.contains(cpu)) {
-            let all = machine::cpu_list(&online);
-            return wrong(format!("CPU {cpu} is not online; choose among {all}"));
+        for &cpu in &self.cpus {
+            machine::check_online(&format!("CPU {cpu}"), cpu, &online)?;
         }
         if !(1..=10_000).contains(&self.rate) {
             return wrong(format!(

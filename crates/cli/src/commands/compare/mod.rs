@@ -109,11 +109,10 @@ fn core_of(args: &CompareArgs, online: &[u32]) -> Result<u32, Failure> {
         ));
     }
     match args.core {
-        Some(core) if !online.contains(&core) => Err(Failure::Input(format!(
-            "--core {core}: this CPU is not online; choose among {}",
-            machine::cpu_list(online)
-        ))),
-        Some(core) => Ok(core),
+        Some(core) => {
+            machine::check_online(&format!("--core {core}: this CPU"), core, online)?;
+            Ok(core)
+        }
         None => Ok(online.last().copied().unwrap_or(0)),
     }
 }
