@@ -1,4 +1,7 @@
-"""Takes the README's picture from the report of `make demo`: build/demo/report.html -> docs/img/demo.png."""
+"""Takes the README's picture from the report of `make demo`, for light and for dark pages.
+
+build/demo/report.html -> docs/img/demo.png and docs/img/demo-dark.png.
+"""
 
 from pathlib import Path
 
@@ -11,7 +14,11 @@ with sync_playwright() as playwright:
         executable_path="/usr/bin/chromium",
         args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
     )
-    page = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme="light")
-    page.goto((ROOT / "build/demo/report.html").as_uri())
-    page.locator("#distributions").screenshot(path=ROOT / "docs/img/demo.png")
+    for scheme, name in (("light", "demo.png"), ("dark", "demo-dark.png")):
+        page = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme=scheme)
+        page.goto((ROOT / "build/demo/report.html").as_uri())
+        # Nothing can be opened in a picture.
+        page.add_style_tag(content="#distributions { padding: 12px } #distributions > :first-child { margin-top: 0 }")
+        page.add_style_tag(content="#distributions details { display: none }")
+        page.locator("#distributions").screenshot(path=ROOT / "docs/img" / name)
     browser.close()
