@@ -142,19 +142,61 @@ def test_a_refusal_is_that_of_a_file(solocore):
     assert of_option == of_file.replace("solocore: ", "solocore: --what-if regulation.period=1: ")
 
 
-def check_terms(plan):
+C_SCE = ["alone", "cache", "latency", "others", "once"]
+
+
+def check_terms(plan, terms=lambda level: (C_SCE, ["preemption"])):
+    """The terms sum to the bound on the response, or to C_sce where there is none. Returns the number of tasks without a bound."""
+    without = 0
     for t in plan["tasks"]:
-        if t["wcrt_ns"] is None or t["criticality"] == "D":
+        if t["criticality"] == "D":
             assert "waterfall" not in t
             continue
-        assert [x["term"] for x in t["waterfall"]] == ["alone", "cache", "latency", "others", "once", "preemption"]
-        assert sum(x["ns"] for x in t["waterfall"]) == t["wcrt_ns"]
+        to_c_sce, rest = terms(t["criticality"])
+        bounded = t["wcrt_ns"] is not None
+        without += not bounded
+        assert [x["term"] for x in t["waterfall"]] == to_c_sce + (rest if bounded else []), t
+        assert sum(x["ns"] for x in t["waterfall"]) == (t["wcrt_ns"] if bounded else t["c_sce_ns"]), t
+    return without
 
 
 @pytest.mark.parametrize("example", ["sce-table2", "ima-sce"])
 def test_terms_of_the_examples_sum_to_the_bounds(solocore, example):
     done = solocore("plan", ROOT / f"examples/{example}/system.toml", "--format", "json")
-    check_terms(done.json())
+    assert check_terms(done.json()) == 0
+
+
+def test_without_a_bound_the_terms_end_at_c_sce(solocore):
+    assert check_terms(solocore.plan(LATE.replace('wcet = "30 ms"', 'wcet = "90 ms"'), code=1)) == 1
+    done = solocore("plan", "system.toml", "--explain")
+    assert b"from the time alone to C_sce (no bound on the response)" in done.out
+
+
+def test_terms_in_vcpus(solocore):
+    def terms(_):
+        return C_SCE, ["supply", "preemption"]
+
+    text = (ROOT / "examples/vcpus/system.toml").read_text()
+    assert check_terms(solocore.plan(text), terms) == 0
+    assert check_terms(solocore.plan(text.replace('wcet = "9 ms"', 'wcet = "60 ms"'), code=1), terms) == 1
+
+
+def test_terms_with_levels(solocore):
+    rest = {"A": ["scale", "preemption"], "B": ["above", "preemption"], "C": ["preemption"]}
+
+    def terms(level):
+        return ["alone", "cache", "latency", "buffers", *(["average"] if level == "C" else []), "others"], rest[level]
+
+    text = (ROOT / "examples/mc2/system.toml").read_text()
+    assert check_terms(solocore.plan(text), terms) == 0
+    slow = text.replace('wcet = "24 ms"', 'wcet = "64 ms"').replace('wcet = "30 ms"', 'wcet = "90 ms"')
+    assert check_terms(solocore.plan(slow, code=1), terms) == 3
+
+
+def test_a_pet_without_a_bound_has_no_terms(solocore):
+    text = (ROOT / "examples/mc2/system.toml").read_text().replace('"imx6q"', '"p4080"').replace('model = "sce"', 'model = "sound"')
+    for t in solocore.plan(text, code=1)["tasks"]:
+        assert t["c_sce_ns"] == 2**64 - 1 and t["wcrt_ns"] is None and "waterfall" not in t
 
 
 @pytest.mark.parametrize("regulation", ["", 'model = "sce"', 'policy = "none"', 'share = "optimal"'])
@@ -167,6 +209,6 @@ def test_explain_has_the_terms(solocore):
     bound = solocore.plan(system(task("a"), head=BOARD))["tasks"][0]["wcrt_ns"]
     done = solocore("plan", "system.toml", "--explain")
     rows = re.findall(r"^  (\S.*?) {2,}([\d.]+) +([\d.]+) +\S+$", done.out.decode(), re.M)
-    assert [words for words, _, _ in rows][:2] == ["time alone", "only locked pages are cached"]
+    assert [words for words, _, _ in rows][:2] == ["time alone", "only locked pages or own ways are cached"]
     assert float(rows[-1][2]) == pytest.approx(sum(float(ms) for _, ms, _ in rows), abs=1e-9)
     assert rows[-1][2] == f"{bound / 1e6:.6f}"

@@ -74,25 +74,41 @@ fn term(task: &PlanTask, cause: Cause) -> i64 {
         .ns
 }
 
+/// The sum of these terms; a term that the bound does not have is 0.
+fn sum(task: &PlanTask, causes: &[Cause]) -> i64 {
+    task.waterfall.iter().filter(|t| causes.contains(&t.term)).map(|t| t.ns).sum()
+}
+
+/// Terms of `C`, terms up to `C_sce`, and those that only a bound on the response has.
+const C: [Cause; 4] = [Cause::Alone, Cause::Cache, Cause::Latency, Cause::Buffers];
+const STALL: [Cause; 3] = [Cause::Average, Cause::Others, Cause::Once];
+const REST: [Cause; 4] = [Cause::Scale, Cause::Supply, Cause::Above, Cause::Preemption];
+
 /// Properties of every task of every plan.
 fn check(plan: &Plan) {
     for task in &plan.tasks {
-        let Some(bound) = task.wcrt_ns.filter(|_| !task.best_effort()) else {
+        let c_sce = Some(task.c_sce_ns).filter(|&ns| ns != u64::MAX);
+        let Some(end) = task.wcrt_ns.or(c_sce).filter(|_| !task.best_effort()) else {
             assert!(task.waterfall.is_empty(), "{}", task.name);
             continue;
         };
-        let sum: i64 = task.waterfall.iter().map(|t| t.ns).sum();
-        assert_eq!(u64::try_from(sum).unwrap(), bound, "{task:?}");
-        let of = |causes: &[Cause]| causes.iter().map(|&c| term(task, c)).sum::<i64>();
+        let all: i64 = task.waterfall.iter().map(|t| t.ns).sum();
+        assert_eq!(u64::try_from(all).unwrap(), end, "{task:?}");
         let near = |a: i64, b: u64| (a - i64::try_from(b).unwrap()).abs() <= 3;
-        assert!(
-            near(of(&[Cause::Alone, Cause::Cache, Cause::Latency]), task.wcet_ns),
-            "C of {task:?}"
-        );
-        assert!(near(of(&[Cause::Others, Cause::Once]), task.stall_ns), "stall of {task:?}");
-        for cause in [Cause::Alone, Cause::Latency, Cause::Others, Cause::Once, Cause::Preemption] {
-            assert!(term(task, cause) >= -1, "{cause:?} of {task:?}");
+        assert!(near(sum(task, &C), task.wcet_ns), "C of {task:?}");
+        assert!(near(sum(task, &C) + sum(task, &STALL), task.c_sce_ns), "C_sce of {task:?}");
+        if task.wcrt_ns.is_none() {
+            assert!(task.waterfall.iter().all(|t| !REST.contains(&t.term)), "{task:?}");
         }
+        for cause in [Cause::Alone, Cause::Latency, Cause::Buffers, Cause::Others, Cause::Once] {
+            assert!(sum(task, &[cause]) >= -1, "{cause:?} of {task:?}");
+        }
+        for cause in REST {
+            assert!(sum(task, &[cause]) >= -1, "{cause:?} of {task:?}");
+        }
+        assert!(sum(task, &[Cause::Average]) <= 0, "{task:?}");
+        let places: Vec<u8> = task.waterfall.iter().map(|t| t.term as u8).collect();
+        assert!(places.is_sorted_by(|a, b| a < b), "each term once and in its place: {task:?}");
         let misses: Vec<u64> = task.waterfall.iter().filter_map(|t| t.misses).collect();
         assert_eq!(misses.last(), Some(&task.misses));
     }
@@ -155,8 +171,132 @@ fn the_examples_plans_sum_up() {
     for text in [
         include_str!("../../../examples/sce-table2/system.toml"),
         include_str!("../../../examples/ima-sce/system.toml"),
+        include_str!("../../../examples/vcpus/system.toml"),
+        LEVELS,
     ] {
         check(&plan(text).1);
+    }
+}
+
+#[test]
+fn without_a_bound_the_terms_end_at_c_sce() {
+    let (_, plan) = plan(&PROFILED.replace("500 ms", "10 ms"));
+    let [task] = &plan.tasks[..] else { panic!("one task") };
+    assert!(!task.schedulable && task.wcrt_ns.is_none() && task.c_sce_ns != u64::MAX, "{task:?}");
+    assert!(term(task, Cause::Others) > 0 && task.waterfall.len() == 5, "{task:?}");
+    check(&plan);
+}
+
+/// No stall is known, and `C_sce` is `C`.
+#[test]
+fn without_a_dynamic_budget_the_terms_end_at_c() {
+    let text = PROFILED.replace("share = \"even\"", "policy = \"dynamic\"");
+    let (_, plan) = plan(&text.replace("500 ms", "10 ms"));
+    let [task] = &plan.tasks[..] else { panic!("one task") };
+    assert!(task.wcrt_ns.is_none() && task.c_sce_ns == task.wcet_ns, "{task:?}");
+    assert_eq!(task.waterfall.len(), 3);
+    check(&plan);
+}
+
+/// A job waits for its VCPU, and for the other task of the VCPU.
+#[test]
+fn a_vcpus_budget_is_a_term_of_its_own() {
+    let (_, plan) = plan(include_str!("../../../examples/vcpus/system.toml"));
+    let of = |name: &str| plan.tasks.iter().find(|t| t.name == name).expect(name);
+    let (audio, decode) = (of("audio"), of("decode"));
+    assert!(term(audio, Cause::Supply) > 0 && term(audio, Cause::Preemption) == 0, "{audio:?}");
+    let other = i64::try_from(of("scale").c_sce_ns).unwrap();
+    assert_eq!(term(decode, Cause::Preemption), other, "{decode:?}");
+}
+
+/// On one core, level A takes its part of a response at level B; its own slots are longer than its
+/// jobs.
+#[test]
+fn levels_have_their_terms() {
+    let (_, plan) = plan(&on_one_core());
+    let of = |name: &str| plan.tasks.iter().find(|t| t.name == name).expect(name);
+    let (a, b, c) = (of("attitude"), of("gps"), of("log"));
+    // `pet_scale = 1.5`; slots are whole nanoseconds.
+    let half = i64::try_from(a.c_sce_ns / 2).unwrap();
+    assert!((term(a, Cause::Scale) - half).abs() <= 2, "{a:?}");
+    // One job of A can end as the window begins, so that two meet within a period.
+    let once = i64::try_from(a.c_sce_ns).unwrap();
+    let jobs = (term(b, Cause::Above) + once / 2) / once;
+    assert!(jobs >= 2 && (term(b, Cause::Above) - jobs * once).abs() <= jobs, "{b:?}");
+    // Its job counts as half of its longest time.
+    assert_eq!(term(c, Cause::Average), -4_000_000, "{c:?}");
+    check(&plan);
+}
+
+const LEVELS: &str = include_str!("../../../examples/mc2/system.toml");
+
+/// Tasks of all levels of the example, on one core.
+fn on_one_core() -> String {
+    let level = |name: &str, keys: &str| format!("[[task]]\nname = \"{name}\"\n{keys}\n");
+    "platform = \"imx6q\"\n[regulation]\npolicy = \"none\"\nmodel = \"sce\"\nactive_cores = \
+        1\n[mc2]\npet_scale = 1.5\n"
+        .to_owned()
+        + &level(
+            "attitude",
+            "criticality = \"A\"\nperiod = \"10 ms\"\nwcet = \"1 ms\"\nmisses = 300",
+        )
+        + &level("gps", "criticality = \"B\"\nperiod = \"40 ms\"\nwcet = \"4 ms\"\nmisses = 2200")
+        + &level(
+            "log",
+            "criticality = \"C\"\nperiod = \"50 ms\"\nwcet = \"8 ms\"\nmisses = 12000\naverage = \
+                0.5",
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// For any VCPUs, the terms sum to the bound, or to `C_sce`.
+    #[test]
+    fn terms_in_vcpus_sum_to_the_bound(
+        vcpus in prop::collection::vec((1..8u64, 10..40u64, 1..3usize), 1..4),
+        tasks in prop::collection::vec((20..200u64, 100..9000u64, 0..2000u64), 6),
+    ) {
+        let mut text = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \
+            \"maracas\"\nactive_cores = 2\n".to_owned();
+        let mut used = 0;
+        for (v, (capacity, period, count)) in vcpus.iter().enumerate() {
+            let names: Vec<String> = (used..used + count).map(|t| format!("t{t}")).collect();
+            used += count;
+            text += &format!("[[vcpu]]\nname = \"v{v}\"\ncapacity = \"{capacity} ms\"\nperiod = \
+                \"{period} ms\"\ntasks = {names:?}\n");
+        }
+        for (t, (period, wcet, misses)) in tasks[..used].iter().enumerate() {
+            text += &format!("[[task]]\nname = \"t{t}\"\nperiod = \"{period} ms\"\nwcet = \
+                \"{wcet} us\"\nmisses = {misses}\n");
+        }
+        check(&plan(&text).1);
+    }
+
+    /// The same for any levels, with messages between tasks of levels A and B.
+    #[test]
+    fn terms_with_levels_sum_to_the_bound(
+        tasks in prop::collection::vec((0..3usize, 0..2u32, 100..9000u64, 0..6000u64), 2..6),
+        cores in 1..4u32,
+        scheme in prop::sample::select(vec!["O|opt", "C|C"]),
+    ) {
+        let mut text = format!("platform = \"imx6q\"\n[regulation]\npolicy = \"none\"\nmodel = \
+            \"sce\"\nactive_cores = {cores}\n[mc2]\nscheme = \"{scheme}\"\n");
+        for (t, (level, doubled, wcet, misses)) in tasks.iter().enumerate() {
+            let demand = if *level == 2 {
+                format!("wcet = \"{wcet} us\"\nmisses = {misses}\naverage = 0.6")
+            } else {
+                format!("wcet_by_ways = [\"{} us\", \"{wcet} us\"]\nmisses_by_ways = [{}, {misses}]",
+                    2 * wcet, 2 * misses)
+            };
+            text += &format!("[[task]]\nname = \"t{t}\"\ncriticality = \"{}\"\nperiod = \"{} \
+                ms\"\n{demand}\n", ["A", "B", "C"][*level], [10u32, 40, 20][*level] << doubled);
+        }
+        let bound: Vec<usize> = (0..tasks.len()).filter(|&t| tasks[t].0 < 2).collect();
+        if let [first, .., last] = bound[..] {
+            text += &format!("[[ipc]]\nfrom = \"t{first}\"\nto = \"t{last}\"\nsize = \"4 KiB\"\n");
+        }
+        check(&plan(&text).1);
     }
 }
 

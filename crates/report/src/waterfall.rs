@@ -1,8 +1,9 @@
 //! Per task: from the time alone to the bound, term by term.
 //!
 //! Each term of the plan's `waterfall` has a bar that starts at the end of the one before it; a bar
-//! that lowers the sum has another fill. Each task has its own scale from zero, as in
-//! [`crate::bars`]. Tasks without terms are left out.
+//! that lowers the sum has another fill. Where nothing bounds the response time, the terms end at
+//! `C_sce`, and the caption says so. Each task has its own scale from zero, as in [`crate::bars`].
+//! Tasks without terms are left out.
 
 use crate::elements::{data_table, task_name, wide_table};
 use crate::svg::{BAR, STEP};
@@ -26,7 +27,8 @@ pub fn section(plan: &Plan) -> Markup {
                 h2 #gap-h { "From the time alone to the bound" }
                 p {
                     "Where the bound on a response time comes from: each bar begins where the one \
-                        above it ends, and the last one ends at the bound. "
+                        above it ends, and the last one ends at the bound. For a task without a \
+                        bound on its response, the last one ends at C_sce. "
                     "A striped bar lowers the sum. Every task has its own scale from zero. The \
                         words are those of the tables below the pictures."
                 }
@@ -64,12 +66,22 @@ fn chart(index: usize, task: &PlanTask) -> Markup {
     let id = format!("gap-{index}");
     html! {
         figure.chart {
-            figcaption id=(id) { (task_name(&task.name)) " " span.muted { "bound " (format::time_or(task.wcrt_ns, "none")) } }
+            figcaption id=(id) { (task_name(&task.name)) " " span.muted { (end(task)) } }
             svg.bars width="100%" height=(TOP + STEP * steps.len()) role="img" aria-labelledby=(id) {
                 line.axis x1="0" x2="0" y1="0" y2=(TOP + STEP * steps.len()) {}
                 @for (row, step) in steps.iter().enumerate() { (mark(&task.name, step, TOP + STEP * row, scale)) }
             }
             details { summary { "The terms of " (task.name) } (wide_table(&format!("The terms of {}", task.name), &table(&steps))) }
+        }
+    }
+}
+
+/// The sum of all terms, in words.
+fn end(task: &PlanTask) -> Markup {
+    html! {
+        @match task.wcrt_ns {
+            Some(bound) => { "bound " (format::time_cell(bound)) }
+            None => { "no bound on the response; the terms end at C_sce, " (format::time_cell(task.c_sce_ns)) }
         }
     }
 }

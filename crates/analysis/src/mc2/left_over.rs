@@ -61,9 +61,16 @@ fn demand(
     for t in higher {
         sum = sum.checked_add(window.div_ceil(t.period).checked_mul(t.pets.b)?)?;
     }
-    for t in a {
-        let reach = window.checked_add(t.period - t.pets.b)?;
-        sum = sum.checked_add(reach.div_ceil(t.period).checked_mul(t.pets.b)?)?;
-    }
-    Some(sum)
+    sum.checked_add(level_a_within(a, window)?)
+}
+
+/// Most time that level A takes in any interval of length `window`, with B-PETs, for every table.
+///
+/// `None` if it does not fit in 64 bits, or a B-PET is above its period.
+#[must_use]
+pub fn level_a_within(a: &[Mc2Task], window: u64) -> Option<u64> {
+    a.iter().filter(|t| t.pets.b > 0).try_fold(0u64, |sum, t| {
+        let reach = window.checked_add(t.period.checked_sub(t.pets.b)?)?;
+        sum.checked_add(reach.div_ceil(t.period).checked_mul(t.pets.b)?)
+    })
 }

@@ -89,7 +89,8 @@ pub struct PlanTask {
     /// Derivation of its response time; `null` where nothing is promised.
     #[serde(default)]
     pub derivation: Option<Derivation>,
-    /// From the time alone to `wcrt_ns`; empty where there is no bound.
+    /// From the time alone to `wcrt_ns`, or to `c_sce_ns` where `wcrt_ns` is `null`. Empty for best
+    /// effort, and where neither is bounded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waterfall: Vec<waterfall::Term>,
 }

@@ -1,9 +1,10 @@
 //! From a task's time alone to its bound: the addition of each step of the analysis.
 //!
 //! Problem: a profile counts 8,954 misses and a plan 204,878, and the source of the difference
-//! cannot be seen. Rule: the bound on a response time is a sum of terms, in the order of [`Cause`].
-//! The terms sum exactly to the bound as the plan has it, in whole nanoseconds. Does not cover:
-//! tasks without a bound, and levels of MC2, which are bounded by stated times.
+//! cannot be seen. Rule: the bound on a response time is a sum of terms, in the order of [`Cause`];
+//! each scheme has its own terms. They sum exactly to the bound as the plan has it, in whole
+//! nanoseconds. Where nothing bounds the response time, they sum exactly to `C_sce`. Does not cover:
+//! best effort, and tasks whose `C_sce` has no bound either.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,17 +15,29 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// The time alone: with the whole shared cache and row hits in DRAM, or the stated time.
     Alone,
-    /// Only locked pages count as cached. The term is negative where they save more than the whole
-    /// cache does.
+    /// Only locked pages count as cached, and with `[mc2]` only the task's ways. The term is
+    /// negative where they save more than the whole cache does.
     Cache,
     /// A DRAM access takes `L_max`, not the time of a row hit.
     Latency,
-    /// Other cores' accesses, refreshes, and the core's own budget hold the job up.
+    /// With `[mc2]`: messages whose buffers are in DRAM, outside the core's ways and bank.
+    Buffers,
+    /// Level C of `[mc2]`: a job counts with the stated `average` of its longest time. The term is
+    /// never positive.
+    Average,
+    /// Other cores' accesses, refreshes, and the core's own budget hold the job up. With `[mc2]`
+    /// also devices, interrupts, and the reloads of preemptions.
     Others,
     /// Accesses under way, and the budget used up before: once per busy window.
     Once,
+    /// Level A of `[mc2]`: the time table has room for `pet_scale` of the level-B PET.
+    Scale,
+    /// The VCPU waits for its budget or for its core, and for accesses under way as it is let in.
+    Supply,
+    /// Level B of `[mc2]`: jobs of level A on its core.
+    Above,
     /// Other tasks of the core, earlier jobs of the task itself, and what preemptions make it load
-    /// again.
+    /// again. In a VCPU: other tasks of the VCPU. At level C: tasks of all levels on all cores.
     Preemption,
 }
 
@@ -36,8 +49,13 @@ impl Cause {
             Self::Alone => "alone",
             Self::Cache => "cache",
             Self::Latency => "latency",
+            Self::Buffers => "buffers",
+            Self::Average => "average",
             Self::Others => "others",
             Self::Once => "once",
+            Self::Scale => "scale",
+            Self::Supply => "supply",
+            Self::Above => "above",
             Self::Preemption => "preemption",
         }
     }
@@ -47,11 +65,16 @@ impl Cause {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Alone => "time alone",
-            Self::Cache => "only locked pages are cached",
+            Self::Cache => "only locked pages or own ways are cached",
             Self::Latency => "L_max for each access, not a row hit",
+            Self::Buffers => "message buffers in DRAM",
+            Self::Average => "the stated average of level C",
             Self::Others => "other cores and the budget",
             Self::Once => "once per busy window",
-            Self::Preemption => "tasks of the same core",
+            Self::Scale => "pet_scale of level A",
+            Self::Supply => "the VCPU waits for budget and core",
+            Self::Above => "jobs of level A",
+            Self::Preemption => "other tasks and earlier jobs",
         }
     }
 }

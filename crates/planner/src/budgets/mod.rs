@@ -206,7 +206,8 @@ fn assemble_dynamic(
             let length = found.bound.map(|b| ns(b.length_ps));
             let c_sce_ns = length.unwrap_or(plain.wcet_ns).max(plain.wcet_ns);
             let (wcet_ps, _) = core.demand_of(index).unwrap_or_default();
-            let waterfall = found.bound.map(|b| waterfall::Bound {
+            let locked = plain.locked_pages.len();
+            let bound = found.bound.map(|b| waterfall::Bound {
                 wcet_ps,
                 stall_ps: b.length_ps.saturating_sub(wcet_ps),
                 once_ps: 0,
@@ -223,9 +224,11 @@ fn assemble_dynamic(
                     .derivation
                     .clone()
                     .map(|d| d.because(core.demand(index, w, resources))),
-                waterfall: waterfall.map_or_else(Vec::new, |b| {
-                    waterfall::terms(w, plain.locked_pages.len(), resources, b)
-                }),
+                waterfall: match bound {
+                    Some(b) => waterfall::terms(w, locked, resources, b),
+                    // No budget bounds its stall, and `C_sce` is `C`.
+                    None => waterfall::to_c(w, locked, resources, wcet_ps),
+                },
                 ..plain
             }
         })

@@ -6,6 +6,7 @@
 
 use super::found::{Found, level_c};
 use super::reasons;
+use super::waterfall::{self, Response};
 use crate::demand::Demand;
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::{self as analysis, Level, Mc2Task};
@@ -17,9 +18,9 @@ use solocore_model::system::Criticality;
 
 const FS_PER_NS: u64 = 1_000_000;
 
-/// Bound on the response of a task of level B, ns: with each other task of its core and level with
-/// a period that is not longer.
-fn response_b(found: &Found, at: usize) -> Option<u64> {
+/// Bound on the response of a task of level B, with each other task of its core and level with a
+/// period that is not longer.
+fn response_b(found: &Found, at: usize) -> Option<Response> {
     let core = found.core(at)?;
     let a: Vec<Mc2Task> = found.on_core(core, Level::A).into_iter().map(|(_, task)| task).collect();
     let all = found.on_core(core, Level::B);
@@ -29,7 +30,8 @@ fn response_b(found: &Found, at: usize) -> Option<u64> {
     b.push(own);
     // The test of the whole core promises the period in any case.
     let bound = analysis::level_b_response(&a, &b, b.len() - 1, &analysis::Noise::default());
-    Some(bound.unwrap_or(own.period).div_ceil(1000))
+    let above_ps = bound.and_then(|window| analysis::level_a_within(&a, window));
+    Some(Response { ps: bound.unwrap_or(own.period), above_ps })
 }
 
 pub fn plan_task(
@@ -91,29 +93,28 @@ pub fn plan_task(
         (out.misses, out.c_sce_ns) = (demands[index].misses(0), out.wcet_ns);
         return out;
     };
-    let pets = &found.checked.tasks[at].pets;
     let (alone_ps, misses) = alone(found, at);
     out.core = found.core(at).map_or(0, |core| u32::try_from(core).unwrap_or(u32::MAX));
     (out.wcet_ns, out.misses) = (alone_ps.div_ceil(1000), misses);
-    let pet = if task.criticality == Criticality::C { pets.c } else { pets.b };
-    out.c_sce_ns = pet.div_ceil(FS_PER_NS);
+    out.c_sce_ns = found.c_sce_fs(at).map_or(u64::MAX, |fs| fs.div_ceil(FS_PER_NS));
     out.stall_ns = out.c_sce_ns.saturating_sub(out.wcet_ns);
     out.crpd_ns = found.translated.shapes[at].fixed_ps.div_ceil(1000);
     out.schedulable = schedulable || meets(found, at);
+    let mut response = None;
     if out.schedulable {
-        match task.criticality {
-            Criticality::A => out.wcrt_ns = responses[at],
-            Criticality::B => out.wcrt_ns = response_b(found, at),
+        response = match task.criticality {
+            Criticality::A => responses[at].map(Response::of_ns),
+            Criticality::B => response_b(found, at),
             Criticality::C | Criticality::D => {
                 let late = found.checked.tardiness.and_then(|t| t.of(&found.checked.tasks[at]));
                 out.tardiness_ns = late.map(|fs| fs.div_ceil(FS_PER_NS));
-                out.wcrt_ns = out
-                    .tardiness_ns
-                    .zip(period_ns)
-                    .map(|(late, period)| late.saturating_add(period));
+                let both = out.tardiness_ns.zip(period_ns);
+                both.map(|(late, period)| Response::of_ns(late.saturating_add(period)))
             }
-        }
+        };
     }
+    out.wcrt_ns = response.map(|r| r.ps.div_ceil(1000));
+    out.waterfall = waterfall::of(found, &demands[index], at, response);
     out.derivation = Some(reasons::derivation(found, at));
     out
 }
@@ -123,19 +124,9 @@ pub fn plan_task(
 fn alone(found: &Found, at: usize) -> (u64, u64) {
     let shape = &found.translated.shapes[at];
     let ways = found.ways(at);
-    let mut out = (shape.alone(ways), shape.misses.get(ways).copied().unwrap_or(0));
-    for (e, edge) in
-        found.translated.system.edges[..found.translated.system.bound_edges].iter().enumerate()
-    {
-        let outside = matches!(found.method(e), Method::Bypass | Method::LevelC);
-        if outside && (edge.sender == at || edge.receiver == at) {
-            let lines = found.translated.lines[e];
-            let time = found.translated.alone_ps[e][usize::from(edge.receiver == at)];
-            out.0 = out.0.saturating_add(time);
-            out.1 = out.1.saturating_add(lines);
-        }
-    }
-    out
+    let misses = shape.misses.get(ways).copied().unwrap_or(0);
+    let (buffers_ps, lines) = found.buffers(at);
+    (shape.alone(ways).saturating_add(buffers_ps), misses.saturating_add(lines))
 }
 
 /// Does the task's own test pass, although the system's does not?

@@ -62,6 +62,30 @@ impl Found<'_> {
         }
     }
 
+    /// Time alone, ps, and lines that a job adds by message buffers outside the ways and the bank of
+    /// its core.
+    pub fn buffers(&self, at: usize) -> (u64, u64) {
+        let t = self.translated;
+        let mut out = (0u64, 0u64);
+        for (e, edge) in t.system.edges[..t.system.bound_edges].iter().enumerate() {
+            let outside = matches!(self.method(e), Method::Bypass | Method::LevelC);
+            if outside && (edge.sender == at || edge.receiver == at) {
+                let time = t.alone_ps[e][usize::from(edge.receiver == at)];
+                out.0 = out.0.saturating_add(time);
+                out.1 = out.1.saturating_add(t.lines[e]);
+            }
+        }
+        out
+    }
+
+    /// `C_sce` of a job, fs: at level C its C-PET, above that its B-PET. `None` where it is not
+    /// bounded.
+    pub fn c_sce_fs(&self, at: usize) -> Option<u64> {
+        let task = &self.checked.tasks[at];
+        let c = self.translated.system.tasks[at].level == Level::C;
+        Some(if c { task.pets.c } else { task.pets.b }).filter(|&fs| fs != u64::MAX)
+    }
+
     /// Tasks of levels A and B of a core, in whole picoseconds, rounded up; B by period.
     pub fn on_core(&self, core: usize, level: Level) -> Vec<(usize, Mc2Task)> {
         let s = &self.translated.system;

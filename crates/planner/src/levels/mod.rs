@@ -16,6 +16,7 @@ pub mod optimiser;
 mod reasons;
 mod table;
 mod translate;
+mod waterfall;
 
 use crate::demand::Demand;
 use crate::error::PlanError;

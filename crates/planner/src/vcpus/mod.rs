@@ -17,8 +17,9 @@ mod admission;
 mod reasons;
 mod window;
 
-use crate::core_plan::CorePlan;
+use crate::core_plan::{CoreBounds, CorePlan};
 use crate::resources::Resources;
+use crate::waterfall;
 use crate::work::Work;
 use admission::{Admission, Placed};
 use reasons::{assumptions, reasons};
@@ -60,13 +61,18 @@ pub(crate) fn plan(system: &System, vcpus: &Vcpus, work: &[Work], resources: &Re
             vcpus.of_task(t).filter(|_| w.hard()).map(|v| (&vcpus.vcpus[v].tasks, &plan_vcpus[v]));
         let bound =
             found.and_then(|(inside, v)| window(v, inside, &tasks, work, settings, resources));
+        let busy = bound.as_ref().map(|b| b.0);
+        let core = &cores[placement[t] as usize];
+        let once_ps = CoreBounds { core: core.core, resources }.once(false);
+        let numbers = core.tasks().iter().find(|numbers| numbers.index == t);
         let task = &mut tasks[t];
-        task.wcrt_ns = bound.as_ref().map(|b| b.0);
+        task.wcrt_ns = busy.map(|b| b.window_ns);
+        task.waterfall =
+            numbers.map_or_else(Vec::new, |n| waterfall::in_vcpu(w, n, once_ps, resources, busy));
         // `deadline_ns` is rounded down.
         task.schedulable =
             !w.hard() || matches!((task.wcrt_ns, task.deadline_ns), (Some(r), Some(d)) if r <= d);
-        let demand = cores[placement[t] as usize].demand(t, w, resources);
-        task.derivation = bound.map(|b| b.1.because(demand));
+        task.derivation = bound.map(|b| b.1.because(core.demand(t, w, resources)));
     }
     let plan_cores = cores.iter().map(|c| crate::whole::plan_core(c, &tasks, resources)).collect();
     let fits = admissions.iter().all(Admission::fits)

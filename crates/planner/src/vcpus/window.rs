@@ -7,6 +7,7 @@
 //! window.
 
 use crate::resources::Resources;
+use crate::waterfall::Busy;
 use crate::work::Work;
 use solocore_analysis::Derivation;
 use solocore_analysis::uniprocessor::supply::{Rounds, Supply};
@@ -56,7 +57,12 @@ impl Inside {
     /// Most work in a window that begins with a release.
     fn demand(&self, window: u64) -> Option<u64> {
         let blocked = self.blocking.checked_mul(window.div_ceil(self.period_ns) + 1)?;
-        self.jobs.iter().try_fold(blocked, |sum, &(c, period)| {
+        self.executed(window)?.checked_add(blocked)
+    }
+
+    /// The part of it that the tasks' jobs execute.
+    fn executed(&self, window: u64) -> Option<u64> {
+        self.jobs.iter().try_fold(0u64, |sum, &(c, period)| {
             sum.checked_add(c.checked_mul(window.div_ceil(period).max(1))?)
         })
     }
@@ -100,7 +106,7 @@ pub fn window(
     work: &[Work],
     settings: &Settings,
     resources: &Resources,
-) -> Option<(u64, Derivation)> {
+) -> Option<(Busy, Derivation)> {
     let response = v.response_ns.filter(|_| v.admitted)?;
     let asked = Inside::of(v, inside, tasks, work, settings, resources)?;
     let supply = |used| {
@@ -138,5 +144,6 @@ pub fn window(
         .step("u: budget used in T before ns", used)
         .step("longest time without supply ns", supplied.delay())
         .step("work in W ns", asked.demand(window)?);
-    Some((window, d.because(v.derivation.clone()?).result(window)))
+    let busy = Busy { window_ns: window, jobs_ns: asked.executed(window)? };
+    Some((busy, d.because(v.derivation.clone()?).result(window)))
 }

@@ -3,12 +3,17 @@
 use crate::table;
 use solocore_model::plan::PlanTask;
 
-/// The terms of a task's bound; empty without a bound.
+/// The terms of a task's bound, or of its `C_sce` where nothing bounds its response time; empty
+/// without terms.
 pub fn text(task: &PlanTask) -> String {
     if task.waterfall.is_empty() {
         return String::new();
     }
-    let head = ["from the time alone to the bound", "ms", "sum ms", "mu"];
+    let title = match task.wcrt_ns {
+        Some(_) => "from the time alone to the bound",
+        None => "from the time alone to C_sce (no bound on the response)",
+    };
+    let head = [title, "ms", "sum ms", "mu"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut sum = 0;
     for term in &task.waterfall {
