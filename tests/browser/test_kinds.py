@@ -125,7 +125,8 @@ def scheduled(make):
         "format": "solocore-run/2", "scheme": "levels", "duration_ns": 10**10, "ended": "duration", "promises": promises, "broken": [promises[0]["id"]],
         "levels": {"tasks": tasks, "cpus": [counters(cpu=0, lost=lost)], "intruders": [{**thread, "lost": lost}]},
         "vcpus": {"background": "in proportion", "vcpus": [vcpu], "cpus": [counters(cpu=0)], "intruders": [{**thread, "lost_foreground_ns": 1000, "lost_background_ns": 0}]},
-        "transfers": [transfer], "tasks": [{**idle, "name": t["name"], "core": t["core"] or 0} for t in plan["tasks"]],
+        "transfers": [transfer],
+        "tasks": [{**idle, "name": t["name"], "core": t["core"] or 0, "how": "started" if t["name"] == "video" else "not run"} for t in plan["tasks"]],
     }
     (make.place / "run.json").write_text(json.dumps(result))
     schema = json.loads(make("schema", "run"))
@@ -265,6 +266,33 @@ def test_paper(look):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert (contrast(page), overlaps(page), cut(page)) == ([], [], [])
     assert page.evaluate("document.documentElement.scrollWidth") <= 718
+
+
+def test_level_c_is_on_all_cores(opened, kinds):
+    """Tasks of level C have no core of their own: tables say so, and the timeline has their jobs where they began."""
+    page = opened(kinds(scheduled))
+    row = page.locator("[aria-label='Tasks of the run'] tbody tr", has=page.locator("th", has_text="video"))
+    assert row.locator("td").first.inner_text() == "all"
+    page = opened(kinds(levels))
+    assert page.locator("#times figcaption", has_text="video").first.inner_text() == "video all cores, level C"
+    jobs, stretches = page.evaluate(
+        """[[...document.querySelectorAll('[data-mode=managed] [data-release-ns]')].map(u => [u.dataset.task, +u.closest('.lane').dataset.core]),
+            [...document.querySelectorAll('[data-mode=managed] [data-activity=run]')].map(p => [p.dataset.task, +p.dataset.core])]"""
+    )
+    assert {core for task, core in jobs if task in ("video", "map", "log")} - {0}, "not all on the core that the plan names"
+    assert {tuple(job) for job in jobs} <= {tuple(stretch) for stretch in stretches}
+
+
+def test_the_names_of_the_lanes_stay_in_view(opened, kinds):
+    """On a telephone the time table scrolls, and its names do not; on paper it fits."""
+    page = opened(kinds(windows), width=400)
+    look = """() => { const box = document.querySelector('.lanes'), names = [...box.querySelectorAll('.lane-names text')];
+        box.scrollLeft = 200; return [box.scrollLeft, names.length, names.every(n => n.getBoundingClientRect().left >= box.getBoundingClientRect().left)]; }"""
+    scrolled, names, inside = page.evaluate(look)
+    assert scrolled == 200 and names > 2 and inside
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1000})
+    assert page.evaluate("(b => b.scrollWidth <= b.clientWidth + 24)(document.querySelector('.lanes'))")
 
 
 def test_a_run_beyond_its_plan_is_said_at_the_head(opened, kinds):

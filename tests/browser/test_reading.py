@@ -182,6 +182,42 @@ def test_ticks_of_a_zoomed_timeline_are_apart_and_true(page, timeline):
             assert after is None or right < after[2]
 
 
+def test_a_zoomed_timeline_on_a_telephone_has_a_scale(opened, report):
+    """Two numbers on the axis at each zoom, apart; and the whole again before it is printed."""
+    page = opened(report, width=400)
+    figure = page.locator("figure.zooms").last
+    if not figure.count():
+        pytest.skip("a report without a timeline")
+    for _ in range(9):
+        figure.get_by_role("button", name="Zoom in").click()
+        boxes = figure.evaluate("f => [...f.querySelectorAll('.ticks text')].map(t => t.getBoundingClientRect()).map(b => [b.left, b.right])")
+        assert len(boxes) >= 2 and all(a[1] < b[0] for a, b in zip(boxes, boxes[1:])), zoom(figure)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert zoom(figure) == 1
+
+
+def test_the_numbers_of_tasks_follow_the_zoom(page, timeline, data):
+    """Each stretch with room for it has its task's number in the part that is shown."""
+    for _ in range(5):
+        timeline.get_by_role("button", name="Zoom in").click()
+    shown = timeline.evaluate(
+        """f => { const view = f.querySelector('.wide').getBoundingClientRect(), svg = f.querySelector('svg.timeline'), all = svg.getBoundingClientRect();
+            const seen = t => getComputedStyle(t).visibility !== 'hidden';
+            return {numbers: [...svg.querySelectorAll('text.number')].filter(seen).map(t => [t.textContent, t.getBoundingClientRect()]).map(
+                ([n, b]) => [n, (b.left + b.right) / 2 - all.left, b.left >= view.left - 8 && b.right <= view.right + 8]), width: all.width,
+                from: view.left - all.left, to: view.right - all.left, mode: svg.dataset.mode, end: +svg.dataset.endNs}; }"""
+    )
+    result, names = data[shown["mode"]], [t["name"] for t in data["plan"]["tasks"]]
+    scale = shown["width"] / shown["end"]
+    wanted = [
+        str(names.index(result["tasks"][s["task"]]["name"]) + 1)
+        for s in result["timeline"]
+        if s["activity"] == "run" and min(s["end_ns"] * scale, shown["to"] - 8) - max(s["start_ns"] * scale, shown["from"] + 8) > 48
+    ]
+    assert wanted and all(inside for *_, inside in shown["numbers"])
+    assert not [n for n in wanted if n not in [number for number, *_ in shown["numbers"]]]
+
+
 # ---- paper ----
 
 
@@ -193,6 +229,9 @@ def test_the_demo_prints_on_five_pages(page, data):
     if len(data["plan"]["tasks"]) <= 10:
         assert 2 <= len(pages) <= 5
     text = "\n".join(p.extract_text() for p in pages)
+    headings = [h.strip() for h in page.locator("h2, h3").all_text_contents()]
+    lasts = [p.extract_text().strip().splitlines()[-1].strip() for p in pages]
+    assert [last for last in lasts if last in headings] == [], "a heading at the foot of a page"
     for words in ("Verdict", "What is guaranteed", "What it costs", "Timeline of the cores", "Assumptions", "How this page came about"):
         assert words in text, words
     assert "Zoom in" not in text

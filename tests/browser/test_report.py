@@ -74,6 +74,7 @@ def test_bars_are_the_numbers(page, data):
     values = {(task, series): int(value) for task, series, value, _ in drawn}
     assert len(values) == len(drawn)
     expected = {(t["name"], "bound"): t["c_sce_ns"] for t in data["plan"]["tasks"]}
+    expected |= {(t["name"], "wcrt"): t["wcrt_ns"] for t in data["plan"]["tasks"] if t["wcrt_ns"] is not None}
     for task in data["plan"]["tasks"]:
         for series in SERIES:
             if seen := result_of(data, series, task["name"]):
@@ -191,7 +192,7 @@ def test_releases_deadlines_and_misses_are_those_of_the_result(page, data, mode)
     if not (data[mode] or {}).get("timeline"):
         return
     svg, result = page.locator(f"svg.timeline[data-mode={mode}]"), data[mode]
-    end = max(s["end_ns"] for s in result["timeline"])
+    end = max(result.get("timeline_ns") or 0, *(s["end_ns"] for s in result["timeline"]))
     jobs = [(result["tasks"][j["task"]]["name"], j) for j in result.get("jobs", []) if j["release_ns"] <= end]
     assert int(svg.get_attribute("data-dropped-jobs")) == 0 and len(jobs) > 5
 
@@ -272,6 +273,7 @@ def test_bandwidth_has_axes_and_the_budget(page, data):
             assert (top + height - line[1]) * peak == pytest.approx(height * budget, rel=0.01)
         else:
             assert budget is None or (budget > 4 * peak and "beyond the scale" in words)
+            assert budget is None or any(t.startswith("budget") and t.endswith("↑") for t in labels)
 
 
 def test_the_flame_graph_is_the_misses(page):

@@ -231,6 +231,8 @@ def test_timeline_has_one_thing_at_a_time(solocore):
     result = solocore.sim("plan.json", "--duration", "200 ms", "--timeline", "80 ms")
     segments = result["timeline"]
     assert segments and all(0 <= s["start_ns"] < s["end_ns"] <= 80_000_000 for s in segments)
+    assert result["timeline_ns"] == 80_000_000, "the whole stretch, with its idle end"
+    assert "timeline_ns" not in solocore.sim("plan.json", "--duration", "1 ms"), "none was asked for"
     for a, b in zip(segments, segments[1:]):
         assert a["core"] < b["core"] or a["end_ns"] <= b["start_ns"], "a core did two things at once"
     assert all(result["tasks"][s["task"]]["core"] == s["core"] for s in segments)
@@ -271,7 +273,7 @@ def test_perfetto_trace_holds_the_timeline(solocore):
         "hog.toml",
         'platform = "p4080"\n[regulation]\nshare = "even"\n[[task]]\nname = "hog"\nperiod = "20 ms"\nwcet = "4 ms"\nmisses = 45000\n',
     )
-    done = solocore("sim", "hog.toml", "--duration", "40 ms", "--trace", "t.pftrace", "--timeline", "10 ms", "--format", "json")
+    done = solocore("sim", "hog.toml", "--duration", "40 ms", "--trace", "t.pftrace", "--timeline", "9500 us", "--format", "json")
     assert done.code in (0, 1), done.err
     trace = (solocore.dir / "t.pftrace").read_bytes()
     packets = 0
@@ -287,5 +289,7 @@ def test_perfetto_trace_holds_the_timeline(solocore):
         assert len(body) == length
         packets += b"throttled: hog" in body
     assert packets > 20, "a task that wants all its budget is throttled in nearly every period"
-    timeline = json.loads(done.out)["timeline"]
-    assert timeline and max(s["end_ns"] for s in timeline) <= 10_000_000
+    result = json.loads(done.out)
+    timeline = result["timeline"]
+    assert result["timeline_ns"] == 9_500_000, "the trace is longer than the result's timeline"
+    assert timeline and max(s["end_ns"] for s in timeline) == 9_500_000, "a stretch beyond the end is cut, not left out"

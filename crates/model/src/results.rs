@@ -144,6 +144,10 @@ pub struct SimResult {
     /// Execution of the time table, in a managed run of a plan with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<IoResult>,
+    /// Length of the recorded stretch of the schedule; left out where none was asked for, and in
+    /// older results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline_ns: Option<u64>,
     /// The first stretch of the schedule, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Segment>,

@@ -9,6 +9,7 @@ use crate::inputs::{Inputs, result_of};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::results::TaskResult;
+use solocore_model::system::Policy;
 
 /// Both lists, and advice where the plan is not schedulable.
 pub fn part(inputs: &Inputs) -> Markup {
@@ -92,6 +93,19 @@ fn kept(inputs: &Inputs, of: fn(&TaskResult) -> u64) -> Option<(u64, u64)> {
     (inputs.managed.is_some() && unmanaged > 0).then_some((managed, unmanaged))
 }
 
+/// The largest ratio of a time of an analysed task to its longest job alone.
+fn largest<'a>(
+    inputs: &Inputs<'a>,
+    time_ns: impl Fn(&PlanTask) -> Option<u64>,
+) -> Option<(&'a str, f64)> {
+    let analysed = inputs.plan.tasks.iter().filter(|t| !t.best_effort());
+    let ratio = |t: &'a PlanTask| {
+        let alone = result_of(inputs.solo, &t.name).filter(|r| r.moet_ns > 0)?.moet_ns;
+        Some((t.name.as_str(), time_ns(t)? as f64 / alone as f64))
+    };
+    analysed.filter_map(ratio).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
 fn costs(inputs: &Inputs) -> Markup {
     let plan = inputs.plan;
     let locked: u64 = plan.cores.iter().map(|c| c.locked_pages).sum();
@@ -99,13 +113,8 @@ fn costs(inputs: &Inputs) -> Markup {
     let stopped: Vec<(u32, u64)> = inputs.managed.map_or_else(Vec::new, |r| {
         r.cores.iter().filter(|c| c.throttled_ns > 0).map(|c| (c.id, c.throttled_ns)).collect()
     });
-    let bounds = plan.tasks.iter().filter(|t| !t.best_effort() && t.c_sce_ns != u64::MAX);
-    let slowest = bounds
-        .filter_map(|t| {
-            let alone = result_of(inputs.solo, &t.name)?.moet_ns;
-            (alone > 0).then(|| (t.name.as_str(), t.c_sce_ns as f64 / alone as f64))
-        })
-        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let slowest = largest(inputs, |t| Some(t.c_sce_ns).filter(|&c| c != u64::MAX));
+    let slowed = largest(inputs, |t| Some(result_of(inputs.managed, &t.name)?.moet_ns));
     let parts = [
         ("jobs", "jobs", kept(inputs, |t| t.jobs)),
         ("accesses", "memory traffic", kept(inputs, |t| t.accesses)),
@@ -128,7 +137,7 @@ fn costs(inputs: &Inputs) -> Markup {
                 }
                 " of the time."
             }
-        } @else if inputs.managed.is_some() {
+        } @else if inputs.managed.is_some() && plan.regulation.policy != Policy::None {
             li data-cost="stopped" { "The regulator stopped no core in the managed run." }
         }
         @if locked > 0 {
@@ -136,6 +145,11 @@ fn costs(inputs: &Inputs) -> Markup {
                 (format::plural(locked, "page")) " of the shared cache are locked ("
                 (format::bytes(locked.saturating_mul(plan.platform.page.0))) " of the "
                 (format::bytes(room.saturating_mul(plan.platform.page.0))) " that can be)."
+            }
+        }
+        @if let Some((name, ratio)) = slowed {
+            li data-cost="slowdown" data-task=(name) {
+                "Under the plan, the longest job is at most " (format::times(ratio)) " times the longest alone (" (name) ")."
             }
         }
         @if let Some((name, ratio)) = slowest {
@@ -156,9 +170,8 @@ fn advice(inputs: &Inputs) -> Markup {
     let rows = html! {
         @for r in repair {
             tr data-repair=(r.change) {
-                th.code scope="row" { (r.change) }
-                td.code { (r.value) }
-                td.words { (r.meaning) @if let Some(step) = &r.step { " (in steps of " (step) ")" } }
+                th.words scope="row" { (r.meaning) @if let Some(step) = &r.step { " (in steps of " (step) ")" } }
+                td.code { "solocore plan system.toml " (r.option()) }
                 td { @if r.verified { "planned: schedulable" } @else { "estimated" } }
             }
         }
@@ -172,8 +185,8 @@ fn advice(inputs: &Inputs) -> Markup {
             } @else {
                 p { "Any one of these changes to the system file suffices." }
                 (wide_table("Changes that suffice", &data_table(
-                    &caption(&html! { "Try one with " code { "solocore plan --what-if KEY=VALUE" } "." }),
-                    &["Key", "Value", "What changes", "Checked"],
+                    &caption(&html! { "Each command plans your system file with one change; the file stays as it is." }),
+                    &["What changes", "Command that tries it", "Checked"],
                     &rows,
                 )))
             }

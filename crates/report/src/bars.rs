@@ -1,27 +1,30 @@
-//! Per task: longest execution time solo, unmanaged and managed beside the bound, and the deadline.
+//! Per task: longest execution time solo, unmanaged and managed beside its bound, and the bound on
+//! the response time beside the deadline.
 //!
-//! Lengths are linear in time. Each task has its own scale, up to its largest value or its
-//! deadline, so that tasks of 1 ms and of 1 s both read well. A deadline beyond [`REACH`] times the
-//! largest value would shrink the bars to nothing; it is then named at the edge instead of drawn.
-//! Its line lies below the bars, so that no number is struck through; a bar that crosses it shows
+//! Problem: two pairs are compared, execution times with `C_sce` and the response time with the
+//! deadline. Rule: both bounds have bars of their own. Lengths are linear in time. Each task has its
+//! own scale, up to its largest value or its deadline, so that tasks of 1 ms and of 1 s both read
+//! well. A deadline or a response time beyond [`REACH`] times the largest execution time would
+//! shrink the bars to nothing; it is then named at the edge instead of drawn. The line of the
+//! deadline lies below the bars, so that no number is struck through; a bar that crosses it shows
 //! it again.
 
-use crate::elements::{folded, task_name};
+use crate::elements::{core_of, folded, task_name};
 use crate::inputs::{Inputs, result_of};
 use crate::svg::{BAR, STEP};
 use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
-use solocore_model::system::Criticality;
 
-/// Deadlines further out than this many times the largest bar are not drawn to scale.
+/// Deadlines and response times further out than this many times the largest execution time are
+/// not drawn to scale.
 const REACH: u64 = 5;
 /// Height of the line above the bars, where the deadline is labelled.
 const TOP: usize = 22;
 
 /// A bar of a task's chart.
 pub struct Bar {
-    /// Kind of run.
+    /// Kind of run, or of bound.
     pub series: &'static str,
     /// Label at the left.
     pub label: &'static str,
@@ -37,29 +40,29 @@ pub fn section(inputs: &Inputs) -> Markup {
     let of = |best: bool| {
         inputs.plan.tasks.iter().enumerate().filter(move |(_, t)| t.best_effort() == best)
     };
+    if inputs.plan.tasks.is_empty() {
+        return html! {};
+    }
     html! {
         section #times aria-labelledby="times-h" {
-            h2 #times-h { "Execution times against their bounds" }
-            @if inputs.plan.tasks.is_empty() {
-                p { "The plan holds no task." }
-            } @else {
-                p {
-                    "Longest execution time of a job alone (solo), with all tasks on the plain \
-                        machine (unmanaged) and under the plan "
-                    "(managed), and the plan's bound. Linear; every task has its own scale from \
-                        zero to its largest value or its "
-                    "deadline, so compare lengths within a task only (→: the deadline lies far \
-                        beyond). The numbers are in the table above."
-                }
-                div.charts { @for (index, task) in of(false) { (chart(inputs, index, task)) } }
-                @if of(true).next().is_some() {
-                    (folded("Best effort", &html! { div.charts { @for (index, task) in of(true) { (chart(inputs, index, task)) } } }))
-                }
+            h2 #times-h { "Times against their bounds" }
+            p {
+                "Longest execution time of a job alone (solo), with all tasks on the plain machine \
+                    (unmanaged) and under the plan (managed). Under the plan, the bound C holds for \
+                    it. The bound on the response time (WCRT) also counts the time in which a job \
+                    waits for other work; compare it with the deadline. Every task has its own \
+                    linear scale from zero, so compare lengths within a task only (→: far beyond \
+                    the scale). The numbers are in the table above."
+            }
+            div.charts { @for (index, task) in of(false) { (chart(inputs, index, task)) } }
+            @if of(true).next().is_some() {
+                (folded("Best effort", &html! { div.charts { @for (index, task) in of(true) { (chart(inputs, index, task)) } } }))
             }
         }
     }
 }
 
+/// The bars of execution times and their bound.
 fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
     let measured = [
         ("solo", "solo", "#009e73", inputs.solo),
@@ -76,7 +79,7 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
     if task.c_sce_ns != u64::MAX {
         bars.push(Bar {
             series: "bound",
-            label: "bound",
+            label: "bound C",
             fill: "url(#fill-bound)",
             value_ns: task.c_sce_ns,
             note: "",
@@ -87,15 +90,25 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
 
 /// Core of a task in words. Under MC2, level C is global.
 fn where_it_runs(inputs: &Inputs, task: &PlanTask) -> String {
-    let global = inputs.plan.levels().is_some() && task.criticality == Criticality::C;
-    if global { "all cores".to_owned() } else { format!("core {}", task.core) }
+    let core = core_of(inputs.plan, task);
+    if core == "all" { "all cores".to_owned() } else { format!("core {core}") }
 }
 
 fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     let bars = bars(inputs, task);
-    let largest = bars.iter().map(|b| b.value_ns).max().unwrap_or(0);
-    let drawn = task.deadline_ns.filter(|d| largest == 0 || *d <= largest.saturating_mul(REACH));
-    let scale = largest.max(drawn.unwrap_or(0));
+    let longest = bars.iter().map(|b| b.value_ns).max().unwrap_or(0);
+    let within = |ns: u64| longest == 0 || ns <= longest.saturating_mul(REACH);
+    let drawn = task.deadline_ns.filter(|&ns| within(ns));
+    let response = task.wcrt_ns.map(|value_ns| Bar {
+        series: "wcrt",
+        label: "WCRT",
+        fill: "url(#fill-wcrt)",
+        value_ns,
+        note: if within(value_ns) { "" } else { ", beyond the scale" },
+    });
+    let bars: Vec<Bar> = bars.into_iter().chain(response).collect();
+    let lengths = bars.iter().map(|b| b.value_ns).filter(|&ns| within(ns));
+    let scale = lengths.chain(drawn).max().unwrap_or(0);
     let bottom = TOP + STEP * bars.len();
     let id = format!("bars-{index}");
     html! {
@@ -110,7 +123,7 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
                 @for (row, bar) in bars.iter().enumerate() {
                     @let y = TOP + STEP * row;
                     (mark(&task.name, bar, y, scale))
-                    @if let Some(x) = drawn.filter(|d| *d < bar.value_ns).map(|d| svg::percent(d, scale)) {
+                    @if let Some(x) = drawn.filter(|d| *d < bar.value_ns && bar.value_ns <= scale).map(|d| svg::percent(d, scale)) {
                         line.crossed x1=(x) x2=(x) y1=(y) y2=(y + BAR) {}
                     }
                 }
@@ -119,7 +132,7 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     }
 }
 
-/// One bar with its label and number.
+/// One bar with its label and number. Beyond the scale it is a number at the edge.
 pub fn mark(task: &str, bar: &Bar, y: usize, scale: u64) -> Markup {
     let exact = format!(
         "{task}, {}: {} ({} ns){}",
@@ -133,9 +146,14 @@ pub fn mark(task: &str, bar: &Bar, y: usize, scale: u64) -> Markup {
         g.mark tabindex="0" role="img" aria-label=(exact) {
             title { (exact) }
             text.end x="0" dx="-8" y=(y + 13) { (bar.label) }
-            rect x="0" y=(y) width=(end) height=(BAR) fill=(bar.fill)
-                data-task=(task) data-series=(bar.series) data-value-ns=(bar.value_ns) {}
-            text.halo.value x=(end) dx="6" y=(y + 13) { (format::time(bar.value_ns)) (bar.note) }
+            @if bar.value_ns > scale {
+                text.halo.value x="100%" y=(y + 13) text-anchor="end" data-task=(task) data-series=(bar.series)
+                    data-value-ns=(bar.value_ns) { (format::time(bar.value_ns)) " →" }
+            } @else {
+                rect x="0" y=(y) width=(end) height=(BAR) fill=(bar.fill)
+                    data-task=(task) data-series=(bar.series) data-value-ns=(bar.value_ns) {}
+                text.halo.value x=(end) dx="6" y=(y + 13) { (format::time(bar.value_ns)) (bar.note) }
+            }
         }
     }
 }

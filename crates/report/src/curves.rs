@@ -3,7 +3,8 @@
 //!
 //! The x axis ends where the curve is nearly flat: a quarter beyond the plan's choice, and within 1
 //! % of the end of its fall. Long curves are thinned for drawing; the first and last drawn points
-//! and the plan's choice are kept, and the whole curve is embedded as JSON.
+//! and the plan's choice are kept, and the whole curve is embedded as JSON. Profiles without a curve
+//! are left out.
 
 use crate::elements::{data_table, folded, task_name, wide_table};
 use crate::inputs::Inputs;
@@ -20,29 +21,33 @@ const MARKS: usize = 14;
 const TOP: usize = 36;
 const HEIGHT: usize = 160;
 
+/// Does any profile have a curve?
+pub fn there(inputs: &Inputs) -> bool {
+    inputs.profiles.iter().any(|(_, profile)| !profile.lockdown.is_empty())
+}
+
+/// The section; nothing without a curve.
 pub fn section(inputs: &Inputs) -> Markup {
+    if !there(inputs) {
+        return html! {};
+    }
     let of = |best: bool| {
         let is = move |name: &str| inputs.best_effort(name) == best;
-        inputs.profiles.iter().enumerate().filter(move |(_, (task, _))| is(task))
+        let drawn =
+            move |(task, profile): &(String, Profile)| is(task) && !profile.lockdown.is_empty();
+        inputs.profiles.iter().enumerate().filter(move |(_, of)| drawn(of))
     };
     html! {
         section #curves aria-labelledby="curves-h" {
             h2 #curves-h { "Lockdown curves" }
-            @if inputs.profiles.is_empty() {
-                p.muted {
-                    "No profile was given. Profile a task's program with " code { "solocore profile -- COMMAND" }
-                    ", plan with it and give the profile to the report."
-                }
-            } @else {
-                p {
-                    "DRAM accesses that one job is left with when its hottest pages are locked \
-                        in the shared cache and the rest of "
-                    "the cache is of no use. The diamond marks where the plan stopped."
-                }
-                div.charts { @for (index, of) in of(false) { (chart(index, of, inputs)) } }
-                @if of(true).next().is_some() {
-                    (folded("Best effort", &html! { div.charts { @for (index, of) in of(true) { (chart(index, of, inputs)) } } }))
-                }
+            p {
+                "DRAM accesses that one job is left with when its hottest pages are locked \
+                    in the shared cache and the rest of "
+                "the cache is of no use. The diamond marks where the plan stopped."
+            }
+            div.charts { @for (index, of) in of(false) { (chart(index, of, inputs)) } }
+            @if of(true).next().is_some() {
+                (folded("Best effort", &html! { div.charts { @for (index, of) in of(true) { (chart(index, of, inputs)) } } }))
             }
         }
     }
@@ -69,14 +74,12 @@ fn thinned(end: usize, n: usize, marker: Option<usize>) -> Vec<usize> {
     points
 }
 
+/// The chart of a curve that has at least one point.
 fn chart(index: usize, (task, profile): &(String, Profile), inputs: &Inputs) -> Markup {
     let planned: Option<&PlanTask> = inputs.plan.tasks.iter().find(|t| t.name == *task);
     let curve = &profile.lockdown;
     let id = format!("curve-{index}");
     let locked = planned.map(|t| t.locked_pages.len());
-    if curve.is_empty() {
-        return html! { figure.chart { figcaption id=(id) { (task_name(task)) } p.muted { "The profile holds no lockdown curve." } } };
-    }
     let marker = locked.map(|k| k.min(curve.len() - 1));
     let end = useful_end(curve, marker);
     let marks = thinned(end, MARKS, marker);

@@ -1,5 +1,5 @@
 //! Per analysed task: the distribution of its jobs' execution times, solo, unmanaged and managed,
-//! beside the bound and the deadline.
+//! beside their bound, the bound on the response time and the deadline.
 //!
 //! A curve rises to the share of jobs with at most that time. A job that did not finish has no
 //! time: the caption says so if none did, and counts the jobs that missed their deadline. Every
@@ -9,12 +9,15 @@ use crate::elements::{data_table, task_name, wide_table};
 use crate::inputs::{Inputs, result_of};
 use crate::{format, svg};
 use maud::{Markup, html};
+use solocore_model::SimResult;
 use solocore_model::plan::PlanTask;
 use solocore_model::results::TaskResult;
 use solocore_model::system::Criticality;
 
-/// Top of the plot, below the labels of bound and deadline.
-const TOP: usize = 36;
+/// Top of the plot, below the labels of bounds and deadline.
+const TOP: usize = 6 + ROW * 3;
+/// Height of a label's row.
+const ROW: usize = 16;
 const HEIGHT: usize = 96;
 /// A bound or deadline further out than this many times the rest is named at the edge.
 const REACH: u64 = 4;
@@ -30,11 +33,15 @@ struct Series<'a> {
     result: &'a TaskResult,
 }
 
+/// The runs, in the order of [`SERIES`].
+const fn runs<'a>(inputs: &Inputs<'a>) -> [Option<&'a SimResult>; 3] {
+    [inputs.solo, inputs.unmanaged, inputs.managed]
+}
+
 fn series<'a>(inputs: &Inputs<'a>, task: &PlanTask) -> Vec<Series<'a>> {
-    let runs = [inputs.solo, inputs.unmanaged, inputs.managed];
     let of =
         |((label, fill), run)| Some(Series { label, fill, result: result_of(run, &task.name)? });
-    SERIES.into_iter().zip(runs).filter_map(of).collect()
+    SERIES.into_iter().zip(runs(inputs)).filter_map(of).collect()
 }
 
 /// The charts; nothing where no result has distributions.
@@ -48,13 +55,15 @@ pub fn charts(inputs: &Inputs) -> Markup {
     html! {
         div #distributions {
             h3 { "How long jobs take" }
-            ul.legend { @for s in SERIES { li { (svg::swatch(s.1)) span { (s.0) } } } }
+            ul.legend { @for s in SERIES.iter().zip(runs(inputs)).filter_map(|(s, run)| run.and(Some(s))) { li { (svg::swatch(s.1)) span { (s.0) } } } }
             div.charts { @for (index, task) in analysed() { (chart(inputs, index, task)) } }
             p.muted {
                 "The share of jobs that take at most a time: each task alone (solo), beside \
                     everybody else on the plain machine "
-                "(unmanaged), and the same under the plan (managed). Under the plan no job may lie \
-                    beyond the bound. Each task has its own scale."
+                "(unmanaged), and the same under the plan (managed). Under the plan no curve may go \
+                    beyond the bound C. The bound on the response time (WCRT) also counts the time \
+                    in which a job waits for other work; it is the one to compare with the \
+                    deadline. Each task has its own scale (→: far beyond it)."
             }
         }
     }
@@ -65,10 +74,14 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     let id = format!("distribution-{index}");
     let longest = series.iter().map(|s| s.result.moet_ns).max().unwrap_or(0);
     let bound = Some(task.c_sce_ns).filter(|b| *b != u64::MAX);
-    let marks = [("bound", bound), ("deadline", task.deadline_ns)];
+    let marks = [
+        ("bound", "bound C", bound),
+        ("wcrt", "WCRT", task.wcrt_ns),
+        ("deadline", "deadline", task.deadline_ns),
+    ];
     let within = |ns: u64| ns <= longest.saturating_mul(REACH);
     let scale =
-        marks.iter().filter_map(|(_, ns)| ns.filter(|n| within(*n))).fold(longest, u64::max);
+        marks.iter().filter_map(|(.., ns)| ns.filter(|n| within(*n))).fold(longest, u64::max);
     let scale = (scale + scale / 50).max(1);
     let bottom = TOP + HEIGHT;
     html! {
@@ -86,8 +99,8 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
                 @for tick in svg::ticks(scale, 4) {
                     text.muted x=(svg::percent(tick, scale)) y=(bottom + 18) text-anchor="middle" { (if tick == 0 { "0".to_owned() } else { format::time(tick) }) }
                 }
-                @for (row, (name, ns)) in marks.into_iter().enumerate() {
-                    @if let Some(ns) = ns { (limit(&task.name, name, ns, scale, row)) }
+                @for (row, (kind, words, ns)) in marks.into_iter().enumerate() {
+                    @if let Some(ns) = ns { (limit(&task.name, (kind, words), ns, scale, row)) }
                 }
                 svg x="0" y=(TOP) width="100%" height=(HEIGHT) viewBox="0 0 1000 1000" preserveAspectRatio="none" {
                     @for s in &series {
@@ -158,19 +171,21 @@ fn steps(r: &TaskResult, scale: u64) -> String {
     points.join(" ")
 }
 
-fn limit(task: &str, name: &str, ns: u64, scale: u64, row: usize) -> Markup {
-    let label = format!("{name} {}", format::time(ns));
-    let y = 12 + 15 * row;
+/// A bound or the deadline: a line, and its label in a row of its own. The lines of the rows above
+/// pass behind the label.
+fn limit(task: &str, (kind, words): (&str, &str), ns: u64, scale: u64, row: usize) -> Markup {
+    let label = format!("{words} {}", format::time(ns));
+    let y = 12 + ROW * row;
     let whole = format!("{task}, {label} ({ns} ns)");
     html! {
         g.mark.deadline tabindex="0" role="img" aria-label=(whole) {
             title { (whole) }
             @if ns <= scale {
                 @let x = svg::percent(ns, scale);
-                line.bound[name == "bound"] x1=(x) x2=(x) y1=(y + 4) y2=(TOP + HEIGHT) data-task=(task) data-limit=(name) data-value-ns=(ns) {}
+                line class=(kind) x1=(x) x2=(x) y1=(y + 4) y2=(TOP + HEIGHT) data-task=(task) data-limit=(kind) data-value-ns=(ns) {}
                 text.halo x=(x) y=(y) text-anchor=(svg::anchor(svg::fraction(ns, scale))) { (label) }
             } @else {
-                text x="100%" y=(y) text-anchor="end" data-task=(task) data-limit=(name) data-value-ns=(ns) { (label) " →" }
+                text.halo x="100%" y=(y) text-anchor="end" data-task=(task) data-limit=(kind) data-value-ns=(ns) { (label) " →" }
             }
         }
     }

@@ -6,10 +6,19 @@
 //! itself.
 
 use maud::{Markup, html};
+use solocore_model::Plan;
+use solocore_model::plan::PlanTask;
+use solocore_model::system::Criticality;
 
 /// A task's name: cut by the style sheet where there is no room, whole in its tooltip.
 pub fn task_name(name: &str) -> Markup {
     html! { span.name title=(name) { (name) } }
+}
+
+/// The core of a task, for tables. Level C of a plan of levels runs on any.
+pub fn core_of(plan: &Plan, task: &PlanTask) -> String {
+    let global = plan.levels().is_some() && task.criticality == Criticality::C;
+    if global { "all".to_owned() } else { task.core.to_string() }
 }
 
 /// A table's caption, which stays in view when the table scrolls.

@@ -6,6 +6,7 @@ use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::profile::{BandwidthSeries, FunctionProfile, Level, PageProfile};
+use solocore_model::system::Criticality;
 use solocore_model::{Plan, Profile};
 
 /// Rows of the tables of pages and functions.
@@ -25,15 +26,12 @@ pub fn section(inputs: &Inputs) -> Markup {
         let is = move |name: &str| inputs.best_effort(name) == best;
         inputs.profiles.iter().enumerate().filter(move |(_, (task, _))| is(task))
     };
+    if inputs.profiles.is_empty() {
+        return html! {};
+    }
     html! {
         section #profiles aria-labelledby="profiles-h" {
             h2 #profiles-h { "Profiles" }
-            @if inputs.profiles.is_empty() {
-                p.muted {
-                    "No profile was given. " code { "solocore profile -- COMMAND" }
-                    " records what a program does to the memory system."
-                }
-            }
             @for (index, (task, profile)) in of(false) { (article(index, task, profile, inputs)) }
             @if of(true).next().is_some() {
                 (folded("Best effort", &html! {
@@ -197,7 +195,9 @@ struct Budget {
 }
 
 fn budget(plan: &Plan, planned: Option<&PlanTask>) -> Option<Budget> {
-    let core = planned?.core;
+    // Level C of a plan of levels runs on any core.
+    let task = planned.filter(|t| plan.levels().is_none() || t.criticality != Criticality::C)?;
+    let core = task.core;
     let bytes_per_s = plan.cores.iter().find(|c| c.id == core)?.bandwidth_bytes_per_s?;
     Some(Budget { core, bytes_per_s })
 }
@@ -236,7 +236,7 @@ fn bandwidth(
                     @match (budget, line) {
                         (Some(b), Some(_)) => { "The dashed line is the budget of core " (b.core) " in the plan." },
                         (Some(b), None) => { "The budget of core " (b.core) " in the plan is " (format::bandwidth(b.bytes_per_s)) ", beyond the scale." },
-                        (None, _) => { "The plan has no budget for its core." },
+                        (None, _) => { "The plan has no budget for it." },
                     }
                 }
             }
@@ -254,6 +254,8 @@ fn bandwidth(
                     @let y = height_at(b.bytes_per_s);
                     line.choice x1="0" x2="100%" y1=(y) y2=(y) data-budget=(b.bytes_per_s) {}
                     text.halo.end x="100%" y=(y) dy="-4" { "budget " (format::bandwidth(b.bytes_per_s)) }
+                } @else if let Some(b) = budget {
+                    text.halo.end x="100%" y=(ABOVE - 4) data-budget-beyond=(b.bytes_per_s) { "budget " (format::bandwidth(b.bytes_per_s)) " ↑" }
                 }
                 line.axis x1="0" x2="100%" y1=(bottom) y2=(bottom) {}
                 @for tick in svg::ticks(length, 4) {

@@ -2,7 +2,9 @@
 //!
 //! A profile knows the function that missed, and not its callers, so the graph has three rows. The
 //! width of a block is its share of the program's misses of the shared cache. A function too narrow
-//! to be seen is part of its file's block all the same; the table has the first of them.
+//! to be seen is part of its file's block all the same; the table has the first of them. A name is
+//! cut to the width that its block has on a telephone or on paper, and cut anew for a wide page. The
+//! style sheet shows one of both, and the tooltip has the whole name.
 
 use crate::format;
 use crate::svg;
@@ -14,8 +16,10 @@ use std::collections::BTreeMap;
 const ROW: usize = 24;
 /// Narrower blocks are left out of the last row.
 const LEAST: f64 = 0.002;
-/// Width of a letter, as a part of the narrowest drawing.
+/// Width of a letter, as a part of the narrowest drawing (368 px).
 const LETTER: f64 = 0.023;
+/// The same on a page of 64rem or more, where the drawing has at least 976 px.
+const WIDE_LETTER: f64 = 0.0087;
 
 /// The figure; nothing for a profile without misses by function.
 pub fn figure(index: usize, task: &str, profile: &Profile) -> Markup {
@@ -61,22 +65,55 @@ fn block(name: &str, kind: &str, at: u64, misses: u64, total: u64, row: usize) -
         return html! {};
     }
     let x = svg::percent(at, total);
-    let room = (share / LETTER) as usize;
     let fill = ["#e69f00", "#f0e442", "#56b4e9"][row];
-    let text: String = if name.chars().count() <= room {
-        name.to_owned()
-    } else if room > 3 {
-        name.chars().take(room - 1).chain(['…']).collect()
+    let (narrow, wide) = (cut(name, share / LETTER), cut(name, share / WIDE_LETTER));
+    let labels = if narrow == wide {
+        vec![("", narrow)]
     } else {
-        String::new()
+        vec![("on-narrow", narrow), ("on-wide", wide)]
     };
     html! {
         rect x=(x) y=(row * ROW) width=(svg::percent(misses, total)) height=(ROW - 2) fill=(fill)
             data-kind=(kind) data-name=(name) data-misses=(misses) {
             title { (name) ": " (format::count(misses)) " misses, " (format::percent(share)) }
         }
-        @if !text.is_empty() {
-            text.number.on-light.block data-fill=(fill) x=(x) dx="4" y=(row * ROW + 15) { (text) }
+        @for (class, label) in labels.iter().filter(|(_, label)| !label.is_empty()) {
+            text class={ "number on-light block " (class) } data-fill=(fill) x=(x) dx="4" y=(row * ROW + 15) { (label) }
         }
+    }
+}
+
+/// The part of a name for which there is room, in letters; nothing where that says too little.
+fn cut(name: &str, room: f64) -> String {
+    let room = room as usize;
+    if name.chars().count() <= room {
+        name.to_owned()
+    } else if room > 3 {
+        name.chars().take(room - 1).chain(['…']).collect()
+    } else {
+        String::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_to_the_room_of_narrow_and_of_wide_pages() {
+        let name = "interpolate_subpixel";
+        assert_eq!(cut(name, 20.9), name);
+        assert_eq!(cut(name, 8.0), "interpo…");
+        assert_eq!(cut(name, 3.9), "");
+        let wide = block(name, "function", 0, 25, 100, 2).into_string();
+        assert!(
+            wide.contains(
+                r##"on-narrow" data-fill="#56b4e9" x="0.0000%" dx="4" y="63">interpola…<"##
+            )
+        );
+        assert!(wide.contains("on-wide") && wide.contains(">interpolate_subpixel</text>"));
+        let narrow = block(name, "function", 0, 5, 100, 2).into_string();
+        assert!(!narrow.contains("on-narrow") && narrow.contains(">inte…</text>"));
+        assert!(!block("f", "function", 0, 25, 100, 2).into_string().contains("on-wide"));
     }
 }

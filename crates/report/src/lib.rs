@@ -106,7 +106,7 @@ pub fn html(inputs: &Inputs) -> String {
 
 /// Draws a page of a time table alone: a file of `solocore schedule-io`. The table is embedded as
 /// `solocore-table`.
-pub fn table_html(title: &str, table: &TableFile) -> String {
+pub fn table_html(title: &str, table: &TableFile, origin: Option<&Provenance>) -> String {
     let mut names: Vec<&str> = table.activities.iter().map(|r| r.partition.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -122,6 +122,7 @@ pub fn table_html(title: &str, table: &TableFile) -> String {
                         h2 #time-table-h { "Time table" }
                         (time_table::figure(&table.activities, None))
                     }
+                    (provenance::of_table(origin))
                 }
                 footer.muted { p { "Made by solocore. The table is embedded in this page as JSON \
                     (" code { "#solocore-table" } ")." } }
@@ -185,6 +186,10 @@ fn contents(inputs: &Inputs) -> Markup {
         "machine" => inputs.run.is_some(),
         "verified" => inputs.verification.is_some(),
         "gap" => waterfall::there(inputs.plan),
+        "times" => !inputs.plan.tasks.is_empty(),
+        "curves" => curves::there(inputs),
+        "timeline" => timeline::there(inputs),
+        "profiles" => !inputs.profiles.is_empty(),
         "promises" => !inputs.plan.promises.is_empty(),
         "time-table" => inputs.plan.windows().is_some(),
         _ => true,

@@ -2,10 +2,11 @@
 //!
 //! A CPU's chart has a column for each span of time. Its height is the most accesses that one
 //! period of it had, on a linear scale from zero to the budget or the largest column. The line is
-//! the budget. The strip below is hatched as far as the CPU was throttled in that span. Long series
-//! are drawn with at most [`COLUMNS`] columns; the embedded JSON has them all.
+//! the budget; one far beyond the columns is named at the edge. The strip below is hatched as far
+//! as the CPU was throttled in that span. Long series are drawn with at most `regulated::COLUMNS`
+//! columns; the embedded JSON has them all.
 
-use crate::elements::{caption, data_table, task_name, wide_table};
+use crate::elements::{caption, core_of, data_table, task_name, wide_table};
 use crate::inputs::Inputs;
 use crate::{format, regulated, schedulers, svg};
 use maud::{Markup, html};
@@ -34,7 +35,7 @@ pub fn section(inputs: &Inputs) -> Markup {
             @if let Some(regulation) = &run.regulation { (regulated::part(regulation, run.duration_ns)) }
             @if let Some(levels) = &run.levels { (schedulers::levels(inputs.plan, levels)) }
             @if let Some(vcpus) = &run.vcpus { (schedulers::vcpus(vcpus)) }
-            (tasks(run))
+            (tasks(inputs.plan, run))
             (transfers(run))
             @if !run.notes.is_empty() {
                 details { summary { "Notes of this run" } ul { @for note in &run.notes { li { (note) } } } }
@@ -111,7 +112,7 @@ fn broken(run: &RunResult, id: &str) -> String {
     format!("promise {named}: kept as the run began, and not later")
 }
 
-fn tasks(run: &RunResult) -> Markup {
+fn tasks(plan: &Plan, run: &RunResult) -> Markup {
     let ran: Vec<&RunTask> = run.tasks.iter().filter(|t| t.how != "not run").collect();
     if ran.is_empty() {
         return html! { p.muted { "No task of the plan was started or attached by solocore in this \
@@ -119,7 +120,7 @@ fn tasks(run: &RunResult) -> Markup {
     }
     let table = html! {
         (data_table(&caption(&html! { "Tasks of the plan that solocore started or bound; a response lasts \
-                from release to end." }), &["Task", "#Core", "How", "#Jobs", "#Missed", "#Failed", "#Longest response", "#Mean", "#Most CPU time"], &html! { @for task in &ran { (row(task)) } }))
+                from release to end." }), &["Task", "#Core", "How", "#Jobs", "#Missed", "#Failed", "#Longest response", "#Mean", "#Most CPU time"], &html! { @for task in &ran { (row(plan, task)) } }))
     };
     html! { (wide_table("Tasks of the run", &table)) (lanes(run, &ran)) }
 }
@@ -146,13 +147,15 @@ fn transfers(run: &RunResult) -> Markup {
     wide_table("Transfers of the run", &table)
 }
 
-fn row(task: &RunTask) -> Markup {
+fn row(plan: &Plan, task: &RunTask) -> Markup {
+    let planned = plan.tasks.iter().find(|t| t.name == task.name);
+    let core = planned.map_or_else(|| task.core.to_string(), |t| core_of(plan, t));
     let time = |ns: u64| format::time_or((task.jobs > 0).then_some(ns), "–");
     let how =
         task.fifo.map_or_else(|| task.how.clone(), |p| format!("{}, SCHED_FIFO {p}", task.how));
     html! {
         tr {
-            th scope="row" { (task_name(&task.name)) } td.num { (task.core) } td { (how) }
+            th scope="row" { (task_name(&task.name)) } td.num { (core) } td { (how) }
             td.num { (format::count(task.jobs)) } td.num { (format::count(task.misses_deadline)) }
             td.num { (format::count(task.failed)) } td.num { (time(task.max_response_ns)) }
             td.num { (time(task.mean_response_ns)) } td.num { (time(task.max_cpu_ns)) }

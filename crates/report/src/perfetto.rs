@@ -129,6 +129,7 @@ mod tests {
             wall_ns: 1,
             requests: 0,
             io: None,
+            timeline_ns: None,
             timeline: vec![segment],
             jobs: Vec::new(),
         };

@@ -1,6 +1,6 @@
 //! The plan: each number, and the reason for it.
 
-use crate::elements::{caption, data_table, folded, task_name, wide_table};
+use crate::elements::{caption, core_of, data_table, folded, task_name, wide_table};
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
@@ -23,20 +23,22 @@ pub fn section(plan: &Plan) -> Markup {
             h3 { "Cores" }
             (wide_table("Cores in the plan", &cores(&plan.cores)))
             h3 { "Tasks" }
-            (wide_table("Tasks in the plan", &tasks(plan.tasks.iter().filter(|t| !t.best_effort()))))
+            (wide_table("Tasks in the plan", &tasks(plan, plan.tasks.iter().filter(|t| !t.best_effort()))))
             @if plan.tasks.iter().any(PlanTask::best_effort) {
                 (folded("Best effort", &wide_table(
                     "Best-effort tasks in the plan",
-                    &tasks(plan.tasks.iter().filter(|t| t.best_effort())),
+                    &tasks(plan, plan.tasks.iter().filter(|t| t.best_effort())),
                 )))
             }
-            h3 #derivations-h { "How the response times came about" }
-            div.derivations {
-                @for task in &plan.tasks {
-                    @if let Some(derivation) = &task.derivation {
-                        details {
-                            summary { (task_name(&task.name)) ": " (format::time_or(task.wcrt_ns, "no bound")) }
-                            (self::derivation(derivation))
+            @if plan.tasks.iter().any(|t| t.derivation.is_some()) {
+                h3 #derivations-h { "How the response times came about" }
+                div.derivations {
+                    @for task in &plan.tasks {
+                        @if let Some(derivation) = &task.derivation {
+                            details {
+                                summary { (task_name(&task.name)) ": " (format::time_or(task.wcrt_ns, "no bound")) }
+                                (self::derivation(derivation))
+                            }
                         }
                     }
                 }
@@ -46,7 +48,7 @@ pub fn section(plan: &Plan) -> Markup {
 }
 
 /// The reasons. The text before the first colon is the subject of a reason: a task, a core, a
-/// resource. The clauses behind it become lines.
+/// resource.
 fn reasons(plan: &Plan) -> Markup {
     data_table(
         &html! {},
@@ -56,7 +58,7 @@ fn reasons(plan: &Plan) -> Markup {
                 @let (of, why) = subject(reason);
                 tr data-reason=(of) {
                     th scope="row" { (task_name(of)) }
-                    td.words { @for clause in why.split("; ") { div { (clause) } } }
+                    td.words { (why) }
                 }
             }
         },
@@ -179,7 +181,7 @@ fn margin(task: &PlanTask, of: impl Fn(TaskMargin) -> Option<String>) -> String 
     task.margin.map_or("–".to_owned(), |m| of(m).unwrap_or_else(|| "any".to_owned()))
 }
 
-fn tasks<'a>(tasks: impl Iterator<Item = &'a PlanTask>) -> Markup {
+fn tasks<'a>(plan: &Plan, tasks: impl Iterator<Item = &'a PlanTask>) -> Markup {
     html! {
         (data_table(&caption(&html! {
                 "C: execution time alone with the locked pages; μ: DRAM accesses left to a \
@@ -191,7 +193,7 @@ fn tasks<'a>(tasks: impl Iterator<Item = &'a PlanTask>) -> Markup {
                 @for task in tasks {
                     tr {
                         th scope="row" { (task_name(&task.name)) }
-                        td.num { (task.core) }
+                        td.num { (core_of(plan, task)) }
                         td.num { (task.priority) }
                         td.num { (format::time_or(task.period_ns, "back to back")) }
                         td.num { (format::time_cell(task.wcet_ns)) }

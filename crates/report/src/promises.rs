@@ -1,10 +1,12 @@
 //! The conditions of the bounds, and the parts that kept them in a run.
 //!
-//! Rule: one line for each promise, in the plan's order; with a run, its answers stand beside them,
-//! and open promises come first. A bound is as weak as its weakest promise, so the reader should
-//! see that one at once.
+//! Problem: a plan has dozens of promises, and a bound is as weak as its weakest one. Rule: a
+//! sentence counts them by kind; open promises of a run or of a verification come first, in a table
+//! of their own. All others are folded, one line each, in the plan's order, with the answers of a
+//! run beside them.
 
-use crate::elements::{caption, data_table, task_name, wide_table};
+use crate::elements::{caption, data_table, folded, task_name, wide_table};
+use crate::format;
 use crate::inputs::Inputs;
 use maud::{Markup, html};
 use solocore_model::plan::{Answer, Promise};
@@ -12,61 +14,101 @@ use solocore_model::plan::{Answer, Promise};
 /// The section; nothing for a plan that lists no promises.
 pub fn section(inputs: &Inputs) -> Markup {
     let promises = &inputs.plan.promises;
-    let mut answers: Vec<&Answer> =
-        inputs.run.map_or_else(Vec::new, |run| run.promises.iter().collect());
-    answers.sort_by_key(|a| a.kept_by.is_some());
     let all = inputs.plan.tasks.iter().filter(|t| t.verdict.is_some()).count();
+    let (open, kept) = answers(inputs);
+    let is_open = |p: &&Promise| open.iter().any(|a| a.promise.id == p.id);
     html! {
         @if !promises.is_empty() {
             section #promises aria-labelledby="promises-h" {
                 h2 #promises-h { "Promises" }
-                p { "The bounds rest on these promises while the plan runs." }
-                @match verdict(&answers) {
-                    Some(text) => p { (text) },
-                    None => p.muted {
-                        "A run names the keeper of each: " code { "solocore run" } " answers for each before it starts. "
-                        "Give its " code { "run.json" } " to the report as well."
-                    },
+                p { "The bounds rest on these promises while the plan runs: " (by_kind(promises)) "." }
+                (verdict(inputs, open.len()))
+                @if !open.is_empty() {
+                    (wide_table("Promises that nobody kept", &answered("Kept by nobody.", &open, all)))
                 }
-                (wide_table("What the bounds rest on", &table(promises, &answers, all)))
+                @if !kept.is_empty() {
+                    @let words = format!("Kept: {}", format::plural(format::len(&kept), "promise"));
+                    (folded(&words, &wide_table("Promises that were kept", &answered("Each promise, and its keeper.", &kept, all))))
+                } @else {
+                    @let rest: Vec<&Promise> = promises.iter().filter(|p| !is_open(p)).collect();
+                    @let words = format!("{}: {}", if open.is_empty() { "All" } else { "The others" }, format::plural(format::len(&rest), "promise"));
+                    (folded(&words, &wide_table("What the bounds rest on", &table(&rest, all))))
+                }
             }
         }
     }
 }
 
-/// Number of promises that a run kept, in words.
-fn verdict(answers: &[&Answer]) -> Option<String> {
-    let open = answers.iter().filter(|a| a.kept_by.is_none()).count();
-    match (answers.len(), open) {
-        (0, _) => None,
-        (all, 0) => Some(format!("In the run, all {all} were kept.")),
-        (all, open) => Some(format!(
-            "In the run, nobody kept {open} of {all}: bounds that rest on these did not hold."
-        )),
+/// Answers of the run, or of the verification, which lists open ones alone: open and kept.
+fn answers<'a>(inputs: &Inputs<'a>) -> (Vec<&'a Answer>, Vec<&'a Answer>) {
+    match (inputs.run, inputs.verification) {
+        (Some(run), _) => run.promises.iter().partition(|a| a.kept_by.is_none()),
+        (None, Some(v)) => (v.open.iter().collect(), Vec::new()),
+        (None, None) => (Vec::new(), Vec::new()),
     }
 }
 
-fn table(promises: &[Promise], answers: &[&Answer], all: usize) -> Markup {
-    let run = &["Promise", "Of", "What", "Kept by", "Checked", "Why"][..];
-    let columns = if answers.is_empty() { &["Promise", "Of", "What", "Tasks"][..] } else { run };
-    html! {
-        (data_table(&caption(&html! { "Each promise, and the tasks whose bounds rest on it." }), columns, &html! {
-                @for promise in promises.iter().filter(|_| answers.is_empty()) {
-                    tr data-promise=(promise.id) {
-                        (named(promise))
-                        td { (rests(promise, all)) }
-                    }
-                }
-                @for answer in answers {
-                    tr data-promise=(answer.promise.id) data-kept-by=[answer.kept_by.as_deref()] {
-                        (named(&answer.promise))
-                        td { @match &answer.kept_by { Some(by) => (by), None => strong { "nobody" } } }
-                        td { (if answer.checked { "yes" } else { "no" }) }
-                        td.words { (answer.why) }
-                    }
-                }
-            }))
+/// The kinds of promises with their numbers, in the plan's order: `2 place, 1 budget`.
+fn by_kind(promises: &[Promise]) -> String {
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for promise in promises {
+        let name = promise.subject.name();
+        match kinds.iter_mut().find(|(kind, _)| *kind == name) {
+            Some((_, number)) => *number += 1,
+            None => kinds.push((name, 1)),
+        }
     }
+    kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Number of promises that were kept, in words.
+fn verdict(inputs: &Inputs, open: usize) -> Markup {
+    let (all, when) = match (inputs.run, inputs.verification) {
+        (Some(run), _) => (run.promises.len(), "In the run"),
+        (None, Some(_)) => (inputs.plan.promises.len(), "While the plan was verified"),
+        (None, None) => (0, ""),
+    };
+    html! {
+        @match (all, open) {
+            (0, _) => p.muted {
+                "A run names the keeper of each: " code { "solocore run" } " answers for each before it starts. "
+                "Give its " code { "run.json" } " to the report as well."
+            },
+            (all, 0) => p { (when) ", all " (all) " were kept." },
+            (all, open) => p { (when) ", nobody kept " (open) " of " (all) ": bounds that rest on these did not hold." },
+        }
+    }
+}
+
+fn answered(words: &str, answers: &[&Answer], all: usize) -> Markup {
+    let columns = &["Promise", "Of", "What", "Kept by", "Checked", "Why", "Tasks"];
+    data_table(
+        &caption(&html! { (words) }),
+        columns,
+        &html! {
+            @for answer in answers {
+                tr data-promise=(answer.promise.id) data-kept-by=[answer.kept_by.as_deref()] {
+                    (named(&answer.promise))
+                    td { @match &answer.kept_by { Some(by) => (by), None => strong { "nobody" } } }
+                    td { (if answer.checked { "yes" } else { "no" }) }
+                    td.words { (answer.why) }
+                    td { (rests(&answer.promise, all)) }
+                }
+            }
+        },
+    )
+}
+
+fn table(promises: &[&Promise], all: usize) -> Markup {
+    data_table(
+        &caption(&html! { "Each promise, and the tasks whose bounds rest on it." }),
+        &["Promise", "Of", "What", "Tasks"],
+        &html! {
+            @for promise in promises {
+                tr data-promise=(promise.id) { (named(promise)) td { (rests(promise, all)) } }
+            }
+        },
+    )
 }
 
 /// The tasks with bounds that rest on it.
@@ -86,5 +128,22 @@ fn rests(promise: &Promise, all: usize) -> Markup {
 fn named(promise: &Promise) -> Markup {
     html! {
         td { (promise.subject.name()) } td { (promise.resource) } td.words { (promise.what) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use solocore_model::plan::Subject;
+
+    #[test]
+    fn kinds_are_counted_in_the_order_of_the_plan() {
+        let of = |subject, resource| Promise::new(subject, resource, Vec::new(), String::new());
+        let promises = [
+            of(Subject::Place, "task a"),
+            of(Subject::Budget, "core 1"),
+            of(Subject::Place, "task b"),
+        ];
+        assert_eq!(by_kind(&promises), "2 place, 1 budget");
     }
 }

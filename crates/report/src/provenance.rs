@@ -32,6 +32,20 @@ pub fn section(inputs: &Inputs) -> Markup {
     }
 }
 
+/// The section of a page without a plan.
+pub fn of_table(origin: Option<&Provenance>) -> Markup {
+    html! {
+        section #provenance aria-labelledby="provenance-h" {
+            h2 #provenance-h { "How this page came about" }
+            dl.facts {
+                (fact("solocore", env!("CARGO_PKG_VERSION")))
+                @if let Some(p) = origin { (fact("Made", &p.date)) (fact("Made on", &p.host)) }
+            }
+            @if let Some(p) = origin.filter(|p| !p.inputs.is_empty()) { (files(p)) }
+        }
+    }
+}
+
 fn fact(name: &str, value: &str) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }

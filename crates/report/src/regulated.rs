@@ -1,4 +1,7 @@
 //! Effect of regulation on each CPU: a table, and a chart over time.
+//!
+//! The budget is a line with its number. A budget beyond [`REACH`] times the largest column would
+//! press the columns flat; it is then named at the edge.
 
 use crate::elements::{caption, data_table, wide_table};
 use crate::{format, svg};
@@ -7,9 +10,14 @@ use solocore_model::run::{RunCore, RunRegulation, RunSpan, RunWrites};
 
 /// Most columns of a chart.
 const COLUMNS: usize = 200;
+/// Height above the drawing, for the label of the budget.
+const TOP: u64 = 16;
 const HEIGHT: u64 = 64;
 const STRIP: u64 = 10;
 const GAP: u64 = 4;
+
+/// A budget further out than this many times the largest column is named, not drawn.
+const REACH: u64 = 4;
 
 /// No limit.
 const UNLIMITED: u64 = u64::MAX;
@@ -116,9 +124,9 @@ fn chart(r: &RunRegulation, core: &RunCore, duration_ns: u64) -> Markup {
     let (columns, length) = columns(r, core);
     let limit = (core.budget != UNLIMITED).then_some(core.budget);
     let most = columns.iter().map(|c| c.most).max().unwrap_or(0);
-    let scale = most.max(limit.unwrap_or(0)).max(1);
+    let drawn = limit.filter(|&limit| most == 0 || limit <= most.saturating_mul(REACH));
+    let scale = most.max(drawn.unwrap_or(0)).max(1);
     let total = length.saturating_mul(columns.len() as u64);
-    let top = |value: u64| format!("{:.2}", HEIGHT as f64 * (1.0 - svg::fraction(value, scale)));
     let id = format!("machine-cpu-{}", core.cpu);
     let label = format!(
         "CPU {}: at most {} accesses in a period of budget {}, throttled for {} of the time",
@@ -127,7 +135,8 @@ fn chart(r: &RunRegulation, core: &RunCore, duration_ns: u64) -> Markup {
         budget(core),
         format::percent_of(core.throttled_ns, duration_ns)
     );
-    let foot = HEIGHT + GAP + STRIP;
+    let bottom = TOP + HEIGHT;
+    let foot = bottom + GAP + STRIP;
     html! {
         figure.chart {
             figcaption id=(id) {
@@ -135,20 +144,32 @@ fn chart(r: &RunRegulation, core: &RunCore, duration_ns: u64) -> Markup {
             }
             svg.curve width="100%" height=(foot + 24) role="img" aria-labelledby=(id) data-cpu=(core.cpu) {
                 g.mark tabindex="0" role="img" aria-label=(label) {
-                    rect.track x="0" y="0" width="100%" height=(HEIGHT) {}
-                    rect.track x="0" y=(HEIGHT + GAP) width="100%" height=(STRIP) {}
+                    rect.track x="0" y=(TOP) width="100%" height=(HEIGHT) {}
+                    rect.track x="0" y=(bottom + GAP) width="100%" height=(STRIP) {}
                     @for (at, span) in columns.iter().enumerate() { (column(at as u64, span, length, total, scale)) }
-                    line.axis x1="0" x2="100%" y1=(HEIGHT) y2=(HEIGHT) {}
-                    @if let Some(limit) = limit {
-                        line.choice x1="0" x2="100%" y1=(top(limit)) y2=(top(limit)) data-budget=(limit) {}
-                    }
+                    line.axis x1="0" x2="100%" y1=(bottom) y2=(bottom) {}
+                    @if let Some(limit) = limit { (budget_line(limit, drawn, scale)) }
                 }
-                text.end.muted x="0" dx="-6" y="10" { (format::short(scale)) }
-                text.end.muted x="0" dx="-6" y=(HEIGHT) { "0" }
+                text.end.muted x="0" dx="-6" y=(TOP + 10) { (format::short(scale)) }
+                text.end.muted x="0" dx="-6" y=(bottom) { "0" }
                 @for tick in svg::ticks(total, 4) {
                     text.muted x=(svg::percent(tick, total)) y=(foot + 16) text-anchor="middle" { (format::time(tick)) }
                 }
             }
+        }
+    }
+}
+
+/// The line of the budget with its number; only the number, at the edge, where it is not `drawn`.
+fn budget_line(limit: u64, drawn: Option<u64>, scale: u64) -> Markup {
+    let label = format!("budget {}", format::count(limit));
+    let y = TOP as f64 + HEIGHT as f64 * (1.0 - svg::fraction(limit, scale));
+    html! {
+        @if drawn.is_some() {
+            line.choice x1="0" x2="100%" y1=(format!("{y:.2}")) y2=(format!("{y:.2}")) data-budget=(limit) {}
+            text.halo.end x="100%" y=(format!("{y:.2}")) dy="-4" { (label) }
+        } @else {
+            text.halo.end x="100%" y=(TOP - 4) data-budget=(limit) { (label) ", beyond the scale ↑" }
         }
     }
 }
@@ -158,12 +179,12 @@ fn column(at: u64, span: &RunSpan, length: u64, total: u64, scale: u64) -> Marku
     let height = HEIGHT as f64 * svg::fraction(span.most, scale);
     html! {
         @if span.most > 0 {
-            rect.column x=(x) y=(format!("{:.2}", HEIGHT as f64 - height)) width=(svg::percent(length, total))
+            rect.column x=(x) y=(format!("{:.2}", (TOP + HEIGHT) as f64 - height)) width=(svg::percent(length, total))
                 height=(format!("{height:.2}")) data-start-ns=(at.saturating_mul(length)) data-most=(span.most)
                 data-accesses=(span.accesses) data-periods=(span.periods) {}
         }
         @if span.throttled_ns > 0 {
-            rect x=(x) y=(HEIGHT + GAP) width=(svg::percent(span.throttled_ns.min(length), total)) height=(STRIP)
+            rect x=(x) y=(TOP + HEIGHT + GAP) width=(svg::percent(span.throttled_ns.min(length), total)) height=(STRIP)
                 fill="url(#fill-throttled)" data-throttled-ns=(span.throttled_ns) {}
         }
     }

@@ -75,6 +75,9 @@ pub fn definitions(tasks: usize) -> Markup {
                 (stripes("fill-bound", -45, 6, html! {
                     rect.paper width="6" height="6" {} rect.ink width="2" height="6" {}
                 }))
+                (stripes("fill-wcrt", 0, 4, html! {
+                    rect.paper width="4" height="4" {} rect.ink width="2.4" height="4" {}
+                }))
                 (stripes("fill-throttled", 45, 5, html! {
                     rect.paper width="5" height="5" {} rect.ink width="1.6" height="5" {}
                 }))

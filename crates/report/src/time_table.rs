@@ -5,7 +5,8 @@
 //! has a colour and a number. Prefetch and lock at the start of a window is hatched, for the time
 //! that the plan charges. Arrows lead along the chains. The drawing lasts from time 0 until all
 //! activities have begun, and one hyperperiod more. Slots beyond the limit are left out, and the
-//! caption says so. Not covered: the tasks inside the windows; the simulated timeline shows them.
+//! caption says so. Where the page is narrower than the drawing, it scrolls below the names of its
+//! lanes. Not covered: the tasks inside the windows; the simulated timeline shows them.
 
 use crate::elements::{data_table, task_name, wide_table};
 use crate::{format, svg};
@@ -177,12 +178,15 @@ pub fn figure(rows: &[Row], sce: Option<&WindowsPlan>) -> Markup {
         (legend(&chart))
         figure.chart.whole {
             figcaption #time-table-figure { strong { "Cores, I/O core and devices" } " " span.muted { (caption(&chart)) } }
-            div.wide tabindex="0" role="region" aria-label="time table, scrolls sideways" {
+            div.wide.lanes tabindex="0" role="region" aria-label="time table, scrolls sideways" {
+                svg.lane-names width="80" height=(bottom + 20) aria-hidden="true" {
+                    @for lane in &chart.lanes { (name(lane, chart.lane(lane))) }
+                }
                 svg.timeline.table width="100%" height=(bottom + 20) role="img" aria-labelledby="time-table-figure" {
                     @for tick in svg::ticks(chart.end_ns, 12) {
                         @let x = svg::percent(tick, chart.end_ns);
                         line.grid x1=(x) x2=(x) y1="0" y2=(bottom - STEP + ROW + 4) {}
-                        text.muted x=(x) y=(bottom + 4) text-anchor="middle" { (format::time(tick)) }
+                        text.muted x=(x) y=(bottom + 4) text-anchor=(if tick == 0 { "start" } else { "middle" }) { (format::time(tick)) }
                     }
                     @for lane in &chart.lanes { (self::lane(&chart, lane)) }
                     @for (a, b) in chart.arrows() { (arrow(&chart, a, b)) }
@@ -219,18 +223,22 @@ fn lane(chart: &Chart, resource: &str) -> Markup {
     let y = chart.lane(resource);
     let slots: Vec<&Slot> = chart.slots.iter().filter(|s| s.row.resource == resource).collect();
     let label = format!("{resource}: {} in this time", format::plural(format::len(&slots), "slot"));
+    html! {
+        g.mark.lane tabindex="0" role="img" aria-label=(label) {
+            rect.track x="0" y=(y) width="100%" height=(ROW) {}
+            @for slot in slots { (self::slot(chart, slot, y)) }
+        }
+    }
+}
+
+/// The name of a lane, beside it.
+fn name(resource: &str, y: usize) -> Markup {
     let name = match resource.strip_prefix("device ") {
         Some(device) => device,
         None if resource == "io-core" => "I/O core",
         None => resource,
     };
-    html! {
-        g.mark.lane tabindex="0" role="img" aria-label=(label) {
-            text.end x="0" dx="-8" y=(y + 15) { title { (resource) } (short(name)) }
-            rect.track x="0" y=(y) width="100%" height=(ROW) {}
-            @for slot in slots { (self::slot(chart, slot, y)) }
-        }
-    }
+    html! { text.end x="72" y=(y + 15) { title { (resource) } (short(name)) } }
 }
 
 /// The part of a name that fits into the margin.
@@ -318,10 +326,16 @@ pub fn section(plan: &Plan) -> Markup {
             }
             h3 { "Partitions" }
             (wide_table("Partitions in the plan", &partitions(sce)))
-            h3 { "What was tried" }
-            (wide_table("Rounds of steps 3 to 5", &rounds(sce)))
-            h3 { "What the board has" }
-            ul { @for item in &sce.hardware { li { (item.what) ": " strong { (answer(item.has)) } ": " (item.follows) } } }
+            @if !sce.rounds.is_empty() {
+                div.tried {
+                    h3 { "What was tried" }
+                    (wide_table("Rounds of steps 3 to 5", &rounds(sce)))
+                }
+            }
+            @if !sce.hardware.is_empty() {
+                h3 { "What the board has" }
+                ul { @for item in &sce.hardware { li { (item.what) ": " strong { (answer(item.has)) } ": " (item.follows) } } }
+            }
         }
     }
 }

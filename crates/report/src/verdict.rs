@@ -2,7 +2,7 @@
 
 use crate::bargain;
 use crate::distributions;
-use crate::elements::{caption, data_table, folded, task_name, wide_table};
+use crate::elements::{caption, core_of, data_table, folded, task_name, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
 use crate::{machine, verification};
@@ -44,10 +44,36 @@ pub fn section(inputs: &Inputs) -> Markup {
                     ul { @for line in &contradictions { li { (line) } } }
                 }
             }
+            (reasons(inputs))
             (bargain::part(inputs))
             (table(inputs))
             (distributions::charts(inputs))
             (missing(inputs))
+        }
+    }
+}
+
+/// Why tasks may miss their deadlines: the plan's verdict, and its reasons for each such task.
+fn reasons(inputs: &Inputs) -> Markup {
+    let plan = inputs.plan;
+    let failing =
+        |name: &str| plan.tasks.iter().any(|t| analysed(&t) && !t.schedulable && t.name == name);
+    let because: Vec<(&str, &str)> = plan
+        .reasons
+        .iter()
+        .filter_map(|reason| reason.split_once(": "))
+        .filter(|(of, _)| *of == "verdict" || failing(of))
+        .collect();
+    html! {
+        @if !plan.schedulable && !because.is_empty() {
+            ul.because {
+                @for (of, why) in because {
+                    li data-because=(of) {
+                        @if of != "verdict" { (task_name(of)) ": " }
+                        (why)
+                    }
+                }
+            }
         }
     }
 }
@@ -207,9 +233,7 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
     html! {
         tr {
             th scope="row" { (task_name(&task.name)) }
-            td.num {
-                @if inputs.plan.levels().is_some() && task.criticality == Criticality::C { "all" } @else { (task.core) }
-            }
+            td.num { (core_of(inputs.plan, task)) }
             td { (format!("{:?}", task.criticality)) }
             @for result in [inputs.solo, inputs.unmanaged, inputs.managed] {
                 td.num { (measured(inputs, result.map(|r| result_of(Some(r), &task.name)))) }

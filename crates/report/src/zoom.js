@@ -1,6 +1,7 @@
 "use strict";
-// Zooms the timelines: buttons, + - 0 n on the keyboard, Ctrl and the wheel, a double click. Says what is below the
-// pointer. All that it shows is in the page already; without it the page lacks nothing but the zoom.
+// Zooms the timelines: buttons, + - 0 n on the keyboard, Ctrl and the wheel, a double click. The axis and the tasks'
+// numbers follow, and single stops take the place of their shares once they are apart. Says what is below the pointer.
+// All that it shows is in the page already; without it the page lacks nothing but the zoom.
 const data = JSON.parse(document.getElementById("solocore-data").textContent);
 const ms = (ns, digits) => (ns / 1e6).toFixed(digits) + "\u00a0ms";
 
@@ -9,26 +10,48 @@ for (const figure of document.querySelectorAll("figure.zooms")) {
   const ticks = svg.querySelector(".ticks"), first = ticks.innerHTML, result = data[svg.dataset.mode];
   const end = Number(svg.dataset.endNs), lane = Number(svg.dataset.lane), cores = JSON.parse(svg.dataset.cores);
   const misses = [...svg.querySelectorAll("[data-miss-ns]")].map(m => Number(m.dataset.missNs)).sort((a, b) => a - b);
-  const pad = parseFloat(getComputedStyle(view).paddingLeft);
+  const pad = parseFloat(getComputedStyle(view).paddingLeft), near = svg.querySelector(".near");
+  const marks = new Map([...svg.querySelectorAll("path[data-number]")].map(p => [p.dataset.task, p]));
+  const runs = result.timeline.filter(s => s.activity === "run" && s.start_ns < end);
+  const make = (name, attributes, text = "") => {
+    const made = document.createElementNS(svg.namespaceURI, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.textContent = text;
+    return made;
+  };
   let zoom = 1;
 
   const width = () => svg.getBoundingClientRect().width;
   const draw = () => {
     for (const name of svg.querySelectorAll(".lane-name")) name.setAttribute("x", Math.max(view.scrollLeft - pad, 0));
+    svg.classList.toggle("zoomed", zoom > 1);
+    for (const dense of svg.querySelectorAll("[data-stops]"))
+      dense.classList.toggle("apart", zoom * svg.dataset.mostStops >= dense.dataset.stops);
+    near.replaceChildren();
     if (zoom === 1) { ticks.innerHTML = first; return; }
     const all = width(), from = Math.max(view.scrollLeft - pad, 0) / all * end, to = (view.scrollLeft - pad + view.clientWidth) / all * end;
+    numbers(all, from, Math.min(to, end));
     let step = 1;
-    for (let k = 0; step * all / end < 110; k++) step *= [2, 2.5, 2][k % 3];
+    const apart = Math.min(110, view.clientWidth / 5);
+    for (let k = 0; step * all / end < apart; k++) step *= [2, 2.5, 2][k % 3];
     const digits = Math.max(0, 6 - Math.floor(Math.log10(step))), bottom = svg.dataset.bottom;
     ticks.replaceChildren();
     for (let n = Math.ceil(from / step); n * step <= Math.min(to, end); n++) {
-      const x = n * step / end * 100 + "%", line = document.createElementNS(svg.namespaceURI, "line"), text = document.createElementNS(svg.namespaceURI, "text");
-      for (const [name, value] of [["class", "grid"], ["x1", x], ["x2", x], ["y1", 0], ["y2", bottom]]) line.setAttribute(name, value);
-      const at = n * step / end * all + pad - view.scrollLeft;
+      const x = n * step / end * 100 + "%", at = n * step / end * all + pad - view.scrollLeft;
       const anchor = at < 50 ? "start" : at > view.clientWidth - 50 ? "end" : "middle";
-      for (const [name, value] of [["class", "muted"], ["x", x], ["y", Number(bottom) + 16], ["text-anchor", anchor]]) text.setAttribute(name, value);
-      text.textContent = ms(n * step, digits);
-      ticks.append(line, text);
+      ticks.append(make("line", { class: "grid", x1: x, x2: x, y1: 0, y2: bottom }),
+        make("text", { class: "muted", x, y: Number(bottom) + 16, "text-anchor": anchor }, ms(n * step, digits)));
+    }
+  };
+  // The number of each task in the part of its stretch that is shown.
+  const numbers = (all, from, to) => {
+    for (const s of runs) {
+      const a = Math.max(s.start_ns, from), b = Math.min(s.end_ns, to);
+      const mark = (b - a) / end * all > 24 && marks.get(result.tasks[s.task]?.name);
+      if (!mark) continue;
+      const y = cores.indexOf(s.core) * lane + Number(svg.dataset.numberY), x = (a + b) / 2 / end * 100 + "%";
+      const look = { class: "number " + mark.dataset.ink, "data-fill": mark.getAttribute("fill"), "text-anchor": "middle" };
+      near.append(make("text", { ...look, x, y }, mark.dataset.number));
     }
   };
   // The time `at` stays at `px` of the view.
@@ -71,6 +94,8 @@ for (const figure of document.querySelectorAll("figure.zooms")) {
   }, { passive: false });
   view.addEventListener("dblclick", event => { const [at, px] = place(event); set(zoom * 2, at, px); });
   view.addEventListener("scroll", draw);
+  addEventListener("resize", draw);
+  addEventListener("beforeprint", () => set(1, 0, 0));
   svg.addEventListener("pointermove", event => {
     const [at, , y] = place(event), core = cores[Math.floor(y / lane)];
     if (core === undefined) return;

@@ -83,6 +83,16 @@ fn the_numbers_are_there() {
         }
     }
     assert_eq!(page.matches(r#"data-series="bound""#).count(), 5);
+    // The bound on the response is another number, and has bars and lines of its own.
+    for task in sample.plan.tasks.iter().filter(|t| t.name != HOSTILE) {
+        let Some(wcrt_ns) = task.wcrt_ns else { continue };
+        for what in ["data-series", "data-limit"] {
+            let mark =
+                format!(r#"data-task="{}" {what}="wcrt" data-value-ns="{wcrt_ns}""#, task.name);
+            assert_eq!(page.matches(&mark).count(), 1, "{mark}");
+        }
+    }
+    assert!(page.contains(">bound C</text>") && page.contains(">WCRT</text>"));
     assert!(page.contains(r#"data-pages="217" data-misses="212199" data-marker="plan""#));
     assert!(page.contains(r#"data-pages="0" data-misses="694093""#));
     for text in [
@@ -123,6 +133,11 @@ fn the_gap_is_drawn_from_the_time_alone_to_the_bound() {
     let named = sample.plan.tasks.iter().filter(|t| t.name != HOSTILE);
     assert_eq!(striped, named.flat_map(|t| &t.waterfall).filter(|t| t.ns < 0).count());
     assert!(striped > 0 && page.contains("−5\u{a0}µs"));
+    let without = "no bound on the response; the terms end at C_sce, ";
+    assert!(!page.contains(without));
+    let task = sample.plan.tasks.iter_mut().find(|t| !t.waterfall.is_empty()).expect("terms");
+    task.wcrt_ns = None;
+    assert_eq!(full(&sample).matches(without).count(), 1);
     for task in &mut sample.plan.tasks {
         task.waterfall.clear();
     }
@@ -181,13 +196,15 @@ fn absent_inputs_leave_a_sentence() {
     for text in [
         "Not measured: solo times",
         "solocore sim --unmanaged",
-        "No profile was given",
-        "No schedule was recorded",
         "All 4 analysed tasks meet their deadlines under the plan on Freescale QorIQ P4080.",
     ] {
         assert!(page.contains(text), "{text}");
     }
     assert!(!page.contains(r#"data-series="solo""#));
+    for section in ["profiles", "curves", "timeline"] {
+        let (id, href) = (format!("id=\"{section}\""), format!("href=\"#{section}\""));
+        assert!(!page.contains(&id) && !page.contains(&href), "{section}");
+    }
     assert_eq!(embedded(&page, "solocore-data")["solo"], Value::Null);
 }
 
@@ -200,7 +217,7 @@ fn empty_timeline_draws_none() {
     assert!(!page.contains(r#"data-activity="throttled""#));
     assert!(page.contains(r#"data-miss-ns="10000000""#), "the late job of imu-filter");
     sample.results[1].timeline.clear();
-    assert!(full(&sample).contains("No schedule was recorded"));
+    assert!(!full(&sample).contains("id=\"timeline\""));
 }
 
 #[test]
@@ -227,7 +244,23 @@ fn zero_values_are_drawn_as_nothing() {
     assert!(page.contains(r#"width="0.0000%""#));
     sample.profiles[0].1.lockdown.clear();
     sample.plan.tasks.clear();
-    assert!(full(&sample).contains("The plan holds no task."));
+    assert!(!full(&sample).contains("id=\"times\""));
+}
+
+/// A response far beyond the execution times does not press their bars flat.
+#[test]
+fn a_response_beyond_the_scale_is_named_at_the_edge() {
+    let mut sample = sample();
+    sample.plan.tasks[2].wcrt_ns = Some(900_000_000);
+    let page = full(&sample);
+    let (before, after) = page
+        .split_once(r#"data-task="imu-filter" data-series="wcrt" data-value-ns="900000000""#)
+        .expect("its number");
+    assert!(before.rsplit_once('<').is_some_and(|(_, mark)| mark.starts_with("text ")));
+    assert!(after.starts_with(">900\u{a0}ms →<"));
+    assert!(page.contains(
+        r#"width="100.0000%" height="18" fill="url(#fill-unmanaged)" data-task="imu-filter""#
+    ));
 }
 
 #[test]
@@ -245,6 +278,9 @@ fn long_schedules_are_cut_and_say_so() {
     let page = full(&sample);
     assert!(page.contains("1\u{202f}000 further parts not drawn"));
     assert!(page.contains("task #77") && page.contains(r#"data-dropped="1000""#));
+    // Ten thousand stops are drawn as shares of a span, too.
+    assert!(page.contains(r#"data-stops="10000""#) && page.contains("data-share-core="));
+    assert!(page.contains("zoom in for single stops"));
 }
 
 /// For any number of jobs, those that missed their deadlines are drawn.
@@ -290,6 +326,7 @@ fn the_verdict_says_what_is_guaranteed_and_what_it_costs() {
         "core 5 for 1.5\u{a0}%",
         r#"data-cost="locked" data-pages="325""#,
         "Bounds are at most 3.1 times the time alone",
+        "Under the plan, the longest job is at most",
     ] {
         assert!(page.contains(text), "{text}");
     }
@@ -313,10 +350,55 @@ fn advice_stands_beside_a_failure() {
         step: Some("0.1 ms".to_owned()),
         meaning: "tracking runs less often".to_owned(),
     });
+    sample.plan.reasons.push("tracking: response 130 ms against 120 ms".to_owned());
+    sample.plan.reasons.push("verdict: not schedulable: tracking; lengthen its period".to_owned());
     let page = full(&sample);
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
-    assert!(place("may miss its deadline") < place("data-repair=\"task.tracking.period\""));
+    assert!(place("may miss its deadline") < place("data-because=\"tracking\""));
+    assert!(place("data-because=\"tracking\"") < place("data-repair=\"task.tracking.period\""));
+    assert!(place("data-because=\"verdict\"") < place("data-repair="));
+    assert!(page.contains("--what-if 'task.tracking.period=120 ms'"), "whole, quoted");
     assert!(place("data-repair=") < place("Tasks and their times"));
+    assert!(!full(&self::sample()).contains("data-because"), "a plan that holds needs no excuse");
+}
+
+/// Open promises of a run or of a verification stand before all others, which are folded.
+#[test]
+fn open_promises_come_first() {
+    use solocore_model::plan::{Answer, Promise, Subject};
+    use solocore_model::verification::Verification;
+    let mut sample = sample();
+    let of = |resource: &str| {
+        Promise::new(Subject::Place, resource, vec!["tracking".to_owned()], "runs".to_owned())
+    };
+    sample.plan.promises = vec![of("task a"), of("task b")];
+    let place = |page: &str, text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    let plain = bare(&sample);
+    assert!(plain.contains("2 place.") && plain.contains("All: 2 promises"));
+    let open = Answer::open(&sample.plan.promises[1], true, "no right");
+    let mut run = run_of(&sample.plan);
+    run.promises = vec![Answer::kept(&sample.plan.promises[0], "run", true, "bound"), open.clone()];
+    let page = html(&Inputs { run: Some(&run), ..Inputs::of("run", &sample.plan) });
+    assert!(page.contains("In the run, nobody kept 1 of 2"));
+    assert!(place(&page, "data-promise=\"place:task-b\"") < place(&page, "Kept: 1 promise"));
+    assert!(place(&page, "Kept: 1 promise") < place(&page, "data-promise=\"place:task-a\""));
+    let verification = Verification { open: vec![open], ..Verification::default() };
+    let page =
+        html(&Inputs { verification: Some(&verification), ..Inputs::of("verified", &sample.plan) });
+    assert!(page.contains("While the plan was verified, nobody kept 1 of 2"));
+    assert!(place(&page, "data-promise=\"place:task-b\"") < place(&page, "The others: 1 promise"));
+}
+
+/// Without a regulator, nothing is said of its stops.
+#[test]
+fn a_plan_without_regulation_has_no_cost_of_regulation() {
+    let mut sample = sample();
+    for core in &mut sample.results[2].cores {
+        core.throttled_ns = 0;
+    }
+    assert!(full(&sample).contains("The regulator stopped no core"));
+    sample.plan.regulation.policy = solocore_model::system::Policy::None;
+    assert!(!full(&sample).contains("The regulator stopped"));
 }
 
 #[test]
@@ -442,6 +524,11 @@ fn a_real_run_is_drawn_and_compared() {
     let said = "a response took";
     assert!(head.contains(said) && machine.contains(said), "the head says it as well");
     assert_eq!(page.matches("data-budget=").count(), 1, "no line where there is no limit");
+    assert!(page.contains(">budget 20</text>"));
+    let mut far = run_of(&sample.plan);
+    far.regulation.as_mut().unwrap().cores[1].budget = 101;
+    let far = html(&inputs(Some(&far)));
+    assert!(far.contains(">budget 101, beyond the scale ↑</text>") && far.contains(">25</text>"));
     assert!(!page.contains("CPU 0: 0 of"), "nothing is wrong there");
     assert!(!html(&inputs(None)).contains("#machine"));
 }

@@ -41,7 +41,7 @@ fn rows(name: &str) -> Vec<Row> {
 
 #[test]
 fn every_slot_and_arrow_is_drawn() {
-    let page = table_html("a table", &TableFile { activities: rows("p") });
+    let page = table_html("a table", &TableFile { activities: rows("p") }, None);
     // Until 7 ms all activities have begun, and one hyperperiod of 10 ms follows: two instances of
     // each.
     assert_eq!(page.matches("data-stage=").count(), 10);
@@ -61,6 +61,12 @@ fn every_slot_and_arrow_is_drawn() {
         })
         .collect();
     assert!(lanes.is_sorted(), "{lanes:?}");
+    // Their names stay in view beside the drawing, which scrolls.
+    let (_, names) = page.split_once("<svg class=\"lane-names\"").expect("a column of names");
+    let (names, _) = names.split_once("</svg>").expect("its end");
+    for name in ["core 0", "I/O core", "camera", "display"] {
+        assert!(names.contains(&format!("</title>{name}</text>")), "{name}");
+    }
     assert!(page.split("url(").skip(1).all(|rest| rest.starts_with("#fill-")));
 }
 
@@ -112,6 +118,16 @@ fn a_plan_shows_prefetch_and_what_was_tried() {
         transfers: Vec::new(),
         table: rows(HOSTILE),
     }));
+    let short = |plan: &mut Plan| {
+        if let Scheme::Windows(windows) = &mut plan.scheme {
+            windows.rounds.clear();
+            windows.hardware.clear();
+        }
+    };
+    let mut empty = plan.clone();
+    short(&mut empty);
+    let empty = self::page(&empty, &sample);
+    assert!(!empty.contains("What was tried") && !empty.contains("What the board has"));
     let page = page(&plan, &sample);
     assert!(!page.contains(HOSTILE));
     assert_eq!(page.matches("data-prefetch-ns=\"40000\"").count(), 2);
@@ -125,7 +141,7 @@ fn what_is_too_much_is_cut() {
     let mut activities = rows("p");
     activities[0].period_ns = 9_999_991;
     activities[1].period_ns = 9_999_973;
-    let page = table_html("long", &TableFile { activities });
+    let page = table_html("long", &TableFile { activities }, None);
     assert!(page.contains("the rest is in the numbers"));
     assert!(
         (500..=605).contains(&page.matches("data-stage=").count()),

@@ -81,7 +81,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
         }
         files::write_atomically(
             &args.output,
-            solocore_report::table_html(&args.title, table).as_bytes(),
+            solocore_report::table_html(&args.title, table, Some(&material.provenance)).as_bytes(),
         )?;
         said(&args.output);
         return Ok(ExitCode::SUCCESS);

@@ -6,7 +6,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
-use solocore_model::results::{CoreResult, Mode, TaskResult};
+use solocore_model::results::{CoreResult, Mode, Segment, TaskResult};
 use solocore_model::sched_trace::SchedTrace;
 use solocore_model::{Plan, SimResult, Time, files};
 use solocore_profile::carried;
@@ -43,8 +43,9 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&result))?;
         let wanted = args.timeline.map_or(0, Time::ns_ceil);
-        result.timeline.retain(|segment| segment.end_ns <= wanted);
+        cut(&mut result.timeline, wanted);
         result.jobs.retain(|job| job.release_ns < wanted);
+        result.timeline_ns = result.timeline_ns.map(|ns| ns.min(wanted)).filter(|&ns| ns > 0);
     }
     if let Some(path) = &args.output {
         files::write_json(path, &result)?;
@@ -55,6 +56,14 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     }
     let broken = result.io.as_ref().is_some_and(|io| io.violations > 0);
     Ok(ExitCode::from(u8::from(missed(&plan, &result) || broken)))
+}
+
+/// Cuts a schedule that was recorded for a trace to its first `wanted` nanoseconds.
+fn cut(timeline: &mut Vec<Segment>, wanted: u64) {
+    timeline.retain(|segment| segment.start_ns < wanted);
+    for segment in timeline {
+        segment.end_ns = segment.end_ns.min(wanted);
+    }
 }
 
 /// The error where there are no decisions to record.
@@ -107,7 +116,7 @@ fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Fail
     sched_trace::write_simulated(args.sched_trace.as_deref(), result.sched_trace.as_ref())?;
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&as_schedule(&result)))?;
-        result.timeline.retain(|segment| segment.end_ns <= wanted);
+        cut(&mut result.timeline, wanted);
     }
     if let Some(path) = &args.output {
         files::write_json(path, &result)?;
@@ -148,6 +157,7 @@ fn as_schedule(r: &ScenarioResult) -> SimResult {
         wall_ns: r.wall_ns,
         requests: r.requests,
         io: None,
+        timeline_ns: None,
         timeline: r.timeline.clone(),
         jobs: Vec::new(),
     }

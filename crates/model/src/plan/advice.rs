@@ -26,6 +26,25 @@ pub struct Repair {
     pub meaning: String,
 }
 
+impl Repair {
+    /// The change as an option of `solocore plan`, quoted for a shell: `--what-if
+    /// 'task.canny.period=92.3 ms'`.
+    #[must_use]
+    pub fn option(&self) -> String {
+        format!("--what-if {}", quoted(&format!("{}={}", self.change, self.value)))
+    }
+}
+
+/// A text quoted as one word of a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._=/-".contains(c);
+    if text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 /// The changes with which a plan was made, and their effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -87,5 +106,17 @@ impl WhatIf {
             after: find(&after.tasks, &t.name),
         });
         Self { changes, refused, tasks: tasks.filter(|c| c.before != c.after).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("regulation.share=optimal"), "regulation.share=optimal");
+        assert_eq!(quoted("task.a.period=92.3 ms"), "'task.a.period=92.3 ms'");
+        assert_eq!(quoted("task.it's.core=1"), "'task.it'\\''s.core=1'");
     }
 }

@@ -245,6 +245,7 @@ fn sim_result(rows: &[Row], mode: Mode, pick: fn(&Row) -> u64) -> SimResult {
         wall_ns: 300 * MS,
         requests: 12_345_678,
         io: None,
+        timeline_ns: None,
         timeline: if mode == Mode::Solo { Vec::new() } else { timeline(mode == Mode::Managed) },
         jobs: if mode == Mode::Solo { Vec::new() } else { jobs(mode == Mode::Managed) },
     }

@@ -470,6 +470,7 @@ fn results(plan: &Plan, options: &Options, result: &KernelResult, added: &[usize
         wall_ns: 0,
         requests: 0,
         io: None,
+        timeline_ns: Some(options.timeline_ns.min(options.duration_ns)).filter(|&ns| ns > 0),
         timeline: Vec::new(),
         jobs: Vec::new(),
     }

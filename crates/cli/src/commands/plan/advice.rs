@@ -11,10 +11,7 @@ pub fn repairs(repairs: &[Repair]) -> String {
     let row = |r: &Repair| {
         let step =
             r.step.as_ref().map_or_else(String::new, |step| format!(" (in steps of {step})"));
-        vec![
-            format!("  --what-if {}", quoted(&format!("{}={}", r.change, r.value))),
-            format!("{}{step}", r.meaning),
-        ]
+        vec![format!("  {}", r.option()), format!("{}{step}", r.meaning)]
     };
     let rows: Vec<Vec<String>> = repairs.iter().map(row).collect();
     let width = rows.iter().map(|r| r[0].chars().count()).max().unwrap_or(0);
@@ -25,16 +22,6 @@ pub fn repairs(repairs: &[Repair]) -> String {
         "\nany one of these changes makes the system schedulable:\n{}",
         rows.iter().map(line).collect::<String>()
     )
-}
-
-/// A text quoted as one word of a shell.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._=/-".contains(c);
-    if text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }
 
 /// The tasks that a change concerns, before and after.
@@ -64,16 +51,4 @@ fn row(c: &Compared) -> Vec<String> {
         ],
     };
     std::iter::once(c.task.clone()).chain(of(&c.before)).chain(of(&c.after)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("regulation.share=optimal"), "regulation.share=optimal");
-        assert_eq!(quoted("task.a.period=92.3 ms"), "'task.a.period=92.3 ms'");
-        assert_eq!(quoted("task.it's.core=1"), "'task.it'\\''s.core=1'");
-    }
 }
