@@ -167,6 +167,10 @@ def test_long_lines(solocore):
     assert answers[1]["line"] == 2 and answers[2]["schedulable"]
 
 
+def test_a_corpus_without_lines_is_given_up(solocore):
+    refused(solocore("analyze", "--test", "edf", "/dev/zero", timeout=20), "/dev/zero", "a line goes on beyond 256 MiB", codes=(2,))
+
+
 def test_extreme_numbers(solocore):
     """Nothing wraps into a yes, and nothing takes long."""
     top = 2**64 - 1
@@ -230,6 +234,10 @@ def test_repeat(solocore):
 
 def test_empty_corpus(solocore):
     assert analyze(solocore, "fp-rta", "") == [] and analyze(solocore, "fp-rta", "\n\n") == []
+    solocore.write("corpus.jsonl", "")
+    done = solocore("analyze", "--test", "edf", "corpus.jsonl")
+    assert done.code == 0 and not done.out and "corpus.jsonl: it has no task sets" in done.err
+    assert not solocore("analyze", "--test", "edf", "-", stdin=GOOD.encode()).err
 
 
 @pytest.mark.parametrize("args, word", [

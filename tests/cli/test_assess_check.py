@@ -65,6 +65,20 @@ def test_what_does_not_hold_has_its_line(solocore, deadline, rules):
         assert f"my system.toml:{line}: <tight> & ü: {result['ruleId']}:" in text
 
 
+def test_a_check_without_answers_replaces_older_ones_by_an_error(solocore):
+    check(solocore, "100 ms")
+    solocore.write("system.toml", "platform = 1\n")
+    done = solocore("assess", "system.toml", "--check", *QUICK, "--junit", "junit.xml", "--sarif", "out.sarif")
+    refused(done, "system.toml", codes=(2,))
+    suite = xml.parse(solocore.dir / "junit.xml").getroot().find("testsuite")
+    [case] = suite.iter("testcase")
+    assert suite.get("errors") == "1" and case.find("error").get("message") in done.err
+    [run] = json.loads((solocore.dir / "out.sarif").read_text())["runs"]
+    [invocation] = run["invocations"]
+    assert run["results"] == [] and invocation["executionSuccessful"] is False
+    assert invocation["toolExecutionNotifications"][0]["message"]["text"] in done.err
+
+
 def test_the_files_belong_to_the_check(solocore):
     solocore.write("system.toml", SYSTEM.format(deadline="100 ms"))
     for options in (("--junit", "junit.xml"), ("--check", "-o", "out")):

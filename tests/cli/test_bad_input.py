@@ -552,6 +552,62 @@ def test_impossible_output(solocore, command, out):
     nothing_left(solocore, "system.toml", "plan.json", "file")
 
 
+@pytest.mark.parametrize("command, words", [
+    (("plan", "system.toml", "-o", "system.toml"), ("system.toml: --output", "SYSTEM")),
+    (("plan", "system.toml", "-o", "link"), ("link: --output", "SYSTEM")),
+    (("sim", "plan.json", "-o", "plan.json"), ("--output", "INPUT")),
+    (("sim", "plan.json", "--trace", "./plan.json"), ("./plan.json: --trace", "INPUT")),
+    (("sim", "plan.json", "--trace", "new", "-o", "./new"), ("--output", "--trace")),
+    (("sim", "plan.json", "--trace", "-", "-o", "-"), ("--output", "--trace")),
+    (("report", "plan.json", "-o", "plan.json"), ("--output", "RESULTS")),
+    (("assess", "system.toml", "--check", "--junit", "system.toml"), ("--junit", "SYSTEM")),
+    (("schedule-io", "system.toml", "-o", "system.toml"), ("--output", "INSTANCE")),
+    (("run", "plan.json", "--dry-run", "-o", "plan.json"), ("--output", "PLAN")),
+    (("verify", "plan.json", "-o", "plan.json"), ("--output", "PLAN")),
+    (("profile", "-o", "tool", "--", "./tool"), ("tool: --output", "CMD")),
+    (("profile", "-o", "system.toml", "--platform", "system.toml", "--", "true"), ("--output", "--platform")),
+    (("compare", "-o", "tool", "--", "./tool"), ("--output", "CMD")),
+])
+def test_an_output_that_is_an_input_is_refused(solocore, command, words):
+    solocore.plan(GOOD)
+    solocore.write("tool", "#!/bin/sh\n")
+    os.symlink("system.toml", solocore.dir / "link")
+    before = {f: (solocore.dir / f).read_bytes() for f in solocore.files()}
+    refused(solocore(*command), *words, codes=(2,))
+    assert {f: (solocore.dir / f).read_bytes() for f in solocore.files()} == before
+
+
+@pytest.mark.parametrize("out, word", [("none/x", "directory does not exist"), ("folder", "a directory"), ("kept", "ermission denied")])
+@pytest.mark.parametrize("command", [("compare", "-n", "1", "-o", "{}", "--", "./tool"), ("profile", "-o", "{}", "--", "./tool"),
+                                     ("run", "plan.json", "--dry-run", "--trace", "{}"), ("run", "plan.json", "--dry-run", "-o", "{}")])
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(solocore, command, out, word):
+    solocore.plan(GOOD)
+    solocore.write("tool", "#!/bin/sh\ntouch ran\n")
+    os.chmod(solocore.dir / "tool", 0o755)
+    (solocore.dir / "folder").mkdir()
+    solocore.write("kept", "old")
+    os.chmod(solocore.dir / "kept", 0o444)
+    refused(solocore(*(word.format(out) for word in command)), out, word, codes=(3,))
+    nothing_left(solocore, "system.toml", "plan.json", "tool", "kept")
+    assert (solocore.dir / "kept").read_text() == "old"
+
+
+@pytest.mark.parametrize("command", [("profile", "-o", "-", "--", "true"), ("dram", "--pattern", "chase", "--requests", "10", "--trace-commands", "-")])
+def test_files_that_do_not_go_to_standard_output(solocore, command):
+    refused(solocore(*command), "-: ", "name a file", codes=(2, 3))
+    nothing_left(solocore)
+
+
+def test_a_link_and_permissions_stay(solocore):
+    solocore.write("system.toml", GOOD)
+    solocore.write("there.json", "old")
+    os.chmod(solocore.dir / "there.json", 0o640)
+    os.symlink("there.json", solocore.dir / "link.json")
+    assert solocore("plan", "system.toml", "-o", "link.json").code == 0
+    assert (solocore.dir / "link.json").is_symlink() and (solocore.dir / "there.json").read_text().startswith("{")
+    assert (solocore.dir / "there.json").stat().st_mode & 0o777 == 0o640
+
+
 def test_cache_directory_that_cannot_be_made(solocore, compile_c):
     solocore.write("file", "")
     solocore.write("system.toml", f'platform = "p4080"\n[[task]]\nname = "a"\nperiod = "1 s"\ncommand = ["{compile_c(CAT)}"]\n')

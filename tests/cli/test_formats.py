@@ -48,6 +48,19 @@ def test_taplo_takes_the_files_of_the_tree(schemas, kind):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("kind, command", [
+    ("doctor", ["doctor"]), ("scenario-result", ["sim", ROOT / "examples/scenarios/memguard.toml"]),
+    ("dry-run", ["run", "plan.json", "--dry-run", "--event", "page-faults"])])
+def test_outputs_are_valid_by_their_schemas(program, solocore, kind, command):
+    """A key that an output leaves out is not required."""
+    subprocess.run([program, "platform", "detect", "-o", "here.toml"], cwd=solocore.dir, check=True, capture_output=True)
+    solocore.plan('platform = "here.toml"\n[[task]]\nname = "a"\nperiod = "10 ms"\nwcet = "1 ms"\nmisses = 10\n')
+    schema = json.loads(subprocess.run([program, "schema", kind], capture_output=True, check=True).stdout)
+    done = solocore(*command, "--format", "json")
+    jsonschema.Draft202012Validator(schema).validate(json.loads(done.out))
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
 @pytest.mark.parametrize("kind, old, new", [
     ("system", "period = ", "perod = "),
     ("system", 'period = "', 'period = "+-'),

@@ -61,13 +61,37 @@ def test_a_signal_ends_each_command(solocore, name, how):
     assert took < limit
 
 
-def test_figures_that_are_finished_are_kept_and_said_to_be(solocore):
-    process = solocore.start("reproduce", "sce-fig2", "-o", "out")
+@pytest.mark.parametrize("kept", [False, True])
+def test_figures_that_are_finished_are_kept_and_said_to_be(solocore, kept):
+    process = solocore.start("reproduce", *(["sce-fig9"] if kept else []), "sce-fig2", "-o", "out")
+    deadline = time.monotonic() + 60
+    while kept and not (solocore.dir / "out" / "sce-fig9.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
     time.sleep(0.8)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert err.decode().splitlines()[-1].startswith("solocore: interrupted; the finished part is kept in out; ")
+    said = "the finished part is kept in out; " if kept else "no output was written"
+    assert err.decode().splitlines()[-1].startswith(f"solocore: interrupted; {said}")
+    assert (solocore.dir / "out").exists() == kept
+
+
+def test_a_signal_after_some_output_is_said_so(solocore):
+    process = subprocess.Popen([solocore.program, "analyze", "--test", "edf", "-"], cwd=solocore.dir, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=solocore.env)
+    process.stdin.write(b'{"cores": 1, "tasks": [{"wcet": 1, "period": 4, "deadline": 4}]}\n')
+    process.stdin.flush()
+    assert b"schedulable" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 130
+    assert process.stderr.read().decode().splitlines()[-1] == "solocore: interrupted; output was written before, and may not be all of it"
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_help_is_wrapped_to_the_terminal(solocore, columns):
+    lines = solocore("--help", COLUMNS=str(columns)).out.decode().splitlines()
+    assert max(len(line) for line in lines) <= columns
+    assert any(line.startswith("  plan  ") for line in lines)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
@@ -80,6 +104,62 @@ def test_a_program_gets_the_signal_that_solocore_got(solocore, how):
     process.send_signal(how)
     process.communicate(timeout=10)
     assert process.returncode == 128 + how
+
+
+def test_a_signal_at_the_start_of_a_coloured_program_is_no_failure_of_the_machine(solocore):
+    """It comes while the program's library moves the first pages."""
+    process = solocore.start("exec", "--colors", "0-3", "--", "sleep", "100")
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+    while process.poll() is None and not open(children).read():
+        time.sleep(0.01)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    if process.returncode == 3 and b"were not moved" not in err:
+        pytest.skip("this machine gives no pages of colours: " + err.decode().splitlines()[-1])
+    assert process.returncode == 130, err
+
+
+# A pipe into which nobody writes, in the place of each input.
+WAITING = [
+    ("plan", "in"), ("sim", "in"), ("report", "in"), ("assess", "in.toml", "-o", "out"), ("run", "--dry-run", "in"), ("verify", "in"),
+    ("doctor", "--plan", "in"), ("diff", "in", "in"), ("schedule-io", "in"), ("check-trace", "in"), ("analyze", "--test", "edf", "in"),
+    ("study", "--parameters", "in.toml", "-o", "out"), ("dram", "--pattern", "chase", "--memory", "in.toml"),
+    ("profile", "--from", "in", "--plan", "in", "--task", "a", "-o", "out"),
+    ("exec", "--colors", "0", "--map", "in", "--", "true"), ("exec", "--plan", "in", "--task", "a", "--", "true"), ("space", "audit", "--kernel", "--map", "in"),
+    ("plan", "names.toml"),
+]
+
+
+@pytest.mark.parametrize("arguments", WAITING, ids=" ".join)
+def test_a_signal_ends_the_wait_for_an_input(solocore, arguments):
+    for name in ("in", "in.toml"):
+        os.mkfifo(solocore.dir / name)
+    solocore.write("names.toml", TWO.replace("p4080", "./in"))
+    process = solocore.start(*arguments)
+    writer = None
+    while writer is None and process.poll() is None:
+        time.sleep(0.02)
+        writer = writer_of(solocore.dir / "in") or writer_of(solocore.dir / "in.toml")
+    assert process.poll() is None, process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    try:
+        _, err = process.communicate(timeout=8)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        pytest.fail("it goes on")
+    finally:
+        os.close(writer)
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == "solocore: interrupted; no output was written"
+
+
+def writer_of(pipe):
+    """The other end of a pipe, if somebody reads it: as long as it is open and silent, the reader waits."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "elvish", "powershell"])
@@ -125,6 +205,11 @@ def test_a_run_of_a_plan_that_is_not_schedulable_says_so(solocore):
     solocore.plan(text, code=1)
     done = solocore("run", "plan.json", "--dry-run", "--event", "page-faults")
     assert "not schedulable: deadlines may be missed (a)" in done.out.decode() + done.err
+    assert "older solocore" not in done.err
+    done = solocore("run", "plan.json", "--dry-run", "--event", "page-faults", "--vouch", "devices")
+    assert done.code == 2 and "--vouch devices: the plan is not schedulable and has no bounds" in done.err
+    done = solocore("doctor", "--plan", "plan.json", "--event", "page-faults")
+    assert "older solocore" not in done.err and "llc-misses" not in done.err
     solocore.plan(text.replace("99.9 ms", "1 ms"))
     done = solocore("run", "plan.json", "--dry-run", "--event", "page-faults")
     assert "not schedulable" not in done.out.decode() + done.err
@@ -160,7 +245,7 @@ def test_jobs_that_are_finished_are_called_so(solocore):
 
 
 def test_times_of_benchmarks_have_units(solocore):
-    for text in ("1", "1 s", "20 ms", "0.02 s"):
+    for text in ("1", "1 s", "20 ms", "0.02 s", "0.02"):
         done = solocore("bench", "bandwidth", "-m", "1M", "-t", text, "--format", "json")
         assert done.code == 0, done.err
         assert done.json()["seconds"] < 2

@@ -62,11 +62,11 @@ def test_the_period_is_ten_times_the_time_alone(data):
 def test_the_next_steps_are_commands_that_work(data):
     lines = data("init", *P4080, *TWO).out.decode().splitlines()
     steps = [shlex.split(line, comments=True) for line in lines if line.startswith("  ")]
-    assert [s[:2] for s in steps] == [["solocore", "plan"], ["solocore", "sim"], ["sudo", "solocore"], ["sudo", "solocore"], ["solocore", "report"]]
+    assert [s[:2] for s in steps] == [["solocore", "plan"], ["solocore", "sim"], *3 * [["sudo", "solocore"]], ["solocore", "report"]]
     for step in steps[:2]:
         assert data(*step[1:]).code == 0
     # Nothing runs here: the report is one of the plan and the simulation.
-    report = [word for word in steps[4][1:] if word != "run.json"]
+    report = [word for word in steps[5][1:] if word != "run.json"]
     assert data(*report).code == 0 and (data.dir / "report.html").exists()
 
 
@@ -90,7 +90,10 @@ def test_this_machine_is_described_beside_it(data):
     assert b"solocore platform measure 'to a robot/machine.toml'" in done.out
     assert system(data, "to a robot/system.toml")["platform"] == "machine.toml"
     assert data("platform", "check", "to a robot/machine.toml").code == 0
-    assert data("plan", "to a robot/system.toml").code in (0, 1)
+    assert data("plan", "to a robot/system.toml", "-o", "to a robot/plan.json").code in (0, 1)
+    answers = data("doctor", "--plan", "to a robot/plan.json").out
+    assert (b"--vouch prefetchers" in done.out) == (b"whether prefetchers are on cannot be read here" in answers)
+    os.remove(data.dir / "to a robot/plan.json")
     refused(data("init", "-o", "to a robot/other.toml"), "machine.toml", "exists", "--platform", codes=(2,))
     done = data("init", "-o", "to a robot/other.toml", "--platform", "to a robot/machine.toml")
     assert done.code == 0, done.err
@@ -179,9 +182,9 @@ def test_a_wrong_program_is_refused_before_any_runs(data, line, word):
 
 
 def test_places_that_cannot_be_written(solocore):
-    refused(solocore("init", *P4080, "-o", "none/system.toml"), "none", "directory", codes=(2,))
+    refused(solocore("init", *P4080, "-o", "none/system.toml"), "none", "directory", codes=(3,))
     refused(solocore("init", *P4080, "-o", "/dev/null"), "/dev/null", "regular", codes=(2,))
-    refused(solocore("init", *P4080, "-o", "."), "regular", codes=(2,))
+    refused(solocore("init", *P4080, "-o", "."), "a directory", codes=(3,))
     refused(solocore("init", "-o", "machine.toml"), "machine.toml", codes=(2,))
     refused(solocore("init", "--platform", "none"), "none", codes=(2,))
     refused(solocore("init", "--platform", "./none.toml"), "none.toml", codes=(2,))

@@ -197,6 +197,7 @@ def test_what_is_no_trace(solocore, trace):
     ]:
         refused(solocore("check-trace", solocore.write(name, text)), said, codes=(2,))
     refused(solocore("check-trace", "nothing.csv"), "cannot be read", codes=(2,))
+    refused(solocore("check-trace", "/dev/zero", timeout=20), "a line is longer than 1 MiB", codes=(2,))
 
 
 def test_traces_are_those_of_levels(solocore):

@@ -202,6 +202,11 @@ def test_default_output_is_named_after_the_program(solocore, compile_c):
     assert solocore.files() == {"odd name.profile.json", "odd name.profile.json.trace"}
 
 
+def test_a_program_that_fails_is_said_to_fail(solocore, compile_c):
+    assert "failed with exit code 7" in solocore("profile", "-o", "p.json", "--", compile_c(CAT)).err
+    assert "failed" not in solocore("profile", "-o", "p.json", "--", compile_c("int main(void) { return 0; }\n")).err
+
+
 def test_directory_with_a_comma(solocore, compile_c):
     (solocore.dir / "a,b=c d").mkdir()
     done = solocore("profile", "-o", "a,b=c d/p.json", "--", compile_c(CAT))

@@ -164,7 +164,10 @@ def test_one_open_promise_is_enough_for_a_refusal(planned):
 
 @pytest.mark.parametrize("word", ["magic", "budget:core-9"])
 def test_a_promise_that_the_plan_does_not_make(planned, word):
-    refused(planned("run", "plan.json", *RUN, "--vouch", word), f"--vouch {word}", "budget", codes=(2,))
+    done = planned("run", "plan.json", *RUN, "--vouch", word)
+    refused(done, f"--vouch {word}", "budget", codes=(2,))
+    subjects = done.err.strip().split("it has ")[1].split(", ")
+    assert len(subjects) == len(set(subjects)) > 5
 
 
 def test_an_older_plan_says_nothing(planned):

@@ -57,6 +57,16 @@ def test_wishes_that_cannot_be(planned, options, words):
     refused(done, *words, codes=(2,))
 
 
+@pytest.mark.parametrize("options, word", [(("--attach", "video=4194303"), "--attach video=4194303"),
+                                           (("--metrics", "/no/such/place"), "--metrics /no/such/place"),
+                                           (("--metrics", "203.0.113.1:9184"), "--metrics 203.0.113.1:9184")])
+def test_a_dry_run_refuses_what_a_run_would_refuse(planned, options, word):
+    done = planned("run", "plan.json", *LEAVE, "--dry-run", *options)
+    if word not in done.err and done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    assert done.code in (2, 3) and word in done.err.splitlines()[-1]
+
+
 def test_an_option_without_a_task_is_bad_usage(planned):
     done = planned("run", "plan.json", "--attach", "17")
     assert done.code == 2 and "TASK=" in done.err and not done.out

@@ -138,6 +138,7 @@ def test_open_promises_are_refused(planned):
     done = solocore("verify", "plan.json", *QUICK, "-n", "1", "--enemy", "write")
     assert done.code == 3 and "--partial" in done.err + "another solocore: --partial", done.err
     assert not done.out and enemies_left() == []
+    assert "job alone" not in done.err, "nothing is measured for a plan that is refused afterwards"
 
 
 @pytest.mark.parametrize("options, words", [

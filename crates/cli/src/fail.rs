@@ -3,14 +3,29 @@
 use solocore_board::BoardError;
 use solocore_linux::LinuxError;
 use solocore_machine::MachineError;
-use solocore_model::ModelError;
+use solocore_model::{ModelError, files};
 use solocore_planner::PlanError;
 use solocore_profile::ProfileError;
 use solocore_sim::SimError;
 use solocore_space::SpaceError;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Message for a command that a signal ended.
-pub const INTERRUPTED: &str = "interrupted; no output was written";
+/// Whether anything was printed as a result.
+static PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a result goes to standard output, perhaps in part.
+pub fn note_printed() {
+    PRINTED.store(true, Relaxed);
+}
+
+/// Message for a command that a signal ended; allocates nothing.
+pub fn interrupted() -> &'static str {
+    if files::wrote_wanted() || PRINTED.load(Relaxed) {
+        "interrupted; output was written before, and may not be all of it"
+    } else {
+        "interrupted; no output was written"
+    }
+}
 
 /// Reason for a failed command.
 #[derive(Debug)]
@@ -30,7 +45,7 @@ impl Failure {
     pub fn message(&self) -> String {
         match self {
             Self::Input(text) | Self::Machine(text) => text.clone(),
-            Self::Interrupted => INTERRUPTED.to_owned(),
+            Self::Interrupted => interrupted().to_owned(),
             Self::Stopped(kept) => format!("interrupted; {kept}"),
         }
     }

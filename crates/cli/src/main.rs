@@ -8,15 +8,19 @@ mod print;
 mod progress;
 mod table;
 
+use fail::Failure;
 use solocore_linux::host::{keeper, said::say};
+use solocore_model::files;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = args::Args::read();
     progress::handle_signals();
-    let code = match commands::run(args.command) {
+    let code = match args.and_then(|args| commands::run(args.command)) {
         Ok(code) => code,
         Err(failure) => {
+            // However the error of an input that was given up is worded.
+            let failure = if files::gave_up() { Failure::Interrupted } else { failure };
             say(format_args!("solocore: {}", failure.message()));
             ExitCode::from(failure.exit_code())
         }

@@ -1,6 +1,6 @@
 //! Standard output: where all results go.
 
-use crate::fail::Failure;
+use crate::fail::{Failure, note_printed};
 use solocore_model::files;
 use std::io::Write;
 
@@ -9,6 +9,9 @@ use std::io::Write;
 pub fn print(text: &str) -> Result<(), Failure> {
     if files::on_stdout() {
         return Ok(());
+    }
+    if !text.is_empty() {
+        note_printed();
     }
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

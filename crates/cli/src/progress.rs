@@ -42,6 +42,7 @@ pub fn handle_signals() {
             // The first signal is passed on; later ones are ignored.
             let _ = STOP.compare_exchange(0, signal, SeqCst, SeqCst);
             solocore_profile::stop_child();
+            files::stop_waiting();
             leaving.iter().for_each(std::thread::Thread::unpark);
         }
     }));
@@ -55,7 +56,7 @@ fn leave() {
             && COMPUTING.load(SeqCst) > 0
         {
             // A terminal that is gone takes nothing, and must not keep the process.
-            let _ = writeln!(std::io::stderr(), "solocore: {}", fail::INTERRUPTED);
+            let _ = writeln!(std::io::stderr(), "solocore: {}", fail::interrupted());
             // Not `exit`, which unmaps a stack: that waits for memory requests of other threads.
             // SAFETY: ends the process at once; nothing is being written, and all that is printed
             // is flushed when it is printed.

@@ -1,12 +1,13 @@
 //! One error type for every input file: the fault, its place and the remedy, on one line.
 
+use crate::words::plain;
 use std::path::{Path, PathBuf};
 
 /// Reasons for which an input file was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The file could not be read.
-    #[error("{path}: cannot read: {source}; check the path and its permissions")]
+    #[error("{path}: cannot read: {}; check the path and its permissions", said(source))]
     Read {
         /// The file asked for.
         path: PathBuf,
@@ -14,7 +15,7 @@ pub enum ModelError {
         source: std::io::Error,
     },
     /// The file could not be written; nothing was left behind.
-    #[error("{path}: cannot write: {source}; {}", remedy(source))]
+    #[error("{path}: cannot write: {}; {}", said(source), remedy(source))]
     Write {
         /// The file that was to be written.
         path: PathBuf,
@@ -45,6 +46,12 @@ pub enum ModelError {
     },
 }
 
+/// The words of the operating system, without its number for them.
+fn said(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or(&text).to_owned()
+}
+
 /// Remedy for a file that cannot be written.
 fn remedy(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind as Kind;
@@ -52,8 +59,9 @@ fn remedy(error: &std::io::Error) -> &'static str {
         Kind::NotFound => "make its directory, or name another place",
         Kind::PermissionDenied => "name a place that you may write to, or run it as its owner",
         Kind::ReadOnlyFilesystem => "its file system is read-only; name another place",
-        Kind::IsADirectory => "it is a directory; name a file",
+        Kind::IsADirectory => "name a file",
         Kind::NotADirectory => "a part of its path is a file; name another place",
+        Kind::AlreadyExists => "name another place",
         _ => "free some space, or name another place",
     }
 }
@@ -83,7 +91,7 @@ impl ModelError {
     pub fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let offset = error.span().map_or(0, |span| span.start);
         let (line, column) = line_and_column(text, offset);
-        let mut message = error.message().lines().collect::<Vec<_>>().join("; ");
+        let mut message = plain(&error.message().lines().collect::<Vec<_>>().join("; "));
         let remedies = [
             ("missing field", "add it"),
             ("duplicate key", "remove one of the two"),
@@ -105,7 +113,7 @@ impl ModelError {
     pub fn from_json(path: &Path, error: &serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
-        let mut message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        let mut message = plain(text.split(" at line ").next().unwrap_or(&text));
         if let Some(meant) = meant(&message) {
             message = format!("{message}; did you mean `{meant}`?");
         }
@@ -145,7 +153,24 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::meant;
+    use super::{ModelError, meant};
+
+    #[test]
+    fn errors_of_the_system_have_no_numbers() {
+        let of = |number| ModelError::Write {
+            path: "plan.json".into(),
+            source: std::io::Error::from_raw_os_error(number),
+        };
+        // ENOSPC and EEXIST.
+        for (number, words) in
+            [(28, "free some space, or name another place"), (17, "name another place")]
+        {
+            let error = of(number).to_string();
+            assert!(error.starts_with("plan.json: cannot write: ") && error.ends_with(words));
+            assert!(!error.contains("os error"), "{error}");
+        }
+        assert!(!of(17).to_string().contains("space"));
+    }
 
     #[test]
     fn names_that_are_alike_are_proposed() {

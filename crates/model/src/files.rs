@@ -1,13 +1,16 @@
 //! Reading whole files, and writing them completely or not at all.
 
+pub use crate::input::{gave_up, read_text, stop_waiting};
+
 use crate::error::ModelError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{IsTerminal, Read, Write};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tempfile::NamedTempFile;
 
 /// Held while a file takes its place.
@@ -24,37 +27,6 @@ fn writing() -> MutexGuard<'static, ()> {
     WRITES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of the longest file that is read: a plan that carries its profiles has some hundred
-/// megabytes.
-const LONGEST: u64 = 1 << 30;
-
-/// Reads a file as text.
-///
-/// # Errors
-/// [`ModelError::Read`] when it does not exist, may not be read, or is not UTF-8;
-/// [`ModelError::Invalid`] when it is a device, which may have no end, or longer than 1 GiB.
-pub fn read_text(path: &Path) -> Result<String, ModelError> {
-    let unread = |source| ModelError::Read { path: path.to_owned(), source };
-    let refused = |message: &str| ModelError::Invalid {
-        path: path.to_owned(),
-        line: None,
-        message: message.to_owned(),
-    };
-    let file = std::fs::File::open(path).map_err(unread)?;
-    let kind = file.metadata().map_err(unread)?.file_type();
-    let device = kind.is_block_device() || (kind.is_char_device() && !file.is_terminal());
-    if device {
-        return Err(refused("is a device; name a file"));
-    }
-    let mut text = String::new();
-    // One byte more shows that the file is longer.
-    file.take(LONGEST + 1).read_to_string(&mut text).map_err(unread)?;
-    if text.len() as u64 > LONGEST {
-        return Err(refused("is longer than 1 GiB; name a file of solocore"));
-    }
-    Ok(text)
-}
-
 /// Reads a JSON document.
 ///
 /// # Errors
@@ -65,7 +37,9 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ModelError> {
 }
 
 /// Writes bytes to a temporary file beside `path`, then renames it: a reader sees the old file or
-/// the whole new one, and a full disk leaves nothing behind. The path `-` is standard output.
+/// the whole new one, and a full disk leaves nothing behind. A symbolic link stays, and the file
+/// that it names is replaced. The file of the same owner keeps its permissions. The path `-` is
+/// standard output.
 ///
 /// # Errors
 /// [`ModelError::Write`].
@@ -74,6 +48,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
         return to_stdout(bytes).map_err(|e| unwritten(path, e));
     }
     if is_stream(path) {
+        note(path);
         return std::fs::write(path, bytes).map_err(|e| unwritten(path, e));
     }
     let _writing = writing();
@@ -89,6 +64,27 @@ fn is_stream(path: &Path) -> bool {
 const STDOUT: &str = "-";
 /// Was a file written there?
 static ON_STDOUT: AtomicBool = AtomicBool::new(false);
+/// The files that the user wants, as opposed to scratch files; and whether one was written.
+static WANTED: OnceLock<Vec<PathBuf>> = OnceLock::new();
+static WROTE_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Names the files that the user wants, for [`wrote_wanted`]; the first call counts.
+pub fn want(paths: Vec<PathBuf>) {
+    let _ = WANTED.set(paths);
+}
+
+/// Has a file been written that the user wants, or one to standard output? Allocates nothing.
+#[must_use]
+pub fn wrote_wanted() -> bool {
+    on_stdout() || WROTE_WANTED.load(Ordering::Relaxed)
+}
+
+/// Notes that a file has taken its place.
+fn note(path: &Path) {
+    if WANTED.get().is_some_and(|wanted| wanted.iter().any(|p| p == path)) {
+        WROTE_WANTED.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Has a file been written to standard output (`-o -`)? No other output may go there then.
 #[must_use]
@@ -107,13 +103,84 @@ fn to_stdout(bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
-    staged(path, bytes)?.persist(path).map_err(|e| unwritten(path, e.error))?;
+    let place = place_of(path)?;
+    staged(&place, bytes)?.persist(&place).map_err(|e| unwritten(path, e.error))?;
+    note(path);
     Ok(())
 }
 
+/// The file that a write to `path` replaces: symbolic links are followed, also one whose file is not
+/// there yet.
+///
+/// # Errors
+/// [`ModelError::Write`]: links form a circle, or somebody else has put a link into a directory that
+/// all may write to, where it may name any file.
+pub fn place_of(path: &Path) -> Result<PathBuf, ModelError> {
+    /// As many links as the kernel follows.
+    const LINKS: usize = 40;
+    let mut place = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(link) = std::fs::symlink_metadata(&place) else { return Ok(place) };
+        if !link.is_symlink() {
+            return Ok(place);
+        }
+        let dir = parent_dir(&place).to_owned();
+        if !is_trusted(link.uid(), &dir) {
+            return Err(unwritten(path, std::io::ErrorKind::PermissionDenied.into()));
+        }
+        place = dir.join(std::fs::read_link(&place).map_err(|e| unwritten(path, e))?);
+    }
+    Err(unwritten(path, std::io::Error::other("its symbolic links form a circle")))
+}
+
+/// Whether a link of this owner may be followed in this directory: the kernel's rule of
+/// `fs.protected_symlinks`, which a write by renaming would evade.
+fn is_trusted(owner: u32, dir: &Path) -> bool {
+    /// Mode of a directory in which all may write, and each may remove only what is theirs.
+    const SHARED: u32 = 0o1002;
+    let Ok(dir) = std::fs::metadata(dir) else { return false };
+    let own = || std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == owner);
+    dir.mode() & SHARED != SHARED || dir.uid() == owner || own()
+}
+
+/// Checks that a file can be written at `path` later, and changes nothing. A file without any right
+/// to write is one that its owner protects.
+///
+/// # Errors
+/// [`ModelError::Write`].
+pub fn check_place(path: &Path) -> Result<(), ModelError> {
+    if path == Path::new(STDOUT) || is_stream(path) {
+        return Ok(());
+    }
+    let place = place_of(path)?;
+    if place.is_dir() {
+        return Err(unwritten(path, std::io::ErrorKind::IsADirectory.into()));
+    }
+    if std::fs::metadata(&place).is_ok_and(|found| found.permissions().readonly()) {
+        return Err(unwritten(path, std::io::ErrorKind::PermissionDenied.into()));
+    }
+    tempfile::tempfile_in(parent_dir(&place)).map_err(|e| unwritten(path, e))?;
+    Ok(())
+}
+
+/// Checks that files can be written into the directory `path` later, which may have to be made, and
+/// changes nothing.
+///
+/// # Errors
+/// [`ModelError::Write`].
+pub fn check_directory(path: &Path) -> Result<(), ModelError> {
+    let there = path.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
+    let tried = if there.is_dir() {
+        tempfile::tempfile_in(there).map(drop)
+    } else {
+        Err(std::io::ErrorKind::NotADirectory.into())
+    };
+    tried.map_err(|e| unwritten(path, e))
+}
+
 /// Writes several files, each as [`write_atomically`] does, all of them or none. Files that exist
-/// already are replaced only where `overwrite` says so. Devices, pipes and standard output, whose
-/// bytes nobody can take back, come last.
+/// already, and links, are replaced only where `overwrite` says so. Devices, pipes and standard
+/// output, whose bytes nobody can take back, come last.
 ///
 /// # Errors
 /// [`ModelError::Write`] with the file that failed; the others are then as they were.
@@ -128,17 +195,20 @@ fn replace_all(all: &[&(&Path, &[u8])], overwrite: bool) -> Result<(), ModelErro
     let _writing = writing();
     let mut ready = Vec::new();
     for (path, bytes) in all {
-        ready.push((*path, staged(path, bytes)?, std::fs::read(path).ok()));
+        let place = if overwrite { place_of(path)? } else { path.to_path_buf() };
+        let (file, old) = (staged(&place, bytes)?, std::fs::read(&place).ok());
+        ready.push((*path, place, file, old));
     }
-    let mut done: Vec<(&Path, Option<Vec<u8>>)> = Vec::new();
-    for (path, file, old) in ready {
-        let moved = if overwrite { file.persist(path) } else { file.persist_noclobber(path) };
+    let mut done: Vec<(PathBuf, Option<Vec<u8>>)> = Vec::new();
+    for (path, place, file, old) in ready {
+        let moved = if overwrite { file.persist(&place) } else { file.persist_noclobber(&place) };
         if let Err(error) = moved {
-            done.into_iter().for_each(|(path, old)| put_back(path, old));
+            done.into_iter().for_each(|(place, old)| put_back(&place, old));
             return Err(unwritten(path, error.error));
         }
-        done.push((path, old));
+        done.push((place, old));
     }
+    all.iter().for_each(|(path, _)| note(path));
     Ok(())
 }
 
@@ -152,15 +222,34 @@ fn put_back(path: &Path, old: Option<Vec<u8>>) {
 
 /// The bytes in a temporary file beside `path`.
 fn staged(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, ModelError> {
+    let mut file = temporary(path)?;
+    file.write_all(bytes).and_then(|()| file.flush()).map_err(|e| unwritten(path, e))?;
+    Ok(file)
+}
+
+/// An empty file beside `path`, which is to take its place when it is complete. It has the
+/// permissions of the file there, if that has the same owner: a file that somebody else has put
+/// there decides nothing.
+///
+/// # Errors
+/// [`ModelError::Write`].
+pub fn temporary(path: &Path) -> Result<NamedTempFile, ModelError> {
     if path.is_dir() {
         return Err(unwritten(path, std::io::ErrorKind::IsADirectory.into()));
     }
-    let mut file = tempfile::Builder::new()
+    let fail = |e| unwritten(path, e);
+    let file = tempfile::Builder::new()
         .prefix(".solocore-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .permissions(Permissions::from_mode(0o644))
         .tempfile_in(parent_dir(path))
-        .map_err(|e| unwritten(path, e))?;
-    file.write_all(bytes).and_then(|()| file.flush()).map_err(|e| unwritten(path, e))?;
+        .map_err(fail)?;
+    let owner = file.as_file().metadata().map_err(fail)?.uid();
+    let old =
+        std::fs::symlink_metadata(path).ok().filter(|old| old.is_file() && old.uid() == owner);
+    if let Some(old) = old {
+        let same = Permissions::from_mode(old.mode() & 0o777);
+        file.as_file().set_permissions(same).map_err(fail)?;
+    }
     Ok(file)
 }
 
@@ -208,14 +297,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_not_read() {
-        for device in ["/dev/zero", "/dev/urandom", "/dev/null"] {
-            let error = read_text(Path::new(device)).unwrap_err().to_string();
-            assert_eq!(error, format!("{device}: is a device; name a file"));
-        }
-    }
-
-    #[test]
     fn a_device_among_files_stays_a_device() {
         let dir = tempfile::tempdir().unwrap();
         let [file, device] = ["file", "device"].map(|name| dir.path().join(name));
@@ -223,6 +304,68 @@ mod tests {
         write_together(&[(&device, b"text"), (&file, b"text")], true).unwrap();
         assert_eq!(std::fs::read_link(&device).unwrap(), Path::new("/dev/null"));
         assert_eq!(std::fs::read(&file).unwrap(), b"text");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_permissions_and_its_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, link, new] = ["file", "link", "new"].map(|name| dir.path().join(name));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        std::fs::write(&file, "old").unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        write_atomically(&link, b"one").unwrap();
+        assert_eq!((std::fs::read(&file).unwrap().as_slice(), mode(&file)), (&b"one"[..], 0o600));
+        write_together(&[(&link, b"two")], true).unwrap();
+        assert_eq!((std::fs::read(&file).unwrap().as_slice(), mode(&file)), (&b"two"[..], 0o600));
+        assert!(std::fs::read_link(&link).is_ok());
+        std::fs::remove_file(&file).unwrap();
+        write_atomically(&link, b"three").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"three", "the link named no file");
+        std::os::unix::fs::symlink("new", &new).unwrap();
+        assert!(write_atomically(&new, b"x").unwrap_err().to_string().contains("links"));
+        assert!(write_together(&[(&link, b"x")], false).is_err(), "a link is there");
+    }
+
+    #[test]
+    fn a_look_at_a_place_finds_faults_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("folder")).unwrap();
+        std::fs::write(at("file"), "old").unwrap();
+        std::fs::write(at("kept"), "old").unwrap();
+        std::fs::set_permissions(at("kept"), Permissions::from_mode(0o444)).unwrap();
+        for (place, good) in [
+            ("file", true),
+            ("new", true),
+            ("folder", false),
+            ("kept", false),
+            ("none/new", false),
+            ("file/new", false),
+        ] {
+            assert_eq!(check_place(&at(place)).is_ok(), good, "{place}");
+        }
+        for (place, good) in
+            [("folder", true), ("none/new", true), ("file", false), ("file/x", false)]
+        {
+            assert_eq!(check_directory(&at(place)).is_ok(), good, "{place}");
+        }
+        for place in ["-", "/dev/null"] {
+            check_place(Path::new(place)).unwrap();
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
+        assert_eq!(std::fs::read(at("file")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn links_of_others_in_a_shared_directory_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = std::fs::metadata(dir.path()).unwrap().uid();
+        let shared = |mode| std::fs::set_permissions(dir.path(), Permissions::from_mode(mode));
+        shared(0o1777).unwrap();
+        assert!(is_trusted(own, dir.path()) && !is_trusted(own + 1, dir.path()));
+        shared(0o755).unwrap();
+        assert!(is_trusted(own + 1, dir.path()));
     }
 
     #[test]

@@ -7,7 +7,9 @@ pub mod derivation;
 pub mod dma;
 pub mod error;
 pub mod files;
+mod input;
 pub mod instance;
+mod kind;
 pub mod levels;
 mod missing;
 pub mod plan;
@@ -24,6 +26,7 @@ pub mod times;
 pub mod units;
 pub mod vcpus;
 pub mod verification;
+mod words;
 
 pub use derivation::Derivation;
 pub use error::ModelError;

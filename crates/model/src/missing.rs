@@ -6,17 +6,23 @@
 //! are required by other keys; the checks report these.
 
 use crate::ModelError;
+use crate::kind::Kind;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Parses a TOML file of this type.
+/// Parses a TOML file of this type and kind.
 ///
 /// # Errors
-/// [`ModelError::Parse`], with every key that is missing.
-pub fn parsed<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str) -> Result<T, ModelError> {
-    toml::from_str(text).map_err(|e| match ModelError::from_toml(path, text, &e) {
+/// [`ModelError::Parse`], with every key that is missing; [`ModelError::Invalid`] if it is of another
+/// kind.
+pub fn parsed<T: DeserializeOwned + JsonSchema>(
+    path: &Path,
+    text: &str,
+    kind: Kind,
+) -> Result<T, ModelError> {
+    let named = |error| match error {
         ModelError::Parse { path, line, column, message }
             if message.starts_with("missing field") =>
         {
@@ -24,7 +30,9 @@ pub fn parsed<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str) -> Resu
             ModelError::Parse { path, line, column, message }
         }
         other => other,
-    })
+    };
+    toml::from_str(text)
+        .map_err(|e| kind.explains(path, text, named(ModelError::from_toml(path, text, &e))))
 }
 
 /// The message with all keys, where several are missing.

@@ -34,7 +34,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 /// Written at the head of every trace.
 pub const FORMAT: &str = "solocore-sched-trace/1";
@@ -153,6 +153,29 @@ pub struct SchedTrace {
     pub events: Vec<Event>,
 }
 
+/// Fails once a line is longer than any of a trace, such as that of a device, which has no end.
+struct Lines<R> {
+    from: R,
+    /// Bytes since the last end of a line.
+    line_bytes: usize,
+}
+
+impl<R: Read> Read for Lines<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        const LONGEST: usize = 1 << 20;
+        let read = self.from.read(to)?;
+        let ends = to.iter().take(read).rposition(|&byte| byte == b'\n');
+        self.line_bytes = ends.map_or(self.line_bytes + read, |at| read - at - 1);
+        if self.line_bytes > LONGEST {
+            return Err(io::Error::other(format!(
+                "a line is longer than 1 MiB; name a trace of --sched-trace, which begins with \
+                    `# {FORMAT}`"
+            )));
+        }
+        Ok(read)
+    }
+}
+
 /// A fault in a trace's file.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -174,9 +197,11 @@ impl SchedTrace {
     ///
     /// # Errors
     /// [`TraceError`], with the line.
-    pub fn read(mut from: impl BufRead) -> Result<Self, TraceError> {
-        let mut head = String::new();
-        from.read_line(&mut head)?;
+    pub fn read(from: impl Read) -> Result<Self, TraceError> {
+        let mut from = BufReader::new(Lines { from, line_bytes: 0 });
+        let mut head = Vec::new();
+        from.read_until(b'\n', &mut head)?;
+        let head = String::from_utf8_lossy(&head);
         let rest =
             head.trim_end().strip_prefix("# ").and_then(|h| h.strip_prefix(FORMAT)).ok_or_else(
                 || {
@@ -261,6 +286,18 @@ mod tests {
                 .to_string()
                 .contains("line 1")
         );
+    }
+
+    #[test]
+    fn an_input_without_lines_is_no_trace() {
+        let head = format!("# {FORMAT} cpus=1\ntime_ns,cpu,event,id,a,b\n");
+        let end = || io::repeat(b'0').take(1 << 30);
+        for said in [SchedTrace::read(end()), SchedTrace::read(head.as_bytes().chain(end()))] {
+            let said = said.unwrap_err().to_string();
+            assert!(said.contains("longer than 1 MiB"), "{said}");
+        }
+        let said = SchedTrace::read(b"\xff\xfe\n".as_slice()).unwrap_err().to_string();
+        assert!(said.starts_with("line 1: a trace begins with"), "{said}");
     }
 
     #[test]

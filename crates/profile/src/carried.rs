@@ -31,20 +31,7 @@ pub fn load(path: &Path) -> Result<(Plan, Option<TempDir>), ProfileError> {
 /// # Errors
 /// As [`load`], except those of reading.
 pub fn open(path: &Path, text: &str) -> Result<(Plan, Option<TempDir>), ProfileError> {
-    let mut plan: Plan = serde_json::from_str(text).map_err(|e| ModelError::from_json(path, &e))?;
-    if plan.format != solocore_model::plan::FORMAT {
-        let found = &plan.format;
-        return Err(ProfileError::Input(format!(
-            "{}: its format is `{found}`, not a plan of this version; plan again",
-            path.display()
-        )));
-    }
-    plan.check().map_err(|what| {
-        ProfileError::Input(format!(
-            "{}: {what}; make the plan again with `solocore plan`",
-            path.display()
-        ))
-    })?;
+    let mut plan = Plan::parse(path, text)?;
     let dir = unpack(path, &mut plan)?;
     Ok((plan, dir))
 }

@@ -1,10 +1,12 @@
 //! The commands of `solocore --help`, grouped by their purpose.
 //!
 //! Rule: clap has one list of commands without headings, so the list is written here, into the
-//! help's template. A test compares it with clap's commands.
+//! help's template. Clap does not wrap that, so it is wrapped here, at the column at which clap wraps
+//! the rest. A test compares it with clap's commands.
 
 use clap::Command;
 use std::fmt::Write as _;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Headings, and the commands below each.
 const GROUPS: [(&str, &[&str]); 5] = [
@@ -31,7 +33,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     ("Look", &["doctor", "top", "latency", "space", "bench", "check-trace"]),
     (
-        "Laboratory: studies and papers, which plan and run no system",
+        "Laboratory: studies and papers, which run no system",
         &["analyze", "dram", "reproduce", "study"],
     ),
     ("Shell and editors", &["completions", "man", "schema", "help"]),
@@ -39,6 +41,60 @@ const GROUPS: [(&str, &[&str]); 5] = [
 
 /// Width of the column of names.
 const WIDTH: usize = 11;
+/// Most columns of the help.
+pub const COLUMNS: usize = 100;
+
+/// The same commands without hidden commands and options, for completions: clap completes these as
+/// well.
+pub fn visible(command: &Command) -> Command {
+    // clap keeps names for ever. This is called once, before the process ends.
+    let name: &'static str = command.get_name().to_owned().leak();
+    let mut out = Command::new(name)
+        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned())
+        .subcommands(command.get_subcommands().filter(|c| !c.is_hide_set()).map(visible));
+    if let Some(about) = command.get_about() {
+        out = out.about(about.clone());
+    }
+    if command.get_version().is_some() {
+        out = out.version(env!("CARGO_PKG_VERSION"));
+    }
+    out
+}
+
+/// Columns of the terminal, found as clap finds them.
+fn columns() -> usize {
+    let of = |fd: BorrowedFd<'_>| {
+        let size = rustix::termios::tcgetwinsize(fd).ok()?;
+        Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
+    };
+    let (out, err, input) = (std::io::stdout(), std::io::stderr(), std::io::stdin());
+    let terminal = [out.as_fd(), err.as_fd(), input.as_fd()].into_iter().find_map(of);
+    let named = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.or_else(named).unwrap_or(COLUMNS).min(COLUMNS)
+}
+
+/// A text beside the names, in lines that end before the column `columns`.
+fn wrapped(text: &str, columns: usize) -> String {
+    /// Least width of the text, on whatever terminal.
+    const LEAST: usize = 20;
+    let indent = WIDTH + 4;
+    let room = columns.saturating_sub(indent).max(LEAST);
+    let (mut out, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > room {
+            out.push('\n');
+            out += &" ".repeat(indent);
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out += word;
+        used += length;
+    }
+    out
+}
 
 /// The command line with its commands in groups.
 pub fn grouped(mut command: Command) -> Command {
@@ -46,7 +102,7 @@ pub fn grouped(mut command: Command) -> Command {
     command.build();
     let (heading, literal) =
         (*command.get_styles().get_header(), *command.get_styles().get_literal());
-    let mut list = String::new();
+    let (mut list, columns) = (String::new(), columns());
     for (name, commands) in GROUPS {
         let _ = writeln!(list, "{heading}{name}:{heading:#}");
         for name in commands {
@@ -55,7 +111,7 @@ pub fn grouped(mut command: Command) -> Command {
             let _ = writeln!(
                 list,
                 "  {literal}{name:WIDTH$}{literal:#}  {}",
-                about.unwrap_or_default()
+                wrapped(&about.unwrap_or_default(), columns)
             );
         }
         list.push('\n');
@@ -92,6 +148,30 @@ mod tests {
                 assert!(!broken, "{}: {pair:?}", command.get_name());
             }
         }
+    }
+
+    #[test]
+    fn texts_are_wrapped_beside_the_names() {
+        let text = "Decide cores, cache and budgets, and prove that they suffice.";
+        assert_eq!(wrapped(text, 100), text);
+        let lines: Vec<String> = wrapped(text, 50).lines().map(str::to_owned).collect();
+        let second = format!("{}and prove that they suffice.", " ".repeat(15));
+        assert_eq!(lines, ["Decide cores, cache and budgets,", second.as_str()]);
+        assert_eq!(wrapped("a verylongwordthatfitsnowhere b", 1).lines().count(), 3);
+    }
+
+    #[test]
+    fn completions_offer_nothing_that_is_hidden() {
+        let mut command = visible(&crate::args::Args::command());
+        command.build();
+        let hidden = all(&command)
+            .into_iter()
+            .any(|c| c.is_hide_set() || c.get_arguments().any(clap::Arg::is_hide_set));
+        assert!(!hidden);
+        assert!(
+            command.find_subcommand("plan").is_some()
+                && command.find_subcommand("attack").is_none()
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod groups;
 pub mod init;
 pub mod isolation;
 pub mod latency;
+mod outputs;
 pub mod plan;
 pub mod platform;
 mod profile;
@@ -35,6 +36,7 @@ pub use studies::{
     StudyArgs,
 };
 
+use crate::fail::Failure;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use given::Given;
 use std::path::PathBuf;
@@ -43,7 +45,7 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedula
 
 /// Makes every core of a multicore machine behave like a chip of its own.
 #[derive(Debug, Parser)]
-#[command(name = "solocore", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "solocore", version, after_help = EXIT_CODES, max_term_width = groups::COLUMNS)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -55,12 +57,21 @@ impl Args {
         groups::grouped(Self::command())
     }
 
+    /// The command line without its hidden commands and options.
+    pub fn visible() -> clap::Command {
+        groups::visible(&Self::command())
+    }
+
     /// Reads the command line, and notes which options it contains where a mode of the command
     /// leaves some out. Bad usage ends the process.
-    pub fn read() -> Self {
+    ///
+    /// # Errors
+    /// An output is an input as well, or cannot be written.
+    pub fn read() -> Result<Self, Failure> {
         let mut command = Self::grouped();
         let matches = command.get_matches_mut();
         let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+        outputs::check(&command, &matches)?;
         if let Some((name, matches)) = matches.subcommand()
             && let Some(command) = command.find_subcommand(name)
         {
@@ -73,7 +84,7 @@ impl Args {
                 _ => {}
             }
         }
-        args
+        Ok(args)
     }
 }
 

@@ -112,7 +112,13 @@ pub struct AssessArgs {
     /// System description (TOML).
     pub system: PathBuf,
     /// Directory for the plan, the results and the report.
-    #[arg(short, long, default_value = "solocore-out", conflicts_with = "check")]
+    #[arg(
+        short,
+        long,
+        default_value = "solocore-out",
+        value_name = "DIR",
+        conflicts_with = "check"
+    )]
     pub output: PathBuf,
     /// Simulated time, like "1 s".
     #[arg(long, default_value = "1 s")]

@@ -19,7 +19,7 @@ pub struct ReproduceArgs {
     #[arg(long)]
     pub list: bool,
     /// Directory for the results.
-    #[arg(short, long, default_value = "solocore-reproduction")]
+    #[arg(short, long, default_value = "solocore-reproduction", value_name = "DIR")]
     pub output: PathBuf,
     /// Fewer repetitions and shorter runs.
     #[arg(long)]

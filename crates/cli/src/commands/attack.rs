@@ -26,8 +26,9 @@ pub fn run(args: &AttackArgs) -> Result<ExitCode, Failure> {
         Some(address) => remote(address, &missing, &args.output),
         None => local(&missing, &args.output),
     };
+    let some = || searches.iter().any(|search| kept(&args.output, search).is_some());
     done.map_err(|failure| match failure {
-        Failure::Interrupted => Failure::Stopped(format!(
+        Failure::Interrupted if some() => Failure::Stopped(format!(
             "the finished part is kept in {}; the same command goes on from there",
             args.output.display()
         )),

@@ -9,7 +9,6 @@ use solocore_check::{LevelsReport, Report, UNCHECKABLE, VcpuReport, Violation, c
 use solocore_model::files;
 use solocore_model::sched_trace::SchedTrace;
 use std::fs::File;
-use std::io::BufReader;
 use std::process::ExitCode;
 
 /// The answer.
@@ -28,7 +27,7 @@ pub fn run(args: &CheckTraceArgs) -> Result<ExitCode, Failure> {
     let wrong = |what: String| Failure::Input(format!("{}: {what}", args.trace.display()));
     let file = File::open(&args.trace)
         .map_err(|e| wrong(format!("cannot be read: {e}; name a trace of --sched-trace")))?;
-    let mut trace = SchedTrace::read(BufReader::new(file)).map_err(|e| {
+    let mut trace = SchedTrace::read(file).map_err(|e| {
         let said = e.to_string();
         wrong(if said.contains(';') {
             said

@@ -36,7 +36,8 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let findings = doctor::examine(args.event.as_deref(), &machine::cpuinfo())?;
     let regulates = doctor::regulates(&findings);
     let counts_memory = doctor::counts_memory(&findings);
-    let promises = args.plan.as_deref().map(promised).transpose()?;
+    let promises =
+        args.plan.as_deref().map(|plan| promised(plan, args.event.as_deref())).transpose()?;
     let open = promises.iter().flatten().any(|a| a.kept_by.is_none());
     let code = ExitCode::from(u8::from(!regulates || open));
     if args.format == Format::Json {
@@ -95,17 +96,19 @@ fn weakened(findings: &[doctor::Finding], answers: &[Answer]) -> String {
     if lines.is_empty() { lines } else { format!("\nthis machine weakens (see above):\n{lines}") }
 }
 
-/// The parts that would keep a plan's promises here, if all of it were started.
-fn promised(path: &Path) -> Result<Vec<Answer>, Failure> {
+/// The parts that would keep a plan's promises here, if all of it were started and this event
+/// counted accesses.
+fn promised(path: &Path, event: Option<&str>) -> Result<Vec<Answer>, Failure> {
     let plan = read_plan(path)?;
     let mut words = vec![OsString::from("run"), path.into()];
+    words.extend(event.into_iter().flat_map(|event| ["--event", event]).map(OsString::from));
     if plan.tasks.iter().any(|t| t.command.is_some()) {
         words.push("--start".into());
     }
     if plan.levels().is_some() {
         words.extend(["--scheduler".into(), "levels".into()]);
     }
-    let mut daemon = prepared(&RunArgs::of(&words)?)?;
+    let mut daemon = prepared(&RunArgs::of(&words)?, plan)?;
     let (preview, refused) = daemon.preview();
     if let Some(refused) = refused.filter(|_| preview.promises.is_empty()) {
         return Err(refused.into());

@@ -225,22 +225,24 @@ struct Trace {
 
 impl Trace {
     fn new(path: &Path) -> Result<Self, ModelError> {
-        let fail = |source: io::Error| files::unwritten(path, source);
-        if path.is_dir() {
-            return Err(fail(io::ErrorKind::IsADirectory.into()));
+        if path == Path::new("-") {
+            let message = "--trace-commands writes a file, not to standard output; name a file";
+            return Err(ModelError::Invalid {
+                path: path.to_owned(),
+                line: None,
+                message: message.to_owned(),
+            });
         }
-        let (file, temporary) = if path.exists() && !path.is_file() {
-            (File::options().write(true).open(path).map_err(fail)?, None)
+        let is_stream = path.exists() && !path.is_file() && !path.is_dir();
+        let (path, file, temporary) = if is_stream {
+            let fail = |source: io::Error| files::unwritten(path, source);
+            (path.to_owned(), File::options().write(true).open(path).map_err(fail)?, None)
         } else {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-            let mut builder = tempfile::Builder::new();
-            builder.prefix(".solocore-").permissions(mode);
-            let (file, temporary) =
-                builder.tempfile_in(files::parent_dir(path)).map_err(fail)?.into_parts();
-            (file, Some(temporary))
+            let path = files::place_of(path)?;
+            let (file, temporary) = files::temporary(&path)?.into_parts();
+            (path, file, Some(temporary))
         };
-        let mut trace =
-            Self { path: path.to_owned(), file: BufWriter::new(file), temporary, error: None };
+        let mut trace = Self { path, file: BufWriter::new(file), temporary, error: None };
         trace.attempt(|file| writeln!(file, "cycle,command,channel,rank,bank,row"));
         Ok(trace)
     }

@@ -240,6 +240,10 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     if let Some((pid, why)) = events.failed.first() {
         return Err(Failure::Machine(format!("process {pid} was stopped: {why}")));
     }
+    if events.coloured.is_empty() && asked().is_some() {
+        // The signal came before the library had begun; the program's exit code says so.
+        return Ok(());
+    }
     if events.coloured.is_empty() {
         return Err(Failure::Machine(
             "the program's pages were not moved, as its library was not loaded or could not \

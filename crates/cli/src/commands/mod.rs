@@ -102,7 +102,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Completions { shell } => {
             // Printed as a whole: clap panics when it writes to a closed pipe.
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Args::grouped(), "solocore", &mut script);
+            clap_complete::generate(shell, &mut Args::visible(), "solocore", &mut script);
             print(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }

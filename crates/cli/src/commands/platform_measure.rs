@@ -50,7 +50,11 @@ pub(super) struct Outcome<'a> {
 /// Measures and writes.
 pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let keys = keys(&args.only)?;
+    let target = args.output.as_ref().unwrap_or(&args.file);
     let text = files::read_text(&args.file)?;
+    if !args.dry_run {
+        files::check_place(target)?;
+    }
     let platform = Platform::parse(&args.file, &text)?;
     let time = time(args.time)?;
     let here = describe(&Root::machine(), None)?;
@@ -102,7 +106,6 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let date = measure::file::date(SystemTime::now());
     let derive = |p: &Platform| memory::of(p).ok()?.latency_ps().map(Time::from_ps);
     let new = measure::file::with(&args.file, &text, &mut found, &date, &derive, way)?;
-    let target = args.output.as_ref().unwrap_or(&args.file);
     let written = (!args.dry_run).then(|| target.clone());
     if let Some(path) = &written {
         if path == &args.file && files::read_text(path)? != text {

@@ -26,6 +26,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
         return mutations(args);
     }
     let runs = runs(args)?;
+    files::check_directory(&args.output)?;
     if let Some(address) = &args.dask {
         remote(address, &runs, args)?;
     }
@@ -195,7 +196,11 @@ fn remote(address: &str, runs: &[Run], args: &ReproduceArgs) -> Result<(), Failu
     })
 }
 
+/// The failure of an interrupted command, with the directory if some experiment's outcome is there.
 fn interrupted(args: &ReproduceArgs) -> Failure {
+    if !runs(args).is_ok_and(|runs| runs.iter().any(|run| run.kept(args).is_some())) {
+        return Failure::Interrupted;
+    }
     Failure::Stopped(format!(
         "the finished part is kept in {}; the same command goes on from there",
         args.output.display()

@@ -11,7 +11,7 @@ use crate::args::Format;
 use crate::args::space::ReserveArgs;
 use crate::fail::Failure;
 use crate::print::print;
-use crate::progress::stopped;
+use crate::progress::{computing, stopped};
 use serde::Serialize;
 use solocore_linux::Instance;
 use solocore_linux::host::reclaim::Reclaim;
@@ -86,11 +86,15 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
         keeper::restore()?;
     }
     let hold = Hold::new(choice.clone())?;
-    Census::of_machine(&Map::default(), None)?;
+    // Nothing is held or changed yet.
+    computing(|| Census::of_machine(&Map::default(), None))?;
     let mut lender = Lender::new()?;
     let settings = Reclaim::begin()?;
     let mut reserve = Reserve { map, choice, hold, settings, passes: Vec::new(), lent: 0 };
     reserve.fill(!args.no_drop)?;
+    if stopped() {
+        return Err(Failure::Interrupted);
+    }
     let filled_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut report = reserve.report(filled_ns)?;
     say(report.line());
@@ -124,7 +128,12 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
         }
     }
     notify::send("STOPPING=1");
-    report = reserve.report(filled_ns)?;
+    // A census takes seconds, and a signal does not wait for one.
+    report = if stopped() {
+        reserve.seen(report.frames, report.left, filled_ns)
+    } else {
+        reserve.report(filled_ns)?
+    };
     match args.format {
         Format::Json => print(&files::to_json(&report))?,
         Format::Text => print(&format!("{}\n", report.line()))?,
@@ -175,10 +184,16 @@ impl Reserve {
 
     fn report(&self, filled_ns: u64) -> Result<Report, Failure> {
         let [mut left, _] = self.census()?;
-        let (frames, held) = (left.all(), self.hold.held());
-        left.anonymous = left.anonymous.saturating_sub(held);
+        let frames = left.all();
+        left.anonymous = left.anonymous.saturating_sub(self.hold.held());
+        Ok(self.seen(frames, left, filled_ns))
+    }
+
+    /// The report with these results of a census.
+    fn seen(&self, frames: u64, left: Counts, filled_ns: u64) -> Report {
+        let held = self.hold.held();
         let percent = |of: u64| (held as f64 * 10_000.0 / of.max(1) as f64).floor() / 100.0;
-        Ok(Report {
+        Report {
             format: "solocore-reserve/1",
             frames,
             held,
@@ -189,7 +204,7 @@ impl Reserve {
             lent: self.lent,
             filled_ns,
             passes: self.passes.clone(),
-        })
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
-    let daemon = prepared(args)?;
+    let daemon = prepared(args, read_plan(&args.plan)?)?;
     if args.dry_run {
         return dry_run(args, daemon);
     }
@@ -44,9 +44,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     daemon::run(daemon, &to)
 }
 
-/// The run of a plan, with all its parts; nothing is started yet.
-pub(crate) fn prepared(args: &RunArgs) -> Result<Daemon, Failure> {
-    let plan = read_plan(&args.plan)?;
+/// The run of a plan, which was read from `args.plan`, with all its parts; nothing is started yet.
+pub(crate) fn prepared(args: &RunArgs, plan: Plan) -> Result<Daemon, Failure> {
     let mut daemon = Daemon::default();
     if let Some(planned) = plan.vcpus() {
         run_vcpus::add_parts(&mut daemon, args, &plan, planned)?;
@@ -155,23 +154,7 @@ fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
 }
 
 pub(crate) fn read_plan(path: &Path) -> Result<Plan, Failure> {
-    let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
-    if path.extension().is_some_and(|e| e == "toml") {
-        return Err(wrong(format!(
-            "is no plan; make one of it: solocore plan {} -o plan.json",
-            path.display()
-        )));
-    }
-    let plan: Plan = files::read_json(path)?;
-    if plan.format != solocore_model::plan::FORMAT {
-        return Err(wrong(format!(
-            "its format is `{}`, not a plan of this version; plan again",
-            plan.format
-        )));
-    }
-    plan.check()
-        .map_err(|what| wrong(format!("{what}; make the plan again with `solocore plan`")))?;
-    Ok(plan)
+    Ok(Plan::load(path)?)
 }
 
 pub(crate) fn choice(engine: RunEngine) -> Choice {

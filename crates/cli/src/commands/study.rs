@@ -176,6 +176,8 @@ fn asked_for(args: &StudyArgs) -> Result<(Manifest, Parameters, String), Failure
 /// `sensitivity.csv`.
 fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
     let (manifest, parameters, _) = asked_for(args)?;
+    let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
+    files::check_directory(&dir)?;
     let ticker =
         Ticker::new(&format!("sensitivity: {} scenarios", manifest.own_scenarios()?.len()));
     let progress = |share: f64| {
@@ -184,7 +186,6 @@ fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
     };
     let changes = sensitivity::run(&parameters, &manifest, &progress)?;
     drop(ticker);
-    let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
     std::fs::create_dir_all(&dir)
         .map_err(|source| ModelError::Write { path: dir.clone(), source })?;
     files::write_atomically(&dir.join("sensitivity.csv"), &sensitivity::to_csv(&changes)?)?;

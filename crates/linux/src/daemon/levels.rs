@@ -187,7 +187,8 @@ impl Part for Levels {
     }
 
     fn check(&mut self) -> Result<(), LinuxError> {
-        machine::check_sched_ext()
+        machine::check_sched_ext()?;
+        self.placed.iter().try_for_each(Placed::check_attached)
     }
 
     fn preview(&self, preview: &mut Preview) {

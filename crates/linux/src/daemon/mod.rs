@@ -48,8 +48,9 @@ use crate::host::stopped;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
 use solocore_model::files::to_json;
-use solocore_model::plan::Answer;
+use solocore_model::plan::{Answer, Subject};
 use solocore_model::run::{self, RunResult, RunScheme};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A message to the user while a run goes on.
@@ -118,8 +119,14 @@ impl Daemon {
         let promises = self.plan.as_ref().map_or(&[][..], |plan| &plan.promises);
         let unknown = |v: &&String| !promises.iter().any(|p| promises::names(v, p));
         let Some(vouched) = self.vouched.iter().find(unknown) else { return Ok(()) };
-        let mut subjects: Vec<&str> = promises.iter().map(|p| p.subject.name()).collect();
-        subjects.dedup();
+        if self.plan.as_ref().is_some_and(promises::is_unbounded) {
+            return Err(LinuxError::Input(format!(
+                "--vouch {vouched}: the plan is not schedulable and has no bounds, so it makes no \
+                    promises; leave --vouch out, and give --partial to run the plan as it is"
+            )));
+        }
+        let subjects: BTreeSet<Subject> = promises.iter().map(|p| p.subject).collect();
+        let subjects: Vec<&str> = subjects.into_iter().map(Subject::name).collect();
         Err(LinuxError::Input(format!(
             "--vouch {vouched}: the plan makes no such promise; it has {}",
             if subjects.is_empty() { "none".to_owned() } else { subjects.join(", ") }
@@ -142,7 +149,10 @@ impl Daemon {
     /// The changes that a run would make, and the reason why this machine cannot run it, if any.
     /// Changes nothing.
     pub fn preview(&mut self) -> (Preview, Option<LinuxError>) {
-        let checked = self.check().and_then(|()| Instance::take().map(drop));
+        let checked = self.check().and_then(|()| {
+            let _instance = Instance::take()?;
+            status::check(self.metrics.as_ref())
+        });
         let promises = self.answers();
         let refused = checked.and_then(|()| self.check_promises(&promises)).err();
         let mut preview = Preview {

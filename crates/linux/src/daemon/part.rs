@@ -233,7 +233,7 @@ pub struct Preview {
     /// Notes for the user.
     pub notes: Vec<String>,
     /// The plan's promises, each with the part that would keep it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<Answer>,
     /// Regulation of accesses.
     #[serde(flatten)]
@@ -248,7 +248,7 @@ pub struct Preview {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub levels: Option<Vec<LevelPreview>>,
     /// Time tables of level A.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TablePreview>,
     /// Places of the tasks.
     #[serde(skip_serializing_if = "Option::is_none")]

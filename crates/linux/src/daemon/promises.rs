@@ -216,8 +216,25 @@ impl<'a> Open<'a> {
     }
 }
 
+/// Whether the plan is not schedulable and makes no promises, because no analysed task has a bound.
+pub(super) fn is_unbounded(plan: &Plan) -> bool {
+    let analysed = || plan.tasks.iter().filter(|t| t.verdict.is_some());
+    plan.promises.is_empty()
+        && !plan.schedulable
+        && analysed().next().is_some()
+        && analysed().all(|t| t.wcrt_ns.is_none() && t.tardiness_ns.is_none())
+}
+
 /// Reason why a run with these answers is not begun; `None` if all promises are kept.
 pub(super) fn refusal(plan: &Plan, answers: &[Answer]) -> Option<String> {
+    if is_unbounded(plan) {
+        return Some(
+            "the plan is not schedulable and has no bounds, so there are no promises to keep; \
+                change the system (`solocore plan` names changes that help), or give --partial to \
+                run the plan as it is"
+                .to_owned(),
+        );
+    }
     if plan.promises.is_empty() && plan.tasks.iter().any(|t| t.verdict.is_some()) {
         return Some(
             "the plan does not list the promises that its bounds rest on, as it was made by an \

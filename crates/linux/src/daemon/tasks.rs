@@ -171,6 +171,10 @@ impl Tasks {
 }
 
 impl Part for Tasks {
+    fn check(&mut self) -> Result<(), LinuxError> {
+        self.layout.tasks.iter().try_for_each(|task| task.check_attached())
+    }
+
     fn keeps(&self, promise: &Promise) -> Option<Answer> {
         if promise.subject == Subject::Place
             && let Some(why) = self.left_its_core(promise.name())
@@ -312,14 +316,7 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<u64, LinuxEr
             "is it still running, and may it use that CPU?",
         )
     };
-    let all = threads::all(Path::new("/proc"), Some(pid));
-    if all.is_empty() || all.iter().any(|t| t.kernel) {
-        return Err(LinuxError::Input(format!(
-            "--attach {}={pid}: there is no such process, or it is the kernel's; give the number \
-                of a running program",
-            task.name
-        )));
-    }
+    let all = threads::to_attach(&task.name, pid)?;
     let start = all.iter().find(|t| t.tid == pid).map_or(0, |t| t.start);
     for thread in all {
         changes.bind(&thread, vec![task.core]).map_err(|e| fail(&e))?;

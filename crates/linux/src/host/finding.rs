@@ -17,12 +17,12 @@ pub struct Finding {
     /// Whether the state is good; also true where it is unknown.
     pub good: bool,
     /// Whether it could not be read.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
     /// State, with the remedy where something is missing.
     pub found: String,
     /// Promises of a plan that depend on it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touches: Vec<Subject>,
     /// Remedy, as a line for a shell.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -86,6 +86,13 @@ pub(crate) fn state(root: &Path) -> State {
     }
 }
 
+/// Whether nobody but the user can know that no prefetcher adds traffic: this CPU has no register
+/// that tells it.
+#[must_use]
+pub fn is_unknown_here() -> bool {
+    matches!(state(Path::new("/")), State::Other)
+}
+
 /// Answer to the promise that no prefetcher adds traffic.
 pub(crate) fn answer(promise: &Promise) -> Answer {
     let vouch = "turn them off in the firmware and give --vouch prefetchers";

@@ -9,6 +9,7 @@
 //! Does not cover: a thread that started in between and bound itself to exactly its ancestor's new
 //! CPUs: it is put back with the others.
 
+use crate::error::LinuxError;
 use crate::host::machine::{cpu_list, parse_cpu_list};
 use crate::host::said::say;
 use crate::sys::{Scheduling, tasks};
@@ -33,6 +34,21 @@ pub(crate) struct Thread {
     /// Start time, in ticks since boot.
     pub start: u64,
     pub kernel: bool,
+}
+
+/// The threads of a process that is to be a task of a plan (`--attach TASK=PID`).
+///
+/// # Errors
+/// There is no such process, or it is one of the kernel.
+pub(crate) fn to_attach(task: &str, pid: u32) -> Result<Vec<Thread>, LinuxError> {
+    let all = all(Path::new("/proc"), Some(pid));
+    if all.is_empty() || all.iter().any(|thread| thread.kernel) {
+        return Err(LinuxError::Input(format!(
+            "--attach {task}={pid}: there is no such process, or it is the kernel's; give the number \
+                of a running program"
+        )));
+    }
+    Ok(all)
 }
 
 /// All threads below `/proc`, or those of one process.

@@ -4,6 +4,7 @@ use super::coloured::Environment;
 use super::windows::Window;
 use crate::clients::functions::Function;
 use crate::error::LinuxError;
+use crate::host::threads;
 use crate::sys::accounts::Account;
 use solocore_model::plan::PlanTask;
 use solocore_model::system::Job;
@@ -183,6 +184,15 @@ impl Placed {
     /// Whether its program goes on, so that its end is not that of a job.
     pub(crate) fn goes_on(&self) -> bool {
         self.probed.jobs.is_some()
+    }
+
+    /// Checks that the process is there, if it is one that runs already.
+    ///
+    /// # Errors
+    /// There is no such process, or it is one of the kernel.
+    pub(crate) fn check_attached(&self) -> Result<(), LinuxError> {
+        let How::Attach(pid) = self.how else { return Ok(()) };
+        threads::to_attach(&self.name, pid).map(drop)
     }
 
     /// Orders it by rank inside the engine, in place of `SCHED_FIFO`, which no budget would stop.

@@ -148,12 +148,12 @@ pub struct Finding {
     /// New value in the file, where the file has such a key.
     pub after: Option<String>,
     /// Does the file keep its own value, which is on the safe side of this one?
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
     /// Notes for the user.
     pub notes: Vec<String>,
     /// Its single numbers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
 }
 

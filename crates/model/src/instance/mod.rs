@@ -14,6 +14,7 @@ mod read;
 pub(crate) use read::{DeviceEntry, MarginEntry, PartitionEntry, Sections, schema};
 
 use crate::dma::Dma;
+use crate::kind::Kind;
 use crate::{Bandwidth, ModelError, Time, files};
 use read::{InstanceFile, Reader, Refusal};
 use std::path::{Path, PathBuf};
@@ -136,8 +137,9 @@ impl Instance {
     /// # Errors
     /// As [`Instance::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let file: InstanceFile =
-            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let file: InstanceFile = toml::from_str(text).map_err(|e| {
+            Kind::Instance.explains(path, text, ModelError::from_toml(path, text, &e))
+        })?;
         let InstanceFile { cores, base, dma, margin, device, partition } = file;
         let read = || -> Result<Self, Refusal> {
             let start = cores.span().start;

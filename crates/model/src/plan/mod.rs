@@ -21,11 +21,15 @@ pub use task::{PlanTask, Profiled, TaskMargin, Unlocked, Verdict};
 pub use vcpus::{PlanVcpu, VcpuScheduling, VcpusPlan};
 pub use windows::WindowsPlan;
 
+use crate::error::ModelError;
+use crate::files;
+use crate::kind::Kind;
 use crate::platform::Platform;
 use crate::system::Model;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Written at the head of every plan file.
 pub const FORMAT: &str = "solocore-plan/1";
@@ -105,6 +109,34 @@ fn papers_model() -> Model {
 }
 
 impl Plan {
+    /// Reads and checks a plan.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no plan of this version, or cannot be run as it stands.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        Self::parse(path, &files::read_text(path)?)
+    }
+
+    /// As [`Plan::load`], of the text of a plan; `path` names it in errors.
+    ///
+    /// # Errors
+    /// As [`Plan::load`], except those of reading.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
+        let wrong =
+            |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        let plan: Self = serde_json::from_str(text)
+            .map_err(|e| Kind::Plan.explains(path, text, ModelError::from_json(path, &e)))?;
+        if plan.format != FORMAT {
+            return Err(wrong(format!(
+                "its format is `{}`, not a plan of this version; plan again",
+                plan.format
+            )));
+        }
+        plan.check()
+            .map_err(|what| wrong(format!("{what}; make the plan again with `solocore plan`")))?;
+        Ok(plan)
+    }
+
     /// The first way of a core's share of the shared cache, and their number.
     #[must_use]
     pub fn ways_of(&self, core: u32) -> Option<(u32, u32)> {

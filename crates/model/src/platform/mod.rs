@@ -11,8 +11,8 @@ pub use row_hit_cap::RowHitCap;
 
 use crate::error::ModelError;
 use crate::files;
-use crate::missing;
 use crate::units::{Bandwidth, Bytes, Cycles, Frequency, Time};
+use crate::{kind::Kind, missing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -294,7 +294,7 @@ impl Platform {
     /// # Errors
     /// [`ModelError::Parse`] or [`ModelError::Invalid`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let platform: Self = missing::parsed(path, text)?;
+        let platform: Self = missing::parsed(path, text, Kind::Platform)?;
         platform.check().map_err(|message| ModelError::Invalid {
             path: path.to_owned(),
             line: None,

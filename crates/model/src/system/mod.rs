@@ -17,6 +17,7 @@ pub use text::SystemText;
 use crate::error::ModelError;
 use crate::files;
 use crate::instance::{Instance, Sections};
+use crate::kind::Kind;
 use crate::levels::{Io, Ipc, Isolation, Mc2};
 use crate::missing;
 use crate::platform::Platform;
@@ -105,7 +106,7 @@ impl System {
         // Before the file is parsed, as parsing alone takes a while then.
         let heads = text.lines().filter(|line| line.trim_start().starts_with("[[task]]")).count();
         check_number(heads).map_err(whole)?;
-        let file: SystemFile = missing::parsed(path, text)?;
+        let file: SystemFile = missing::parsed(path, text, Kind::System)?;
         let mut platform = find(&file.platform)?;
         let at =
             |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);

@@ -114,7 +114,7 @@ pub struct ScenarioResult {
     /// Accesses by operations.
     pub requests: u64,
     /// First stretch of the schedule, when asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Segment>,
     /// Every decision, where VCPUs are scheduled and a trace was asked for.
     #[serde(skip)]

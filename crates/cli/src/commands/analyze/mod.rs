@@ -10,7 +10,7 @@
 mod verdict;
 
 use crate::args::{AnalyzeArgs, Format};
-use crate::fail::Failure;
+use crate::fail::{Failure, note_printed};
 use crate::progress::stopped;
 use solocore_analysis::TaskSet;
 use std::fs::File;
@@ -27,6 +27,8 @@ use verdict::{Lines, Style};
 const BATCH_BYTES: usize = 256 << 10;
 /// Longest line, in bytes: without a limit, a file without line ends would have to fit in memory.
 const LINE_BYTES: usize = 16 << 20;
+/// A line that goes on beyond this many bytes is not searched for its end: a device has none.
+const ENDLESS_BYTES: usize = 256 << 20;
 /// Interval between two checks for an interrupt.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -48,6 +50,7 @@ struct Line {
 /// Outcome of a batch.
 struct Done {
     out: Vec<u8>,
+    lines: u64,
     refused: u64,
     /// Number of sets tested repeatedly, and the time that this took.
     sets: u64,
@@ -74,6 +77,12 @@ pub fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
         std::thread::spawn(move || work(&take, Lines::new(test), style, repeat));
     }
     let total = print_all(&queued, &args.corpus)?;
+    if total.lines == 0 {
+        eprintln!(
+            "solocore: note: {}: it has no task sets, so there are no answers",
+            args.corpus.display()
+        );
+    }
     if let Some(repeat) = args.repeat {
         let rate = (total.sets.saturating_mul(repeat)) as f64 / total.spent.as_secs_f64().max(1e-9);
         eprintln!("{} task sets, {repeat} times on one thread: {rate:.0} task sets/s", total.sets);
@@ -152,9 +161,9 @@ fn batch(input: &mut BufReader<Box<dyn Read + Send>>, number: &mut u64) -> io::R
 }
 
 /// Appends a line without its end. `None` at the end of the input; `Some(true)` if it is too long,
-/// and cut short.
+/// and cut short. Fails if it goes on and on.
 fn line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Option<bool>> {
-    let (begin, mut any) = (text.len(), false);
+    let (begin, mut any, mut bytes_of_line) = (text.len(), false, 0);
     loop {
         let bytes = match input.fill_buf() {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
@@ -173,6 +182,10 @@ fn line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Option<bool>
         if end.is_some() {
             return Ok(Some(text.len() - begin > LINE_BYTES));
         }
+        bytes_of_line += used;
+        if bytes_of_line > ENDLESS_BYTES {
+            return Err(io::Error::other("a line goes on beyond 256 MiB"));
+        }
     }
 }
 
@@ -187,7 +200,8 @@ fn work(take: &Mutex<Receiver<Work>>, mut analyst: Lines, style: Style, repeat: 
 }
 
 fn answer_batch(batch: &Batch, analyst: &mut Lines, style: Style, repeat: Option<u64>) -> Done {
-    let mut done = Done { out: Vec::new(), refused: 0, sets: 0, spent: Duration::ZERO };
+    let lines = batch.lines.len() as u64;
+    let mut done = Done { out: Vec::new(), lines, refused: 0, sets: 0, spent: Duration::ZERO };
     let (mut begin, mut sets) = (0, Vec::new());
     for line in &batch.lines {
         let text = &batch.text[begin..line.end];
@@ -235,7 +249,7 @@ fn print_all(
     corpus: &Path,
 ) -> Result<Done, Failure> {
     let mut out = io::stdout().lock();
-    let mut total = Done { out: Vec::new(), refused: 0, sets: 0, spent: Duration::ZERO };
+    let mut total = Done { out: Vec::new(), lines: 0, refused: 0, sets: 0, spent: Duration::ZERO };
     while let Some(answered) = receive(queued)? {
         let answered = answered.map_err(|e| {
             Failure::Input(format!(
@@ -248,6 +262,8 @@ fn print_all(
                 "a thread ended before its answers; report the corpus".to_owned(),
             ));
         };
+        total.lines += done.lines;
+        note_printed();
         match out.write_all(&done.out).and_then(|()| out.flush()) {
             // `| head`: no program reads the rest.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,

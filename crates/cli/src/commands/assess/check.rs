@@ -2,7 +2,8 @@
 //!
 //! Problem: a reviewer of a merge reads a list of failed tests and a mark at a line, not a report.
 //! Rule: each analysed task is a test. It fails where its plan says that it may miss, or gives it
-//! no bound, and where a simulated job missed; each of these is a finding at the task's line.
+//! no bound, and where a simulated job missed; each of these is a finding at the task's line. A
+//! check without answers is an error in both files: those of an earlier check must not stand for it.
 //! Source: JUnit's XML as Jenkins and GitLab read it (quick-junit); SARIF 2.1.0 (OASIS).
 //! Does not cover: best effort, which has no promises; shrinking margins (`solocore diff`).
 
@@ -38,23 +39,40 @@ struct Answer<'a> {
 
 /// Plans, simulates under the plan, and answers; exit code 1 if a task does not hold.
 pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
+    check(args).inspect_err(|failure| {
+        let why = match failure {
+            Failure::Interrupted | Failure::Stopped(_) => "the check was interrupted".to_owned(),
+            Failure::Input(_) | Failure::Machine(_) => failure.message(),
+        };
+        // A fault in writing is not reported: the failure is.
+        let _ = write(args, vec![error(&why)], &sarif(Vec::new(), Some(&why)));
+    })
+}
+
+fn check(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let system = computing(|| System::load(&args.system))?;
     let plan = plan::of(&system, &args.profiling, None)?;
     let options = sim::options(Mode::Managed, args.duration, args.seed, None)?;
     let managed = sim::simulate(&plan, &options)?;
     let answers = answers(&system, &plan, &managed.tasks);
-    let mut written: Vec<(&Path, Vec<u8>)> = Vec::new();
-    if let Some(path) = &args.junit {
-        written.push((path, junit(&args.system, &answers)?.into_bytes()));
-    }
-    if let Some(path) = &args.sarif {
-        written.push((path, files::to_json(&sarif(&args.system, &answers)).into_bytes()));
-    }
-    let all: Vec<(&Path, &[u8])> = written.iter().map(|(path, bytes)| (*path, &**bytes)).collect();
-    files::write_together(&all, true)?;
+    let found = results(&args.system, &answers);
+    write(args, cases(&answers), &sarif(found, None))?;
     print(&text(&args.system, &answers))?;
     let holds = plan.schedulable && answers.iter().all(|a| a.findings.is_empty());
     Ok(ExitCode::from(u8::from(!holds)))
+}
+
+/// Writes the files that were asked for: both, or neither.
+fn write(args: &AssessArgs, cases: Vec<TestCase>, sarif: &Value) -> Result<(), Failure> {
+    let mut written: Vec<(&Path, Vec<u8>)> = Vec::new();
+    if let Some(path) = &args.junit {
+        written.push((path, junit(&args.system, cases)?.into_bytes()));
+    }
+    if let Some(path) = &args.sarif {
+        written.push((path, files::to_json(sarif).into_bytes()));
+    }
+    let all: Vec<(&Path, &[u8])> = written.iter().map(|(path, bytes)| (*path, &**bytes)).collect();
+    Ok(files::write_together(&all, true)?)
 }
 
 fn answers<'a>(system: &System, plan: &'a Plan, seen: &[TaskResult]) -> Vec<Answer<'a>> {
@@ -115,17 +133,31 @@ fn text(system: &Path, answers: &[Answer<'_>]) -> String {
     }
 }
 
-/// A suite of the system's name, with a case for each task.
-fn junit(system: &Path, answers: &[Answer<'_>]) -> Result<String, Failure> {
-    let mut suite = TestSuite::new(system.display().to_string());
-    for answer in answers {
+/// A case for each task.
+fn cases(answers: &[Answer<'_>]) -> Vec<TestCase> {
+    let case = |answer: &Answer<'_>| {
         let mut status = TestCaseStatus::success();
         if let Some((rule, _)) = answer.findings.first() {
             status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             let whats: Vec<&str> = answer.findings.iter().map(|(_, what)| what.as_str()).collect();
             status.set_type(*rule).set_message(whats.join("; "));
         }
-        let mut case = TestCase::new(answer.task.name.clone(), status);
+        TestCase::new(answer.task.name.clone(), status)
+    };
+    answers.iter().map(case).collect()
+}
+
+/// The case of a check without answers.
+fn error(why: &str) -> TestCase {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status.set_type("error").set_message(why);
+    TestCase::new("assess", status)
+}
+
+/// A suite of the system's name, with these cases.
+fn junit(system: &Path, cases: Vec<TestCase>) -> Result<String, Failure> {
+    let mut suite = TestSuite::new(system.display().to_string());
+    for mut case in cases {
         case.set_classname("solocore");
         suite.add_test_case(case);
     }
@@ -134,8 +166,8 @@ fn junit(system: &Path, answers: &[Answer<'_>]) -> Result<String, Failure> {
     report.to_string().map_err(|e| Failure::Input(format!("--junit: {e}; rename the task")))
 }
 
-fn sarif(system: &Path, answers: &[Answer<'_>]) -> Value {
-    let rule = |(id, text): &(&str, &str)| json!({"id": id, "shortDescription": {"text": text}});
+/// The findings as results of SARIF.
+fn results(system: &Path, answers: &[Answer<'_>]) -> Vec<Value> {
     let uri = uri(&system.display().to_string());
     let mut results = Vec::new();
     for answer in answers {
@@ -151,6 +183,17 @@ fn sarif(system: &Path, answers: &[Answer<'_>]) -> Value {
             }));
         }
     }
+    results
+}
+
+/// The run of a check; `failed`: the reason why it has no results.
+fn sarif(results: Vec<Value>, failed: Option<&str>) -> Value {
+    let rule = |(id, text): &(&str, &str)| json!({"id": id, "shortDescription": {"text": text}});
+    let mut invocation = json!({"executionSuccessful": failed.is_none()});
+    if let Some(why) = failed {
+        invocation["toolExecutionNotifications"] =
+            json!([{"level": "error", "message": {"text": why}}]);
+    }
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -160,6 +203,7 @@ fn sarif(system: &Path, answers: &[Answer<'_>]) -> Value {
                 "version": env!("CARGO_PKG_VERSION"),
                 "rules": RULES.iter().map(rule).collect::<Vec<_>>(),
             }},
+            "invocations": [invocation],
             "results": results,
         }],
     })

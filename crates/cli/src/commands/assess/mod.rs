@@ -24,6 +24,7 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     if args.check {
         return check::run(args);
     }
+    files::check_directory(&args.output)?;
     let plan = plan::make(&args.system, &args.profiling)?;
     let place = Place::new(&args.output)?;
     let run = |mode: Mode| -> Result<SimResult, Failure> {
@@ -75,7 +76,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Checks that the results can be written there, before any work.
+    /// Makes the directory, before the simulations.
     fn new(dir: &'a Path) -> Result<Self, Failure> {
         let made = !dir.exists();
         std::fs::create_dir_all(dir)

@@ -73,10 +73,10 @@ pub fn memory_size(text: &str) -> Result<usize, String> {
 
 /// Reads a time, like "5 s"; a bare number is in seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.trim().parse::<u64>() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    text.parse::<solocore_model::Time>().map(|t| Duration::from_nanos(t.ns_ceil()))
+    let is_bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let unit = if is_bare { " s" } else { "" };
+    let time = format!("{text}{unit}").parse::<solocore_model::Time>()?;
+    Ok(Duration::from_nanos(time.ns_ceil()))
 }
 
 /// The CPU, the nice value and the real-time priority, in IsolBench's form.

@@ -3,11 +3,11 @@
 //! Problem: an overwritten file is lost, and a program may run for long before the loss shows.
 //! Rule: places are checked before any program runs, and again by the kernel when files are
 //! written. The platform file lies beside the system file.
-//! Does not cover: files that the next steps write.
+//! Does not cover: a directory that takes no file (`args/outputs.rs`); files that the next steps write.
 
 use crate::args::init::InitArgs;
 use crate::fail::Failure;
-use solocore_model::{ModelError, files};
+use solocore_model::files;
 use std::path::{Path, PathBuf};
 
 /// Places of the files.
@@ -21,11 +21,6 @@ impl Place {
     pub fn of(args: &InitArgs) -> Result<Self, Failure> {
         let place = Self { system: args.output.clone() };
         let machine = place.machine();
-        let dir = files::parent_dir(&place.system);
-        if !dir.is_dir() {
-            let dir = dir.display();
-            return Err(Failure::Input(format!("{dir}: there is no such directory; make it")));
-        }
         if args.platform.is_none() && place.system.file_name() == machine.file_name() {
             let name = place.system.display();
             return Err(Failure::Input(format!(
@@ -37,9 +32,6 @@ impl Place {
             let how = format!("use it with --platform {}", machine.display());
             check(&machine, args.force, &how)?;
         }
-        // A directory that takes no file is told before programs run.
-        tempfile::tempfile_in(dir)
-            .map_err(|source| ModelError::Write { path: place.system.clone(), source })?;
         Ok(place)
     }
 

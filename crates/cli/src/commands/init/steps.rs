@@ -1,6 +1,13 @@
 //! Next steps after `init`, as command lines.
+//!
+//! Problem: a run is refused while nobody keeps a promise of its plan, or where no access can be
+//! counted. Rule: the lines have the options that this machine needs, as far as they are known
+//! without a plan. `doctor --plan` names the others.
+//! Does not cover: a board elsewhere; its `doctor` tells.
 
 use super::place::Place;
+use solocore_linux::count::misses_event;
+use solocore_linux::host::{machine, prefetch};
 use std::path::Path;
 
 /// Facts that the steps depend on.
@@ -21,7 +28,8 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     let store =
         outcome.profiles.map_or_else(String::new, |dir| format!(" --profiles {}", quoted(dir)));
     let machine = if outcome.here { "on this machine" } else { "on the board itself" };
-    let machine = format!("{machine}; you answer for devices (docs/promises.md)");
+    let machine = format!("{machine}; you answer for promises of --vouch (docs/promises.md)");
+    let needs = needs(outcome.here);
     let report = path("report.html");
     let measure = (
         format!("sudo solocore platform measure {}", quoted(&place.machine())),
@@ -30,9 +38,13 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     let lines = [
         (format!("solocore plan {system} -o {plan}{store}"), "decides, and bounds each task"),
         (format!("solocore sim {plan} -o {sim}"), "on a simulated board"),
-        (format!("sudo solocore run {plan} --start --vouch devices -o {run}"), machine.as_str()),
         (
-            format!("sudo solocore verify {plan} --vouch devices"),
+            format!("sudo solocore doctor --plan {plan}"),
+            "names promises that nobody keeps; give --vouch for each",
+        ),
+        (format!("sudo solocore run {plan} --start{needs} -o {run}"), machine.as_str()),
+        (
+            format!("sudo solocore verify {plan}{needs}"),
             "each task under attack, beside its promise",
         ),
         (format!("solocore report {plan} {sim} {run} -o {report}"), "one page of it all"),
@@ -47,6 +59,24 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
         String::new()
     };
     format!("next:\n{edit}{}", lines.iter().map(line).collect::<String>())
+}
+
+/// Options that a run needs: promises that only the user can keep, and an event that stands in where
+/// this machine counts no accesses. No bound holds with such an event.
+fn needs(here: bool) -> String {
+    let mut options = " --vouch devices".to_owned();
+    if !here {
+        return options;
+    }
+    if prefetch::is_unknown_here() {
+        options += " --vouch prefetchers";
+    }
+    // Others than root cannot try whether this CPU counts.
+    let event = machine::check_privileges().and_then(|()| misses_event(None));
+    if event.is_ok_and(|(_, stands_in)| stands_in.is_some()) {
+        options += " --event page-faults --partial";
+    }
+    options
 }
 
 /// A path quoted as one word of a shell.

@@ -42,7 +42,7 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     };
     let inputs = inputs(&args.input)?;
     let (cpu, _) = cpus(args.counting.cpu, &platform)?;
-    let out = output(args);
+    let out = output(args)?;
     // All that can be refused is refused before the emulator runs.
     let (mut counters, mut said) = counters(args, cpu)?;
     let bounds = bounds(args)?;

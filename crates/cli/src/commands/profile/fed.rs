@@ -36,7 +36,8 @@ struct Seen {
 
 /// Raises the task's profile.
 pub fn run(args: &ProfileArgs, from: &Path, plan: &Path, task: &str) -> Result<ExitCode, Failure> {
-    let (path, mut plan) = (plan, files::read_json::<Plan>(plan)?);
+    let out = output(args)?;
+    let (path, mut plan) = (plan, Plan::load(plan)?);
     let kept = carried::unpack(path, &mut plan)?;
     let named = plan.tasks.iter().find(|t| t.name == task).ok_or_else(|| {
         let all: Vec<&str> = plan.tasks.iter().map(|t| t.name.as_str()).collect();
@@ -67,7 +68,6 @@ pub fn run(args: &ProfileArgs, from: &Path, plan: &Path, task: &str) -> Result<E
         notes: vec![verdict(named, seen.most_ns)],
         inputs: vec![MeasuredInput { quantities: seen.quantities, ..MeasuredInput::default() }],
     });
-    let out = output(args);
     let trace = trace_of(&profile, &place);
     let profile = write(profile, trace.as_deref(), &out)?;
     drop(kept);

@@ -44,8 +44,15 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
         "counts on this machine, and the emulator's job is a whole start; give --engine perf",
     )?;
     let platform = Platform::find(args.platform.as_deref().unwrap_or(BOARD), Path::new("."))?;
-    let out = parts::output(args);
+    let out = parts::output(args)?;
     let profile = parts::emulated(args, &platform, &parts::inputs(&args.input)?, &out)?;
     text::summarise(&profile, &out);
+    if profile.exit_code != 0 {
+        eprintln!(
+            "solocore: note: the program failed with exit code {}, and its profile may be that of a part \
+                of a job; run it by hand first, and profile it again",
+            profile.exit_code
+        );
+    }
     Ok(ExitCode::from(u8::try_from(profile.exit_code).unwrap_or(1)))
 }

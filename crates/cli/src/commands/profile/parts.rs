@@ -10,15 +10,28 @@ use solocore_model::{ModelError, Platform, Profile, files};
 use solocore_profile::{Job, put, scratch, trace_path};
 use std::path::{Path, PathBuf};
 
-/// Path of the profile.
-pub fn output(args: &ProfileArgs) -> PathBuf {
+/// Path of the profile. The profile and its trace can be written there.
+///
+/// # Errors
+/// They cannot, or it is standard output, a device or a pipe: a trace cannot lie beside it.
+pub fn output(args: &ProfileArgs) -> Result<PathBuf, Failure> {
     let named = |program: &String| {
         let name = Path::new(program).file_name();
         let name = name.map_or("program".into(), |n| n.to_string_lossy());
         PathBuf::from(format!("{name}.profile.json"))
     };
     let of_task = || named(args.task.as_ref().unwrap_or(&String::new()));
-    args.output.clone().unwrap_or_else(|| args.command.first().map_or_else(of_task, named))
+    let out = args.output.clone();
+    let out = out.unwrap_or_else(|| args.command.first().map_or_else(of_task, named));
+    if out == Path::new("-") || (out.exists() && !out.is_file() && !out.is_dir()) {
+        return Err(Failure::Machine(format!(
+            "{}: is not a regular file, and the trace has to lie beside it; name a file with -o",
+            out.display()
+        )));
+    }
+    files::check_place(&out)?;
+    files::check_place(&trace_path(&out))?;
+    Ok(out)
 }
 
 /// The emulator's profile at `out`, with its trace.

@@ -53,14 +53,20 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let mut trials = Trials::new(args, &plan)?;
     let all: Vec<(&PlanTask, Opponents)> =
         tasks.iter().map(|&t| (t, Opponents::of(&plan, t, args, &online))).collect();
+    let by_itself = || all.iter().filter(|_| matches!(plan.scheme, Scheme::Budgets));
+    let at_once = together::duration(args, &plan);
+    by_itself().try_for_each(|(task, opponents)| trials.check(Some((*task, opponents))))?;
+    if at_once.is_some() {
+        trials.check(None)?;
+    }
     let mut pace = Pace::new(args, &all, kinds.len());
-    for (task, opponents) in all.iter().filter(|_| matches!(plan.scheme, Scheme::Budgets)) {
+    for (task, opponents) in by_itself() {
         found.untested.extend(opponents.untested.iter().cloned());
         let of = Measured { args, task, opponents, kinds: &kinds, bytes: found.enemy_bytes };
         let verified = of.measure(&mut trials, &mut pace, &online)?;
         found.tasks.push(verified);
     }
-    if let Some(duration) = together::duration(args, &plan) {
+    if let Some(duration) = at_once {
         let kinds = worst_kinds(&found.tasks, &kinds);
         let weapons = (kinds.as_slice(), found.enemy_bytes);
         let of = (args, &plan);

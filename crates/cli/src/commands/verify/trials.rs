@@ -97,13 +97,12 @@ impl<'a> Trials<'a> {
         if !enforced {
             left_out.extend(opponents.beside.iter().cloned());
         }
-        let rest_ns = self.plan.regulation.period_ns;
         // Enemies begin together with the first job, which is not counted then.
         let first = u64::from(weapon.is_some());
-        let trial = Trial { task: task.name.clone(), jobs: jobs + first, rest_ns, left_out };
-        self.args.isolation.trial = Some(trial);
-        let mut daemon = if enforced { run::prepared(&self.args)? } else { self.bare()? };
+        self.set(task, jobs + first, left_out);
+        let mut daemon = if enforced { self.enforced()? } else { self.bare()? };
         let expected = task.c_sce_ns.max(task.wcet_ns).saturating_mul(PATIENCE);
+        let rest_ns = self.plan.regulation.period_ns;
         let each = Duration::from_nanos(expected.saturating_add(2 * rest_ns));
         let jobs_limit = u32::try_from(jobs).unwrap_or(u32::MAX);
         daemon.duration = Some(START.saturating_add(each.saturating_mul(jobs_limit)));
@@ -124,11 +123,37 @@ impl<'a> Trials<'a> {
         duration: Duration,
     ) -> Result<RunResult, Failure> {
         self.args.isolation.trial = None;
-        let mut daemon = run::prepared(&self.args)?;
+        let mut daemon = self.enforced()?;
         daemon.duration = Some(duration);
         let run = ran(daemon, enemies)?;
         self.note(&run);
         Ok(run)
+    }
+
+    /// Refuses what would only be refused after hours of other trials: promises of the plan that
+    /// nobody keeps in the trials of this task, or without one, with all tasks at once.
+    ///
+    /// # Errors
+    /// The reason for which a run with the plan enforced would not begin.
+    pub fn check(&mut self, one: Option<(&PlanTask, &Opponents)>) -> Result<(), Failure> {
+        self.args.isolation.trial = None;
+        if let Some((task, opponents)) = one {
+            self.set(task, 1, opponents.left_out.clone());
+        }
+        let (_, refused) = self.enforced()?.preview();
+        refused.map_or(Ok(()), |refused| Err(refused.into()))
+    }
+
+    /// The next run is a trial of this task.
+    fn set(&mut self, task: &PlanTask, jobs: u64, left_out: Vec<String>) {
+        let rest_ns = self.plan.regulation.period_ns;
+        let trial = Trial { task: task.name.clone(), jobs, rest_ns, left_out };
+        self.args.isolation.trial = Some(trial);
+    }
+
+    /// A run with the plan enforced.
+    fn enforced(&self) -> Result<Daemon, Failure> {
+        run::prepared(&self.args, self.plan.clone())
     }
 
     /// A run of the task alone, as an ordinary program.

@@ -12,6 +12,7 @@ mod server;
 use crate::error::LinuxError;
 use client::Kind;
 use server::Server;
+use solocore_model::{ModelError, files};
 use std::cell::Cell;
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -99,6 +100,38 @@ fn listen(path: &Path) -> io::Result<(OwnedFd, File)> {
     Ok((socket.into(), file))
 }
 
+/// Checks that metrics can be read at a place, and leaves nothing there.
+///
+/// # Errors
+/// The place is taken or not allowed.
+pub(crate) fn check(metrics: Option<&Place>) -> Result<(), LinuxError> {
+    let Some(place) = metrics else { return Ok(()) };
+    let tried = match place {
+        Place::Address(address) => bind(*address).map(drop),
+        Place::Socket(path) => check_path(path),
+    };
+    tried.map_err(|e| refused(place, &e))
+}
+
+/// Whether [`listen`] would have this path.
+fn check_path(path: &Path) -> io::Result<()> {
+    std::os::unix::net::SocketAddr::from_pathname(path)?;
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() && UnixStream::connect(path).is_err() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(_) => match files::check_place(path) {
+            Err(ModelError::Write { source, .. }) => Err(source),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// The error of a place of metrics.
+fn refused(place: &Place, error: &io::Error) -> LinuxError {
+    let remedy = "choose another place, like 127.0.0.1:9184 or /run/solocore-metrics.sock";
+    LinuxError::of_io(&format!("--metrics {place}"), error, remedy)
+}
+
 /// Paths of the files that [`Status::open`] makes.
 pub(crate) fn paths(metrics: Option<&Place>) -> Vec<PathBuf> {
     let own = Some(PathBuf::from(SOCKET));
@@ -119,10 +152,6 @@ impl Status {
     }
 
     fn at(path: &Path, metrics: Option<&Place>) -> Result<Self, LinuxError> {
-        let refused = |place: &Place, e: io::Error| {
-            let remedy = "choose another place, like 127.0.0.1:9184 or /run/solocore-metrics.sock";
-            LinuxError::of_io(&format!("--metrics {place}"), &e, remedy)
-        };
         let fail = |e: io::Error| {
             LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run")
         };
@@ -130,9 +159,9 @@ impl Status {
         let (mut listeners, mut files) = (vec![(socket, Kind::Snapshot)], vec![file]);
         if let Some(place) = metrics {
             let socket = match place {
-                Place::Address(address) => bind(*address).map_err(|e| refused(place, e))?,
+                Place::Address(address) => bind(*address).map_err(|e| refused(place, &e))?,
                 Place::Socket(path) => {
-                    let (socket, file) = listen(path).map_err(|e| refused(place, e))?;
+                    let (socket, file) = listen(path).map_err(|e| refused(place, &e))?;
                     files.push(file);
                     socket
                 }

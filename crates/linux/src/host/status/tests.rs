@@ -86,9 +86,24 @@ fn whoever_asks_is_answered() {
         let error = refused.map(drop).unwrap_err().to_string();
         assert!(error.contains("--metrics") && error.contains("choose another place"), "{error}");
         assert!(!third.exists());
+        assert!(check(Some(&Place::Socket(taken.clone()))).is_err());
     }
     drop(status);
     assert!(!path.exists() && !other.exists());
+}
+
+#[test]
+fn a_look_at_a_place_leaves_nothing_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let is_free = |name: &str| check(Some(&Place::Socket(dir.path().join(name)))).is_ok();
+    assert!(is_free("new") && !is_free("none/new") && !is_free(&"x".repeat(200)));
+    drop(UnixListener::bind(dir.path().join("left")).unwrap());
+    assert!(is_free("left"), "its process has ended");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(check(Some(&Place::Address(taken.local_addr().unwrap()))).is_err());
+    assert!(check(Some(&Place::Address(free_address()))).is_ok());
+    assert!(check(None).is_ok());
 }
 
 /// Idle, slow, half-closed and endless clients, at all places at once.

@@ -20,7 +20,6 @@ use libbpf_rs::{Link, MapCore, Object, ProgramInput};
 use solocore_model::run::{RunLevelCpu, RunLevelIntruder, RunLevelTask};
 use solocore_model::sched_trace::{Event, Kind};
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use zerocopy::IntoBytes;
 
 /// Time between the load and the first release, ns; threads are handed over meanwhile.
@@ -102,13 +101,7 @@ impl Scheduler {
     /// There is no such process, or it is one of the kernel.
     pub fn attach(&self, task: usize, process: u32) -> Result<(), LinuxError> {
         let name = &self.layout.tasks[task].name;
-        let all = threads::all(Path::new("/proc"), Some(process));
-        if all.is_empty() || all.iter().any(|t| t.kernel) {
-            return Err(LinuxError::Input(format!(
-                "--attach {name}={process}: there is no such process, or it is the kernel's; give \
-                    the number of a running program"
-            )));
-        }
+        let all = threads::to_attach(name, process)?;
         all.iter().try_for_each(|t| self.attach_thread(task, t.tid))
     }
 

@@ -1,0 +1,48 @@
+//! A file of another kind than the wanted one is refused as that.
+
+use solocore_model::platform::PRESETS;
+use solocore_model::{Instance, ModelError, Plan, Platform, System};
+use solocore_model::{plan, profile, results, run, verification};
+use std::path::Path;
+
+const SYSTEM: &str = "platform = \"p4080\"\n[[task]]\nname = \"a\"\n";
+const SCENARIO: &str = "[simulation]\nplatform = \"p4080\"\n";
+
+fn said<T>(read: impl Fn(&Path, &str) -> Result<T, ModelError>, text: &str) -> String {
+    read(Path::new("file"), text).err().expect("it is of another kind").to_string()
+}
+
+#[test]
+fn files_of_another_kind_are_called_so() {
+    let json = |format: &str| format!("{{\"format\": \"{format}\"}}");
+    let board = PRESETS[0].1;
+    let as_system = |text: &str| said(System::parse, text);
+    assert_eq!(
+        said(Plan::parse, SYSTEM),
+        "file: is no plan, but a system file; make one of it: solocore plan file -o plan.json"
+    );
+    assert!(said(Plan::parse, board).starts_with("file: is no plan, but a platform file; name"));
+    assert!(said(Platform::parse, SYSTEM).contains("is no platform file, but a system file; name"));
+    assert!(said(Instance::parse, SYSTEM).contains("is no instance, but a system file; `"));
+    assert!(as_system(board).contains("is no system file, but a platform file; name"));
+    assert!(as_system(SCENARIO).contains("is no system file, but a scenario; `solocore sim`"));
+    for (format, words) in [
+        (plan::FORMAT, "a plan"),
+        (profile::FORMAT, "a profile"),
+        (run::FORMAT, "a result of `solocore run`"),
+        (results::FORMAT, "a result of `solocore sim`"),
+        (verification::FORMAT, "a result of `solocore verify`"),
+    ] {
+        let said = as_system(&json(format));
+        assert!(said.starts_with(&format!("file: is no system file, but {words}; name")), "{said}");
+    }
+}
+
+#[test]
+fn faults_of_the_wanted_kind_keep_their_words() {
+    let nameless = "platform = \"p4080\"\n[[task]]\nperiod = \"1 ms\"\n";
+    assert!(said(System::parse, nameless).contains("missing field `name`"));
+    assert!(said(System::parse, &format!("{SYSTEM}perod = 1\n")).contains("`perod`"));
+    assert!(said(System::parse, "name = \"a\n").starts_with("file:1:"));
+    assert!(said(Plan::parse, "{}").contains("missing field"));
+}
