@@ -94,6 +94,7 @@ impl ModelError {
         let mut message = plain(&error.message().lines().collect::<Vec<_>>().join("; "));
         let remedies = [
             ("missing field", "add it"),
+            ("invalid type", "write that in its place"),
             ("duplicate key", "remove one of the two"),
             ("unknown variant", "take one of these"),
             ("unknown field", "correct or remove it"),

@@ -42,6 +42,7 @@ fn of_type(name: &str) -> String {
         ("u64" | "u128" | "usize", _) => "a whole number, zero or more",
         ("i8" | "i16" | "i32" | "i64" | "i128" | "isize", _) => "a whole number",
         ("f32" | "f64", _) => "a number",
+        ("a string" | "string", _) => "a text in quotes",
         ("a sequence", _) => "a list",
         ("a map", _) | (_, "struct" | "internally" | "adjacently") => "a table",
         ("variant identifier", _) | (_, "enum") => "a name in quotes",
@@ -61,6 +62,7 @@ mod tests {
             ("invalid type: map, expected u64", "a table, expected a whole number, zero or more"),
             ("invalid type: integer `3`, expected struct Regulation", "`3`, expected a table"),
             ("invalid type: integer `3`, expected a sequence", "`3`, expected a list"),
+            ("invalid type: integer `3`, expected a string", "`3`, expected a text in quotes"),
             (
                 "invalid value: integer `-8`, expected u8",
                 "`-8`, expected a whole number from 0 to 255",
