@@ -17,10 +17,11 @@
 //!
 //! # Why the results are those of [`response_time`]
 //! Both find the least solution of the same recurrence, from below. The limit on steps is on steps
-//! from the beginning: a level that has counted more jobs than that is computed by
+//! from the beginning. A level that finds a response after more jobs than that is computed by
 //! [`response_time`] itself, unless the core has more than [`MANY`] tasks. With more, the limit is
 //! on the steps that the level makes here: fewer, so that a response may be found where
-//! [`response_time`] gives up. It is equally valid.
+//! [`response_time`] gives up. It is equally valid. A level that finds none here finds none there,
+//! in more steps; one without tasks above makes the same steps.
 //!
 //! # Not covered
 //! Windows of partitions ([`crate::window`]).
@@ -92,7 +93,8 @@ impl BusyWindow {
         }
         let (found, own_jobs) = self.response(&task, window, limit_ps);
         let cut = self.jobs.saturating_add(own_jobs) > u64::from(MAX_STEPS) && !self.many;
-        let found = if cut { self.anew(&task, window, limit_ps) } else { found };
+        let anew = cut && found.is_some() && !self.above.is_empty();
+        let found = if anew { self.anew(&task, window, limit_ps) } else { found };
         if self.admit(task).is_none() {
             self.ended = true;
         }

@@ -11,6 +11,7 @@ use crate::work::Work;
 use solocore_analysis::response::Task;
 use solocore_analysis::sensitivity::{largest_passing, least_passing};
 use solocore_analysis::{BusyWindow, Derivation};
+use solocore_model::Time;
 use solocore_model::plan::{CoreMargin, TaskMargin};
 use solocore_model::system::Model;
 use std::cell::OnceCell;
@@ -30,7 +31,7 @@ pub struct Margins<'a> {
     places: HashMap<usize, usize>,
     /// The busy window of each level as it begins, where every deadline is met.
     before: Vec<BusyWindow>,
-    /// The largest execution time of each task, ps, once it has been computed.
+    /// The largest execution time of each task, ns, once it has been computed.
     wcets: Vec<OnceCell<Option<u64>>>,
     resources: &'a Resources,
 }
@@ -61,11 +62,14 @@ impl<'a> Margins<'a> {
         })
     }
 
-    /// The largest execution time of the task at a place, ps.
+    /// The largest execution time of the task at a place, in whole nanoseconds as plans have it.
+    /// Each step closer to an utilisation of 1 looks at twice as many jobs.
     fn wcet(&self, at: usize) -> Option<u64> {
         *self.wcets[at].get_or_init(|| {
             let (index, given) = (self.hard.index(at), self.hard.asked(at).work_ps);
-            let found = largest_passing(0, self.hard.deadline_ps(at), given, |wcet_ps| {
+            let most_ns = self.hard.deadline_ps(at) / Time::PS_PER_NS;
+            let found = largest_passing(0, most_ns, given / Time::PS_PER_NS, |wcet_ns| {
+                let wcet_ps = wcet_ns.saturating_mul(Time::PS_PER_NS);
                 self.passes(at, self.resources, &|i, t| {
                     Some(Task { wcet_ps: if i == index { wcet_ps } else { t.wcet_ps }, ..*t })
                 })
@@ -80,7 +84,6 @@ impl<'a> Margins<'a> {
         if !self.core.schedulable() {
             return None;
         }
-        let wcet = self.wcet(at);
         // Its reloads after preemptions of others stay the same.
         let own = self.hard.asked(at).misses;
         let misses = largest_passing(0, MOST_MISSES, own, |misses| {
@@ -92,10 +95,7 @@ impl<'a> Margins<'a> {
                 }
             })
         });
-        Some(TaskMargin {
-            wcet_ns: wcet.map(|ps| ps / 1000),
-            misses: misses.fails.and(misses.passes),
-        })
+        Some(TaskMargin { wcet_ns: self.wcet(at), misses: misses.fails.and(misses.passes) })
     }
 
     /// Margin of the whole core.
@@ -115,7 +115,7 @@ impl<'a> Margins<'a> {
             self.passes(0, self.resources, &|_, t| t.with_misses(t.misses, grow(t.misses, k)?))
         });
         let relative = |&at: &usize| {
-            let most = self.wcet(at).unwrap_or(0);
+            let most = self.wcet(at).unwrap_or(0).saturating_mul(Time::PS_PER_NS);
             // Thousandths are enough for a reader.
             (u128::from(most) * u128::from(MOST))
                 .checked_div(u128::from(self.hard.asked(at).work_ps))

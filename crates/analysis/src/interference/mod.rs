@@ -213,9 +213,14 @@ impl Stall {
     /// The accesses of the others' jobs during the window, the periods in which the core's own
     /// budget is used up, and the refreshes.
     fn by_jobs(&self, jobs: &Rivals, demand: Demand) -> u64 {
-        let mut total = demand.work_ps;
         let once = self.once();
         let fixed = self.costs.left_ps.saturating_add(self.all_stops(demand));
+        let base = demand.work_ps.saturating_add(fixed);
+        let least = jobs.at_least(base, once, &self.costs.refresh);
+        if least > demand.work_ps && least >= u64::MAX / 2 {
+            return u64::MAX;
+        }
+        let mut total = demand.work_ps.max(least);
         for _ in 0..STEPS {
             let window = total.saturating_add(once);
             let delay = fixed.saturating_add(jobs.cost_ps(window));

@@ -10,9 +10,13 @@
 //! are sorted once, with the sum after each; a window is then looked up. Horizons are powers of
 //! two. The staircase is exact: it equals the sum for every window.
 //!
+//! A recurrence that adds the sum to its own window begins at [`Rivals::at_least`]: without the
+//! rounding to whole jobs it is a linear equation, and its solution is no more than the least one.
+//!
 //! # Not covered
 //! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.
 
+use crate::memory::costs::Refresh;
 use std::sync::OnceLock;
 
 /// Most releases of a staircase, for each task.
@@ -21,6 +25,9 @@ const MOST: u64 = 64;
 const FEW: usize = 8;
 /// Powers of two that a horizon may be, ps.
 const HORIZONS: usize = 62;
+/// A sum of 100,000 floating point numbers that are not negative, times this, is no more than the
+/// exact one.
+const ROUNDED: f64 = 1.0 - 1e-9;
 
 /// A task of another core: its jobs cost `cost_ps` each, are released at least `period_ps` apart,
 /// and end within `reach_ps`.
@@ -42,13 +49,22 @@ pub struct Rivals {
     jobs: Vec<Job>,
     /// By the power of two of the horizon; `None`: too many releases.
     stairs: [OnceLock<Option<Staircase>>; HORIZONS],
+    /// At most the part of all time that their jobs cost in the long run.
+    part: f64,
+    /// At most the cost of a window beyond that part of it, ps.
+    before_ps: f64,
 }
 
 impl Rivals {
     /// The rivals with these tasks.
     #[must_use]
     pub fn new(jobs: Vec<Job>) -> Self {
-        Self { jobs, stairs: [const { OnceLock::new() }; HORIZONS] }
+        let each = |j: &Job| j.cost_ps as f64 / j.period_ps.max(1) as f64;
+        // A window of the recurrence and the reach together fit in 64 bits.
+        let before = |j: &Job| j.reach_ps.min(u64::MAX / 2) as f64 * each(j);
+        let part = ROUNDED * jobs.iter().map(each).sum::<f64>();
+        let before_ps = ROUNDED * jobs.iter().map(before).sum::<f64>();
+        Self { jobs, stairs: [const { OnceLock::new() }; HORIZONS], part, before_ps }
     }
 
     /// The tasks.
@@ -73,6 +89,21 @@ impl Rivals {
                 stairs[after.max(1) - 1].1
             }
             None => self.sum(window_ps),
+        }
+    }
+
+    /// A lower limit, in picoseconds, of the least total that holds `base_ps`, the jobs of the
+    /// window `total + once_ps`, and its refreshes; [`u64::MAX`] if these take all the time.
+    #[must_use]
+    pub(super) fn at_least(&self, base_ps: u64, once_ps: u64, refresh: &Refresh) -> u64 {
+        let part = self.part + ROUNDED * refresh.part();
+        let fixed_ps = base_ps as f64 + once_ps as f64 * part + self.before_ps;
+        if part < 1.0 {
+            (fixed_ps / (1.0 - part) * ROUNDED) as u64
+        } else if fixed_ps > 0.0 {
+            u64::MAX
+        } else {
+            0
         }
     }
 

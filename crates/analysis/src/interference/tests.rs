@@ -135,6 +135,26 @@ fn jobs_of_others_bound_what_they_add() {
     assert!(beside_a_job * 10 < beside_anything);
 }
 
+/// The recurrence of [`Stall::by_jobs`], from the work alone.
+fn from_the_work(stall: &Stall, jobs: &Rivals, demand: Demand) -> u64 {
+    let fixed = stall.costs.left_ps.saturating_add(stall.all_stops(demand));
+    let mut total = demand.work_ps;
+    for _ in 0..1 << 20 {
+        let window = total.saturating_add(stall.once());
+        let delay = fixed.saturating_add(jobs.cost_ps(window));
+        let refresh = stall.costs.refresh.within(window);
+        let next = demand.work_ps.saturating_add(delay).saturating_add(refresh);
+        if next <= total {
+            return total - demand.work_ps;
+        }
+        if next >= u64::MAX / 2 {
+            break;
+        }
+        total = next;
+    }
+    u64::MAX
+}
+
 #[test]
 fn extremes_give_no_small_numbers() {
     let c = costs(3);
@@ -156,6 +176,31 @@ fn extremes_give_no_small_numbers() {
 }
 
 proptest! {
+    /// Beginning at a lower limit finds the same solution, to the picosecond.
+    #[test]
+    fn a_start_close_to_the_solution_changes_nothing(
+        jobs in prop::collection::vec((1u64..200, 0u64..400, 0u64..9, 0u32..40), 0..30),
+        work in 0u64..100_000, misses in 0u64..100, plain in any::<bool>(), huge in 0u32..20,
+    ) {
+        let jobs: Vec<Job> = jobs
+            .into_iter()
+            .map(|(period_ps, reach_ps, cost_ps, far)| Job {
+                period_ps,
+                reach_ps: if far == 0 { u64::MAX - reach_ps } else { reach_ps },
+                cost_ps: if far == 1 { u64::MAX / 2 - cost_ps } else { cost_ps },
+            })
+            .collect();
+        let part: f64 = jobs.iter().map(|j| j.cost_ps as f64 / j.period_ps as f64).sum();
+        // Both have a limit on their steps, and need more of them here.
+        prop_assume!((part - 0.95).abs() > 0.1);
+        let c = if plain { Costs { left_ps: 0, request_ps: None, latency_ps: 0, refresh: Refresh::default(), ..costs(1) } } else { costs(1) };
+        let stall = Stall { costs: c, others: Others::Unlimited, jobs: None, counted_ps: c.latency_ps };
+        let rivals = Rivals::new(jobs);
+        let work_ps = if huge == 0 { u64::MAX / 2 + work } else { work };
+        let demand = Demand { work_ps, ..Demand::accesses(misses) };
+        prop_assert_eq!(stall.by_jobs(&rivals, demand), from_the_work(&stall, &rivals, demand));
+    }
+
     /// More work, more accesses, larger budgets of others or a smaller one of its own never
     /// lower the stall.
     #[test]

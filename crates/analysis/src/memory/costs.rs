@@ -105,10 +105,18 @@ impl Refresh {
         number.saturating_mul(self.ranks).saturating_mul(self.each_ps)
     }
 
-    /// A lower limit of `time_ps` with its refreshes, which starts the search closer: it meets at
-    /// least one refresh of each rank per interval.
+    /// The part of all time that refreshes take: a window meets at least one of each rank per
+    /// interval.
+    pub(crate) fn part(&self) -> f64 {
+        if self.every_ps == 0 {
+            return 0.0;
+        }
+        self.ranks as f64 * self.each_ps as f64 / self.every_ps as f64
+    }
+
+    /// A lower limit of `time_ps` with its refreshes, which starts the search closer.
     fn at_least(&self, time_ps: u64) -> u64 {
-        let part = self.ranks as f64 * self.each_ps as f64 / self.every_ps as f64;
+        let part = self.part();
         // Less than the possible rounding. Not a number where refreshes take all time, which is
         // cast to 0.
         let least = time_ps as f64 / (1.0 - part) * (1.0 - 1e-12);
