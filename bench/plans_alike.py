@@ -73,7 +73,7 @@ def budgets(rng, board, cores, seen, of_board):
         text += f'objective = "{rng.choice(["best_effort", "margin", "bounds"])}"\n'
     if share == "explicit":
         for core in range(active):
-            if rng.random() < 0.7:
+            if core == 0 or rng.random() < 0.7:
                 text += f'[[core]]\nid = {core}\nbandwidth = "{rng.randint(20, 150)} MB/s"\n'
     few = share in ("optimal", None) or policy == "dynamic"
     number = rng.randint(1, 5) if few else rng.choice([rng.randint(1, 12), rng.randint(12, 60), rng.randint(60, 120)])

@@ -83,6 +83,7 @@ GUIDE = {
         "carried": "profiles.md",
         "certificate": "shares.md",
         "cores": "shares.md",
+        "inputs": "profiles.md",
         "platform": "machine.md",
         "promises": "promises.md",
         "tasks.assumes": "promises.md",

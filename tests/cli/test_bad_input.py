@@ -177,6 +177,7 @@ BAD_SYSTEMS = {
     "core table out of range": ("[[task]]", "[[core]]\nid = 8\n[[task]]", 2, ["core 8", "0 to 7"]),
     "core described twice": ("[[task]]", "[[core]]\nid = 1\n[[core]]\nid = 1\n[[task]]", 4, ["core 1"]),
     "bandwidth without explicit shares": ("[[task]]", '[[core]]\nid = 1\nbandwidth = "1 MB/s"\n[[task]]', 2, ["explicit"]),
+    "stated shares without a core": ("[[task]]", '[regulation]\nshare = "explicit"\n[[task]]', 0, ["explicit", "[[core]]"]),
     "no bandwidth": ("[[task]]", '[regulation]\nshare = "explicit"\n[[core]]\nid = 1\nbandwidth = "0 MB/s"\n[[task]]', 4, ["zero"]),
     "unknown criticality": ("misses = 100", 'misses = 100\ncriticality = "E"', 6, ["E"]),
     "unknown policy": ("[[task]]", '[regulation]\npolicy = "magic"\n[[task]]', 3, ["magic"]),
@@ -367,6 +368,17 @@ def test_damaged_profile(solocore, planned_profile, kind):
         done = solocore(*command, "-o", "out")
         assert done.code == 2 and len(done.err.splitlines()) == 1 and "p.json" in done.err, done.err
         assert solocore.files() == planned_profile
+
+
+@pytest.mark.parametrize("path, code", [(("pages", 0, "llc_reads"), (1,)), (("pages", 0, "llc_writes"), (0, 1)), (("private_cycles",), (1,)), (("lockdown", 0), (0, 1))])
+def test_counts_whose_sum_does_not_fit(solocore, planned_profile, path, code):
+    """They become the largest number, so that no bound is smaller."""
+    profile = json.loads((solocore.dir / "p.json").read_text())
+    change(profile, *path, to=2**64 - 1)
+    solocore.write("p.json", json.dumps(profile))
+    done = solocore("plan", "system.toml", "--format", "json")
+    assert done.code in code and "panicked" not in done.err, done.err
+    assert done.code == 0 or done.json()["tasks"][0]["verdict"] == "no bound"
 
 
 @pytest.mark.parametrize("kind", ["empty", "half", "no end", "zeros", "text", "flipped", "missing", "directory"])

@@ -186,14 +186,17 @@ def test_a_dash_is_standard_output(solocore):
     assert result.json()["tasks"] and not (solocore.dir / "-").exists()
 
 
-def test_stated_shares_that_nobody_states_are_said_to_be_even(solocore):
+def test_stated_shares_are_stated_by_a_core_at_least(solocore):
     shares = '[regulation]\nshare = "explicit"\n'
     text = TWO.replace("[[task]]", shares + "[[task]]", 1)
 
     def rule(text):
         return next(r for r in solocore.plan(text)["reasons"] if r.startswith("bandwidth: "))
 
-    assert "as stated" not in rule(text) and "no [[core]] states" in rule(text)
+    for core in ("", "[[core]]\nid = 0\n"):
+        solocore.write("system.toml", text + core)
+        done = solocore("plan", "system.toml")
+        assert done.code == 2 and 'no [[core]] states one; add a [[core]] with id and bandwidth, or set share = "even"' in done.err
     assert "as stated for 1 of 8 cores" in rule(text + '[[core]]\nid = 0\nbandwidth = "60 MB/s"\n')
     assert "chosen together" in rule(TWO)
 

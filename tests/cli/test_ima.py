@@ -192,6 +192,17 @@ def test_edited_tables_are_refused_with_the_line(solocore, words, change, say):
         assert f"table.json:{line}:" in done.err
 
 
+@pytest.mark.parametrize("key", ["offset_ns", "duration_ns", "period_ns"])
+@pytest.mark.parametrize("value", [2**63 - 1, 2**64 - 1])
+def test_times_that_fit_in_no_table_are_refused(solocore, key, value):
+    schedule(solocore, SCE)
+    path = solocore.dir / "table.json"
+    path.write_text(re.sub(rf'("{key}": ?)\d+', rf"\g<1>{value}", path.read_text(), count=1))
+    done = solocore("check-io", "instance.toml", "table.json")
+    assert done.code == 2 and len(done.err.splitlines()) == 1 and "; " in done.err, done.err
+    assert key.removesuffix("_ns") in done.err and "correct it" in done.err
+
+
 def test_bound_partition_moved_to_another_core(solocore):
     schedule(solocore, SCE)
     path = solocore.dir / "table.json"

@@ -5,6 +5,7 @@ Bounds are worked out here again from the formulas of docs/levels.md. The optimi
 
 import itertools
 import json
+import re
 
 import pytest
 from conftest import ROOT, refused
@@ -57,6 +58,14 @@ def example(solocore):
     done = solocore("plan", EXAMPLE, "--format", "json")
     assert done.code == 0, done.err
     return done.json()
+
+
+def test_the_text_has_the_verdicts_of_the_plan(solocore):
+    text = solocore("plan", EXAMPLE, "-o", "plan.json").out.decode()
+    tasks = [t for t in json.loads((solocore.dir / "plan.json").read_text())["tasks"] if "verdict" in t]
+    assert {"A", "B", "C"} <= {t["criticality"] for t in tasks}
+    for t in tasks:
+        assert re.search(rf"^{re.escape(t['name'])} .*  {t['verdict']}$", text, re.M), t["name"]
 
 
 def test_the_example_has_every_part(example):

@@ -4,7 +4,9 @@ The expected bounds are computed here from the formulas, not by the code under t
 test_profile.py and test_sim.py).
 """
 
+import hashlib
 import json
+from unittest.mock import ANY
 
 import pytest
 from conftest import ROOT, refused
@@ -109,7 +111,29 @@ def test_carry_in_costs_tasks_with_few_misses(solocore, misses):
 
 def test_carry_in_is_the_default(solocore):
     stated = solocore.plan(system(task("a"), regulation="carry_in = true"))
-    assert solocore.plan(system(task("a"))) == stated
+    assert solocore.plan(system(task("a"))) == {**stated, "inputs": ANY}
+
+
+def test_a_plan_names_the_files_that_it_was_made_from(solocore):
+    """As the user wrote them, with their SHA-256; a profile of two tasks once."""
+    solocore.write("board.toml", (ROOT / "platforms/p4080.toml").read_text())
+    assert solocore("profile", "--platform", "board.toml", "-o", "p.json", "--", "true").code == 0
+    two = "".join(f'[[task]]\nname = "{n}"\nperiod = "1 s"\nprofile = "./p.json"\n' for n in "ab")
+    text = f'platform = "./board.toml"\n{two}'
+    solocore.write("system.toml", text)
+
+    def inputs(*more):
+        done = solocore("plan", "./system.toml", *more, "-o", "plan.json")
+        assert done.code == 0, done.err
+        return json.loads((solocore.dir / "plan.json").read_text())["inputs"]
+
+    expect = [{"role": role, "file": f"./{name}", "sha256": hashlib.sha256((solocore.dir / name).read_bytes()).hexdigest()}
+              for role, name in (("system", "system.toml"), ("platform", "board.toml"), ("profile", "p.json"))]
+    assert inputs() == expect
+    assert inputs("--what-if", "task.a.period=2 s") == expect, "the file, not its changes"
+    solocore.write("system.toml", text.replace("./board.toml", "p4080") + "# changed\n")
+    changed = inputs()
+    assert [i["role"] for i in changed] == ["system", "profile"] and changed[0]["sha256"] != expect[0]["sha256"]
 
 
 def test_explicit_shares(solocore):
@@ -254,7 +278,7 @@ def spread_system(edits=None, **regulation):
 
 
 # Even budgets are chosen anew for other numbers; stated ones stay.
-STATED = 'share = "explicit"'
+STATED = 'share = "explicit"\n[[core]]\nid = 7\nbandwidth = "100 MB/s"'
 
 
 @pytest.mark.parametrize("regulation", [STATED, "carry_in = false", 'policy = "none"\nmodel = "sce"'])

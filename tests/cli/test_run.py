@@ -148,7 +148,7 @@ def test_the_service_manager_hears_of_it(planned):
     assert said.count("WATCHDOG=1") >= 2 and set(said) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}
 
 
-PARTITIONS = (ROOT / "examples/drivers/system.toml").read_text()
+PARTITIONS = (ROOT / "examples/drivers/system.toml").read_text().replace('"core-i5-2500k"', '"machine.toml"')
 DRIVER = """
 import os
 from solocore import client as solocore

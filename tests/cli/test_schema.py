@@ -2,12 +2,13 @@
 
 import copy
 import json
+import re
 import tomllib
 
 import jsonschema
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, board_like_here
 
 SYSTEMS = sorted(ROOT.glob("examples/**/system.toml")) + [ROOT / "examples/vision/large.toml"]
 PLATFORMS = sorted(ROOT.glob("platforms/*.toml"))
@@ -88,7 +89,7 @@ def test_times_that_plan_refuses_are_wrong(solocore, schemas, text):
     assert solocore("plan", "s.toml").code == 2
 
 
-@pytest.mark.parametrize("example", ["sce-table2", "ima-sce", "mc2", "vcpus"])
+@pytest.mark.parametrize("example", ["sce-table2", "ima-sce", "drivers", "mc2", "vcpus"])
 def test_plans_of_each_scheme_are_valid(solocore, schemas, example):
     done = solocore("plan", ROOT / "examples" / example / "system.toml", "-o", "plan.json")
     assert done.code in (0, 1), done.err
@@ -200,14 +201,66 @@ def test_outputs_about_plans_are_valid(solocore, schemas):
     assert done.code == 1
     nullable = ("old", "new", "verdict", "wcrt_ns", "deadline_ns", "margin_ns", "old_budget_accesses", "new_budget_accesses", "old_ways", "new_ways")
     valid(solocore, schemas, "diff", done.json(), may_lack=nullable)
-    for command, name in ((("doctor", "--plan", "plan.json"), "doctor"), (("run", "plan.json", "--dry-run", "--partial", "--event", "page-faults"), "dry-run")):
+
+
+PAIR = "".join(f'[[task]]\nname = "{name}"\ncore = {core}\ncriticality = "{level}"\nperiod = "100 ms"\nwcet = "1 ms"\nmisses = 10\n'
+               for name, core, level in (("a", 0, "A"), ("b", 1, "B")))
+BACKGROUND = """[regulation]
+policy = "maracas"
+[[vcpu]]
+name = "v"
+core = 0
+tasks = ["a"]
+capacity = "10 ms"
+period = "50 ms"
+[[task]]
+name = "a"
+criticality = "C"
+period = "100 ms"
+wcet = "1 ms"
+misses = 10
+"""
+
+
+@pytest.mark.parametrize("system", [
+    'platform = "p4080"\n' + PAIR,
+    (ROOT / "examples/drivers/system.toml").read_text(),
+    'platform = "p4080"\n[mc2]\n' + PAIR,
+    'platform = "p4080"\n' + BACKGROUND,
+], ids=["budgets", "windows", "levels", "vcpus"])
+def test_outputs_about_this_machine_are_valid(solocore, schemas, system):
+    """Keys that hold nothing are left out: the schema must not ask for them."""
+    board_like_here(solocore)
+    board = (solocore.dir / "machine.toml").read_text()
+    # Levels need ways.
+    solocore.write("machine.toml", re.sub(r'partition = "\w+"', 'partition = "way"', board))
+    first, rest = re.match(r'((?:#.*\n)*)platform = ".*"\n([\s\S]*)', system).groups()
+    solocore.plan(f'{first}platform = "machine.toml"\n{rest}')
+    plan = ("plan.json", "--dry-run", "--partial")
+    commands = [("doctor", "doctor"), ("doctor", "doctor", "--plan", "plan.json"), ("dry-run", "run", *plan), ("dry-run", "run", *plan, "--event", "page-faults"),
+                ("dry-run", "run", *plan, "--scheduler", "levels")]
+    seen = set()
+    for name, *command in commands:
         done = solocore(*command, "--format", "json")
-        if done.code == 3 and not done.out:
+        # Other schemes know no budgets or no levels.
+        if done.code == 2:
             continue
-        assert wrong(schemas[name], done.json()) == [], name
+        assert wrong(schemas[name], done.json()) == [], command
+        seen.add(name)
         for key in done.json():
             strange = {**done.json(), key: {"no": "such"} if not isinstance(done.json()[key], list) else [{"no": "such"}]}
             assert wrong(schemas[name], strange), f"{name}: {key} takes anything"
+    assert seen == {"doctor", "dry-run"}
+
+
+def test_measured_numbers_are_valid(solocore, schemas):
+    if solocore("platform", "detect", "-o", "machine.toml").code:
+        pytest.skip("this machine has no platform file")
+    done = solocore("platform", "measure", "machine.toml", "--dry-run", "--only", "cpi", "--time", "1 s", "--format", "json", timeout=120)
+    if done.code == 3:
+        pytest.skip(done.err)
+    assert done.code == 0, done.err
+    valid(solocore, schemas, "measure", done.json(), may_lack=("written", "before", "after", "keep", "rows", "worst"))
 
 
 def test_outputs_of_measurements_are_valid(solocore, schemas):

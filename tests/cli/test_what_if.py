@@ -107,7 +107,7 @@ def test_a_change_is_as_if_it_were_in_the_file(solocore):
     expect = solocore.plan(changed)
     solocore.write("system.toml", LATE)
     got = what_if(solocore, "regulation.period=2 ms", "task.lo.wcet=9 ms")
-    assert {k: v for k, v in got.items() if k != "what_if"} == expect
+    assert {k: v for k, v in got.items() if k not in ("what_if", "inputs")} == {k: v for k, v in expect.items() if k != "inputs"}
     assert (solocore.dir / "system.toml").read_text() == LATE
 
 

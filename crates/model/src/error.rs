@@ -61,8 +61,10 @@ fn remedy(error: &std::io::Error) -> &'static str {
         Kind::ReadOnlyFilesystem => "its file system is read-only; name another place",
         Kind::IsADirectory => "name a file",
         Kind::NotADirectory => "a part of its path is a file; name another place",
-        Kind::AlreadyExists => "name another place",
-        _ => "free some space, or name another place",
+        Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => {
+            "free some space, or name another place"
+        }
+        _ => "name another place",
     }
 }
 

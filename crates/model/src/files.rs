@@ -60,6 +60,8 @@ fn is_stream(path: &Path) -> bool {
     path.exists() && !path.is_file() && !path.is_dir()
 }
 
+/// The system's number for symbolic links that form a circle.
+const ELOOP: i32 = 40;
 /// The name that stands for standard output.
 const STDOUT: &str = "-";
 /// Was a file written there?
@@ -130,7 +132,7 @@ pub fn place_of(path: &Path) -> Result<PathBuf, ModelError> {
         }
         place = dir.join(std::fs::read_link(&place).map_err(|e| unwritten(path, e))?);
     }
-    Err(unwritten(path, std::io::Error::other("its symbolic links form a circle")))
+    Err(unwritten(path, std::io::Error::from_raw_os_error(ELOOP)))
 }
 
 /// Whether a link of this owner may be followed in this directory: the kernel's rule of

@@ -26,9 +26,9 @@ impl Time {
         Self { ps }
     }
 
-    /// From nanoseconds.
+    /// From nanoseconds. A time that does not fit becomes the largest one.
     pub const fn from_ns(ns: u64) -> Self {
-        Self { ps: ns * Self::PS_PER_NS }
+        Self { ps: ns.saturating_mul(Self::PS_PER_NS) }
     }
 
     /// Picoseconds, exact.
@@ -321,6 +321,12 @@ mod tests {
         assert_eq!("1.2 GiB/s".parse(), Ok(Bandwidth(1_288_490_188)));
         assert_eq!("1.5 GiB/s".parse(), Ok(Bandwidth(1_610_612_736)));
         assert_eq!("1_000 KB".parse(), Ok(Bytes(1_000_000)));
+    }
+
+    #[test]
+    fn a_time_that_does_not_fit_is_the_largest() {
+        assert_eq!(Time::from_ns(u64::MAX / 1000), Time::from_ps(u64::MAX / 1000 * 1000));
+        assert_eq!(Time::from_ns(u64::MAX / 1000 + 1), Time::from_ps(u64::MAX));
     }
 
     #[test]

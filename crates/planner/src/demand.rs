@@ -45,7 +45,16 @@ impl Demand {
     /// # Errors
     /// When the file cannot be read, or its profile is for other caches or from an older solocore.
     pub fn of_file(path: &Path, platform: &Platform) -> Result<Self, ModelError> {
-        let profile: Profile = files::read_json(path)?;
+        Self::of_text(path, &files::read_text(path)?, platform)
+    }
+
+    /// The same of the text of a profile; `path` names it.
+    ///
+    /// # Errors
+    /// As [`Demand::of_file`], except those of reading.
+    pub fn of_text(path: &Path, text: &str, platform: &Platform) -> Result<Self, ModelError> {
+        let profile: Profile =
+            serde_json::from_str(text).map_err(|e| ModelError::from_json(path, &e))?;
         let refuse = |message: String| {
             Err(ModelError::Invalid { path: path.to_owned(), line: None, message })
         };

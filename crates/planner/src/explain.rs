@@ -47,7 +47,6 @@ pub fn without_details(tasks: usize) -> String {
 fn stated_rule(r: &Resources) -> String {
     match r.stated {
         None => "chosen together with cores and cache".to_owned(),
-        Some(0) => "even, as no [[core]] states a bandwidth".to_owned(),
         Some(all) if all == r.cores => "as stated per core".to_owned(),
         Some(some) => {
             format!("as stated for {some} of {} cores; the others share the rest evenly", r.cores)

@@ -74,8 +74,16 @@ fn colours(core: &PlanCore) -> Option<String> {
     })
 }
 
+/// Ways of a core, as the pages of colours that stand for them where there are such; is it one?
+fn part_of_cache(core: Option<&PlanCore>, count: u32) -> (String, bool) {
+    match core.and_then(colours) {
+        Some(pages) => (pages, false),
+        None => (ways(count as usize), count == 1),
+    }
+}
+
 fn time(ns: u64) -> Time {
-    Time::from_ps(ns.saturating_mul(1000))
+    Time::from_ns(ns)
 }
 
 impl List<'_> {
@@ -176,8 +184,8 @@ impl List<'_> {
         for core in &plan.cores {
             let resource = format!("core {}", core.id);
             if core.ways > 0 && !alone {
-                let what = colours(core).unwrap_or_else(|| ways(core.ways as usize));
-                let are = if what == ways(1) { "is" } else { "are" };
+                let (what, one) = part_of_cache(Some(core), core.ways);
+                let are = if one { "is" } else { "are" };
                 let what = format!("{what} of the shared cache {are} its own");
                 self.add(Subject::Ways, &resource, self.of_core(core.id), what);
             }
@@ -237,9 +245,8 @@ impl List<'_> {
             self.add(Subject::Levels, &resource, inside.clone(), what);
             if core.ways.count > 0 {
                 let planned = self.plan.cores.iter().find(|c| c.id == core.id);
-                let what =
-                    planned.and_then(colours).unwrap_or_else(|| ways(core.ways.count as usize));
-                let are = if what == ways(1) { "is that" } else { "are those" };
+                let (what, one) = part_of_cache(planned, core.ways.count);
+                let are = if one { "is that" } else { "are those" };
                 let what = format!("{what} {are} of its levels A and B");
                 self.add(Subject::Ways, &resource, inside.clone(), what);
             }

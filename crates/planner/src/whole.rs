@@ -56,6 +56,7 @@ pub fn whole(
         certificate: None,
         repair: Vec::new(),
         what_if: None,
+        inputs: Vec::new(),
         carried: std::collections::BTreeMap::new(),
         scheme: Scheme::Budgets,
     }

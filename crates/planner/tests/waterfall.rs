@@ -310,7 +310,8 @@ proptest! {
         tasks in prop::collection::vec((0..3u8, 1..400u64, 1..200u64, 5..200u64, prop::option::of(0..4u32)), 1..6),
         regulation in prop::sample::select(vec![
             "policy = \"memguard\"", "model = \"sce\"", "carry_in = false", "policy = \"none\"", "policy = \"dynamic\"",
-            "policy = \"memguard\"\nperiod = \"200 us\"", "share = \"explicit\"", "active_cores = \
+            "policy = \"memguard\"\nperiod = \"200 us\"",
+            "share = \"explicit\"\n[[core]]\nid = 0\nbandwidth = \"100 MB/s\"", "active_cores = \
                 4\npolicy = \"bwlock\"",
         ]),
         best_effort in any::<bool>(),

@@ -8,6 +8,7 @@ use crate::format;
 use crate::inputs::{Inputs, result_of};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
+use solocore_model::provenance::InputRole;
 use solocore_model::results::TaskResult;
 use solocore_model::system::Policy;
 
@@ -167,11 +168,14 @@ fn advice(inputs: &Inputs) -> Markup {
     if inputs.plan.schedulable {
         return html! {};
     }
+    let mut inputs_of_plan = inputs.plan.inputs.iter();
+    let own = inputs_of_plan.find(|i| i.role == InputRole::System);
+    let file = own.map_or("system.toml", |i| i.file.as_str());
     let rows = html! {
         @for r in repair {
             tr data-repair=(r.change) {
                 th.words scope="row" { (r.meaning) @if let Some(step) = &r.step { " (in steps of " (step) ")" } }
-                td.code { "solocore plan system.toml " (r.option()) }
+                td.code { "solocore plan " (file) " " (r.option()) }
                 td { @if r.verified { "planned: schedulable" } @else { "estimated" } }
             }
         }

@@ -4,7 +4,7 @@
 //! [`Inputs`]; absent parts are not drawn.
 
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
+use solocore_model::provenance::sha256;
 use solocore_model::results::{Mode, TaskResult};
 use solocore_model::run::RunResult;
 use solocore_model::verification::Verification;
@@ -49,9 +49,7 @@ pub struct Provenance {
 impl Provenance {
     /// Adds a file with these bytes.
     pub fn add(&mut self, name: &str, bytes: &[u8]) {
-        let digest = Sha256::digest(bytes);
-        let hex = digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-        self.inputs.push((name.to_owned(), hex));
+        self.inputs.push((name.to_owned(), sha256(bytes)));
     }
 }
 

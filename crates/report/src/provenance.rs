@@ -6,6 +6,7 @@ use crate::format;
 use crate::inputs::{Inputs, Provenance};
 use maud::{Markup, html};
 use solocore_model::SimResult;
+use solocore_model::provenance::PlanInput;
 
 /// The section. Without [`Inputs::provenance`], it has only the versions and the runs.
 pub fn section(inputs: &Inputs) -> Markup {
@@ -28,8 +29,29 @@ pub fn section(inputs: &Inputs) -> Markup {
                 (fact("Board", &inputs.plan.platform.name))
             }
             @if let Some(p) = inputs.provenance.filter(|p| !p.inputs.is_empty()) { (files(p)) }
+            @if !inputs.plan.inputs.is_empty() { (plan_files(&inputs.plan.inputs)) }
         }
     }
+}
+
+/// Files that the plan was made from, as it names them.
+fn plan_files(files: &[PlanInput]) -> Markup {
+    wide_table(
+        "Files that the plan was made from",
+        &data_table(
+            &caption(&html! { "Files that the plan was made from, as they were then." }),
+            &["File", "What it is", "SHA-256"],
+            &html! {
+                @for input in files {
+                    tr data-plan-input=(input.file) {
+                        th scope="row" { (input.file) }
+                        td { (input.role.word()) }
+                        td.code.words { (input.sha256) }
+                    }
+                }
+            },
+        ),
+    )
 }
 
 /// The section of a page without a plan.

@@ -338,6 +338,7 @@ fn the_verdict_says_what_is_guaranteed_and_what_it_costs() {
 #[test]
 fn advice_stands_beside_a_failure() {
     use solocore_model::plan::advice::Repair;
+    use solocore_model::provenance::{InputRole, PlanInput};
     let mut sample = sample();
     sample.plan.schedulable = false;
     sample.plan.tasks[0].schedulable = false;
@@ -357,7 +358,12 @@ fn advice_stands_beside_a_failure() {
     assert!(place("may miss its deadline") < place("data-because=\"tracking\""));
     assert!(place("data-because=\"tracking\"") < place("data-repair=\"task.tracking.period\""));
     assert!(place("data-because=\"verdict\"") < place("data-repair="));
-    assert!(page.contains("--what-if 'task.tracking.period=120 ms'"), "whole, quoted");
+    assert!(page.contains("solocore plan system.toml --what-if 'task.tracking.period=120 ms'"));
+    let made = PlanInput::of(InputRole::System, "car.toml", "abc");
+    let mut named = sample.plan.clone();
+    named.inputs.push(made.clone());
+    let named = html(&Inputs::of("named", &named));
+    assert!(named.contains("solocore plan car.toml --what-if") && named.contains(&made.sha256));
     assert!(place("data-repair=") < place("Tasks and their times"));
     assert!(!full(&self::sample()).contains("data-because"), "a plan that holds needs no excuse");
 }

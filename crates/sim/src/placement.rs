@@ -8,6 +8,7 @@ use crate::machine::Layout;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashSet;
+use solocore_model::list;
 
 /// Too few frames of the wanted kind are free.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +25,6 @@ pub struct Full {
 
 impl std::fmt::Display for Full {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let list =
-            |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         write!(f, "wants {} pages", self.wanted)?;
         if let Some(banks) = &self.banks {
             write!(f, " in banks {}", list(banks))?;

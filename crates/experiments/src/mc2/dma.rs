@@ -151,11 +151,7 @@ fn judge13(outcome: &mut Outcome, bandwidths: &[u64], found: &[(f64, Times)]) {
         Paper::more(0.0, "Observation 5"),
         gaps(0).fold(f64::INFINITY, f64::min),
         Mutation::OwnBuffer,
-        format!(
-            "by {} at {} MB/s",
-            list(0),
-            bandwidths[1..].iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
-        ),
+        format!("by {} at {} MB/s", list(0), solocore_model::list(&bandwidths[1..])),
     );
     outcome.untestable(
         "large region: the difference becomes much less",

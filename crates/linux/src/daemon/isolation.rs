@@ -7,10 +7,10 @@ use crate::host::irq::{self, Places};
 use crate::host::resctrl::{self, Groups, Mounted, Shares};
 use crate::host::threads;
 use crate::schedule::isolate::Layout;
-use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::profile::PageName;
 use solocore_model::run::{RunInterrupts, RunResult};
+use solocore_model::{Plan, list};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -297,7 +297,7 @@ impl Part for Confinement {
         };
         vec![format!(
             "threads that somebody bound to cores of analysed tasks, and that stay there: {}{}",
-            bound.iter().take(8).map(u32::to_string).collect::<Vec<_>>().join(", "),
+            list(bound.iter().take(8)),
             if bound.len() > 8 { format!(" and {} more", bound.len() - 8) } else { String::new() }
         )]
     }

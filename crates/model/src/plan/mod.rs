@@ -25,6 +25,7 @@ use crate::error::ModelError;
 use crate::files;
 use crate::kind::Kind;
 use crate::platform::Platform;
+use crate::provenance::PlanInput;
 use crate::system::Model;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,10 @@ pub struct Plan {
     /// Changes with which the plan was made, and their effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what_if: Option<advice::WhatIf>,
+    /// Files that the plan was made from: the system file, its platform file, and profiles that it
+    /// names. Older plans have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<PlanInput>,
     /// Profiles and traces of the tasks by name, as zstd in base64. A plan that was written to a
     /// file has them and needs no other file. The `profile` of a task is then such a name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -3,6 +3,7 @@
 //! Presets live in `platforms/*.toml`, every number with its source in a comment. The same type
 //! drives the profiler's cache geometry, the planner's bounds and the simulator's machine.
 
+mod find;
 mod row_hit_cap;
 #[cfg(test)]
 mod tests;
@@ -10,12 +11,11 @@ mod tests;
 pub use row_hit_cap::RowHitCap;
 
 use crate::error::ModelError;
-use crate::files;
 use crate::units::{Bandwidth, Bytes, Cycles, Frequency, Time};
 use crate::{kind::Kind, missing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Instruction set of a board or a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -264,31 +264,6 @@ presets!(
 );
 
 impl Platform {
-    /// Finds a preset by name, or reads a platform file (a name with `/` or `.toml` is a path,
-    /// relative to `base`).
-    ///
-    /// # Errors
-    /// When there is no such preset or file, or its values are impossible.
-    pub fn find(name: &str, base: &Path) -> Result<Self, ModelError> {
-        if let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
-            return Self::parse(&PathBuf::from(format!("platforms/{name}.toml")), text);
-        }
-        if name.contains('/') || name.ends_with(".toml") {
-            let path = base.join(name);
-            return Self::parse(&path, &files::read_text(&path)?);
-        }
-        let names: Vec<&str> = PRESETS.iter().map(|(preset, _)| *preset).collect();
-        Err(ModelError::Invalid {
-            path: PathBuf::from("platform"),
-            line: None,
-            message: format!(
-                "no preset is called `{name}`; choose one of {}, or give the path of a platform \
-                    file",
-                names.join(", ")
-            ),
-        })
-    }
-
     /// Parses and checks the text of a platform file.
     ///
     /// # Errors

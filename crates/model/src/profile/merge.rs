@@ -167,7 +167,7 @@ fn lockdown(profiles: &[Profile], order: &[PageProfile]) -> Vec<u64> {
         let mut left = p.llc_accesses();
         curve[0] = curve[0].max(left);
         for (k, page) in order.iter().take(hot).enumerate() {
-            left -= of_name.get_mut(&page.name).and_then(Vec::pop).unwrap_or(0);
+            left = left.saturating_sub(of_name.get_mut(&page.name).and_then(Vec::pop).unwrap_or(0));
             curve[k + 1] = curve[k + 1].max(left);
         }
     }
@@ -182,7 +182,7 @@ fn functions(profiles: &[Profile]) -> Vec<FunctionProfile> {
         known.llc_accesses = known.llc_accesses.max(f.llc_accesses);
     }
     let mut out: Vec<FunctionProfile> = most.into_values().collect();
-    let total: u64 = out.iter().map(|f| f.llc_misses).sum();
+    let total = out.iter().map(|f| f.llc_misses).fold(0, u64::saturating_add);
     out.iter_mut().for_each(|f| f.share = f.llc_misses as f64 / total.max(1) as f64);
     out.sort_by_key(|f| std::cmp::Reverse((f.llc_misses, f.llc_accesses)));
     out

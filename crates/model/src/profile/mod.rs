@@ -55,7 +55,7 @@ pub struct PageProfile {
 impl PageProfile {
     /// Accesses to the shared cache, which become hits when the page is locked.
     pub fn llc_accesses(&self) -> u64 {
-        self.llc_reads + self.llc_writes
+        self.llc_reads.saturating_add(self.llc_writes)
     }
 }
 
@@ -192,9 +192,14 @@ impl Profile {
     pub fn kinds(&self, k: usize) -> (u64, u64) {
         let left = self.pages.get(k..).unwrap_or(&[]);
         let (processes, raised) = (&self.origin.processes, &self.origin.raised);
-        let reads: u64 = left.iter().map(|p| p.llc_reads).sum();
-        let writes: u64 = left.iter().map(|p| p.llc_writes).sum();
-        (reads + processes.reads + raised.reads, writes + processes.writes + raised.writes)
+        // Counts that do not fit become the largest one, so that no bound is smaller.
+        let all = |of: fn(&PageProfile) -> u64, more: [u64; 2]| {
+            left.iter().map(of).chain(more).fold(0, u64::saturating_add)
+        };
+        (
+            all(|p| p.llc_reads, [processes.reads, raised.reads]),
+            all(|p| p.llc_writes, [processes.writes, raised.writes]),
+        )
     }
 
     /// Accesses to the shared cache; all of them reach DRAM when nothing is locked.

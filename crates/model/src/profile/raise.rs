@@ -55,9 +55,10 @@ impl Profile {
             Some((most, _)) => most.saturating_sub(writes),
             None => raised.reads,
         };
-        self.private_cycles += raised.private_cycles;
-        let more = raised.reads + raised.writes;
-        self.lockdown.iter_mut().chain(&mut self.by_ways).for_each(|n| *n += more);
+        self.private_cycles = self.private_cycles.saturating_add(raised.private_cycles);
+        let more = raised.reads.saturating_add(raised.writes);
+        let curves = self.lockdown.iter_mut().chain(&mut self.by_ways);
+        curves.for_each(|n| *n = n.saturating_add(more));
         self.origin.worst.append(&mut worst);
         self.origin.raised = raised;
         self.engine = "perf".to_owned();

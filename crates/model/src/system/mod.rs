@@ -21,10 +21,11 @@ use crate::kind::Kind;
 use crate::levels::{Io, Ipc, Isolation, Mc2};
 use crate::missing;
 use crate::platform::Platform;
+use crate::provenance::{InputRole, PlanInput};
 use crate::units::Bandwidth;
 use crate::vcpus::Vcpus;
 use file::SystemFile;
-use regulation::{check_core, check_placing, check_regulation};
+use regulation::{check_core, check_placing, check_regulation, check_stated};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use task::{check_task, partition_of};
@@ -35,6 +36,8 @@ use toml::Spanned;
 pub struct System {
     /// Path of the file.
     pub path: PathBuf,
+    /// The file, if its path was read, and the platform file that it names.
+    pub inputs: Vec<PlanInput>,
     /// The board.
     pub platform: Platform,
     /// `[regulation]`.
@@ -68,7 +71,11 @@ impl System {
     /// # Errors
     /// One line with file, line, fault and remedy.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
-        Self::parse(path, &files::read_text(path)?)
+        let text = files::read_text(path)?;
+        let mut system = Self::parse(path, &text)?;
+        let own = PlanInput::of(InputRole::System, path.to_string_lossy(), &text);
+        system.inputs.insert(0, own);
+        Ok(system)
     }
 
     /// Parses and checks the text of a system file; `path` names it and anchors relative paths.
@@ -77,7 +84,7 @@ impl System {
     /// As [`System::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
         Self::read(path, text, |name| {
-            Platform::find(name, files::parent_dir(path)).map_err(|e| match e {
+            Platform::find_with_text(name, files::parent_dir(path)).map_err(|e| match e {
                 ModelError::Invalid { message, line: None, path: p }
                     if p == Path::new("platform") =>
                 {
@@ -93,13 +100,13 @@ impl System {
     /// # Errors
     /// As [`System::load`].
     pub fn parse_for(path: &Path, text: &str, platform: &Platform) -> Result<Self, ModelError> {
-        Self::read(path, text, |_| Ok(platform.clone()))
+        Self::read(path, text, |_| Ok((platform.clone(), None)))
     }
 
     fn read(
         path: &Path,
         text: &str,
-        find: impl FnOnce(&str) -> Result<Platform, ModelError>,
+        find: impl FnOnce(&str) -> Result<(Platform, Option<String>), ModelError>,
     ) -> Result<Self, ModelError> {
         let whole =
             |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
@@ -107,7 +114,9 @@ impl System {
         let heads = text.lines().filter(|line| line.trim_start().starts_with("[[task]]")).count();
         check_number(heads).map_err(whole)?;
         let file: SystemFile = missing::parsed(path, text, Kind::System)?;
-        let mut platform = find(&file.platform)?;
+        let (mut platform, of_platform) = find(&file.platform)?;
+        let of_platform =
+            of_platform.map(|text| PlanInput::of(InputRole::Platform, &file.platform, &text));
         let at =
             |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
         check_number(file.task.len()).map_err(whole)?;
@@ -138,6 +147,7 @@ impl System {
                 .map_err(|m| at(entry.span().start, m))?;
             cores.push(core.clone());
         }
+        check_stated(&regulation, &cores).map_err(whole)?;
         if file.task.is_empty() {
             return Err(whole(
                 "there is no [[task]]; add at least one with name, period and command (or wcet and \
@@ -240,7 +250,8 @@ impl System {
             (_, _, Some(vcpus)) => Scheme::Vcpus(vcpus),
             (None, None, None) => Scheme::Budgets,
         };
-        Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, sce, scheme })
+        let inputs = of_platform.into_iter().collect();
+        Ok(Self { path: path.to_owned(), inputs, platform, regulation, cores, tasks, sce, scheme })
     }
 
     /// The directory in which commands run, and from which relative paths start.

@@ -29,7 +29,7 @@ pub enum Share {
     /// Every core gets the same.
     #[default]
     Even,
-    /// Each core states its bandwidth.
+    /// As `[[core]]` tables state bandwidths; cores without one share the rest evenly.
     Explicit,
     /// Cores of the tasks, cache and budgets are chosen together, for an [`Objective`].
     Optimal,
@@ -291,6 +291,18 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
         )),
         _ => Ok(()),
     }
+}
+
+/// Stated shares are stated for a core at least.
+pub(super) fn check_stated(regulation: &Regulation, cores: &[CoreEntry]) -> Result<(), String> {
+    if regulation.share() == Share::Explicit && cores.iter().all(|core| core.bandwidth.is_none()) {
+        return Err(
+            "[regulation] share = \"explicit\" takes the cores' bandwidths, and no [[core]] \
+                states one; add a [[core]] with id and bandwidth, or set share = \"even\""
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 /// Checks the rule for pages; `placing`: partitions or levels decide places and times.

@@ -57,6 +57,16 @@ fn bad_input_names_line_and_remedy() {
             "misses = 100\n[[core]]\nid = 0\nbandwidth=\"1 MB/s\"",
             "share = \"explicit\"",
         ),
+        (
+            "misses = 100",
+            "misses = 100\n[regulation]\nshare = \"explicit\"",
+            "no [[core]] states one; add a [[core]]",
+        ),
+        (
+            "misses = 100",
+            "misses = 100\n[regulation]\nshare = \"explicit\"\n[[core]]\nid = 0",
+            "no [[core]] states one; add a [[core]]",
+        ),
         ("name = \"a\"", "name = \"a", "s.toml:4"),
     ] {
         let error = error_of(&GOOD.replacen(from, to, 1));

@@ -12,6 +12,7 @@
 use super::System;
 use crate::error::ModelError;
 use crate::files;
+use crate::provenance::{InputRole, PlanInput};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -22,6 +23,8 @@ use toml::de::{DeTable, DeValue};
 pub struct SystemText {
     path: PathBuf,
     text: String,
+    /// The file without changes.
+    file: PlanInput,
     /// Lines of the text that the file does not have, in the order in which they were added.
     added: Vec<usize>,
 }
@@ -38,7 +41,8 @@ impl SystemText {
     /// A text that stands for a file.
     #[must_use]
     pub fn new(path: &Path, text: String) -> Self {
-        Self { path: path.to_owned(), text, added: Vec::new() }
+        let file = PlanInput::of(InputRole::System, path.to_string_lossy(), &text);
+        Self { path: path.to_owned(), text, file, added: Vec::new() }
     }
 
     /// The text with one key changed: `change` is `KEY=VALUE`. [`SystemText::system`] checks that
@@ -68,6 +72,7 @@ impl SystemText {
     pub fn system(&self) -> Result<System, ModelError> {
         let mut system = System::parse(&self.path, &self.text)
             .map_err(|e| e.on_lines(|line| self.line_of_file(line)))?;
+        system.inputs.insert(0, self.file.clone());
         for task in &mut system.tasks {
             task.line = self.line_of_file(task.line);
         }

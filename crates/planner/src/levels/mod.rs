@@ -66,6 +66,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         certificate: None,
         repair: Vec::new(),
         what_if: None,
+        inputs: Vec::new(),
         carried: std::collections::BTreeMap::new(),
         scheme: WhoRuns::Levels(Box::new(mc2)),
     };

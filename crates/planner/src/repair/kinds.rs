@@ -175,15 +175,13 @@ fn shares(system: &System) -> Vec<Kind> {
     if matches!(r.policy, Policy::None | Policy::Bwlock) {
         out.push(listed("regulation.policy", ["memguard"], "a budget for each core (policy {})"));
     }
-    if r.policy == Policy::Memguard && r.share() != Share::Optimal && r.model() == Model::Sound {
+    // Stated bandwidths go with no other share.
+    if r.policy == Policy::Memguard && r.share() == Share::Even && r.model() == Model::Sound {
         out.push(listed(
             "regulation.share",
             ["optimal"],
             "cores, cache and budgets chosen together (share {})",
         ));
-    }
-    if r.share() == Share::Explicit {
-        out.push(listed("regulation.share", ["even"], "the same budget for each core (share {})"));
     }
     out
 }

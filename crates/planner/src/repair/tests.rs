@@ -197,7 +197,8 @@ proptest! {
     fn every_repair_does_and_a_step_less_does_not(
         tasks in prop::collection::vec((0u32..3, 20u32..120, 2u32..60, 0u32..60), 2..5),
         regulation in prop::sample::select(vec![
-            "policy = \"memguard\"", "share = \"even\"", "model = \"sce\"", "policy = \"none\"", "share = \"explicit\"", "policy = \"dynamic\"",
+            "policy = \"memguard\"", "share = \"even\"", "model = \"sce\"", "policy = \"none\"",
+            "share = \"explicit\"\n[[core]]\nid = 3\nbandwidth = \"60 MB/s\"", "policy = \"dynamic\"",
             "policy = \"memguard\"\nperiod = \"300 us\"",
         ]),
     ) {

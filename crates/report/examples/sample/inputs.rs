@@ -131,6 +131,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         certificate: None,
         repair: Vec::new(),
         what_if: None,
+        inputs: Vec::new(),
         carried: std::collections::BTreeMap::new(),
         scheme: Scheme::Budgets,
     }

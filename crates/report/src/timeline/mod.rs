@@ -18,6 +18,7 @@ use crate::elements::{data_table, task_name, wide_table};
 use crate::inputs::Inputs;
 use crate::{format, svg};
 use maud::{Markup, html};
+use solocore_model::list;
 use solocore_model::plan::PlanTask;
 use solocore_model::results::{Activity, Mode};
 use std::collections::BTreeMap;
@@ -195,10 +196,9 @@ fn table(run: &Run, cores: &[u32]) -> Markup {
         let of = |j: &&Job| j.core == core && j.of.task == task && (!late || j.of.late);
         format::count(run.jobs.iter().filter(of).count() as u64)
     };
-    let idle: Vec<String> = cores
+    let idle: Vec<&u32> = cores
         .iter()
         .filter(|c| !sums.iter().any(|((core, _), sum)| core == *c && sum.2 > 0))
-        .map(u32::to_string)
         .collect();
     let columns = &[
         "#Core",
@@ -219,7 +219,7 @@ fn table(run: &Run, cores: &[u32]) -> Markup {
                 }
             }
         }))
-        @if !idle.is_empty() { p.muted { "Idle in this time: core " (idle.join(", ")) "." } }
+        @if !idle.is_empty() { p.muted { "Idle in this time: core " (list(idle)) "." } }
     };
     wide_table(&format!("Time of each task on each core, {}", run.mode), &table)
 }

@@ -2,7 +2,7 @@
 
 use super::Comparison;
 use crate::table::{ms, render};
-use solocore_model::Times;
+use solocore_model::{Times, list};
 
 /// Rows of a histogram.
 const BINS: usize = 12;
@@ -24,7 +24,7 @@ pub fn of(c: &Comparison) -> String {
         c.command.join(" "),
         c.core,
         c.runs,
-        c.enemies.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+        list(&c.enemies),
         c.enemy,
         c.enemy_bytes >> 20
     );

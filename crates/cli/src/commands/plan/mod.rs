@@ -13,6 +13,7 @@ use crate::progress::{Progress, computing, stopped};
 use crate::table;
 use solocore_model::plan::advice::WhatIf;
 use solocore_model::profile::Worst;
+use solocore_model::provenance::{InputRole, PlanInput};
 use solocore_model::system::{self, Model, SystemText, Task};
 use solocore_model::{Plan, System, Time, files};
 use solocore_planner::{Demand, Patience};
@@ -34,7 +35,8 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
     })?;
     check_method(args, &system)?;
     let mut profiles = Profiles::new(&args.profiling);
-    let demands = demands(&system, &mut profiles).map_err(|f| of_changes(&args.what_if, f))?;
+    let (demands, named) =
+        demands(&system, &mut profiles).map_err(|f| of_changes(&args.what_if, f))?;
     let mut plan =
         planned(&system, &demands, args.time_limit).map_err(|f| of_changes(&args.what_if, f))?;
     let advice = computing(|| solocore_planner::repair(&text, &system, &demands, &plan, &stopped));
@@ -42,6 +44,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Interrupted);
     }
     profiles.mark(&mut plan);
+    plan.inputs = [&system.inputs[..], &named].concat();
     advice.write_into(&mut plan);
     if !args.what_if.is_empty() {
         plan.what_if = Some(compare(&own, &plan, args)?);
@@ -115,17 +118,22 @@ pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 /// The plan of a system; a search for shares ends at the limit.
 pub fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
     let mut profiles = Profiles::new(profiling);
-    let mut plan = planned(system, &demands(system, &mut profiles)?, limit)?;
+    let (demands, named) = demands(system, &mut profiles)?;
+    let mut plan = planned(system, &demands, limit)?;
     profiles.mark(&mut plan);
+    plan.inputs = [&system.inputs[..], &named].concat();
     Ok(plan)
 }
 
-/// Demands of the tasks; profiles the programs of the system.
-fn demands(system: &System, profiles: &mut Profiles) -> Result<Vec<Demand>, Failure> {
+/// Demands of the tasks, and the profiles that the system names; profiles its programs.
+fn demands(
+    system: &System,
+    profiles: &mut Profiles,
+) -> Result<(Vec<Demand>, Vec<PlanInput>), Failure> {
     let path = &system.path;
-    let mut demands = Vec::new();
+    let (mut demands, mut named) = (Vec::new(), Vec::new());
     for task in &system.tasks {
-        let demand = demand(system, task, profiles);
+        let demand = demand(system, task, profiles, &mut named);
         demands.push(demand.map_err(|f| {
             f.of(&format!("{}:{}: task `{}`", path.display(), task.line, task.name))
         })?);
@@ -133,7 +141,7 @@ fn demands(system: &System, profiles: &mut Profiles) -> Result<Vec<Demand>, Fail
             return Err(Failure::Interrupted);
         }
     }
-    Ok(demands)
+    Ok((demands, named))
 }
 
 /// Plans; with a limit, a search ends then, or when no neighbour is better.
@@ -155,7 +163,12 @@ fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<P
     if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }
 }
 
-fn demand(system: &System, task: &Task, profiles: &mut Profiles) -> Result<Demand, Failure> {
+fn demand(
+    system: &System,
+    task: &Task,
+    profiles: &mut Profiles,
+    named: &mut Vec<PlanInput>,
+) -> Result<Demand, Failure> {
     if let Some(stated) = Demand::stated(&task.demand) {
         return Ok(stated);
     }
@@ -164,7 +177,13 @@ fn demand(system: &System, task: &Task, profiles: &mut Profiles) -> Result<Deman
             unreachable!("the file states them")
         }
         system::Demand::Profile(file) => {
-            Ok(Demand::of_file(&system.dir().join(file), &system.platform)?)
+            let path = system.dir().join(file);
+            let text = files::read_text(&path)?;
+            let input = PlanInput::of(InputRole::Profile, file.to_string_lossy(), &text);
+            if !named.contains(&input) {
+                named.push(input);
+            }
+            Ok(Demand::of_text(&path, &text, &system.platform)?)
         }
         system::Demand::Command(command) => {
             let kept = profiles.get(Wanted {
@@ -283,7 +302,6 @@ fn table_text(rows: &[solocore_model::time_table::Row]) -> String {
 pub fn verdict(t: &solocore_model::plan::PlanTask) -> &'static str {
     match (t.best_effort(), t.schedulable) {
         (true, _) => "best effort",
-        (false, true) if t.tardiness_ns.is_some() => "bounded",
         (false, true) => "meets",
         (false, false) if t.wcrt_ns.is_none() => "no bound",
         (false, false) => "may miss",

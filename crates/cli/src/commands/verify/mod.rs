@@ -28,7 +28,7 @@ use opponents::{Opponents, has_command};
 use solocore_linux::host::machine;
 use solocore_model::plan::{PlanTask, Scheme};
 use solocore_model::verification::{Channel, FORMAT, Verification, Verified};
-use solocore_model::{Plan, Times, files};
+use solocore_model::{Plan, Times, files, list};
 use std::process::ExitCode;
 use std::time::Instant;
 use trials::{Case, Trials};
@@ -161,16 +161,13 @@ fn untested(args: &VerifyArgs, plan: &Plan, tasks: &[&PlanTask], online: &[u32])
         };
         out.push(format!("enemies of kind {}: {why}", enemy.name()));
     }
-    let beyond: Vec<String> = online
-        .iter()
-        .filter(|cpu| !plan.cores.iter().any(|c| c.id == **cpu))
-        .map(u32::to_string)
-        .collect();
+    let beyond: Vec<&u32> =
+        online.iter().filter(|cpu| !plan.cores.iter().any(|c| c.id == **cpu)).collect();
     if !beyond.is_empty() {
         out.push(format!(
             "CPUs {}: the plan has no such cores, so no enemy ran there while the plan was \
                 enforced",
-            beyond.join(", ")
+            list(beyond)
         ));
     }
     if together::duration(args, plan).is_none() {

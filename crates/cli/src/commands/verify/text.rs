@@ -101,8 +101,7 @@ fn together(t: &Together) -> String {
     let beside = match t.channels.as_slice() {
         [] => "no enemy".to_owned(),
         kinds => {
-            let cpus: Vec<String> = t.enemies.iter().map(u32::to_string).collect();
-            format!("enemies on CPUs {} ({})", cpus.join(", "), kinds.join(", "))
+            format!("enemies on CPUs {} ({})", solocore_model::list(&t.enemies), kinds.join(", "))
         }
     };
     let seconds = t.duration_ns as f64 / 1e9;

@@ -37,6 +37,7 @@ pub use outcome::Value;
 use problem::Problem;
 use search::Tried;
 pub use search::{Asked, Effort};
+use solocore_model::list;
 use solver::Solver;
 
 /// The choice.
@@ -145,8 +146,4 @@ fn reasons(tried: &Tried, problem: &Problem, gap: f64) -> Vec<String> {
     }
     out.extend(problem.missed_wish(&chosen.value));
     out
-}
-
-fn list(ways: &[u32]) -> String {
-    ways.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
