@@ -56,7 +56,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
 }
 
 /// Is it a device or a pipe (`-o /dev/stdout`)? Nothing may be renamed over it.
-fn is_stream(path: &Path) -> bool {
+#[must_use]
+pub fn is_stream(path: &Path) -> bool {
     path.exists() && !path.is_file() && !path.is_dir()
 }
 

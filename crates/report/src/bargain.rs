@@ -6,6 +6,7 @@
 use crate::elements::{caption, data_table, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
+use crate::promises::Found;
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::provenance::InputRole;
@@ -74,15 +75,8 @@ fn guaranteed(inputs: &Inputs) -> Markup {
 /// Number of promises that nobody kept in the run or the verification, and of all; `None` if each
 /// was kept.
 pub fn open(inputs: &Inputs) -> Option<(usize, usize)> {
-    let (open, all) = match (inputs.run, inputs.verification) {
-        (Some(run), _) => {
-            let open = run.promises.iter().filter(|a| a.kept_by.is_none());
-            (open.count(), run.promises.len())
-        }
-        (None, Some(v)) => (v.open.len(), inputs.plan.promises.len()),
-        (None, None) => (0, 0),
-    };
-    (open > 0).then_some((open, all))
+    let found = Found::of(inputs)?;
+    (!found.open.is_empty()).then_some((found.open.len(), found.all))
 }
 
 /// Managed over unmanaged, for the sums over tasks without analysis; `None` if the unmanaged sum is

@@ -9,7 +9,7 @@
 //! deadline lies below the bars, so that no number is struck through; a bar that crosses it shows
 //! it again.
 
-use crate::elements::{core_of, folded, task_name};
+use crate::elements::{folded, is_global, task_name};
 use crate::inputs::{Inputs, result_of};
 use crate::svg::{BAR, STEP};
 use crate::{format, svg};
@@ -90,8 +90,11 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
 
 /// Core of a task in words. Under MC2, level C is global.
 fn where_it_runs(inputs: &Inputs, task: &PlanTask) -> String {
-    let core = core_of(inputs.plan, task);
-    if core == "all" { "all cores".to_owned() } else { format!("core {core}") }
+    if is_global(inputs.plan, task) {
+        "all cores".to_owned()
+    } else {
+        format!("core {}", task.core)
+    }
 }
 
 fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {

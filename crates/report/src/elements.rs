@@ -15,10 +15,14 @@ pub fn task_name(name: &str) -> Markup {
     html! { span.name title=(name) { (name) } }
 }
 
-/// The core of a task, for tables. Level C of a plan of levels runs on any.
+/// Level C of a plan of levels runs on any core.
+pub fn is_global(plan: &Plan, task: &PlanTask) -> bool {
+    plan.levels().is_some() && task.criticality == Criticality::C
+}
+
+/// The core of a task, for tables.
 pub fn core_of(plan: &Plan, task: &PlanTask) -> String {
-    let global = plan.levels().is_some() && task.criticality == Criticality::C;
-    if global { "all".to_owned() } else { task.core.to_string() }
+    if is_global(plan, task) { "all".to_owned() } else { task.core.to_string() }
 }
 
 /// A table's caption, which stays in view when the table scrolls.

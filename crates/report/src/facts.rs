@@ -1,12 +1,11 @@
 //! The profiler's findings on each task's program.
 
-use crate::elements::{caption, data_table, folded, task_name, wide_table};
+use crate::elements::{caption, data_table, folded, is_global, task_name, wide_table};
 use crate::inputs::Inputs;
 use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::profile::{BandwidthSeries, FunctionProfile, Level, PageProfile};
-use solocore_model::system::Criticality;
 use solocore_model::{Plan, Profile};
 
 /// Rows of the tables of pages and functions.
@@ -195,9 +194,7 @@ struct Budget {
 }
 
 fn budget(plan: &Plan, planned: Option<&PlanTask>) -> Option<Budget> {
-    // Level C of a plan of levels runs on any core.
-    let task = planned.filter(|t| plan.levels().is_none() || t.criticality != Criticality::C)?;
-    let core = task.core;
+    let core = planned.filter(|task| !is_global(plan, task))?.core;
     let bytes_per_s = plan.cores.iter().find(|c| c.id == core)?.bandwidth_bytes_per_s?;
     Some(Budget { core, bytes_per_s })
 }

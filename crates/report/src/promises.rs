@@ -15,20 +15,21 @@ use solocore_model::plan::{Answer, Promise};
 pub fn section(inputs: &Inputs) -> Markup {
     let promises = &inputs.plan.promises;
     let all = inputs.plan.tasks.iter().filter(|t| t.verdict.is_some()).count();
-    let (open, kept) = answers(inputs);
+    let found = Found::of(inputs);
+    let (open, kept) = found.as_ref().map_or((&[][..], &[][..]), |f| (&f.open[..], &f.kept[..]));
     let is_open = |p: &&Promise| open.iter().any(|a| a.promise.id == p.id);
     html! {
         @if !promises.is_empty() {
             section #promises aria-labelledby="promises-h" {
                 h2 #promises-h { "Promises" }
                 p { "The bounds rest on these promises while the plan runs: " (by_kind(promises)) "." }
-                (verdict(inputs, open.len()))
+                (verdict(found.as_ref()))
                 @if !open.is_empty() {
-                    (wide_table("Promises that nobody kept", &answered("Kept by nobody.", &open, all)))
+                    (wide_table("Promises that nobody kept", &answered("Kept by nobody.", open, all)))
                 }
                 @if !kept.is_empty() {
-                    @let words = format!("Kept: {}", format::plural(format::len(&kept), "promise"));
-                    (folded(&words, &wide_table("Promises that were kept", &answered("Each promise, and its keeper.", &kept, all))))
+                    @let words = format!("Kept: {}", format::plural(format::len(kept), "promise"));
+                    (folded(&words, &wide_table("Promises that were kept", &answered("Each promise, and its keeper.", kept, all))))
                 } @else {
                     @let rest: Vec<&Promise> = promises.iter().filter(|p| !is_open(p)).collect();
                     @let words = format!("{}: {}", if open.is_empty() { "All" } else { "The others" }, format::plural(format::len(&rest), "promise"));
@@ -39,12 +40,28 @@ pub fn section(inputs: &Inputs) -> Markup {
     }
 }
 
-/// Answers of the run, or of the verification, which lists open ones alone: open and kept.
-fn answers<'a>(inputs: &Inputs<'a>) -> (Vec<&'a Answer>, Vec<&'a Answer>) {
-    match (inputs.run, inputs.verification) {
-        (Some(run), _) => run.promises.iter().partition(|a| a.kept_by.is_none()),
-        (None, Some(v)) => (v.open.iter().collect(), Vec::new()),
-        (None, None) => (Vec::new(), Vec::new()),
+/// What a run or a verification found of the plan's promises.
+pub struct Found<'a> {
+    /// Answers of promises that nobody kept.
+    pub open: Vec<&'a Answer>,
+    /// Answers of the others; a verification lists open ones alone.
+    kept: Vec<&'a Answer>,
+    /// Number of all promises.
+    pub all: usize,
+    /// When they were kept, as the beginning of a sentence.
+    when: &'static str,
+}
+
+impl<'a> Found<'a> {
+    /// Of the run, or else of the verification; `None` without both.
+    pub fn of(inputs: &Inputs<'a>) -> Option<Self> {
+        if let Some(run) = inputs.run {
+            let (open, kept) = run.promises.iter().partition(|a| a.kept_by.is_none());
+            return Some(Self { open, kept, all: run.promises.len(), when: "In the run" });
+        }
+        let open = inputs.verification?.open.iter().collect();
+        let all = inputs.plan.promises.len();
+        Some(Self { open, kept: Vec::new(), all, when: "While the plan was verified" })
     }
 }
 
@@ -62,20 +79,15 @@ fn by_kind(promises: &[Promise]) -> String {
 }
 
 /// Number of promises that were kept, in words.
-fn verdict(inputs: &Inputs, open: usize) -> Markup {
-    let (all, when) = match (inputs.run, inputs.verification) {
-        (Some(run), _) => (run.promises.len(), "In the run"),
-        (None, Some(_)) => (inputs.plan.promises.len(), "While the plan was verified"),
-        (None, None) => (0, ""),
-    };
+fn verdict(found: Option<&Found>) -> Markup {
     html! {
-        @match (all, open) {
-            (0, _) => p.muted {
+        @match found.filter(|f| f.all > 0).map(|f| (f.when, f.all, f.open.len())) {
+            None => p.muted {
                 "A run names the keeper of each: " code { "solocore run" } " answers for each before it starts. "
                 "Give its " code { "run.json" } " to the report as well."
             },
-            (all, 0) => p { (when) ", all " (all) " were kept." },
-            (all, open) => p { (when) ", nobody kept " (open) " of " (all) ": bounds that rest on these did not hold." },
+            Some((when, all, 0)) => p { (when) ", all " (all) " were kept." },
+            Some((when, all, open)) => p { (when) ", nobody kept " (open) " of " (all) ": bounds that rest on these did not hold." },
         }
     }
 }

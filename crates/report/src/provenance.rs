@@ -16,8 +16,7 @@ pub fn section(inputs: &Inputs) -> Markup {
         section #provenance aria-labelledby="provenance-h" {
             h2 #provenance-h { "How this page came about" }
             dl.facts {
-                (fact("solocore", env!("CARGO_PKG_VERSION")))
-                @if let Some(p) = inputs.provenance { (fact("Made", &p.date)) (fact("Made on", &p.host)) }
+                (made(inputs.provenance))
                 @for (name, result) in runs {
                     @if let Some(r) = result {
                         (fact(&format!("{name} run"), &format!("{} simulated, seed {}", format::time(r.simulated_ns), r.seed)))
@@ -28,7 +27,7 @@ pub fn section(inputs: &Inputs) -> Markup {
                 }
                 (fact("Board", &inputs.plan.platform.name))
             }
-            @if let Some(p) = inputs.provenance.filter(|p| !p.inputs.is_empty()) { (files(p)) }
+            (files(inputs.provenance))
             @if !inputs.plan.inputs.is_empty() { (plan_files(&inputs.plan.inputs)) }
         }
     }
@@ -60,11 +59,18 @@ pub fn of_table(origin: Option<&Provenance>) -> Markup {
         section #provenance aria-labelledby="provenance-h" {
             h2 #provenance-h { "How this page came about" }
             dl.facts {
-                (fact("solocore", env!("CARGO_PKG_VERSION")))
-                @if let Some(p) = origin { (fact("Made", &p.date)) (fact("Made on", &p.host)) }
+                (made(origin))
             }
-            @if let Some(p) = origin.filter(|p| !p.inputs.is_empty()) { (files(p)) }
+            (files(origin))
         }
+    }
+}
+
+/// Version, date and machine.
+fn made(origin: Option<&Provenance>) -> Markup {
+    html! {
+        (fact("solocore", env!("CARGO_PKG_VERSION")))
+        @if let Some(p) = origin { (fact("Made", &p.date)) (fact("Made on", &p.host)) }
     }
 }
 
@@ -72,7 +78,9 @@ fn fact(name: &str, value: &str) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }
 
-fn files(p: &Provenance) -> Markup {
+/// Files that the page was made from; nothing without any.
+fn files(origin: Option<&Provenance>) -> Markup {
+    let Some(p) = origin.filter(|p| !p.inputs.is_empty()) else { return html! {} };
     wide_table(
         "Files that this page was made from",
         &data_table(

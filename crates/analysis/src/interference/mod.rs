@@ -220,7 +220,13 @@ impl Stall {
         if least > demand.work_ps && least >= u64::MAX / 2 {
             return u64::MAX;
         }
-        let mut total = demand.work_ps.max(least);
+        self.least_total(jobs, demand, fixed, demand.work_ps.max(least))
+    }
+
+    /// The stall of the least solution of the recurrence of [`Stall::by_jobs`], from a total that is
+    /// no more than it. `fixed`: the delay that does not depend on the window.
+    fn least_total(&self, jobs: &Rivals, demand: Demand, fixed: u64, from: u64) -> u64 {
+        let (mut total, once) = (from, self.once());
         for _ in 0..STEPS {
             let window = total.saturating_add(once);
             let delay = fixed.saturating_add(jobs.cost_ps(window));

@@ -135,26 +135,6 @@ fn jobs_of_others_bound_what_they_add() {
     assert!(beside_a_job * 10 < beside_anything);
 }
 
-/// The recurrence of [`Stall::by_jobs`], from the work alone.
-fn from_the_work(stall: &Stall, jobs: &Rivals, demand: Demand) -> u64 {
-    let fixed = stall.costs.left_ps.saturating_add(stall.all_stops(demand));
-    let mut total = demand.work_ps;
-    for _ in 0..1 << 20 {
-        let window = total.saturating_add(stall.once());
-        let delay = fixed.saturating_add(jobs.cost_ps(window));
-        let refresh = stall.costs.refresh.within(window);
-        let next = demand.work_ps.saturating_add(delay).saturating_add(refresh);
-        if next <= total {
-            return total - demand.work_ps;
-        }
-        if next >= u64::MAX / 2 {
-            break;
-        }
-        total = next;
-    }
-    u64::MAX
-}
-
 #[test]
 fn extremes_give_no_small_numbers() {
     let c = costs(3);
@@ -198,7 +178,9 @@ proptest! {
         let rivals = Rivals::new(jobs);
         let work_ps = if huge == 0 { u64::MAX / 2 + work } else { work };
         let demand = Demand { work_ps, ..Demand::accesses(misses) };
-        prop_assert_eq!(stall.by_jobs(&rivals, demand), from_the_work(&stall, &rivals, demand));
+        let fixed = c.left_ps.saturating_add(stall.all_stops(demand));
+        let from_the_work = stall.least_total(&rivals, demand, fixed, work_ps);
+        prop_assert_eq!(stall.by_jobs(&rivals, demand), from_the_work);
     }
 
     /// More work, more accesses, larger budgets of others or a smaller one of its own never

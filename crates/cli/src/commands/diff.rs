@@ -8,7 +8,6 @@
 //! Does not cover: changed programs; a longer deadline counts as a larger margin, and is shown.
 
 use crate::args::{DiffArgs, Format};
-use crate::commands::run::read_plan;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::table;
@@ -87,7 +86,7 @@ struct CoreDifference {
 
 /// Compares; exit code 1 if something is worse.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
-    let (old, new) = (read_plan(&args.old)?, read_plan(&args.new)?);
+    let (old, new) = (Plan::load(&args.old)?, Plan::load(&args.new)?);
     let difference = Difference::of(&old, &new, args.allow);
     print(&match args.format {
         Format::Json => files::to_json(&difference),

@@ -2,14 +2,14 @@
 
 use crate::args::{DoctorArgs, Format, RunArgs};
 use crate::commands::promises;
-use crate::commands::run::{prepared, read_plan};
+use crate::commands::run::prepared;
 use crate::fail::Failure;
 use crate::print::print;
 use schemars::JsonSchema;
 use serde::Serialize;
 use solocore_linux::{doctor, host::machine};
-use solocore_model::files;
 use solocore_model::plan::{Answer, Subject};
+use solocore_model::{Plan, files};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
@@ -99,7 +99,7 @@ fn weakened(findings: &[doctor::Finding], answers: &[Answer]) -> String {
 /// The parts that would keep a plan's promises here, if all of it were started and this event
 /// counted accesses.
 fn promised(path: &Path, event: Option<&str>) -> Result<Vec<Answer>, Failure> {
-    let plan = read_plan(path)?;
+    let plan = Plan::load(path)?;
     let mut words = vec![OsString::from("run"), path.into()];
     words.extend(event.into_iter().flat_map(|event| ["--event", event]).map(OsString::from));
     if plan.tasks.iter().any(|t| t.command.is_some()) {

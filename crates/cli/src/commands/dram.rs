@@ -233,8 +233,7 @@ impl Trace {
                 message: message.to_owned(),
             });
         }
-        let is_stream = path.exists() && !path.is_file() && !path.is_dir();
-        let (path, file, temporary) = if is_stream {
+        let (path, file, temporary) = if files::is_stream(path) {
             let fail = |source: io::Error| files::unwritten(path, source);
             (path.to_owned(), File::options().write(true).open(path).map_err(fail)?, None)
         } else {

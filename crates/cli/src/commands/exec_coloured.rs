@@ -6,7 +6,6 @@
 //! Does not cover: the pages of a killed process.
 
 use crate::args::ExecArgs;
-use crate::commands::run::read_plan;
 use crate::commands::space::{choice_of, map_of};
 use crate::fail::Failure;
 use crate::progress::asked;
@@ -142,7 +141,7 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
         let choice = choice_of(&map, a.colours.as_deref(), a.banks.as_deref())?;
         return Ok((map, choice));
     };
-    let plan = read_plan(path)?;
+    let plan = Plan::load(path)?;
     let map = map_of(&a.map, true)?;
     let task = a.task.as_deref().unwrap_or_default();
     let (colours, banks) = of_plan(&plan, task, &map)

@@ -31,7 +31,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
-    let daemon = prepared(args, read_plan(&args.plan)?)?;
+    let daemon = prepared(args, Plan::load(&args.plan)?)?;
     if args.dry_run {
         return dry_run(args, daemon);
     }
@@ -151,10 +151,6 @@ fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
     let online = machine::online_cpus()?;
     Regulation::new(plan, &options, &online)
         .map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
-}
-
-pub(crate) fn read_plan(path: &Path) -> Result<Plan, Failure> {
-    Ok(Plan::load(path)?)
 }
 
 pub(crate) fn choice(engine: RunEngine) -> Choice {

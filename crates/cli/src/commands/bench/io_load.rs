@@ -12,7 +12,6 @@
 use super::output::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;
 use crate::commands::exec_coloured;
-use crate::commands::run::read_plan;
 use crate::commands::space::map_of;
 use crate::fail::Failure;
 use crate::progress::stopped;
@@ -20,7 +19,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use solocore_buffers::io::{DirectFile, Ring};
 use solocore_buffers::{AnyFrames, BufferError, Frames, List, Mapping};
-use solocore_model::{Bytes, Time};
+use solocore_model::{Bytes, Plan, Time};
 use solocore_space::SpaceError;
 use solocore_space::backing::Pool;
 use solocore_space::map::Choice;
@@ -111,7 +110,7 @@ fn pieces(args: &Args) -> Result<Vec<Piece>, Failure> {
     let pages = |bytes: u64| usize::try_from(bytes.div_ceil(PAGE as u64)).unwrap_or(usize::MAX);
     let (bytes, share) = match (&args.plan, &args.task) {
         (Some(path), Some(task)) => {
-            let plan = read_plan(path)?;
+            let plan = Plan::load(path)?;
             let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
             let buffers = plan.levels().map(|m| &m.io[..]).unwrap_or_default();
             let Some(io) = buffers.iter().find(|io| io.task == *task) else {
@@ -176,7 +175,7 @@ impl ColouredFrames {
         let map = map_of(map, true)?;
         let all = map.colour_count();
         let (core, banks) = match task {
-            Some((path, task)) => exec_coloured::of_plan(&read_plan(path)?, task, &map)
+            Some((path, task)) => exec_coloured::of_plan(&Plan::load(path)?, task, &map)
                 .map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?,
             None => ((0..all / 2).collect(), None),
         };

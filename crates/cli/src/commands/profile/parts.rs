@@ -23,7 +23,7 @@ pub fn output(args: &ProfileArgs) -> Result<PathBuf, Failure> {
     let of_task = || named(args.task.as_ref().unwrap_or(&String::new()));
     let out = args.output.clone();
     let out = out.unwrap_or_else(|| args.command.first().map_or_else(of_task, named));
-    if out == Path::new("-") || (out.exists() && !out.is_file() && !out.is_dir()) {
+    if out == Path::new("-") || files::is_stream(&out) {
         return Err(Failure::Machine(format!(
             "{}: is not a regular file, and the trace has to lie beside it; name a file with -o",
             out.display()

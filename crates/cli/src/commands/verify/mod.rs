@@ -20,7 +20,6 @@ use crate::args::Format;
 use crate::args::enemy::Enemy;
 use crate::args::verify::VerifyArgs;
 use crate::commands::enemies::{self, Weapon};
-use crate::commands::run::read_plan;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::Progress;
@@ -38,7 +37,7 @@ const ALL: [Enemy; 6] =
     [Enemy::Read, Enemy::Write, Enemy::Cache, Enemy::Rows, Enemy::Tlb, Enemy::Bank];
 
 pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
-    let plan = read_plan(&args.plan)?;
+    let plan = Plan::load(&args.plan)?;
     let tasks = chosen(args, &plan)?;
     let online = machine::online_cpus()?;
     let kinds = kinds(args);
