@@ -7,6 +7,7 @@ fn main() {
     cc::Build::new()
         .file("../c/solocore.c")
         .file("../c/solocore_ipc.c")
+        .file("../c/solocore_buffer.c")
         .std("gnu11")
         .warnings_into_errors(true)
         .compile("solocore_client");

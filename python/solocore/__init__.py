@@ -21,13 +21,13 @@ _PLACES = {
     "laboratory": ["study", "reproduce", "experiments", "Study", "Reproduction"],
     "campaigns": ["campaign", "Campaign"],
     "errors": ["Error", "InputError", "MachineError"],
-    "client": [], "queues": [], "style": [],
+    "buffers": [], "client": [], "queues": [], "style": [],
 }
 _NAMES = {name: place for place, names in _PLACES.items() for name in names}
 # These were names of the module `solocore` when it was the client alone.
 _CLIENT = {"OK", "NO_DAEMON", "DENIED", "FULL", "UNKNOWN", "REFUSED", "SYSTEM", "UNMATCHED", "lock", "job", "attach", "attach_slot",
            "slot", "detach", "check", "hold_program", "max_hold"}
-__all__ = sorted([*_NAMES, "client", "queues", "style"])
+__all__ = sorted([*_NAMES, "buffers", "client", "queues", "style"])
 
 
 def __getattr__(name):

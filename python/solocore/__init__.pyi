@@ -1,4 +1,4 @@
-from . import client as client, queues as queues, style as style
+from . import buffers as buffers, client as client, queues as queues, style as style
 from .analysis import TESTS as TESTS, Analysis as Analysis, analyze as analyze
 from .campaigns import Campaign as Campaign, campaign as campaign
 from .errors import Error as Error, InputError as InputError, MachineError as MachineError

@@ -3,9 +3,11 @@
 import csv
 import io
 import os
+import re
+import tomllib
 
 import pytest
-from conftest import refused
+from conftest import ROOT, refused
 
 LITTLE = ("--rounds", "2", "--messages", "10", "--hogs", "0", "--other-work", "1 MiB")
 
@@ -99,6 +101,55 @@ def test_messages_of_one_place(solocore):
     result = done.json()
     assert [p["policy"] for p in result["points"]] == ["ce"] and result["points"][0]["burst"] == 10
     assert (result["hogs"], result["other_work_bytes"]) == (0, 1 << 20)
+
+
+COSTS = ["dma_bus", "dma_bank", "dma_saturation", "bank_sharing_c", "sharing_saturation", "io_copy", "send_ce", "receive_ce", "send_cl",
+         "receive_cl", "eviction"]
+FEW = ("--repetitions", "3", "--size", "1 MiB", "--message", "64")
+
+
+def test_costs_are_lines_of_a_system_file(solocore):
+    """Each cost is a line or is left out with a reason; the planner takes the lines."""
+    done = solocore("bench", "costs", *FEW)
+    assert done.code == 0, done.err
+    text = done.out.decode()
+    costs = tomllib.loads(text)["mc2"]["costs"]
+    left = re.findall(r"^# (\w+) is not measured: .", text, re.M)
+    assert sorted([*costs, *left]) == sorted(COSTS) and list(costs) == [key for key in COSTS if key in costs]
+    assert {"dma_bus", "dma_bank", "dma_saturation"} <= set(left) and "give --file" in text
+    assert 0 < costs["send_cl"] <= costs["send_ce"] <= 1 and 0 < costs["receive_cl"] <= costs["receive_ce"] <= 1
+    assert all(re.search(rf"^{key} = \S+ +# \S+ to \S+$", text, re.M) for key in costs)
+    system = (ROOT / "examples/mc2/system.toml").read_text()
+    assert system.count('contention = "bounded"') == 1
+    solocore.write("system.toml", system.replace('contention = "bounded"', 'contention = "measured"') + "\n" + text)
+    planned = solocore("plan", "system.toml", "-o", "plan.json")
+    assert planned.code in (0, 1), planned.err
+
+
+def test_costs_of_dma_need_a_file(solocore, disk):
+    costs = solocore("bench", "costs", *FEW, "--file", disk, "--format", "json")
+    if costs.code == 3 and "no read ended" in costs.err:
+        pytest.skip(costs.err.strip())
+    result = costs.json()
+    assert result["format"] == "solocore-bench-costs/1" and result["repetitions"] == 3 and result["memory_bytes"] == 1 << 20
+    entries = {entry["name"]: entry for entry in result["costs"]}
+    left = {entry["name"]: entry["why"] for entry in result["left"]}
+    assert sorted([*entries, *left]) == sorted(COSTS)
+    if result["other_cpus"]:
+        assert "dma_bus" in entries and "--map" in left["dma_bank"]
+    for entry in entries.values():
+        assert entry["least"] <= entry["low"] <= entry["high"] <= entry["most"] and entry["repetitions"] <= 3
+
+
+def test_costs_that_cannot_be_measured_are_refused(solocore):
+    refused(solocore("bench", "costs", "--size", "1 KiB"), "--size", codes=(2,))
+    refused(solocore("bench", "costs", *FEW, "--file", "."), "directory", codes=(2,))
+    refused(solocore("bench", "costs", *FEW, "--hogs", "5000"), "--hogs 5000", codes=(2,))
+    solocore.write("map.txt", "# colour: 12\n")
+    refused(solocore("bench", "costs", *FEW, "--map", "map.txt"), "no function of banks", codes=(2,))
+    # 64 banks: the search for one bank's frames would take the whole machine's memory.
+    solocore.write("banks.txt", "".join(f"{bit}\n" for bit in range(13, 19)))
+    refused(solocore("bench", "costs", "--size", "3 GiB", "--map", "banks.txt"), "ask for less memory", codes=(3,))
 
 
 def test_lockdown_tells_flushed_from_read(solocore):

@@ -41,3 +41,20 @@ def test_an_option_without_an_effect_is_refused(solocore, tmp_path, arguments, o
     done = solocore(*arguments)
     assert done.code == 2 and option in done.err and instead in done.err, done.err
     assert [path.name for path in tmp_path.iterdir()] == ["cache-home"], "nothing was written"
+
+
+NEGATIVE = [
+    ("sim", "--duration", "-1ms", "negative"),
+    ("plan", "--time-limit", "-5 s", "negative"),
+    ("dram", "--load", "-5GB/s", "negative"),
+    ("exec", "--pool", "-1MiB", "negative"),
+    ("vcpu serve", "--balance", "-1ms", "negative"),
+    ("dram", "--writes", "-0.5", "--writes -0.5 is not a share"),
+]
+
+
+@pytest.mark.parametrize(("command", "option", "value", "words"), NEGATIVE)
+def test_a_negative_quantity_is_named(solocore, command, option, value, words):
+    more = {"exec": ["--", "true"], "dram": ["--pattern", "random"], "vcpu serve": []}.get(command, ["x.toml"])
+    done = solocore(*command.split(), option, value, *more)
+    assert done.code == 2 and option in done.err and words in done.err, done.err

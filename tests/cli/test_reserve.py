@@ -58,3 +58,17 @@ def test_what_cannot_be_reserved_is_refused(solocore):
     # All colours: others would have no memory left, whatever else this machine cannot do.
     done = solocore("reserve", "--colors", "0-31", *BOARD)
     assert done.code == 3 and any(done.err.split("solocore: ")[-1].startswith(why) for why in ("memory: ", "cgroup: ", "NUMA: ")), done.err
+
+
+def test_a_plan_tells_which_frames(solocore):
+    tasks = "".join(f'[[task]]\nname = "task{core}"\ncore = {core}\nperiod = "1 s"\nwcet = "1 ms"\nmisses = 1\n' for core in range(4))
+    solocore.write("system.toml", f'platform = "core-i5-2500k"\n[regulation]\npolicy = "memguard"\n{tasks}')
+    assert solocore("plan", "system.toml", "-o", "plan.json").code == 0
+    solocore.write("map.txt", "# colour: 12\n")
+    refused(solocore("reserve", "--plan", "plan.json", "--map", "map.txt"), "--plan plan.json", "a cache of 32 colours", codes=(2,))
+    refused(solocore("reserve", "--plan", "system.toml", *BOARD), "system.toml", codes=(2,))
+    # The four cores have all colours together.
+    done = solocore("reserve", "--plan", "plan.json", *BOARD)
+    assert done.code == 3 and any(done.err.split("solocore: ")[-1].startswith(why) for why in ("memory: ", "cgroup: ", "NUMA: ")), done.err
+    # Fewer are held where --colors says so.
+    refused(solocore("reserve", "--plan", "plan.json", "--colors", "32", *BOARD), "no colour 32", codes=(2,))

@@ -20,6 +20,7 @@
 //!
 //! Does not cover: a child of a fork is not attached until it calls again.
 
+pub mod buffer;
 pub mod queue;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_ulonglong};

@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 pub(crate) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
 const SPACE: &str = "SOLOCORE_SPACE";
+/// Bytes of a task's name with its end (`SC_TASK_BYTES`).
+const LONGEST_TASK: usize = 64;
 /// Memory that the library leaves to other programs when it searches for frames, bytes.
 const RESERVE: u64 = 512 << 20;
 
@@ -95,18 +97,23 @@ struct Asking {
 
 impl Coloured {
     /// A server for a program on these colours and banks, with `prefill` bytes of them ready before
-    /// it starts.
+    /// it starts. It runs as this task of a plan, if there is one, and may have buffers of it.
     ///
     /// # Errors
     /// The machine has no files in memory or no sockets for it.
-    pub fn new(map: Map, choice: Choice, prefill: u64) -> Result<Self, SpaceError> {
+    pub fn new(
+        map: Map,
+        choice: Choice,
+        prefill: u64,
+        task: Option<&str>,
+    ) -> Result<Self, SpaceError> {
         let prefill = prefill / 4096;
         let config = memory_file(
             c"solocore-colours",
             &wire::config(&choice, prefill, RESERVE, lend::is_there()),
         )?;
         let library = memory_file(c"solocore-preload", LIBRARY)?;
-        let name = next_name();
+        let name = next_name(task);
         let listener = listen(&name)?;
         let (peers, events) = (Vec::new(), Events::default());
         Ok(Self {
@@ -287,13 +294,19 @@ impl Coloured {
     }
 }
 
-/// A name for a socket: the first of a process has its number alone.
-fn next_name() -> String {
+/// A name for a socket: the first of a process has its number alone. A task's follows, by which
+/// client/c/solocore_buffer.c knows it; the colon ends the name in the environment, so a task with
+/// one is not named.
+fn next_name(task: Option<&str>) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let me = std::process::id();
-    match NEXT.fetch_add(1, Ordering::Relaxed) {
+    let name = match NEXT.fetch_add(1, Ordering::Relaxed) {
         0 => format!("solocore-space-{me}"),
         n => format!("solocore-space-{me}-{n}"),
+    };
+    match task.filter(|t| t.len() < LONGEST_TASK && !t.contains(':')) {
+        Some(task) => format!("{name}/{task}"),
+        None => name,
     }
 }
 

@@ -281,6 +281,25 @@ impl Hold {
         single.len() as u64
     }
 
+    /// Gives held frames back one by one, as far as they are `wanted`. After each, `taken` takes memory
+    /// on this CPU, which gets that very frame, and tells whether to go on.
+    pub fn hand_over(&mut self, wanted: &dyn Fn(u64) -> bool, taken: &mut dyn FnMut() -> bool) {
+        let mut more = true;
+        for piece in &mut self.pieces {
+            let area = &piece.area;
+            piece.pages.retain(|&(page, frame)| {
+                if !more || !wanted(frame) {
+                    return true;
+                }
+                area.give_back(page as usize, 1);
+                self.held -= 1;
+                more = taken();
+                false
+            });
+        }
+        self.pieces.retain(|piece| !piece.pages.is_empty());
+    }
+
     /// The held frames.
     pub fn frames(&self) -> impl Iterator<Item = u64> {
         self.pieces.iter().flat_map(|piece| piece.pages.iter().map(|&(_, frame)| frame))

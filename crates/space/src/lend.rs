@@ -5,26 +5,32 @@
 //! gives back that many on this CPU. The CPU's short list of free frames hands out the latest
 //! first. The reserve prefers frames whose neighbour it keeps: these stay single, and the kernel
 //! hands out single ones before it breaks up blocks. The library of the program then takes free
-//! memory and keeps what has its colours, as without a reserve. Only root is served, and only
-//! root is believed.
+//! memory and keeps what has its colours, as without a reserve. A program that needs a buffer for a
+//! task of the reserve's plan gets a file in memory on the same socket (client/c/solocore_buffer.h,
+//! `placed`), and its frames are kept in place until the connection closes. Only root is
+//! served, and only root is believed.
 //! Does not cover: another program, or the kernel, that takes a frame in between. The audit
 //! counts it; the reserve takes frames that become free again.
 
+use crate::buffers::{NAME, Request};
 use crate::coloured::{listen, peer_of, wait};
 use crate::error::SpaceError;
 use crate::hold::Hold;
-use crate::map::Choice;
+use crate::map::{Choice, PAGE};
+use crate::placed::Placed;
+use crate::sys::{on_cpu, on_this_cpu};
 use crate::wire;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
-use rustix::thread::CpuSet;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// The address of the socket, in the kernel's name space.
-const NAME: &str = "solocore-reserve";
 /// Longest wait for the reserve: it may be in the middle of a pass.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// Connections at a time. Each buffer takes two descriptors, of usually 1024; without any, the next
+/// census would fail, which ends the reserve.
+const MOST: usize = 200;
 /// Longest request.
 const LONGEST: usize = 16 << 10;
 
@@ -32,55 +38,98 @@ const LONGEST: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Lender {
     listener: OwnedFd,
-    peers: Vec<OwnedFd>,
+    peers: Vec<Peer>,
+    /// Frames of the plan's tasks; `None`: there is no plan.
+    tasks: Option<BTreeMap<String, Choice>>,
+}
+
+#[derive(Debug)]
+struct Peer {
+    socket: OwnedFd,
+    /// Its frames are free when this is dropped.
+    buffer: Option<Placed>,
 }
 
 impl Lender {
-    /// Listens.
+    /// Listens. `tasks` may have buffers, each in frames of its own.
     ///
     /// # Errors
     /// Another reserve does.
-    pub fn new() -> Result<Self, SpaceError> {
-        let listener = listen(NAME).map_err(|_| {
+    pub fn new(tasks: Option<BTreeMap<String, Choice>>) -> Result<Self, SpaceError> {
+        Self::at(NAME, tasks)
+    }
+
+    fn at(name: &str, tasks: Option<BTreeMap<String, Choice>>) -> Result<Self, SpaceError> {
+        let listener = listen(name).map_err(|_| {
             SpaceError::Machine(
                 "another solocore reserve holds frames of this machine; end it first".into(),
             )
         })?;
-        Ok(Self { listener, peers: Vec::new() })
+        Ok(Self { listener, peers: Vec::new(), tasks })
     }
 
     /// Answers requests within this time; returns the number of frames that were given.
     pub fn serve(&mut self, limit: Duration, hold: &mut Hold) -> u64 {
         let polled = std::iter::once(self.listener.as_fd());
-        let polled = polled.chain(self.peers.iter().map(AsFd::as_fd));
+        let polled = polled.chain(self.peers.iter().map(|peer| peer.socket.as_fd()));
         let mut polled: Vec<_> =
             polled.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         if !wait(&mut polled, limit) {
             return 0;
         }
-        let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let events: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
         let mut given = 0;
-        let mut ready_peers = ready[1..].iter();
-        self.peers.retain(|peer| {
-            if !ready_peers.next().copied().unwrap_or(false) {
-                return true;
+        let mut events_of_peers = events[1..].iter();
+        let tasks = self.tasks.as_ref();
+        self.peers.retain_mut(|peer| {
+            match events_of_peers.next() {
+                // It has gone, and what it asked for would be of no use to it.
+                Some(events) if events.contains(PollFlags::HUP) => return false,
+                Some(events) if !events.is_empty() => {}
+                _ => return true,
             }
-            let mut bytes = vec![0; LONGEST];
-            let Ok((length, _)) = rustix::net::recv(peer, &mut bytes, RecvFlags::DONTWAIT) else {
-                return false;
-            };
-            let Some((frames, cpu, choice)) = decode(&bytes[..length]) else { return false };
-            let gave = on_cpu(cpu, || hold.give(frames, &|frame| choice.allows(frame)));
-            given += gave;
-            rustix::net::send(peer, &gave.to_ne_bytes(), SendFlags::NOSIGNAL).is_ok()
+            let gave = peer.serve(tasks, hold);
+            given += gave.unwrap_or(0);
+            gave.is_some()
         });
-        if ready[0]
-            && let Ok(peer) = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC)
-            && peer_of(&peer).is_some_and(|(_, user)| user == 0)
-        {
-            self.peers.push(peer);
+        if !events[0].is_empty() {
+            self.accept(limit);
         }
         given
+    }
+
+    /// Takes the next connection, if it is root's and there is room for it.
+    fn accept(&mut self, limit: Duration) {
+        let Ok(socket) = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) else {
+            // It still waits, so that the next poll would return at once.
+            std::thread::sleep(limit);
+            return;
+        };
+        if self.peers.len() < MOST && peer_of(&socket).is_some_and(|(_, user)| user == 0) {
+            self.peers.push(Peer { socket, buffer: None });
+        }
+    }
+}
+
+impl Peer {
+    /// Answers its request; returns the number of frames that it was given. `None`: it has gone, or
+    /// asks for what there is not.
+    fn serve(&mut self, tasks: Option<&BTreeMap<String, Choice>>, hold: &mut Hold) -> Option<u64> {
+        let mut bytes = vec![0; LONGEST];
+        let (length, _) = rustix::net::recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT).ok()?;
+        let message = bytes.get(..length)?;
+        if let Some(request) = Request::decode(message) {
+            // The frames of the one that it had go back first.
+            self.buffer = None;
+            self.buffer = on_this_cpu(|| request.answer(&self.socket, tasks, hold)).ok()?;
+            return Some(self.buffer.as_ref().map_or(0, |b| b.bytes() as u64 / PAGE));
+        }
+        let (frames, cpu, choice) = decode(message)?;
+        let gave = on_cpu(cpu, || hold.give(frames, &|frame| choice.allows(frame)));
+        // A program that does not read its answers must not stop the reserve.
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::send(&self.socket, &gave.to_ne_bytes(), flags).ok()?;
+        Some(gave)
     }
 }
 
@@ -123,22 +172,6 @@ fn decode(bytes: &[u8]) -> Option<(u64, u32, Choice)> {
     Some((frames, u32::from_ne_bytes(cpu.try_into().ok()?), wire::choice_of(config)?))
 }
 
-/// Does something on a CPU, if this thread may go there.
-fn on_cpu<T>(cpu: u32, act: impl FnOnce() -> T) -> T {
-    let before = rustix::thread::sched_getaffinity(None).ok();
-    let mut one = CpuSet::new();
-    if (cpu as usize) < CpuSet::MAX_CPU {
-        one.set(cpu as usize);
-        let _ = rustix::thread::sched_setaffinity(None, &one);
-    }
-    let done = act();
-    if let Some(set) = &before {
-        // A CPU that has gone meanwhile leaves this thread where it is.
-        let _ = rustix::thread::sched_setaffinity(None, set);
-    }
-    done
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +187,100 @@ mod tests {
         for cut in [0, 7, 11, 20, bytes.len() - 1] {
             assert_eq!(decode(&bytes[..cut]), None, "{cut}");
         }
+    }
+
+    /// A reserve of four colours of 16, of which task `video` has two; frames are shown to root only.
+    fn reserve(name: &str) -> Option<(Lender, Hold)> {
+        let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![] };
+        let choice = |colours: &[u32]| Choice::new(&map, Some(colours), None).expect("valid");
+        let mut hold = match Hold::new(choice(&[0, 1, 2, 3])) {
+            Ok(hold) => hold,
+            Err(SpaceError::Machine(why)) if why.contains("CAP_SYS_ADMIN") => return None,
+            Err(other) => panic!("{other}"),
+        };
+        let pass = hold.pass(64 << 20, &|| false).expect("taken");
+        let tasks = [("video".to_owned(), choice(&[0, 1]))].into();
+        let lender = Lender::at(name, Some(tasks)).expect("nobody else listens");
+        (pass.kept > 2000).then_some((lender, hold))
+    }
+
+    /// A program that asks for a buffer: its connection, the status, and the file if there is one.
+    fn ask(name: &str, task: &str, bytes: u64, lender: &mut Lender, hold: &mut Hold) -> Asked {
+        let socket = crate::coloured::connect(name).expect("it listens");
+        let request = crate::buffers::tests::request(task, bytes);
+        rustix::net::send(&socket, &request, SendFlags::NOSIGNAL).expect("sent");
+        let soon = Duration::from_secs(1);
+        assert_eq!(lender.serve(soon, hold), 0, "it connects first");
+        let given = lender.serve(soon, hold);
+        let mut answer = [0; 16];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [std::io::IoSliceMut::new(&mut answer)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        rustix::net::recvmsg(&socket, &mut parts, &mut control, flags).expect("answered");
+        let file = control.drain().find_map(|message| match message {
+            rustix::net::RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+            _ => None,
+        });
+        let status = u32::from_ne_bytes(answer[4..8].try_into().expect("four"));
+        Asked { socket, given, status, file }
+    }
+
+    struct Asked {
+        socket: OwnedFd,
+        given: u64,
+        status: u32,
+        file: Option<OwnedFd>,
+    }
+
+    #[test]
+    fn programs_get_buffers_of_the_plans_tasks() {
+        let name = format!("solocore-reserve-test-{}", std::process::id());
+        let Some((mut lender, mut hold)) = reserve(&name) else { return };
+        let held = hold.held();
+        let got = ask(&name, "video", 5 * 4096 - 1, &mut lender, &mut hold);
+        assert_eq!((got.status, got.given), (0, 5));
+        let file = got.file.expect("it comes with the answer");
+        assert_eq!(rustix::fs::fstat(&file).map(|s| s.st_size), Ok(5 * 4096));
+        assert!(hold.held() <= held - 5);
+        let of = |task, bytes, lender: &mut Lender, hold: &mut Hold| {
+            let asked = ask(&name, task, bytes, lender, hold);
+            assert!(asked.file.is_none() && asked.given == 0, "{task}: {}", asked.given);
+            asked.status
+        };
+        assert_eq!(of("audio", 4096, &mut lender, &mut hold), 3, "no such task");
+        assert_eq!(of("video", 1 << 40, &mut lender, &mut hold), 4, "too few frames");
+        assert_eq!(of("video", 0, &mut lender, &mut hold), 5, "no size");
+        lender.tasks = None;
+        assert_eq!(of("video", 4096, &mut lender, &mut hold), 1, "no plan");
+        // The buffer lives as long as its connection.
+        let buffers = |lender: &Lender| lender.peers.iter().filter(|p| p.buffer.is_some()).count();
+        assert_eq!(buffers(&lender), 1);
+        drop(got.socket);
+        lender.serve(Duration::from_secs(1), &mut hold);
+        assert_eq!(buffers(&lender), 0);
+    }
+
+    #[test]
+    fn connections_are_limited_and_end() {
+        let name = format!("solocore-reserve-test-{}-many", std::process::id());
+        let Some((mut lender, mut hold)) = reserve(&name) else { return };
+        let connect = |lender: &mut Lender, hold: &mut Hold| {
+            let socket = crate::coloured::connect(&name).expect("it listens");
+            lender.serve(Duration::from_secs(1), hold);
+            socket
+        };
+        let sockets: Vec<_> = (0..=MOST).map(|_| connect(&mut lender, &mut hold)).collect();
+        assert_eq!(lender.peers.len(), MOST);
+        drop(sockets);
+        lender.serve(Duration::from_secs(1), &mut hold);
+        let socket = connect(&mut lender, &mut hold);
+        assert_eq!(lender.peers.len(), 1);
+        // A program that has gone gets nothing any more.
+        let (held, request) = (hold.held(), crate::buffers::tests::request("video", 4096));
+        rustix::net::send(&socket, &request, SendFlags::NOSIGNAL).expect("sent");
+        drop(socket);
+        assert_eq!(lender.serve(Duration::from_secs(1), &mut hold), 0);
+        assert_eq!((hold.held(), lender.peers.len()), (held, 0));
     }
 }

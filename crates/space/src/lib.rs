@@ -5,11 +5,13 @@
 //! [`geometry`], [`solve`]), and keep frames apart by them ([`lists`], [`objects`], [`backing`]).
 //! Then move a program's pages to frames of its own ([`coloured`], with the library of
 //! crates/space/preload). Count what uses which frames ([`census`]), and hold those of some colours
-//! so that not even the kernel gets them ([`hold`], [`room`]). Does not cover: cache ways
+//! so that not even the kernel gets them ([`hold`], [`room`]); programs get frames and buffers of
+//! them ([`lend`]). Does not cover: cache ways
 //! (crates/linux, resctrl).
 
 pub mod audit;
 pub mod backing;
+mod buffers;
 pub mod census;
 pub mod coloured;
 mod error;
@@ -20,6 +22,7 @@ pub mod lend;
 pub mod lists;
 pub mod map;
 pub mod objects;
+mod placed;
 pub mod probe;
 pub mod program;
 pub mod room;

@@ -4,6 +4,7 @@ use crate::error::SpaceError;
 use crate::map::PAGE;
 use rustix::fs::MemfdFlags;
 use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, UserfaultfdFlags};
+use rustix::thread::CpuSet;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
@@ -122,6 +123,23 @@ impl Area {
         let (at, bytes) = self.range(first, 1);
         // SAFETY: the page is this object's, and keeps its contents.
         let _ = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxCold) };
+    }
+
+    /// Memory of a file, shared with all that map it.
+    pub fn of_file(file: &File, bytes: usize) -> Result<Self, SpaceError> {
+        let (any, rights) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let at = unsafe { rustix::mm::mmap(any, bytes, rights, MapFlags::SHARED, file, 0) };
+        let at = at.map_err(|e| {
+            SpaceError::of_io("a file in memory cannot be mapped", &e.into(), "free some memory")
+        })?;
+        Ok(Self { start: at as usize, bytes })
+    }
+
+    /// Frees pages that this CPU still has on lists of its own, as it has locked pages that were
+    /// given back. The advice, for an area that is not locked, begins with that.
+    pub fn settle(&self) {
+        self.split(0);
     }
 
     /// Gives the pages of these addresses back, also locked ones.
@@ -302,4 +320,25 @@ pub(crate) fn present_ranges(
         at = scan[4];
     }
     Ok(found)
+}
+
+/// Does something without moving to another CPU.
+pub(crate) fn on_this_cpu<T>(act: impl FnOnce() -> T) -> T {
+    on_cpu(u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX), act)
+}
+
+/// Does something on a CPU, if this thread may go there.
+pub(crate) fn on_cpu<T>(cpu: u32, act: impl FnOnce() -> T) -> T {
+    let before = rustix::thread::sched_getaffinity(None).ok();
+    let mut one = CpuSet::new();
+    if (cpu as usize) < CpuSet::MAX_CPU {
+        one.set(cpu as usize);
+        let _ = rustix::thread::sched_setaffinity(None, &one);
+    }
+    let done = act();
+    if let Some(set) = &before {
+        // A CPU that has gone meanwhile leaves this thread where it is.
+        let _ = rustix::thread::sched_setaffinity(None, set);
+    }
+    done
 }

@@ -20,7 +20,7 @@ field() {
 # hold ARGUMENTS...: a reserve in the background, and until it has what it gets.
 hold() {
 	: >/tmp/held
-	solocore reserve $colours --format json "$@" >/tmp/reserve.json 2>/tmp/held &
+	solocore reserve $colours --plan /plans/mixed.json --format json "$@" >/tmp/reserve.json 2>/tmp/held &
 	reserve=$!
 	for _ in $(seq 600); do
 		grep -q "^holding" /tmp/held && return
@@ -103,6 +103,17 @@ wrong=$(awk '/"anonymous"/ { on = 1 } on && /"wrong"/ { print $2 + 0; exit }' /t
 echo "exec: $(tail -n 1 /tmp/said)"
 [ "$wrong" = 0 ] && pass "a program in the reserve has no wrong page" || fail "$wrong wrong pages"
 
+# Buffers of the plan: task0 is on core 0, which has colours 0 to 7; nothing of task1 is held. Compaction moves none.
+buffered task0 2000 0 8 3 >/tmp/said 2>&1 &
+buffer=$!
+sleep 1
+echo 1 >/proc/sys/vm/compact_memory
+wait $buffer || fail "a buffer: $? $(cat /tmp/said)"
+[ "$(sort -u /tmp/said)" = "2000 pages, 0 wrong, reserved" ] && pass "a buffer of the reserve has no wrong page" || fail "a buffer: $(cat /tmp/said)"
+expect 4 "too few frames" buffered task1 10 8 8
+expect 3 "no such task" buffered nobody 10 0 8
+expect 2 "root alone" su user -c "buffered task0 10 0 8"
+
 kill -INT $reserve
 wait $reserve || fail "the reserve ends with $?"
 cat /tmp/reserve.json
@@ -114,6 +125,11 @@ awk -v p="$(sed -n 's/^holding .*(\([0-9.]*\) %;.*/\1/p' /tmp/held | head -n 1)"
 [ "$(field lent)" -gt 0 ] || fail "none was lent"
 [ "$(cat $setting)" = "$before" ] && pass "the setting is put back" || fail "$setting is $(cat $setting)"
 [ $(free_mib) -ge $((free - 64)) ] && pass "all memory is given back" || fail "$(free_mib) MiB of $free are free"
+
+# Without a reserve, a program that runs as the task has memory of its own.
+expect 1 "no reserve with a plan" buffered task0 10 0 8
+solocore exec --plan /plans/mixed.json --task task0 $board -- buffered task0 2000 0 8 >/tmp/said 2>/tmp/errors || fail "a buffer in colours: $? $(cat /tmp/said /tmp/errors)"
+[ "$(cat /tmp/said)" = "2000 pages, 0 wrong, own" ] && pass "a buffer of a program in its colours has no wrong page" || fail "a buffer in colours: $(cat /tmp/said)"
 
 # The check above can fail: with the setting changed under it, compaction takes frames. And a kill gives all back.
 hold --no-drop

@@ -13,6 +13,7 @@ mod groups;
 pub mod init;
 pub mod isolation;
 pub mod latency;
+mod negative;
 mod outputs;
 pub mod plan;
 pub mod platform;
@@ -27,7 +28,7 @@ pub mod verify;
 
 pub use diff::DiffArgs;
 pub use format::Format;
-pub use plan::{AssessArgs, Method, PlanArgs, Profiling, ReportArgs, SimArgs};
+pub use plan::{AssessArgs, Method, PlanArgs, Profiling, RESULTS, ReportArgs, SimArgs};
 pub use profile::{Engine, ProfileArgs};
 pub use run::{DEFAULT_EVENT, DoctorArgs, ExecArgs, RunArgs, RunEngine, RunSharing, TopArgs};
 pub use schema::SchemaFile;
@@ -54,7 +55,7 @@ pub struct Args {
 impl Args {
     /// The command line, with its commands in groups.
     pub fn grouped() -> clap::Command {
-        groups::grouped(Self::command())
+        groups::grouped(negative::taken(Self::command()))
     }
 
     /// The command line without its hidden commands and options.
@@ -137,7 +138,7 @@ pub enum Command {
     /// Do it all: profile, plan, simulate alone, unmanaged and managed, and report.
     #[command(
         after_help = "Examples:\n  solocore assess examples/vision/system.toml -o out\n  solocore \
-            assess system.toml --check --junit junit.xml --sarif findings.sarif\n\nExit code 1: the plan is not schedulable, or a task missed its deadline in the simulation under the plan."
+            assess system.toml --check --junit junit.xml --sarif findings.sarif\n\nExit code 1: the plan is not schedulable, or a task missed its deadline in the simulation under the plan. Where the plan's shares are optimal, even ones are simulated too, for comparison."
     )]
     Assess(AssessArgs),
     /// Test the task sets of a corpus for schedulability.
@@ -259,8 +260,8 @@ pub enum Command {
     /// kernel then uses other frames.
     #[command(
         after_help = "Examples:\n  sudo solocore reserve --colors 0-7\n  sudo solocore reserve \
-            --colors 0-7 --banks 2,3 --map map.txt\n  sudo solocore reserve --colors 0-7 --duration \
-            \"60 s\" --format json\n\nNeeds root. The command first drops the page cache. Then it takes nearly all free memory for a moment, in steps, and leaves the memory that other programs need. At its end, stderr names the number of frames held, and the uses of the others. `solocore exec --colors` gets its frames from this reserve. All frames are given back at the end, also after Ctrl-C or a kill.\nExit code 3: this machine cannot do it; stderr says \
+            --colors 0-7 --banks 2,3 --map map.txt\n  sudo solocore reserve --plan plan.json\n  \
+            sudo solocore reserve --colors 0-7 --duration \"60 s\" --format json\n\nNeeds root. The command first drops the page cache. Then it takes nearly all free memory for a moment, in steps, and leaves the memory that other programs need. At its end, stderr names the number of frames held, and the uses of the others. `solocore exec --colors` gets its frames from this reserve. All frames are given back at the end, also after Ctrl-C or a kill.\nExit code 3: this machine cannot do it; stderr says \
             why (docs/reserve.md)."
     )]
     Reserve(space::ReserveArgs),

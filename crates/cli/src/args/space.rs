@@ -78,12 +78,16 @@ pub struct ReserveArgs {
         long = "colors",
         alias = "colours",
         value_name = "LIST",
-        required_unless_present = "banks"
+        required_unless_present_any = ["banks", "plan"]
     )]
     pub colours: Option<String>,
     /// Hold the frames of these DRAM banks, like 2,3; needs a map with banks.
     #[arg(long, value_name = "LIST")]
     pub banks: Option<String>,
+    /// Give programs buffers (sc_buffer) in frames of this plan's tasks. Without --colors and
+    /// --banks, hold the frames of all its tasks.
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
     #[command(flatten)]
     pub map: MapArgs,
     /// Give the frames back after this time [default: at Ctrl-C].

@@ -54,7 +54,8 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
                 the hypervisor maps them in huge pages"
         );
     }
-    let mut space = Coloured::new(map, choice, args.colours.pool.0)?;
+    let task = args.colours.task.as_deref();
+    let mut space = Coloured::new(map, choice, args.colours.pool.0, task)?;
     let environment = space.environment(std::env::var_os("LD_PRELOAD"));
     let mut command = inner(args);
     if starts_again(args) {

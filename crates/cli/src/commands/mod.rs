@@ -35,6 +35,7 @@ mod promises;
 mod report;
 mod reproduce;
 mod reserve;
+mod reserve_plan;
 mod restore;
 mod run;
 mod run_options;

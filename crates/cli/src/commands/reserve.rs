@@ -2,10 +2,12 @@
 //! itself and other programs from the rest.
 //!
 //! Rule: drop files, take the frames in passes, compact, and take again. Then look at the held
-//! frames each second, lend some to programs of their colours, and try for the rest after longer and
-//! longer waits. All memory goes back with the process; the one setting is the keeper's to put back.
+//! frames each second, lend some to programs of their colours and to buffers of a plan's tasks, and
+//! try for the rest after longer and longer waits. All memory goes back with the process; the one
+//! setting is the keeper's to put back.
 //! Does not cover: pages that boot has placed, which are counted.
 
+use super::reserve_plan;
 use super::space::{choice_of, map_of};
 use crate::args::Format;
 use crate::args::space::ReserveArgs;
@@ -52,7 +54,7 @@ struct Report {
     left: Counts,
     /// Frames that the kernel took from the reserve by moving their pages.
     lost: u64,
-    /// Frames that programs of these colours were given.
+    /// Frames that programs of these colours, and buffers, were given.
     lent: u64,
     /// Time from the start to the first report.
     filled_ns: u64,
@@ -71,7 +73,7 @@ struct Reserve {
 /// Holds the frames until the end.
 pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     let begin = Instant::now();
-    let map = map_of(&args.map, args.colours.is_some())?;
+    let map = map_of(&args.map, args.colours.is_some() || args.plan.is_some())?;
     if args.banks.is_some() && map.banks.is_empty() {
         return Err(Failure::Input(
             "--banks: no bank functions are known; give a map that has them (--map; solocore space \
@@ -79,7 +81,11 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
                 .into(),
         ));
     }
-    let choice = choice_of(&map, args.colours.as_deref(), args.banks.as_deref())?;
+    let tasks = args.plan.as_ref().map(|path| reserve_plan::tasks(path, &map)).transpose()?;
+    let choice = match &tasks {
+        Some(tasks) if args.colours.is_none() && args.banks.is_none() => reserve_plan::all(tasks)?,
+        _ => choice_of(&map, args.colours.as_deref(), args.banks.as_deref())?,
+    };
     room::check(Path::new("/"), choice.share())?;
     // What a killed reserve or run has left is put back first.
     if let Ok(_instance) = Instance::take() {
@@ -88,7 +94,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     let hold = Hold::new(choice.clone())?;
     // Nothing is held or changed yet.
     computing(|| Census::of_machine(&Map::default(), None))?;
-    let mut lender = Lender::new()?;
+    let mut lender = Lender::new(tasks)?;
     let settings = Reclaim::begin()?;
     let mut reserve = Reserve { map, choice, hold, settings, passes: Vec::new(), lent: 0 };
     reserve.fill(!args.no_drop)?;

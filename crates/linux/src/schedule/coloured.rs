@@ -52,7 +52,7 @@ pub(crate) struct Space {
 impl Space {
     /// Serves a task; `seen` has its name and its place so far.
     pub fn start(map: &Map, choice: &Choice, seen: RunColoured) -> Result<Self, LinuxError> {
-        let space = Coloured::new(map.clone(), choice.clone(), READY)?;
+        let space = Coloured::new(map.clone(), choice.clone(), READY, Some(&seen.task))?;
         let environment = space.environment(std::env::var_os("LD_PRELOAD")).into();
         let name = format!("task `{}`", seen.task);
         let (seen, stop) = (Arc::new(Mutex::new(seen)), Arc::new(AtomicBool::new(false)));

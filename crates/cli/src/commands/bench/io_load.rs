@@ -23,6 +23,7 @@ use solocore_model::{Bytes, Plan, Time};
 use solocore_space::SpaceError;
 use solocore_space::backing::Pool;
 use solocore_space::map::Choice;
+use solocore_space::room::Memory;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::ptr::NonNull;
@@ -184,11 +185,27 @@ impl ColouredFrames {
             Choice::new(&map, Some(&core), banks.as_deref())?,
             Choice::new(&map, Some(&rest), None)?,
         ];
+        Self::of(choices, bytes)
+    }
+
+    /// Two lists with these frames, each with at least this memory.
+    pub(super) fn of(choices: [Choice; 2], bytes: usize) -> Result<Self, Failure> {
         // Enough for all of it in the smaller list, with room for frames that are not spread
         // evenly.
         let least = choices.iter().map(Choice::share).fold(1.0, f64::min).max(1e-3);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 2 TiB")]
         let wanted = (bytes as f64 / least * 1.5) as usize + (16 << 20);
+        let memory = Memory::of(Path::new("/"))?;
+        let room = memory.available.saturating_sub(memory.floor());
+        if wanted as u64 > room {
+            return Err(Failure::Machine(format!(
+                "memory: the search for {} in each of two lists of frames takes {} MiB, and others \
+                    can miss only {} MiB; ask for less memory (--size), or end other programs",
+                Bytes(bytes as u64),
+                wanted >> 20,
+                room >> 20
+            )));
+        }
         Ok(Self { pool: Arc::new(Mutex::new(Pool::new(wanted, false, &choices)?)), choices })
     }
 

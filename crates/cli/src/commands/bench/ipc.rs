@@ -54,61 +54,61 @@ pub struct Args {
     /// Sizes of messages, in bytes.
     #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024,2048,4096,8192", value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
-    sizes: Vec<u32>,
+    pub(super) sizes: Vec<u32>,
     /// Places of the buffers.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sbp,ce,cl,sysv")]
-    policies: Vec<Policy>,
+    pub(super) policies: Vec<Policy>,
     /// Messages that are sent before the first is received.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10000))]
-    messages: u32,
+    pub(super) messages: u32,
     /// Number of rounds; each sends and receives all messages.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    rounds: u32,
+    pub(super) rounds: u32,
     /// CPU of Sender, and of Receiver unless that has another [default: the first].
     #[arg(short, long, value_name = "CPU")]
-    cpu: Option<u32>,
+    pub(super) cpu: Option<u32>,
     /// CPU of Receiver.
     #[arg(long, value_name = "CPU")]
-    receiver_cpu: Option<u32>,
+    pub(super) receiver_cpu: Option<u32>,
     /// Number of enemies that write to memory, each on a CPU of its own [default: one on each other
     /// CPU].
     #[arg(long, value_name = "N")]
-    hogs: Option<usize>,
+    pub(super) hogs: Option<usize>,
     /// Memory that each of them writes again and again.
     #[arg(long, default_value = "64 MiB", value_name = "SIZE")]
-    hog_size: Bytes,
+    pub(super) hog_size: Bytes,
     /// Memory that the core reads after each burst of --messages ("the tasks' other activities")
     /// [default: the size of its private caches, from 1 MiB to 64 MiB].
     #[arg(long, value_name = "SIZE")]
-    other_work: Option<Bytes>,
+    pub(super) other_work: Option<Bytes>,
     /// Draw the longest times here (SVG).
     #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    pub(super) svg: Option<PathBuf>,
     /// Format of the output.
     #[arg(long, value_enum, default_value_t)]
-    format: Output,
+    pub(super) format: Output,
 }
 
 #[derive(Clone, Copy, Serialize)]
-struct Times {
+pub(super) struct Times {
     samples: usize,
     /// The longest time: MOET.
     max_ns: f64,
     p99_ns: f64,
-    median_ns: f64,
+    pub(super) median_ns: f64,
     /// The average time: ACET.
     mean_ns: f64,
 }
 
 #[derive(Serialize)]
-struct Point {
+pub(super) struct Point {
     policy: &'static str,
     message_bytes: u32,
     /// Messages sent before the first was received, where the kernel's queue holds fewer than were
     /// asked for.
     burst: u32,
-    send: Times,
-    receive: Times,
+    pub(super) send: Times,
+    pub(super) receive: Times,
 }
 
 #[derive(Serialize)]
@@ -143,16 +143,16 @@ fn times(clock: &Clock, samples: &mut [u64]) -> Times {
 }
 
 /// CPUs of the tasks, and the programs beside them.
-struct Setup {
+pub(super) struct Setup {
     cpu: u32,
     receiver_cpu: u32,
     hogs: Vec<Hog>,
     other: Mapping,
-    clock: Clock,
-    notes: Vec<String>,
+    pub(super) clock: Clock,
+    pub(super) notes: Vec<String>,
 }
 
-fn setup(args: &Args) -> Result<Setup, Failure> {
+pub(super) fn setup(args: &Args) -> Result<Setup, Failure> {
     let usable = cpus();
     let cpu = args.cpu.or(usable.first().copied()).unwrap_or(0);
     let receiver_cpu = args.receiver_cpu.unwrap_or(cpu);
@@ -261,11 +261,17 @@ impl Setup {
     }
 }
 
-fn queue_failure(e: impl std::fmt::Display) -> Failure {
+pub(super) fn queue_failure(e: impl std::fmt::Display) -> Failure {
     Failure::Machine(format!("a message queue: {e}"))
 }
 
-fn ours(args: &Args, setup: &mut Setup, policy: Policy, size: u32) -> Result<Point, Failure> {
+/// Times of one place and size, by the queues in shared memory.
+pub(super) fn ours(
+    args: &Args,
+    setup: &mut Setup,
+    policy: Policy,
+    size: u32,
+) -> Result<Point, Failure> {
     let place = match policy {
         Policy::Sbp => Place::Bypass,
         Policy::Cl => Place::Locked,

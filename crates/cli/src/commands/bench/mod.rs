@@ -5,6 +5,7 @@ mod banks;
 mod camera;
 mod colour_start;
 mod colours;
+mod costs;
 mod function_lock;
 mod io_load;
 mod ipc;
@@ -62,6 +63,15 @@ pub enum Bench {
             code 1: a page lay in a frame of another list."
     )]
     Camera(camera::Args),
+    /// The entries of [mc2.costs] on this machine, as lines for a system file.
+    #[command(
+        after_help = "Examples:\n  solocore bench costs\n  solocore bench costs --file disk.img \
+            --repetitions 31 >> system.toml\n  sudo solocore bench costs --file disk.img --map \
+            map.txt --format json\n\nMeasures on a quiet machine. The lines need contention = \
+            \"measured\" in [mc2]. Costs that are not measured keep the study's values \
+            (docs/levels.md)."
+    )]
+    Costs(costs::Args),
     /// Cost of a page or object of a coloured pool, compared with mmap and munmap.
     #[command(
         after_help = "Examples:\n  solocore bench pool\n  solocore bench pool --memory \"256 MiB\" \
@@ -112,6 +122,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
         Bench::Lockdown(args) => lockdown::run(args),
         Bench::IoLoad(args) => io_load::run(args),
         Bench::Camera(args) => camera::run(args),
+        Bench::Costs(args) => costs::run(args),
         Bench::Pool(args) => computing_apart(|| pool::run(args)),
         Bench::FunctionLock(args) => computing(|| function_lock::run(args)),
         Bench::Banks(args) => computing_apart(|| banks::run(args)),
