@@ -195,6 +195,14 @@ def test_a_listing_breaks_its_lines_or_shows_that_it_scrolls(opened, book, width
     assert broken > 10 and scrolling and set(scrolling) == {(True, True)}
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_that_scrolls_shows_it(opened, book, scheme):
+    page = opened(book / "dram.html", scheme)
+    found = page.evaluate("""[...document.querySelectorAll('.scrolls')].filter(s => s.scrollWidth > s.clientWidth + 1).map(s => [
+        getComputedStyle(s).backgroundAttachment.split(', ').includes('local'), getComputedStyle(s.querySelector('td')).backgroundColor])""")
+    assert found and all(shadow and cell == "rgba(0, 0, 0, 0)" for shadow, cell in found), "no cell hides the shadow"
+
+
 def test_comments_of_a_listing_stand_beside_it_or_below(opened, book):
     """The text stays as it is in the repository, but for names of pages."""
     for width, beside in ((1280, True), (400, False)):

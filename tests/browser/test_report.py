@@ -18,7 +18,7 @@ import pytest
 from labels import overlaps
 
 WIDTHS = (360, 400, 1280)
-SERIES = ("solo", "unmanaged", "managed")
+SERIES = ("solo", "unmanaged", "even", "managed")
 
 
 def result_of(data, series, task):

@@ -150,6 +150,7 @@ def refused(done, *words, codes=(2, 3), one_line=True):
     for word in words:
         assert word in errors[0], f"{word!r} is not in: {errors[0]}"
     assert ";" in errors[0], f"no remedy in: {errors[0]}"
+    assert "os error" not in errors[0], errors[0]
     assert not done.out
 
 

@@ -77,6 +77,8 @@ ELSEWHERE = [
     (r"solocore report plan\.json verify\.json", "tests/cli/test_verify.py", '"report", "plan.json", "verify.json"'),
     (r"solocore bench io-load disk", "tests/cli/test_bench.py", '"bench", "io-load", disk'),
     (r"solocore run /plans/levels\.json", "tests/vm/guest/levels.sh", "/plans/levels.json"),
+    (r"solocore vcpu bind --unit", "tests/vm/guest/vcpu.sh", "solocore vcpu bind --unit"),
+    (r"solocore vcpu bind --cgroup", "tests/vm/guest/vcpu.sh", "solocore vcpu bind --cgroup"),
     (r"solocore vcpu drill --times 0", "tests/vm/guest/levels.sh", "vcpu drill --times 0"),
     (r"solocore run plan\.json .*driver\.py", "tests/cli/test_run.py", "driver.py"),
 ]

@@ -137,6 +137,10 @@ def test_clients_that_mean_no_good(regulates):
         return took
 
     with Running(regulates, "--metrics", f"127.0.0.1:{port}") as run:
+        # Until the first look at its counts, 503.
+        end = time.monotonic() + SOON
+        while scrape(http.client.HTTPConnection("127.0.0.1", port, timeout=10))[0] == 503 and time.monotonic() < end:
+            time.sleep(0.02)
         for _ in range(20):
             scraped()
         before = resident(run.process.pid)

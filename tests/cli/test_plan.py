@@ -261,6 +261,7 @@ def test_a_lock_changes_no_bound(solocore):
     assert locked["regulation"]["lock_budget_accesses"] == 1000
     assert "lock_budget_accesses" not in free["regulation"]
     assert any("1000 accesses per period" in r for r in locked["reasons"])
+    assert locked["reasons"][-1].startswith("verdict: ")
 
 
 def test_plans_are_deterministic(solocore):

@@ -70,6 +70,28 @@ def test_the_same_plan_every_time(solocore):
     assert solocore.plan(text) == solocore.plan(text)
 
 
+def test_assess_compares_optimal_shares_with_even_ones(solocore):
+    def assess(regulation):
+        solocore.write("system.toml", system(*TASKS, *SOFT, head=BOARD, regulation=regulation))
+        done = solocore("assess", "system.toml", "-o", "out", "--duration", "100 ms")
+        assert done.code == 0, done.err
+        return "even ms" in done.out.decode(), ">Even</th>" in (solocore.dir / "out/report.html").read_text()
+
+    assert assess(OPTIMAL + "slowdown = 2.0") == (True, True)
+    even = json.loads((solocore.dir / "out/even.json").read_text())
+    solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation='share = "even"'))
+    assert even["mode"] == "even" and even["tasks"] == solocore.sim("plan.json", "--duration", "100 ms")["tasks"]
+    assert solocore("report", "out", "-o", "again.html").code == 0
+    assert ">Even</th>" in (solocore.dir / "again.html").read_text()
+    # What is left of an earlier plan is no comparison with this one.
+    assert assess('share = "even"') == (False, False)
+    assert not (solocore.dir / "out/even.json").exists()
+    # A file that is no result of `assess` stays.
+    solocore.write("out/even.json", "[2, 4, 6]")
+    assert assess('share = "even"') == (False, False)
+    assert (solocore.dir / "out/even.json").exists()
+
+
 def test_managed_jobs_keep_to_the_plan(solocore):
     plan = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL + "slowdown = 2.0"))
     result = solocore.sim("plan.json", "--duration", "300 ms")

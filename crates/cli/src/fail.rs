@@ -3,6 +3,7 @@
 use solocore_board::BoardError;
 use solocore_linux::LinuxError;
 use solocore_machine::MachineError;
+use solocore_model::error::without_os_numbers;
 use solocore_model::{ModelError, files};
 use solocore_planner::PlanError;
 use solocore_profile::ProfileError;
@@ -41,13 +42,14 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// One line for the user.
+    /// One line for the user, without the operating system's numbers for its words.
     pub fn message(&self) -> String {
-        match self {
+        let text = match self {
             Self::Input(text) | Self::Machine(text) => text.clone(),
             Self::Interrupted => interrupted().to_owned(),
             Self::Stopped(kept) => format!("interrupted; {kept}"),
-        }
+        };
+        without_os_numbers(&text)
     }
 
     /// Exit code of the failure.

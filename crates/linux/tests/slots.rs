@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 const MS: u64 = 1_000_000;
 const PERIOD: u64 = 40 * MS;
+/// Most lines of a journal whose entries are the same (`keeper::LINES`).
+const LINES: usize = 1024;
 const INPUT: &str = "nav/1/device-input";
 const SENSOR: &str = "nav/1/physical-input";
 const OUTPUT: &str = "nav/1/device-output";
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     who_takes_too_long_misses_slots(&bench);
     who_hangs_or_dies_is_counted(&bench);
     only_free_slots_are_given(&bench);
+    a_loop_of_attachments_leaves_a_short_journal(&bench);
     the_end_is_told_and_put_back(bench);
     drop(instance);
     println!("slots: all passed");
@@ -85,7 +88,9 @@ impl Bench {
             binds_fifo: false,
             write_event: None,
             reclaim: false,
+            givers: Vec::new(),
             sharing: Sharing::None,
+            beyond_plan: false,
             lock: None,
             dynamic: None,
             notes: Vec::new(),
@@ -324,6 +329,19 @@ fn only_free_slots_are_given(bench: &Bench) {
     assert_eq!(next.hear(), "attached", "the next one may");
 }
 
+/// Each attachment binds the driver, and adds a line with its way back.
+fn a_loop_of_attachments_leaves_a_short_journal(bench: &Bench) {
+    let mut driver = bench.driver(INPUT, "loop");
+    assert_eq!(driver.hear(), "done");
+    let own = format!("-{}-", std::process::id());
+    let journals = fs::read_dir("/run/solocore-journal").expect("the journals").flatten();
+    let lines = journals
+        .filter(|e| e.file_name().to_string_lossy().contains(&own))
+        .filter_map(|e| Some(fs::read_to_string(e.path()).ok()?.lines().count()))
+        .max();
+    assert!(lines.is_some_and(|lines| lines > 0 && lines <= LINES), "{lines:?} lines");
+}
+
 fn the_end_is_told_and_put_back(bench: Bench) {
     let mut driver = bench.driver(OUTPUT, "until the end");
     assert_eq!(driver.hear(), "attached");
@@ -350,6 +368,19 @@ fn driver(name: &str, mode: &str) -> ExitCode {
         second.join().expect("it ends");
         println!("done");
         return ExitCode::SUCCESS;
+    }
+    if mode == "loop" {
+        let mut attached = 0;
+        while attached < LINES + 100 {
+            // The slot is free again once the daemon has seen that the driver left it.
+            match client::attach_slot(name) {
+                Ok(()) => attached += 1,
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+            client::detach();
+        }
+        println!("done");
+        std::thread::sleep(Duration::from_secs(20));
     }
     client::attach_slot(name).expect("attached");
     println!("attached");

@@ -48,8 +48,18 @@ pub enum ModelError {
 
 /// The words of the operating system, without its number for them.
 fn said(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or(&text).to_owned()
+    without_os_numbers(&error.to_string())
+}
+
+/// A text without the numbers that stand behind the operating system's words: ` (os error 2)`.
+#[must_use]
+pub fn without_os_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out += part.split_once(')').map_or(part, |(_number, rest)| rest);
+    }
+    out
 }
 
 /// Remedy for a file that cannot be written.
@@ -156,7 +166,7 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ModelError, meant};
+    use super::{ModelError, meant, without_os_numbers};
 
     #[test]
     fn errors_of_the_system_have_no_numbers() {
@@ -173,6 +183,8 @@ mod tests {
             assert!(!error.contains("os error"), "{error}");
         }
         assert!(!of(17).to_string().contains("space"));
+        let text = "a: No such file (os error 2); b: File exists (os error 17)";
+        assert_eq!(without_os_numbers(text), "a: No such file; b: File exists");
     }
 
     #[test]

@@ -16,6 +16,16 @@ pub enum Mode {
     Unmanaged,
     /// Everything together under the plan.
     Managed,
+    /// Everything together under a plan of the same system with even shares, for comparison.
+    Even,
+}
+
+impl Mode {
+    /// Is a plan at work?
+    #[must_use]
+    pub const fn is_managed(self) -> bool {
+        matches!(self, Self::Managed | Self::Even)
+    }
 }
 
 /// Measurements of one task. Times in nanoseconds.

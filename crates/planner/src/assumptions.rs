@@ -3,6 +3,7 @@
 //! Does not cover: conditions that must be kept while a plan runs; those are data (`promises`).
 
 use crate::demand::Demand;
+use crate::promises::spared;
 use crate::work::Work;
 use solocore_model::System;
 use solocore_model::levels::Contention;
@@ -88,11 +89,8 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
             }
             match r.policy {
                 Policy::Memguard => {
-                    out.push(
-                        "every core keeps its budget in every period, analysed tasks too; periods \
-                            begin together"
-                            .to_owned(),
-                    );
+                    let kept = "every core keeps its budget in every period, analysed tasks too";
+                    out.push(format!("{kept}{}; periods begin together", spared(r)));
                 }
                 Policy::Dynamic => {
                     out.push("soft cores keep the budgets of the jobs that run".to_owned())

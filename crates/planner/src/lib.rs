@@ -17,6 +17,7 @@ mod error;
 mod explain;
 pub mod levels;
 mod lock;
+mod lockable;
 mod margin;
 pub mod memory;
 mod planning;
@@ -30,7 +31,8 @@ pub mod windows;
 mod work;
 mod writes;
 
+pub use budgets::{Allotment, Judge};
 pub use demand::Demand;
 pub use error::PlanError;
-pub use planning::{Patience, plan, plan_until};
+pub use planning::{Patience, judge, plan, plan_until};
 pub use repair::{Advice, repair};

@@ -9,6 +9,7 @@
 //! which the lock can only improve.
 
 use crate::error::PlanError;
+use crate::whole::before_verdict;
 use solocore_model::system::{Policy, System};
 use solocore_model::{Bandwidth, Plan};
 
@@ -36,10 +37,11 @@ pub(crate) fn budget(system: &System) -> Result<Option<u64>, PlanError> {
 pub(crate) fn note(plan: &mut Plan, budget: Option<u64>) {
     let Some(budget) = budget else { return };
     plan.regulation.lock_budget_accesses = Some(budget);
-    plan.reasons.push(format!(
+    let note = format!(
         "bandwidth lock: while somebody holds it, a core may make {budget} accesses per period for \
             tasks that are not real-time; no bound counts on it"
-    ));
+    );
+    before_verdict(plan, [note]);
     plan.assumptions.push(
         "The lock throttles no analysed task: each runs with a real-time policy, or is attached to \
             solocore (client/c)."

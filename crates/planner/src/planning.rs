@@ -91,6 +91,24 @@ pub(crate) struct Verdict {
     pub tried: u64,
 }
 
+/// Calls `ask` with the judge of shares that another method chose for a system with budgets.
+///
+/// # Errors
+/// [`PlanError`] when the machine has no even shares, which the judge begins from.
+///
+/// # Panics
+/// If `demands` is not as long as the system's list of tasks.
+pub fn judge<T>(
+    system: &System,
+    demands: &[Demand],
+    ask: impl FnOnce(&budgets::Judge) -> T,
+) -> Result<T, PlanError> {
+    assert_eq!(system.tasks.len(), demands.len());
+    prepared(&with_latency(system), demands, |work, resources, _| {
+        Ok(ask(&budgets::Judge::new(work, resources)))
+    })
+}
+
 /// `L_max` from the memory's timing, where the platform file states less.
 fn with_latency(system: &System) -> System {
     let mut system = system.clone();

@@ -12,7 +12,8 @@
 use crate::explain::ways;
 use crate::work::DETAILED;
 use solocore_model::plan::{
-    LevelsPlan, Plan, PlanCore, PlanTask, Promise, Scheme, Subject, VcpusPlan, WindowsPlan,
+    LevelsPlan, Plan, PlanCore, PlanRegulation, PlanTask, Promise, Scheme, Subject, VcpusPlan,
+    WindowsPlan,
 };
 use solocore_model::system::{Criticality, Model, Policy, Scheme as SystemScheme};
 use solocore_model::time_table::Stage;
@@ -79,6 +80,19 @@ fn part_of_cache(core: Option<&PlanCore>, count: u32) -> (String, bool) {
     match core.and_then(colours) {
         Some(pages) => (pages, false),
         None => (ways(count as usize), count == 1),
+    }
+}
+
+/// The ways in which the plan lets a core exceed its budget, in words behind those on the budget.
+pub fn spared(regulation: &PlanRegulation) -> &'static str {
+    match (regulation.reclaim, regulation.sharing.is_none()) {
+        (false, true) => "",
+        (true, true) => "; more only from budget that cores without analysed tasks give away",
+        (false, false) => "; more only once every core has used its budget up",
+        (true, false) => {
+            "; more only from budget that cores without analysed tasks give away, or once every \
+                core has used its budget up"
+        }
     }
 }
 
@@ -159,8 +173,26 @@ impl List<'_> {
                 let what = format!("{} pages stay in the shared cache", task.locked_pages.len());
                 self.add(Subject::LockedPages, &resource, self.of_core(task.core), what);
             }
+            if self.counts_by_ways(task, measured) {
+                let what = format!(
+                    "page n in the order of first touch has colour n modulo {}, and its ways \
+                        replace the least recently used line",
+                    self.plan.platform.colours()
+                );
+                self.add(Subject::PageColours, &resource, self.delayed_by(task), what);
+            }
         }
         self
+    }
+
+    /// Does the plan count on the misses by ways of a task's profile? Level C counts on no hit where
+    /// contention is bounded.
+    fn counts_by_ways(&self, task: &PlanTask, measured: bool) -> bool {
+        let pets = self.plan.levels().and_then(|levels| levels.pets_of(&task.name));
+        task.profile.is_some()
+            && pets.is_some_and(|p| p.ways > 0)
+            && self.plan.platform.counts_by_ways()
+            && (measured || !self.everywhere(task))
     }
 
     fn of_dynamic(&mut self, task: &PlanTask, resource: &str) {
@@ -281,7 +313,7 @@ impl List<'_> {
         if plan.regulation.policy != Policy::Memguard {
             return self;
         }
-        let period = time(plan.regulation.period_ns);
+        let (period, spared) = (time(plan.regulation.period_ns), spared(&plan.regulation));
         for core in &plan.cores {
             let resource = format!("core {}", core.id);
             if let Some(budget) = core.budget_accesses {
@@ -289,11 +321,13 @@ impl List<'_> {
                     0 => String::new(),
                     skid => format!(", and {skid} beyond it until it is stopped"),
                 };
-                let what = format!("it makes at most {budget} accesses in each {period}{beyond}");
+                let what =
+                    format!("it makes at most {budget} accesses in each {period}{beyond}{spared}");
                 self.add(Subject::Budget, &resource, self.all(), what);
             }
             if let Some(writes) = core.write_budget_accesses {
-                let what = format!("at most {writes} of its accesses in each {period} are writes");
+                let what =
+                    format!("at most {writes} of its accesses in each {period} are writes{spared}");
                 self.add(Subject::WriteBudget, &resource, self.all(), what);
             }
         }

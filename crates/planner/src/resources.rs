@@ -1,12 +1,12 @@
 //! Each core's share of the machine.
 
 use crate::error::PlanError;
+use crate::lockable::lock_capacity;
 use crate::{memory, writes};
 use solocore_analysis::interference::{
     Budget, Costs, Job, Memory, Others, Requester, Rivals, Sharing, Stall,
 };
 use solocore_analysis::stall::Regulation;
-use solocore_model::platform::Partition;
 use solocore_model::system::{Model, Pages, Policy, Share};
 use solocore_model::{Bandwidth, Platform, System, Time};
 use std::ops::RangeInclusive;
@@ -78,6 +78,7 @@ impl Resources {
             cores,
         };
         let pages = system.regulation.pages;
+        let ways = if pages.is_own() { p.llc.ways / cores } else { 0 };
         let private = pages.is_own()
             && p.total_banks() >= cores
             && solocore_dram::Spec::of_platform(p).is_ok_and(|spec| spec.one_bank_a_page(p.page.0));
@@ -103,8 +104,8 @@ impl Resources {
             costs: Vec::new(),
             stalls: Vec::new(),
             verdict_only: false,
-            ways: if pages.is_own() { p.llc.ways / cores } else { 0 },
-            lock_capacity: if pages.is_own() { lock_capacity(p, (1, cores)) } else { 0 },
+            ways,
+            lock_capacity: lock_capacity(p, ways),
             own_ways: Vec::new(),
             meeting: Arc::default(),
             platform: p.clone(),
@@ -114,6 +115,13 @@ impl Resources {
             let devices = out.io.as_ref().map_or(&[][..], |(_, devices)| devices);
             let of = |core: u32| memory.costs(&out.sharing(core, devices));
             out.costs = (0..cores).map_while(of).collect();
+        }
+        if !system.regulation.sharing.is_none() {
+            // A shared round holds up what a core has under way.
+            let own = memory::core(p);
+            for costs in &mut out.costs {
+                costs.unfinished = own.reads.saturating_add(own.writes);
+            }
         }
         if system.regulation.policy == Policy::Memguard {
             let budgets = match (system.regulation.share(), model) {
@@ -182,7 +190,7 @@ impl Resources {
         if !self.pages.is_own() {
             return 0;
         }
-        lock_capacity(&self.platform, (ways, self.platform.llc.ways))
+        lock_capacity(&self.platform, ways)
     }
 
     /// Derives the stalls from the budgets.
@@ -288,7 +296,7 @@ impl Resources {
     }
 
     /// Most accesses in a period that all cores of a channel may state together.
-    fn stated_most(&self) -> u64 {
+    pub fn stated_most(&self) -> u64 {
         let r = &self.regulation;
         let each = self.costs.first().map_or(r.latency_ps, |c| c.any_ps);
         r.period_ps / each.max(1)
@@ -445,21 +453,10 @@ const fn with_skid(budget: Budget, skid: u64) -> Budget {
     }
 }
 
-/// Pages that a part of the shared cache, `part.0` of `part.1`, can surely keep locked. Where the
-/// rest of the share must stay usable for other pages, a way or a colour is kept for it.
-fn lock_capacity(p: &Platform, part: (u32, u32)) -> u64 {
-    let of = |all: u64| all * u64::from(part.0) / u64::from(part.1.max(1));
-    let (ways, colours) = (of(u64::from(p.llc.ways)), of(u64::from(p.colours())));
-    match p.llc.partition {
-        Partition::Lock => ways * u64::from(p.pages_per_way()),
-        Partition::Way => ways.saturating_sub(1) * u64::from(p.pages_per_way()),
-        Partition::Colour => colours.saturating_sub(1) * u64::from(p.pages_per_colour()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn jobs_that_come_alike_cost_together() {
@@ -468,5 +465,23 @@ mod tests {
             vec![job(10, 5, 1), job(20, 5, 1), job(10, 5, 2), job(10, 7, 4), job(20, 5, u64::MAX)];
         assert_eq!(together(all), [job(10, 5, 3), job(10, 7, 4), job(20, 5, u64::MAX)]);
         assert_eq!(together(Vec::new()), []);
+    }
+
+    /// The costs of shared rounds are there from the start, so that all searches count with them.
+    #[test]
+    fn shared_rounds_are_charged_under_all_budgets() {
+        let of = |sharing: &str| {
+            let text = format!(
+                "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\n\
+                other_programs = true\nsharing = \"{sharing}\"\n\
+                [[task]]\nname = \"a\"\nperiod = \"9 ms\"\nwcet = \"1 ms\"\nmisses = 1\n"
+            );
+            let system = System::parse(Path::new("system.toml"), &text).unwrap();
+            let made = Resources::of(&system).unwrap();
+            let other = made.with_budgets(vec![100; 4], vec![None; 4]);
+            [made, other].map(|r| r.stalls.iter().map(|s| s.costs.unfinished).collect::<Vec<_>>())
+        };
+        assert_eq!(of("spare"), [[26; 4], [26; 4]]);
+        assert_eq!(of("none"), [[0; 4], [0; 4]]);
     }
 }

@@ -26,6 +26,7 @@ pub fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> 
         banks: resources.banks(core.core),
         colours: None,
         soft: false,
+        gives: false,
         margin: None,
     }
 }
@@ -62,6 +63,12 @@ pub fn whole(
     }
 }
 
+/// Puts reasons before the last one, the verdict's.
+pub fn before_verdict(plan: &mut Plan, reasons: impl IntoIterator<Item = String>) {
+    let last = plan.reasons.len().saturating_sub(1);
+    plan.reasons.splice(last..last, reasons);
+}
+
 /// Regulation as the system states it.
 pub fn regulation(system: &System) -> PlanRegulation {
     PlanRegulation {
@@ -72,6 +79,8 @@ pub fn regulation(system: &System) -> PlanRegulation {
         active_cores: system.active_cores(),
         pages: system.regulation.pages,
         other_programs: system.regulation.other_programs,
+        reclaim: system.regulation.reclaim,
+        sharing: system.regulation.sharing,
         lock_budget_accesses: None,
         skid: system.regulation.skid,
     }

@@ -79,13 +79,14 @@ pub fn open(inputs: &Inputs) -> Option<(usize, usize)> {
     (!found.open.is_empty()).then_some((found.open.len(), found.all))
 }
 
-/// Managed over unmanaged, for the sums over tasks without analysis; `None` if the unmanaged sum is
-/// zero.
-fn kept(inputs: &Inputs, of: fn(&TaskResult) -> u64) -> Option<(u64, u64)> {
+/// Sums over tasks without analysis: managed, with even shares, and unmanaged, in this order; `None`
+/// if the unmanaged sum is zero.
+fn kept(inputs: &Inputs, of: fn(&TaskResult) -> u64) -> Option<(u64, Option<u64>, u64)> {
     let best: Vec<&PlanTask> = inputs.plan.tasks.iter().filter(|t| t.best_effort()).collect();
     let sum = |result| best.iter().filter_map(|t| result_of(result, &t.name)).map(of).sum::<u64>();
     let (managed, unmanaged) = (sum(inputs.managed), sum(inputs.unmanaged));
-    (inputs.managed.is_some() && unmanaged > 0).then_some((managed, unmanaged))
+    let even = inputs.even.map(|run| sum(Some(run)));
+    (inputs.managed.is_some() && unmanaged > 0).then_some((managed, even, unmanaged))
 }
 
 /// The largest ratio of a time of an analysed task to its longest job alone.
@@ -117,10 +118,11 @@ fn costs(inputs: &Inputs) -> Markup {
     let nothing = locked == 0 && stopped.is_empty() && parts.iter().all(|p| p.2.is_none());
     html! {
         @for (key, words, part) in parts {
-            @if let Some((managed, unmanaged)) = part {
-                li data-cost=(key) data-managed=(managed) data-unmanaged=(unmanaged) {
+            @if let Some((managed, even, unmanaged)) = part {
+                li data-cost=(key) data-managed=(managed) data-even=[even] data-unmanaged=(unmanaged) {
                     "Best effort does " strong { (format::percent_of(managed, unmanaged)) } " of the " (words)
                     " that it does unmanaged" @if key == "jobs" { " (" (format::count(managed)) " of " (format::count(unmanaged)) ")" } "."
+                    @if let Some(even) = even { " With even shares it does " (format::percent_of(even, unmanaged)) "." }
                 }
             }
         }

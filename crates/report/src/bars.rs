@@ -1,5 +1,5 @@
-//! Per task: longest execution time solo, unmanaged and managed beside its bound, and the bound on
-//! the response time beside the deadline.
+//! Per task: longest execution time solo, unmanaged, with even shares and managed beside its bound,
+//! and the bound on the response time beside the deadline.
 //!
 //! Problem: two pairs are compared, execution times with `C_sce` and the response time with the
 //! deadline. Rule: both bounds have bars of their own. Lengths are linear in time. Each task has its
@@ -48,9 +48,10 @@ pub fn section(inputs: &Inputs) -> Markup {
             h2 #times-h { "Times against their bounds" }
             p {
                 "Longest execution time of a job alone (solo), with all tasks on the plain machine \
-                    (unmanaged) and under the plan (managed). Under the plan, the bound C holds for \
-                    it. The bound on the response time (WCRT) also counts the time in which a job \
-                    waits for other work; compare it with the deadline. Every task has its own \
+                    (unmanaged) and under the plan (managed). "
+                @if inputs.even.is_some() { "The bar “even” is of a run under a plan with even shares. " }
+                "Under the plan, the bound C holds for it. The bound on the response time (WCRT) \
+                    also counts the time in which a job waits for other work; compare it with the deadline. Every task has its own \
                     linear scale from zero, so compare lengths within a task only (→: far beyond \
                     the scale). The numbers are in the table above."
             }
@@ -67,6 +68,7 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
     let measured = [
         ("solo", "solo", "#009e73", inputs.solo),
         ("unmanaged", "unmanaged", "url(#fill-unmanaged)", inputs.unmanaged),
+        ("even", "even", "#cc79a7", inputs.even),
         ("managed", "managed", "#0072b2", inputs.managed),
     ];
     let mut bars = Vec::new();

@@ -1,5 +1,5 @@
-//! Per analysed task: the distribution of its jobs' execution times, solo, unmanaged and managed,
-//! beside their bound, the bound on the response time and the deadline.
+//! Per analysed task: the distribution of its jobs' execution times, solo, unmanaged, with even
+//! shares and managed, beside their bound, the bound on the response time and the deadline.
 //!
 //! A curve rises to the share of jobs with at most that time. A job that did not finish has no
 //! time: the caption says so if none did, and counts the jobs that missed their deadline. Every
@@ -23,8 +23,8 @@ const HEIGHT: usize = 96;
 const REACH: u64 = 4;
 
 /// Label and colour of each kind of run.
-const SERIES: [(&str, &str); 3] =
-    [("solo", "#009e73"), ("unmanaged", "#d55e00"), ("managed", "#0072b2")];
+const SERIES: [(&str, &str); 4] =
+    [("solo", "#009e73"), ("unmanaged", "#d55e00"), ("even", "#cc79a7"), ("managed", "#0072b2")];
 
 /// Jobs of one kind of run.
 struct Series<'a> {
@@ -34,8 +34,8 @@ struct Series<'a> {
 }
 
 /// The runs, in the order of [`SERIES`].
-const fn runs<'a>(inputs: &Inputs<'a>) -> [Option<&'a SimResult>; 3] {
-    [inputs.solo, inputs.unmanaged, inputs.managed]
+const fn runs<'a>(inputs: &Inputs<'a>) -> [Option<&'a SimResult>; 4] {
+    [inputs.solo, inputs.unmanaged, inputs.even, inputs.managed]
 }
 
 fn series<'a>(inputs: &Inputs<'a>, task: &PlanTask) -> Vec<Series<'a>> {
@@ -60,10 +60,14 @@ pub fn charts(inputs: &Inputs) -> Markup {
             p.muted {
                 "The share of jobs that take at most a time: each task alone (solo), beside \
                     everybody else on the plain machine "
-                "(unmanaged), and the same under the plan (managed). Under the plan no curve may go \
-                    beyond the bound C. The bound on the response time (WCRT) also counts the time \
-                    in which a job waits for other work; it is the one to compare with the \
-                    deadline. Each task has its own scale (→: far beyond it)."
+                "(unmanaged), and the same under the plan (managed). "
+                @if inputs.even.is_some() {
+                    "The curve “even” is of a run under a plan that gives each core the same \
+                        shares. "
+                }
+                "Under the plan the curve “managed” may not go beyond the bound C. The bound on the \
+                    response time (WCRT) also counts the time in which a job waits for other \
+                    work; it is the one to compare with the deadline. Each task has its own scale (→: far beyond it)."
             }
         }
     }

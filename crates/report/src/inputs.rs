@@ -23,6 +23,8 @@ pub struct Inputs<'a> {
     pub unmanaged: Option<&'a SimResult>,
     /// Everything together under the plan.
     pub managed: Option<&'a SimResult>,
+    /// As `managed`, by a plan with even shares, beside a plan with optimal ones.
+    pub even: Option<&'a SimResult>,
     /// A run on a real machine.
     pub run: Option<&'a RunResult>,
     /// Check of the plan on a real machine.
@@ -68,6 +70,7 @@ impl<'a> Inputs<'a> {
             solo: None,
             unmanaged: None,
             managed: None,
+            even: None,
             run: None,
             verification: None,
             profiles: &[],

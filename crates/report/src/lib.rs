@@ -58,8 +58,8 @@ const ZOOM: &str = include_str!("zoom.js");
 /// Draws the page: one HTML document that needs no other file.
 ///
 /// `<script type="application/json" id="solocore-data">` holds
-/// `{"plan", "solo", "unmanaged", "managed", "run", "verification", "provenance"}` as given (`null`
-/// where absent),
+/// `{"plan", "solo", "unmanaged", "managed", "even", "run", "verification", "provenance"}` as given
+/// (`null` where absent),
 /// `id="solocore-curves"` holds the whole lockdown curve of each profiled task by name. Text of the
 /// inputs is escaped throughout. A part that cannot be written as JSON (a path that is not UTF-8)
 /// is embedded as `null`.
@@ -220,6 +220,7 @@ fn data(inputs: &Inputs) -> Value {
         "solo": result(inputs.solo),
         "unmanaged": result(inputs.unmanaged),
         "managed": result(inputs.managed),
+        "even": result(inputs.even),
         "run": run_data(inputs.run),
         "verification": serde_json::to_value(inputs.verification).unwrap_or(Value::Null),
         "provenance": serde_json::to_value(inputs.provenance).unwrap_or(Value::Null),

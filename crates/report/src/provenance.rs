@@ -10,8 +10,12 @@ use solocore_model::provenance::PlanInput;
 
 /// The section. Without [`Inputs::provenance`], it has only the versions and the runs.
 pub fn section(inputs: &Inputs) -> Markup {
-    let runs: [(&str, Option<&SimResult>); 3] =
-        [("Solo", inputs.solo), ("Unmanaged", inputs.unmanaged), ("Managed", inputs.managed)];
+    let runs: [(&str, Option<&SimResult>); 4] = [
+        ("Solo", inputs.solo),
+        ("Unmanaged", inputs.unmanaged),
+        ("Even", inputs.even),
+        ("Managed", inputs.managed),
+    ];
     html! {
         section #provenance aria-labelledby="provenance-h" {
             h2 #provenance-h { "How this page came about" }

@@ -7,6 +7,7 @@ use crate::format;
 use crate::inputs::{Inputs, result_of};
 use crate::{machine, verification};
 use maud::{Markup, html};
+use solocore_model::SimResult;
 use solocore_model::plan::PlanTask;
 use solocore_model::system::Criticality;
 
@@ -193,7 +194,8 @@ fn table(inputs: &Inputs) -> Markup {
     let (promised, best): (Vec<&PlanTask>, Vec<&PlanTask>) =
         inputs.plan.tasks.iter().partition(analysed);
     let words = html! {
-        "Longest execution time of a job alone, unmanaged and managed; its bound " (c_sce())
+        "Longest execution time of a job alone, unmanaged" @if inputs.even.is_some() { ", with even shares" }
+        " and managed; its bound " (c_sce())
         "; the worst-case response time (WCRT) on its core against the deadline."
     };
     let best_words = html! { "Nothing is promised of these; they take the rest." };
@@ -209,19 +211,10 @@ fn table(inputs: &Inputs) -> Markup {
 }
 
 fn rows(inputs: &Inputs, tasks: &[&PlanTask], words: &Markup) -> Markup {
-    let columns = &[
-        "Task",
-        "#Core",
-        "Level",
-        "#Solo",
-        "#Unmanaged",
-        "#Managed",
-        "#Bound C_sce",
-        "#WCRT",
-        "#Deadline",
-        "Verdict",
-    ];
-    data_table(&caption(words), columns, &html! { @for task in tasks { (row(inputs, task)) } })
+    let mut columns = vec!["Task", "#Core", "Level", "#Solo", "#Unmanaged"];
+    columns.extend(inputs.even.map(|_| "#Even"));
+    columns.extend(["#Managed", "#Bound C_sce", "#WCRT", "#Deadline", "Verdict"]);
+    data_table(&caption(words), &columns, &html! { @for task in tasks { (row(inputs, task)) } })
 }
 
 fn c_sce() -> Markup {
@@ -235,9 +228,9 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
             th scope="row" { (task_name(&task.name)) }
             td.num { (core_of(inputs.plan, task)) }
             td { (format!("{:?}", task.criticality)) }
-            @for result in [inputs.solo, inputs.unmanaged, inputs.managed] {
-                td.num { (measured(inputs, result.map(|r| result_of(Some(r), &task.name)))) }
-            }
+            @for result in [inputs.solo, inputs.unmanaged] { (cell(inputs, task, result)) }
+            @if inputs.even.is_some() { (cell(inputs, task, inputs.even)) }
+            (cell(inputs, task, inputs.managed))
             td.num { (format::time_or(Some(task.c_sce_ns).filter(|&c| c != u64::MAX), "no bound")) }
             td.num { (format::time_or(task.wcrt_ns, if promised { "unbounded" } else { "–" })) }
             td.num { (format::time_or(task.deadline_ns, "none")) }
@@ -252,6 +245,11 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
             }
         }
     }
+}
+
+/// The measured time of a task in a run.
+fn cell(inputs: &Inputs, task: &PlanTask, run: Option<&SimResult>) -> Markup {
+    html! { td.num { (measured(inputs, run.map(|r| result_of(Some(r), &task.name)))) } }
 }
 
 /// A measured time, its ratio to solo, and the number of jobs that missed the deadline. Outer

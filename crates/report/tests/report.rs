@@ -336,6 +336,26 @@ fn the_verdict_says_what_is_guaranteed_and_what_it_costs() {
 }
 
 #[test]
+fn even_shares_stand_beside_optimal_ones() {
+    use solocore_model::SimResult;
+    use solocore_model::results::Mode;
+    let sample = sample();
+    let [_, unmanaged, managed] = &sample.results;
+    let even = SimResult { mode: Mode::Even, ..managed.clone() };
+    let page = html(&Inputs {
+        unmanaged: Some(unmanaged),
+        managed: Some(managed),
+        even: Some(&even),
+        ..Inputs::of("Even shares", &sample.plan)
+    });
+    let without = full(&sample);
+    for mark in [">Even</th>", r#"data-series="even""#, r#" data-even="40""#, ">Even run</dt>"] {
+        assert!(page.contains(mark) && !without.contains(mark), "{mark}");
+    }
+    assert_eq!(embedded(&page, "solocore-data")["even"]["mode"], "even");
+}
+
+#[test]
 fn advice_stands_beside_a_failure() {
     use solocore_model::plan::advice::Repair;
     use solocore_model::provenance::{InputRole, PlanInput};

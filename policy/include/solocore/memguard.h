@@ -26,7 +26,8 @@
  * to a period that is over.
  * Known limits: accesses that a counter reports late (skid) are counted when reported and not
  * carried over. A core that gave away too much stops before its reservation is used (never a hard
- * core). The bounds of crates/analysis for uneven budgets hold without reclaiming and sharing only.
+ * core). So bounds hold where the cores with analysed tasks are hard
+ * (crates/analysis/src/interference/mod.rs).
  * Between cores that are 2^31 periods apart, or after a sleep of that length, budget that was
  * given away is lost; reservations are not.
  * Cost: O(1).

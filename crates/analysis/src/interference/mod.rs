@@ -66,6 +66,26 @@
 //! charged whole ([`Stall::once`]): another task on the core may have used up the budget, with
 //! parallel misses or merged writes, in no time.
 //!
+//! # Budgets of others
+//! Two rules of `solocore/memguard.h` let cores exceed their budgets. The bounds hold under both, if
+//! the core under analysis gives nothing away.
+//! * *Reclaiming*: in each period the budgets of all cores and the pool make the same sum. The core
+//!   keeps its own, so the others' accesses in a period stay within the sum of their budgets.
+//!   `D` depends on that sum only, where an access costs the same under each budget. With accesses
+//!   from the pool the core stops later, and the others make fewer by the same number.
+//! * *Shared rounds*: a round begins when every core has used its budget up, and so the core under
+//!   analysis, too. Its period is therefore of the first kind, and among the `K`. From then on the
+//!   others have no limit, and may hold up the `u` accesses that the core has under way
+//!   ([`Costs::unfinished`]). The others of its `Q` have made their progress, so the period costs at
+//!   most `P - (Q - u)*a`, whatever the core does with its share of the round. Without a round, an
+//!   access under way at the period's end has waited for accesses within budgets, which `D` holds.
+//!   Accesses that a round leaves under way are in the rest of the next period: queues bound them.
+//!   `R` holds beside any rate. A core whose budget was used up before the window opens meets the
+//!   round in the opening period, which is charged whole.
+//!
+//! [`Stall::jobs`] charges the rest once per window, so that it holds with shared rounds only where
+//! all accesses are those of the jobs.
+//!
 //! # Not covered
 //! Prefetchers (their reads count against budgets where the counter sees them), closed pages,
 //! per-bank refresh, interrupts and skid of the counter, budgets of cores that are replenished at
@@ -249,7 +269,8 @@ impl Stall {
     /// period costs anyway.
     fn stopped(&self, own: Budget, period_ps: u64, demand: Demand, other_ps: u64) -> u64 {
         let cost = |budget: u64| {
-            let progress = budget.saturating_mul(self.counted_ps);
+            let finished = budget.saturating_sub(self.costs.unfinished);
+            let progress = finished.saturating_mul(self.counted_ps);
             period_ps.saturating_sub(progress).saturating_sub(other_ps)
         };
         let of = |accesses: u64, budget: u64| match accesses.checked_div(budget) {
@@ -344,6 +365,9 @@ impl Stall {
                 }
             };
             d = d.step("D: others in one period ps", self.in_period());
+        }
+        if c.unfinished > 0 {
+            d = d.step("own accesses of Q under way as a shared round begins", c.unfinished);
         }
         d.step("once per busy window ps", self.once()).result("as above")
     }

@@ -116,6 +116,24 @@ fn budgets_bound_what_a_period_loses() {
     assert_eq!(own.once(), 1_000_000_000 + c.left_ps);
 }
 
+/// Each of 100 periods in which the core is stopped holds 26 accesses that may not have ended as the
+/// others go on without a limit.
+#[test]
+fn accesses_under_way_as_a_shared_round_begins_are_no_progress() {
+    let c = costs(3);
+    let of = |costs| budgets(costs, Budget::Together(1000), Budget::Together(1), 3);
+    let (alone, shared) = (of(c), of(Costs { unfinished: 26, ..c }));
+    let work = Demand { work_ps: 10_000_000_000, ..Demand::accesses(100_000) };
+    let (more, least) = (shared.of(work) - alone.of(work), 100 * 26 * c.latency_ps);
+    assert!((least..=least + alone.in_period()).contains(&more), "{more} {least}");
+    assert_eq!((shared.in_period(), shared.once()), (alone.in_period(), alone.once()));
+    // A budget that may all be under way makes no progress.
+    let small =
+        budgets(Costs { unfinished: 26, ..c }, Budget::Together(20), Budget::Together(1), 3);
+    let one = Demand { work_ps: 10_000_000, ..Demand::accesses(20) };
+    assert!(small.of(one) >= 1_000_000_000);
+}
+
 #[test]
 fn jobs_of_others_bound_what_they_add() {
     let c = costs(1);

@@ -76,6 +76,8 @@ pub struct Costs {
     pub phase_ps: u64,
     /// Writes to one phase.
     pub phase_writes: u64,
+    /// Own accesses that can be under way as a shared round begins; 0 without shared rounds.
+    pub unfinished: u64,
     /// Refreshes.
     pub refresh: Refresh,
 }
@@ -256,6 +258,7 @@ impl Memory {
             left_ps: d.to_ps(left)?,
             phase_ps: d.to_ps(most_reads.checked_mul(row)?)?,
             phase_writes: self.queue.drain_most,
+            unfinished: 0,
             refresh: Refresh {
                 each_ps: d.to_ps(self.refresh_cycles())?,
                 every_ps: d.to_ps(d.refi)?,

@@ -3,11 +3,13 @@
 //! Problem: an output that is also an input destroys it, and a file that cannot be written may show
 //! after hours of work. Rule: each option that takes a path is listed here as an output or as an
 //! input; a test finds one that is not. An output is refused where it is an input or another output,
-//! or where no file can be written. The look changes nothing.
-//! Does not cover: files that an input names in its turn, such as the programs of a system file.
-//! Nor names that a command makes up itself, such as the trace beside a profile. Directories of
-//! results are made by each command before it works.
+//! or where no file can be written. Inputs are also the results in a directory of `report`, and files
+//! that a file of TOML names, such as the platform, the profiles and the programs of a system file.
+//! The look changes nothing.
+//! Does not cover: files that a plan names. Nor names that a command makes up itself, such as the
+//! trace beside a profile. Directories of results are made by each command before it works.
 
+use super::plan::RESULTS;
 use crate::fail::Failure;
 use clap::{Arg, ArgMatches, Command};
 use solocore_model::files;
@@ -49,15 +51,20 @@ const INPUTS: &[&str] = &[
     "memory",
     "board",
     "command",
+    "file",
 ];
 /// The command that replaces its input.
 const IN_PLACE: &str = "measure";
+/// The command that takes directories of results for these results.
+const OF_RESULTS: &str = "report";
+/// Most bytes of a file that is searched for names of others.
+const MOST: u64 = 1 << 20;
 
-/// A path on the command line.
-struct Named<'a> {
-    /// The option or the argument, as the help spells it.
+/// A path on the command line, or in a file that it names.
+struct Named {
+    /// The option or the argument, as the help spells it, or the file.
     spelt: String,
-    path: &'a Path,
+    path: PathBuf,
     written: bool,
 }
 
@@ -71,12 +78,15 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     }
     let all = command.get_arguments().flat_map(|argument| named(argument, matches));
     let (outputs, mut inputs): (Vec<Named>, Vec<Named>) = all.partition(|name| name.written);
-    if command.get_name() == IN_PLACE {
+    if command.get_name() == IN_PLACE || outputs.is_empty() {
         inputs.clear();
     }
+    let results = command.get_name() == OF_RESULTS;
+    let further: Vec<Named> = inputs.iter().flat_map(|input| within(input, results)).collect();
+    inputs.extend(further);
     for (at, output) in outputs.iter().enumerate() {
         let is_same = |other: &&Named| {
-            identity(output.path).is_some_and(|file| identity(other.path) == Some(file))
+            identity(&output.path).is_some_and(|file| identity(&other.path) == Some(file))
         };
         let (path, spelt) = (output.path.display(), &output.spelt);
         if let Some(input) = inputs.iter().find(is_same) {
@@ -91,14 +101,14 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
                 other.spelt
             )));
         }
-        files::check_place(output.path)?;
+        files::check_place(&output.path)?;
     }
-    files::want(outputs.iter().map(|output| output.path.to_owned()).collect());
+    files::want(outputs.into_iter().map(|output| output.path).collect());
     Ok(())
 }
 
 /// The paths of an argument that names files.
-fn named<'a>(argument: &Arg, matches: &'a ArgMatches) -> Vec<Named<'a>> {
+fn named(argument: &Arg, matches: &ArgMatches) -> Vec<Named> {
     let id = argument.get_id().as_str();
     let written = is_output(argument);
     let read = INPUTS.contains(&id) || (argument.is_positional() && is_path(argument));
@@ -114,8 +124,43 @@ fn named<'a>(argument: &Arg, matches: &'a ArgMatches) -> Vec<Named<'a>> {
     let words = words.into_iter().flatten().enumerate().filter(|word| !elsewhere(word));
     words
         .filter(|(_, word)| !stdin(word))
-        .map(|(_, word)| Named { spelt: spelt(argument), path: Path::new(word), written })
+        .map(|(_, word)| Named { spelt: spelt(argument), path: PathBuf::from(word), written })
         .collect()
+}
+
+/// Files that are read for an input, besides the input itself: with `results` those in a directory,
+/// and the files that a file of TOML names, from its directory on.
+fn within(input: &Named, results: bool) -> Vec<Named> {
+    let of = |spelt: String, path: PathBuf| Named { spelt, path, written: false };
+    if results {
+        let all = RESULTS.iter().map(|name| input.path.join(name));
+        return all
+            .filter(|path| path.is_file())
+            .map(|path| of(input.spelt.clone(), path))
+            .collect();
+    }
+    let is_toml = input.path.extension().is_some_and(|extension| extension == "toml");
+    let small = |file: &std::fs::Metadata| file.is_file() && file.len() <= MOST;
+    if !is_toml || !std::fs::metadata(&input.path).is_ok_and(|file| small(&file)) {
+        return Vec::new();
+    }
+    let text = std::fs::read_to_string(&input.path).unwrap_or_default();
+    // The command itself says what is wrong with the file.
+    let table = toml::from_str::<toml::Table>(&text).unwrap_or_default();
+    let directory = files::parent_dir(&input.path);
+    let paths = table.values().flat_map(strings).map(|text| directory.join(text));
+    let spelt = || input.path.display().to_string();
+    paths.filter(|path| path.is_file()).map(|path| of(spelt(), path)).collect()
+}
+
+/// All strings in a value.
+fn strings(value: &toml::Value) -> Vec<&str> {
+    match value {
+        toml::Value::String(text) => vec![text],
+        toml::Value::Array(list) => list.iter().flat_map(strings).collect(),
+        toml::Value::Table(table) => table.values().flat_map(strings).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Whether it names a file to write.

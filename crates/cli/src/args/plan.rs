@@ -92,11 +92,22 @@ pub struct SimArgs {
     pub profiling: Profiling,
 }
 
+/// Files that `solocore report` reads in a directory.
+pub const RESULTS: [&str; 7] = [
+    "plan.json",
+    "solo.json",
+    "unmanaged.json",
+    "managed.json",
+    "even.json",
+    "run.json",
+    "verify.json",
+];
+
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
     /// A plan and results of `solocore sim`, `run` or `verify` (JSON), or a table of `solocore
     /// schedule-io`. In a directory, these are read: plan.json, solo.json, unmanaged.json,
-    /// managed.json, run.json, verify.json.
+    /// managed.json, even.json, run.json, verify.json.
     #[arg(required = true)]
     pub results: Vec<PathBuf>,
     /// The page to write.

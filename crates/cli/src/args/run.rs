@@ -69,12 +69,12 @@ pub struct RunArgs {
     /// Accesses per interrupt [default: about an eighth of each budget].
     #[arg(long, value_name = "N")]
     pub sample: Option<u64>,
-    /// Let cores use budget that others are not expected to need. The plan's bounds do not cover
-    /// this.
+    /// Let cores use budget that others are not expected to need. A plan with reclaim = true does so
+    /// by itself; the bounds of other plans do not cover this.
     #[arg(long)]
     pub reclaim: bool,
-    /// Use of the time that is left in a period when all budgets are used up. The plan's bounds
-    /// hold only with `none`.
+    /// Use of the time that is left in a period when all budgets are used up. With `none`, the
+    /// plan's own rule holds. The bounds of a plan without `sharing` do not cover the other two.
     #[arg(long, value_enum, default_value_t)]
     pub share: RunSharing,
     /// Group of users who may, beside root, hold the bandwidth lock (a plan with policy =

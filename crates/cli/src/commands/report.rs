@@ -1,6 +1,6 @@
 //! `solocore report`.
 
-use crate::args::ReportArgs;
+use crate::args::{RESULTS, ReportArgs};
 use crate::commands::profiles;
 use crate::fail::Failure;
 use solocore_model::results::Mode;
@@ -21,6 +21,8 @@ pub struct Material {
     pub solo: Option<SimResult>,
     pub unmanaged: Option<SimResult>,
     pub managed: Option<SimResult>,
+    /// As `managed`, by a plan with even shares.
+    pub even: Option<SimResult>,
     /// A table of `solocore schedule-io`, by itself.
     pub table: Option<TableFile>,
     pub run: Option<RunResult>,
@@ -34,10 +36,10 @@ pub struct Material {
     pub provenance: Provenance,
 }
 
-/// The name of the trace of a run; `None` for runs of one task at a time.
+/// The name of the trace of a run; `None` for runs that the page draws no schedule of.
 pub fn trace_of(mode: Mode) -> Option<&'static str> {
     match mode {
-        Mode::Solo => None,
+        Mode::Solo | Mode::Even => None,
         Mode::Unmanaged => Some("unmanaged.pftrace"),
         Mode::Managed => Some("managed.pftrace"),
     }
@@ -103,16 +105,8 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut out = Vec::new();
     for path in paths {
         if path.is_dir() {
-            let names = [
-                "plan.json",
-                "solo.json",
-                "unmanaged.json",
-                "managed.json",
-                "run.json",
-                "verify.json",
-            ];
             let found: Vec<PathBuf> =
-                names.iter().map(|n| path.join(n)).filter(|p| p.exists()).collect();
+                RESULTS.iter().map(|n| path.join(n)).filter(|p| p.exists()).collect();
             if found.is_empty() {
                 return Err(Failure::Input(format!(
                     "{}: holds no plan.json; name the files, or a directory of `solocore assess`",
@@ -157,6 +151,7 @@ impl Material {
                 Mode::Solo => &mut self.solo,
                 Mode::Unmanaged => &mut self.unmanaged,
                 Mode::Managed => &mut self.managed,
+                Mode::Even => &mut self.even,
             };
             if slot.replace(result).is_some() {
                 return Err(Failure::Input(format!(
@@ -229,7 +224,8 @@ impl Material {
         })?;
         let _carried = carried::unpack(Path::new("the plan"), &mut plan)?;
         let plan = &plan;
-        for result in [&self.solo, &self.unmanaged, &self.managed].into_iter().flatten() {
+        let results = [&self.solo, &self.unmanaged, &self.managed, &self.even];
+        for result in results.into_iter().flatten() {
             let same = result.tasks.iter().map(|t| &t.name).eq(plan.tasks.iter().map(|t| &t.name));
             if !same {
                 return Err(Failure::Input(
@@ -266,6 +262,7 @@ impl Material {
             solo: self.solo.as_ref(),
             unmanaged: self.unmanaged.as_ref(),
             managed: self.managed.as_ref(),
+            even: self.even.as_ref(),
             run: self.run.as_ref(),
             verification: self.verification.as_ref(),
             profiles: &profiles,

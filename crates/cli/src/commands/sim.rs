@@ -265,6 +265,7 @@ fn run_plan(
         Mode::Solo => "simulating each task alone",
         Mode::Unmanaged => "simulating all together, unmanaged",
         Mode::Managed => "simulating all together, under the plan",
+        Mode::Even => "simulating all together, with even shares",
     };
     let progress = Progress::checked(what);
     let step = |share: f64| {

@@ -7,7 +7,8 @@ use crate::recorded;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use solocore_cache::trace::{Access, Kind};
-use solocore_model::plan::Plan;
+use solocore_model::plan::{Plan, Subject};
+use solocore_model::platform::Replacement;
 use solocore_model::profile::Profile;
 use solocore_model::results::{Mode, SimResult};
 use solocore_model::system::{self, Criticality};
@@ -56,10 +57,21 @@ fn program(
         let kind = if rng.random_bool(0.2) { Kind::Write } else { Kind::Read };
         accesses.push(Access { at_cycles: at, line, kind });
     }
-    let (path, profile) =
-        recorded::write(&accesses, pages, rng.random_range(0..100_000), platform, dir, name);
+    counted(&accesses, pages, rng.random_range(0..100_000), platform, dir, name)
+}
+
+/// The program that makes these accesses, with its misses by ways.
+fn counted(
+    accesses: &[Access],
+    pages: u32,
+    rest: u64,
+    platform: &Platform,
+    dir: &Path,
+    name: &str,
+) -> (PathBuf, Profile) {
+    let (path, profile) = recorded::write(accesses, pages, rest, platform, dir, name);
     let by_ways =
-        (1..=platform.llc.ways as usize).map(|w| transactions(&accesses, platform, w)).collect();
+        (1..=platform.llc.ways as usize).map(|w| transactions(accesses, platform, w)).collect();
     let profile = Profile { by_ways, ..profile };
     solocore_model::files::write_json(&path, &profile).unwrap();
     (path, profile)
@@ -269,6 +281,53 @@ fn stated_systems_keep_what_is_promised() {
 #[test]
 fn recorded_systems_keep_what_is_promised() {
     attack(20, true);
+}
+
+/// A job goes eight times through pages that fill three ways. Under LRU, with each page in its
+/// colour, a line misses once. Slices give lines other sets: there, three ways do not hold them. So
+/// plans for such a cache, or for another replacement, count on no hit.
+#[test]
+fn misses_by_ways_hold_under_lru_without_slices() {
+    const ROUNDS: u64 = 8;
+    let dir = tempfile::tempdir().unwrap();
+    let text = "platform = \"imx6q\"\n[regulation]\npolicy = \"none\"\nactive_cores = \
+        1\n[mc2]\nscheme = \"O|opt\"\n[[task]]\nname = \"loop\"\ncriticality = \"B\"\nperiod = \
+        \"200 ms\"\ncommand = [\"loop\"]\n";
+    let planned = |replacement: Replacement, slices: u32| {
+        let mut system = System::parse(&dir.path().join("system.toml"), text).unwrap();
+        (system.platform.llc.replacement, system.platform.llc.slices) = (replacement, slices);
+        let platform = &system.platform;
+        let pages = 3 * platform.pages_per_way();
+        let lines = u64::from(pages) * u64::from(platform.lines_per_page());
+        let access = |n: u64| Access { at_cycles: 10 * n, line: n % lines, kind: Kind::Read };
+        let accesses: Vec<Access> = (0..ROUNDS * lines).map(access).collect();
+        let (path, profile) = counted(&accesses, pages, 100, platform, dir.path(), "loop");
+        let demand = Demand::Profiled { path, profile: Box::new(profile) };
+        let plan = solocore_planner::plan(&system, &[demand]).unwrap();
+        assert!(plan.schedulable, "{:#?}", plan.reasons);
+        (plan, lines)
+    };
+    let promised = |plan: &Plan| plan.promises.iter().any(|p| p.subject == Subject::PageColours);
+    let (mut plan, lines) = planned(Replacement::Lru, 1);
+    assert_eq!((plan.tasks[0].misses, promised(&plan)), (lines, true));
+    let seen = run(&plan, Mode::Managed, 1);
+    assert!(broken(&plan, &seen).is_empty() && seen.tasks[0].jobs > 2, "{seen:#?}");
+    assert!(seen.tasks[0].accesses <= (seen.tasks[0].jobs + 1) * lines, "{seen:#?}");
+    // The same plan on a sliced cache: the job makes more accesses than were counted, and is late.
+    plan.platform.llc.slices = 4;
+    let sliced = run(&plan, Mode::Managed, 1);
+    let made = sliced.tasks[0].accesses / (sliced.tasks[0].jobs + 1);
+    assert!(made > 2 * lines, "{made} accesses for {lines} lines: the attack has no effect");
+    assert!(!broken(&plan, &sliced).is_empty(), "{sliced:#?}");
+    for (replacement, slices) in
+        [(Replacement::Lru, 4), (Replacement::Plru, 1), (Replacement::Random, 1)]
+    {
+        let (plan, _) = planned(replacement, slices);
+        let found = (plan.tasks[0].misses, promised(&plan));
+        assert_eq!(found, (ROUNDS * lines, false), "{replacement:?}, {slices} slices");
+        let faults = broken(&plan, &run(&plan, Mode::Managed, 1));
+        assert!(faults.is_empty(), "{replacement:?}, {slices} slices: {faults:#?}");
+    }
 }
 
 /// The attack can fail: tasks that take twice the planned time break promises.

@@ -8,6 +8,7 @@ mod found;
 mod levels;
 mod longest;
 mod recorded;
+mod spare;
 mod stand_ins;
 mod vcpus;
 mod windows;

@@ -91,6 +91,10 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
                 (docs/ways.md){}",
             or_anywhere(plan)
         )),
+        Subject::PageColours => open(
+            "no part of a run chooses the colour of each page; place the pages yourself and give \
+                --vouch page-colours, or state measured wcet_by_ways and misses_by_ways",
+        ),
         Subject::Window | Subject::Slots | Subject::Levels => {
             open("no part of this run keeps it; give --start, or --scheduler levels")
         }

@@ -7,7 +7,7 @@ use crate::regulate::engine::{self, Choice, Engine, Started};
 use crate::regulate::event::Event;
 use crate::regulate::history::Recorder;
 use crate::regulate::liveness::{self, Liveness, Look};
-use crate::regulate::regulation::{CoreBudget, Regulation, Sharing};
+use crate::regulate::regulation::{CoreBudget, Regulation};
 use crate::regulate::shared::Counts;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::plan::{Answer, Promise, Subject};
@@ -79,8 +79,10 @@ impl Regulating {
             format!("{name} stand in for accesses; give --event with a counter of misses")
         } else if event.is_of_programs_only() {
             format!("{name} leaves out the kernel's accesses for programs; drop :u")
-        } else if self.regulation.reclaim || self.regulation.sharing != Sharing::None {
-            "--reclaim and --share let cores exceed their budgets; leave them out".to_owned()
+        } else if self.regulation.beyond_plan {
+            "--reclaim and --share let cores exceed their budgets; leave them out, or plan with \
+                [regulation] reclaim and sharing"
+                .to_owned()
         } else {
             return None;
         };

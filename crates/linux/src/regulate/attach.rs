@@ -92,7 +92,7 @@ pub(crate) fn fill_cores(object: &Object, regulation: &Regulation) -> Result<(),
     for core in &regulation.cores {
         let value = shared::core(
             (core.budget, core.sample, core.tolerance),
-            regulation.flags(),
+            regulation.flags(core.cpu),
             core.writes.map(|w| (w.write_budget, w.write_sample)),
         );
         contract::put(&cores, core.cpu, &value)

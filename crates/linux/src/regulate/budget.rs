@@ -10,7 +10,7 @@ use crate::error::LinuxError;
 use solocore_model::Plan;
 use solocore_model::plan::PlanCore;
 use solocore_model::run::{RunCore, RunSpan, RunWrites};
-use solocore_model::system::Policy;
+use solocore_model::system::{self, Policy};
 
 /// Largest budget (`SC_MAX_ACCESSES`).
 const MOST_ACCESSES: u64 = 0xffff_ffff;
@@ -52,6 +52,23 @@ pub struct Options {
 }
 
 impl Options {
+    /// The user's rule for the remaining time; without one, the plan's.
+    pub(super) fn sharing_of(&self, plan: &Plan) -> Sharing {
+        match (self.sharing, plan.regulation.sharing) {
+            (Sharing::None, system::Sharing::None) => Sharing::None,
+            (Sharing::None, system::Sharing::Spare) => Sharing::Spare,
+            (Sharing::None, system::Sharing::Proportional) => Sharing::Proportional,
+            (stated, _) => stated,
+        }
+    }
+
+    /// Do cores exceed their budgets in a way that the plan does not have? Its bounds do not depend
+    /// on the rule for the remaining time.
+    pub(super) fn beyond(&self, plan: &Plan) -> bool {
+        let shares = self.sharing != Sharing::None && plan.regulation.sharing.is_none();
+        shares || (self.reclaim && !plan.regulation.reclaim)
+    }
+
     /// The default options with an event.
     #[must_use]
     pub fn of(event: Event) -> Self {

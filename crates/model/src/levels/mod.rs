@@ -155,8 +155,8 @@ impl Default for Mc2 {
     }
 }
 
-/// `[mc2.costs]`: costs measured on the board. The defaults are the upper ends of the ranges of the
-/// study (`crates/study/parameters.toml`), where each has its source.
+/// `[mc2.costs]`: costs measured on the board, as `solocore bench costs` does. The defaults are the
+/// upper ends of the ranges of the study (`crates/study/parameters.toml`), where each has its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Costs {
@@ -225,7 +225,7 @@ pub struct Ipc {
 pub struct Io {
     /// Name of the task.
     pub task: String,
-    /// Name of the device.
+    /// Name of the device. On Linux, a disk of this name is held to its bandwidth.
     pub device: String,
     /// Traffic of the device by DMA.
     pub bandwidth: Bandwidth,

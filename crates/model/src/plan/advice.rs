@@ -7,6 +7,7 @@
 use super::{Plan, PlanTask, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A change of one key with which every analysed task meets its deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -31,17 +32,10 @@ impl Repair {
     /// 'task.canny.period=92.3 ms'`.
     #[must_use]
     pub fn option(&self) -> String {
-        format!("--what-if {}", quoted(&format!("{}={}", self.change, self.value)))
-    }
-}
-
-/// A text quoted as one word of a shell.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._=/-".contains(c);
-    if text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
+        let change = format!("{}={}", self.change, self.value);
+        // No argument has a NUL.
+        let word = shlex::try_quote(&change).unwrap_or(Cow::Borrowed(change.as_str()));
+        format!("--what-if {word}")
     }
 }
 
@@ -115,8 +109,18 @@ mod tests {
 
     #[test]
     fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("regulation.share=optimal"), "regulation.share=optimal");
-        assert_eq!(quoted("task.a.period=92.3 ms"), "'task.a.period=92.3 ms'");
-        assert_eq!(quoted("task.it's.core=1"), "'task.it'\\''s.core=1'");
+        let option = |change: &str, value: &str| {
+            let repair = Repair {
+                change: change.to_owned(),
+                value: value.to_owned(),
+                verified: true,
+                step: None,
+                meaning: String::new(),
+            };
+            repair.option()
+        };
+        assert_eq!(option("task.a.period", "92.3 ms"), "--what-if 'task.a.period=92.3 ms'");
+        assert_eq!(option("task.it's.core", "1"), "--what-if \"task.it's.core=1\"");
+        assert_eq!(option("task.$a'.core", "1"), "--what-if 'task.$a'\"'.core=1\"");
     }
 }

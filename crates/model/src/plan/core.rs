@@ -1,6 +1,6 @@
 //! A core in a plan, with its share of the machine, and the regulation of all of them.
 
-use crate::system::{Pages, Policy, Share};
+use crate::system::{Pages, Policy, Share, Sharing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,10 @@ pub struct PlanCore {
     /// other cores run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub soft: bool,
+    /// With `reclaim` of the regulation: it gives away the part of its budget that it is not expected
+    /// to use. A core with analysed tasks never does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gives: bool,
     /// Largest growth of its tasks; `null` where a deadline is missed or none is promised.
     #[serde(default)]
     pub margin: Option<CoreMargin>,
@@ -92,6 +96,13 @@ pub struct PlanRegulation {
     /// Programs outside of the plan run on its cores, within the budgets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_programs: bool,
+    /// With policy `memguard`: cores may use budget that others give away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reclaim: bool,
+    /// With policy `memguard`: use of the rest of a period in which every core has used its budget
+    /// up.
+    #[serde(default, skip_serializing_if = "Sharing::is_none")]
+    pub sharing: Sharing,
     /// With policy `bwlock`: accesses per period that each core may make for tasks that are not
     /// real-time while a program holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -54,10 +54,42 @@ pub enum Scheme {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
-    /// No other choice is better.
+    /// No other choice is better, up to the tolerance of the proof where there is one.
     pub optimal: bool,
     /// Largest improvement by another choice, as a part of the possible value, 0 to 1.
     pub gap: f64,
+    /// The search for a proof, where a time limit was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
+}
+
+/// A search over all cores of the tasks and all ways of the cores, with pages locked where they save
+/// most. It ends with a certificate, which an independent function checks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    /// What is proved.
+    pub result: ProofResult,
+    /// Part of the objective up to which another choice may be better.
+    pub tolerance: f64,
+    /// Placements of the tasks on equal cores that the check found closed; 0 where it closed none.
+    pub placements: u64,
+    /// Facts of the certificate about the tasks of one core.
+    pub facts: u64,
+    /// Placements with their ways that the certificate closes one by one.
+    pub leaves: u64,
+}
+
+/// Result of the search for a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofResult {
+    /// No other choice is better.
+    Best,
+    /// No choice keeps what the plan misses: a deadline, or else the wanted slowdown.
+    Impossible,
+    /// Nothing: the time was too short, or a choice could not be excluded.
+    Open,
 }
 
 /// A plan file, also the output of `solocore plan --format json`.
@@ -229,6 +261,14 @@ impl Plan {
             return Err("regulation.pages is \"anywhere\", but there are ways, banks or locked \
                 pages of cores"
                 .to_owned());
+        }
+        let giving = |t: &PlanTask| self.cores.get(t.core as usize).is_some_and(|c| c.gives);
+        if let Some(task) = self.tasks.iter().find(|t| !t.best_effort() && giving(t)) {
+            return Err(format!(
+                "core {} gives away a part of its budget, and the bound of the analysed task `{}` \
+                    there counts on all of it; make the plan anew",
+                task.core, task.name
+            ));
         }
         if let Some(windows) = self.windows() {
             windows.check(&self.tasks, u32::try_from(self.cores.len()).unwrap_or(u32::MAX))?;

@@ -36,6 +36,9 @@ pub enum Subject {
     Banks,
     /// Pages stay in the shared cache.
     LockedPages,
+    /// Pages of a task have the colours that its misses by ways were counted with, and its ways
+    /// replace the least recently used line.
+    PageColours,
     /// A partition runs in its window, and no other does.
     Window,
     /// Locked pages are there as a window begins.
@@ -126,6 +129,7 @@ impl Subject {
             Self::Ways => "ways",
             Self::Banks => "banks",
             Self::LockedPages => "locked-pages",
+            Self::PageColours => "page-colours",
             Self::Window => "window",
             Self::Prefetch => "prefetch",
             Self::Transfer => "transfer",

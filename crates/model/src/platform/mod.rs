@@ -86,7 +86,7 @@ pub struct L2 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replacement {
-    /// The least recently used line, as the bounds and the profiler assume.
+    /// The least recently used line. The profiler counts misses by ways so.
     #[default]
     Lru,
     /// Tree pseudo-LRU.
@@ -431,6 +431,12 @@ impl Platform {
     /// the pages of a colour must be spread evenly over the slices' hash.
     pub fn pages_per_colour(&self) -> u32 {
         self.llc.ways * (self.pages_per_way() / self.colours()).max(1)
+    }
+
+    /// Do a profile's misses by ways hold for its shared cache? They are counted under LRU, in sets
+    /// that follow from the page number alone; a hash over slices gives lines other sets.
+    pub fn counts_by_ways(&self) -> bool {
+        self.llc.replacement == Replacement::Lru && self.llc.slices == 1
     }
 
     /// All DRAM banks, over channels and ranks.

@@ -4,12 +4,13 @@ mod file;
 mod program;
 mod regulation;
 mod sce;
+mod spare;
 mod task;
 mod text;
 
 pub(crate) use file::schema;
 pub use program::{Job, TaskProgram};
-pub use regulation::{CoreEntry, Model, Objective, Pages, Policy, Regulation, Share};
+pub use regulation::{CoreEntry, Model, Objective, Pages, Policy, Regulation, Share, Sharing};
 pub use sce::Sce;
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
 pub use text::SystemText;
@@ -26,6 +27,7 @@ use crate::units::Bandwidth;
 use crate::vcpus::Vcpus;
 use file::SystemFile;
 use regulation::{check_core, check_placing, check_regulation, check_stated};
+use spare::{check_spare, check_spare_used};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use task::{check_task, partition_of};
@@ -140,6 +142,7 @@ impl System {
             platform.dram.latency_max = platform.latency_of_paper();
         }
         check_regulation(&regulation, &platform).map_err(whole)?;
+        check_spare(&regulation).map_err(whole)?;
         let mut cores: Vec<CoreEntry> = Vec::new();
         for entry in &file.core {
             let core = entry.get_ref();
@@ -244,6 +247,8 @@ impl System {
         let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, active)
             .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
         check_placing(&regulation, ima.is_some() || isolation.is_some()).map_err(whole)?;
+        let best_effort = tasks.iter().any(|task| task.criticality == Criticality::D);
+        check_spare_used(&regulation, best_effort).map_err(whole)?;
         let scheme = match (ima, isolation, vcpus) {
             (Some(ima), _, _) => Scheme::Windows(Box::new(ima)),
             (_, Some(isolation), _) => Scheme::Levels(Box::new(isolation)),

@@ -103,6 +103,26 @@ impl Pages {
     }
 }
 
+/// Use of the rest of a period in which every core has used its budget up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// All cores wait for the next period.
+    #[default]
+    None,
+    /// All cores go on without a limit until the period ends.
+    Spare,
+    /// Each core gets its budget once more, as often as all have used it up.
+    Proportional,
+}
+
+impl Sharing {
+    /// Is it the default?
+    pub const fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
 /// Upper limit of `skid`: no core makes more accesses in the time that stopping takes.
 const MOST_SKID: u64 = 1_000_000;
 
@@ -142,6 +162,12 @@ pub struct Regulation {
     /// Policy `memguard`: programs outside of the plan run on its cores as well, within the budgets
     /// and below the analysed tasks. Bounds then count on the cores' budgets, not on their jobs.
     pub other_programs: bool,
+    /// With `policy = "memguard"`: cores without analysed tasks give away the part of their budgets
+    /// that they are not expected to use, and every core may take from it. The bounds stay the same.
+    pub reclaim: bool,
+    /// With `policy = "memguard"`: use of the rest of a period in which every core has used its
+    /// budget up. The bounds count the accesses that a core has under way then as lost.
+    pub sharing: Sharing,
     /// With `policy = "bwlock"`: bandwidth that each core has for tasks that are not real-time
     /// while a program holds the lock.
     pub lock_bandwidth: Option<Bandwidth>,
@@ -190,6 +216,8 @@ impl Default for Regulation {
             slowdown_permille: None,
             pages: Pages::default(),
             other_programs: false,
+            reclaim: false,
+            sharing: Sharing::None,
             lock_bandwidth: None,
             skid: 0,
         }
@@ -310,6 +338,8 @@ pub(super) fn check_placing(regulation: &Regulation, placing: bool) -> Result<()
     let keys = [
         (!regulation.pages.is_own(), "pages = \"anywhere\""),
         (regulation.other_programs, "other_programs = true"),
+        (regulation.reclaim, "reclaim = true"),
+        (!regulation.sharing.is_none(), "sharing"),
     ];
     match keys.into_iter().find(|(stated, _)| *stated && placing) {
         Some((_, key)) => Err(format!(

@@ -74,3 +74,23 @@ impl Accesses {
         })
     }
 }
+
+/// The bounds of these cores by the jobs of the other cores, where there is no best effort. If a task
+/// may then miss its deadline, the bounds stay as they are.
+pub fn with_rivals(
+    cores: Vec<CorePlan>,
+    work: &[Work],
+    resources: Resources,
+) -> (Vec<CorePlan>, Resources) {
+    let Some(accesses) = Accesses::of(cores.iter(), work, &resources) else {
+        return (cores, resources);
+    };
+    let mut known = resources.clone();
+    known.set_rivals(&accesses.rivals(work, &resources));
+    // Response times beyond deadlines take long to compute, and are not needed.
+    if cores.iter().all(|core| core.keeps(work, &known)) {
+        (cores.iter().map(|core| core.again(work, &known)).collect(), known)
+    } else {
+        (cores, resources)
+    }
+}

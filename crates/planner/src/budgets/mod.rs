@@ -7,12 +7,15 @@
 
 mod choose;
 mod dynamic;
+mod judge;
 mod known;
 mod optimal;
 mod placement;
+mod spare;
 
 pub use choose::choose;
 pub use dynamic::Dynamic;
+pub use judge::{Allotment, Judge};
 
 use crate::core_plan::{CoreBounds, CorePlan};
 use crate::error::PlanError;
@@ -22,9 +25,8 @@ use crate::margin::Margins;
 use crate::planning::Patience;
 use crate::resources::Resources;
 use crate::waterfall;
-use crate::whole::{plan_core, whole};
+use crate::whole::{before_verdict, plan_core, whole};
 use crate::work::{DETAILED, Work};
-use known::Accesses;
 use optimal::Effort;
 use placement::place;
 use solocore_model::System;
@@ -45,9 +47,10 @@ pub fn plan(
         return Ok(assemble_dynamic(system, work, &dynamic, &resources));
     }
     if system.regulation.share() == Share::Optimal {
-        return Ok(with_optimal_shares(system, work, &resources, patience));
+        return with_optimal_shares(system, work, &resources, patience);
     }
     let (cores, resources) = worst_fit(work, resources, patience.share);
+    spare::check(system, &resources)?;
     let mut plan = assemble(system, work, &cores, &resources);
     lock::note(&mut plan, lock_budget);
     Ok(plan)
@@ -58,14 +61,15 @@ pub fn plan(
 /// schedulable ones are good enough, and fewer are tried. Also the number of shares tried.
 pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> (bool, u64) {
     resources.verdict_only = true;
-    let (tried, (cores, _)) = if system.regulation.share() == Share::Optimal {
+    let (tried, (cores, resources)) = if system.regulation.share() == Share::Optimal {
         let (why, placed) =
             optimal_shares(system, work, &resources, Effort::Least, &|best| best.meets());
         (why.tried, placed)
     } else {
         (1, worst_fit(work, resources, &|_| {}))
     };
-    (cores.iter().all(CorePlan::schedulable), tried)
+    let covered = spare::check(system, &resources).is_ok();
+    (covered && cores.iter().all(CorePlan::schedulable), tried)
 }
 
 /// The cores with their tasks, and their resources.
@@ -82,7 +86,7 @@ fn worst_fit(work: &[Work], resources: Resources, share: &dyn Fn(f64)) -> Placed
         .zip(on_cores)
         .map(|(core, on_core)| CorePlan::best(core, on_core, work, &resources))
         .collect();
-    with_known_rivals(cores, work, resources)
+    known::with_rivals(cores, work, resources)
 }
 
 /// Chooses cores, cache and budgets together, with reasons. See [`optimal::choose`].
@@ -110,7 +114,7 @@ fn optimal_shares(
         stop,
     };
     let optimal::Found { best, why } = optimal::choose(work, even, &asked);
-    (why, with_known_rivals(best.cores, work, best.resources))
+    (why, known::with_rivals(best.cores, work, best.resources))
 }
 
 /// The plan with these shares.
@@ -119,30 +123,15 @@ fn with_optimal_shares(
     work: &[Work],
     even: &Resources,
     patience: Patience<'_>,
-) -> Plan {
+) -> Result<Plan, PlanError> {
     let effort = if patience.endless { Effort::Endless } else { Effort::Usual };
     let (why, (cores, resources)) =
         optimal_shares(system, work, even, effort, &|_| (patience.stop)());
+    spare::check(system, &resources)?;
     let mut plan = assemble(system, work, &cores, &resources);
     plan.reasons.splice(0..0, why.reasons);
-    plan.certificate = Some(Certificate { optimal: why.gap == 0.0, gap: why.gap });
-    plan
-}
-
-/// Where there is no best effort, the bounds count on the other cores' jobs ([`known`]). If a task
-/// may then miss its deadline, the plan stays unchanged.
-fn with_known_rivals(cores: Vec<CorePlan>, work: &[Work], resources: Resources) -> Placed {
-    let Some(accesses) = Accesses::of(cores.iter(), work, &resources) else {
-        return (cores, resources);
-    };
-    let mut known = resources.clone();
-    known.set_rivals(&accesses.rivals(work, &resources));
-    // Response times beyond deadlines take long to compute, and are not needed.
-    if cores.iter().all(|core| core.keeps(work, &known)) {
-        (cores.iter().map(|core| core.again(work, &known)).collect(), known)
-    } else {
-        (cores, resources)
-    }
+    plan.certificate = Some(Certificate { optimal: why.gap == 0.0, gap: why.gap, proof: None });
+    Ok(plan)
 }
 
 fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Resources) -> Plan {
@@ -172,12 +161,15 @@ fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Reso
             margin: margins
                 .get(core.core as usize)
                 .and_then(|m| m.core(|index| work[index].task.name.clone())),
+            gives: spare::gives(system, core, work),
             ..plan_core(core, &tasks, resources)
         })
         .collect();
     let schedulable = tasks.iter().all(|t| t.schedulable);
     let mut plan = whole(system, tasks, plan_cores, resources, schedulable);
     plan.reasons = explain::reasons(&plan, work, resources, None);
+    let unused = spare::reason(&plan);
+    before_verdict(&mut plan, unused);
     if !detailed {
         plan.reasons.insert(0, explain::without_details(work.len()));
     }

@@ -161,6 +161,7 @@ pub fn plan_core(found: &Found, core: u32) -> PlanCore {
         banks: Some((core, 1)),
         colours: None,
         soft: false,
+        gives: false,
         margin: None,
     }
 }

@@ -21,6 +21,7 @@ mod waterfall;
 use crate::demand::Demand;
 use crate::error::PlanError;
 use crate::explain::warnings;
+use crate::whole::before_verdict;
 use crate::work::Work;
 use entries::{isolation_plan, plan_core, plan_task};
 use found::{Found, fixed_io, scheme_of};
@@ -79,8 +80,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
             warnings(t, &Work { task, demand, priority: t.priority }, &plan)
         })
         .collect();
-    let last = plan.reasons.len().saturating_sub(1);
-    plan.reasons.splice(last..last, warnings);
+    before_verdict(&mut plan, warnings);
     Ok(plan)
 }
 

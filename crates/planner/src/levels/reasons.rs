@@ -196,11 +196,14 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
         );
     }
     if demands.iter().any(|d| matches!(d, Demand::Profiled { .. })) {
-        out.push(
-            "a profiled job's misses by ways are those of the profiled run under LRU, with \
-            pages of colours in the order of first touch"
-                .to_owned(),
-        );
+        let words = if p.counts_by_ways() {
+            "a profiled job's misses by ways are those of the profiled run under LRU, with pages \
+                of colours in the order of first touch"
+        } else {
+            "no access of a profiled job counts as a hit in the shared cache, as its misses by \
+                ways hold under LRU and without slices; misses_by_ways can state measured ones"
+        };
+        out.push(words.to_owned());
     }
     if demands.iter().any(|d| matches!(d, Demand::Given { .. })) {
         out.push(

@@ -20,6 +20,7 @@ mod search;
 mod trials;
 
 use crate::demand::Demand;
+use crate::whole::before_verdict;
 use crate::work::DETAILED;
 use kinds::{Kind, Values};
 use search::{Answer, Cut};
@@ -41,8 +42,7 @@ impl Advice {
     /// Writes the advice into its plan. The note comes before the last reason, the verdict's.
     pub fn write_into(self, plan: &mut Plan) {
         plan.repair = self.repairs;
-        let before_verdict = plan.reasons.len().saturating_sub(1);
-        plan.reasons.splice(before_verdict..before_verdict, self.note);
+        before_verdict(plan, self.note);
     }
 }
 

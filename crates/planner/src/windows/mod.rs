@@ -195,6 +195,7 @@ impl Found<'_> {
             banks: r.banks(core),
             colours: None,
             soft: false,
+            gives: false,
             margin: None,
         }
     }

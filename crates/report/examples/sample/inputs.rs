@@ -11,7 +11,7 @@ use solocore_model::profile::{
 use solocore_model::results::{
     self, Activity, CoreResult, Mode, Segment, SimResult, TaskResult, TimelineJob,
 };
-use solocore_model::system::{Criticality, Model, Pages, Policy, Share};
+use solocore_model::system::{Criticality, Model, Pages, Policy, Share, Sharing};
 use std::path::{Path, PathBuf};
 
 /// A name that breaks a page without escaping.
@@ -123,6 +123,8 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             carry_in: true,
             pages: Pages::default(),
             other_programs: false,
+            reclaim: false,
+            sharing: Sharing::None,
             active_cores: 8,
             lock_budget_accesses: None,
             skid: 0,
@@ -150,6 +152,7 @@ fn plan_core(id: u32) -> PlanCore {
         banks: Some((4 * id, 4)),
         colours: None,
         soft: false,
+        gives: false,
         margin: None,
     }
 }

@@ -25,7 +25,6 @@ use solocore_model::Plan;
 use solocore_model::levels::Direction;
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::levels::{LevelsPlan, Ways};
-use solocore_model::results::Mode;
 use solocore_model::sched_trace::{Event, SchedTrace};
 use solocore_model::system::Criticality;
 
@@ -66,7 +65,7 @@ pub fn add(
     (workload, stand_in): (Workload, Option<&StandIn>),
 ) -> Result<usize, SimError> {
     let frames = stand_in.map(|s| s.frames.clone());
-    if options.mode != Mode::Managed {
+    if !options.mode.is_managed() {
         return Ok(board.add_workload(
             &task.name,
             workload,
@@ -175,7 +174,7 @@ pub fn devices(
     options: &Options,
     board: &mut Board,
 ) -> Result<(), BoardError> {
-    let managed = options.mode == Mode::Managed;
+    let managed = options.mode.is_managed();
     for io in &mc2.io {
         let banks = match io.bank.filter(|_| io.direct) {
             Some(bank) => vec![bank],

@@ -26,13 +26,13 @@ use crate::workload::params::{Profile as ProfileParams, Spread};
 use crate::workload::{Job, WorkloadSpec};
 use options::PS;
 use solocore_model::Time;
-use solocore_model::plan::{Plan, PlanTask};
+use solocore_model::plan::{Plan, PlanCore, PlanTask};
 use solocore_model::profile::PageName;
 use solocore_model::results::{
     Activity, CoreResult, FORMAT, Mode, SimResult, TaskResult, TimelineJob,
 };
 use solocore_model::sched_trace::SchedTrace;
-use solocore_model::system::Policy;
+use solocore_model::system::{self, Policy};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -123,7 +123,7 @@ fn solo(
 fn free_ways(plan: &Plan) -> Vec<u64> {
     let per_way = u64::from(plan.platform.pages_per_way());
     let mut first = 0;
-    let mut mask = |core: &solocore_model::plan::PlanCore| {
+    let mut mask = |core: &PlanCore| {
         let locked = u32::try_from(core.locked_pages.div_ceil(per_way)).unwrap_or(u32::MAX);
         let free = core.ways.saturating_sub(locked).min(64 - first);
         let mask = (u128::from(u64::MAX) >> (64 - free)) << first;
@@ -144,9 +144,10 @@ fn run(
 ) -> Result<(SimResult, Option<SchedTrace>), SimError> {
     let mut board = levels::board(plan, options)?;
     let ways = free_ways(plan);
-    let mut execution = match options.mode {
-        Mode::Managed => Execution::new(plan, options.duration_ns, options.seed)?,
-        _ => None,
+    let mut execution = if options.mode.is_managed() {
+        Execution::new(plan, options.duration_ns, options.seed)?
+    } else {
+        None
     };
     let mut added = Vec::new();
     for (at, task) in plan.tasks.iter().enumerate() {
@@ -167,7 +168,7 @@ fn run(
     // In the unmanaged mode there are no VCPUs either.
     let vcpus = plan
         .vcpus()
-        .filter(|_| options.mode == Mode::Managed)
+        .filter(|_| options.mode.is_managed())
         .map(|planned| vcpus::config(plan, planned));
     let of_task: Vec<usize> = added.iter().map(|&at| vcpus::of_task(plan, at)).collect();
     if vcpus.is_some() {
@@ -313,7 +314,7 @@ fn add(
             task.name
         )));
     };
-    let managed = options.mode == Mode::Managed;
+    let managed = options.mode.is_managed();
     let spec = match &task.profile {
         // The bounds let an analysed task wait for each of its reads. Other tasks need not wait.
         Some(file) => WorkloadSpec::Profile(ProfileParams {
@@ -394,7 +395,7 @@ fn add(
 }
 
 fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
-    if mode != Mode::Managed {
+    if !mode.is_managed() {
         return RegulatorSpec::None;
     }
     if plan.regulation.policy == Policy::Dynamic {
@@ -406,22 +407,28 @@ fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
     }
     // The plan's budget counts reads and write-backs together, unless a part of it is reserved for
     // write-backs.
-    let budget =
-        |c: &solocore_model::plan::PlanCore| match (c.budget_accesses, c.write_budget_accesses) {
-            (None, _) => Budget::Unlimited,
-            (Some(all), None) => Budget::Together(all),
-            (Some(all), Some(writes)) => {
-                Budget::Apart { reads: all.saturating_sub(writes), writes }
-            }
-        };
+    let budget = |c: &PlanCore| match (c.budget_accesses, c.write_budget_accesses) {
+        (None, _) => Budget::Unlimited,
+        (Some(all), None) => Budget::Together(all),
+        (Some(all), Some(writes)) => Budget::Apart { reads: all.saturating_sub(writes), writes },
+    };
+    let reclaim = plan.regulation.reclaim;
+    let role = |c: &PlanCore| Role { hard: !c.gives, predict: reclaim, reclaim };
+    let of = |core: &PlanCore| (budget(core), role(core));
+    let largest = plan.cores.iter().filter_map(|c| c.budget_accesses).max().unwrap_or(1);
     RegulatorSpec::MemGuard {
         period_ps: plan.regulation.period_ns * PS,
         // Cores beyond the plan's run nothing.
         cores: (0..plan.platform.cores as usize)
-            .map(|core| (plan.cores.get(core).map_or(Budget::Unlimited, budget), Role::default()))
+            .map(|core| plan.cores.get(core).map_or((Budget::Unlimited, Role::default()), of))
             .collect(),
-        sharing: Sharing::None,
-        chunk: 1,
+        sharing: match plan.regulation.sharing {
+            system::Sharing::None => Sharing::None,
+            system::Sharing::Spare => Sharing::Spare,
+            system::Sharing::Proportional => Sharing::Proportional,
+        },
+        // As much at a time as `solocore run` takes: about a sample.
+        chunk: if reclaim { (largest / 8).clamp(1, u64::from(u32::MAX)) } else { 1 },
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) fn check(plan: &Plan, options: &Options, stand_ins: &[StandIn]) -> Re
             )));
         }
         taken.push(stand_in.task);
-        let banks = banks(plan, stand_in.task).filter(|_| options.mode == Mode::Managed);
+        let banks = banks(plan, stand_in.task).filter(|_| options.mode.is_managed());
         // As the board's own allocator, which uses the bank of a frame's first line.
         let outside =
             |frame: &&u64| banks.as_ref().is_some_and(|b| !b.contains(&layout.bank(**frame)));

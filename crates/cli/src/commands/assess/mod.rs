@@ -7,32 +7,32 @@ use crate::commands::report::{self, Material, here};
 use crate::commands::{plan, sim};
 use crate::fail::Failure;
 use crate::print::print;
+use crate::progress::computing;
 use crate::table;
 use rayon::prelude::*;
 use solocore_model::results::{Mode, TaskResult};
-use solocore_model::{ModelError, Plan, SimResult, Time, files};
+use solocore_model::{ModelError, Plan, SimResult, System, Time, files};
 use solocore_profile::carried;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// The simulation with even shares.
+const EVEN: &str = "even.json";
 /// Stretch of the schedule that the report draws.
 const TIMELINE: Time = Time::from_ns(200_000_000);
 
-/// Profiles, plans, simulates three ways, reports; exit code 1 if not schedulable or late under the
-/// plan. All files are written at the end, or none.
+/// Profiles, plans, simulates, reports; exit code 1 if not schedulable or late under the plan. Where
+/// shares are optimal, even ones are simulated for comparison. All files are written at the end, or
+/// none.
 pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     if args.check {
         return check::run(args);
     }
     files::check_directory(&args.output)?;
-    let plan = plan::make(&args.system, &args.profiling)?;
+    let system = computing(|| System::load(&args.system))?;
+    let (plan, even) = plan::beside_even(&system, &args.profiling)?;
     let place = Place::new(&args.output)?;
-    let run = |mode: Mode| -> Result<SimResult, Failure> {
-        let options = sim::options(mode, args.duration, args.seed, Some(TIMELINE))?;
-        sim::simulate(&plan, &options)
-    };
-    let results: Vec<Result<SimResult, Failure>> =
-        [Mode::Solo, Mode::Unmanaged, Mode::Managed].into_par_iter().map(run).collect();
+    let results = simulated(args, &plan, even.as_ref());
     let mut provenance = here();
     provenance.add(&args.system.display().to_string(), files::read_text(&args.system)?.as_bytes());
     let mut out = vec![("plan.json", carried::text_of(&plan)?.into_bytes())];
@@ -44,6 +44,7 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
             Mode::Solo => (&mut material.solo, "solo.json"),
             Mode::Unmanaged => (&mut material.unmanaged, "unmanaged.json"),
             Mode::Managed => (&mut material.managed, "managed.json"),
+            Mode::Even => (&mut material.even, EVEN),
         };
         out.push((name, files::to_json(&result).into_bytes()));
         if let Some(name) = report::trace_of(result.mode) {
@@ -59,6 +60,9 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     out.extend(traces);
     out.push(("report.html", material.page(&args.system.display().to_string())?.into_bytes()));
     place.fill(&out)?;
+    if material.even.is_none() {
+        remove_even(&args.output.join(EVEN));
+    }
     let page = args.output.join("report.html");
     let (Some(plan), Some(managed)) = (&material.plan, &material.managed) else {
         return Err(Failure::Interrupted);
@@ -66,6 +70,32 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let text = summary(plan, &material, managed);
     print(&format!("{text}\nreport: {}\n", page.display()))?;
     Ok(ExitCode::from(u8::from(!plan.schedulable || sim::missed(plan, managed))))
+}
+
+/// All simulations: of the plan, and of the one with even shares.
+fn simulated(
+    args: &AssessArgs,
+    plan: &Plan,
+    even: Option<&Plan>,
+) -> Vec<Result<SimResult, Failure>> {
+    let mut runs = vec![(Mode::Solo, plan), (Mode::Unmanaged, plan), (Mode::Managed, plan)];
+    runs.extend(even.map(|plan| (Mode::Even, plan)));
+    let run = |(mode, plan): (Mode, &Plan)| -> Result<SimResult, Failure> {
+        // No schedule is drawn of even shares.
+        let timeline = Some(TIMELINE).filter(|_| mode != Mode::Even);
+        let options = sim::options(mode, args.duration, args.seed, timeline)?;
+        sim::simulate(plan, &options)
+    };
+    runs.into_par_iter().map(run).collect()
+}
+
+/// Removes the result of an earlier plan with even shares, which `report` would compare with this
+/// plan. Another file of that name stays.
+fn remove_even(path: &Path) {
+    let of_even = || files::read_json::<SimResult>(path).is_ok_and(|r| r.mode == Mode::Even);
+    if path.is_file() && of_even() {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// The directory of the results. A directory that this command made is removed when this is
@@ -104,17 +134,11 @@ impl Drop for Place<'_> {
 }
 
 fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
-    let head = [
-        "task",
-        "core",
-        "solo ms",
-        "unmanaged ms",
-        "managed ms",
-        "bound ms",
-        "deadline ms",
-        "verdict",
-    ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let even = material.even.as_ref();
+    let mut head = vec!["task", "core", "solo ms", "unmanaged ms"];
+    head.extend(even.map(|_| "even ms"));
+    head.extend(["managed ms", "bound ms", "deadline ms", "verdict"]);
+    let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     for (i, t) in plan.tasks.iter().enumerate() {
         let longest = |r: Option<&SimResult>| {
             let task: Option<&TaskResult> = r.and_then(|r| r.tasks.get(i)).filter(|t| t.jobs > 0);
@@ -125,11 +149,14 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
             (true, None) => "missed",
             (true, Some(_)) => "too tardy",
         };
-        rows.push(vec![
+        let mut row = vec![
             t.name.clone(),
             t.core.to_string(),
             longest(material.solo.as_ref()),
             longest(material.unmanaged.as_ref()),
+        ];
+        row.extend(even.map(|even| longest(Some(even))));
+        row.extend([
             longest(Some(managed)),
             if t.best_effort() {
                 "-".to_owned()
@@ -139,6 +166,7 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
             table::ms(t.deadline_ns),
             seen.to_owned(),
         ]);
+        rows.push(row);
     }
     let mut out = table::render(&rows);
     let verdict = plan.reasons.last().map_or("", String::as_str);

@@ -14,7 +14,7 @@ use crate::table;
 use solocore_model::plan::advice::WhatIf;
 use solocore_model::profile::Worst;
 use solocore_model::provenance::{InputRole, PlanInput};
-use solocore_model::system::{self, Model, SystemText, Task};
+use solocore_model::system::{self, Model, Share, SystemText, Task};
 use solocore_model::{Plan, System, Time, files};
 use solocore_planner::{Demand, Patience};
 use solocore_profile::carried;
@@ -117,12 +117,43 @@ pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 
 /// The plan of a system; a search for shares ends at the limit.
 pub fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
+    with_demands(system, profiling, limit).map(|made| made.0)
+}
+
+/// The plan of a system; where its shares are optimal, also the plan with even ones, if the machine
+/// has even shares for this system.
+pub fn beside_even(
+    system: &System,
+    profiling: &Profiling,
+) -> Result<(Plan, Option<Plan>), Failure> {
+    let (plan, demands) = with_demands(system, profiling, None)?;
+    if plan.regulation.share != Share::Optimal {
+        return Ok((plan, None));
+    }
+    let mut system = system.clone();
+    system.regulation.share = Some(Share::Even);
+    // Both are keys of optimal shares.
+    system.regulation.objective = None;
+    system.regulation.slowdown_permille = None;
+    match planned(&system, &demands, None) {
+        Ok(even) => Ok((plan, Some(even))),
+        Err(Failure::Input(_)) => Ok((plan, None)),
+        Err(other) => Err(other),
+    }
+}
+
+/// The plan of a system, with the demands of its tasks.
+fn with_demands(
+    system: &System,
+    profiling: &Profiling,
+    limit: Option<Time>,
+) -> Result<(Plan, Vec<Demand>), Failure> {
     let mut profiles = Profiles::new(profiling);
     let (demands, named) = demands(system, &mut profiles)?;
     let mut plan = planned(system, &demands, limit)?;
     profiles.mark(&mut plan);
     plan.inputs = [&system.inputs[..], &named].concat();
-    Ok(plan)
+    Ok((plan, demands))
 }
 
 /// Demands of the tasks, and the profiles that the system names; profiles its programs.

@@ -17,6 +17,7 @@ use crate::regulate::event::Event;
 use crate::regulate::lock::{LockRegulation, Serving};
 use crate::regulate::shared::{MAX_CPUS, UNLIMITED};
 use solocore_model::Plan;
+use solocore_model::plan::PlanCore;
 use solocore_model::system::Policy;
 
 /// Shortest period: two interrupts of a few microseconds each should be a small part of it.
@@ -42,10 +43,14 @@ pub struct Regulation {
     pub write_event: Option<Event>,
     /// Whether analysed tasks run at real-time priorities; plain MemGuard stops these as well.
     pub binds_fifo: bool,
-    /// Whether cores may use the part of other cores' budgets that these are not predicted to use.
+    /// Whether cores may use budget that others give away.
     pub reclaim: bool,
+    /// CPUs that then give away the part of their budgets that they are not predicted to use.
+    pub givers: Vec<u32>,
     /// Use of the time when all budgets are used up.
     pub sharing: Sharing,
+    /// Whether cores exceed their budgets in a way that the plan's bounds do not cover.
+    pub beyond_plan: bool,
     /// Policy `bwlock`: budgets hold only while somebody holds the lock.
     pub lock: Option<LockRegulation>,
     /// Policy `dynamic`: budgets hold only during the jobs of hard tasks.
@@ -98,16 +103,20 @@ impl Regulation {
         }
         let cpus = u32::try_from(online.len()).unwrap_or(MAX_CPUS);
         let notes = notes(plan, options, &cores);
-        let Options { event, reclaim, sharing, .. } = options.clone();
+        let reclaim = options.reclaim || plan.regulation.reclaim;
+        let gives = |core: &&PlanCore| core.gives || !plan.regulation.reclaim;
+        let givers = plan.cores.iter().filter(gives).map(|core| core.id);
         Ok(Self {
             period_ns,
             cores,
             cpus,
-            event,
+            event: options.event.clone(),
             write_event,
             binds_fifo: false,
             reclaim,
-            sharing,
+            givers: givers.filter(|_| reclaim).collect(),
+            sharing: options.sharing_of(plan),
+            beyond_plan: options.beyond(plan),
             lock,
             dynamic,
             notes,
@@ -160,7 +169,9 @@ impl Regulation {
             write_event,
             binds_fifo: false,
             reclaim,
+            givers: chosen.into_iter().filter(|_| reclaim).collect(),
             sharing,
+            beyond_plan: reclaim || sharing != Sharing::None,
             lock,
             dynamic,
             notes,
@@ -230,9 +241,14 @@ impl Regulation {
         reads.max(writes)
     }
 
-    /// Flags of the policy: `SC_PREDICT | SC_RECLAIM`, or none.
-    pub(crate) fn flags(&self) -> u32 {
-        if self.reclaim { 2 | 4 } else { 0 }
+    /// Flags of the policy for a CPU: `SC_RECLAIM` with `SC_PREDICT`, or with `SC_HARD` where it
+    /// gives nothing away; or none.
+    pub(crate) fn flags(&self, cpu: u32) -> u32 {
+        match (self.reclaim, self.givers.contains(&cpu)) {
+            (false, _) => 0,
+            (true, true) => 2 | 4,
+            (true, false) => 1 | 4,
+        }
     }
 
     /// Accesses that a core reclaims at a time: the largest sample, at least 1.

@@ -72,6 +72,28 @@ fn writes_have_a_part_of_the_budget() {
 }
 
 #[test]
+fn only_cores_without_analysed_tasks_give_budget_away() {
+    let mut plan = plan(None);
+    if std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let plain = options("page-faults");
+    let asked = Options { reclaim: true, sharing: Sharing::Spare, ..plain.clone() };
+    // No bound covers these options: every core gives.
+    let run = regulation(&plan, &asked).unwrap();
+    assert_eq!((run.flags(0), run.flags(1), run.beyond_plan), (2 | 4, 2 | 4, true));
+    plan.regulation.reclaim = true;
+    plan.regulation.sharing = solocore_model::system::Sharing::Proportional;
+    plan.cores[1].gives = true;
+    // SC_HARD and SC_RECLAIM, SC_PREDICT and SC_RECLAIM (memguard.h).
+    let run = regulation(&plan, &plain).unwrap();
+    assert_eq!((run.flags(0), run.flags(1), run.beyond_plan), (1 | 4, 2 | 4, false));
+    assert_eq!(run.sharing, Sharing::Proportional);
+    let run = regulation(&plan, &asked).unwrap();
+    assert_eq!((run.flags(0), run.sharing, run.beyond_plan), (1 | 4, Sharing::Spare, false));
+}
+
+#[test]
 fn write_budgets_that_cannot_be() {
     let with = plan(Some(40));
     if std::env::consts::ARCH != "x86_64" {

@@ -166,13 +166,14 @@ impl<'a> Memory<'a> {
             }
             Demand::Profiled { profile, .. } => {
                 let shared = self.bounded && task.criticality == Criticality::C;
+                let p = self.platform;
+                let hits = !shared && p.counts_by_ways();
                 let by_ways = profile
                     .by_ways
                     .get(..w.min(profile.by_ways.len()))
                     .and_then(<[u64]>::last)
                     .copied();
-                let misses = by_ways.filter(|_| !shared).unwrap_or_else(|| profile.llc_accesses());
-                let p = self.platform;
+                let misses = by_ways.filter(|_| hits).unwrap_or_else(|| profile.llc_accesses());
                 let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
                 let memory = misses.saturating_mul(self.latency_ps);
                 let alone = p

@@ -32,7 +32,9 @@ impl MemGuardRegulator {
             )));
         }
         let period = span_ns(*period_ps, "regulator", "a period")?;
-        let count = u32::try_from(cores).unwrap_or(u32::MAX);
+        // A core without a limit never uses its budget up, and no shared round waits for it.
+        let limited = budgets.iter().filter(|(budget, _)| *budget != Budget::Unlimited).count();
+        let count = u32::try_from(limited.max(1)).unwrap_or(u32::MAX);
         let mut shared = MemGuard::new(period, *chunk, *sharing, count)
             .ok_or_else(|| error(format!("a chunk of {chunk} is not 1 to 2^32-1")))?;
         let mut policies = Vec::new();

@@ -119,6 +119,40 @@ fn what_is_left_when_all_have_used_their_budgets_is_shared() {
 }
 
 #[test]
+fn no_shared_round_waits_for_a_core_without_a_limit() {
+    let budgets = [Budget::Together(3), Budget::Unlimited];
+    let mut watch = Watch::default();
+    let spec = memguard(1000, &budgets, Sharing::Spare, Role::default());
+    let board = TestBoard::new(2, 90, &[reads(10), reads(60)]);
+    let (r, _) =
+        run_watched(board, regulated(spec), vec![task(0, 0, 1), task(1, 1, 1)], 1000, &mut watch);
+    assert!(watch.throttled.is_empty(), "{:?}", watch.throttled);
+    assert_eq!(r.cores[0].counters.transactions(), 10);
+}
+
+#[test]
+fn a_hard_core_takes_and_gives_nothing_away() {
+    let both = Role { predict: true, reclaim: true, hard: false };
+    let spec = RegulatorSpec::MemGuard {
+        period_ps: 2000 * NS,
+        cores: vec![
+            (Budget::Together(8), both),
+            (Budget::Together(8), Role { hard: true, ..both }),
+            (Budget::Together(8), Role { hard: true, ..both }),
+        ],
+        sharing: Sharing::None,
+        chunk: 1,
+    };
+    // Cores 0 and 1 make one access in each period. Core 0 keeps four of its budget in the end.
+    let quiet = vec![Op::access(crate::program::OpKind::LoadWait, 1910, 0)];
+    let mut watch = Watch::default();
+    let board = TestBoard::new(3, 90, &[quiet.clone(), quiet, reads(10)]);
+    let tasks = vec![task(0, 0, 1), task(1, 1, 1), task(2, 2, 1)];
+    run_watched(board, regulated(spec), tasks, 20_001, &mut watch);
+    assert_eq!(watch.periods[2], [8, 8 + 1, 8 + 2, 8 + 3, 12, 12, 12, 12, 12, 12]);
+}
+
+#[test]
 fn what_others_give_away_is_reclaimed() {
     let role = Role { predict: true, reclaim: true, hard: false };
     let spec = memguard(2000, &[Budget::Together(8), Budget::Together(8)], Sharing::None, role);
