@@ -126,7 +126,43 @@ def test_jobs_in_a_vcpu_are_calls_or_wakeups(looper, job):
         assert answers["releases"]["kept_by"] is None and "its own period" in answers["releases"]["why"], answers["releases"]
     wrong = 'platform = "machine.toml"\n' + text[text.index("[[task]]"):].replace(f'{keys}\n', f'{keys}\npartition = "p"\n', 1)
     looper.write("windows.toml", wrong + '[[partition]]\nname = "p"\nperiod = "10 ms"\n')
-    refused(looper("plan", "windows.toml"), "under windows and [mc2]", codes=(2,))
+    refused(looper("plan", "windows.toml"), "in the windows of a partition", codes=(2,))
+
+
+LEVELS = """
+platform = "imx6q"
+[mc2]
+pet_scale = 1.5
+[[task]]
+name = "loop"
+criticality = "B"
+core = 0
+period = "20 ms"
+wcet = "4 ms"
+misses = 10
+command = ["./looper", "100000"]
+job = "{}"
+[[task]]
+name = "soft"
+criticality = "C"
+period = "20 ms"
+wcet = "1 ms"
+misses = 10
+"""
+
+
+@pytest.mark.parametrize("job", ["function:work", "wakeup"])
+def test_jobs_at_a_level_are_calls_or_wakeups(looper, job):
+    """What the scheduler does is for guests; here: such a plan is made, and a run would start its program and set the probes."""
+    plan = looper.plan(LEVELS.format(job))
+    assert [t.get("program", {}).get("job") for t in plan["tasks"]] == [job, None]
+    command = ["run", "plan.json", "--scheduler", "levels", "--start", "--partial", "--dry-run", "--format", "json"]
+    seen = looper(*command).json()
+    assert {t["task"]: t["how"] for t in seen["levels"]} == {"loop": "started", "soft": "not run"}
+    releases = next(p for p in seen["promises"] if p["id"] == "releases:task-loop")
+    assert releases["kept_by"] == "levels", releases
+    looper.plan(LEVELS.format("function:none"))
+    refused(looper(*command), "`loop`", "no function `none`", codes=(2,))
 
 
 def test_a_task_runs_as_its_user(looper):

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -31,6 +32,28 @@ def test_what_cannot_be_put_back_keeps_nothing_else_from_it(solocore, heard):
             assert f"{broken} cannot be put back to 1" in said.read()
 
 
+def test_changes_in_a_loop_need_no_more_room_than_one(solocore):
+    """What the daemon asks for after every 1024 lines: entries that are no longer needed go, from the journal as well."""
+    setting, journal = solocore.dir / "setting", solocore.dir / "journal"
+    setting.write_text("3")
+    process = subprocess.Popen([solocore.program, "keep-settings"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env={**solocore.env, "SOLOCORE_JOURNAL": str(journal)})
+    assert process.stdout.readline() == "ready\n"
+    # A state that the thread does not have when it is put back, so that nothing is done to it.
+    start = Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19]
+    living = f"@thread\t{os.getpid()}\t{start}\tcpus\t0-1023\t1023"
+    dead = "@thread\t4194304\t1\tcpus\t0\t1"
+    for _ in range(3):
+        print(f"{setting}\t1\n{living}\n{dead}\n" * 400 + "@compact", file=process.stdin, flush=True)
+        assert process.stdout.readline() == "2\n"
+        assert journal.read_text() == f"{setting}\t1\n{living}\n"
+    with journal.open() as held, pytest.raises(BlockingIOError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    process.communicate(timeout=20)
+    assert process.returncode == 0 and setting.read_text() == "1"
+    assert sorted(os.listdir(solocore.dir)) == ["cache-home", "setting"]
+
+
 RUN = ("run", "plan.json", *LEAVE, "--engine", "helper")
 
 
@@ -56,3 +79,26 @@ def test_a_start_waits_until_the_settings_of_a_killed_run_are_put_back(planned):
     assert waited, "it did not wait for the keeper"
     assert json.loads(out)["engine"] == "helper"
     assert setting.read_text() == "1" and not journal.exists()
+
+
+@pytest.mark.parametrize("how, ended", [("--default-signal", "signal"), ("--ignore-signal", "duration")], ids=["heard", "nohup"])
+def test_the_end_of_its_terminal_ends_a_run_that_is_not_to_outlive_it(planned, how, ended):  # noqa: F811
+    """As SIGTERM does: everything is put back. `nohup` starts it with SIGHUP ignored."""
+    throttling = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    before = throttling.read_text()
+    planned.machine.take_for(RUN)
+    duration = "60 s" if ended == "signal" else "2 s"
+    process = subprocess.Popen(["env", f"{how}=HUP", planned.program, *RUN, "--duration", duration, "--format", "json"],
+                               cwd=planned.dir, env=planned.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    said = [b""]
+    while b"regulating" not in said[-1]:
+        said.append(process.stderr.readline())
+        if not said[-1]:
+            assert process.wait() == 3, said
+            pytest.skip(said[-2].decode().strip())
+    process.send_signal(signal.SIGHUP)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err.decode()
+    assert json.loads(out)["ended"] == ended
+    assert throttling.read_text() == before
+    assert not list(Path("/run/solocore-journal").glob(f"*-{process.pid}-*"))

@@ -2,6 +2,7 @@
 scheduler, and `check-trace` on them. What runs in a kernel is tested in guests (tests/vm/guest/levels.sh)."""
 
 import json
+import os
 
 import pytest
 from conftest import ROOT, refused
@@ -113,6 +114,22 @@ def test_a_plan_that_fits_is_not(solocore, plan):
     assert (seen["machine"] is None) == (done.code == 0) and seen["scheme"] == "levels"
     assert [t["core"] for t in seen["tables"]] == [t["core"] for t in plan["mc2"]["tables"]]
     assert {t["task"] for t in seen["levels"]} == {t["name"] for t in plan["tasks"]}
+
+
+def test_devices_of_the_plan_are_limited_or_named(solocore, plan):
+    def why():
+        seen = run(solocore, plan, "--command", "gps=/bin/true", "--format", "json").json()
+        (devices,) = [p for p in seen["promises"] if p["subject"] == "devices"]
+        assert devices["kept_by"] is None and "--vouch devices" in devices["why"], devices
+        return devices["why"]
+
+    # Its video does not run, so no word is lost on its camera.
+    said = why()
+    assert "device `receiver` of task `gps` to 2 MB/s, as this machine has no disk of that name" in said and "camera" not in said, said
+    for disk in sorted(os.listdir("/sys/class/block") if os.path.isdir("/sys/class/block") else [])[:1]:
+        next(io for io in plan["mc2"]["io"] if io["task"] == "gps")["device"] = disk
+        said = why()
+        assert "no disk" not in said and ("control group" in said or "io.max" in said), said
 
 
 def test_ways_beside_levels(solocore, plan, mounted):  # noqa: F811

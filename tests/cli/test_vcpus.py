@@ -204,6 +204,11 @@ def test_exec_refuses_absurd_vcpus(solocore, vcpu, said):
     (["serve", "--best-effort", "5ms/4ms"], "--best-effort: a capacity of 5 ms"),
     (["serve", "--overhead", "-1ms"], "`-1ms` is negative"),
     (["serve", "--threshold", "4", "--memory-period", "-1s"], "`-1s` is negative"),
+    (["bind"], "PID"),
+    (["bind", "camera", "a"], "`camera` is no number of a process"),
+    (["bind", "0"], "`0` is no number of a process"),
+    (["bind", "--unit", "camera", "4711", "a"], "`4711` stands beside --cgroup or --unit"),
+    (["bind", "--unit", "camera", "--cgroup", "/a", "a"], "cannot be used with"),
     (["drill", "--faults", "stall"], "--pid"),
     (["drill", "--times", "-1"], "-1"),
     (["drill", "--faults", "earthquake"], "earthquake"),
@@ -211,6 +216,13 @@ def test_exec_refuses_absurd_vcpus(solocore, vcpu, said):
 def test_absurd_vcpus_are_refused_whatever_the_machine_can(solocore, command, said):
     done = solocore("vcpu", *command)
     assert done.code == 2 and said in done.err, done.err
+
+
+@pytest.mark.parametrize("what", [["4711"], ["--cgroup", "/system.slice/camera.service"], ["--unit", "camera"]])
+def test_only_a_scheduler_binds(solocore, what):
+    for vcpu in ([], ["video"]):
+        done = solocore("vcpu", "bind", *what, *vcpu)
+        assert done.code == 3 and ("nobody schedules VCPUs" in done.err or "/run/solocore-vcpu.sock" in done.err), done.err
 
 
 def test_exec_needs_a_scheduler(solocore):

@@ -21,11 +21,13 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// Time that running work has to stop by itself.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// Ctrl-C and SIGTERM ask the running work to stop; its changes are then cleaned up. Work that only
-/// computes is abandoned if it does not stop by itself ([`computing`]).
+/// Ctrl-C, SIGTERM and the end of the terminal (SIGHUP) ask the running work to stop; its changes are
+/// then cleaned up. Work that only computes is abandoned if it does not stop by itself
+/// ([`computing`]). A process that was started to outlive its terminal (`nohup`) goes on.
 pub fn handle_signals() {
+    let heard = SIGNALS.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal));
     // Failing only means that the default action stays: the process ends at once.
-    let Ok(mut signals) = Signals::new(SIGNALS) else { return };
+    let Ok(mut signals) = Signals::new(heard) else { return };
     let thread = || std::thread::Builder::new();
     // Nothing is allocated for a signal: work that allocates gigabytes keeps the kernel from giving
     // more.
@@ -46,6 +48,15 @@ pub fn handle_signals() {
             leaving.iter().for_each(std::thread::Thread::unpark);
         }
     }));
+}
+
+/// Whether this process was started with a signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: zeros are a valid sigaction.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: changes nothing; the kernel writes the action, which lives through the call.
+    let read = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    read == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Ends the process while it computes. No file is being written at that time, and none is begun.

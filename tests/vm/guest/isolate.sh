@@ -124,6 +124,49 @@ for list in "" 0-2; do
 done
 echo -cpuset >/sys/fs/cgroup/cgroup.subtree_control
 
+# Another program changes control groups and affinities meanwhile: a look of two seconds finds it, repairs what solocore set, and says so.
+groups=/sys/fs/cgroup
+said() {
+	grep -q "$1" /tmp/errors && pass "said: $1" || fail "not said: $1: $(tail -n 3 /tmp/errors)"
+}
+mkdir $groups/b
+echo $attached >$groups/b/cgroup.procs
+start --command "video=/bin/job" --attach "batch=$attached" --duration "600 s" --format json
+echo 0-3 >$groups/a/cpuset.cpus
+taskset -p f $attached >/dev/null
+sleep 4
+is "a widened group" "$(cat $groups/a/cpuset.cpus)" "0,2-3"
+said "control group /a: another program let it run on CPUs 1 as well; it is limited again"
+is "an attached task that was let go" "$(mask $attached)" 1
+echo -cpuset >$groups/cgroup.subtree_control
+sleep 4
+is "a group without its controller" "$(cat $groups/a/cpuset.cpus)" "0,2-3"
+said "control group /a: another program turned its cpuset off; it is limited again"
+for list in 0-2 0-3; do
+	echo $list >$groups/a/cpuset.cpus
+	sleep 4
+done
+is "a group that was widened too often" "$(cat $groups/a/cpuset.cpus)" "0-3"
+said "it was changed 4 times"
+is "its program" "$(mask $grouped)" d
+is "messages of the group" "$(grep -c "control group /a" /tmp/errors)" 4
+echo 1 >$groups/b/cgroup.freeze
+sleep 4
+said "task .batch.: its control group /b was frozen"
+echo 0 >$groups/b/cgroup.freeze
+mkdir $groups/run
+echo $daemon >$groups/run/cgroup.procs
+echo 0,2-3 >$groups/run/cpuset.cpus
+sleep 4
+said "task .video.: its control group /run has CPUs 0,2-3 and not its core, CPU 1"
+kill -TERM $daemon
+wait $daemon
+is "exit code after changes of control groups" $? 0
+grep -A9 '"broken"' /tmp/run.json | grep -q '"place:task-video"' && pass "the broken promise is named" || fail "not broken: $(grep -A9 '"broken"' /tmp/run.json)"
+echo $attached >$groups/cgroup.procs
+rmdir $groups/b $groups/run
+same "after changes of control groups"
+
 # A task that goes away, a task that is stopped, and one that fails.
 start --command "video=/bin/false" --duration "2 s" --format json
 wait $daemon

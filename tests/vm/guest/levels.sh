@@ -203,6 +203,17 @@ grep -q '"policy": "SCHED_FIFO"' /tmp/run.json && grep -q '"priority": 50' /tmp/
 above "what it cost level A, ns" "$(sed -n '/"intruders"/,$s/^ *"a_ns": \([0-9]*\),.*/\1/p' /tmp/run.json | head -n 1)" 1000000
 kill -9 $rude
 
+# A program that goes on: it is started once, and its jobs are its wakeups.
+sed 's/"name": "gps",/& "program": {"job": "wakeup"},/' /plans/levels.json >/tmp/wakes.json
+run="solocore run --partial /tmp/wakes.json --scheduler levels --format json"
+start --duration "1 s" --command "gps=/bin/leveler 1500 sleep"
+wait $daemon
+is "exit code" $? 0
+above "jobs of a program that goes on" "$(value gps completed)" 10
+is "its overruns" "$(value gps overruns)" 0
+above "wakeups that probes have seen" "$(sed -n 's/^ *"calls": \([0-9]*\),$/\1/p' /tmp/run.json)" 10
+run="solocore run --partial /plans/levels.json --scheduler levels --format json"
+
 # Programs attach themselves, and end their jobs by sc_job_end().
 start --duration "1 s"
 leveler 1500 join gps &

@@ -57,6 +57,41 @@ expect 0 "no violation" solocore check-trace /tmp/trace.csv
 kill -0 $worker || fail "a thread died with the scheduler"
 kill $worker
 
+# A control group as a whole: a process that is there, and one that comes later from outside of every VCPU.
+mkdir -p /sys/fs/cgroup
+mount -t cgroup2 cgroup /sys/fs/cgroup 2>/dev/null
+group=/sys/fs/cgroup/test.slice/load.service
+mkdir -p $group
+serve --overhead "1 ms" --vcpu a=40ms/100ms@1
+expect 2 "no unit of this name runs" solocore vcpu bind --unit none a
+expect 2 "root group" solocore vcpu bind --cgroup / a
+worker >/dev/null &
+worker=$!
+echo $worker >$group/cgroup.procs
+expect 0 "/test.slice/load.service is bound; threads now: 1" solocore vcpu bind --unit load a
+sleep 0.5
+[ "$(value a foreground_ns)" -gt 0 ] && pass "a runs the group" || fail "a does not run the group: $(solocore vcpu list)"
+kill $worker
+wait $worker
+worker >/dev/null &
+worker=$!
+echo $worker >$group/cgroup.procs
+sleep 0.5
+before=$(value a foreground_ns)
+sleep 0.5
+[ "$(value a foreground_ns)" -gt "$before" ] && pass "a runs a later process of the group" || fail "a does not run a later process: $(solocore vcpu list)"
+expect 0 "threads now: 1" solocore vcpu bind --cgroup /test.slice/load.service
+sleep 0.5
+before=$(value a foreground_ns)
+sleep 0.5
+is "foreground time of a after its group is best effort" "$(value a foreground_ns)" "$before"
+kill -TERM $daemon
+wait $daemon
+is "exit code" $? 0
+kill $worker
+wait $worker
+rmdir $group /sys/fs/cgroup/test.slice
+
 # Random VCPUs on four CPUs, threads that compute and sleep for random times, and one that always computes on each CPU besides.
 serve --overhead "1 ms" --sched-trace /tmp/trace.csv --format json
 awk -v seed="${SEED:-7}" 'BEGIN { srand(seed); for (i = 0; i < 80; i++) {

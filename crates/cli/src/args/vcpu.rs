@@ -90,11 +90,11 @@ pub struct SchedulerArgs {
     #[arg(long, default_value = "5ms/100ms", value_name = "C/T", allow_hyphen_values = true)]
     pub best_effort: Reservation,
     /// Largest cost of a switch and a late timer; admission adds it to each capacity.
-    #[arg(long, default_value = "20 us", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, default_value = "20 us", value_name = "TIME")]
     pub overhead: Time,
     /// Move VCPUs between cores, this time after a VCPU wakes, blocks, comes or goes, like "1 ms"
     /// [default: VCPUs stay on their cores].
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME")]
     pub balance: Option<Time>,
     /// Page colours of each core; a VCPU goes only to a core with enough free colours.
     #[arg(long, alias = "core-colours", value_name = "N", requires = "balance")]
@@ -129,13 +129,7 @@ pub struct ThrottlingArgs {
     #[arg(long, value_enum, default_value_t, requires = "threshold")]
     pub source: Choice,
     /// Time between two readings of the memory.
-    #[arg(
-        long,
-        default_value = "2 s",
-        value_name = "TIME",
-        allow_hyphen_values = true,
-        requires = "threshold"
-    )]
+    #[arg(long, default_value = "2 s", value_name = "TIME", requires = "threshold")]
     pub memory_period: Time,
     /// Event that counts accesses of a CPU, as for `solocore run` [default: llc-misses, else
     /// cache-misses, else page-faults]. Also for --background least-memory.
@@ -198,13 +192,26 @@ pub enum VcpuCommand {
         /// Name or number of the VCPU.
         vcpu: String,
     },
-    /// Have a VCPU run a process.
-    Bind {
-        /// Number of the process.
-        pid: u32,
-        /// Name or number of the VCPU; without it, best effort.
-        vcpu: Option<String>,
-    },
+    /// Have a VCPU run a process, or a control group as a whole.
+    #[command(override_usage = "solocore vcpu bind <PID> [VCPU]\n       \
+            solocore vcpu bind --cgroup <PATH> [VCPU]\n       solocore vcpu bind --unit <NAME> [VCPU]")]
+    Bind(BindArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct BindArgs {
+    /// Number of the process; left out with --cgroup and --unit.
+    #[arg(required_unless_present_any = ["cgroup", "unit"])]
+    pub pid: Option<String>,
+    /// Name or number of the VCPU; without it, best effort.
+    pub vcpu: Option<String>,
+    /// Bind all processes of this control group and of those below it, also the ones that come
+    /// later. PATH is below /sys/fs/cgroup, or as /proc/PID/cgroup has it.
+    #[arg(long, value_name = "PATH", conflicts_with = "unit")]
+    pub cgroup: Option<String>,
+    /// Bind all processes of this unit of systemd (a service, a scope or a slice) likewise.
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -30,9 +30,8 @@ pub struct Destination<'a> {
 /// Runs it to its end, with words on stderr.
 pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
     let outcome = daemon.run(&stopped, &|word| match word {
-        Word::Note(note) => say(format_args!("solocore: note: {note}")),
         Word::Begun(what) => say(format_args!("{what}; Ctrl-C ends it")),
-        Word::Message(message) => say(format_args!("solocore: {message}")),
+        word => line(word).iter().for_each(say),
     })?;
     if let Err(unwritten) = to.write(&outcome) {
         // Both are to be known: why the run ended, and that nothing of it was written.
@@ -44,15 +43,20 @@ pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
     outcome.lost.map_or(Ok(code), |error| Err(error.into()))
 }
 
+/// The line for a note or an event. Beside a program, a part begins without a word.
+fn line(word: Word<'_>) -> Option<String> {
+    match word {
+        Word::Note(note) => Some(format!("solocore: note: {note}")),
+        Word::Message(message) => Some(format!("solocore: {message}")),
+        Word::Begun(_) => None,
+    }
+}
+
 /// Runs it until a program ends, which is its last part; returns the program's exit code.
 pub fn run_beside(mut daemon: Daemon, program: Program) -> Result<ExitCode, Failure> {
     let code = program.code();
     daemon.add(program);
-    let outcome = daemon.run(&stopped, &|word| {
-        if let Word::Note(note) = word {
-            say(format_args!("solocore: note: {note}"));
-        }
-    })?;
+    let outcome = daemon.run(&stopped, &|word| line(word).iter().for_each(say))?;
     outcome
         .lost
         .map_or_else(|| Ok(ExitCode::from(code.get().unwrap_or(1))), |error| Err(error.into()))
@@ -130,5 +134,16 @@ fn periods(run: &RunResult, traces: &Traces) -> RunTrace {
     RunTrace {
         cores: traces.periods.iter().map(core).collect(),
         tasks: tasks.chain(attended).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_and_events_are_said_beside_a_program_as_well() {
+        let said = [Word::Note("a"), Word::Message("b"), Word::Begun("c")].map(line);
+        assert_eq!(said, [Some("solocore: note: a".into()), Some("solocore: b".into()), None]);
     }
 }

@@ -5,7 +5,7 @@ use crate::args::scheduling::RunScheduler;
 use crate::commands::{isolation, run_options};
 use crate::fail::Failure;
 use solocore_linux::clients::SOCKET;
-use solocore_linux::daemon::{Daemon, Interrupts, Levels, Settings, Ways, YieldClients};
+use solocore_linux::daemon::{Daemon, Devices, Interrupts, Levels, Settings, Ways, YieldClients};
 use solocore_linux::schedule::levels::Layout;
 use solocore_linux::schedule::placed::How;
 use solocore_model::Plan;
@@ -41,6 +41,7 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
     if !args.isolation.no_move_irqs {
         daemon.add(Interrupts::new(&places, &settings));
     }
+    daemon.add(Devices::new(plan, &places, &settings));
     // Started programs find a socket that answers.
     daemon.add(YieldClients::new(levels.scheduler(), SOCKET.into(), &args.group));
     daemon.add(levels);

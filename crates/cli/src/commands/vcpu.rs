@@ -2,8 +2,8 @@
 
 use crate::args::Format;
 use crate::args::vcpu::{
-    BackgroundPolicy, Named, Reservation, SchedulerArgs, ServeArgs, ThrottlingArgs, VcpuArgs,
-    VcpuCommand,
+    BackgroundPolicy, BindArgs, Named, Reservation, SchedulerArgs, ServeArgs, ThrottlingArgs,
+    VcpuArgs, VcpuCommand,
 };
 use crate::commands::daemon::{self, Destination};
 use crate::commands::latency as memory;
@@ -12,7 +12,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use solocore_linux::daemon::{Daemon, Memory, MemoryWish, Scheduling};
 use solocore_linux::schedule::vcpus::control::{self, Answer, Request};
-use solocore_linux::schedule::vcpus::{Options, Wanted, check_name};
+use solocore_linux::schedule::vcpus::{Group, Options, Wanted, check_name};
 use solocore_model::plan::VcpuScheduling;
 use solocore_model::run::RunScheme;
 use solocore_model::vcpus::{Background, check_times};
@@ -56,11 +56,34 @@ pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
         VcpuCommand::Destroy { vcpu } => {
             control::ask(&Request::Destroy { vcpu: vcpu.clone() })?;
         }
-        VcpuCommand::Bind { pid, vcpu } => {
-            control::ask(&Request::Bind { vcpu: vcpu.clone(), pid: *pid })?;
+        VcpuCommand::Bind(args) => {
+            if let Answer::Bound { group, threads } = control::ask(&to_bind(args)?)? {
+                print(&format!("control group {group} is bound; threads now: {threads}\n"))?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The request to bind a process, or a control group: then the first name is that of the VCPU.
+fn to_bind(args: &BindArgs) -> Result<Request, Failure> {
+    let group = args.cgroup.clone().map(Group::Path).or(args.unit.clone().map(Group::Unit));
+    let Some(group) = group else {
+        let pid = args.pid.as_deref().unwrap_or_default();
+        let pid = pid.parse::<u32>().ok().filter(|&pid| pid > 0).ok_or_else(|| {
+            Failure::Input(format!(
+                "`{pid}` is no number of a process; give one, or --cgroup or --unit in its place"
+            ))
+        })?;
+        return Ok(Request::Bind { vcpu: args.vcpu.clone(), pid });
+    };
+    match (&args.pid, &args.vcpu) {
+        (Some(pid), Some(_)) => Err(Failure::Input(format!(
+            "`{pid}` stands beside --cgroup or --unit, which have no PID; give only the name of a \
+                VCPU there"
+        ))),
+        (vcpu, _) => Ok(Request::BindGroup { vcpu: vcpu.clone(), group }),
+    }
 }
 
 /// The options of the scheduler.

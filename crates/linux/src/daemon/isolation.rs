@@ -12,6 +12,7 @@ use solocore_model::profile::PageName;
 use solocore_model::run::{RunInterrupts, RunResult};
 use solocore_model::{Plan, list};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -233,14 +234,16 @@ impl Part for Confinement {
             && promise.core().is_some_and(|core| self.layout.hard.contains(&core))
             && self.layout.confiner().is_some();
         let bound = self.confiner.as_ref().map_or(0, |c| c.confined.bound.len());
-        mine.then(|| match bound {
-            0 => Answer::kept(
+        let lapsed = self.confiner.as_ref().and_then(|c| c.lapsed.as_ref());
+        mine.then(|| match (bound, lapsed) {
+            (_, Some(why)) => Answer::open(promise, true, why.clone()),
+            (0, None) => Answer::kept(
                 promise,
                 "confinement",
                 true,
                 "other programs are kept off it; kernel threads of the CPU stay",
             ),
-            n => Answer::open(
+            (n, None) => Answer::open(
                 promise,
                 true,
                 format!(
@@ -275,12 +278,13 @@ impl Part for Confinement {
         Ok(())
     }
 
-    /// Looks for new programs, every two seconds.
-    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+    /// Looks at the limited groups and for new programs, every two seconds.
+    fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
         if let (Some(confiner), Some(settings), true) =
             (&mut self.confiner, &self.settings, self.swept.elapsed() >= SWEEP)
         {
             self.swept = Instant::now();
+            round.messages.extend(confiner.look_at_groups());
             settings.change(|changes| {
                 confiner.sweep(changes);
                 Ok(())
@@ -290,16 +294,22 @@ impl Part for Confinement {
     }
 
     fn notes(&self) -> Vec<String> {
-        let Some(bound) =
-            self.confiner.as_ref().map(|c| &c.confined.bound).filter(|b| !b.is_empty())
-        else {
-            return Vec::new();
-        };
-        vec![format!(
-            "threads that somebody bound to cores of analysed tasks, and that stay there: {}{}",
-            list(bound.iter().take(8)),
-            if bound.len() > 8 { format!(" and {} more", bound.len() - 8) } else { String::new() }
-        )]
+        let Some(confiner) = &self.confiner else { return Vec::new() };
+        let (bound, unlimited) = (&confiner.confined.bound, &confiner.unlimited);
+        let bound = (!bound.is_empty()).then(|| {
+            format!(
+                "threads that somebody bound to cores of analysed tasks, and that stay there: {}",
+                first_of(bound)
+            )
+        });
+        let unlimited = (!unlimited.is_empty()).then(|| {
+            format!(
+                "control groups that cannot be limited (the affinity of each of their threads is, \
+                    instead): {}",
+                first_of(unlimited)
+            )
+        });
+        bound.into_iter().chain(unlimited).collect()
     }
 
     fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
@@ -311,4 +321,12 @@ impl Part for Confinement {
         self.confiner = None;
         self.settings = None;
     }
+}
+
+/// The first of several names, and the number of the others.
+fn first_of(all: &[impl Display]) -> String {
+    const FIRST: usize = 8;
+    let more = all.len().saturating_sub(FIRST);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", list(all.iter().take(FIRST)))
 }

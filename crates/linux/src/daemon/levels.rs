@@ -1,24 +1,26 @@
 //! A scheduler of levels or windows, with the programs that are its tasks, as a part.
 //!
 //! Rule: the scheduler is removed first at the end, so that every throttled client runs and sees
-//! the request to end.
+//! the request to end. A program that goes on (`job = "wakeup"` or a function) is started once; for
+//! the scheduler a job of it ends where all its threads sleep, and probes report its jobs.
 
 use super::decisions::Decisions;
 use super::isolation::Ways;
 use super::part::{Held, LevelPreview, Next, Part, Preview, Round, TablePreview, Traces};
+use super::probes::Probes;
 use super::tasks::late;
 use crate::clients::OwnPages;
 use crate::error::LinuxError;
 use crate::host::machine;
+use crate::host::newcomers::each_thread;
 use crate::host::resctrl::Groups;
-use crate::host::threads;
 use crate::schedule::isolate::Layout as Places;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::levels::{Layout, Scheduler, Table, Task};
 use crate::schedule::placed::{How, Placed};
+use crate::schedule::task_groups::TaskGroups;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunLevelCpu, RunLevels, RunResult, RunTask};
-use std::path::Path;
 use std::rc::Rc;
 
 /// The part that runs a scheduler of levels or windows.
@@ -31,7 +33,9 @@ pub struct Levels {
     /// Groups of the hardware, once they exist.
     groups: Held<Groups>,
     scheduler: Held<Scheduler>,
+    probes: Option<Probes>,
     jobs: Option<Jobs>,
+    task_groups: TaskGroups,
     decisions: Option<Decisions>,
 }
 
@@ -57,7 +61,9 @@ impl Levels {
             traced,
             groups: Held::default(),
             scheduler,
+            probes: None,
             jobs: None,
+            task_groups: TaskGroups::default(),
             decisions: None,
         }
     }
@@ -79,7 +85,7 @@ impl Levels {
     }
 
     /// Starts programs and attaches processes.
-    fn begin(&self, scheduler: &Scheduler) -> Result<Jobs, LinuxError> {
+    fn begin(&mut self, scheduler: &Scheduler) -> Result<Jobs, LinuxError> {
         let index = |name: &str| self.layout.tasks.iter().position(|t| t.name == name);
         for placed in &self.placed {
             if let (How::Attach(process), Some(task)) = (&placed.how, index(&placed.name)) {
@@ -93,17 +99,29 @@ impl Levels {
             placed.iter_mut().for_each(|p| p.group = groups.tasks_file(&p.name));
             self.join(groups)?;
         }
-        let claim = |name: &str, thread: u32| match index(name) {
-            Some(task) => scheduler.claim(task, thread, true),
-            None => Ok(()),
+        let probes = Probes::set(&placed, &OwnPages::new())?;
+        let belongs = |name: &str, process: u32, thread: u32| {
+            probes.as_ref().map_or(Ok(()), |probes| probes.belongs(name, process, thread))
         };
-        Jobs::start(
+        let me = std::process::id();
+        let claim = |name: &str, thread: u32| {
+            belongs(name, me, thread)?;
+            index(name).map_or(Ok(()), |task| scheduler.claim(task, thread, true))
+        };
+        let jobs = Jobs::start(
             &placed,
             self.places.directory(),
             &self.places.slots.epoch,
             &claim,
             &OwnPages::new(),
-        )
+        )?;
+        for placed in &placed {
+            if let How::Attach(process) = placed.how {
+                belongs(&placed.name, process, process)?;
+            }
+        }
+        self.probes = probes;
+        Ok(jobs)
     }
 
     /// Attached processes join their groups; started programs inherit them.
@@ -113,11 +131,11 @@ impl Levels {
             else {
                 continue;
             };
-            for thread in threads::all(Path::new("/proc"), Some(*process)) {
+            each_thread(*process, |thread| {
                 std::fs::write(&file, format!("{}\n", thread.tid)).map_err(|e| {
                     LinuxError::of_io(&file.display().to_string(), &e, "is it still running?")
-                })?;
-            }
+                })
+            })?;
         }
         Ok(())
     }
@@ -179,6 +197,10 @@ impl Part for Levels {
                 })
             }
             Subject::Demand => self.places.keeps_demand(promise),
+            Subject::Place if self.task_groups.why(promise.name()).is_some() => {
+                let why = self.task_groups.why(promise.name()).unwrap_or_default();
+                Some(Answer::open(promise, true, why))
+            }
             Subject::Place | Subject::Releases if self.how(promise.name()) != "not run" => {
                 Some(Answer::kept(promise, by, true, "the scheduler places and releases it"))
             }
@@ -216,12 +238,18 @@ impl Part for Levels {
         Ok(())
     }
 
-    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+    fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
         if let Some(scheduler) = self.scheduler.borrow().as_ref() {
             scheduler.check()?;
             if let Some(decisions) = &mut self.decisions {
                 decisions.add(scheduler.events());
             }
+        }
+        if let (Some(probes), Some(jobs)) = (&self.probes, &self.jobs) {
+            probes.ended().into_iter().for_each(|(task, job)| jobs.record(task, job));
+        }
+        if let Some(jobs) = self.jobs.as_ref().filter(|_| self.task_groups.is_due()) {
+            round.messages.extend(self.task_groups.look(&self.placed, &jobs.running(), false));
         }
         Ok(Next::GoOn)
     }
@@ -264,6 +292,7 @@ impl Part for Levels {
             self.places.tasks.iter().any(|p| p.name == t.name && !matches!(p.how, How::Drive(_)))
         };
         run.tasks = jobs.seen().into_iter().filter(of_plan).collect();
+        run.functions = self.probes.as_ref().map_or_else(Vec::new, Probes::seen);
         Ok(())
     }
 
@@ -276,6 +305,7 @@ impl Part for Levels {
     fn end(&mut self) {
         self.scheduler.borrow_mut().take();
         self.jobs = None;
+        self.probes = None;
     }
 }
 

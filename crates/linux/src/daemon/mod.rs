@@ -12,6 +12,7 @@
 mod clients;
 mod colours;
 mod decisions;
+mod devices;
 mod isolation;
 mod levels;
 mod memory;
@@ -26,6 +27,7 @@ mod vcpus;
 
 pub use clients::{LockClients, YieldClients};
 pub use colours::{Colours, Environments};
+pub use devices::Devices;
 pub use isolation::{Confinement, Interrupts, Ways};
 pub use levels::Levels;
 pub use memory::{Memory, MemoryWish};

@@ -9,21 +9,24 @@ use super::regulation::Regulating;
 use crate::clients::OwnPages;
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
+use crate::host::newcomers::each_thread;
 use crate::host::resctrl::Groups;
-use crate::host::threads::{self, ThreadChange, What};
+use crate::host::threads::{self, Thread, ThreadChange, What};
 use crate::regulate::engine::Engine;
 use crate::regulate::liveness::Liveness;
 use crate::schedule::isolate::Layout;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::locker::Locker;
 use crate::schedule::placed::{How, Placed, Trial};
+use crate::schedule::task_groups::TaskGroups;
 use crate::sys::Scheduling;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::profile::PageName;
 use solocore_model::run::RunResult;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// Adds a task to a further group or scheduler, before its first job is released.
@@ -50,6 +53,8 @@ pub struct Tasks {
     /// The CPUs that came and went, and the changes of them that it has seen.
     liveness: Option<Rc<RefCell<Liveness>>>,
     changes: u64,
+    /// Control groups of the tasks.
+    groups: TaskGroups,
     /// Start times of attached processes.
     attached: BTreeMap<u32, u64>,
     probes: Option<Probes>,
@@ -73,6 +78,7 @@ impl Tasks {
             engine: Held::default(),
             liveness: None,
             changes: 0,
+            groups: TaskGroups::default(),
             attached: BTreeMap::new(),
             pages: Rc::default(),
             probes: None,
@@ -133,27 +139,46 @@ impl Tasks {
 }
 
 impl Tasks {
-    /// Binds the tasks to their cores again, after a CPU went or came back.
-    fn back_in_place(&mut self) {
-        let Some(changes) = self.liveness.as_ref().map(|l| l.borrow().changes()) else { return };
-        if changes != self.changes {
-            self.jobs.iter().for_each(|jobs| jobs.back_in_place(&self.attached));
-            self.changes = changes;
+    /// Binds the tasks to their cores again, after a CPU went or came back, and every two seconds,
+    /// as another program may have bound them elsewhere. Looks at their control groups.
+    fn back_in_place(&mut self, round: &mut Round) {
+        let changes = self.liveness.as_ref().map_or(0, |l| l.borrow().changes());
+        let (due, changed) = (self.groups.is_due(), changes != self.changes);
+        let Some(jobs) = self.jobs.as_ref().filter(|_| due || changed) else { return };
+        self.changes = changes;
+        // The scheduler of VCPUs may let its tasks run on every CPU.
+        if changed || !self.scheduled {
+            jobs.back_in_place(&self.attached, changed);
         }
+        // The kernel gives a group the CPUs that come back a moment later.
+        if due && !changed {
+            let limited = self.keeps_limits();
+            round.messages.extend(self.groups.look(&self.layout.tasks, &jobs.running(), limited));
+        }
+    }
+
+    /// Whether the kernel's own scheduler keeps limits of time (`cpu.max`).
+    fn keeps_limits(&self) -> bool {
+        let ranks = self.engine.borrow().as_ref().is_some_and(|engine| engine.ranks());
+        !self.scheduled && !ranks
     }
 
     /// Reason why a task was not on its core all the time.
     fn left_its_core(&self, task: &str) -> Option<String> {
+        if let Some(why) = self.groups.why(task) {
+            return Some(why.to_owned());
+        }
         let seen = self.jobs.as_ref()?.seen();
         let run = seen.iter().find(|run| run.name == task)?;
         let away =
             self.liveness.as_ref().is_some_and(|l| l.borrow().lapses(run.core).away_ns.is_some());
         (away || run.displaced > 0).then(|| {
-            format!(
-                "CPU {} was offline, and the kernel let the task run elsewhere; it was bound there \
-                    again {} times",
-                run.core, run.displaced
-            )
+            let cause = if away {
+                format!("CPU {} was offline, and the kernel let the task run elsewhere", run.core)
+            } else {
+                "the task itself, another program or the kernel changed its affinity".to_owned()
+            };
+            format!("{cause}; it was bound to CPU {} again {} times", run.core, run.displaced)
         })
     }
 
@@ -243,8 +268,7 @@ impl Part for Tasks {
         for task in &placed {
             if let How::Attach(pid) = task.how {
                 if let Some(rank) = task.rank {
-                    let all = threads::all(Path::new("/proc"), Some(pid));
-                    all.iter().try_for_each(|t| self.rank(t.tid, rank, false))?;
+                    each_thread(pid, |thread| self.rank(thread.tid, rank, false))?;
                 }
                 belongs(&task.name, pid, pid)?;
                 (self.bind)(&task.name, Member::Process(pid))?;
@@ -256,8 +280,8 @@ impl Part for Tasks {
 
     /// Binds tasks to cores that are back, reads locked pages, and takes the jobs that probes have
     /// seen.
-    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
-        self.back_in_place();
+    fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
+        self.back_in_place(round);
         if let (Some(probes), Some(jobs)) = (&self.probes, &self.jobs) {
             probes.ended().into_iter().for_each(|(task, job)| jobs.record(task, job));
         }
@@ -309,7 +333,7 @@ pub(super) fn late(late_ns: u64, margin_ns: u64) -> Option<String> {
 
 /// Binds a running process to its task's core, and schedules it. Returns its start time.
 fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<u64, LinuxError> {
-    let fail = |e: &std::io::Error| {
+    let fail = |e: &io::Error| {
         LinuxError::of_io(
             &format!("--attach {}={pid}", task.name),
             e,
@@ -318,24 +342,23 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<u64, LinuxEr
     };
     let all = threads::to_attach(&task.name, pid)?;
     let start = all.iter().find(|t| t.tid == pid).map_or(0, |t| t.start);
-    for thread in all {
-        changes.bind(&thread, vec![task.core]).map_err(|e| fail(&e))?;
-        // A task with a rank must not escape the engine as a real-time task.
-        let wanted = match (task.fifo, task.rank) {
-            (Some(priority), _) => Some(Scheduling::fifo_inherited(priority)),
-            (None, Some(_)) => Some(Scheduling::ordinary()),
-            (None, None) => None,
-        };
-        if let Some(new) = wanted.map(|s| s.numbers()) {
-            let old = Scheduling::of(thread.tid).map_err(|e| fail(&e))?.numbers();
-            let what = What::Scheduling(old, new);
-            let change = ThreadChange { tid: thread.tid, start: thread.start, what };
-            changes.change(&change).map_err(|e| fail(&e))?;
-        }
-        if let Some(tasks) = &task.group {
-            // The thread leaves when the group is removed.
-            std::fs::write(tasks, format!("{}\n", thread.tid)).map_err(|e| fail(&e))?;
-        }
-    }
+    each_thread(pid, |thread| attach_thread(changes, task, thread)).map_err(|e| fail(&e))?;
     Ok(start)
+}
+
+fn attach_thread(changes: &mut Changes, task: &Placed, thread: &Thread) -> io::Result<()> {
+    changes.bind(thread, vec![task.core])?;
+    // A task with a rank must not escape the engine as a real-time task.
+    let wanted = match (task.fifo, task.rank) {
+        (Some(priority), _) => Some(Scheduling::fifo_inherited(priority)),
+        (None, Some(_)) => Some(Scheduling::ordinary()),
+        (None, None) => None,
+    };
+    if let Some(new) = wanted.map(|s| s.numbers()) {
+        let what = What::Scheduling(Scheduling::of(thread.tid)?.numbers(), new);
+        changes.change(&ThreadChange { tid: thread.tid, start: thread.start, what })?;
+    }
+    // The thread leaves when the group is removed.
+    let group = |tasks: &PathBuf| std::fs::write(tasks, format!("{}\n", thread.tid));
+    task.group.as_ref().map_or(Ok(()), group)
 }

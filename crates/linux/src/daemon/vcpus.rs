@@ -6,14 +6,13 @@ use super::tasks::Bind;
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::machine;
-use crate::host::threads;
+use crate::host::newcomers::each_thread;
 use crate::schedule::vcpus::control::Control;
 use crate::schedule::vcpus::requests::Requests;
 use crate::schedule::vcpus::{Options, Vcpus, Wanted};
 use solocore_model::plan::{Answer, PlanVcpu, Promise, Subject};
 use solocore_model::run::{RunResult, RunVcpus};
 use solocore_model::vcpus::Background;
-use std::path::Path;
 use std::time::Duration;
 
 /// The part that runs the scheduler of VCPUs.
@@ -121,7 +120,7 @@ impl Scheduling {
 /// Lets the threads of an attached process run on every CPU.
 fn free(changes: &mut Changes, pid: u32) -> Result<(), LinuxError> {
     let online = machine::online_cpus()?;
-    for thread in threads::all(Path::new("/proc"), Some(pid)) {
+    each_thread(pid, |thread| {
         let fail = |e: std::io::Error| {
             LinuxError::of_io(
                 &format!("thread {}", thread.tid),
@@ -129,9 +128,8 @@ fn free(changes: &mut Changes, pid: u32) -> Result<(), LinuxError> {
                 "run as root; does it still run?",
             )
         };
-        changes.bind(&thread, online.clone()).map_err(fail)?;
-    }
-    Ok(())
+        changes.bind(thread, online.clone()).map_err(fail)
+    })
 }
 
 impl Part for Scheduling {
@@ -191,6 +189,7 @@ impl Part for Scheduling {
             return Ok(Next::GoOn);
         };
         vcpus.check()?;
+        vcpus.look_at_groups();
         if let Some(requests) = &mut self.requests {
             requests.look(vcpus)?;
         }

@@ -1,4 +1,5 @@
-//! Shares of CPU time that control groups state.
+//! Control groups of version 2: their mount, the group of a process, and the shares of CPU time that
+//! they state.
 //!
 //! Problem: a sched_ext scheduler decides which task runs, and the kernel's own shares of control
 //! groups (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Rule: groups with shares are
@@ -10,6 +11,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = "/sys/fs/cgroup";
+
+/// Mount point of the groups.
+pub(crate) fn mount() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(mounted)
+}
+
+fn mounted(line: &str) -> Option<PathBuf> {
+    let (place, kind) = line.split_once(" - ")?;
+    kind.starts_with("cgroup2 ")
+        .then(|| PathBuf::from(place.split_whitespace().nth(4).unwrap_or("/")))
+}
+
+/// The group of a process, below the mount, without the leading slash.
+pub(crate) fn group_of(proc: &Path, pid: u32) -> Option<String> {
+    let text = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).ok()?;
+    text.lines().find_map(|l| l.strip_prefix("0::/")).map(str::to_owned)
+}
 
 /// Groups with a share other than the default, as paths below the mount, with the share.
 pub(crate) fn shares_below(root: &Path) -> Vec<(String, String)> {
@@ -57,6 +76,16 @@ pub(crate) fn note() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mount_is_found_among_others() {
+        assert_eq!(
+            mounted("31 23 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw"),
+            Some("/sys/fs/cgroup".into())
+        );
+        assert_eq!(mounted("31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"), None);
+        assert_eq!(mounted("nonsense"), None);
+    }
 
     #[test]
     fn groups_with_shares_of_their_own_are_found() {

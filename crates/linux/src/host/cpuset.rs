@@ -9,19 +9,28 @@
 //! moved to another group. A partition (`cpuset.cpus.partition`) is not made: it would take the
 //! cores from solocore's own threads, too. A thread whose affinity allows no other core was bound
 //! there by another program or a user: it stays, and so does its group; its budget holds it.
+//! A limited group may be changed by another program: it turns the controller off, or writes another
+//! list. Then the run's promise is broken, and the group is limited again, three times at most.
+//! A group that was removed and made again, as its unit started again, is limited like a newcomer.
 //! An empty `cpuset.cpus` of a group in which the controller was on before is put back as all CPUs
 //! of its parent: the kernel empties none that has members.
 //! Does not cover: kernel threads; groups of version 1, and ones with a control character in their
 //! name (programs of these are limited by affinity).
 
-use super::threads::{self, Thread, ThreadChange, What};
+use super::cgroup::{self, group_of};
+use super::threads::{self, Thread, ThreadChange, What, printable};
 use crate::host::keeper::Changes;
-use crate::host::machine::cpu_list;
+use crate::host::machine::{cpu_list, parse_cpu_list};
 use crate::sys::tasks;
 use solocore_model::run::RunConfined;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Times that a group is limited again, after other programs have changed it.
+const REPAIRS: u32 = 3;
 
 /// Keeps others off some cores.
 pub(crate) struct Confiner {
@@ -32,27 +41,24 @@ pub(crate) struct Confiner {
     seen: HashSet<(u32, u64)>,
     /// Whether it has looked before.
     swept: bool,
+    /// Groups whose controller was turned on here, for those below them.
+    enabled: BTreeSet<PathBuf>,
+    /// Numbers of the limited groups' directories: one that is made again has another number.
+    numbers: BTreeMap<String, u64>,
+    /// Groups that could not be limited, each with the reason.
+    pub unlimited: Vec<String>,
+    /// Times that a limited group let its programs run elsewhere.
+    lapses: BTreeMap<String, u32>,
+    /// Reason for the first of them.
+    pub lapsed: Option<String>,
     pub confined: RunConfined,
 }
 
 /// Mount point of the groups of version 2, if their root has the cpuset controller.
-pub(crate) fn mount() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let mount = mounts.lines().find_map(mounted)?;
+fn mount() -> Option<PathBuf> {
+    let mount = cgroup::mount()?;
     let controllers = fs::read_to_string(mount.join("cgroup.controllers")).ok()?;
     controllers.split_whitespace().any(|c| c == "cpuset").then_some(mount)
-}
-
-fn mounted(line: &str) -> Option<PathBuf> {
-    let (place, kind) = line.split_once(" - ")?;
-    kind.starts_with("cgroup2 ")
-        .then(|| PathBuf::from(place.split_whitespace().nth(4).unwrap_or("/")))
-}
-
-/// The group of a process, below the mount, without the leading slash.
-fn group_of(proc: &Path, pid: u32) -> Option<String> {
-    let text = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).ok()?;
-    text.lines().find_map(|l| l.strip_prefix("0::/")).map(str::to_owned)
 }
 
 /// Whether `group` is this one or below it.
@@ -68,6 +74,11 @@ impl Confiner {
             ours,
             seen: HashSet::new(),
             swept: false,
+            enabled: BTreeSet::new(),
+            numbers: BTreeMap::new(),
+            unlimited: Vec::new(),
+            lapses: BTreeMap::new(),
+            lapsed: None,
             confined: RunConfined::default(),
         }
     }
@@ -115,14 +126,60 @@ impl Confiner {
     /// Limits groups, then the remaining threads.
     pub fn begin(&mut self, changes: &mut Changes) {
         if let Some(mount) = mount() {
-            let mut enabled = BTreeSet::new();
             for group in self.groups(&mount, &self.others()) {
-                if limit(changes, &mount, &group, &self.rest, &mut enabled) {
-                    self.confined.groups.push(group);
+                match limit(changes, &mount, &group, &self.rest, &mut self.enabled) {
+                    Ok(()) => {
+                        let number = number(&mount.join(&group));
+                        self.numbers.extend(number.map(|n| (group.clone(), n)));
+                        self.confined.groups.push(group);
+                    }
+                    Err(e) => self.unlimited.push(format!("/{} ({e})", printable(&group))),
                 }
             }
         }
         self.sweep(changes);
+    }
+
+    /// Looks at the limited groups, and limits them again where another program has changed them.
+    /// Returns a message for each of these.
+    pub fn look_at_groups(&mut self) -> Vec<String> {
+        mount().map_or_else(Vec::new, |mount| self.look_below(&mount))
+    }
+
+    fn look_below(&mut self, mount: &Path) -> Vec<String> {
+        let mut messages = Vec::new();
+        for group in &self.confined.groups {
+            let dir = mount.join(group);
+            let Some(lapse) = lapse(&dir, &self.rest) else { continue };
+            let Some(now) = number(&dir) else { continue };
+            if self.numbers.get(group).is_some_and(|&before| before != now) {
+                // Until it can be limited, each of its threads is.
+                if limit_again(&dir, &self.rest, &self.enabled).is_ok() {
+                    self.numbers.insert(group.clone(), now);
+                }
+                continue;
+            }
+            let times = self.lapses.entry(group.clone()).or_default();
+            *times += 1;
+            if *times > REPAIRS + 1 {
+                continue;
+            }
+            let repaired = if *times > REPAIRS {
+                Err(io::Error::other(format!("it was changed {times} times")))
+            } else {
+                limit_again(&dir, &self.rest, &self.enabled)
+            };
+            let outcome = match repaired {
+                Ok(()) => "it is limited again".to_owned(),
+                Err(e) => format!(
+                    "it is not limited again: {e}; end the program that changes it, and start again"
+                ),
+            };
+            let message = format!("control group /{}: {lapse}; {outcome}", printable(group));
+            self.lapsed.get_or_insert_with(|| message.clone());
+            messages.push(message);
+        }
+        messages
     }
 
     /// Limits every program that may run on a core of analysed tasks.
@@ -191,30 +248,72 @@ fn limit(
     group: &str,
     cpus: &[u32],
     enabled: &mut BTreeSet<PathBuf>,
-) -> bool {
+) -> io::Result<()> {
     let dir = mount.join(group);
     let parent = dir.parent().unwrap_or(mount).to_owned();
     let control = parent.join("cgroup.subtree_control");
     let has = fs::read_to_string(&control).unwrap_or_default();
     if !has.split_whitespace().any(|c| c == "cpuset") {
-        if changes.set_with_way_back(&text(&control), "+cpuset", "-cpuset").is_err() {
-            return false;
-        }
+        changes.set_with_way_back(&text(&control), "+cpuset", "-cpuset")?;
         enabled.insert(parent.clone());
     }
     let (path, list) = (text(&dir.join("cpuset.cpus")), cpu_list(cpus));
     if enabled.contains(&parent) {
         // The setting vanishes with the controller.
-        return changes.set_without_way_back(&path, &list).is_ok();
+        return changes.set_without_way_back(&path, &list);
     }
     let old = fs::read_to_string(&path).unwrap_or_default();
     if !old.trim().is_empty() {
-        return changes.set(&path, &list).is_ok();
+        return changes.set(&path, &list).map(drop);
     }
     // The kernel empties no list of a group that has members: all that its parent has means the
     // same.
     let all = fs::read_to_string(parent.join("cpuset.cpus.effective")).unwrap_or_default();
-    !all.trim().is_empty() && changes.set_with_way_back(&path, &list, all.trim()).is_ok()
+    if all.trim().is_empty() {
+        return Err(io::Error::other("the group above it has no list of CPUs"));
+    }
+    changes.set_with_way_back(&path, &list, all.trim())
+}
+
+/// Number of a group's directory.
+fn number(dir: &Path) -> Option<u64> {
+    Some(fs::metadata(dir).ok()?.ino())
+}
+
+/// Reason why the programs of a limited group may run on other CPUs than these; `None`: they may not,
+/// or the group has gone.
+fn lapse(dir: &Path, cpus: &[u32]) -> Option<String> {
+    match fs::read_to_string(dir.join("cpuset.cpus.effective")) {
+        Ok(list) => {
+            let mut more = parse_cpu_list(&list);
+            more.retain(|cpu| !cpus.contains(cpu));
+            (!more.is_empty())
+                .then(|| format!("another program let it run on CPUs {} as well", cpu_list(&more)))
+        }
+        Err(_) if dir.is_dir() => Some("another program turned its cpuset off".to_owned()),
+        Err(_) => None,
+    }
+}
+
+/// Limits a group again. The keeper has the way back already. A controller that was on before the run
+/// is not turned on again: another program has decided so.
+fn limit_again(dir: &Path, cpus: &[u32], enabled: &BTreeSet<PathBuf>) -> io::Result<()> {
+    let list = dir.join("cpuset.cpus");
+    if let Some(parent) = dir.parent().filter(|parent| enabled.contains(*parent))
+        && !list.exists()
+    {
+        write(&parent.join("cgroup.subtree_control"), "+cpuset")?;
+    }
+    write(&list, &cpu_list(cpus))?;
+    match lapse(dir, cpus) {
+        None => Ok(()),
+        Some(_) => Err(io::Error::other("its list of CPUs has no effect")),
+    }
+}
+
+/// Writes a file of the kernel, which must be there.
+fn write(path: &Path, value: &str) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
 fn text(path: &Path) -> String {
@@ -259,13 +358,83 @@ mod tests {
         assert_eq!(of(&[]), ["init.scope", "system.slice", "user.slice"]);
     }
 
+    /// A mount with a limited group `a`.
+    fn limited() -> (tempfile::TempDir, Confiner) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("a")).unwrap();
+        for file in ["cpuset.cpus", "cpuset.cpus.effective"] {
+            fs::write(dir.path().join("a").join(file), "0,2-3").unwrap();
+        }
+        let mut confiner = Confiner::new(&[0, 2, 3], []);
+        confiner.confined.groups.push("a".to_owned());
+        (dir, confiner)
+    }
+
     #[test]
-    fn the_mount_is_found_among_others() {
-        assert_eq!(
-            mounted("31 23 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw"),
-            Some("/sys/fs/cgroup".into())
-        );
-        assert_eq!(mounted("31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"), None);
-        assert_eq!(mounted("nonsense"), None);
+    fn a_group_that_was_widened_is_limited_again_a_few_times() {
+        let (dir, mut confiner) = limited();
+        let file = |name: &str| dir.path().join("a").join(name);
+        assert_eq!(confiner.look_below(dir.path()), Vec::<String>::new());
+        assert_eq!(confiner.lapsed, None);
+        let mut said = Vec::new();
+        for _ in 0..10 {
+            fs::write(file("cpuset.cpus"), "0-3").unwrap();
+            fs::write(file("cpuset.cpus.effective"), "0-3").unwrap();
+            said.extend(confiner.look_below(dir.path()));
+        }
+        assert_eq!(said.len(), REPAIRS as usize + 1, "{said:?}");
+        assert!(said[0].contains("/a: another program let it run on CPUs 1 as well"), "{said:?}");
+        assert!(said[3].contains("it was changed 4 times"), "{said:?}");
+        assert_eq!(confiner.lapsed.as_ref(), said.first());
+        assert_eq!(fs::read_to_string(file("cpuset.cpus")).unwrap(), "0-3", "it is left so");
+    }
+
+    /// Widens the group. The kernel makes the effective list of the other; here they are one file.
+    fn widen(dir: &tempfile::TempDir) {
+        let file = |name: &str| dir.path().join("a").join(name);
+        let _ = fs::remove_file(file("cpuset.cpus.effective"));
+        std::os::unix::fs::symlink(file("cpuset.cpus"), file("cpuset.cpus.effective")).unwrap();
+        fs::write(file("cpuset.cpus"), "0-3\n").unwrap();
+    }
+
+    #[test]
+    fn a_group_that_was_made_again_is_limited_without_a_word() {
+        let (dir, mut confiner) = limited();
+        let before = number(&dir.path().join("a")).unwrap() + 1;
+        confiner.numbers.insert("a".to_owned(), before);
+        widen(&dir);
+        assert_eq!(confiner.look_below(dir.path()), Vec::<String>::new());
+        assert_eq!(confiner.lapsed, None);
+        let list = fs::read_to_string(dir.path().join("a/cpuset.cpus")).unwrap();
+        assert!(list.starts_with("0,2-3"), "{list}");
+        widen(&dir);
+        assert_eq!(confiner.look_below(dir.path()).len(), 1, "it is another program's work now");
+    }
+
+    #[test]
+    fn the_list_of_a_widened_group_is_written_again() {
+        let (dir, mut confiner) = limited();
+        let file = |name: &str| dir.path().join("a").join(name);
+        widen(&dir);
+        let said = confiner.look_below(dir.path());
+        assert!(said.len() == 1 && said[0].ends_with("; it is limited again"), "{said:?}");
+        assert!(fs::read_to_string(file("cpuset.cpus")).unwrap().starts_with("0,2-3"));
+        assert!(confiner.lapsed.is_some(), "the promise was broken meanwhile");
+    }
+
+    #[test]
+    fn a_controller_that_was_turned_off_is_turned_on_where_it_is_ours() {
+        let (dir, mut confiner) = limited();
+        fs::remove_dir_all(dir.path().join("a")).unwrap();
+        assert_eq!(confiner.look_below(dir.path()), Vec::<String>::new(), "a group may go");
+        fs::create_dir(dir.path().join("a")).unwrap();
+        fs::write(dir.path().join("cgroup.subtree_control"), "").unwrap();
+        let control = || fs::read_to_string(dir.path().join("cgroup.subtree_control")).unwrap();
+        let said = confiner.look_below(dir.path());
+        assert!(said[0].contains("turned its cpuset off; it is not limited again"), "{said:?}");
+        assert_eq!(control(), "", "it was on before the run");
+        confiner.enabled.insert(dir.path().to_owned());
+        confiner.look_below(dir.path());
+        assert_eq!(control(), "+cpuset");
     }
 }

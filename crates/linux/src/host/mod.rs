@@ -8,6 +8,7 @@ pub mod instance;
 pub mod irq;
 pub mod keeper;
 pub mod machine;
+pub(crate) mod newcomers;
 pub mod notify;
 pub mod prefetch;
 pub mod reclaim;

@@ -115,6 +115,30 @@ pub(crate) enum What {
     Scheduling((i32, i32), (i32, i32)),
 }
 
+impl What {
+    /// Whether an earlier change of the same thread needs no way back beside this one: it led to the
+    /// same state, which this one leaves for another.
+    pub fn replaces(&self, earlier: &Self) -> bool {
+        self == earlier
+            || match (self, earlier) {
+                (Self::Cpus(old, new), Self::Cpus(_, same)) => old != new && new == same,
+                (Self::Scheduling(old, new), Self::Scheduling(_, same)) => {
+                    old != new && new == same
+                }
+                _ => false,
+            }
+    }
+
+    /// Whether this change begins at the state to which an earlier one led.
+    pub fn follows(&self, earlier: &Self) -> bool {
+        match (self, earlier) {
+            (Self::Cpus(old, new), Self::Cpus(_, state)) => old != new && old == state,
+            (Self::Scheduling(old, new), Self::Scheduling(_, state)) => old != new && old == state,
+            _ => false,
+        }
+    }
+}
+
 /// A change of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadChange {
@@ -154,6 +178,15 @@ impl ThreadChange {
             _ => return None,
         };
         Some(Self { tid, start, what })
+    }
+
+    /// Whether its thread has ended. Nobody inherits from that one: the kernel has given its children
+    /// another parent.
+    pub fn has_ended(&self) -> bool {
+        match fs::read_to_string(format!("/proc/{0}/task/{0}/stat", self.tid)) {
+            Ok(stat) => parse(self.tid, self.tid, &stat).is_some_and(|t| t.start != self.start),
+            Err(e) => e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH),
+        }
     }
 
     /// Puts a thread back, if its state is the one that this change left, to it or to an ancestor.
@@ -320,6 +353,22 @@ mod tests {
             );
         }
         assert!(inherited(&thread(7, 7, 0), &records, &by_tid).is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_thread_is_known() {
+        let me = std::process::id();
+        let of = |tid: u32, start| ThreadChange { tid, start, what: What::Cpus(vec![0], vec![1]) };
+        let start = start_of(me, me).unwrap();
+        assert!(!of(me, start).has_ended());
+        assert!(of(me, start + 1).has_ended(), "a later thread has its number");
+        assert!(of(u32::MAX - 9, start).has_ended());
+        std::thread::spawn(move || {
+            let thread = tasks::thread_number();
+            assert!(!of(thread, start_of(me, thread).unwrap()).has_ended(), "no leader");
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

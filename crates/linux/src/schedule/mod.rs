@@ -15,5 +15,6 @@ pub mod locker;
 pub mod placed;
 pub(crate) mod programs;
 pub mod sched_trace;
+pub(crate) mod task_groups;
 pub mod vcpus;
 pub mod windows;

@@ -41,7 +41,7 @@ pub struct RunTask {
     /// Most CPU time of a job and its children.
     pub max_cpu_ns: u64,
     /// Times at which its threads were bound to its core again: the kernel lets them run anywhere
-    /// when the core goes offline.
+    /// when the core goes offline, and another program may bind them elsewhere.
     #[serde(default)]
     pub displaced: u64,
     /// Relative deadline in the plan; absent: none.

@@ -47,6 +47,9 @@ pub struct RunVcpu {
     /// Absent where the policy for background time does not ask for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_ms: Option<u64>,
+    /// Paths of the control groups that it runs as a whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
 }
 
 /// Events on a CPU.

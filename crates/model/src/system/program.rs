@@ -110,20 +110,20 @@ impl TaskProgram {
         *self == Self::default()
     }
 
-    /// The keys of a task, checked; `scheduled`: jobs begin in windows or at levels.
+    /// The keys of a task, checked; `windows`: its jobs begin in windows of a partition.
     ///
     /// # Errors
     /// The fault and its remedy.
     pub(super) fn checked(
         (job, lock, user): (Option<&str>, Option<&[String]>, Option<String>),
         policy: Policy,
-        scheduled: bool,
+        windows: bool,
     ) -> Result<Self, String> {
         let job = job.map_or(Ok(Job::Process), Job::of).map_err(|e| format!("job = {e}"))?;
-        if scheduled && !job.is_process() {
+        if windows && !job.is_process() {
             return Err(format!(
-                "job = \"{job}\": under windows and [mc2] a job is one run of the command (or ends with \
-                    sc_job_end()); leave it out"
+                "job = \"{job}\": in the windows of a partition a job is one run of the command (or \
+                    ends with sc_job_end()); leave it out"
             ));
         }
         let lock = lock.unwrap_or_default();
@@ -168,16 +168,16 @@ mod tests {
 
     #[test]
     fn keys_are_checked() {
-        let of = |job, lock: &[&str], user: Option<&str>, policy, scheduled| {
+        let of = |job, lock: &[&str], user: Option<&str>, policy, windows| {
             let lock: Vec<String> = lock.iter().map(|&l| l.to_owned()).collect();
-            TaskProgram::checked((job, Some(&lock), user.map(str::to_owned)), policy, scheduled)
+            TaskProgram::checked((job, Some(&lock), user.map(str::to_owned)), policy, windows)
         };
         assert_eq!(of(None, &[], None, Policy::Memguard, true), Ok(TaskProgram::default()));
         let program = of(Some("wakeup"), &["function:f"], Some("camera"), Policy::Bwlock, false);
         let text = serde_json::to_string(&program.clone().unwrap()).unwrap();
         assert_eq!(text, r#"{"job":"wakeup","lock":["f"],"user":"camera"}"#);
         assert_eq!(serde_json::from_str::<TaskProgram>(&text).unwrap(), program.unwrap());
-        for (job, lock, user, policy, scheduled, said) in [
+        for (job, lock, user, policy, windows, said) in [
             (Some("wakeup"), &[][..], None, Policy::Memguard, true, "windows"),
             (Some("sleep"), &[], None, Policy::Memguard, false, "\"function:NAME\""),
             (None, &["function:f"], None, Policy::Memguard, false, "bwlock"),
@@ -185,7 +185,7 @@ mod tests {
             (None, &[], Some(""), Policy::Bwlock, false, "user"),
             (None, &[], Some("a:b"), Policy::Bwlock, false, "user"),
         ] {
-            let error = of(job, lock, user, policy, scheduled).unwrap_err();
+            let error = of(job, lock, user, policy, windows).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
     }

@@ -276,9 +276,8 @@ pub(super) fn check_task(
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err("a task needs a name without control characters".to_owned());
     }
-    let scheduled = mc2 || t.partition.is_some();
     let keys = (t.job.as_deref(), t.lock.as_deref(), t.user.clone());
-    let program = TaskProgram::checked(keys, regulation.policy, scheduled)
+    let program = TaskProgram::checked(keys, regulation.policy, t.partition.is_some())
         .map_err(|what| format!("task `{name}`: {what}"))?;
     let active = regulation.active_cores.unwrap_or(platform.cores);
     if let Some(core) = t.core.filter(|&c| c >= active) {

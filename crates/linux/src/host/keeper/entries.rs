@@ -9,7 +9,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 const DEBUGFS: &str = "debugfs:";
 /// Mark of a line: the last setting was not changed after all.
@@ -22,6 +24,10 @@ pub(super) const GO_ON: &str = "@go-on\t";
 pub(super) const SOCKET: &str = "@socket\t";
 /// Prefix of a change to a thread.
 pub(super) const THREAD: &str = "@thread\t";
+/// Attempts at an action while the kernel says that something is busy (`EBUSY`).
+const ATTEMPTS: u32 = 10;
+/// Time between two of them.
+const PAUSE: Duration = Duration::from_millis(10);
 
 fn open(debugfs: Option<&OwnedFd>, path: &str, for_writing: bool) -> io::Result<fs::File> {
     match path.strip_prefix(DEBUGFS) {
@@ -46,6 +52,18 @@ pub(super) fn write(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> io::R
     let value =
         if value.is_empty() || path.ends_with("/schemata") { &format!("{value}\n") } else { value };
     open(debugfs, path, true)?.write_all(value.as_bytes())
+}
+
+/// Repeats an action that the kernel refuses for a moment (`EBUSY`), as a process of a group is about
+/// to end. Returns the last refusal.
+pub(super) fn patiently<T>(mut action: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match action() {
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => sleep(PAUSE),
+            done => return done,
+        }
+    }
+    action()
 }
 
 /// A line that the keeper undoes.
@@ -74,27 +92,30 @@ impl Entry {
 /// The entries of the keeper's input, without the withdrawn ones.
 pub(super) fn entries(lines: impl Iterator<Item = String>) -> Vec<Entry> {
     let mut entries = Vec::new();
-    for line in lines {
-        if line == FORGET {
-            entries.pop();
-        } else if let Some(change) = line.strip_prefix(THREAD) {
-            entries.extend(ThreadChange::decode(change).map(Entry::Thread));
-        } else if let Some(starter) = line.strip_prefix(GO_ON) {
-            entries.extend(starter.parse().map(Entry::GoOn));
-        } else if let Some(path) = line.strip_prefix(SOCKET) {
-            entries.push(Entry::Socket(path.to_owned()));
-        } else if let Some(path) = line.strip_prefix(DIRECTORY) {
-            entries.push(Entry::Directory(path.to_owned()));
-        } else if let Some((path, value)) = line.split_once('\t') {
-            entries.push(Entry::Setting(path.to_owned(), value.to_owned()));
-        }
-    }
+    lines.for_each(|line| add(&mut entries, &line));
     entries
+}
+
+/// Adds the entry of a line, or withdraws the last one.
+pub(super) fn add(entries: &mut Vec<Entry>, line: &str) {
+    if line == FORGET {
+        entries.pop();
+    } else if let Some(change) = line.strip_prefix(THREAD) {
+        entries.extend(ThreadChange::decode(change).map(Entry::Thread));
+    } else if let Some(starter) = line.strip_prefix(GO_ON) {
+        entries.extend(starter.parse().map(Entry::GoOn));
+    } else if let Some(path) = line.strip_prefix(SOCKET) {
+        entries.push(Entry::Socket(path.to_owned()));
+    } else if let Some(path) = line.strip_prefix(DIRECTORY) {
+        entries.push(Entry::Directory(path.to_owned()));
+    } else if let Some((path, value)) = line.split_once('\t') {
+        entries.push(Entry::Setting(path.to_owned(), value.to_owned()));
+    }
 }
 
 /// Removes a directory of the kernel's that was made.
 fn remove(path: &str) -> io::Result<()> {
-    match fs::remove_dir(path) {
+    match patiently(|| fs::remove_dir(path)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
@@ -151,11 +172,20 @@ pub(super) fn put_back(entries: Vec<Entry>) -> Vec<Entry> {
 
 /// Puts a setting back. Returns whether it cannot be, and tells the user so.
 fn unset(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> bool {
-    let Err(e) = write(debugfs, path, value) else { return false };
+    let controller = path.strip_suffix("/cgroup.subtree_control").filter(|_| value == "-cpuset");
+    let once = || write(debugfs, path, value);
+    // A controller that is enabled further below stays busy.
+    let written = if controller.is_some() { once() } else { patiently(once) };
+    let Err(e) = written else { return false };
     // An interrupt goes with its device, a control group with its maker; settings of debugfs do not.
     let gone = e.kind() == io::ErrorKind::NotFound && !path.starts_with(DEBUGFS);
-    if gone || (e.kind() == io::ErrorKind::ResourceBusy && widened(path, value)) {
+    if gone {
         return false;
+    }
+    if let Some(group) = controller.filter(|_| e.kind() == io::ErrorKind::ResourceBusy)
+        && let Ok(stay) = widen(Path::new(group))
+    {
+        return stay > 0;
     }
     say(format_args!(
         "solocore: {path} cannot be put back to {value}: {e}; write it there by hand"
@@ -163,19 +193,34 @@ fn unset(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> bool {
     true
 }
 
-/// A controller that is enabled further below cannot be removed. Then each group below gets all
-/// CPUs of its parent, so that it limits nothing.
-fn widened(path: &str, value: &str) -> bool {
-    let Some(group) = path.strip_suffix("/cgroup.subtree_control").filter(|_| value == "-cpuset")
-    else {
+/// A controller that is enabled further below cannot be removed. Then each group below that has a
+/// list gets all CPUs of its parent, so that it limits nothing. Returns the number of groups that
+/// stay limited, each of which is named.
+fn widen(group: &Path) -> io::Result<usize> {
+    let all = fs::read_to_string(group.join("cpuset.cpus.effective"))?;
+    let below = fs::read_dir(group)?.flatten().map(|e| e.path()).filter(|p| p.is_dir());
+    let mut lists: Vec<PathBuf> = below.map(|p| p.join("cpuset.cpus")).collect();
+    lists.sort();
+    Ok(lists.iter().filter(|list| stays_limited(list, all.trim())).count())
+}
+
+/// Writes all CPUs into a group's list. Returns whether it cannot be, and tells the user so.
+fn stays_limited(list: &Path, all: &str) -> bool {
+    let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+    let limits = fs::read_to_string(list).map_or_else(|e| !gone(&e), |is| !is.trim().is_empty());
+    if !limits {
         return false;
-    };
-    let all = fs::read_to_string(Path::new(group).join("cpuset.cpus.effective"));
-    let (Ok(all), Ok(below)) = (all, fs::read_dir(group)) else { return false };
-    let groups = below.flatten().map(|e| e.path()).filter(|p| p.is_dir());
-    groups
-        .into_iter()
-        .all(|g| fs::write(g.join("cpuset.cpus"), format!("{}\n", all.trim())).is_ok())
+    }
+    let path = list.display().to_string();
+    match patiently(|| write(None, &path, all)) {
+        Err(e) if !gone(&e) => {
+            say(format_args!(
+                "solocore: {path} cannot be set to {all}: {e}; write it there by hand"
+            ));
+            true
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +261,44 @@ mod tests {
         );
         let again: Vec<String> = found.iter().map(Entry::line).collect();
         assert_eq!(entries(again.into_iter()), found, "a line is read as it was written");
+    }
+
+    #[test]
+    fn each_group_is_widened_whatever_became_of_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = |group: &str| dir.path().join(group).join("cpuset.cpus");
+        fs::write(dir.path().join("cpuset.cpus.effective"), "0-3\n").unwrap();
+        for group in ["a", "c", "d", "e", "f", "z"] {
+            fs::create_dir(dir.path().join(group)).unwrap();
+        }
+        // A folder in place of the file refuses to be written.
+        fs::create_dir(list("a")).unwrap();
+        fs::create_dir(list("z")).unwrap();
+        fs::write(list("c"), "0,2\n").unwrap();
+        fs::write(list("d"), "\n").unwrap();
+        fs::write(list("e"), "0-2\n").unwrap();
+        assert_eq!(widen(dir.path()).unwrap(), 2);
+        let is = |group: &str| fs::read_to_string(list(group)).unwrap().trim().to_owned();
+        assert_eq!([is("c"), is("d"), is("e")], ["0-3", "", "0-3"]);
+        assert!(!list("f").exists(), "a group without the controller");
+        assert!(widen(&dir.path().join("gone")).is_err());
+    }
+
+    #[test]
+    fn what_is_busy_is_tried_again_and_nothing_else_is() {
+        let tried = |results: &[io::ErrorKind]| {
+            let mut times = 0;
+            let done = patiently(|| {
+                times += 1;
+                results.get(times - 1).map_or(Ok(()), |&kind| Err(kind.into()))
+            });
+            (done.map_err(|e| e.kind()), times)
+        };
+        let (busy, denied) = (io::ErrorKind::ResourceBusy, io::ErrorKind::PermissionDenied);
+        assert_eq!(tried(&[]), (Ok(()), 1));
+        assert_eq!(tried(&[busy, busy]), (Ok(()), 3));
+        assert_eq!(tried(&[busy, denied]), (Err(denied), 2));
+        assert_eq!(tried(&[busy; 100]), (Err(busy), ATTEMPTS as usize));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::host::stopped;
 use crate::sys;
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -60,6 +60,19 @@ impl Journal {
         self.file.write_all(line.as_bytes())
     }
 
+    /// Opens the journal that the keeper has written anew.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        *self = Self::open(self.path.clone())?;
+        Ok(())
+    }
+
+    /// Writes a keeper's journal anew, with these entries. One that cannot be replaced stays whole.
+    pub fn rewrite(&mut self, entries: &[Entry]) {
+        if let Ok(file) = replace(&self.path, entries) {
+            self.file = file;
+        }
+    }
+
     /// Makes the journal of this process as a keeper; locked while it lives. The keeper makes it, as a
     /// daemon that is killed before it has a keeper would leave it.
     pub fn of_keeper() -> Option<Self> {
@@ -75,20 +88,43 @@ impl Journal {
         // A journal that is missing was put back already. One that cannot be replaced stays whole.
         let _ = match failed {
             [] => fs::remove_file(&self.path),
-            _ => replace(&self.path, failed),
+            _ => replace(&self.path, failed).map(drop),
         };
     }
 }
 
-/// Writes a journal with these entries, and then puts it in the place of the one that is there.
-fn replace(path: &Path, entries: &[Entry]) -> io::Result<()> {
+/// Writes a journal with these entries, and then puts it in the place of the one that is there. It is
+/// locked before it is seen, as one that nobody has locked belongs to a dead run.
+fn replace(path: &Path, entries: &[Entry]) -> io::Result<File> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!("{UNFINISHED}{name}"));
+    let replaced = locked(&new, entries).and_then(|file| fs::rename(&new, path).map(|()| file));
+    replaced.inspect_err(|_| {
+        // No half of a journal stays where /run is full.
+        let _ = fs::remove_file(&new);
+    })
+}
+
+/// Writes and locks a new file with these entries.
+fn locked(new: &Path, entries: &[Entry]) -> io::Result<File> {
     let lines: String = entries.iter().map(|entry| entry.line() + "\n").collect();
     let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(new)?;
     file.write_all(lines.as_bytes())?;
-    fs::rename(&new, path)
+    if !sys::try_lock(&file)? {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    Ok(file)
+}
+
+/// Whether an open journal is the one at its path still. Its keeper may have removed or replaced it
+/// before it was locked here.
+fn is_at(file: &File, path: &Path) -> bool {
+    let number = |found: fs::Metadata| (found.dev(), found.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(there)) => number(open) == number(there),
+        _ => false,
+    }
 }
 
 /// The journals of a directory, the first one first.
@@ -166,6 +202,10 @@ fn restore_from(directory: &Path) -> Result<Restored, LinuxError> {
             restored.in_use += 1;
             continue;
         }
+        if !is_at(&file, &path) {
+            restored.in_use += usize::from(path.exists());
+            continue;
+        }
         let entries = entries(BufReader::new(&file).lines().map_while(Result::ok));
         restored.journals += 1;
         restored.entries += entries.len();
@@ -227,6 +267,37 @@ mod tests {
         assert_eq!(restore_from(&journals).unwrap().failed, 0);
         assert_eq!(fs::read_to_string(&stuck).unwrap(), "1");
         assert!(!journal.exists());
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_replaced_leaves_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        // No file takes the place of a directory.
+        let path = dir.path().join("1-7-0");
+        fs::create_dir(&path).unwrap();
+        assert!(replace(&path, &[]).is_err());
+        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        assert_eq!(left, [path]);
+    }
+
+    #[test]
+    fn a_journal_that_is_written_anew_stays_locked_and_is_added_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("1-7-0");
+        write(&path, "/a\t1\n/a\t1\n");
+        let old = File::open(&path).unwrap();
+        assert!(is_at(&old, &path));
+        let mut of_daemon = Journal::open(path.clone()).unwrap();
+        let mut of_keeper = Journal::open(path.clone()).unwrap();
+        of_keeper.rewrite(&entries(["/a\t1".to_owned()].into_iter()));
+        assert!(!is_at(&old, &path), "another file is there now");
+        assert!(!sys::try_lock(&File::open(&path).unwrap()).unwrap(), "its keeper lives");
+        of_daemon.reopen().unwrap();
+        of_daemon.add("/b\t2\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "/a\t1\n/b\t2\n");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        drop(of_keeper);
+        assert!(sys::try_lock(&File::open(&path).unwrap()).unwrap());
     }
 
     #[test]

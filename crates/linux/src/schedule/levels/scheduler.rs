@@ -10,6 +10,7 @@ use crate::contract::{self, LEVEL_PARENT, level_member, levels_settings};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::machine;
+use crate::host::newcomers::each_thread;
 use crate::host::server;
 use crate::host::threads;
 use crate::regulate::bpf::{self, inside};
@@ -101,8 +102,8 @@ impl Scheduler {
     /// There is no such process, or it is one of the kernel.
     pub fn attach(&self, task: usize, process: u32) -> Result<(), LinuxError> {
         let name = &self.layout.tasks[task].name;
-        let all = threads::to_attach(name, process)?;
-        all.iter().try_for_each(|t| self.attach_thread(task, t.tid))
+        threads::to_attach(name, process)?;
+        each_thread(process, |thread| self.attach_thread(task, thread.tid))
     }
 
     /// Adds one thread to a task.

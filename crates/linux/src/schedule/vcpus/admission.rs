@@ -72,6 +72,29 @@ pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result
     }
 }
 
+/// Longest name of a VCPU, in characters.
+const NAME_CHARS: usize = 64;
+
+/// Checks a VCPU's name: not empty, not a number, at most 64 characters, no control characters, no
+/// blank at an end.
+///
+/// # Errors
+/// The reason why it may not.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let why = if name.is_empty() {
+        "is empty"
+    } else if name.chars().count() > NAME_CHARS {
+        "has more than 64 characters"
+    } else if name.trim() != name || name.chars().any(char::is_control) {
+        "has a control character, or a blank at an end"
+    } else if name.parse::<u32>().is_ok() {
+        "is a number, and VCPUs have numbers besides"
+    } else {
+        return Ok(());
+    };
+    Err(format!("the name {name:?} of a VCPU {why}; choose another"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

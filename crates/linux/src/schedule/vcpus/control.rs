@@ -1,11 +1,11 @@
 //! Control of running VCPUs: a socket of the scheduler's process takes requests to create, list,
-//! move and destroy them.
+//! move and destroy them, and to bind processes and control groups.
 //!
 //! Rule: each connection has one request and one answer, each a line of JSON. Only root may
 //! connect. The process answers between two looks at its scheduler; a client that does not write or
 //! read within a tenth of a second is disconnected.
 
-use super::{Vcpus, Wanted};
+use super::{Group, Vcpus, Wanted};
 use crate::error::LinuxError;
 use serde::{Deserialize, Serialize};
 use solocore_model::run::RunVcpu;
@@ -52,6 +52,13 @@ pub enum Request {
         /// Number of the process.
         pid: u32,
     },
+    /// Bind all threads of a control group to a VCPU, and those that are new in it later.
+    BindGroup {
+        /// Name or number of the VCPU; `None`: best effort.
+        vcpu: Option<String>,
+        /// The group.
+        group: Group,
+    },
 }
 
 /// The answer to a request.
@@ -64,6 +71,13 @@ pub enum Answer {
         id: Option<u32>,
         /// Core of the VCPU.
         core: Option<u32>,
+    },
+    /// A control group is bound.
+    Bound {
+        /// Path of the group below the mount.
+        group: String,
+        /// Number of its threads now.
+        threads: usize,
     },
     /// The VCPUs.
     Vcpus(Vec<RunVcpu>),
@@ -170,6 +184,13 @@ fn carry_out(
             let id = vcpu.map(|vcpu| vcpus.find(&vcpu)).transpose()?;
             vcpus.bind_process(pid, id)?;
             Ok(Answer::Done { id, core: None })
+        }
+        Request::BindGroup { vcpu, group } => {
+            let id = vcpu.map(|vcpu| vcpus.find(&vcpu)).transpose()?;
+            let (group, threads) = vcpus.bind_group(&group, id)?;
+            let what = id.map_or_else(|| "best effort".to_owned(), |id| vcpus.describe(id));
+            done.push(format!("control group {group} is bound to {what}; threads now: {threads}"));
+            Ok(Answer::Bound { group, threads })
         }
     }
 }

@@ -4,6 +4,7 @@
 //! seconds, installing some milliseconds; a program that has seen the scheduler end may install it
 //! again, as a new one that knows nothing of the former.
 
+use super::groups::Groups;
 use super::shared::{self, Request};
 use super::{Entry, MAX_VCPUS, Options, Vcpus, admission, run};
 use crate::contract::{self, vcpu_cpu};
@@ -153,6 +154,7 @@ impl Vcpus {
             cpus,
             options,
             book,
+            groups: Groups::default(),
             changes: None,
         })
     }
@@ -186,6 +188,7 @@ impl Vcpus {
         self.changes = None;
         let infos = bpf::map(&self.object, "vcpus")?;
         self.book.clear();
+        self.groups.clear();
         for id in 0..MAX_VCPUS {
             if let Some(info) = self.info(id) {
                 put(&infos, id, &shared::absent(info.generation))?;

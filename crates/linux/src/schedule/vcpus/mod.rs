@@ -10,6 +10,7 @@
 pub mod admission;
 pub mod control;
 pub mod drill;
+mod groups;
 mod load;
 pub(crate) mod requests;
 mod shared;
@@ -18,12 +19,14 @@ use crate::contract::{self, SC_NONE, sc_vcpu, sched_intruder, vcpu_cpu, vcpu_inf
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::machine;
+use crate::host::newcomers::each_thread;
 use crate::latency::throttling::{Decision, Settings, Tick};
 use crate::regulate::bpf;
 use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
 use crate::sys::{self, Mapped};
 use admission::{Claim, time};
+use groups::Groups;
 use libbpf_rs::{Link, Object, ProgramInput};
 use serde::{Deserialize, Serialize};
 use shared::Request;
@@ -36,6 +39,8 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
+pub use admission::check_name;
+pub use groups::Group;
 pub(crate) use load::try_load;
 pub use shared::MAX_VCPUS;
 
@@ -114,6 +119,7 @@ pub struct Vcpus {
     cpus: Vec<u32>,
     options: Options,
     book: Vec<Entry>,
+    groups: Groups,
     /// Settings of the kernel while it is installed. Dropped last.
     changes: Option<Changes>,
 }
@@ -264,6 +270,7 @@ impl Vcpus {
     pub fn destroy(&mut self, id: u32) -> Result<(), LinuxError> {
         self.ask("vcpu_move", &Request { id, cpu: SC_NONE, ..shared::nothing() })?;
         self.book.retain(|e| e.claim.id != id);
+        self.groups.forget(id);
         Ok(())
     }
 
@@ -280,12 +287,15 @@ impl Vcpus {
         let generation = |id: u32| self.info(id).map_or(0, |info| info.generation);
         // VCPU_BOUND.
         let value = id.map_or(0, |id| (id + 1) | generation(id) << 12);
-        contract::put(&bpf::map(&self.object, "bound")?, pidfd.as_raw_fd().cast_unsigned(), &value)
-            .map_err(|e| {
-                LinuxError::Machine(format!(
-                    "thread {tid} cannot be bound: {e}; does it still run?"
-                ))
-            })?;
+        let (bound, key) = (bpf::map(&self.object, "bound")?, pidfd.as_raw_fd().cast_unsigned());
+        let refused = |e: libbpf_rs::Error| {
+            LinuxError::Machine(format!("thread {tid} cannot be bound: {e}; does it still run?"))
+        };
+        // It may have inherited its VCPU.
+        if contract::look_up(&bound, key).map_err(refused)? == Some(value) {
+            return Ok(());
+        }
+        contract::put(&bound, key, &value).map_err(refused)?;
         // The kernel takes it off its queue and enqueues it anew, now in that of its VCPU, when its
         // CPUs change.
         let allowed = sys::tasks::affinity_of(tid).map_err(fail)?;
@@ -302,13 +312,31 @@ impl Vcpus {
     /// # Errors
     /// As [`Self::bind_thread`].
     pub fn bind_process(&self, pid: u32, id: Option<u32>) -> Result<(), LinuxError> {
-        // A thread that was started meanwhile is found the second time.
-        for _ in 0..2 {
-            for tid in machine::threads_of(pid)? {
-                self.bind_thread(tid, id)?;
-            }
-        }
-        Ok(())
+        machine::threads_of(pid)?;
+        each_thread(pid, |thread| self.bind_thread(thread.tid, id))
+    }
+
+    /// Binds all threads of a control group, and later those that are new in it, as
+    /// [`Self::bind_thread`] does. Returns the group's path, and the number of its threads.
+    ///
+    /// # Errors
+    /// There is no such group, it has this process, or a thread of it is refused.
+    pub fn bind_group(
+        &mut self,
+        group: &Group,
+        id: Option<u32>,
+    ) -> Result<(String, usize), LinuxError> {
+        let mut groups = std::mem::take(&mut self.groups);
+        let bound = groups.add(group, id, &|tid, id| self.bind_thread(tid, id));
+        self.groups = groups;
+        bound
+    }
+
+    /// Binds the threads that are new in control groups.
+    pub fn look_at_groups(&mut self) {
+        let mut groups = std::mem::take(&mut self.groups);
+        groups.look(&|tid, id| self.bind_thread(tid, id));
+        self.groups = groups;
     }
 
     /// Every VCPU.
@@ -340,6 +368,7 @@ impl Vcpus {
             longest_move_ns: info.map_or(0, |i| i.move_ns),
             requests_per_ms: (self.options.scheduling.background == Background::LeastMemory)
                 .then(|| info.map_or(0, |i| i.intensity)),
+            groups: self.groups.of(e.claim.id),
         }
     }
 
@@ -438,29 +467,6 @@ impl Vcpus {
             },
         )
     }
-}
-
-/// Longest name of a VCPU, in characters.
-const NAME_CHARS: usize = 64;
-
-/// Checks a VCPU's name: not empty, not a number, at most 64 characters, no control characters, no
-/// blank at an end.
-///
-/// # Errors
-/// The reason why it may not.
-pub fn check_name(name: &str) -> Result<(), String> {
-    let why = if name.is_empty() {
-        "is empty"
-    } else if name.chars().count() > NAME_CHARS {
-        "has more than 64 characters"
-    } else if name.trim() != name || name.chars().any(char::is_control) {
-        "has a control character, or a blank at an end"
-    } else if name.parse::<u32>().is_ok() {
-        "is a number, and VCPUs have numbers besides"
-    } else {
-        return Ok(());
-    };
-    Err(format!("the name {name:?} of a VCPU {why}; choose another"))
 }
 
 /// Runs a program of type syscall and returns its result; 0: the program refuses.
