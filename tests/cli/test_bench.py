@@ -144,7 +144,7 @@ def test_costs_of_dma_need_a_file(solocore, disk):
 def test_costs_that_cannot_be_measured_are_refused(solocore):
     refused(solocore("bench", "costs", "--size", "1 KiB"), "--size", codes=(2,))
     refused(solocore("bench", "costs", *FEW, "--file", "."), "directory", codes=(2,))
-    refused(solocore("bench", "costs", *FEW, "--hogs", "5000"), "--hogs 5000", codes=(2,))
+    refused(solocore("bench", "costs", *FEW, "--hogs", "5000"), "--hogs 5000", codes=(2,), one_line=False)
     solocore.write("map.txt", "# colour: 12\n")
     refused(solocore("bench", "costs", *FEW, "--map", "map.txt"), "no function of banks", codes=(2,))
     # 64 banks: the search for one bank's frames would take the whole machine's memory.

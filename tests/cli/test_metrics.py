@@ -41,6 +41,13 @@ def scrape(connection):
     return answer.status, text, time.monotonic() - since
 
 
+def looked(connect):
+    """Waits for the first look at its counts, before which it says 503."""
+    end = time.monotonic() + 10
+    while scrape(connect())[0] == 503 and time.monotonic() < end:
+        time.sleep(0.02)
+
+
 def resident(pid):
     """KiB of memory."""
     return next(int(line.split()[1]) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
@@ -137,10 +144,7 @@ def test_clients_that_mean_no_good(regulates):
         return took
 
     with Running(regulates, "--metrics", f"127.0.0.1:{port}") as run:
-        # Until the first look at its counts, 503.
-        end = time.monotonic() + SOON
-        while scrape(http.client.HTTPConnection("127.0.0.1", port, timeout=10))[0] == 503 and time.monotonic() < end:
-            time.sleep(0.02)
+        looked(lambda: http.client.HTTPConnection("127.0.0.1", port, timeout=10))
         for _ in range(20):
             scraped()
         before = resident(run.process.pid)
@@ -172,6 +176,7 @@ def test_clients_that_mean_no_good(regulates):
 def test_a_socket_is_the_default(regulates):
     with Running(regulates, "--metrics") as run:
         assert SOCKET.stat().st_mode & 0o777 == 0o600
+        looked(lambda: AtPath(SOCKET))
         status, text, took = scrape(AtPath(SOCKET))
         assert status == 200 and "solocore_engine" in text and took < SOON
         connection = AtPath(SOCKET)

@@ -54,26 +54,9 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Measures all; `done` hears of each repetition.
-pub fn measure(
-    args: &Args,
-    job: &mut Job,
-    frames: Option<&ColouredFrames>,
-    others: &[u32],
-    costs: &mut Costs,
-    done: &mut dyn FnMut(),
-) -> Result<(), Failure> {
-    let why = match (&args.file, others) {
-        (None, _) => "give --file with a file on the device whose traffic matters",
-        (_, []) => "no other CPU is there to read a file meanwhile",
-        _ => "",
-    };
-    let (Some(path), Some(&cpu)) = (&args.file, others.first()) else {
-        for name in ["dma_bus", "dma_bank", "dma_saturation"] {
-            costs.leave(name, why);
-        }
-        return Ok(());
-    };
+/// The file that is read, before anything is measured.
+pub fn opened(args: &Args) -> Result<Option<DirectFile>, Failure> {
+    let Some(path) = &args.file else { return Ok(None) };
     let file = DirectFile::open(path)?;
     if file.bytes < PIECE as u64 {
         return Err(Failure::Input(format!(
@@ -82,6 +65,29 @@ pub fn measure(
             file.bytes
         )));
     }
+    Ok(Some(file))
+}
+
+/// Measures all; `done` hears of each repetition.
+pub fn measure(
+    (args, file): (&Args, Option<&DirectFile>),
+    job: &mut Job,
+    frames: Option<&ColouredFrames>,
+    others: &[u32],
+    costs: &mut Costs,
+    done: &mut dyn FnMut(),
+) -> Result<(), Failure> {
+    let why = match (file, others) {
+        (None, _) => "give --file with a file on the device whose traffic matters",
+        (_, []) => "no other CPU is there to read a file meanwhile",
+        _ => "",
+    };
+    let (Some(file), Some(&cpu)) = (file, others.first()) else {
+        for name in ["dma_bus", "dma_bank", "dma_saturation"] {
+            costs.leave(name, why);
+        }
+        return Ok(());
+    };
     let buffers = match frames {
         Some(frames) => vec![frames.frames(OTHER, PIECE)?, frames.frames(SAME, PIECE)?],
         None => vec![AnyFrames.frames(OTHER, PIECE)?],
@@ -89,7 +95,7 @@ pub fn measure(
     let (series, told) = (buffers.len(), Told::default());
     std::thread::scope(|scope| {
         let ending = Ending(&told);
-        let (told, file) = (&told, &file);
+        let told = &told;
         scope.spawn(move || {
             if let Err(error) = read(cpu, file, buffers, told) {
                 *told.failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);

@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             "--size {memory} is not 1 MiB to 4 GiB; give a size like \"128 MiB\""
         ))
     })?;
-    let frames = frames(args, bytes)?;
+    let (file, frames) = (dma::opened(args)?, frames(args, bytes)?);
     let cpu = args.cpu.or(usable.first().copied()).unwrap_or(0);
     let mut other_cpus: Vec<u32> = usable.into_iter().filter(|&c| c != cpu).collect();
     other_cpus.truncate(args.hogs.unwrap_or(usize::MAX));
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => Mapping::new(bytes)?,
     })?;
     sharing::measure(args, &mut job, &other_cpus, &mut costs, &mut done)?;
-    dma::measure(args, &mut job, frames.as_ref(), &other_cpus, &mut costs, &mut done)?;
+    dma::measure((args, file.as_ref()), &mut job, frames.as_ref(), &other_cpus, &mut costs, &mut done)?;
     drop(progress);
     text::finish(&mut costs);
     let outcome = Outcome {
