@@ -30,7 +30,7 @@ use crate::work::{DETAILED, Work};
 use optimal::Effort;
 use placement::place;
 use solocore_model::System;
-use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask};
+use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask, ProofResult};
 use solocore_model::system::{Objective, Policy, Share};
 
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a
@@ -130,7 +130,9 @@ fn with_optimal_shares(
     spare::check(system, &resources)?;
     let mut plan = assemble(system, work, &cores, &resources);
     plan.reasons.splice(0..0, why.reasons);
-    plan.certificate = Some(Certificate { optimal: why.gap == 0.0, gap: why.gap, proof: None });
+    let best = why.proof.is_some_and(|proof| proof.result == ProofResult::Best);
+    let optimal = best || why.gap == 0.0;
+    plan.certificate = Some(Certificate { optimal, gap: why.gap, proof: why.proof });
     Ok(plan)
 }
 

@@ -13,7 +13,7 @@ use std::cell::Cell;
 const LATE_STEPS: u32 = 200;
 
 /// Limits of the bounds, in thousandths.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limit of response times, relative to their deadlines.
     pub deadline: u64,
@@ -37,11 +37,23 @@ pub struct Analysed {
 impl Analysed {
     /// Does it keep to the limits?
     pub fn keeps(&self, bounds: &CoreBounds, limits: Limits) -> bool {
+        let once = [bounds.once(false), bounds.once(self.company)];
+        self.within(&|asked| bounds.stall(asked), once, limits)
+    }
+
+    /// The same with this stall, and the stall that is charged once: by a job alone, and in a busy
+    /// window.
+    pub fn within(
+        &self,
+        stall: &dyn Fn(Asked) -> u64,
+        [alone, window]: [u64; 2],
+        limits: Limits,
+    ) -> bool {
         let scaled = |value: u64, permille: u64| {
             u64::try_from(u128::from(value) * u128::from(permille) / 1000).unwrap_or(u64::MAX)
         };
         if limits.slowdown != u64::MAX {
-            let stall = bounds.stall(self.asked).saturating_add(bounds.once(false));
+            let stall = stall(self.asked).saturating_add(alone);
             if self.asked.work_ps.saturating_add(stall) > scaled(self.alone_ps, limits.slowdown) {
                 return false;
             }
@@ -53,9 +65,9 @@ impl Analysed {
             if limits.deadline > 1000 && steps.get() > LATE_STEPS {
                 return u64::MAX;
             }
-            bounds.stall(asked)
+            stall(asked)
         };
-        let window = Window { once_ps: bounds.once(self.company), stall: &stall };
+        let window = Window { once_ps: window, stall: &stall };
         response_time(
             &self.tasks,
             self.tasks.len() - 1,

@@ -25,7 +25,7 @@ use std::rc::Rc;
 
 /// Least accesses in a period that a counter's interrupts can enforce: `solocore run` counts by
 /// samples of 100, and a budget must be several samples.
-const LEAST: u64 = 800;
+pub const LEAST: u64 = 800;
 /// Budgets are found to this part of themselves.
 const FINE: u64 = 500;
 /// Largest slowdown that the objective `bounds` considers, in thousandths.

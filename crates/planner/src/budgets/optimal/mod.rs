@@ -18,6 +18,13 @@
 mod analysed;
 mod attempt;
 mod candidate;
+mod certificate;
+mod check;
+mod check_core;
+mod check_speed;
+mod exact;
+#[cfg(test)]
+mod exact_tests;
 mod gap;
 mod moves;
 mod outcome;
@@ -38,6 +45,7 @@ use problem::Problem;
 use search::Tried;
 pub use search::{Asked, Effort};
 use solocore_model::list;
+use solocore_model::plan::{Proof, ProofResult};
 use solver::Solver;
 
 /// The choice.
@@ -57,6 +65,8 @@ pub struct Why {
     /// Largest improvement by another choice, as a part of an upper bound on the objective, 0 to 1;
     /// 1 where a deadline or the wanted slowdown is missed.
     pub gap: f64,
+    /// Proof that there is no better choice, where the caller waited for one.
+    pub proof: Option<Proof>,
     /// Number of candidates tried.
     pub tried: u64,
 }
@@ -69,10 +79,12 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
         ways: vec![even.ways; even.cores as usize],
     };
     let mut tried = Tried::default();
-    search::all(&solver, Some(usual), asked, &mut tried);
-    let all_cores = tried.best().value;
-    let mut gap = solver.problem.gap(&all_cores);
-    let mut reasons = reasons(&tried, &solver.problem, gap);
+    let proof = searched(&solver, usual, asked, &mut tried);
+    let mut gap = solver.problem.gap(&tried.best().value);
+    if proof.is_some_and(|proof| proof.result == ProofResult::Best) {
+        gap = gap.min(exact::TOLERANCE);
+    }
+    let mut reasons = reasons(&tried, &solver.problem, gap, proof.as_ref());
     let mut count = tried.count() as u64;
     let mut best = tried.into_best();
     if let Some((fewer, outcome)) = search::fewer(&solver, &best, asked, &mut count) {
@@ -87,7 +99,41 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     if !best.value.meets() && !even.verdict_only {
         best.cores = best.cores.iter().map(|core| core.again(work, &best.resources)).collect();
     }
-    Found { best, why: Why { reasons, gap, tried: count } }
+    Found { best, why: Why { reasons, gap, proof, tried: count } }
+}
+
+/// Tries candidates. Where the caller waits for more, looks for a proof that there are no better
+/// ones; without one, tries candidates until nothing near is better.
+fn searched(solver: &Solver, usual: Candidate, asked: &Asked, tried: &mut Tried) -> Option<Proof> {
+    if asked.effort != Effort::Endless {
+        search::all(solver, Some(usual), asked, tried);
+        return None;
+    }
+    search::all(solver, Some(usual), &Asked { effort: Effort::Usual, ..*asked }, tried);
+    let proved = exact::prove(solver, tried, asked).map(|proved| proved.proof);
+    if proved.is_none_or(|proof| proof.result == ProofResult::Open) {
+        search::all(solver, None, asked, tried);
+    }
+    proved
+}
+
+/// What is proved of the other choices.
+fn proved(value: &Value, gap: f64, proof: Option<ProofResult>) -> String {
+    let what = if value.meets() { "the slowdown" } else { "a deadline" };
+    match proof {
+        Some(ProofResult::Best) => format!(
+            "it is proved that no other choice of cores and ways is better by more than {:.0} %",
+            gap * 100.0
+        ),
+        Some(ProofResult::Impossible) => {
+            format!("it is proved that every other choice of cores and ways misses {what} too")
+        }
+        _ if value.keeps_wish() => format!(
+            "no other choice is better by more than {:.0} % of the best possible value",
+            gap * 100.0
+        ),
+        _ => "it is not proved that every other choice misses the slowdown too".to_owned(),
+    }
 }
 
 /// The reason for fewer active cores.
@@ -102,16 +148,9 @@ fn with_fewer(problem: &Problem, all: &Outcome, chosen: &Outcome) -> String {
     )
 }
 
-fn reasons(tried: &Tried, problem: &Problem, gap: f64) -> Vec<String> {
+fn reasons(tried: &Tried, problem: &Problem, gap: f64, proof: Option<&Proof>) -> Vec<String> {
     let chosen = tried.best();
-    let proved = if chosen.value.keeps_wish() {
-        format!(
-            "no other choice is better by more than {:.0} % of the best possible value",
-            gap * 100.0
-        )
-    } else {
-        "it is not proved that every other choice misses the slowdown too".to_owned()
-    };
+    let proved = proved(&chosen.value, gap, proof.map(|proof| proof.result));
     let even = if chosen.resources.explicit { "" } else { ", which are even shares" };
     let mut out = vec![format!(
         "shares: optimal, for {}: {}, the best of {} candidates{even}; {proved}",

@@ -40,6 +40,7 @@ pub enum Effort {
 }
 
 /// The aim of a choice, and its limits.
+#[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// The objective.
     pub objective: Objective,
@@ -85,13 +86,23 @@ impl Tried {
     }
 
     /// Adds an outcome; is it the best?
-    fn add(&mut self, outcome: Outcome) -> bool {
+    pub fn add(&mut self, outcome: Outcome) -> bool {
         let better = self.outcomes.is_empty() || outcome.value.better(&self.best().value);
         if better {
             self.best = self.outcomes.len();
         }
         self.outcomes.push(outcome);
         better
+    }
+
+    /// Solves a candidate with the pages that save most; is it the best?
+    pub fn try_plainly(&mut self, solver: &Solver, candidate: &Candidate) -> bool {
+        let outcome = solver.plain(candidate);
+        if !outcome.value.better(&self.best().value) {
+            return false;
+        }
+        self.seen.insert(candidate.clone());
+        self.add(solver.refined(outcome))
     }
 
     /// Solves a candidate that is new, and refines it if it may be the best; is it?

@@ -80,6 +80,14 @@ impl<'a> Solver<'a> {
         if outcome.value.better(&best.value) { outcome } else { best }
     }
 
+    /// Finds budgets and bounds of a candidate with the pages that save most, whatever deadlines are
+    /// missed with them, and one budget for reads and writes.
+    pub fn plain(&self, candidate: &Candidate) -> Outcome {
+        let resources = self.resources(candidate);
+        let pages = self.locked(candidate, &HashMap::new(), &resources);
+        self.with_part(candidate, &pages, &resources, None, Care::Little)
+    }
+
     /// The outcome of a candidate after all rounds; `first` is that of [`Solver::solve`].
     pub fn refined(&self, first: Outcome) -> Outcome {
         let candidate = &first.candidate.clone();

@@ -41,6 +41,11 @@ impl Need {
         Self { task, by_ways, writes: if all > 0.0 { writes as f64 / all } else { 0.5 } }
     }
 
+    /// Do its numbers depend on its ways?
+    pub fn has_ways(&self) -> bool {
+        self.by_ways.len() > 1
+    }
+
     fn with(&self, ways: u32) -> (f64, f64) {
         let at = (ways as usize).min(self.by_ways.len() - 1);
         self.by_ways[at]

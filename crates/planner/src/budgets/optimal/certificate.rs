@@ -1,0 +1,120 @@
+//! The proof that no choice is better, as data, and its check.
+//!
+//! Problem: a search that says "there is nothing better" can be wrong in many ways, and nobody sees
+//! it. Rule: a certificate states facts about single sets of tasks on one core. It also states facts
+//! about single partitions of the tasks with their ways. [`check`](super::check) asks the analysis of
+//! the plan for each fact, and goes through all partitions itself. It refuses the certificate where a
+//! fact does not hold, or where the facts do not close a partition. A fact that is missing closes
+//! nothing. What is proved: no choice keeps to the limits of [`Question`]. In a choice, each task is on
+//! any core, or on its stated one, and the cores have the ways of the shared cache in any way, one each
+//! at least. Pages are locked where they save most, and each budget holds reads and writes together.
+//! Does not cover: other pages.
+
+use super::analysed::Limits;
+
+/// A set of tasks, a bit for each.
+pub type Set = u32;
+
+/// Limits that a choice is asked to keep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Question {
+    /// Limits of the bounds.
+    pub limits: Limits,
+    /// Accesses in a period that each best-effort program gets at least.
+    pub t: u64,
+    /// Sum of the speeds of the best-effort programs that is reached.
+    pub speed: f64,
+}
+
+/// A fact about the tasks of one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A task breaks a limit beside cores that make next to no accesses: so in each larger set.
+    Alone(Set),
+    /// With these ways, any own budget, and others with this sum of budgets, a task breaks a limit.
+    Breaks {
+        /// The tasks.
+        set: Set,
+        /// Ways.
+        ways: u32,
+        /// Accesses in a period.
+        others: u64,
+    },
+    /// With less than this budget, and the most ways, a task breaks a limit.
+    Needs {
+        /// The tasks.
+        set: Set,
+        /// Accesses in a period.
+        budget: u64,
+    },
+}
+
+impl Fact {
+    /// Its set.
+    pub const fn set(self) -> Set {
+        match self {
+            Self::Alone(set) | Self::Breaks { set, .. } | Self::Needs { set, .. } => set,
+        }
+    }
+}
+
+/// A core needs this budget at least, beside those of the steps before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Place of the core's set.
+    pub place: usize,
+    /// Accesses in a period; `None`: no budget suffices.
+    pub budget: Option<u64>,
+}
+
+/// A partition with a number of ways for each core, and the steps that close it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// The sets of the cores; those without tasks come last.
+    pub sets: Vec<Set>,
+    /// Ways of the cores.
+    pub ways: Vec<u32>,
+    /// Steps from the least budgets on; none: the speed is out of reach.
+    pub steps: Vec<Step>,
+}
+
+/// A proof that no choice keeps to the limits of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificate {
+    /// The limits.
+    pub question: Question,
+    /// Number of the task of each bit.
+    pub tasks: Vec<usize>,
+    /// Facts about sets.
+    pub facts: Vec<Fact>,
+    /// Partitions that no fact about a set closes.
+    pub leaves: Vec<Leaf>,
+}
+
+/// Number of partitions of `tasks` tasks into at most `sets` sets.
+pub fn partitions(tasks: u32, sets: u32) -> u128 {
+    // By the number of sets: a further task is alone, or with the tasks of one of them.
+    let mut count = vec![0u128; sets as usize + 1];
+    count[0] = 1;
+    for _ in 0..tasks {
+        for k in (1..count.len()).rev() {
+            count[k] = count[k].saturating_mul(k as u128).saturating_add(count[k - 1]);
+        }
+        count[0] = 0;
+    }
+    count.iter().fold(0, |sum, &n| sum.saturating_add(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::partitions;
+
+    #[test]
+    fn partitions_are_counted() {
+        assert_eq!([partitions(0, 0), partitions(0, 3), partitions(3, 0)], [1, 1, 0]);
+        // All placements on equal cores: Stirling numbers of the second kind.
+        assert_eq!(partitions(4, 2), 1 + 7);
+        assert_eq!(partitions(5, 5), 52);
+        assert_eq!(partitions(16, 4), 1 + 32_767 + 7_141_686 + 171_798_901);
+    }
+}

@@ -1,0 +1,264 @@
+//! One core with its tasks, as the check of a certificate sees it.
+//!
+//! Rule: everything is asked of `core_plan` and `solocore_analysis`, as for a plan. Does not cover:
+//! which sets stand beside each other (`check`).
+
+use super::certificate::{Certificate, Question, Set};
+use super::pages;
+use super::problem::Problem;
+use crate::core_plan::Level;
+use crate::resources::Resources;
+use solocore_analysis::interference::{Budget, Job, Others, Rivals, Stall};
+use solocore_analysis::response::{Demand as Asked, Task, Window, response_time};
+use solocore_model::system::Objective;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A set of tasks with its pages locked.
+#[derive(Debug)]
+pub struct Content {
+    levels: Vec<Level>,
+    /// Accesses of a job of each analysed task, with reloads.
+    accesses: Vec<(usize, u64)>,
+    /// Part of the time that its jobs leave, and the accesses in a period that they take.
+    pub left: (f64, f64),
+    /// Pages locked.
+    pub locked: usize,
+}
+
+/// The cores of a system.
+pub struct Cores<'a> {
+    pub problem: &'a Problem<'a>,
+    pub question: Question,
+    /// Number of cores.
+    pub count: u32,
+    /// All ways, and the most of one core; the number of cores and 1 where there is no choice.
+    pub ways: (u32, u32),
+    tasks: &'a [usize],
+    known: bool,
+    contents: HashMap<(Set, u32), Rc<Content>>,
+}
+
+impl<'a> Cores<'a> {
+    /// The cores of a system.
+    ///
+    /// # Errors
+    /// When the cores are not equal, or the certificate does not name each task once.
+    pub fn of(problem: &'a Problem<'a>, certificate: &'a Certificate) -> Result<Self, String> {
+        let (base, work) = (&problem.base, problem.work);
+        let count = base.cores;
+        let all_meet = (0..count).all(|core| base.rivals(core).len() as u32 + 1 == count);
+        let alike = base.stalls.windows(2).all(|pair| pair[0].costs == pair[1].costs);
+        let writes = base.platform.dram.counts_writes;
+        if !all_meet || !alike || base.stalls.is_empty() || writes || base.io.is_some() {
+            return Err("the cores are not equal".to_owned());
+        }
+        let mut named = certificate.tasks.clone();
+        named.sort_unstable();
+        if work.len() > 31 || !named.iter().copied().eq(0..work.len()) {
+            return Err("the certificate does not name each task once".to_owned());
+        }
+        let lockable =
+            |w: &crate::work::Work| w.hard() && w.demand.page_accesses().next().is_some();
+        let gains = work.iter().any(lockable) || problem.needs.iter().any(|n| n.has_ways());
+        let all = base.platform.llc.ways;
+        let choice = base.pages.is_own() && all >= count && gains;
+        let ways = if choice { (all, all + 1 - count) } else { (count, 1) };
+        let known = !base.other_programs && work.iter().all(crate::work::Work::hard);
+        let (question, tasks) = (certificate.question, &certificate.tasks[..]);
+        Ok(Self { problem, question, count, ways, tasks, known, contents: HashMap::new() })
+    }
+
+    /// All tasks.
+    pub fn all(&self) -> Set {
+        (1 << self.tasks.len()) - 1
+    }
+
+    fn base(&self) -> &'a Resources {
+        &self.problem.base
+    }
+
+    /// Accesses in a period that no core exceeds.
+    pub fn bus(&self) -> u64 {
+        self.problem.bus
+    }
+
+    /// Least sum of the others' budgets.
+    pub fn least_others(&self) -> u64 {
+        u64::from(self.count) - 1
+    }
+
+    /// The tasks of a set.
+    pub fn tasks_of(&self, set: Set) -> Vec<usize> {
+        (0..self.tasks.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| self.tasks[bit]).collect()
+    }
+
+    /// Has a set an analysed task?
+    pub fn analysed(&self, set: Set) -> bool {
+        (0..self.tasks.len()).any(|b| set >> b & 1 == 1 && self.problem.work[self.tasks[b]].hard())
+    }
+
+    /// Can these tasks, and no others, be those of a core?
+    pub fn allowed(&self, set: Set) -> bool {
+        let stated = |t: usize| self.problem.work[t].task.core;
+        let on = self.tasks_of(set);
+        let Some(core) = on.iter().find_map(|&t| stated(t)) else { return true };
+        let of_core = |&t: &usize| stated(t) == Some(core);
+        let all = (0..self.problem.work.len()).filter(of_core).count();
+        on.iter().all(|&t| stated(t).is_none_or(|c| c == core))
+            && on.iter().filter(|&t| of_core(t)).count() == all
+    }
+
+    /// Best-effort programs of a set.
+    pub fn programs(&self, set: Set) -> Vec<usize> {
+        self.tasks_of(set).into_iter().filter(|&t| !self.problem.work[t].hard()).collect()
+    }
+
+    /// The budget that the rule for shares gives a core at least.
+    pub fn floor(&self, set: Set) -> u64 {
+        let programs = self.programs(set).len() as u64;
+        let most = if programs > 0 {
+            self.question.t.saturating_mul(programs)
+        } else if self.analysed(set) {
+            0
+        } else if self.base().other_programs {
+            self.question.t
+        } else {
+            self.question.t.min(super::attempt::LEAST)
+        };
+        most.clamp(1, self.bus())
+    }
+
+    /// Ways of a core as the system counts them.
+    pub fn own_ways(&self, ways: u32) -> u32 {
+        if self.ways.0 == self.count { self.base().ways } else { ways }
+    }
+
+    /// A set of tasks with its pages in these ways.
+    pub fn content(&mut self, set: Set, ways: u32) -> Rc<Content> {
+        if let Some(known) = self.contents.get(&(set, ways)) {
+            return Rc::clone(known);
+        }
+        let (problem, work) = (self.problem, self.problem.work);
+        let mut resources = problem.base.clone();
+        resources.set_ways(vec![self.own_ways(ways); self.count as usize]);
+        resources.verdict_only = true;
+        let multiples = problem.objective == Objective::Bounds || problem.wish.is_some();
+        let alone = multiples.then_some(&problem.alone[..]);
+        let on = self.tasks_of(set);
+        let core = pages::lock(0, &on, &HashMap::new(), alone, work, &resources);
+        let hard = || core.tasks().iter().filter(|t| work[t.index].hard());
+        let rate = |n: u64, task: usize| {
+            n as f64 / work[task].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
+        };
+        let period = resources.regulation.period_ps as f64;
+        let made = Rc::new(Content {
+            levels: core.levels(work, &resources),
+            accesses: core
+                .accesses_with_reloads(work, &resources)
+                .filter(|&(t, _)| work[t].hard())
+                .collect(),
+            left: (
+                1.0 - hard().map(|t| rate(t.wcet_ps, t.index)).sum::<f64>(),
+                hard().map(|t| rate(t.misses, t.index) * period).sum(),
+            ),
+            locked: hard().map(|t| t.locked).sum(),
+        });
+        self.contents.insert((set, ways), Rc::clone(&made));
+        made
+    }
+
+    fn job(&self, task: usize, accesses: u64) -> Option<Job> {
+        let (task, costs) = (self.problem.work[task].task, self.base().stalls.first()?.costs);
+        let cost_ps = accesses.saturating_mul(costs.any_ps);
+        Some(Job { period_ps: task.period?.ps(), reach_ps: task.deadline?.ps(), cost_ps })
+    }
+
+    /// What the tasks outside of a set make at least, where that is known: each has the pages of as
+    /// many ways as one core can have beside these.
+    pub fn least_jobs(&self, set: Set, ways: u32) -> Option<Vec<Job>> {
+        let further = self.count.saturating_sub(2);
+        let left = self.ways.0.saturating_sub(ways).saturating_sub(further).max(1);
+        let pages = usize::try_from(self.base().lock_capacity_in(self.own_ways(left))).ok()?;
+        let least = |&t: &usize| {
+            let w = &self.problem.work[t];
+            self.job(t, w.misses(pages.min(w.demand.page_accesses().count()), self.base()))
+        };
+        let outside = self.tasks_of(self.all() & !set);
+        self.known.then(|| outside.iter().filter_map(least).collect())
+    }
+
+    /// The jobs of the others beside a core, where they are known.
+    pub fn jobs_beside(
+        &mut self,
+        placed: &[Set],
+        ways: &[u32],
+        budgets: &[u64],
+        own: usize,
+    ) -> Option<Vec<Job>> {
+        if !self.known {
+            return None;
+        }
+        let mut out = Vec::new();
+        let any_ps = self.base().stalls.first()?.costs.any_ps;
+        for at in (0..placed.len()).filter(|&at| at != own) {
+            if placed[at] == 0 {
+                let period_ps = self.base().regulation.period_ps;
+                let cost_ps = budgets[at].saturating_add(self.base().skid).saturating_mul(any_ps);
+                out.push(Job { period_ps, reach_ps: period_ps, cost_ps });
+            }
+            let content = self.content(placed[at], ways[at]);
+            out.extend(content.accesses.iter().filter_map(|&(t, n)| self.job(t, n)));
+        }
+        Some(out)
+    }
+
+    /// Do the tasks of a set keep to the limits with this budget, beside others with this sum of
+    /// budgets that make these jobs?
+    pub fn keeps(
+        &mut self,
+        set: Set,
+        ways: u32,
+        own: u64,
+        others: u64,
+        jobs: Option<Vec<Job>>,
+    ) -> bool {
+        let (content, base) = (self.content(set, ways), self.base());
+        let Some(of_core) = base.stalls.first() else { return true };
+        let rivals = u64::from(self.count) - 1;
+        let sum = |other: u64| if other == 0 { others.saturating_sub(rivals - 1) } else { 1 };
+        let budget = |other: u64| Budget::Together(sum(other).saturating_add(base.skid));
+        let stall = Stall {
+            costs: of_core.costs,
+            others: Others::Budgets {
+                period_ps: base.regulation.period_ps,
+                own: Budget::Together(own),
+                others: (0..rivals).map(budget).collect(),
+            },
+            jobs: self.known.then(|| Arc::new(Rivals::new(jobs.unwrap_or_default()))),
+            counted_ps: base.regulation.latency_ps,
+        };
+        content.levels.iter().all(|level| self.within(level, &stall))
+    }
+
+    fn within(&self, level: &Level, stall: &Stall) -> bool {
+        let part = |n: u64, permille: u64| u128::from(n) * u128::from(permille) / 1000;
+        let tasks: Vec<Task> = level.tasks.iter().map(|(_, task)| *task).collect();
+        let Some(own) = tasks.last() else { return true };
+        let limits = self.question.limits;
+        if limits.slowdown != u64::MAX {
+            // The last of a level reloads for nobody below it.
+            let time = own.wcet_ps.saturating_add(stall.of(Asked::of(own)));
+            let all = time.saturating_add(stall.once());
+            if u128::from(all) > part(self.problem.alone[level.index], limits.slowdown) {
+                return false;
+            }
+        }
+        let of = |asked: Asked| stall.of(asked);
+        let window = Window { once_ps: stall.once(), stall: &of };
+        let limit = part(own.deadline_ps, limits.deadline);
+        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        response_time(&tasks, tasks.len() - 1, &window, limit).is_some()
+    }
+}

@@ -1,0 +1,89 @@
+//! Budgets that best effort needs, as the check of a certificate sees it.
+//!
+//! Rule: a speed is that of `speed`, with the largest budget that a core can have. A budget is needed
+//! where less of it does not reach the wanted sum, even with all others at their most. Cores without
+//! analysed tasks have one number of accesses for each program.
+
+use super::certificate::Set;
+use super::check_core::{Content, Cores};
+use std::rc::Rc;
+
+/// Sums of speeds are rounded by less than this.
+const ROUNDED: f64 = 1e-9;
+
+/// Cores with programs.
+pub struct Wants<'a> {
+    pub cores: &'a Cores<'a>,
+    pub placed: &'a [Set],
+    pub ways: &'a [u32],
+    /// May programs use all ways of their core?
+    pub loosely: bool,
+    /// Largest budgets of the cores.
+    pub most: &'a [u64],
+}
+
+impl Wants<'_> {
+    /// Sum of the speeds of a core's programs with this budget.
+    fn speed(&self, at: usize, content: &Content, budget: u64) -> f64 {
+        let base = &self.cores.problem.base;
+        let programs = self.cores.programs(self.placed[at]);
+        let own = if base.pages.is_own() {
+            self.cores.own_ways(self.ways[at])
+        } else {
+            base.platform.llc.ways / base.cores
+        };
+        let per_way = (base.platform.pages_per_way() as usize).max(1);
+        let used = u32::try_from(content.locked.div_ceil(per_way)).unwrap_or(u32::MAX);
+        let free = if self.loosely { own } else { own.saturating_sub(used) };
+        let count = programs.len().max(1);
+        let (time, taken) = content.left;
+        let accesses = (budget.min(self.cores.bus()) as f64 - taken).max(0.0) / count as f64;
+        let period = base.regulation.period_ps as f64;
+        let ways = free / count as u32;
+        let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
+        needs.map(|n| n.speed(time.max(0.0) / count as f64, accesses, period, ways)).sum()
+    }
+
+    /// Least budgets of all cores for this sum of speeds (1 where nothing is needed); `None`: it is
+    /// out of reach.
+    pub fn budgets(&self, contents: &[Rc<Content>], wanted: f64) -> Option<Vec<u64>> {
+        let all: Vec<usize> = (0..self.placed.len()).collect();
+        let top: Vec<f64> =
+            all.iter().map(|&at| self.speed(at, &contents[at], self.most[at])).collect();
+        let sum: f64 = top.iter().sum();
+        if sum < wanted {
+            return None;
+        }
+        let count = |at: usize| self.cores.programs(self.placed[at]).len() as u64;
+        let pure: Vec<usize> =
+            all.iter().copied().filter(|&at| !self.cores.analysed(self.placed[at])).collect();
+        let mixed: f64 = sum - pure.iter().map(|&at| top[at]).sum::<f64>();
+        let by_pure = |t: u64| -> f64 {
+            let of = |&at: &usize| self.speed(at, &contents[at], t.saturating_mul(count(at)));
+            pure.iter().map(of).sum()
+        };
+        let t = self.needed(wanted - mixed - 2.0 * ROUNDED, by_pure);
+        let of = |&at: &usize| {
+            if count(at) == 0 {
+                return 1;
+            }
+            let by_own = |budget: u64| self.speed(at, &contents[at], budget);
+            let own = self.needed(wanted - (sum - top[at]) - 2.0 * ROUNDED, by_own);
+            own.max(t.saturating_mul(count(at))).min(self.cores.bus())
+        };
+        Some(all.iter().map(of).collect())
+    }
+
+    /// The least number with which a growing sum is reached; the bus where it is not.
+    fn needed(&self, wanted: f64, reached: impl Fn(u64) -> f64) -> u64 {
+        let (mut low, mut high) = (1, self.cores.bus());
+        if wanted <= 0.0 {
+            return 1;
+        }
+        while low < high {
+            let middle = u64::midpoint(low, high);
+            if reached(middle) >= wanted { high = middle } else { low = middle + 1 }
+        }
+        low
+    }
+}

@@ -1,0 +1,312 @@
+//! The system as the exact search sees it: demands of sets of tasks on one of several equal cores.
+//!
+//! Problem: a search asks for the bounds of thousands of sets of tasks, each with every number of
+//! ways. Rule: a task is a bit, the one with the largest load first, so that a set is a number.
+//! Pages are ranked once by what they save (see [`Pages`]); the demands of each task are kept by its
+//! number of locked pages. Does not cover: cores that differ, as some share no channel.
+
+use super::pages::Pages;
+use crate::budgets::optimal::analysed::Analysed;
+use crate::budgets::optimal::candidate::{Candidate, load};
+pub use crate::budgets::optimal::certificate::Set;
+use crate::budgets::optimal::problem::Problem;
+use crate::resources::Resources;
+use solocore_analysis::interference::{Budget, Costs, Job, Others, Rivals, Stall};
+use solocore_analysis::response::{Demand as Asked, Task as RtaTask};
+use std::sync::Arc;
+
+/// Most tasks of a system: a set of them must be one of a table.
+pub const MOST_TASKS: usize = 20;
+
+/// The tasks of a set, by bit.
+pub fn bits(set: Set) -> impl Iterator<Item = usize> {
+    let mut rest = set;
+    std::iter::from_fn(move || {
+        (rest != 0).then(|| {
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            bit
+        })
+    })
+}
+
+/// A set with a number of ways.
+#[derive(Debug)]
+pub struct Content {
+    /// Its analysed tasks, highest priority first.
+    pub jobs: Vec<Analysed>,
+    /// Accesses of a job of each of them, with reloads, by bit.
+    pub accesses: Vec<(usize, u64)>,
+    /// Part of the time that they leave.
+    pub time: f64,
+    /// Accesses that they take in a period on average.
+    pub taken: f64,
+    /// Ways without locked pages.
+    pub free_ways: u32,
+}
+
+/// The system.
+#[derive(Debug)]
+pub struct Machine<'a> {
+    pub problem: &'a Problem<'a>,
+    /// Number of cores.
+    pub cores: u32,
+    /// Ways that all cores have together, and the most that one has; both are `cores` and 1 where
+    /// there is no choice.
+    pub ways: (u32, u32),
+    /// Task of each bit.
+    pub tasks: Vec<usize>,
+    /// The tasks that are analysed, and those that are not.
+    pub hard: Set,
+    pub programs: Set,
+    /// Are the others' jobs known?
+    pub known: bool,
+    /// The sets of tasks with the same stated core, with that core.
+    pub pins: Vec<(u32, Set)>,
+    /// Bits of the analysed tasks, highest priority first.
+    order: Vec<usize>,
+    pages: Pages,
+    /// Demand of a job by bit and number of locked pages.
+    asked: Vec<Vec<Asked>>,
+    costs: Costs,
+}
+
+impl<'a> Machine<'a> {
+    /// The system; `None` where the search does not cover it: more than [`MOST_TASKS`] tasks, no
+    /// analysed one, cores that differ, or budgets with a part for writes.
+    pub fn of(problem: &'a Problem<'a>) -> Option<Self> {
+        let (work, base) = (problem.work, &problem.base);
+        let costs = base.stalls.first()?.costs;
+        let rivals = base.cores as usize - 1;
+        let equal = base.stalls.len() == base.cores as usize
+            && (0..base.cores).all(|core| base.rivals(core).len() == rivals)
+            && base.stalls.iter().all(|stall| stall.costs == costs)
+            && base.io.is_none();
+        let known = !base.other_programs && work.iter().all(crate::work::Work::hard);
+        let analysed = work.iter().any(crate::work::Work::hard);
+        if !equal || work.len() > MOST_TASKS || !analysed || base.platform.dram.counts_writes {
+            return None;
+        }
+        let mut tasks: Vec<usize> = (0..work.len()).collect();
+        let weight =
+            |t: usize| if work[t].hard() { load(&work[t], base) } else { f64::NEG_INFINITY };
+        tasks.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)).then(a.cmp(&b)));
+        let hard = mask(&tasks, |t| work[t].hard());
+        let mut order: Vec<usize> = bits(hard).collect();
+        order.sort_by_key(|&bit| work[tasks[bit]].priority);
+        let (pages, ways) = Pages::of(problem, &tasks);
+        let most = usize::try_from(base.lock_capacity_in(ways.1)).unwrap_or(usize::MAX);
+        let asked = |&t: &usize| {
+            let pages = work[t].demand.page_accesses().count().min(most);
+            (0..=if work[t].hard() { pages } else { 0 }).map(|k| work[t].asked(k, base)).collect()
+        };
+        let asked = tasks.iter().map(asked).collect();
+        let pinned = |core: u32| (core, mask(&tasks, |t| work[t].task.core == Some(core)));
+        let pins = (0..base.cores).map(pinned).filter(|&(_, set)| set != 0).collect();
+        let programs = mask(&tasks, |t| !work[t].hard());
+        let cores = base.cores;
+        Some(Self {
+            problem,
+            cores,
+            ways,
+            tasks,
+            hard,
+            programs,
+            known,
+            pins,
+            order,
+            pages,
+            asked,
+            costs,
+        })
+    }
+
+    /// The set of all tasks.
+    pub fn all(&self) -> Set {
+        self.hard | self.programs
+    }
+
+    /// May these tasks share a core, and no others with stated cores?
+    pub fn allowed(&self, set: Set) -> bool {
+        let mut touched = self.pins.iter().filter(|(_, pinned)| pinned & set != 0);
+        match (touched.next(), touched.next()) {
+            (Some((_, pinned)), None) => pinned & !set == 0,
+            (None, _) => true,
+            _ => false,
+        }
+    }
+
+    fn resources(&self) -> &Resources {
+        &self.problem.base
+    }
+
+    /// Pages that this number of ways holds locked.
+    pub fn capacity(&self, ways: u32) -> u64 {
+        let ways = if self.ways.0 == self.cores { self.resources().ways } else { ways };
+        self.resources().lock_capacity_in(ways)
+    }
+
+    fn demand(&self, bit: usize, pages: u64) -> Asked {
+        let by_pages = &self.asked[bit];
+        let at = usize::try_from(pages).unwrap_or(usize::MAX).min(by_pages.len().saturating_sub(1));
+        by_pages.get(at).copied().unwrap_or_default()
+    }
+
+    /// A set of tasks with this number of ways.
+    pub fn content(&self, set: Set, ways: u32) -> Content {
+        let (base, work) = (self.resources(), self.problem.work);
+        let mut locked = [0; MOST_TASKS];
+        self.pages.locked(set & self.hard, self.capacity(ways), &mut locked);
+        let own: Vec<usize> = self.order.iter().copied().filter(|b| set >> b & 1 == 1).collect();
+        let company = base.other_programs || set & self.programs != 0;
+        let task = |bit: usize, reload: u64| {
+            let (asked, w) = (self.demand(bit, locked[bit]), &work[self.tasks[bit]]);
+            RtaTask {
+                wcet_ps: asked.work_ps,
+                misses: asked.misses.saturating_add(reload),
+                reads: asked.reads.saturating_add(reload),
+                writes: asked.writes.saturating_add(reload),
+                period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
+                deadline_ps: w.task.deadline.map_or(u64::MAX, |d| d.ps()),
+                preemption_ps: base.access_ps(reload),
+            }
+        };
+        let reload = |bit: usize| work[self.tasks[bit]].reload(base);
+        let level = |at: usize| {
+            let mut most = 0;
+            let mut tasks: Vec<RtaTask> = Vec::with_capacity(at + 1);
+            for &bit in own[..=at].iter().rev() {
+                tasks.push(task(bit, most));
+                most = most.max(reload(bit));
+            }
+            tasks.reverse();
+            Analysed {
+                tasks,
+                company: company || at + 1 < own.len(),
+                asked: self.demand(own[at], locked[own[at]]),
+                alone_ps: self.problem.alone[self.tasks[own[at]]],
+            }
+        };
+        let mut out = Content {
+            jobs: (0..own.len()).map(level).collect(),
+            accesses: Vec::with_capacity(own.len()),
+            time: 1.0,
+            taken: 0.0,
+            free_ways: 0,
+        };
+        let mut most = 0;
+        for &bit in own.iter().rev() {
+            let asked = self.demand(bit, locked[bit]);
+            out.accesses.push((bit, asked.misses.saturating_add(most)));
+            most = most.max(reload(bit));
+            let period = work[self.tasks[bit]].task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
+            out.time -= asked.work_ps as f64 / period;
+            out.taken += asked.misses as f64 / period * base.regulation.period_ps as f64;
+        }
+        let per_way = u64::from(base.platform.pages_per_way()).max(1);
+        let all: u64 = locked.iter().sum();
+        let used = u32::try_from(all.div_ceil(per_way)).unwrap_or(u32::MAX);
+        out.free_ways = self.stated_ways(ways).saturating_sub(used);
+        out
+    }
+
+    /// Ways of a core, of its own or about an even part.
+    pub fn stated_ways(&self, ways: u32) -> u32 {
+        let base = self.resources();
+        match (base.pages.is_own(), self.ways.0 == self.cores) {
+            (false, _) => base.platform.llc.ways / base.cores,
+            (true, true) => base.ways,
+            (true, false) => ways,
+        }
+    }
+
+    /// The jobs of a set, with at least as many accesses as they make with these ways for each.
+    pub fn least_jobs(&self, set: Set, ways: u32) -> Arc<Rivals> {
+        let pages = self.capacity(ways);
+        self.rivals(bits(set & self.hard).map(|bit| (bit, self.demand(bit, pages).misses)), &[])
+    }
+
+    /// Rivals with these accesses of jobs, by bit, and cores without tasks that have these budgets.
+    pub fn rivals(
+        &self,
+        accesses: impl Iterator<Item = (usize, u64)>,
+        idle: &[u64],
+    ) -> Arc<Rivals> {
+        let (base, any_ps) = (self.resources(), self.costs.any_ps);
+        let job = |(bit, accesses): (usize, u64)| {
+            let task = self.problem.work[self.tasks[bit]].task;
+            let cost_ps = accesses.saturating_mul(any_ps);
+            Some(Job { period_ps: task.period?.ps(), reach_ps: task.deadline?.ps(), cost_ps })
+        };
+        let period_ps = base.regulation.period_ps;
+        let idle = idle.iter().map(|budget| {
+            let cost_ps = budget.saturating_add(base.skid).saturating_mul(any_ps);
+            Job { period_ps, reach_ps: period_ps, cost_ps }
+        });
+        Arc::new(Rivals::new(accesses.filter_map(job).chain(idle).collect()))
+    }
+
+    /// The stall of a core beside others with this sum of budgets.
+    pub fn stall(&self, own: u64, others: u64, jobs: Option<Arc<Rivals>>) -> Stall {
+        let (base, rivals) = (self.resources(), self.cores as usize - 1);
+        let mut budgets = vec![Budget::Together(1u64.saturating_add(base.skid)); rivals];
+        if let Some(first) = budgets.first_mut() {
+            let all = others.saturating_sub(rivals as u64 - 1).saturating_add(base.skid);
+            *first = Budget::Together(all);
+        }
+        Stall {
+            costs: self.costs,
+            others: Others::Budgets {
+                period_ps: base.regulation.period_ps,
+                own: Budget::Together(own),
+                others: budgets,
+            },
+            jobs,
+            counted_ps: base.regulation.latency_ps,
+        }
+    }
+
+    /// Sum of the others' budgets with which nothing is left of a period.
+    pub fn endless(&self) -> u64 {
+        self.resources().regulation.period_ps / self.costs.any_ps.max(1) + 1
+    }
+
+    /// The candidate with these sets on its cores, and their ways.
+    pub fn candidate(&self, sets: &[Set], ways: &[u32]) -> Candidate {
+        let count = self.cores as usize;
+        let mut at: Vec<Option<usize>> = vec![None; count];
+        let pin = |set: Set| self.pins.iter().find(|(_, p)| p & set != 0).map(|&(core, _)| core);
+        for (index, &set) in sets.iter().enumerate() {
+            if let Some(core) = pin(set) {
+                at[core as usize] = Some(index);
+            }
+        }
+        let mut open = (0..sets.len()).filter(|&index| pin(sets[index]).is_none());
+        for core in at.iter_mut().filter(|core| core.is_none()) {
+            *core = open.next();
+        }
+        let mut out = Candidate {
+            placement: vec![0; self.tasks.len()],
+            ways: vec![self.resources().ways; count],
+        };
+        let mut idle = sets.len();
+        for (core, index) in at.into_iter().enumerate() {
+            let index = index.unwrap_or_else(|| {
+                idle += 1;
+                idle - 1
+            });
+            for bit in bits(sets.get(index).copied().unwrap_or(0)) {
+                out.placement[self.tasks[bit]] = core as u32;
+            }
+            if self.ways.0 != self.cores {
+                out.ways[core] = ways.get(index).copied().unwrap_or(1);
+            }
+        }
+        out
+    }
+}
+
+/// The bits of tasks that have a property.
+fn mask(tasks: &[usize], is: impl Fn(usize) -> bool) -> Set {
+    (0..).zip(tasks).filter(|&(_, &t)| is(t)).map(|(bit, _): (u32, _)| 1 << bit).sum()
+}

@@ -1,0 +1,102 @@
+//! Pages that the tasks of a set lock, without handing them out one by one.
+//!
+//! Rule: `hand_out` gives each further page to the task with the largest gain from its next one; of
+//! equal gains, to the first task. A page is then taken right after the pages of its task before it,
+//! if its gain is larger than theirs: so its rank is that of the least gain up to it. With `capacity`
+//! pages, a set has those of the best ranks, and of the last rank those of its first tasks. Sums by
+//! rank make that a search by halves.
+
+use super::machine::{Set, bits};
+use crate::budgets::optimal::pages::UNITY;
+use crate::budgets::optimal::problem::Problem;
+use crate::budgets::optimal::speed::Need;
+use solocore_model::system::Objective;
+
+/// Pages by rank.
+#[derive(Debug, Default)]
+pub struct Pages {
+    /// By bit and rank, the pages of the task with a better rank.
+    before: Vec<Vec<u32>>,
+    /// Bits in the order of their tasks.
+    order: Vec<usize>,
+    ranks: usize,
+}
+
+impl Pages {
+    /// The pages of these tasks, by bit; with all ways, and the most ways of a core (see
+    /// [`super::machine::Machine::ways`]).
+    pub fn of(problem: &Problem, tasks: &[usize]) -> (Self, (u32, u32)) {
+        let base = &problem.base;
+        let (all, cores) = (base.platform.llc.ways, base.cores);
+        let choice = base.pages.is_own() && all >= cores;
+        let ways = if choice { (all, all - cores + 1) } else { (cores, 1) };
+        let most = base.lock_capacity_in(if choice { ways.1 } else { base.ways });
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let worth: Vec<Vec<u128>> = tasks.iter().map(|&t| worth(problem, t, most)).collect();
+        let mut all: Vec<u128> = worth.iter().flatten().copied().collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        all.dedup();
+        let below = |worth: &Vec<u128>| {
+            all.iter()
+                .scan(0usize, |count, &rank| {
+                    let before = *count;
+                    while worth.get(*count).is_some_and(|&gain| gain >= rank) {
+                        *count += 1;
+                    }
+                    Some(before as u32)
+                })
+                .chain([worth.len() as u32])
+                .collect()
+        };
+        let before: Vec<Vec<u32>> = worth.iter().map(below).collect();
+        let mut order: Vec<usize> = (0..tasks.len()).collect();
+        order.sort_by_key(|&bit| tasks[bit]);
+        let speeds = problem.needs.iter().any(Need::has_ways);
+        let ways = if all.is_empty() && !speeds { (cores, 1) } else { ways };
+        (Self { before, order, ranks: all.len() }, ways)
+    }
+
+    /// Sets the locked pages of a set, by bit.
+    pub fn locked(&self, set: Set, capacity: u64, out: &mut [u64]) {
+        let count =
+            |rank: usize| -> u64 { bits(set).map(|bit| u64::from(self.before[bit][rank])).sum() };
+        // The largest rank up to which all pages have room.
+        let (mut fits, mut not) = (0, self.ranks + 1);
+        while not - fits > 1 {
+            let middle = usize::midpoint(fits, not);
+            if count(middle) <= capacity { fits = middle } else { not = middle }
+        }
+        let mut left = capacity - count(fits);
+        for &bit in self.order.iter().filter(|&&bit| set >> bit & 1 == 1) {
+            let own = &self.before[bit];
+            let at = u64::from(own[fits]);
+            let next = own.get(fits + 1).map_or(0, |&n| u64::from(n) - at).min(left);
+            left -= next;
+            out[bit] = at + next;
+        }
+    }
+}
+
+/// Least gain of the pages of a task up to each one, as `pages::lock` weighs them.
+fn worth(problem: &Problem, task: usize, most: usize) -> Vec<u128> {
+    let (w, base) = (&problem.work[task], &problem.base);
+    let multiples = problem.objective == Objective::Bounds || problem.wish.is_some();
+    if !w.hard() || (w.task.period.is_none() && !multiples) {
+        return Vec::new();
+    }
+    let each = base.platform.dram.latency_max.ps();
+    let (mut execution, mut least) = (w.wcet_ps(0, base), u128::MAX);
+    let mut gain = |accesses: u64| {
+        let gain = if multiples {
+            let before = u128::from(execution);
+            execution = execution.saturating_sub(accesses.saturating_mul(each));
+            before * u128::from(UNITY) * 1000 / u128::from(problem.alone[task].max(1))
+        } else {
+            let period = w.task.period.map_or(u64::MAX, |p| p.ps());
+            u128::from(accesses) * 1_000_000_000_000 / u128::from(period)
+        };
+        least = least.min(gain);
+        least
+    };
+    w.demand.page_accesses().take(most).map(&mut gain).collect()
+}

@@ -1,0 +1,70 @@
+//! Budgets that best-effort programs need for a wanted sum of their speeds.
+//!
+//! Rule: a program has at most the time, the ways and the accesses that `speed` gives it, with the
+//! largest budget that its core can have. What the others cannot reach of the sum, the programs of a
+//! core must: that needs a budget. Cores without analysed tasks give each program the same number of
+//! accesses, so that one number must reach what the programs beside analysed tasks cannot. Does not
+//! cover: how a core gets more than its least budget.
+
+use super::machine::{Content, Machine, Set, bits};
+use super::sets::last_failing;
+
+/// The programs of a core.
+#[derive(Debug)]
+pub struct Share<'a> {
+    pub set: Set,
+    pub content: &'a Content,
+    /// Ways of the programs, at most.
+    pub ways: u32,
+    /// Largest budget that the core can have.
+    pub most: u64,
+}
+
+impl Machine<'_> {
+    /// Sum of the speeds of the programs of a core with this budget, at most.
+    pub fn speed(&self, share: &Share, budget: u64) -> f64 {
+        let (problem, content) = (self.problem, share.content);
+        let programs = (share.set & self.programs).count_ones();
+        let period = problem.base.regulation.period_ps as f64;
+        let accesses = (budget as f64 - content.taken).max(0.0) / f64::from(programs);
+        let time = content.time.max(0.0) / f64::from(programs);
+        bits(share.set & self.programs)
+            .filter_map(|bit| problem.needs.iter().find(|need| need.task == self.tasks[bit]))
+            .map(|need| need.speed(time, accesses, period, share.ways / programs.max(1)))
+            .sum()
+    }
+
+    /// Least budgets of cores with programs, in order, so that the speeds have this sum; `None` if
+    /// the largest budgets do not suffice.
+    pub fn budgets_for(&self, shares: &[Share], speed: f64) -> Option<Vec<u64>> {
+        let most: Vec<f64> = shares.iter().map(|s| self.speed(s, s.most)).collect();
+        let all: f64 = most.iter().sum();
+        if all < speed {
+            return None;
+        }
+        let mixed = |share: &Share| share.set & self.hard != 0;
+        let by_others: f64 =
+            shares.iter().zip(&most).filter(|(s, _)| mixed(s)).map(|(_, most)| most).sum();
+        let programs = |share: &Share| u64::from((share.set & self.programs).count_ones());
+        let pure = |t: u64| -> f64 {
+            let of = |share: &Share| self.speed(share, t.saturating_mul(programs(share)));
+            shares.iter().filter(|s| !mixed(s)).map(of).sum()
+        };
+        // A little less, as sums are rounded.
+        let t = self.least(self.problem.bus, speed - by_others - 1e-9, pure);
+        let budget = |(share, most): (&Share, &f64)| {
+            let wanted = speed - (all - most) - 1e-9;
+            let own = self.least(share.most, wanted, |budget| self.speed(share, budget));
+            own.max(t.saturating_mul(programs(share))).min(self.problem.bus)
+        };
+        Some(shares.iter().zip(&most).map(budget).collect())
+    }
+
+    /// The least number up to `most` that may reach this sum.
+    fn least(&self, most: u64, wanted: f64, reached: impl Fn(u64) -> f64) -> u64 {
+        if wanted <= 0.0 || reached(1) >= wanted {
+            return 1;
+        }
+        last_failing(1, most.max(2), |n| reached(n) >= wanted) + 1
+    }
+}

@@ -1,0 +1,215 @@
+//! The search that ends with a proof, against all candidates of small systems.
+
+use super::candidate::Candidate;
+use super::certificate::{Certificate, Fact, Step};
+use super::check::check;
+use super::exact::{self, Proved, TOLERANCE};
+use super::outcome::Value;
+use super::problem::Problem;
+use super::search::{Asked, Effort, Tried};
+use super::solver::Solver;
+use crate::demand::Demand;
+use crate::resources::Resources;
+use crate::work::Work;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use solocore_model::System;
+use solocore_model::plan::ProofResult;
+use solocore_model::system::Objective;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Two cores; three to five tasks with curves, of which the last may be best effort.
+fn system(rng: &mut ChaCha8Rng, soft: bool, load: f64) -> String {
+    let mut text = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \
+            \"optimal\"\nactive_cores = 2\n"
+        .to_owned();
+    let hard = rng.random_range(3..5u32);
+    for i in 0..hard {
+        let period = f64::from(rng.random_range(10..60u32));
+        let work = (period * load * rng.random_range(0.3..1.7) / f64::from(hard)).min(0.6 * period);
+        let (pages, misses) = (rng.random_range(1..900u32), work * rng.random_range(100.0..3000.0));
+        let point = |k: u32| {
+            let misses = (misses * f64::from(pages - k) / f64::from(pages)) as u64;
+            format!("{{ wcet = \"{:.6} ms\", misses = {misses} }}", work + misses as f64 * 2e-4)
+        };
+        let curve = (0..=pages).map(point).collect::<Vec<_>>().join(", ");
+        writeln!(text, "[[task]]\nname = \"t{i}\"\nperiod = \"{period} ms\"\ncurve = [{curve}]")
+            .unwrap();
+    }
+    if soft {
+        let misses = rng.random_range(1000..100_000u32);
+        writeln!(
+            text,
+            "[[task]]\nname = \"d\"\ncriticality = \"D\"\nwcet = \"20 ms\"\nmisses = {misses}"
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// Gives the solver of a system to a test.
+fn with_solver(text: &str, objective: Objective, test: impl FnOnce(&Solver)) {
+    let system = System::parse(Path::new("system.toml"), text).unwrap();
+    let stated = |t: &solocore_model::system::Task| Demand::stated(&t.demand).expect("stated");
+    let demands: Vec<Demand> = system.tasks.iter().map(stated).collect();
+    let rank = |t: usize| {
+        let w = &system.tasks[t];
+        (w.criticality == solocore_model::system::Criticality::D, w.period, t)
+    };
+    let mut order: Vec<usize> = (0..system.tasks.len()).collect();
+    order.sort_by_key(|&t| rank(t));
+    let priority = |t: usize| order.iter().position(|&o| o == t).unwrap() as u32 + 1;
+    let work: Vec<Work> = system
+        .tasks
+        .iter()
+        .zip(&demands)
+        .enumerate()
+        .map(|(t, (task, demand))| Work { task, demand, priority: priority(t) })
+        .collect();
+    let resources = Resources::of(&system).unwrap();
+    test(&Solver::new(Problem::new(&work, resources, objective, None)));
+}
+
+/// All candidates of two cores, with the value of each.
+fn all(solver: &Solver) -> Vec<(Candidate, Value)> {
+    let tasks = solver.problem.work.len();
+    let ways = solver.problem.base.platform.llc.ways;
+    let mut out = Vec::new();
+    for bits in 0..1u32 << tasks {
+        for own in 1..ways {
+            let placement = (0..tasks).map(|t| bits >> t & 1).collect();
+            let candidate = Candidate { placement, ways: vec![own, ways - own] };
+            let value = solver.plain(&candidate).value;
+            out.push((candidate, value));
+        }
+    }
+    out
+}
+
+/// Searches from one bad choice on.
+fn proved(solver: &Solver) -> (Value, Proved) {
+    let tasks = solver.problem.work.len();
+    let ways = solver.problem.base.platform.llc.ways;
+    let mut tried = Tried::default();
+    tried.add(solver.plain(&Candidate { placement: vec![0; tasks], ways: vec![1, ways - 1] }));
+    let asked = Asked {
+        objective: solver.problem.objective,
+        slowdown: None,
+        placement: &[],
+        fewer: None,
+        effort: Effort::Endless,
+        stop: &|_| false,
+    };
+    let proved = exact::prove(solver, &mut tried, &asked).expect("two equal cores");
+    (tried.best().value, proved)
+}
+
+/// The proof says what all candidates say: the best is not better, or none meets the deadlines.
+#[test]
+fn the_proof_agrees_with_all_candidates() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let (mut best, mut impossible, mut open) = (0, 0, 0);
+    for case in 0..24 {
+        let objective =
+            [Objective::Margin, Objective::Bounds, Objective::BestEffort][case as usize % 3];
+        let text = system(&mut rng, case % 3 == 2, 0.6 + f64::from(case % 8) / 4.0);
+        with_solver(&text, objective, |solver| {
+            let all = all(solver);
+            let most = all.iter().map(|(_, v)| *v).reduce(|a, b| if b.better(&a) { b } else { a });
+            let most = most.expect("candidates");
+            let (value, proved) = proved(solver);
+            match proved.proof.result {
+                ProofResult::Best => {
+                    best += 1;
+                    let part = TOLERANCE * most.objective.abs() + 2e-3;
+                    assert!(
+                        value.class >= most.class && value.objective >= most.objective - part,
+                        "case {case}: {value:?}, not {most:?}\n{text}"
+                    );
+                }
+                ProofResult::Impossible => {
+                    impossible += 1;
+                    assert!(!most.meets(), "case {case}: {most:?}\n{text}");
+                }
+                ProofResult::Open => open += 1,
+            }
+        });
+    }
+    println!("{best} best, {impossible} impossible, {open} open");
+    assert!(
+        best > 5 && impossible > 2 && open * 4 <= best + impossible,
+        "{best} {impossible} {open}"
+    );
+}
+
+fn refused(solver: &Solver, certificate: &Certificate) -> bool {
+    check(&solver.problem, certificate, &|| false).is_err()
+}
+
+/// A certificate with one number changed for the better, or with a part left out, proves nothing.
+#[test]
+fn certificates_that_were_changed_are_refused() {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let (mut facts, mut leaves, mut asked, mut nothing) = (0, 0, 0, 0);
+    for case in 0..36 {
+        // The first ones have leaves, and best effort makes facts.
+        let soft = case >= 12 && case % 2 == 1;
+        let load = if case < 12 { f64::from(case % 4) / 4.0 } else { f64::from(case % 8) / 8.0 };
+        let text = system(&mut rng, soft, 0.8 + load);
+        let objective = if soft { Objective::BestEffort } else { Objective::Margin };
+        with_solver(&text, objective, |solver| {
+            let (_, proved) = proved(solver);
+            let Some(whole) = proved.certificates.first() else { return };
+            if proved.proof.result == ProofResult::Open {
+                return;
+            }
+            assert!(!refused(solver, whole));
+            // Facts that claim more than is so.
+            for at in 0..whole.facts.len() {
+                let mut changed = whole.clone();
+                match &mut changed.facts[at] {
+                    Fact::Alone(_) => continue,
+                    Fact::Breaks { others, .. } if *others < 4 => continue,
+                    Fact::Breaks { others, .. } => *others /= 2,
+                    Fact::Needs { budget, .. } => *budget *= 2,
+                }
+                assert!(refused(solver, &changed), "case {case}: {:?}", changed.facts[at]);
+                facts += 1;
+            }
+            // Leaves that are missing, and steps that do not hold. The check may do without a leaf.
+            for at in 0..whole.leaves.len() {
+                let mut less = whole.clone();
+                less.leaves.swap_remove(at);
+                if !refused(solver, &less) {
+                    continue;
+                }
+                let mut hasty = whole.clone();
+                let first = &mut hasty.leaves[at].steps;
+                first.insert(0, Step { place: 9, budget: None });
+                assert!(refused(solver, &hasty), "case {case}: leaf {at}");
+                leaves += 1;
+            }
+            // Another question, for which there is a choice.
+            let mut easier = whole.clone();
+            easier.question.limits.deadline = 1000;
+            easier.question.speed *= 0.9;
+            if proved.proof.result == ProofResult::Best {
+                assert!(refused(solver, &easier), "case {case}");
+                asked += 1;
+            }
+            let mut none = whole.clone();
+            (none.facts, none.leaves) = (Vec::new(), Vec::new());
+            nothing += u32::from(refused(solver, &none));
+            let mut twice = whole.clone();
+            twice.tasks[0] = twice.tasks[1];
+            assert!(refused(solver, &twice), "case {case}");
+        });
+    }
+    println!("{facts} facts, {leaves} leaves, {asked} questions, {nothing} empty ones");
+    // Some questions need no certificate.
+    assert!(
+        facts > 10 && leaves > 2 && asked > 5 && nothing > 10,
+        "{facts} {leaves} {asked} {nothing}"
+    );
+}
