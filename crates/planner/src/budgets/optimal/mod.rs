@@ -103,18 +103,11 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
 }
 
 /// Tries candidates. Where the caller waits for more, looks for a proof that there are no better
-/// ones; without one, tries candidates until nothing near is better.
+/// ones, in the time that is left once nothing near is better.
 fn searched(solver: &Solver, usual: Candidate, asked: &Asked, tried: &mut Tried) -> Option<Proof> {
-    if asked.effort != Effort::Endless {
-        search::all(solver, Some(usual), asked, tried);
-        return None;
-    }
-    search::all(solver, Some(usual), &Asked { effort: Effort::Usual, ..*asked }, tried);
-    let proved = exact::prove(solver, tried, asked).map(|proved| proved.proof);
-    if proved.is_none_or(|proof| proof.result == ProofResult::Open) {
-        search::all(solver, None, asked, tried);
-    }
-    proved
+    search::all(solver, Some(usual), asked, tried);
+    let waits = asked.effort == Effort::Endless;
+    waits.then(|| exact::prove(solver, tried, asked)).flatten().map(|proved| proved.proof)
 }
 
 /// What is proved of the other choices.
