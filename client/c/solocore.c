@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "solocore.h"
 #include "solocore_page.h"
+#include "solocore_receive.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -137,27 +138,13 @@ static int connect_daemon(int flags)
  * status. */
 static int receive(int socket, struct sc_answer *answer)
 {
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec part = {.iov_base = answer, .iov_len = sizeof(*answer)};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
 	static const int meanings[] = {SC_REFUSED, SC_DENIED,  SC_FULL,
 				       SC_UNKNOWN, SC_REFUSED, SC_NO_DAEMON};
-	struct cmsghdr *first;
-	ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
 	int fd = -SC_REFUSED;
+	ssize_t got = receive_with_file(socket, answer, sizeof(*answer), &fd);
 
 	if (got != (ssize_t)sizeof(*answer))
 		return -SC_NO_DAEMON;
-	first = CMSG_FIRSTHDR(&message);
-	if (first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_RIGHTS &&
-	    first->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(first), sizeof(fd));
 	if (answer->verdict != SC_GRANTED && fd >= 0)
 		close(fd);
 	if (answer->verdict == SC_BY_YIELD)

@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "solocore_buffer.h"
+#include "solocore_receive.h"
 #include "solocore_reserve.h"
 
 #include <errno.h>
@@ -72,22 +73,9 @@ static int connect_reserve(void)
 /* The file that comes with the answer, or a negative status. */
 static int receive(int socket, struct sc_buffer_answer *answer)
 {
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec part = {.iov_base = answer, .iov_len = sizeof(*answer)};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
-	ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *first = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
 	int fd = -1;
+	ssize_t got = receive_with_file(socket, answer, sizeof(*answer), &fd);
 
-	if (first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_RIGHTS &&
-	    first->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(first), sizeof(fd));
 	/* It closes the connection of others without an answer. */
 	if (got <= 0 && (got == 0 || errno == ECONNRESET) && geteuid() != 0)
 		return -SC_BUFFER_DENIED;

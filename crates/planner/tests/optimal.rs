@@ -2,18 +2,24 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use solocore_model::plan::{Plan, PlanTask};
+use solocore_model::plan::{Plan, PlanTask, ProofResult};
 use solocore_model::system::{Demand as Stated, System, Task};
-use solocore_planner::Demand;
+use solocore_planner::{Demand, Patience, plan_until};
 use std::fmt::Write as _;
 use std::path::Path;
 
 fn plan(text: &str) -> Plan {
+    until(text, false)
+}
+
+/// The plan; `endless` as with a time limit.
+fn until(text: &str, endless: bool) -> Plan {
     let system =
         System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
     let demands: Vec<Demand> = system.tasks.iter().map(demand).collect();
-    let plan = solocore_planner::plan(&system, &demands).expect("shares can be had");
+    let patience = Patience { stop: &|| false, share: &|_| {}, endless };
+    let plan = plan_until(&system, &demands, patience).expect("shares can be had");
     plan.check().unwrap_or_else(|e| panic!("{e}\n{text}"));
     plan
 }
@@ -179,4 +185,23 @@ fn reasons_are_those_of_the_chosen_shares() {
         );
     }
     assert!(uneven > 2, "{uneven}");
+}
+
+/// What is proved of all cores is no proof about a plan on fewer of them.
+#[test]
+fn a_plan_on_fewer_cores_has_no_proof() {
+    let plan = |deadline: &str| {
+        let text = format!(
+            "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \
+                \"optimal\"\n[[task]]\nname = \"a\"\nperiod = \"20 ms\"\ndeadline = \
+                \"{deadline}\"\nwcet = \"100 us\"\nmisses = 1000\n[[task]]\nname = \
+                \"b\"\ncriticality = \"D\"\nwcet = \"1 ms\"\nmisses = 10000\n"
+        );
+        let plan = until(&text, true);
+        let proof = plan.certificate.expect("optimal shares").proof;
+        (plan.schedulable, plan.regulation.active_cores, proof.map(|proof| proof.result))
+    };
+    assert_eq!(plan("1.6 ms"), (true, 4, Some(ProofResult::Best)));
+    assert_eq!(plan("1.16 ms"), (true, 1, None));
+    assert_eq!(plan("1 ms"), (false, 4, Some(ProofResult::Impossible)));
 }

@@ -33,7 +33,7 @@ const FASTEST: Beat = Beat { read_rows: Rows::OpenBanks, ..PREFETCH };
 const WRITES: Beat = Beat { reads: 0, writes: 1, ..PREFETCH };
 
 /// One load after the other, each to another row.
-fn victim(compute_ns: u64, misses: u64, period_ns: u64) -> Analysed {
+pub fn victim(compute_ns: u64, misses: u64, period_ns: u64) -> Analysed {
     let job = Job {
         misses,
         cycles: 0,
@@ -47,7 +47,7 @@ fn victim(compute_ns: u64, misses: u64, period_ns: u64) -> Analysed {
     Analysed { job, compute_ns, period_ns, deadline_ps: None, phase_ns: 0 }
 }
 
-fn attack(policy: Policy, board: &str, cores: u32, victim: Analysed) -> Attack {
+pub fn attack(policy: Policy, board: &str, cores: u32, victim: Analysed) -> Attack {
     Attack {
         policy,
         board: board.to_owned(),

@@ -5,11 +5,12 @@
 //! may respond later than its bound. Two changes of a plan must be noticed: a core with an analysed
 //! task that gives its budget away, and shared rounds that do not wait for its budget.
 
+use super::found;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use solocore_experiments::attack::evaluate::simulated;
-use solocore_experiments::attack::program::{Beat, Job, ROWS, Rows, SHAPES, Shape};
-use solocore_experiments::attack::system::{Analysed, Attack, Policy, miss_ps};
+use solocore_experiments::attack::program::{Beat, ROWS, Rows, SHAPES, Shape};
+use solocore_experiments::attack::system::{Attack, Policy, miss_ps};
 use solocore_model::plan::Plan;
 use solocore_model::{Platform, System};
 use solocore_planner::Demand;
@@ -49,37 +50,13 @@ const FLOOD: Beat = Beat {
 /// A victim on core 0 with `misses` reads in a job, beside floods on the cores 1 and 2. Core 3 is
 /// idle.
 fn attack(misses: u64, compute_ns: u64, shape: Shape) -> Attack {
-    let job = Job {
-        misses,
-        cycles: 0,
-        read_rows: Rows::Conflicts,
-        read: OpKind::LoadWait,
-        write_each: 0,
-        bank: 0,
-        shape,
-        empty_each: 0,
-    };
+    let mut victim = found::victim(compute_ns, misses, 20_000_000);
+    (victim.job.shape, victim.phase_ns) = (shape, 2_030_000);
     Attack {
-        policy: Policy::Uneven,
-        board: "core-i5-2500k".to_owned(),
-        cores: CORES,
         period_ns: PERIOD_NS,
         share: 0,
-        knob: 0,
-        victim: Analysed {
-            job,
-            compute_ns,
-            period_ns: 20_000_000,
-            deadline_ps: None,
-            phase_ns: 2_030_000,
-        },
-        mates: Vec::new(),
-        own: None,
         others: vec![Some(FLOOD), Some(FLOOD), None],
-        jobs: None,
-        write_part: 0,
-        devices: 0,
-        seed: 1,
+        ..found::attack(Policy::Uneven, "core-i5-2500k", CORES, victim)
     }
 }
 

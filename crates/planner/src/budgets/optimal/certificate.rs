@@ -15,6 +15,18 @@ use super::analysed::Limits;
 /// A set of tasks, a bit for each.
 pub type Set = u32;
 
+/// The tasks of a set, by bit.
+pub fn bits(set: Set) -> impl Iterator<Item = usize> {
+    let mut rest = set;
+    std::iter::from_fn(move || {
+        (rest != 0).then(|| {
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            bit
+        })
+    })
+}
+
 /// Limits that a choice is asked to keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {

@@ -79,7 +79,7 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
         ways: vec![even.ways; even.cores as usize],
     };
     let mut tried = Tried::default();
-    let proof = searched(&solver, usual, asked, &mut tried);
+    let mut proof = searched(&solver, usual, asked, &mut tried);
     let mut gap = solver.problem.gap(&tried.best().value);
     if proof.is_some_and(|proof| proof.result == ProofResult::Best) {
         gap = gap.min(exact::TOLERANCE);
@@ -90,7 +90,8 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     if let Some((fewer, outcome)) = search::fewer(&solver, &best, asked, &mut count) {
         reasons = vec![with_fewer(&solver.problem, &best, &outcome)];
         reasons.extend(fewer.problem.missed_wish(&outcome.value));
-        (best, gap) = (outcome, 1.0);
+        // What was proved is about all cores.
+        (best, gap, proof) = (outcome, 1.0, None);
     }
     if !best.value.meets() && !even.verdict_only && best.resources.explicit {
         best = solver.late(&best);

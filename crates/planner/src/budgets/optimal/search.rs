@@ -40,7 +40,6 @@ pub enum Effort {
 }
 
 /// The aim of a choice, and its limits.
-#[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// The objective.
     pub objective: Objective,

@@ -56,7 +56,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => Mapping::new(bytes)?,
     })?;
     sharing::measure(args, &mut job, &other_cpus, &mut costs, &mut done)?;
-    dma::measure((args, file.as_ref()), &mut job, frames.as_ref(), &other_cpus, &mut costs, &mut done)?;
+    dma::measure(
+        (args, file.as_ref()),
+        &mut job,
+        frames.as_ref(),
+        &other_cpus,
+        &mut costs,
+        &mut done,
+    )?;
     drop(progress);
     text::finish(&mut costs);
     let outcome = Outcome {

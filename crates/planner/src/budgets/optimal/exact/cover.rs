@@ -7,12 +7,11 @@
 //! [`Split`], or are solved. Does not cover: what is gained by a split with ways left over, as a way
 //! more never raises a bound.
 
-use super::machine::Set;
 use super::programs::Share;
 use super::sets::{Sets, State};
 use super::split::{Split, others, with_speed};
 use crate::budgets::optimal::candidate::Candidate;
-use crate::budgets::optimal::certificate::Leaf;
+use crate::budgets::optimal::certificate::{Leaf, Set};
 
 /// The reason for an end before all is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use super::pages::Pages;
 use crate::budgets::optimal::analysed::Analysed;
 use crate::budgets::optimal::candidate::{Candidate, load};
-pub use crate::budgets::optimal::certificate::Set;
+use crate::budgets::optimal::certificate::{Set, bits};
 use crate::budgets::optimal::problem::Problem;
 use crate::resources::Resources;
 use solocore_analysis::interference::{Budget, Costs, Job, Others, Rivals, Stall};
@@ -17,18 +17,6 @@ use std::sync::Arc;
 
 /// Most tasks of a system: a set of them must be one of a table.
 pub const MOST_TASKS: usize = 20;
-
-/// The tasks of a set, by bit.
-pub fn bits(set: Set) -> impl Iterator<Item = usize> {
-    let mut rest = set;
-    std::iter::from_fn(move || {
-        (rest != 0).then(|| {
-            let bit = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            bit
-        })
-    })
-}
 
 /// A set with a number of ways.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! pages, a set has those of the best ranks, and of the last rank those of its first tasks. Sums by
 //! rank make that a search by halves.
 
-use super::machine::{Set, bits};
+use crate::budgets::optimal::certificate::{Set, bits};
 use crate::budgets::optimal::pages::UNITY;
 use crate::budgets::optimal::problem::Problem;
 use crate::budgets::optimal::speed::Need;

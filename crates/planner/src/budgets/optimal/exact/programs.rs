@@ -6,8 +6,9 @@
 //! accesses, so that one number must reach what the programs beside analysed tasks cannot. Does not
 //! cover: how a core gets more than its least budget.
 
-use super::machine::{Content, Machine, Set, bits};
+use super::machine::{Content, Machine};
 use super::sets::last_failing;
+use crate::budgets::optimal::certificate::{Set, bits};
 
 /// The programs of a core.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 //! more than [`TOLERANCE`]. A better class comes first, then the objective. Does not cover: the speed
 //! of best effort where it only breaks a tie.
 
-use super::machine::{Machine, Set};
+use super::machine::Machine;
 use crate::budgets::optimal::analysed::Limits;
 use crate::budgets::optimal::attempt::LEAST;
-use crate::budgets::optimal::certificate::Question;
+use crate::budgets::optimal::certificate::{Question, Set};
 use crate::budgets::optimal::outcome::Value;
 use crate::budgets::optimal::problem::Problem;
 use solocore_model::system::Objective;

@@ -10,8 +10,8 @@
 //! limit beside no other core breaks it with more tasks: they add work, and take pages. Does not
 //! cover: what other sets a set can stand beside ([`super::cover`]).
 
-use super::machine::{Content, Machine, Set, bits};
-use crate::budgets::optimal::certificate::{Fact, Question};
+use super::machine::{Content, Machine};
+use crate::budgets::optimal::certificate::{Fact, Question, Set, bits};
 use solocore_analysis::interference::{Rivals, Stall};
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -6,10 +6,10 @@
 //! budgets keep to the limits. Every step is a fact of its own, which [`Step`] names. Does not cover:
 //! steps of less than a part in [`FINE`], after which the choice counts as possible.
 
-use super::machine::{Content, Machine, Set};
+use super::machine::{Content, Machine};
 use super::programs::Share;
 use super::sets::{Sets, fits, last_failing};
-use crate::budgets::optimal::certificate::{Question, Step};
+use crate::budgets::optimal::certificate::{Question, Set, Step};
 use solocore_analysis::interference::Rivals;
 use std::rc::Rc;
 use std::sync::Arc;
