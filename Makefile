@@ -1,6 +1,6 @@
 # Targets: demo, test, docs, vm-quick, vm-test, build, install, uninstall, carried, deb, deb-arm64, install-test, client, python, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: install uninstall plugins carried deb deb-arm64 install-test install-test-arm64 docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: install uninstall plugins carried deb deb-arm64 install-test install-test-arm64 docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-lint setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -16,8 +16,9 @@ demo: setup-demo vision
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "500 ms"
 
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate
-# the machine.
-test: setup-test lint
+# the machine. Debian's packages come first: the Python packages of the tests arrive while the sources are checked.
+test: setup-lint
+	$(MAKE) --no-print-directory -j2 --output-sync=target setup-test lint
 	cargo build --workspace --all-targets --locked --quiet
 	$(MAKE) --no-print-directory unit-test
 	$(MAKE) --no-print-directory -j2 --output-sync=target policy-test pages-test SOLOCORE=target/debug/solocore BUILT=1
@@ -26,6 +27,9 @@ test: setup-test lint
 
 setup-demo:
 	@scripts/setup.sh demo
+
+setup-lint:
+	@scripts/setup.sh lint
 
 setup-test:
 	@scripts/setup.sh test
@@ -62,7 +66,7 @@ vision:
 BPF_ALONE := $${CLANG:-clang} -target bpf -fsyntax-only -Wall -Werror -Wno-unused -Wno-undefined-internal -ffreestanding \
 	-DSC_MAX_TASKS=1024u -Ipolicy/include -I/usr/include/$$(uname -m)-linux-gnu -x c
 
-lint: setup-test
+lint: setup-lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')

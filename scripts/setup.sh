@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what building, the demo and the tests need on Debian 12. Does nothing the second time.
-# Usage: scripts/setup.sh demo|test|aarch64|package|package-arm64
+# Usage: scripts/setup.sh demo|lint|test|aarch64|package|package-arm64       lint: as test, without the Python packages
 set -euo pipefail
 cd "$(dirname "$0")/.."
 want=${1:-test}
 
 # clang, libbpf, libelf and zlib: solocore carries BPF programs (crates/linux); libclang reads what they share with it.
 packages=(qemu-user gcc libc6-dev make sqlite3 xz-utils clang libclang1-14 libbpf-dev libelf-dev zlib1g-dev pkg-config)
-if [ "$want" = test ]; then
+if [ "$want" = test ] || [ "$want" = lint ]; then
 	packages+=(gcc-aarch64-linux-gnu gcc-powerpc-linux-gnu libc6-dev-arm64-cross libc6-dev-powerpc-cross
 		clang-format g++ valgrind chromium python3 python3-venv
 		clang-19 libclang-rt-14-dev frama-c-base
@@ -63,7 +63,10 @@ if [ "$want" = test ]; then
 		rm -rf build/venv
 		mkdir -p build
 		python3 -m venv build/venv
-		build/venv/bin/pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+		# uv needs less than half of pip's time. Where it cannot be had, or cannot reach an index, pip does it.
+		pip=(build/venv/bin/pip install --quiet --disable-pip-version-check)
+		{ "${pip[@]}" uv==0.13.9 && VIRTUAL_ENV=$PWD/build/venv build/venv/bin/uv pip install --quiet --compile-bytecode -r tests/requirements.txt; } 2>/dev/null ||
+			"${pip[@]}" -r tests/requirements.txt
 		cp tests/requirements.txt "$stamp"
 	fi
 fi
