@@ -4,13 +4,16 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 13] = [
     "start.c",
     "hooks.c",
     "environment.c",
+    "messages.c",
+    "queue.c",
     "handler.c",
     "privileges.c",
     "adopt.c",
+    "shared.c",
     "pool.c",
     "memory.c",
     "areas.c",

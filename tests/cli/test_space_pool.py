@@ -273,7 +273,7 @@ def test_a_static_child_is_reported(coloured, compile_c):
     static = compile_c("int main(void) { return 0; }", "-static", name="still")
     done = coloured(*COLOURED, "--", "/bin/sh", "-c", f"{static}; exit 0")
     assert done.code == 0
-    assert "still is linked statically: it ran uncoloured" in done.err
+    assert "still is linked statically: it ran without colours" in done.err
     assert len(pages(coloured)["uncoloured"]) == 1
 
 
@@ -355,6 +355,37 @@ def test_a_memory_cgroup_is_not_exceeded(coloured, compile_c, small_cgroup):
         assert done.returncode == 0 or "left to its cgroup" in done.stderr
 
 
+def build(folder, *names):
+    """The library by its makefile, and programs of tests/vm."""
+    subprocess.run(["make", "-s", "-C", ROOT / "crates/space/preload", f"OUT={folder}"], check=True)
+    for name in names:
+        subprocess.run(["cc", "-O2", ROOT / f"tests/vm/{name}.c", "-o", folder / name, "-pthread", "-ldl", "-lrt"], check=True)
+
+
+def test_a_reserve_lends_what_a_program_needs(coloured, tmp_path):
+    """All memory is left to others but the frames that a reserve frees on the program's CPU: tests/vm/colours.c stands in for both."""
+    build(tmp_path, "colours", "coloured")
+    command = [tmp_path / "colours", tmp_path / "libsolocore-colours.so", "lend", tmp_path / "coloured"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^lent \d{4,} frames", done.stdout, re.M), done.stdout
+
+
+def test_message_queues_answer_as_the_kernels_do(coloured, tmp_path):
+    """tests/vm/queues.c says what each call answers: limits, priorities, waiting, signals, forks, kills, threads. Then the frames of a queue."""
+    build(tmp_path, "queues")
+    name = f"/solocore-test-{os.getpid()}"
+    kernels = subprocess.run([tmp_path / "queues", name], capture_output=True, text=True, timeout=120)
+    assert kernels.returncode == 0 and "\nopen: 1 " in kernels.stdout, kernels.stdout
+    names = {"SOLOCORE_QUEUES": f"/other,{name}"}
+    done = coloured(*COLOURED, "--", tmp_path / "queues", name, timeout=120, **names)
+    frames = coloured("exec", "--map", "map.txt", "--colors", "0-15", "--", tmp_path / "queues", name, "frames", **names)
+    assert done.code == 0 and done.out.decode() == kernels.stdout, done.err
+    assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0
+    assert frames.code == 0 and frames.out.startswith(b"huge: -1 EINVAL\nnotify: -1 EOPNOTSUPP\nwrong pages: 0 \nmapped: -1"), (frames.out, frames.err)
+    assert not os.path.exists(f"/dev/shm/solocore-queue-{name[1:]}")
+
+
 def test_the_library_is_built_for_aarch64(tmp_path):
     made = subprocess.run(["make", "-C", ROOT / "crates" / "space" / "preload", "CC=aarch64-linux-gnu-gcc", f"OUT={tmp_path}"], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
@@ -397,7 +428,7 @@ def test_bad_options(solocore):
     solocore.write("map.txt", MAP)
     exec_ = ("exec", "--map", "map.txt")
     refused(solocore(*exec_, "--colors", "32", "--", "true"), "there is no colour 32", "0 to 31", codes=(2,))
-    refused(solocore(*exec_, "--colors", "7-0", "--", "true"), "`7-0` is no number or range", codes=(2,))
+    refused(solocore(*exec_, "--colors", "7-0", "--", "true"), "`7-0` is not a number or range", codes=(2,))
     refused(solocore(*exec_, "--banks", "4", "--", "true"), "there is no bank 4", codes=(2,))
     solocore.write("colours.txt", "# colour: 12\n")
     refused(solocore("exec", "--map", "colours.txt", "--banks", "0", "--", "true"), "no bank functions", codes=(2,))
@@ -408,7 +439,7 @@ def test_bad_options(solocore):
     refused(solocore("exec", "--map", "none.txt", "--colors", "0", "--", "true"), "none.txt", codes=(2,))
     refused(solocore("space", "audit", 4194303, "--map", "map.txt", "--colors", "0"), "no process", codes=(2,))
     refused(solocore("recolor", 4194303, "--colors", "0"), "no process 4194303", codes=(2,))
-    refused(solocore("recolor", 4194303, "--colors", "x"), "`x` is no number", codes=(2,))
+    refused(solocore("recolor", 4194303, "--colors", "x"), "`x` is not a number", codes=(2,))
 
 
 def test_recolor_refuses_other_programs(solocore):

@@ -3,11 +3,12 @@
  * Problem: crates/space/preload is to be tested where there is no solocore for the processor.
  * Rule: starts a program with the library, in the lower half of 32 colours, as
  * `solocore exec --colors` does; moves it to the upper half after a second if that is asked for;
+ * or holds frames as `solocore reserve` does, and lends them to a program that gets no others;
  * counts its private pages by /proc/PID/pagemap when it says that it has moved, and before it ends.
  * Exit code 0: the program's was, and no page was wrong. Does not cover: more than that one process
  * tree, and options.
  *
- *   colours LIBRARY stay|move PROGRAM [ARGUMENTS]
+ *   colours LIBRARY stay|move|lend PROGRAM [ARGUMENTS]
  *   colours - plain PROGRAM [ARGUMENTS]            without it; exit code 0 if pages are wrong
  */
 #define _GNU_SOURCE
@@ -15,6 +16,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +28,13 @@
 #include <unistd.h>
 
 #define PEERS 64
+/* Pages from which frames are held that are lent. */
+#define HELD 32768
 
 static struct config config;
 static int config_file, failures, moved;
+static char *held, *settled;
+static unsigned left, lent, asked; /* pages that may hold a frame; frames given; requests */
 
 static void choose(int upper)
 {
@@ -87,6 +93,60 @@ static void count(int pid, const char *when)
 	failures += wrong > 0 || present < 100;
 }
 
+static uint64_t entry_of(const char *page)
+{
+	uint64_t entry = 0;
+	int pagemap = open("/proc/self/pagemap", O_RDONLY);
+	if (pread(pagemap, &entry, 8, (long)((uint64_t)page / PAGE * 8)) != 8)
+		exit(2);
+	close(pagemap);
+	return entry;
+}
+
+/* Holds frames of the colours, of small pages. Without them, a program finds none: all memory is
+ * left to others. */
+static void hold(void)
+{
+	held = mmap(0, (HELD + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	settled = held + HELD * PAGE;
+	if (held == MAP_FAILED || madvise(held, (HELD + 1) * PAGE, MADV_NOHUGEPAGE) ||
+	    madvise(held, (HELD + 1) * PAGE, MADV_DONTFORK))
+		exit(2);
+	memset(held, 1, (HELD + 1) * PAGE);
+	for (unsigned i = 0; i < HELD; i++)
+		if (is_wrong(entry_of(held + i * PAGE)))
+			madvise(held + i * PAGE, PAGE, MADV_DONTNEED);
+	left = HELD;
+	config.lends = 1;
+	config.reserve = 1ul << 60;
+	if (pwrite(config_file, &config, sizeof config, 0) != sizeof config)
+		exit(2);
+}
+
+/* Frees frames on a CPU; returns their number. */
+static unsigned lend(unsigned pages, unsigned cpu)
+{
+	cpu_set_t before, one;
+	unsigned given = 0;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_getaffinity(0, sizeof before, &before);
+	if (cpu >= CPU_SETSIZE || sched_setaffinity(0, sizeof one, &one))
+		exit(2);
+	for (; given < pages && left > 0; left--)
+		if (entry_of(held + (left - 1) * PAGE) >> 63) {
+			madvise(held + (left - 1) * PAGE, PAGE, MADV_DONTNEED);
+			given++;
+		}
+	/* Pages that this CPU still has on lists of its own. */
+	madvise(settled, PAGE, MADV_COLD);
+	sched_setaffinity(0, sizeof before, &before);
+	lent += given;
+	asked++;
+	return given;
+}
+
 /* -1: it has gone. */
 static int answer(int peer)
 {
@@ -110,8 +170,10 @@ static int answer(int peer)
 	}
 	if (packet.kind == PACKET_EXIT)
 		count(who.pid, "at the end");
+	if (packet.kind == PACKET_NEED)
+		packet.pages = lend(packet.pages, (unsigned)packet.stuck);
 	if (packet.kind == PACKET_HELLO || packet.kind == PACKET_EXIT ||
-	    packet.kind == PACKET_RECOLOURED) {
+	    packet.kind == PACKET_RECOLOURED || packet.kind == PACKET_NEED) {
 		packet.kind = PACKET_GO;
 		send(peer, &packet, sizeof packet, MSG_NOSIGNAL);
 	}
@@ -174,6 +236,8 @@ int main(int argc, char **argv)
 		return 2;
 	config_file = memfd_create("colours", 0);
 	choose(0);
+	if (strcmp(argv[2], "lend") == 0)
+		hold();
 	snprintf(name, sizeof name, "colours-%d", getpid());
 	snprintf(space, sizeof space, "%s:/proc/%d/fd/%d", name, getpid(), config_file);
 	int listener = listen_as(name);
@@ -191,6 +255,8 @@ int main(int argc, char **argv)
 		return count_plain(child);
 	int move = strcmp(argv[2], "move") == 0, code = serve(child, listener, move);
 	failures += move && !moved;
+	if (held)
+		printf("lent %u frames in answer to %u requests\n", lent, asked);
 	printf("exit code %d, %d failures\n", code, failures);
 	return code || failures;
 }

@@ -1,4 +1,4 @@
-//! Reasons for which a buffer cannot be had or used.
+//! Reasons for which a buffer cannot be obtained or used.
 
 use std::io;
 

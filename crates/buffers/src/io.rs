@@ -141,7 +141,9 @@ impl Ring {
     /// exceeded.
     pub fn new(buffers: Vec<Mapping>) -> Result<Self, BufferError> {
         if buffers.is_empty() {
-            return Err(BufferError::Input("no buffers to register; give at least one".to_owned()));
+            return Err(BufferError::Input(
+                "there are no buffers to register; give at least one".to_owned(),
+            ));
         }
         let ring = IoUring::new(8).map_err(|e| {
             BufferError::io(

@@ -2,9 +2,9 @@
 //!
 //! Problem: a page stays in a shared cache only while no other lines are put into its ways or
 //! colours. It must be brought into these, not only be anywhere in the cache. Rule: each line is
-//! flushed first, so that it is allocated anew. It is then read by a thread that may allocate where
-//! the page is to stay (resctrl's group of these ways, or a page of a colour with no other user).
-//! If a shared cache gets lines only when private ones evict them, the CPU is told to do so
+//! flushed first, so that it is allocated again. It is then read by a thread that may allocate
+//! where the page is to stay (resctrl's group of these ways, or a page of a colour with no other
+//! user). If a shared cache gets lines only when private ones evict them, the CPU is told to do so
 //! (cldemote). A page is brought in when a job first uses it ([`Lockdown::use_pages`]), and nothing
 //! remains at the end: the lines are ordinary ones then. Source: single-core-equivalence, section
 //! 2.3 (Colored Lockdown: prefetch into colours, then lock; here, instead of a lock bit, no other
@@ -45,7 +45,7 @@ pub fn demote(memory: &[u8]) {
     let _ = (memory, LINE);
 }
 
-/// Brings memory into the cache anew.
+/// Brings memory into the cache again.
 pub fn prefetch(memory: &mut [u8]) {
     for page in memory.chunks_mut(PAGE) {
         flush(page);

@@ -190,8 +190,8 @@ impl Mapping {
     ) -> Result<Self, BufferError> {
         if !at.as_ptr().addr().is_multiple_of(PAGE) || bytes == 0 {
             return Err(BufferError::Input(
-                "a buffer must begin at a page's beginning and have pages; give page-aligned \
-                    memory"
+                "a buffer must begin at the beginning of a page and have pages; give page-aligned \
+                memory"
                     .to_owned(),
             ));
         }

@@ -7,7 +7,7 @@
 //! of a page is timed in a round, pages in random order: fetching a line fetches its neighbours,
 //! and a second or third access to a page all of it. Another line of the page is read before, far
 //! from it, for the address translation. Rounds time different lines, so that many rounds, each
-//! after the memory was brought in anew, time all. Source: single-core-equivalence, section 2.3
+//! after the memory was brought in again, time all. Source: single-core-equivalence, section 2.3
 //! (its lockdown is verified by hit counts); the method is that of a flush-and-reload timing. Does
 //! not cover: the level of the cache (a private one counts as well).
 
@@ -126,7 +126,7 @@ impl Threshold {
     /// the size of the private caches.
     ///
     /// # Errors
-    /// Lines cannot be flushed here, or hits and misses cannot be told apart.
+    /// Lines cannot be flushed here, or hits and misses cannot be distinguished.
     pub fn learn(private: usize, seed: u64) -> Result<Self, BufferError> {
         let clock = Clock::measured();
         let mut random = Random::new(seed);
@@ -137,7 +137,7 @@ impl Threshold {
         for round in 0..32 {
             if !flush(&probe) {
                 return Err(BufferError::Machine(
-                    "this CPU lets programs flush no lines, so residency cannot be measured; \
+                    "this CPU does not let programs flush lines, so residency cannot be measured; \
                         use x86-64 or aarch64"
                         .to_owned(),
                 ));
@@ -170,8 +170,8 @@ impl Threshold {
         let (hit_ns, shared_ns, miss_ns) = (median(&hits), median(&shared), median(&misses));
         if missed_hits > 1.0 - TRUE_HITS {
             return Err(BufferError::Machine(format!(
-                "hits and misses cannot be told apart here: medians {hit_ns:.0} and {miss_ns:.0} \
-                    ns, {:.0} % of the hits are slower than the quickest misses; try on an idle \
+                "hits and misses cannot be distinguished on this machine: medians {hit_ns:.0} and {miss_ns:.0} \
+                    ns, {:.0} % of the hits are slower than the fastest misses; try on an idle \
                     machine that is not virtual",
                 100.0 * missed_hits
             )));
@@ -213,7 +213,7 @@ mod tests {
         );
         let error =
             Threshold::of(clock, misses.clone(), vec![200; 100], misses).unwrap_err().to_string();
-        assert!(error.contains("cannot be told apart") && error.contains(';'), "{error}");
+        assert!(error.contains("cannot be distinguished") && error.contains(';'), "{error}");
         assert!(
             Threshold::of(clock, Vec::new(), Vec::new(), Vec::new()).is_ok_and(|t| t.ticks == 0),
             "nothing is a hit"
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn flushed_lines_are_out_and_read_ones_are_in() {
         let Ok(threshold) = Threshold::learn(1 << 20, 1) else {
-            eprintln!("skipped: hits and misses cannot be told apart here");
+            eprintln!("skipped: hits and misses cannot be distinguished here");
             return;
         };
         let mut memory = Mapping::new(32 * PAGE).unwrap();

@@ -88,7 +88,7 @@ pub struct Camera {
 /// Bytes that the device writes for a frame, with its present settings.
 ///
 /// # Errors
-/// It is no V4L2 capture device.
+/// It is not a V4L2 capture device.
 pub fn frame_bytes(path: &Path) -> Result<usize, BufferError> {
     let (file, name) = open(path)?;
     // SAFETY: numbers only, for which zero is valid.
@@ -139,7 +139,7 @@ impl Camera {
     /// Opens it and hands all buffers over.
     ///
     /// # Errors
-    /// It is no V4L2 device, does not take user pointers, or not these.
+    /// It is not a V4L2 device, does not take user pointers, or not these.
     pub fn open(path: &Path, buffers: Vec<Mapping>) -> Result<Self, BufferError> {
         let (file, name) = open(path)?;
         let count = u32::try_from(buffers.len()).unwrap_or(u32::MAX);
@@ -149,7 +149,7 @@ impl Camera {
         camera.call(
             REQBUFS,
             &mut asked,
-            "name a V4L2 capture device whose driver takes user pointers",
+            "name a V4L2 capture device; its driver must take user pointers",
         )?;
         if asked.count < count {
             return Err(BufferError::Machine(format!(
@@ -203,7 +203,7 @@ impl Camera {
     /// The device fails.
     pub fn frame(&mut self) -> Result<(u32, &[u8]), BufferError> {
         if !self.streams {
-            self.call(STREAMON, &mut CAPTURE.clone(), "is somebody else using the device?")?;
+            self.call(STREAMON, &mut CAPTURE.clone(), "another program may use the device")?;
             self.streams = true;
         }
         let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
@@ -215,12 +215,12 @@ impl Camera {
             )));
         }
         let mut buffer = Buffer { kind: CAPTURE, memory: USERPTR, ..Buffer::default() };
-        self.call(DQBUF, &mut buffer, "is the device still there?")?;
+        self.call(DQBUF, &mut buffer, "check that the device is still connected")?;
         let whole = self.buffers.get(buffer.index as usize).map(|b| &b[..]);
         match whole.and_then(|b| b.get(..buffer.bytesused as usize)) {
             Some(frame) => Ok((buffer.index, frame)),
             None => Err(BufferError::Machine(format!(
-                "{}: it names a buffer that it was not given; use another",
+                "{}: its driver names a buffer that it did not get; use another device",
                 self.name
             ))),
         }

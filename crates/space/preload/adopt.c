@@ -189,7 +189,7 @@ int sweep_range(struct state *s, uint64_t start, uint64_t end)
 	return 0;
 }
 
-/* Builds an area anew in allowed frames, and moves it over the old one at once. */
+/* Builds an area again in allowed frames, and moves it over the old one at once. */
 static int rebuild(struct state *s, const struct area *area)
 {
 	uint64_t pages = (area->end - area->start) / PAGE;

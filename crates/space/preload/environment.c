@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: the programs that the program starts must be coloured too, and some cannot be. Rule:
- * every program that it becomes or starts gets this library in its environment, for any given
- * environment. A program into which the loader would not preload it is reported before it starts
- * (solocore says so, and counts it). Does not cover: starting programs by a system call without
- * libc.
+ * every program that it becomes or starts gets this library, and the names of the message queues,
+ * in its environment, for any given environment. A program into which the loader would not preload
+ * it is reported before it starts (solocore says so, and counts it). Does not cover: starting
+ * programs by a system call without libc.
  */
 #include "hooks.h"
 
@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-char preload_text[128], space_text[192];
+char preload_text[128], space_text[192], queues_text[192];
 
 static void append(char *text, size_t size, const char *more)
 {
@@ -82,7 +82,7 @@ int why_uncoloured(const char *path, char *reason, size_t size)
 	return 0;
 }
 
-/* The environment with this library in it. `with` has room for two more variables, `preload` for
+/* The environment with this library in it. `with` has room for three more variables, `preload` for
  * both lists. */
 void colour_environment(char *const *environment, char **with, char *preload)
 {
@@ -91,7 +91,7 @@ void colour_environment(char *const *environment, char **with, char *preload)
 	copy_bytes(preload, preload_text, text_length(preload_text) + 1);
 	for (size_t i = 0; environment && environment[i]; i++) {
 		const char *entry = environment[i];
-		if (starts_with(entry, "SOLOCORE_SPACE="))
+		if (starts_with(entry, "SOLOCORE_SPACE=") || starts_with(entry, "SOLOCORE_QUEUES="))
 			continue;
 		if (starts_with(entry, "LD_PRELOAD=")) {
 			const char *others = entry + sizeof "LD_PRELOAD=" - 1;
@@ -108,5 +108,7 @@ void colour_environment(char *const *environment, char **with, char *preload)
 	}
 	with[n++] = preload;
 	with[n++] = space_text;
+	if (queues_text[0])
+		with[n++] = queues_text;
 	with[n] = 0;
 }

@@ -189,6 +189,9 @@ static void serve_request(struct state *s)
 		if (!send_packet(s, PACKET_EXIT, 0))
 			wait_for_go(s);
 		break;
+	case REQUEST_PLACE:
+		place_shared(s, start, end);
+		break;
 	case REQUEST_UNCOLOURED:
 		copy_bytes(text, shared->text, sizeof text);
 		send_packet(s, PACKET_UNCOLOURED, text);

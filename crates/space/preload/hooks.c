@@ -187,7 +187,7 @@ static int hook_execve(const char *path, char *const *arguments, char *const *en
 	for (; environment && environment[count]; count++)
 		if (starts_with(environment[count], "LD_PRELOAD="))
 			room = text_length(environment[count]);
-	char *with[count + 3];
+	char *with[count + 4];
 	char preload[room + sizeof preload_text + 2];
 	colour_environment(environment, with, preload);
 	return (int)answer(raw(SYS_execve, path, arguments, with));

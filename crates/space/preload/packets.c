@@ -22,8 +22,8 @@ int send_packet(struct state *s, uint32_t kind, const char *text)
 	return failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)) ? -1 : 0;
 }
 
-/* -1: solocore has gone, which must not stop the program. */
-int wait_for_go(struct state *s)
+/* Returns the pages of the answer; -1: solocore has gone, which must not stop the program. */
+long wait_for_go(struct state *s)
 {
 	struct packet packet;
 	for (;;) {
@@ -38,27 +38,29 @@ int wait_for_go(struct state *s)
 		if (got != (long)sizeof packet)
 			return -1;
 		if (packet.kind == PACKET_GO)
-			return 0;
+			return packet.pages;
 		if (packet.kind == PACKET_RECOLOUR)
 			s->recolour_asked = 1;
 	}
 }
 
 /* Asks for frames of a reserve, before a search. They are free then, and come first on this CPU.
- * Without an answer the search goes on all the same. */
-void ask_for_pages(struct state *s, uint64_t pages)
+ * Returns their number; without an answer, there are none. */
+uint64_t ask_for_pages(struct state *s, uint64_t pages)
 {
 	struct packet packet;
 	unsigned cpu = ~0u;
 	if (!s->config.lends || s->socket < 0)
-		return;
+		return 0;
 	zero_bytes(&packet, sizeof packet);
 	packet.kind = PACKET_NEED;
 	packet.pages = pages < ~0u ? (uint32_t)pages : ~0u;
 	raw(SYS_getcpu, &cpu, 0, 0);
 	packet.stuck = cpu;
-	if (!failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)))
-		wait_for_go(s);
+	if (failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)))
+		return 0;
+	long given = wait_for_go(s);
+	return given > 0 ? (uint64_t)given : 0;
 }
 
 /* The process must not go on in frames that are not its own. */

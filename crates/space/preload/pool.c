@@ -3,8 +3,9 @@
  * Problem: the kernel gives any frame; the program may have only those of its colours and banks
  * (MC2 3.2, MARACAS IV-D). Rule: take more pages than are needed, read their frames from
  * /proc/self/pagemap, move those that are allowed (UFFDIO_MOVE, Linux 6.8) into a queue, and give
- * the rest back. A page is put where a thread faulted by moving it again. Does not cover: frames
- * that the kernel changes later (compaction); see CAVEATS.md.
+ * the rest back. A page is put where a thread faulted by moving it again. A reserve, if there is
+ * one, frees frames on the CPU of this thread, which stays there: they are what the kernel gives
+ * next. Does not cover: frames that the kernel changes later (compaction); see CAVEATS.md.
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -17,6 +18,9 @@
 #define MOST_AT_ONCE 2048
 /* Most pages between two checks of the remaining memory; fewer if the search should take fewer. */
 #define STEP 8192
+/* Most frames that a reserve frees at a time, and times that most of them may not come here. */
+#define LENT_AT_ONCE 2048
+#define TRIES 8
 #define FRAME_MASK ((1ul << 55) - 1)
 #define PRESENT (1ul << 63)
 
@@ -153,11 +157,39 @@ int pool_holds(const struct state *s)
 	return s->raw > s->end || s->out > s->outside;
 }
 
-/* May this number of further raw pages be taken? If not, `why` has the reason. `patient`: even if
- * the last ones gave no page. */
-static int may_take(struct state *s, uint64_t pages, int patient)
+/* Keeps this thread on its CPU; returns the bytes of `cpus`, where it might run before, or -1. */
+long stay_here(unsigned long *cpus, size_t size)
 {
-	uint64_t need = pages * PAGE, room = memory_room(need, s->config.reserve);
+	unsigned long here[MOST_CPUS / 64];
+	unsigned cpu = 0;
+	long bytes = raw(SYS_sched_getaffinity, 0, size, cpus);
+	if (failed(bytes) || failed(raw(SYS_getcpu, &cpu, 0, 0)) || cpu >= MOST_CPUS)
+		return -1;
+	zero_bytes(here, sizeof here);
+	here[cpu / 64] = 1ul << cpu % 64;
+	return failed(raw(SYS_sched_setaffinity, 0, bytes, here)) ? -1 : bytes;
+}
+
+/* One search of pool_fill(). */
+struct search {
+	uint64_t pages;		/* that the queue is to have at least */
+	uint64_t looked, found; /* raw pages so far, and of these the allowed ones */
+	uint64_t most;		/* raw pages after which there are none, if none was found */
+	uint64_t allowance;	/* raw pages that may be taken before the next check */
+	uint64_t given, before; /* frames that the reserve freed last; found before that */
+	int tries;		/* times that the reserve may still free some in vain */
+};
+
+static uint64_t queued(const struct state *s)
+{
+	return (s->tail - s->head) / PAGE;
+}
+
+/* May this number of further raw pages be taken? If not, `why` has the reason. `patient`: even if
+ * the last ones gave no page. `others`: bytes that are left to others. */
+static int may_take(struct state *s, uint64_t pages, int patient, uint64_t others)
+{
+	uint64_t need = pages * PAGE, room = memory_room(need, others);
 	rewind_queue(s, pages);
 	s->why = "no memory is left in its colours and banks; give it more of them, or end other "
 		 "programs";
@@ -170,7 +202,7 @@ static int may_take(struct state *s, uint64_t pages, int patient)
 						 s->looked * s->config.allowed_classes;
 		pool_release(s, 0);
 		s->looked = s->found = 0;
-		room = barren ? 0 : memory_room(need, s->config.reserve);
+		room = barren ? 0 : memory_room(need, others);
 	}
 	s->hold = room / PAGE < HOLD_MOST ? room / PAGE / PIECE * PIECE : HOLD_MOST;
 	s->why = "less memory is free, or left to its cgroup, than it would have to look through "
@@ -179,61 +211,92 @@ static int may_take(struct state *s, uint64_t pages, int patient)
 	return room >= need;
 }
 
-/* Fills the queue to at least `pages` pages; -1, with the reason in `why`, if it fails. Pages that
- * are not allowed are held for a while, or the kernel would give the same frames again. */
-int pool_fill(struct state *s, uint64_t pages)
+/* Asks the reserve for the missing pages; returns the number of frames that it has freed. */
+static uint64_t borrow(struct state *s, struct search *search, uint64_t missing)
 {
-	uint64_t classes = 1ul << s->config.functions, looked = 0, found = 0, allowance = 0;
-	s->looked = s->found = 0;
-	/* Without one in 1 GiB, and in 64 times the expected number, there are none, even if memory
-	 * is left. Pages that others have just given back come first, and may all be of one colour.
-	 * */
-	uint64_t most = 262144 + 64 * classes / s->config.allowed_classes;
-	ask_for_pages(s, pages - (s->tail - s->head) / PAGE);
-	while ((s->tail - s->head) / PAGE < pages) {
-		if (looked >= most && !found) {
+	/* Another program may have been quicker. The reserve has more, but not for ever. */
+	if (search->given && (search->found - search->before) * 2 < search->given)
+		search->tries--;
+	if (search->tries <= 0)
+		return 0;
+	search->before = search->found;
+	search->given = ask_for_pages(s, missing < LENT_AT_ONCE ? missing : LENT_AT_ONCE);
+	if (!search->given)
+		search->tries = 0;
+	return search->given;
+}
+
+/* Begins the next step of a search; 0: there must be none, for the reason in `why`. */
+static int next_step(struct state *s, struct search *search)
+{
+	uint64_t missing = search->pages - queued(s), given = borrow(s, search, missing);
+	uint64_t want = missing * (1ul << s->config.functions) / s->config.allowed_classes;
+	/* What the reserve has freed is the program's: the others have as much as before. */
+	uint64_t others = given ? 0 : s->config.reserve;
+	want = ((given ? given : want) + PIECE) / PIECE * PIECE;
+	search->allowance = want < STEP ? want : STEP;
+	return may_take(s, search->allowance, given || search->looked < search->most / 4, others);
+}
+
+/* Searches until the queue has enough pages, or there are no more. */
+static void look_for(struct state *s, struct search *search)
+{
+	while (queued(s) < search->pages) {
+		if (search->looked >= search->most && !search->found) {
 			s->why = "no frame that the kernel gives has its colours and banks; does "
 				 "the map "
 				 "belong to this machine? Choose others";
-			break;
+			return;
 		}
-		if (!allowance) {
-			uint64_t want = (pages - (s->tail - s->head) / PAGE) * classes;
-			want = (want / s->config.allowed_classes + PIECE) / PIECE * PIECE;
-			allowance = want < STEP ? want : STEP;
-			if (!may_take(s, allowance, looked < most / 4))
-				break;
-		}
+		if (!search->allowance && !next_step(s, search))
+			return;
 		long kept = look_through(s, s->raw);
 		s->raw += PIECE * PAGE;
 		if (kept < 0) {
 			s->why = "the kernel has no memory for it; end other programs, or raise "
 				 "the limit of "
 				 "its memory cgroup";
-			break;
+			return;
 		}
-		found += (uint64_t)kept;
-		looked += PIECE;
+		search->found += (uint64_t)kept;
+		search->looked += PIECE;
 		s->found += (uint64_t)kept;
 		s->looked += PIECE;
-		allowance -= PIECE;
+		search->allowance -= PIECE;
 	}
+}
+
+/* Fills the queue to at least `pages` pages; -1, with the reason in `why`, if it fails. Pages that
+ * are not allowed are held for a while, or the kernel would give the same frames again. */
+int pool_fill(struct state *s, uint64_t pages)
+{
+	/* Without one in 1 GiB, and in 64 times the expected number, there are none, even if memory
+	 * is left. Pages that others have just given back come first, and may all be of one colour.
+	 * */
+	struct search search = {.pages = pages, .tries = s->config.lends ? TRIES : 0};
+	search.most = 262144 + 64 * (1ul << s->config.functions) / s->config.allowed_classes;
+	unsigned long cpus[MOST_CPUS / 64];
+	long size = s->config.lends ? stay_here(cpus, sizeof cpus) : -1;
+	s->looked = s->found = 0;
+	look_for(s, &search);
+	if (size > 0)
+		raw(SYS_sched_setaffinity, 0, size, cpus);
 	pool_release(s, s->hold);
 	s->release_at = now_ns() + HOLD_NS;
-	return (s->tail - s->head) / PAGE >= pages ? 0 : -1;
+	return queued(s) >= pages ? 0 : -1;
 }
 
 /* Makes sure that the queue has this number of pages. */
 void pool_need(struct state *s, uint64_t pages)
 {
-	if ((s->tail - s->head) / PAGE < pages && pool_fill(s, pages))
+	if (queued(s) < pages && pool_fill(s, pages))
 		give_up(s, s->why);
 }
 
 /* The same for a fault; more pages if the queue has to be filled, as further faults are likely. */
 void pool_expect(struct state *s, uint64_t pages)
 {
-	if ((s->tail - s->head) / PAGE >= pages)
+	if (queued(s) >= pages)
 		return;
 	uint64_t more = pages > s->grow ? pages : s->grow;
 	s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;

@@ -36,9 +36,10 @@ struct packet {
 };
 
 enum packet_kind {
-	PACKET_HELLO = 1,  /* to solocore: this process is coloured from here on */
-	PACKET_EXIT,	   /* to solocore: check the pages now, the process is about to end */
-	PACKET_GO,	   /* from solocore: go on, after HELLO, EXIT, RECOLOURED and NEED */
+	PACKET_HELLO = 1, /* to solocore: this process is coloured from here on */
+	PACKET_EXIT,	  /* to solocore: check the pages now, the process is about to end */
+	PACKET_GO, /* from solocore: go on, after HELLO, EXIT, RECOLOURED and NEED; after NEED,
+		      `pages` is the number of frames that a reserve has freed */
 	PACKET_RECOLOUR,   /* from solocore: the configuration has changed */
 	PACKET_RECOLOURED, /* to solocore: the answer */
 	PACKET_FAILED, /* to solocore: the process ends, as it would have to go on in wrong colours
@@ -56,6 +57,7 @@ enum request_kind {
 	REQUEST_FORKED,	      /* this process has a child that shares its pages */
 	REQUEST_EXIT,
 	REQUEST_UNCOLOURED,
+	REQUEST_PLACE, /* a range of a new shared mapping gets pages */
 };
 
 /* The page that threads and handler share. It is not copied by fork. */
@@ -127,8 +129,8 @@ struct area {
 
 /* packets.c */
 int send_packet(struct state *s, uint32_t kind, const char *text);
-int wait_for_go(struct state *s);
-void ask_for_pages(struct state *s, uint64_t pages);
+long wait_for_go(struct state *s);
+uint64_t ask_for_pages(struct state *s, uint64_t pages);
 void give_up(struct state *s, const char *why) __attribute__((noreturn));
 
 /* areas.c */
@@ -142,6 +144,8 @@ int area_at(struct state *s, uint64_t address, struct area *area);
 uint64_t memory_room(uint64_t need, uint64_t reserve);
 
 /* pool.c */
+#define MOST_CPUS 8192
+long stay_here(unsigned long *cpus, size_t size);
 int frame_allowed(const struct config *config, uint64_t frame);
 int config_read(struct config *config, int fd);
 int register_range(const struct state *s, uint64_t start, uint64_t end);
@@ -152,6 +156,9 @@ void pool_expect(struct state *s, uint64_t pages);
 void pool_release(struct state *s, uint64_t most);
 int pool_holds(const struct state *s);
 long pool_place(struct state *s, uint64_t to, uint64_t pages);
+
+/* shared.c */
+void place_shared(struct state *s, uint64_t start, uint64_t end);
 
 /* adopt.c */
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: a program must lie in its frames before its first instruction, and a child of fork anew.
+ * Problem: a program must lie in its frames before its first instruction, and a child of fork
+ * again.
  * Rule: this library is initialised before all others. It gets the pool, puts its own state into
  * pool pages, starts the handler, and has it move the pages that are mapped already. A process that
  * cannot be coloured ends here, with a message of the reason.
@@ -145,7 +146,7 @@ static void begin(int forked)
 	open_all(s, space_text + sizeof "SOLOCORE_SPACE=" - 1);
 	lay_out(s);
 	s = settle(s);
-	if (send_packet(s, PACKET_HELLO, 0) || wait_for_go(s))
+	if (send_packet(s, PACKET_HELLO, 0) || wait_for_go(s) < 0)
 		refuse("the solocore that started it does not answer; start it again with solocore "
 		       "exec "
 		       "--colors");
@@ -183,7 +184,7 @@ static void keep(char *to, size_t size, const char *text)
 {
 	size_t n = text_length(text);
 	if (n + 1 > size)
-		refuse("LD_PRELOAD or SOLOCORE_SPACE is too long");
+		refuse("LD_PRELOAD, SOLOCORE_SPACE or SOLOCORE_QUEUES is too long");
 	copy_bytes(to, text, n + 1);
 }
 
@@ -194,6 +195,8 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
 	for (char **entry = environment; entry && *entry; entry++) {
 		if (starts_with(*entry, "SOLOCORE_SPACE="))
 			keep(space_text, sizeof space_text, *entry);
+		if (starts_with(*entry, "SOLOCORE_QUEUES="))
+			keep(queues_text, sizeof queues_text, *entry);
 		if (starts_with(*entry, "LD_PRELOAD=")) {
 			/* The first of the list is this library. */
 			char first[sizeof preload_text];

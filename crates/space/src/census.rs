@@ -33,7 +33,7 @@ mod bit {
     pub const RESERVED: u64 = 1 << 32;
 }
 
-/// What a frame is used for.
+/// The use of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -136,7 +136,7 @@ pub struct Counts {
     pub slab: u64,
     /// Page tables.
     pub page_table: u64,
-    /// Other memory of the kernel, with what a CPU keeps ready to be given out.
+    /// Other memory of the kernel, with the pages that a CPU keeps ready.
     pub kernel: u64,
     /// Reserved at boot.
     pub reserved: u64,
@@ -366,7 +366,7 @@ impl<R: Read> Words<R> {
 mod tests {
     use super::*;
 
-    /// Gives its bytes in pieces of 3, as no file of the kernel would.
+    /// Gives its bytes in pieces of 3, unlike any file of the kernel.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {

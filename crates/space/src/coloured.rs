@@ -11,7 +11,7 @@
 
 use crate::audit::Audit;
 use crate::error::SpaceError;
-use crate::lend;
+use crate::lend::Borrower;
 use crate::map::{Choice, Map, parse_list};
 use crate::sys::memory_file;
 use crate::wire::{self, PACKET, Packet, kind};
@@ -76,6 +76,7 @@ pub struct Coloured {
     /// Readable when the program's first process has ended.
     child: Option<OwnedFd>,
     asking: Option<Asking>,
+    reserve: Borrower,
     /// Events so far.
     pub events: Events,
 }
@@ -108,9 +109,10 @@ impl Coloured {
         task: Option<&str>,
     ) -> Result<Self, SpaceError> {
         let prefill = prefill / 4096;
+        let mut reserve = Borrower::default();
         let config = memory_file(
             c"solocore-colours",
-            &wire::config(&choice, prefill, RESERVE, lend::is_there()),
+            &wire::config(&choice, prefill, RESERVE, reserve.is_served()),
         )?;
         let library = memory_file(c"solocore-preload", LIBRARY)?;
         let name = next_name(task);
@@ -127,6 +129,7 @@ impl Coloured {
             peers,
             child: None,
             asking: None,
+            reserve,
             events,
         })
     }
@@ -228,9 +231,10 @@ impl Coloured {
             }
             kind::NEED => {
                 let cpu = u32::try_from(packet.stuck).unwrap_or(u32::MAX);
-                let given = lend::borrow(&self.choice, packet.pages.into(), cpu);
+                let given = self.reserve.borrow(&self.choice, packet.pages.into(), cpu);
                 self.events.borrowed += given.unwrap_or(0);
-                self.tell(fd, &Packet::new(kind::GO, ""));
+                let pages = u32::try_from(given.unwrap_or(0)).unwrap_or(u32::MAX);
+                self.tell(fd, &Packet { pages, ..Packet::new(kind::GO, "") });
             }
             kind::FAILED => self.events.failed.push((pid, packet.text)),
             kind::UNCOLOURED => self.events.uncoloured.push(packet.text),
@@ -261,7 +265,7 @@ impl Coloured {
         };
         let (colours, banks) = (list("--colors", colours)?, list("--banks", banks)?);
         let choice = Choice::new(&self.map, colours.as_deref(), banks.as_deref())?;
-        let config = wire::config(&choice, self.prefill, RESERVE, lend::is_there());
+        let config = wire::config(&choice, self.prefill, RESERVE, self.reserve.is_served());
         let written = self.config.write_all_at(&config, 0);
         written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
         self.choice = choice;

@@ -4,7 +4,7 @@
 //! the sets of one slice are indexed by address bits, and no interface gives the number of slices.
 //! Rule: without slices, colours are the index bits above the page offset. Intel's shared caches
 //! since 2008 have slices of 2048 sets (measured by many, stated in none of its manuals): bits 12
-//! to 16, 32 colours. A platform file states its slices. Elsewhere, a number of sets that is no
+//! to 16, 32 colours. A platform file states its slices. Elsewhere, a number of sets that is not a
 //! power of two means a hash that is not known, and there are no colours to rely on. Does not
 //! cover: guests. A guest's frames are not the machine's, unless the hypervisor maps memory in huge
 //! pages.
@@ -35,7 +35,7 @@ impl Geometry {
     /// The shared cache of a board.
     ///
     /// # Errors
-    /// Its sets are no power of two.
+    /// Its sets are not a power of two.
     pub fn of_platform(platform: &Platform) -> Result<Self, SpaceError> {
         let llc = &platform.llc;
         let sets =

@@ -1,16 +1,20 @@
 //! Frames of chosen colours and banks, held so that nobody else gets them.
 //!
-//! Problem: a stock kernel gives any frame to anybody, itself included (MC2 patched its lists of free
-//! memory, section 3.2). Rule: take memory step by step while others have enough, and note the frame
-//! of each page. Frames of other colours go back, and those of the chosen ones stay, locked. The
-//! kernel serves itself from the rest. Memory comes in huge pages first. What goes back of one does
-//! not make another huge page, so that it can go back at once: nobody has to do without. Then come
-//! small pages. Those of other colours stay until the end of the pass, or they would come again.
-//! Does not cover: frames that the kernel had before; what moves locked pages (compaction, unless
+//! Problem: a stock kernel gives any frame to any program, and to itself (MC2 patched its lists of
+//! free memory, section 3.2). Rule: take memory step by step while others have enough, and note the
+//! frame of each page. Frames of other colours go back, and those of the chosen ones stay, locked.
+//! The kernel serves itself from the rest. Memory comes in huge pages first. What goes back of one
+//! does not make another huge page, so that it can go back at once: nobody has to do without. Then
+//! come small pages. Those of other colours stay until the end of the pass, or they would come
+//! again. Held memory is advised against huge pages: khugepaged would otherwise copy it into a new
+//! one, locked or not, with pages of other colours beside it. Frames that go to programs are of the
+//! zone that programs get memory of first: others would come only once that zone is used up. Does
+//! not cover: frames that the kernel had before; what moves locked pages (compaction, unless
 //! vm.compact_unevictable_allowed is 0): [`Hold::look`] counts them and lets them go.
 
 use crate::error::SpaceError;
 use crate::map::{Choice, PAGE};
+use crate::piece::Piece;
 use crate::room::{self, Memory};
 use crate::sys::{self, Area};
 use serde::Serialize;
@@ -33,7 +37,7 @@ const PRESSURE: u128 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Others need what is left.
+    /// Other programs need the rest of the memory.
     Room,
     /// Tasks waited for memory.
     Pressure,
@@ -56,13 +60,6 @@ pub struct Pass {
     pub ns: u64,
 }
 
-/// Memory of a pass: its areas, and the pages in them that are held, with their frames.
-#[derive(Debug)]
-struct Piece {
-    area: Area,
-    pages: Vec<(u32, u64)>,
-}
-
 /// Held frames. They go back when it is dropped, or when the process ends for any reason.
 #[derive(Debug)]
 pub struct Hold {
@@ -71,6 +68,10 @@ pub struct Hold {
     pagemap: File,
     held: u64,
     lost: u64,
+    /// First frame of the zone that programs get memory of first.
+    zone: u64,
+    /// A page that is not locked, for [`Area::settle`].
+    settled: Area,
 }
 
 impl Hold {
@@ -79,11 +80,12 @@ impl Hold {
     /// # Errors
     /// The frames of this process are hidden from it.
     pub fn new(choice: Choice) -> Result<Self, SpaceError> {
-        let probe = Area::populated(PAGE as usize, false)?;
-        sys::frames_of(probe.start(), 1)?;
+        let settled = Area::populated(PAGE as usize, false)?;
+        sys::frames_of(settled.start(), 1)?;
         let path = "/proc/self/pagemap";
         let pagemap = File::open(path).map_err(|e| SpaceError::of_io(path, &e, "mount /proc"))?;
-        Ok(Self { choice, pieces: Vec::new(), pagemap, held: 0, lost: 0 })
+        let zone = room::first_of_last_zone(Path::new("/"));
+        Ok(Self { choice, pieces: Vec::new(), pagemap, held: 0, lost: 0, zone, settled })
     }
 
     /// Frames that are held.
@@ -163,6 +165,7 @@ impl Hold {
                     take_apart(area, first + at, here);
                 }
             }
+            area.advise_huge(first, STEP, false);
             if huge && !found {
                 // The search for huge pages would make others wait.
                 huge = false;
@@ -250,52 +253,45 @@ impl Hold {
     }
 
     /// Gives back some of the held frames, as far as they are `wanted`, for a program that is to have
-    /// them. Returns their number. Frames whose neighbour stays held come first: the kernel cannot
-    /// join these to larger blocks, which it hands out last.
+    /// them. Returns their number. Frames of the zone that programs get memory of first come first,
+    /// and of these the ones whose neighbour stays held: the kernel cannot join them to larger
+    /// blocks, which it hands out last.
     pub fn give(&mut self, frames: u64, wanted: &dyn Fn(u64) -> bool) -> u64 {
-        let mut all: Vec<u64> = self.frames().collect();
-        all.sort_unstable();
-        let held = |frame: u64| all.binary_search(&frame).is_ok();
-        let (mut single, mut paired) = (Vec::new(), Vec::new());
-        for &frame in all.iter().filter(|&&frame| wanted(frame)) {
-            let neighbour = frame ^ 1;
-            // Of two that are both wanted, the second one stays.
-            let stays = held(neighbour) && (frame & 1 == 0 || !wanted(neighbour));
-            if stays { &mut single } else { &mut paired }.push(frame);
-        }
-        single.extend(paired);
-        single.truncate(usize::try_from(frames).unwrap_or(usize::MAX));
-        single.sort_unstable();
-        for piece in &mut self.pieces {
-            let area = &piece.area;
-            piece.pages.retain(|&(page, frame)| {
-                let goes = single.binary_search(&frame).is_ok();
-                if goes {
-                    area.give_back(page as usize, 1);
+        let (mut left, zone) = (frames, self.zone);
+        for (upper, single) in [(true, true), (true, false), (false, true), (false, false)] {
+            let wanted = |frame: u64| (frame >= zone) == upper && wanted(frame);
+            for piece in self.pieces.iter_mut().rev() {
+                left -= piece.give(left, single, &wanted);
+                if left == 0 {
+                    break;
                 }
-                !goes
-            });
+            }
         }
+        self.settled.settle();
         self.pieces.retain(|piece| !piece.pages.is_empty());
-        self.held -= single.len() as u64;
-        single.len() as u64
+        self.held -= frames - left;
+        frames - left
     }
 
-    /// Gives held frames back one by one, as far as they are `wanted`. After each, `taken` takes memory
-    /// on this CPU, which gets that very frame, and tells whether to go on.
+    /// Gives held frames back one by one, as far as they are `wanted`, in the same order of zones.
+    /// After each, `taken` takes memory on this CPU, which gets that very frame, and tells whether to
+    /// go on.
     pub fn hand_over(&mut self, wanted: &dyn Fn(u64) -> bool, taken: &mut dyn FnMut() -> bool) {
         let mut more = true;
-        for piece in &mut self.pieces {
-            let area = &piece.area;
-            piece.pages.retain(|&(page, frame)| {
-                if !more || !wanted(frame) {
-                    return true;
-                }
-                area.give_back(page as usize, 1);
-                self.held -= 1;
-                more = taken();
-                false
-            });
+        for upper in [true, false] {
+            for piece in &mut self.pieces {
+                let area = &piece.area;
+                piece.pages.retain(|&(page, frame)| {
+                    if !more || (frame >= self.zone) != upper || !wanted(frame) {
+                        return true;
+                    }
+                    area.give_back(page as usize, 1);
+                    self.settled.settle();
+                    self.held -= 1;
+                    more = taken();
+                    false
+                });
+            }
         }
         self.pieces.retain(|piece| !piece.pages.is_empty());
     }
@@ -306,7 +302,7 @@ impl Hold {
     }
 }
 
-/// Splits a huge page, of which these pages are kept, and gives the others back.
+/// Splits a huge page, keeps these of its pages, and gives the others back.
 fn take_apart(area: &Area, first: usize, kept: &[(u32, u64)]) {
     // Linux 6.12 and newer puts the page of zeroes in the place of parts that are zero.
     kept.iter().for_each(|&(page, _)| area.mark(page as usize));
@@ -439,6 +435,26 @@ mod tests {
         assert!(given.iter().all(|&f| f % 16 == 0 && after.contains(&(f + 1))), "{given:?}");
         assert_eq!(hold.give(u64::MAX, &|_| true), held - 100);
         assert_eq!((hold.held(), hold.frames().count()), (0, 0));
+    }
+
+    #[test]
+    fn the_kernel_makes_no_huge_pages_of_what_is_held() {
+        let Some(mut hold) = hold() else { return };
+        let pass = hold.pass(64 << 20, &|| false).expect("taken");
+        if pass.kept == 0 || !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            return;
+        }
+        let text = std::fs::read_to_string("/proc/self/smaps").expect("shown");
+        for start in hold.pieces.iter().map(|piece| piece.area.start()) {
+            let holds = |line: &&str| {
+                let ends = line.split(' ').next().and_then(|ends| ends.split_once('-'));
+                let end = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+                ends.is_some_and(|(from, to)| (end(from)..end(to)).contains(&start))
+            };
+            let mut lines = text.lines().skip_while(|line| !holds(line));
+            let flags = lines.find_map(|line| line.strip_prefix("VmFlags: "));
+            assert!(flags.is_some_and(|flags| flags.split(' ').any(|f| f == "nh")), "{flags:?}");
+        }
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Problem: while a reserve holds every frame of its colours, `solocore exec --colors` finds
 //! none. Rule: it asks the reserve over a socket, for a number of frames and a CPU. The reserve
 //! gives back that many on this CPU. The CPU's short list of free frames hands out the latest
-//! first. The reserve prefers frames whose neighbour it keeps: these stay single, and the kernel
-//! hands out single ones before it breaks up blocks. The library of the program then takes free
-//! memory and keeps what has its colours, as without a reserve. A program that needs a buffer for a
+//! first. The reserve prefers frames of the zone that programs get memory of first, and frames whose
+//! neighbour it keeps: these stay single, and the kernel hands out single ones before it breaks up
+//! blocks. The library of the program stays on this CPU, takes as much memory, keeps the frames of
+//! its colours, and asks again for the missing frames. The connection ends with the program: then
+//! the reserve knows that its frames are free again. A program that needs a buffer for a
 //! task of the reserve's plan gets a file in memory on the same socket (client/c/solocore_buffer.h,
 //! `placed`), and its frames are kept in place until the connection closes. Only root is
 //! served, and only root is believed.
@@ -41,6 +43,8 @@ pub struct Lender {
     peers: Vec<Peer>,
     /// Frames of the plan's tasks; `None`: there is no plan.
     tasks: Option<BTreeMap<String, Choice>>,
+    /// Frames that peers had that are gone.
+    returned: u64,
 }
 
 #[derive(Debug)]
@@ -48,6 +52,8 @@ struct Peer {
     socket: OwnedFd,
     /// Its frames are free when this is dropped.
     buffer: Option<Placed>,
+    /// Frames that it was given so far.
+    given: u64,
 }
 
 impl Lender {
@@ -65,7 +71,7 @@ impl Lender {
                 "another solocore reserve holds frames of this machine; end it first".into(),
             )
         })?;
-        Ok(Self { listener, peers: Vec::new(), tasks })
+        Ok(Self { listener, peers: Vec::new(), tasks, returned: 0 })
     }
 
     /// Answers requests within this time; returns the number of frames that were given.
@@ -82,20 +88,28 @@ impl Lender {
         let mut events_of_peers = events[1..].iter();
         let tasks = self.tasks.as_ref();
         self.peers.retain_mut(|peer| {
-            match events_of_peers.next() {
+            let gave = match events_of_peers.next() {
                 // It has gone, and what it asked for would be of no use to it.
-                Some(events) if events.contains(PollFlags::HUP) => return false,
-                Some(events) if !events.is_empty() => {}
+                Some(events) if events.contains(PollFlags::HUP) => None,
+                Some(events) if !events.is_empty() => peer.serve(tasks, hold),
                 _ => return true,
-            }
-            let gave = peer.serve(tasks, hold);
+            };
             given += gave.unwrap_or(0);
+            peer.given += gave.unwrap_or(0);
+            if gave.is_none() {
+                self.returned += peer.given;
+            }
             gave.is_some()
         });
         if !events[0].is_empty() {
             self.accept(limit);
         }
         given
+    }
+
+    /// Frames that programs were given that have ended since the last question.
+    pub fn returned(&mut self) -> u64 {
+        std::mem::take(&mut self.returned)
     }
 
     /// Takes the next connection, if it is root's and there is room for it.
@@ -106,14 +120,14 @@ impl Lender {
             return;
         };
         if self.peers.len() < MOST && peer_of(&socket).is_some_and(|(_, user)| user == 0) {
-            self.peers.push(Peer { socket, buffer: None });
+            self.peers.push(Peer { socket, buffer: None, given: 0 });
         }
     }
 }
 
 impl Peer {
     /// Answers its request; returns the number of frames that it was given. `None`: it has gone, or
-    /// asks for what there is not.
+    /// asks for frames that do not exist.
     fn serve(&mut self, tasks: Option<&BTreeMap<String, Choice>>, hold: &mut Hold) -> Option<u64> {
         let mut bytes = vec![0; LONGEST];
         let (length, _) = rustix::net::recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT).ok()?;
@@ -133,23 +147,43 @@ impl Peer {
     }
 }
 
-/// Asks a reserve for frames of a choice, to be free on this CPU. Returns their number; `None`: no
-/// reserve answers.
-pub fn borrow(choice: &Choice, frames: u64, cpu: u32) -> Option<u64> {
-    let socket = connected()?;
-    let request = encode(choice, frames, cpu);
-    rustix::net::send(&socket, &request, SendFlags::NOSIGNAL).ok()?;
-    if !wait(&mut [PollFd::new(&socket, PollFlags::IN)], PATIENCE) {
-        return None;
-    }
-    let mut answer = [0; 8];
-    let (length, _) = rustix::net::recv(&socket, &mut answer, RecvFlags::empty()).ok()?;
-    (length == 8).then(|| u64::from_ne_bytes(answer))
+/// A program's side: its connection with a reserve, made when it is needed.
+#[derive(Debug, Default)]
+pub struct Borrower {
+    socket: Option<OwnedFd>,
 }
 
-/// Whether a reserve is there.
-pub fn is_there() -> bool {
-    connected().is_some()
+impl Borrower {
+    /// Whether a reserve is there.
+    pub fn is_served(&mut self) -> bool {
+        self.connect();
+        self.socket.is_some()
+    }
+
+    /// Asks for frames of a choice, to be free on this CPU. Returns their number; `None`: no reserve
+    /// answers.
+    pub fn borrow(&mut self, choice: &Choice, frames: u64, cpu: u32) -> Option<u64> {
+        self.connect();
+        // Kept only after an answer: a late one would be taken for the next.
+        let socket = self.socket.take()?;
+        let request = encode(choice, frames, cpu);
+        rustix::net::send(&socket, &request, SendFlags::NOSIGNAL).ok()?;
+        if !wait(&mut [PollFd::new(&socket, PollFlags::IN)], PATIENCE) {
+            return None;
+        }
+        let mut answer = [0; 8];
+        let (length, _) = rustix::net::recv(&socket, &mut answer, RecvFlags::empty()).ok()?;
+        self.socket = Some(socket).filter(|_| length == answer.len());
+        self.socket.as_ref().map(|_| u64::from_ne_bytes(answer))
+    }
+
+    /// Connects again where the reserve has ended, or was not there before.
+    fn connect(&mut self) {
+        // Nobody sends unasked: something to read is the end.
+        let ended =
+            |socket: &OwnedFd| wait(&mut [PollFd::new(socket, PollFlags::IN)], Duration::ZERO);
+        self.socket = self.socket.take().filter(|socket| !ended(socket)).or_else(connected);
+    }
 }
 
 fn connected() -> Option<OwnedFd> {
@@ -189,17 +223,22 @@ mod tests {
         }
     }
 
-    /// A reserve of four colours of 16, of which task `video` has two; frames are shown to root only.
-    fn reserve(name: &str) -> Option<(Lender, Hold)> {
+    /// Colours of 16.
+    fn colours_of(colours: &[u32]) -> Choice {
         let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![] };
-        let choice = |colours: &[u32]| Choice::new(&map, Some(colours), None).expect("valid");
-        let mut hold = match Hold::new(choice(&[0, 1, 2, 3])) {
+        Choice::new(&map, Some(colours), None).expect("valid")
+    }
+
+    /// A reserve of four colours of 16; of these, task `video` has two; frames are shown to root
+    /// only.
+    fn reserve(name: &str) -> Option<(Lender, Hold)> {
+        let mut hold = match Hold::new(colours_of(&[0, 1, 2, 3])) {
             Ok(hold) => hold,
             Err(SpaceError::Machine(why)) if why.contains("CAP_SYS_ADMIN") => return None,
             Err(other) => panic!("{other}"),
         };
         let pass = hold.pass(64 << 20, &|| false).expect("taken");
-        let tasks = [("video".to_owned(), choice(&[0, 1]))].into();
+        let tasks = [("video".to_owned(), colours_of(&[0, 1]))].into();
         let lender = Lender::at(name, Some(tasks)).expect("nobody else listens");
         (pass.kept > 2000).then_some((lender, hold))
     }
@@ -259,6 +298,31 @@ mod tests {
         drop(got.socket);
         lender.serve(Duration::from_secs(1), &mut hold);
         assert_eq!(buffers(&lender), 0);
+    }
+
+    #[test]
+    fn what_programs_had_is_known_to_be_free() {
+        let name = format!("solocore-reserve-test-{}-back", std::process::id());
+        let Some((mut lender, mut hold)) = reserve(&name) else { return };
+        let mut program =
+            Borrower { socket: Some(crate::coloured::connect(&name).expect("it listens")) };
+        let choice = colours_of(&[2, 3]);
+        let held = hold.held();
+        std::thread::scope(|scope| {
+            let asking = scope
+                .spawn(|| [program.borrow(&choice, 30, 0), program.borrow(&choice, u64::MAX, 0)]);
+            while !asking.is_finished() {
+                lender.serve(Duration::from_millis(50), &mut hold);
+            }
+            let got = asking.join().expect("it ends");
+            assert_eq!(got[0], Some(30));
+            assert_eq!(got[1], Some(held - hold.held() - 30), "the rest, over the same connection");
+        });
+        assert!(hold.frames().all(|frame| frame % 16 < 2));
+        assert_eq!((lender.returned(), lender.peers.len()), (0, 1), "it still has them");
+        drop(program);
+        lender.serve(Duration::from_secs(1), &mut hold);
+        assert_eq!((lender.returned(), lender.returned()), (held - hold.held(), 0));
     }
 
     #[test]

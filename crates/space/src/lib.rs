@@ -22,6 +22,7 @@ pub mod lend;
 pub mod lists;
 pub mod map;
 pub mod objects;
+mod piece;
 mod placed;
 pub mod probe;
 pub mod program;

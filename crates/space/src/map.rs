@@ -226,7 +226,7 @@ fn in_range(
 /// Numbers in a list like `0-3,6`, in order, each once.
 ///
 /// # Errors
-/// The text that is no number or range, and the form of a list.
+/// The text that is not a number or range, and the form of a list.
 pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     const MOST: u32 = 1 << MAX_FUNCTIONS;
     let mut numbers = Vec::new();
@@ -237,7 +237,7 @@ pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
             (Some(first), Some(last)) if first <= last => numbers.extend(first..=last),
             _ => {
                 return Err(format!(
-                    "`{part}` is no number or range below {MOST}; a list looks like 0-3,6"
+                    "`{part}` is not a number or range below {MOST}; a list looks like 0-3,6"
                 ));
             }
         }
@@ -252,7 +252,7 @@ fn function(text: &str) -> Result<u64, String> {
     for word in text.split_whitespace() {
         let bit = word.parse::<u32>().ok().filter(|&b| b < 64);
         let bit = bit.ok_or_else(|| {
-            format!("`{word}` is no number of an address bit; write numbers from 0 to 63")
+            format!("`{word}` is not a number of an address bit; write numbers from 0 to 63")
         })?;
         if mask >> bit & 1 == 1 {
             return Err(format!("bit {bit} is there twice, which cancels it; remove both or one"));
@@ -301,8 +301,8 @@ mod tests {
     #[test]
     fn names_the_line_and_the_mistake() {
         for (text, words) in [
-            ("13 17\n13 x\n", "line 2: `x` is no number"),
-            ("64\n", "line 1: `64` is no number of an address bit"),
+            ("13 17\n13 x\n", "line 2: `x` is not a number"),
+            ("64\n", "line 1: `64` is not a number of an address bit"),
             ("13 13\n", "line 1: bit 13 is there twice"),
             ("13 17\n17\n13\n", "line 3: 13 is the XOR of functions before it"),
             ("# colour: 11\n", "line 1: a colour is the same all over a page"),

@@ -39,10 +39,8 @@ impl Placed {
         }
         let placed = Self::empty(pages)?;
         let pagemap = pagemap()?;
-        let settled = Area::populated(PAGE as usize, false)?;
         let (mut next, mut strays, mut failed) = (0, 0, None);
         hold.hand_over(&wanted, &mut || {
-            settled.settle();
             match placed.touch(&pagemap, next) {
                 Ok(frame) if wanted(frame) => next += 1,
                 Ok(_) => {

@@ -2,9 +2,10 @@
 //!
 //! Problem: taking nearly all free memory, even for a moment, can starve other programs. Rule: memory
 //! is taken only while more is free than the kernel's own marks (/proc/zoneinfo) and a margin, and
-//! while tasks do not wait for memory (/proc/pressure/memory). What no step could mend is refused
-//! beforehand: limits of memory cgroups, several nodes of memory, and colours that are more than can
-//! be missed. Source: Documentation/accounting/psi.rst and admin-guide/mm/concepts.rst of Linux.
+//! while tasks do not wait for memory (/proc/pressure/memory). Conditions that no step could change
+//! are refused beforehand: limits of memory cgroups, several nodes of memory, and colours that are
+//! more than can be missed. Source: Documentation/accounting/psi.rst and
+//! admin-guide/mm/concepts.rst of Linux.
 //! Does not cover: limits that change later.
 
 use crate::error::SpaceError;
@@ -21,7 +22,7 @@ pub struct Memory {
     pub total: u64,
     /// Free memory.
     pub free: u64,
-    /// Memory that could be had without swapping.
+    /// Memory that is available without swapping.
     pub available: u64,
     /// The sum of the marks from which on the kernel looks for memory to free.
     pub marks: u64,
@@ -69,6 +70,14 @@ pub fn stalled_us(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/pressure/memory")).ok()?;
     let some = text.lines().find_map(|l| l.strip_prefix("some "))?;
     some.split_whitespace().find_map(|w| w.strip_prefix("total=")?.parse().ok())
+}
+
+/// First frame of the last zone with memory, which the kernel hands out first to programs
+/// (Documentation/mm/physical_memory.rst); 0: the kernel does not tell.
+pub fn first_of_last_zone(root: &Path) -> u64 {
+    let zones = fs::read_to_string(root.join("proc/zoneinfo")).unwrap_or_default();
+    let starts = zones.lines().filter_map(|l| l.trim().strip_prefix("start_pfn:"));
+    starts.filter_map(|n| n.trim().parse().ok()).max().unwrap_or(0)
 }
 
 /// Checks that a share of the machine's frames (0 to 1) can be reserved at all.
@@ -140,7 +149,7 @@ fn limits(root: &Path) -> Vec<(String, u64)> {
 mod tests {
     use super::*;
 
-    /// A machine with 4 GiB, of which 3 are free.
+    /// A machine with 4 GiB; 3 GiB are free.
     fn machine() -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("made");
         put(
@@ -151,8 +160,9 @@ mod tests {
         put(
             root.path(),
             "proc/zoneinfo",
-            "Node 0, zone DMA32\n  pages free 9\n        min  1\n        high     4096\nNode 0, zone \
-             Normal\n        high     4096\n              high:  7\n",
+            "Node 0, zone DMA32\n  pages free 9\n        min  1\n        high     4096\n  start_pfn:           \
+             4096\nNode 0, zone Normal\n        high     4096\n              high:  7\n  start_pfn:           \
+             1048576\nNode 0, zone Movable\n  pages free 0\n",
         );
         put(root.path(), "sys/devices/system/node/has_memory", "0\n");
         put(root.path(), "proc/self/cgroup", "0::/system.slice/a\n");
@@ -178,6 +188,8 @@ mod tests {
         assert_eq!(memory.room(), (3072 - 96) << 20);
         assert!(check(root.path(), 0.5).is_ok());
         assert!(Memory::of(&root.path().join("none")).is_err());
+        assert_eq!(first_of_last_zone(root.path()), 1 << 20);
+        assert_eq!(first_of_last_zone(&root.path().join("none")), 0);
     }
 
     #[test]

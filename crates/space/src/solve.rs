@@ -248,7 +248,7 @@ impl Space {
         })?;
         if functions.rank() == 0 || functions.rank() > MOST_FUNCTIONS {
             return Err(Unclear(format!(
-                "{} functions explain the slow pairs, which are no banks",
+                "{} functions explain the slow pairs, which are not banks",
                 functions.rank()
             )));
         }
@@ -358,7 +358,7 @@ mod tests {
     #[derive(Clone, Copy, PartialEq)]
     enum Kind {
         Linear,
-        /// Slow by chance, each time anew.
+        /// Slow by chance, each time again.
         Noise,
         /// Slow by a hash of the pair: lasting, and not linear.
         Hash,

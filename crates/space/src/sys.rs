@@ -2,6 +2,7 @@
 
 use crate::error::SpaceError;
 use crate::map::PAGE;
+use crate::room::Memory;
 use rustix::fs::MemfdFlags;
 use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, UserfaultfdFlags};
 use rustix::thread::CpuSet;
@@ -10,6 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 const FRAME: u64 = (1 << 55) - 1;
 const PRESENT: u64 = 1 << 63;
@@ -25,6 +27,19 @@ impl Area {
     /// `bytes` bytes, with a page under each, in huge pages where the kernel has some and `huge`
     /// asks for them.
     pub fn populated(bytes: usize, huge: bool) -> Result<Self, SpaceError> {
+        /// Bytes that are not asked about.
+        const FEW: usize = 2 << 20;
+        // The kernel would kill programs for it before it refuses.
+        if bytes > FEW
+            && let Ok(memory) = Memory::of(Path::new("/"))
+            && bytes as u64 > memory.available
+        {
+            let (asked, available) = (bytes >> 20, memory.available >> 20);
+            return Err(SpaceError::Machine(format!(
+                "{asked} MiB of memory are more than the {available} MiB that are available; ask \
+                    for less, or end other programs"
+            )));
+        }
         let area = Self::reserved(bytes)?;
         let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
         let start = area.start as *mut c_void;
@@ -36,7 +51,7 @@ impl Area {
         };
         populated.map_err(|e| {
             SpaceError::of_io(
-                &format!("{} MiB of memory cannot be had", bytes >> 20),
+                &format!("{} MiB of memory cannot be obtained", bytes >> 20),
                 &e.into(),
                 "ask for less, or end other programs (Linux 5.14 is needed)",
             )

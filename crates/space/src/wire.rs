@@ -14,7 +14,7 @@ pub mod kind {
     pub const HELLO: u32 = 1;
     /// A process is about to end; waits for [`GO`].
     pub const EXIT: u32 = 2;
-    /// Go on.
+    /// Go on. After [`NEED`], `pages` is the number of frames that a reserve has freed for it.
     pub const GO: u32 = 3;
     /// The configuration has changed.
     pub const RECOLOUR: u32 = 4;
@@ -90,7 +90,7 @@ impl Packet {
     }
 }
 
-/// The choice of a configuration's bytes; `None` if they are no configuration.
+/// The choice of a configuration's bytes; `None` if they are not a configuration.
 pub fn choice_of(config: &[u8]) -> Option<Choice> {
     // Magic and functions, masks, and four words.
     const CLASSES: usize = 8 + MAX_FUNCTIONS * 8 + 32;

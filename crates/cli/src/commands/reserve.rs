@@ -107,12 +107,17 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     notify::send("READY=1");
     let end = args.duration.map(|d| begin + Duration::from_nanos(d.ns_ceil()));
     let (mut wait, mut tried, mut looked) = (TRIES[0], Instant::now(), Instant::now());
+    let mut quiet = tried;
     while !stopped() && end.is_none_or(|end| Instant::now() < end) {
         let lent = lender.serve(Duration::from_millis(50), &mut reserve.hold);
         reserve.lent += lent;
-        if lent > 0 {
-            // They are about to be used, and must not be taken again.
-            tried = Instant::now();
+        if lent > 0 || lender.returned() > 0 {
+            wait = TRIES[0];
+        }
+        if lent > 0 && tried.elapsed() < wait * 2 {
+            // They are about to be used, and must not be taken again. But programs that start all
+            // the time also end, and must not use up the reserve.
+            quiet = Instant::now();
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
@@ -123,7 +128,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
                 ));
             }
         }
-        if tried.elapsed() >= wait {
+        if tried.elapsed() >= wait && quiet.elapsed() >= LOOK {
             let more = reserve.try_again()?;
             wait = if more { TRIES[0] } else { (wait * 2).min(TRIES[1]) };
             if more {
@@ -148,7 +153,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
 }
 
 impl Reserve {
-    /// Takes what can be had at once.
+    /// Takes the frames that are available at once.
     fn fill(&mut self, drop: bool) -> Result<(), Failure> {
         if drop {
             self.settings.drop_files()?;
@@ -218,7 +223,7 @@ impl Report {
     fn line(&self) -> String {
         let left = &self.left;
         format!(
-            "holding {} of {} frames ({} %; {} % of those that are not the kernel's own); left: free \
+            "holding {} of {} frames ({} %; {} % of the frames that are not the kernel's own); left: free \
                 {}, programs {}, files {}, kernel {}, reserved at boot {}",
             self.held,
             self.frames,
