@@ -25,7 +25,7 @@ def report():
     if not path:
         pytest.fail("set SOLOCORE_REPORT to the path of a report, as `solocore report -o report.html` writes it")
     if not Path(path).is_file():
-        pytest.fail(f"SOLOCORE_REPORT={path} is no file")
+        pytest.fail(f"SOLOCORE_REPORT={path} is not a file")
     return Path(path).resolve()
 
 

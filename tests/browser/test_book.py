@@ -227,7 +227,7 @@ def test_pictures_have_the_ground_of_the_page(opened, book, scheme):
     page.emulate_media(media="print")
     assert page.is_visible("img.light") and not page.is_visible("img.dark")
     page.emulate_media(media="screen")
-    page.goto((book / "vcpus.html").as_uri())
+    page.goto((book / "scheduler-figures.html").as_uri())
     assert ("invert" in page.evaluate("getComputedStyle(document.querySelector('img[src$=svg]')).filter")) == (scheme == "dark")
     assert "(prefers-color-scheme: dark)" in (ROOT / "README.md").read_text()
 

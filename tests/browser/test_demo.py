@@ -3,6 +3,7 @@
 unmanaged   sharing hurts: disparity misses every deadline, and takes more than three times as long as alone
 bounds      at most twice the time alone, and kept
 managed     no longer than the time alone
+even        the papers' split keeps the deadlines, too, and best effort ends fewer jobs than under the plan
 price       no best-effort program ends fewer jobs; each keeps its memory traffic, on average at least 60 % of it
 
 Not covered: other scenarios; the figures are this one's. Run with `SOLOCORE_REPORT=build/demo/report.html pytest tests/browser/test_demo.py`.
@@ -10,10 +11,15 @@ Not covered: other scenarios; the figures are this one's. Run with `SOLOCORE_REP
 
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from statistics import mean
 
 import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +28,7 @@ def demo():
     if not path:
         pytest.fail("set SOLOCORE_REPORT to the path of the demo's report")
     directory = Path(path).resolve().parent
-    return {name: json.loads((directory / f"{name}.json").read_text()) for name in ("plan", "solo", "unmanaged", "managed")}
+    return {name: json.loads((directory / f"{name}.json").read_text()) for name in ("plan", "solo", "unmanaged", "even", "managed")}
 
 
 def tasks(demo, name, analysed):
@@ -59,3 +65,23 @@ def test_best_effort_keeps_its_throughput(demo, what):
     parts = [min(managed[name][what] / t[what], 2.0) for name, t in unmanaged.items() if t[what]]
     assert mean(parts) >= 0.6
     assert min(parts) >= 0.3
+
+
+def test_even_shares_cost_best_effort_its_jobs(demo):
+    for name, task in tasks(demo, "even", True).items():
+        assert task["jobs"] >= 10 and task["misses_deadline"] == 0, name
+    assert tasks(demo, "even", True)["canny"]["moet_ns"] > tasks(demo, "unmanaged", True)["canny"]["moet_ns"], "docs/demo.md"
+    assert not any(task["jobs"] for task in tasks(demo, "even", False).values()), "docs/demo.md: no best-effort program ends a job"
+
+
+def test_the_pages_tables_and_picture_are_made_of_the_results(report, tmp_path):
+    script = [sys.executable, ROOT / "scripts/picture.py"]
+    done = subprocess.run([*script, report.parent, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    heads = [re.sub(r"in [\d.]+ s", "", line) for line in done.stdout.splitlines() if "unmanaged" in line]
+    page = re.sub(r"in [\d.]+ s", "", (ROOT / "docs/demo.md").read_text())
+    assert len(heads) == 2 and all("| even" in head and head in page for head in heads)
+    assert all((tmp_path / name).stat().st_size > 10_000 for name in ("demo.png", "demo-dark.png"))
+    # Nothing is made of results without even shares.
+    done = subprocess.run([*script, tmp_path, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 1 and "has no plan.json; make it with `make demo`" in done.stderr

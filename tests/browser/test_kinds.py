@@ -1,4 +1,4 @@
-"""Whether everybody can read the other kinds of report: windows, levels, VCPUs, a plan that fails, runs, a verification, a time table.
+"""Whether everybody can read the other kinds of report: windows, levels, VCPUs, a plan that fails, many tasks, runs, a verification, a time table.
 
 The command (SOLOCORE) makes each page from a system of `examples/` or a small one. Run and verification take this machine, with page faults in
 place of misses; where it may not be regulated, these two are skipped. Held here is what holds for every page: axe-core finds no serious fault;
@@ -94,6 +94,16 @@ def failing(make):
     make.simulated("system.toml", code=1)
 
 
+def many(make):
+    """A plan alone, of 15 tasks with long names."""
+    task = '[[task]]\nname = "{}"\ncore = {}\nperiod = "{} ms"\nwcet = "1.1 ms"\nmisses = 3000\n'
+    names = ("acquisition_of_the_images_of_stereo_camera_", "trajectory-planner-with-predictive-control-", "detector of pedestrians and cyclists ")
+    tasks = [task.format(name + str(n), n % 4, 100 + 10 * n) for n in range(5) for name in names]
+    (make.place / "system.toml").write_text('platform = "core-i5-2500k"\n[regulation]\npolicy = "memguard"\nperiod = "1 ms"\n' + "".join(tasks))
+    make("plan", "system.toml", "-o", "plan.json")
+    make("report", "plan.json", "-o", "report.html")
+
+
 def run(make):
     make.small()
     make("run", "plan.json", *MACHINE, "--no-move-irqs", "--no-confine", "--start", "--duration", "1 s", "-o", "run.json")
@@ -151,6 +161,7 @@ KINDS = {
     levels: ("Levels: regions and buffers",),
     vcpus: ("VCPU video", "best-effort VCPU"),
     failing: ("What would help",),
+    many: ("acquisition_of_the_images_of_stereo_camera_4", "15 meet"),
     run: ("On the machine", "stands in for accesses"),
     scheduled: ("Tasks under the scheduler", "VCPUs: time with budget", "Input and output by the time table", "kept as the run began"),
     verify: ("Not tested",),
@@ -218,6 +229,8 @@ def test_a_wide_page_light_and_dark(look, kind):
     assert faults(page, without=COLOURS) == []
     assert (contrast(page), overlaps(page), cut(page)) == ([], [], [])
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    wider = "[...document.querySelectorAll('.wide:not(:has(svg))')].filter(w => w.scrollWidth > w.clientWidth + 1).map(w => w.ariaLabel)"
+    assert page.evaluate(wider) == [], "tables with hidden columns"
     nameless = page.evaluate(
         """[...document.querySelectorAll('figure svg[role=img]')].filter(
             svg => !document.getElementById(svg.getAttribute('aria-labelledby'))?.textContent.trim()).length"""

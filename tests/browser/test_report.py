@@ -62,7 +62,7 @@ def test_verdict_is_first_and_agrees_with_the_plan(page, data):
     analysed = [t for t in data["plan"]["tasks"] if t["criticality"] != "D"]
     passing = sum(t["schedulable"] for t in analysed)
     counts = [int(c) for c in page.locator("ul.counts strong").all_inner_texts()]
-    assert counts == [passing, len(analysed) - passing, len(data["plan"]["tasks"]) - len(analysed)]
+    assert counts[:3] == [passing, len(analysed) - passing, len(data["plan"]["tasks"]) - len(analysed)]
     assert sentence.startswith("✓") == (data["plan"]["schedulable"] and passing == len(analysed))
 
 

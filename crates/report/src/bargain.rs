@@ -1,8 +1,10 @@
 //! The plan's guarantees, their cost, and the changes that would help where they fail.
 //!
 //! Rule: each line states one figure of the plan or of the results, with the figure itself in a
-//! `data-` attribute. A figure that was not measured has no line.
+//! `data-` attribute. A figure that was not measured has no line. Nothing is guaranteed for a task
+//! that a measurement contradicts.
 
+use crate::contradictions::Contradictions;
 use crate::elements::{caption, data_table, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
@@ -14,11 +16,11 @@ use solocore_model::results::TaskResult;
 use solocore_model::system::Policy;
 
 /// Both lists, and advice where the plan is not schedulable.
-pub fn part(inputs: &Inputs) -> Markup {
+pub fn part(inputs: &Inputs, found: &Contradictions) -> Markup {
     html! {
         (advice(inputs))
         div.pair.bargain {
-            div { h3 { "What is guaranteed" } ul { (guaranteed(inputs)) } }
+            div { h3 { "What is guaranteed" } ul { (guaranteed(inputs, found)) } }
             div { h3 { "What it costs" } ul { (costs(inputs)) } }
         }
     }
@@ -37,11 +39,13 @@ fn names<'a>(tasks: &[&'a PlanTask]) -> Vec<&'a str> {
     tasks.iter().map(|t| t.name.as_str()).collect()
 }
 
-fn guaranteed(inputs: &Inputs) -> Markup {
+fn guaranteed(inputs: &Inputs, found: &Contradictions) -> Markup {
     let plan = inputs.plan;
     let analysed: Vec<&PlanTask> = plan.tasks.iter().filter(|t| !t.best_effort()).collect();
     let (hold, fail): (Vec<&PlanTask>, Vec<&PlanTask>) =
         analysed.iter().copied().partition(|t| t.schedulable);
+    let (beyond, hold): (Vec<&PlanTask>, Vec<&PlanTask>) =
+        hold.iter().copied().partition(|t| found.about(&t.name));
     let (tardy, punctual): (Vec<&PlanTask>, Vec<&PlanTask>) =
         hold.iter().copied().partition(|t| t.tardiness_ns.is_some());
     // The largest part of its deadline that a task may use, in whole numbers.
@@ -61,6 +65,9 @@ fn guaranteed(inputs: &Inputs) -> Markup {
             li { "A job of " strong { (task.name) } " ends at most " (format::time_or(task.tardiness_ns, "")) " after its deadline." }
         }
         @if !fail.is_empty() { li.bad { "Nothing for " (listed(&names(&fail))) ": deadlines may be missed." } }
+        @if !beyond.is_empty() {
+            li.bad data-contradicted=(beyond.len()) { "Nothing for " (listed(&names(&beyond))) ": a measurement contradicts the plan." }
+        }
         @if analysed.is_empty() { li { "Nothing: no task is analysed." } }
         @if !hold.is_empty() && !plan.promises.is_empty() {
             li data-promises=(plan.promises.len()) {
@@ -87,6 +94,16 @@ fn kept(inputs: &Inputs, of: fn(&TaskResult) -> u64) -> Option<(u64, Option<u64>
     let (managed, unmanaged) = (sum(inputs.managed), sum(inputs.unmanaged));
     let even = inputs.even.map(|run| sum(Some(run)));
     (inputs.managed.is_some() && unmanaged > 0).then_some((managed, even, unmanaged))
+}
+
+/// Accesses of a best-effort job under the plan over those without it, where fewer jobs make more
+/// accesses.
+fn dearer(inputs: &Inputs) -> Option<f64> {
+    let (jobs, _, jobs_before) = kept(inputs, |t| t.jobs)?;
+    let (accesses, _, before) = kept(inputs, |t| t.accesses)?;
+    let ratio = |managed: u64, unmanaged: u64| managed as f64 / unmanaged as f64;
+    (0 < jobs && jobs < jobs_before && before < accesses)
+        .then(|| ratio(accesses, before) / ratio(jobs, jobs_before))
 }
 
 /// The largest ratio of a time of an analysed task to its longest job alone.
@@ -123,19 +140,22 @@ fn costs(inputs: &Inputs) -> Markup {
                     "Best effort does " strong { (format::percent_of(managed, unmanaged)) } " of the " (words)
                     " that it does unmanaged" @if key == "jobs" { " (" (format::count(managed)) " of " (format::count(unmanaged)) ")" } "."
                     @if let Some(even) = even { " With even shares it does " (format::percent_of(even, unmanaged)) "." }
+                    @if let Some(ratio) = dearer(inputs).filter(|_| key == "accesses") {
+                        " Each of its jobs makes " (format::times(ratio)) " times as many accesses."
+                    }
                 }
             }
         }
         @if let (Some(result), false) = (inputs.managed, stopped.is_empty()) {
             li data-cost="stopped" {
-                "The regulator stopped "
+                "The regulator throttled "
                 @for (at, (core, ns)) in stopped.iter().enumerate() {
                     @if at > 0 { ", " } "core " (core) " for " (format::percent_of(*ns, result.simulated_ns))
                 }
                 " of the time."
             }
         } @else if inputs.managed.is_some() && plan.regulation.policy != Policy::None {
-            li data-cost="stopped" { "The regulator stopped no core in the managed run." }
+            li data-cost="stopped" { "The regulator throttled no core in the managed run." }
         }
         @if locked > 0 {
             li data-cost="locked" data-pages=(locked) {
@@ -154,6 +174,8 @@ fn costs(inputs: &Inputs) -> Markup {
         }
         @if nothing && inputs.managed.is_none() {
             li.muted { "Not measured: simulate the plan, and the machine without it, and give both results." }
+        } @else if nothing && slowed.is_none() && plan.regulation.policy == Policy::None {
+            li.muted { "Not measured: simulate each task alone, and the machine without the plan, and give both results." }
         }
     }
 }

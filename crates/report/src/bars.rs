@@ -47,10 +47,12 @@ pub fn section(inputs: &Inputs) -> Markup {
         section #times aria-labelledby="times-h" {
             h2 #times-h { "Times against their bounds" }
             p {
-                "Longest execution time of a job alone (solo), with all tasks on the plain machine \
-                    (unmanaged) and under the plan (managed). "
+                @if [inputs.solo, inputs.unmanaged, inputs.managed].iter().any(Option::is_some) {
+                    "Longest execution time of a job alone (solo), with all tasks on the plain machine \
+                        (unmanaged) and under the plan (managed). "
+                }
                 @if inputs.even.is_some() { "The bar “even” is of a run under a plan with even shares. " }
-                "Under the plan, the bound C holds for it. The bound on the response time (WCRT) \
+                "Under the plan, the bound C holds for the execution time. The bound on the response time (WCRT) \
                     also counts the time in which a job waits for other work; compare it with the deadline. Every task has its own \
                     linear scale from zero, so compare lengths within a task only (→: far beyond \
                     the scale). The numbers are in the table above."

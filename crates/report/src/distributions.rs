@@ -78,7 +78,7 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     let id = format!("distribution-{index}");
     let longest = series.iter().map(|s| s.result.moet_ns).max().unwrap_or(0);
     let bound = Some(task.c_sce_ns).filter(|b| *b != u64::MAX);
-    let marks = [
+    let mut marks = [
         ("bound", "bound C", bound),
         ("wcrt", "WCRT", task.wcrt_ns),
         ("deadline", "deadline", task.deadline_ns),
@@ -87,6 +87,8 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     let scale =
         marks.iter().filter_map(|(.., ns)| ns.filter(|n| within(*n))).fold(longest, u64::max);
     let scale = (scale + scale / 50).max(1);
+    // A line begins below its own label, so that none crosses a label at the edge above it.
+    marks.sort_by_key(|(.., ns)| ns.is_none_or(|ns| ns <= scale));
     let bottom = TOP + HEIGHT;
     html! {
         figure.chart {

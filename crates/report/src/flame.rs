@@ -3,8 +3,8 @@
 //! A profile knows the function that missed, and not its callers, so the graph has three rows. The
 //! width of a block is its share of the program's misses of the shared cache. A function too narrow
 //! to be seen is part of its file's block all the same; the table has the first of them. A name is
-//! cut to the width that its block has on a telephone or on paper, and cut anew for a wide page. The
-//! style sheet shows one of both, and the tooltip has the whole name.
+//! cut to the width that its block has on a telephone or on paper, and cut again for a wide page.
+//! The style sheet shows one of both, and the tooltip has the whole name.
 
 use crate::format;
 use crate::svg;

@@ -21,7 +21,7 @@ pub struct Inputs<'a> {
     pub solo: Option<&'a SimResult>,
     /// Everything together on the plain machine.
     pub unmanaged: Option<&'a SimResult>,
-    /// Everything together under the plan.
+    /// All tasks together under the plan.
     pub managed: Option<&'a SimResult>,
     /// As `managed`, by a plan with even shares, beside a plan with optimal ones.
     pub even: Option<&'a SimResult>,

@@ -12,6 +12,7 @@
 
 mod bargain;
 mod bars;
+mod contradictions;
 mod curves;
 mod distributions;
 mod elements;

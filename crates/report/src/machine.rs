@@ -8,7 +8,7 @@
 
 use crate::elements::{caption, core_of, data_table, task_name, wide_table};
 use crate::inputs::Inputs;
-use crate::{format, regulated, schedulers, svg};
+use crate::{format, promises, regulated, schedulers, svg};
 use maud::{Markup, html};
 use solocore_model::Plan;
 use solocore_model::run::{RunResult, RunTask, RunTransfer};
@@ -63,7 +63,9 @@ fn summary(run: &RunResult) -> String {
 
 /// Observations that contradict the plan.
 pub fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
-    let mut lines: Vec<String> = run.broken.iter().map(|id| broken(run, id)).collect();
+    let of_run = || run.promises.iter().map(|a| &a.promise);
+    let mut lines: Vec<String> =
+        run.broken.iter().map(|id| promises::broken(of_run(), id)).collect();
     if let Some(regulation) = &run.regulation {
         regulated::contradictions(regulation, &mut lines);
     }
@@ -100,16 +102,6 @@ pub fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
         }
     }
     lines
-}
-
-/// A promise that the run did not keep to its end.
-fn broken(run: &RunResult, id: &str) -> String {
-    let promise = run.promises.iter().map(|a| &a.promise).find(|p| p.id == id);
-    let named = promise.map_or_else(
-        || id.to_owned(),
-        |p| format!("{} of {}, {}", p.subject.name(), p.resource, p.what),
-    );
-    format!("promise {named}: kept as the run began, and not later")
 }
 
 fn tasks(plan: &Plan, run: &RunResult) -> Markup {

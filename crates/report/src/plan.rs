@@ -15,13 +15,13 @@ pub fn section(plan: &Plan) -> Markup {
             p { (regulation(plan)) }
             h3 { "Reasons" }
             @if plan.reasons.is_empty() {
-                p.muted { "The plan gives no reasons; make it anew with " code { "solocore plan" } "." }
+                p.muted { "The plan gives no reasons; make it again with " code { "solocore plan" } "." }
             } @else {
                 (wide_table("Reasons of the plan", &reasons(plan)))
             }
             @if let Some(mc2) = plan.levels() { (crate::levels::part(mc2)) }
             h3 { "Cores" }
-            (wide_table("Cores in the plan", &cores(&plan.cores)))
+            (wide_table("Cores in the plan", &cores(plan)))
             h3 { "Tasks" }
             (wide_table("Tasks in the plan", &tasks(plan, plan.tasks.iter().filter(|t| !t.best_effort()))))
             @if plan.tasks.iter().any(PlanTask::best_effort) {
@@ -110,7 +110,7 @@ fn regulation(plan: &Plan) -> String {
     }
     if let (Policy::Bwlock, Some(budget)) = (r.policy, r.lock_budget_accesses) {
         return format!(
-            "Regulation: a bandwidth lock (BWLOCK): while somebody holds it, a core may make \
+            "Regulation: a bandwidth lock (BWLOCK): while a program holds it, a core may make \
                 {budget} accesses per {} for tasks that are not real-time; no bound counts on it; \
                 m = {}.",
             format::time(r.period_ns),
@@ -149,10 +149,18 @@ fn regulation(plan: &Plan) -> String {
     )
 }
 
-fn cores(cores: &[PlanCore]) -> Markup {
+/// May an analysed task of the core miss its deadline?
+fn may_miss(plan: &Plan, core: &PlanCore) -> bool {
+    plan.tasks.iter().any(|t| t.core == core.id && !t.best_effort() && !t.schedulable)
+}
+
+fn cores(plan: &Plan) -> Markup {
     html! {
-        (data_table(&html! {}, &["#Core", "#Cache ways", "#Budget Q (accesses per P)", "#Bandwidth", "#Locked pages", "#Room for", "#Utilisation", "#DRAM banks"], &html! {
-                @for core in cores {
+        (data_table(&caption(&html! {
+                "Utilisation: the sum of C" sub { "sce" } " / period of the analysed tasks. It may be above 100 % in a plan that \
+                    meets its deadlines: each C" sub { "sce" } " contains costs that occur once in a busy window."
+            }), &["#Core", "#Cache ways", "#Budget Q (accesses per P)", "#Bandwidth", "#Locked pages", "#Room for", "#Utilisation", "#DRAM banks"], &html! {
+                @for core in &plan.cores {
                     tr {
                         th.num scope="row" { (core.id) }
                         td.num { (core.ways) }
@@ -160,7 +168,7 @@ fn cores(cores: &[PlanCore]) -> Markup {
                         td.num { (core.bandwidth_bytes_per_s.map_or("none".to_owned(), format::bandwidth)) }
                         td.num { (format::count(core.locked_pages)) }
                         td.num { (format::count(core.lock_capacity_pages)) }
-                        td.num.bad[core.utilization > 1.0] { (format::percent(core.utilization)) }
+                        td.num.bad[core.utilization > 1.0 && may_miss(plan, core)] { (format::percent(core.utilization)) }
                         td.num { (banks(core.banks)) }
                     }
                 }
@@ -204,7 +212,7 @@ fn tasks<'a>(plan: &Plan, tasks: impl Iterator<Item = &'a PlanTask>) -> Markup {
                         td.num { (format::count(format::len(&task.locked_pages))) }
                         td.num { (margin(task, |m| m.wcet_ns.map(format::time))) }
                         td.num { (margin(task, |m| m.misses.map(format::count))) }
-                        td { (if task.profile.is_some() { "profile" } else { "system file" }) }
+                        td { (if task.profile.is_some() { "profile" } else { "stated" }) }
                     }
                 }
             }))

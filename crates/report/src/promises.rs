@@ -65,7 +65,16 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The kinds of promises with their numbers, in the plan's order: `2 place, 1 budget`.
+/// A promise that was kept at first, as a sentence without its full stop.
+pub fn broken<'a>(mut promises: impl Iterator<Item = &'a Promise>, id: &str) -> String {
+    let named = promises.find(|p| p.id == id).map_or_else(
+        || id.to_owned(),
+        |p| format!("{} of {}, {}", p.subject.name(), p.resource, p.what),
+    );
+    format!("promise {named}: kept as the run began, and not later")
+}
+
+/// The kinds of promises with their numbers, in the plan's order: `place (2), budget (1)`.
 fn by_kind(promises: &[Promise]) -> String {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for promise in promises {
@@ -75,7 +84,7 @@ fn by_kind(promises: &[Promise]) -> String {
             None => kinds.push((name, 1)),
         }
     }
-    kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect::<Vec<_>>().join(", ")
+    kinds.iter().map(|(kind, number)| format!("{kind} ({number})")).collect::<Vec<_>>().join(", ")
 }
 
 /// Number of promises that were kept, in words.
@@ -156,6 +165,6 @@ mod tests {
             of(Subject::Budget, "core 1"),
             of(Subject::Place, "task b"),
         ];
-        assert_eq!(by_kind(&promises), "2 place, 1 budget");
+        assert_eq!(by_kind(&promises), "place (2), budget (1)");
     }
 }

@@ -1,15 +1,16 @@
 //! The verdict, at the beginning, and the table of tasks behind it.
 
 use crate::bargain;
+use crate::contradictions::Contradictions;
 use crate::distributions;
 use crate::elements::{caption, core_of, data_table, folded, task_name, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
-use crate::{machine, verification};
 use maud::{Markup, html};
-use solocore_model::SimResult;
 use solocore_model::plan::PlanTask;
+use solocore_model::results::TaskResult;
 use solocore_model::system::Criticality;
+use solocore_model::{SimResult, list};
 
 /// A task with a promised deadline.
 fn analysed(task: &&PlanTask) -> bool {
@@ -21,8 +22,8 @@ pub fn section(inputs: &Inputs) -> Markup {
     let pass = plan.tasks.iter().filter(analysed).filter(|t| t.schedulable).count();
     let total = plan.tasks.iter().filter(analysed).count();
     let planned = plan.schedulable && pass == total;
-    let contradictions = contradictions(inputs);
-    let doubt = doubt(inputs, &contradictions).filter(|_| planned && total > 0);
+    let found = Contradictions::of(inputs);
+    let doubt = doubt(inputs, &found).filter(|_| planned && total > 0);
     let (good, mark) = match (planned, &doubt) {
         (true, None) => (true, "✓ "),
         (true, Some(_)) => (false, "! "),
@@ -34,22 +35,34 @@ pub fn section(inputs: &Inputs) -> Markup {
             p.verdict.good[good].bad[!good] {
                 span aria-hidden="true" { (mark) } (sentence(inputs, doubt.as_deref().unwrap_or_default()))
             }
-            ul.counts aria-label="Tasks by verdict" {
-                li.good { strong { (pass) } " pass" }
-                li.bad[total > pass] { strong { (total - pass) } " fail" }
-                li { strong { (plan.tasks.len() - total) } " best effort" }
-            }
-            @if !contradictions.is_empty() {
+            (counts(inputs, &found, pass, total))
+            @if !found.lines().is_empty() {
                 div.alert role="note" {
                     p { strong { "Measurement contradicts the plan:" } }
-                    ul { @for line in &contradictions { li { (line) } } }
+                    ul { @for line in found.lines() { li { (line) } } }
                 }
             }
             (reasons(inputs))
-            (bargain::part(inputs))
-            (table(inputs))
+            (bargain::part(inputs, &found))
+            (table(inputs, &found))
             (distributions::charts(inputs))
             (missing(inputs))
+        }
+    }
+}
+
+/// Numbers of tasks: those that meet their deadlines by the plan, those that may miss them, those
+/// without a promise, and those that a measurement contradicts.
+fn counts(inputs: &Inputs, found: &Contradictions, pass: usize, total: usize) -> Markup {
+    let tasks = &inputs.plan.tasks;
+    let holds = |t: &&PlanTask| analysed(t) && t.schedulable;
+    let beyond = tasks.iter().filter(holds).filter(|t| found.about(&t.name)).count();
+    html! {
+        ul.counts aria-label="Tasks by verdict" {
+            li.good[beyond == 0] { strong { (pass) } @if pass == 1 { " meets" } @else { " meet" } }
+            li.bad[total > pass] { strong { (total - pass) } " may miss" }
+            li { strong { (tasks.len() - total) } " best effort" }
+            @if beyond > 0 { li.bad { strong { (beyond) } " contradicted" } }
         }
     }
 }
@@ -85,8 +98,8 @@ fn sentence(inputs: &Inputs, doubt: &str) -> String {
 }
 
 /// Reason not to count on the plan's verdict here, as the end of a sentence.
-fn doubt(inputs: &Inputs, contradictions: &[String]) -> Option<String> {
-    if !contradictions.is_empty() {
+fn doubt(inputs: &Inputs, found: &Contradictions) -> Option<String> {
+    if !found.lines().is_empty() {
         return Some(", but measurements contradict the plan".to_owned());
     }
     let (open, all) = bargain::open(inputs)?;
@@ -154,88 +167,69 @@ fn slowdown(inputs: &Inputs, name: &str) -> Option<f64> {
     Some(unmanaged.moet_ns as f64 / solo.moet_ns as f64)
 }
 
-/// Measurements under the plan, simulated or on a machine, beyond its promises: one of the two is
-/// wrong, and the reader must know.
-fn contradictions(inputs: &Inputs) -> Vec<String> {
-    let mut lines = Vec::new();
-    inputs.verification.iter().for_each(|v| verification::contradictions(v, &mut lines));
-    inputs.run.iter().for_each(|run| lines.extend(machine::contradictions(inputs.plan, run)));
-    for task in inputs.plan.tasks.iter().filter(analysed) {
-        let Some(seen) = result_of(inputs.managed, &task.name) else { continue };
-        let name = &task.name;
-        if task.schedulable && task.tardiness_ns.is_none() && task.broken_by(seen) {
-            lines.push(format!(
-                "{name}: {} of {} missed the deadline in the managed run",
-                format::count(seen.misses_deadline),
-                format::plural(seen.jobs, "job")
-            ));
-        }
-        // In a partition, the cost of a window's start is added to C_sce; the response includes it.
-        let c_sce = Some(task.c_sce_ns).filter(|_| task.partition.is_none());
-        for (what, seen, bound) in [
-            ("execution time", seen.moet_ns, c_sce),
-            ("response time", seen.max_response_ns, task.wcrt_ns),
-        ] {
-            if let Some(bound) = bound.filter(|bound| seen > *bound) {
-                lines.push(format!(
-                    "{name}: measured {what} {} ({} ns) is above its bound {} ({} ns)",
-                    format::time(seen),
-                    format::count(seen),
-                    format::time(bound),
-                    format::count(bound)
-                ));
-            }
-        }
-    }
-    lines
+/// The runs that the page has, in the order of their columns: name of the column, and its words.
+fn runs<'a>(inputs: &Inputs<'a>) -> Vec<(&'static str, &'static str, &'a SimResult)> {
+    [
+        ("#Solo", "alone", inputs.solo),
+        ("#Unmanaged", "unmanaged", inputs.unmanaged),
+        ("#Even", "with even shares", inputs.even),
+        ("#Managed", "under the plan", inputs.managed),
+    ]
+    .into_iter()
+    .filter_map(|(column, words, run)| Some((column, words, run?)))
+    .collect()
 }
 
-fn table(inputs: &Inputs) -> Markup {
+fn table(inputs: &Inputs, found: &Contradictions) -> Markup {
     let (promised, best): (Vec<&PlanTask>, Vec<&PlanTask>) =
         inputs.plan.tasks.iter().partition(analysed);
+    let measured = list(runs(inputs).into_iter().map(|(_, words, _)| words));
     let words = html! {
-        "Longest execution time of a job alone, unmanaged" @if inputs.even.is_some() { ", with even shares" }
-        " and managed; its bound " (c_sce())
-        "; the worst-case response time (WCRT) on its core against the deadline."
+        @if !measured.is_empty() { "Longest execution time of a job " (measured) "; its bound " }
+        @else { "Bound on the execution time of a job, " }
+        (c_sce()) "; the worst-case response time (WCRT) on its core against the deadline."
     };
     let best_words = html! { "Nothing is promised of these; they take the rest." };
     html! {
-        @if !promised.is_empty() { (wide_table("Tasks and their times", &rows(inputs, &promised, &words))) }
+        @if !promised.is_empty() { (wide_table("Tasks and their times", &rows(inputs, found, &promised, &words))) }
         @if !best.is_empty() {
             (folded(
                 &format!("Best effort: {}", format::plural(format::len(&best), "task")),
-                &wide_table("Best-effort tasks and their times", &rows(inputs, &best, &best_words)),
+                &wide_table("Best-effort tasks and their times", &rows(inputs, found, &best, &best_words)),
             ))
         }
     }
 }
 
-fn rows(inputs: &Inputs, tasks: &[&PlanTask], words: &Markup) -> Markup {
-    let mut columns = vec!["Task", "#Core", "Level", "#Solo", "#Unmanaged"];
-    columns.extend(inputs.even.map(|_| "#Even"));
-    columns.extend(["#Managed", "#Bound C_sce", "#WCRT", "#Deadline", "Verdict"]);
-    data_table(&caption(words), &columns, &html! { @for task in tasks { (row(inputs, task)) } })
+fn rows(inputs: &Inputs, found: &Contradictions, tasks: &[&PlanTask], words: &Markup) -> Markup {
+    let mut columns = vec!["Task", "#Core", "Level"];
+    columns.extend(runs(inputs).into_iter().map(|(column, ..)| column));
+    columns.extend(["#Bound C_sce", "#WCRT", "#Deadline", "Verdict"]);
+    data_table(
+        &caption(words),
+        &columns,
+        &html! { @for task in tasks { (row(inputs, found, task)) } },
+    )
 }
 
 fn c_sce() -> Markup {
     html! { span.math { "C" sub { "sce" } } }
 }
 
-fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
+fn row(inputs: &Inputs, found: &Contradictions, task: &PlanTask) -> Markup {
     let promised = analysed(&task);
     html! {
         tr {
             th scope="row" { (task_name(&task.name)) }
             td.num { (core_of(inputs.plan, task)) }
             td { (format!("{:?}", task.criticality)) }
-            @for result in [inputs.solo, inputs.unmanaged] { (cell(inputs, task, result)) }
-            @if inputs.even.is_some() { (cell(inputs, task, inputs.even)) }
-            (cell(inputs, task, inputs.managed))
+            @for (.., run) in runs(inputs) { td.num { (measured(inputs, result_of(Some(run), &task.name))) } }
             td.num { (format::time_or(Some(task.c_sce_ns).filter(|&c| c != u64::MAX), "no bound")) }
             td.num { (format::time_or(task.wcrt_ns, if promised { "unbounded" } else { "–" })) }
             td.num { (format::time_or(task.deadline_ns, "none")) }
             td {
                 @match (promised, task.schedulable) {
+                    (true, true) if found.about(&task.name) => span.bad { "! contradicted" },
                     (true, true) if task.tardiness_ns.is_some() => span.good { "✓ tardy by at most " (format::time_or(task.tardiness_ns, "")) },
                     (false, _) => span.muted { "best effort" },
                     (true, true) => span.good { "✓ meets" },
@@ -247,18 +241,10 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
     }
 }
 
-/// The measured time of a task in a run.
-fn cell(inputs: &Inputs, task: &PlanTask, run: Option<&SimResult>) -> Markup {
-    html! { td.num { (measured(inputs, run.map(|r| result_of(Some(r), &task.name)))) } }
-}
-
-/// A measured time, its ratio to solo, and the number of jobs that missed the deadline. Outer
-/// `None`: the run is absent.
-fn measured(
-    inputs: &Inputs,
-    result: Option<Option<&solocore_model::results::TaskResult>>,
-) -> Markup {
-    let Some(Some(seen)) = result else { return html! { span.muted { "–" } } };
+/// A task's measured time in a run, its ratio to solo, and the number of jobs that missed the
+/// deadline.
+fn measured(inputs: &Inputs, result: Option<&TaskResult>) -> Markup {
+    let Some(seen) = result else { return html! { span.muted { "–" } } };
     if seen.jobs == 0 {
         return html! {
             span.muted { "no job" }
@@ -280,21 +266,23 @@ fn measured(
 
 /// The absent runs, and the commands that make them.
 fn missing(inputs: &Inputs) -> Markup {
+    let absent: Vec<(&str, &str)> = [
+        ("solo times", "solocore sim --solo", inputs.solo),
+        ("the machine without the plan", "solocore sim --unmanaged", inputs.unmanaged),
+        ("the plan at work", "solocore sim", inputs.managed),
+    ]
+    .into_iter()
+    .filter(|(.., run)| run.is_none())
+    .map(|(what, command, _)| (what, command))
+    .collect();
     html! {
-        @if inputs.solo.is_none() {
-            p.muted { "Not measured: solo times. Simulate each task alone (mode " code { "solo" } ") and give the result to the report too." }
-        }
-        @if inputs.unmanaged.is_none() {
+        @if !absent.is_empty() {
             p.muted {
-                "Not measured: the machine without the plan. Run " code { "solocore sim \
-                    --unmanaged --format json" }
-                " on the plan and give the result to the report too."
-            }
-        }
-        @if inputs.managed.is_none() {
-            p.muted {
-                "Not measured: the plan at work. Run " code { "solocore sim --format json" }
-                " on the plan and give the result to the report too."
+                "Not measured: "
+                @for (at, (what, command)) in absent.iter().enumerate() {
+                    @if at > 0 { ", " } (what) " (" code { (command) } ")"
+                }
+                ". Run the command on the plan with " code { "-o" } ", and give its result to the report too."
             }
         }
     }

@@ -2,7 +2,7 @@
 //! promise.
 //!
 //! Rule: a chart for each task, with a scale of its own, and all numbers in a table below. Untested
-//! cases are listed beside it: a measurement is no proof.
+//! cases are listed beside it: a measurement is not a proof.
 
 use crate::bars::{Bar, mark};
 use crate::elements::{caption, data_table, task_name, wide_table};

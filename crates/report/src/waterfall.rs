@@ -3,7 +3,7 @@
 //! Each term of the plan's `waterfall` has a bar that starts at the end of the one before it; a bar
 //! that lowers the sum has another fill. Where nothing bounds the response time, the terms end at
 //! `C_sce`, and the caption says so. Each task has its own scale from zero, as in [`crate::bars`].
-//! Tasks without terms are left out.
+//! Terms of zero are in the table alone. Tasks without terms are left out.
 
 use crate::elements::{data_table, task_name, wide_table};
 use crate::svg::{BAR, STEP};
@@ -30,7 +30,7 @@ pub fn section(plan: &Plan) -> Markup {
                         above it ends, and the last one ends at the bound. For a task without a \
                         bound on its response, the last one ends at C_sce. "
                     "A striped bar lowers the sum. Every task has its own scale from zero. The \
-                        words are those of the tables below the pictures."
+                        tables below the pictures explain the words, and have the terms of zero too."
                 }
                 div.charts {
                     @for (index, task) in plan.tasks.iter().enumerate().filter(|(_, t)| !t.waterfall.is_empty()) { (chart(index, task)) }
@@ -62,14 +62,16 @@ fn steps(terms: &[Term]) -> Vec<Step<'_>> {
 
 fn chart(index: usize, task: &PlanTask) -> Markup {
     let steps = steps(&task.waterfall);
+    let drawn: Vec<&Step> = steps.iter().filter(|s| s.term.ns != 0).collect();
     let scale = steps.iter().map(|s| s.after_ns).max().unwrap_or(0);
+    let height = TOP + STEP * drawn.len();
     let id = format!("gap-{index}");
     html! {
         figure.chart {
             figcaption id=(id) { (task_name(&task.name)) " " span.muted { (end(task)) } }
-            svg.bars width="100%" height=(TOP + STEP * steps.len()) role="img" aria-labelledby=(id) {
-                line.axis x1="0" x2="0" y1="0" y2=(TOP + STEP * steps.len()) {}
-                @for (row, step) in steps.iter().enumerate() { (mark(&task.name, step, TOP + STEP * row, scale)) }
+            svg.bars width="100%" height=(height) role="img" aria-labelledby=(id) {
+                line.axis x1="0" x2="0" y1="0" y2=(height) {}
+                @for (row, step) in drawn.iter().enumerate() { (mark(&task.name, step, TOP + STEP * row, scale)) }
             }
             details { summary { "The terms of " (task.name) } (wide_table(&format!("The terms of {}", task.name), &table(&steps))) }
         }
@@ -113,7 +115,7 @@ fn table(steps: &[Step]) -> Markup {
                 @for step in steps {
                     tr {
                         th scope="row" { (step.term.term.word()) }
-                        td { (step.term.term.words()) }
+                        td.words { (step.term.term.words()) }
                         td.num { data value=(step.term.ns) title=(format!("{} ns", step.term.ns)) { (signed(step.term.ns)) } }
                         td.num { (format::time_cell(step.after_ns)) }
                         td.num { (step.term.misses.map_or_else(String::new, format::count)) }

@@ -100,7 +100,7 @@ for (const figure of document.querySelectorAll("figure.zooms")) {
     const [at, , y] = place(event), core = cores[Math.floor(y / lane)];
     if (core === undefined) return;
     const found = result.timeline.find(s => s.core === core && s.start_ns <= at && at < s.end_ns);
-    const doing = { run: "runs", throttled: "is stopped by the regulator", prefetch: "is prefetched and locked" };
+    const doing = { run: "runs", throttled: "is throttled", prefetch: "is prefetched and locked" };
     const what = found && `${result.tasks[found.task]?.name ?? found.task} ${doing[found.activity]} from ${ms(found.start_ns, 3)} to ${ms(found.end_ns, 3)}`;
     said.textContent = `core ${core} at ${ms(at, 3)}: ${what ?? "idle"}`;
   });

@@ -118,6 +118,11 @@ fn the_gap_is_drawn_from_the_time_alone_to_the_bound() {
         let mut sum = 0;
         for term in &task.waterfall {
             let name = term.term.word();
+            if term.ns == 0 {
+                let mark = format!(r#"data-task="{}" data-term="{name}""#, task.name);
+                assert!(!page.contains(&mark), "{mark}: a bar of no length");
+                continue;
+            }
             let data = format!(
                 r#"data-task="{}" data-term="{name}" data-from-ns="{sum}" data-term-ns="{}""#,
                 task.name, term.ns
@@ -186,6 +191,11 @@ fn failure_and_contradiction_are_said() {
     let page = full(&beyond);
     assert!(page.contains("P4080, but measurements contradict the plan; unmanaged, 1 of them"));
     assert!(page.contains("class=\"verdict bad\"") && !page.contains("class=\"verdict good\""));
+    for text in ["Nothing for disparity: a measurement contradicts the plan.", "! contradicted"] {
+        assert_eq!(page.matches(text).count(), 1, "{text}");
+    }
+    assert!(page.contains("<strong>1</strong> contradicted"));
+    assert!(!page.contains("data-tightest=\"disparity\""), "it guarantees nothing");
     let page = full(&self::sample());
     assert!(!page.contains("contradict") && page.contains("class=\"verdict good\""));
 }
@@ -200,7 +210,10 @@ fn absent_inputs_leave_a_sentence() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-    assert!(!page.contains(r#"data-series="solo""#));
+    assert!(!page.contains(r#"data-series="solo""#) && !page.contains("(unmanaged)"));
+    for column in ["Solo", "Unmanaged", "Even", "Managed"] {
+        assert!(!page.contains(&format!(">{column}</th>")), "a column of dashes: {column}");
+    }
     for section in ["profiles", "curves", "timeline"] {
         let (id, href) = (format!("id=\"{section}\""), format!("href=\"#{section}\""));
         assert!(!page.contains(&id) && !page.contains(&href), "{section}");
@@ -326,6 +339,7 @@ fn the_verdict_says_what_is_guaranteed_and_what_it_costs() {
         "core 5 for 1.5\u{a0}%",
         r#"data-cost="locked" data-pages="325""#,
         "Bounds are at most 3.1 times the time alone",
+        "<strong>4</strong> meet<",
         "Under the plan, the longest job is at most",
     ] {
         assert!(page.contains(text), "{text}");
@@ -400,7 +414,7 @@ fn open_promises_come_first() {
     sample.plan.promises = vec![of("task a"), of("task b")];
     let place = |page: &str, text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
     let plain = bare(&sample);
-    assert!(plain.contains("2 place.") && plain.contains("All: 2 promises"));
+    assert!(plain.contains("place (2).") && plain.contains("All: 2 promises"));
     let open = Answer::open(&sample.plan.promises[1], true, "no right");
     let mut run = run_of(&sample.plan);
     run.promises = vec![Answer::kept(&sample.plan.promises[0], "run", true, "bound"), open.clone()];
@@ -415,6 +429,64 @@ fn open_promises_come_first() {
     assert!(place(&page, "data-promise=\"place:task-b\"") < place(&page, "The others: 1 promise"));
 }
 
+/// A promise that broke while the plan was verified is a reason not to count on the bounds.
+#[test]
+fn a_verification_with_a_broken_promise_contradicts_the_plan() {
+    use solocore_model::plan::{Promise, Subject};
+    use solocore_model::verification::Verification;
+    let mut sample = sample();
+    let promise = Promise::new(Subject::Place, "task a", Vec::new(), "runs".to_owned());
+    let broken = vec![promise.id.clone()];
+    sample.plan.promises = vec![promise];
+    let v = Verification { broken, ..Verification::default() };
+    let page = html(&Inputs { verification: Some(&v), ..Inputs::of("verified", &sample.plan) });
+    assert!(page.contains("but measurements contradict the plan"));
+    assert!(page.contains("promise place of task a, runs: kept as the run began, and not later"));
+}
+
+/// More accesses for fewer jobs are not a gain, and the page says what a job costs.
+#[test]
+fn more_traffic_for_fewer_jobs_is_said() {
+    let mut sample = sample();
+    let words = "times as many accesses";
+    assert!(!full(&sample).contains(words));
+    let best: Vec<String> =
+        sample.plan.tasks.iter().filter(|t| t.best_effort()).map(|t| t.name.clone()).collect();
+    for (run, jobs, accesses) in [(1, 100, 1000), (2, 50, 5000)] {
+        for task in sample.results[run].tasks.iter_mut().filter(|t| best.contains(&t.name)) {
+            (task.jobs, task.accesses) = (jobs, accesses);
+        }
+    }
+    assert!(full(&sample).contains("Each of its jobs makes 10 times as many accesses."));
+}
+
+/// A sum of C_sce above the period is a fault only where a deadline may be missed.
+#[test]
+fn a_high_utilisation_is_marked_only_beside_a_task_that_may_miss() {
+    let mut sample = sample();
+    let core = sample.plan.tasks[0].core;
+    for of in sample.plan.cores.iter_mut().filter(|c| c.id == core) {
+        of.utilization = 1.234;
+    }
+    let marked = "<td class=\"num bad\">123.4\u{a0}%";
+    let page = bare(&sample);
+    assert!(page.contains("123.4\u{a0}%") && !page.contains(marked));
+    sample.plan.tasks[0].schedulable = false;
+    assert!(bare(&sample).contains(marked));
+}
+
+/// The line of a bound on the scale begins below the labels of those beyond it.
+#[test]
+fn no_line_crosses_a_label_at_the_edge() {
+    let mut sample = sample();
+    sample.plan.tasks[0].deadline_ns = Some(1 << 60);
+    let page = full(&sample);
+    let (_, rest) = page.split_once("figcaption id=\"distribution-0\"").expect("its chart");
+    let (chart, _) = rest.split_once("</figure>").expect("its end");
+    let beyond = chart.rfind("→</text>").expect("a deadline beyond the scale");
+    assert!(beyond < chart.find("data-limit=\"bound\"").expect("a bound"));
+}
+
 /// Without a regulator, nothing is said of its stops.
 #[test]
 fn a_plan_without_regulation_has_no_cost_of_regulation() {
@@ -422,9 +494,15 @@ fn a_plan_without_regulation_has_no_cost_of_regulation() {
     for core in &mut sample.results[2].cores {
         core.throttled_ns = 0;
     }
-    assert!(full(&sample).contains("The regulator stopped no core"));
+    assert!(full(&sample).contains("The regulator throttled no core"));
     sample.plan.regulation.policy = solocore_model::system::Policy::None;
-    assert!(!full(&sample).contains("The regulator stopped"));
+    assert!(!full(&sample).contains("The regulator throttled"));
+    for core in &mut sample.plan.cores {
+        core.locked_pages = 0;
+    }
+    let managed = Some(&sample.results[2]);
+    let page = html(&Inputs { managed, ..Inputs::of("no costs", &sample.plan) });
+    assert!(page.contains("Not measured: simulate each task alone"), "the list is not empty");
 }
 
 #[test]

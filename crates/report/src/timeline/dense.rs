@@ -90,7 +90,7 @@ pub fn strip(core: u32, segments: &[&Segment], end_ns: u64) -> Markup {
         segments.iter().filter(|s| s.activity == Activity::Throttled).map(|s| length(s)).sum();
     html! {
         path.stopped d=(d) data-share-core=(core) data-span-ns=(span) {
-            title { "core " (core) ": stopped for " (format::time(all)) " in all" }
+            title { "core " (core) ": throttled for " (format::time(all)) " in all" }
         }
     }
 }

@@ -32,7 +32,7 @@ pub fn lane(run: &Run, core: u32, y: usize, end_ns: u64, tasks: &[PlanTask]) -> 
     };
     let (ran, stopped) = (time(Activity::Run), time(Activity::Throttled));
     let shares = format!(
-        "core {core}: ran {}, stopped {}",
+        "core {core}: ran {}, throttled {}",
         format::percent_of(ran, run.end_ns),
         format::percent_of(stopped, run.end_ns)
     );
@@ -109,7 +109,7 @@ fn stretches(
 ) -> Markup {
     let name = run.name(task);
     let (top, height, class, doing) = match activity {
-        "throttled" => (3, 4, "stopped", "stopped by the regulator"),
+        "throttled" => (3, 4, "stopped", "throttled"),
         "prefetch" => (0, 3, "prefetched", "its partition's pages prefetched and locked"),
         _ => (0, 10, "", "ran"),
     };

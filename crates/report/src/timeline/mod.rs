@@ -83,13 +83,13 @@ fn legend(runs: &[Run], tasks: &[PlanTask], end_ns: u64) -> Markup {
             @if any(Activity::Throttled) {
                 li {
                     svg.swatch width="14" height="14" aria-hidden="true" { rect.stopped y="5" width="14" height="4" {} }
-                    span { "stopped by the regulator" }
+                    span { "throttled" }
                 }
             }
             @if runs.iter().any(dense::anywhere) {
                 li {
                     svg.swatch width="14" height="14" aria-hidden="true" { path.stopped d="M0 14V9h3v-2h4v4h3v-2h4V14z" {} }
-                    span { "share of each " (format::time(dense::span_ns(end_ns))) " stopped, up to " (dense::HEIGHT_PERCENT) " % of the bar; zoom in for single stops" }
+                    span { "share of each " (format::time(dense::span_ns(end_ns))) " throttled, up to " (dense::HEIGHT_PERCENT) " % of the bar; zoom in for single stops" }
                 }
             }
             @if any(Activity::Prefetch) {
@@ -204,7 +204,7 @@ fn table(run: &Run, cores: &[u32]) -> Markup {
         "#Core",
         "Task",
         "#Ran",
-        "#Stopped",
+        "#Throttled",
         "#Stretches",
         "#Jobs with deadlines",
         "#Of these missed",

@@ -2,8 +2,8 @@
 //!
 //! Problem: a schedule may be too long to draw, and a job does not say where it ran. Rule: the first
 //! [`SEGMENTS`] stretches and [`JOBS`] jobs are kept, those that missed their deadlines first, and
-//! what is left out is counted. A job belongs to the core on which it first ran; a task of level C
-//! runs on any.
+//! the others are counted. A job belongs to the core on which it first ran; a task of level C runs
+//! on any.
 
 use solocore_model::SimResult;
 use solocore_model::plan::PlanTask;
