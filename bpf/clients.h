@@ -59,8 +59,8 @@ static __always_inline __u32 owner_slot(void *owners, __u32 number, __u64 start_
 	return o && o->started == start_ns / 10000000 ? o->slot + 1 : 0;
 }
 
-/* The same for a process. Not static: the verifier checks it by itself, and callers need not tell
- * its outcomes apart. */
+/* The same for a process. Not static: the verifier checks it by itself, and callers do not have to
+ * distinguish its outcomes. */
 __noinline __u32 program_slot(__u32 number, __u64 start_ns)
 {
 	return owner_slot(&lock_programs, number, start_ns);
@@ -73,8 +73,8 @@ struct lock_search {
 };
 
 /*
- * Looks at one ancestor: a process, or the thread that started it, as a page may be that of all
- * children of a thread. Its parent is next.
+ * Looks at one ancestor: a process, or the thread that started it, because a page may be that of
+ * all children of a thread. Its parent is next.
  */
 static long lock_generation(__u32 step, struct lock_search *search)
 {
@@ -92,7 +92,7 @@ static long lock_generation(__u32 step, struct lock_search *search)
 }
 
 /*
- * The page of a task, plus 1; 0 if the task is no client. The verifier reads all of the kernel's
+ * The page of a task, plus 1; 0 if the task is not a client. The verifier reads all of the kernel's
  * type information for each pointer that it follows, a millisecond each. So this uses bpf_loop,
  * which does not unroll its body, and is called before a program branches.
  */

@@ -7,7 +7,7 @@
  * program sees them at the change of threads (tp_btf/sched_switch), and records by thread the time
  * of the run and the owner of that time. It distinguishes 256 threads; the scheduler's own counts
  * have all of them. Priorities are those that the threads asked for: a holder of a lock for a
- * real-time thread is no intruder. crates/linux/src/schedule/intruders.rs reads the records.
+ * real-time thread is not an intruder. crates/linux/src/schedule/intruders.rs reads the records.
  */
 #ifndef SOLOCORE_INTRUDERS_H
 #define SOLOCORE_INTRUDERS_H

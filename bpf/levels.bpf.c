@@ -5,15 +5,15 @@
  * Problem: on a stock kernel, tasks of four levels share cores as in mc2-os-isolation, section 2,
  * and partitions run in the windows of their tables (single-core-equivalence, section 2.4). Rule:
  * each task of the plan has a queue (DSQ), in which its threads wait; a CPU is given threads of the
- * task that policy/ chooses for it (levels.h), and keeps them until it decides anew: when its timer
- * fires (the end of a slot or of a budget, a release), or when an event elsewhere concerns it, by a
- * kick. Timers do no more than kick, so every decision is made in `dispatch`. Threads that belong
- * to no task share the remaining time with level D: there is a queue per CPU, from which other CPUs
- * take, too. Kernel threads run at once; the loader runs where neither level A nor B is at work.
- * Children belong to the task of their parent. The time of real-time threads of the kernel's own
- * classes is not controlled here; it is seen at the change of threads, charged to the job that had
- * to wait, and reported. If the loader ends, or an error is found, the kernel unloads the scheduler
- * and its own goes on.
+ * task that policy/ chooses for it (levels.h), and keeps them until it decides again: when its
+ * timer fires (the end of a slot or of a budget, a release), or when an event elsewhere concerns
+ * it, by a kick. Timers do no more than kick, so every decision is made in `dispatch`. Threads that
+ * belong to no task share the remaining time with level D: there is a queue per CPU, from which
+ * other CPUs take, too. Kernel threads run at once; the loader runs where neither level A nor B is
+ * at work. Children belong to the task of their parent. The time of real-time threads of the
+ * kernel's own classes is not controlled here; it is seen at the change of threads, charged to the
+ * job that had to wait, and reported. If the loader ends, or an error is found, the kernel unloads
+ * the scheduler and its own goes on.
  *
  * Does not cover: a yield of one thread ends the job of all. Time of the kernel (interrupts, its
  * threads) counts as time of the interrupted job. Threads that belong to no task wait for as long

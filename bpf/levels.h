@@ -155,7 +155,7 @@ static __always_inline void kick(__u32 cpu)
 }
 
 /*
- * Makes the CPU with the most room for a job of level C with this deadline decide anew, if one has
+ * Makes the CPU with the most room for a job of level C with this deadline decide again, if one has
  * room.
  */
 __noinline int level_offer(__u64 deadline)
@@ -179,7 +179,7 @@ __noinline int level_offer(__u64 deadline)
 	return 0;
 }
 
-/* Whoever may now have to run the task decides anew. */
+/* The CPUs that may now have to run the task decide again. */
 static __always_inline void level_touch(const struct level_world *w, const struct level_task *r,
 					__u32 id)
 {

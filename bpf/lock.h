@@ -8,8 +8,8 @@
  * running thread whose page (`run_lock.slot`) says that it is in a section. So a lock reaches a CPU
  * with its next sample of accesses, before it can do more harm than that. A release reaches it with
  * its next tick, which comes some ten times per period while there are clients (crates/linux
- * changes the timer then). The holders are counted anew, as in the paper (bwlock, Algorithm 1); the
- * policy's own count serves schedulers that see every change. A thread that does not run holds
+ * changes the timer then). The holders are counted again, as in the paper (bwlock, Algorithm 1);
+ * the policy's own count serves schedulers that see every change. A thread that does not run holds
  * nothing: one that is preempted, stopped, or dead releases by that.
  *
  * Tasks of the real-time policies and the threads of clients count as real-time. They are never
@@ -44,9 +44,9 @@ static __always_inline struct run_lock *lock_of(__u32 cpu)
 }
 
 /*
- * The overflow of a hardware counter interrupts everything, also `switched` in the middle of what
- * it changes. So a change of the CPU's state is marked. 0: a change is under way, and the mark
- * tells it of this call.
+ * The overflow of a hardware counter interrupts everything, also `switched` in the middle of a
+ * change. So a change of the CPU's state is marked. 0: a change is under way, and the mark tells it
+ * of this call.
  */
 static __always_inline __u32 lock_enter(struct run_lock *l)
 {

@@ -24,7 +24,7 @@
 /* Settings that the loader fixes before the programs are loaded. */
 struct lock_settings {
 	sc_u64 max_budget;  /* accesses per period and core while nobody holds the lock */
-	sc_u64 min_budget;  /* the same while somebody does */
+	sc_u64 min_budget;  /* the same while a program does */
 	sc_u64 max_hold_ns; /* longest time for which a section counts; 0: no limit */
 	sc_u32 policy;	    /* RUN_* */
 	sc_u32 reserved;
@@ -54,19 +54,18 @@ struct run_slot {
 
 /* One CPU under the lock. */
 struct run_lock {
-	struct sc_bwlock lock; /* the CPU's own view: `holders` is counted anew for each decision */
+	struct sc_bwlock lock; /* the CPU's own view; each decision counts `holders` again */
 	struct sc_bwlock_core core;
 	struct sc_bwlock_task task; /* running task */
 	sc_u64 slot;	/* page of the client that runs here, plus 1; 0: there is none */
 	sc_u64 counted; /* counter at the last look */
 	sc_u64 exempt;	/* accesses of real-time tasks in this period */
-	sc_u64 whole;	/* 1: at every look of this period, somebody held the lock */
-	sc_u64 held;	/* periods in which somebody held it at a look */
+	sc_u64 whole;	/* 1: at every look of this period, a program held the lock */
+	sc_u64 held;	/* periods in which a program held it at a look */
 	sc_u64 stops;	/* number of stops of the CPU by the lock */
 	sc_u64 pid;	/* number of the thread that runs here; 0: idle */
 	sc_u64 turn;	/* 1: clients came first last time (sched_ext engine) */
-	sc_u64 frees;	/* number of releases of the CPU before its period ended, as nobody held the
-			   lock any more */
+	sc_u64 frees;	/* releases of the CPU before its period ended, as the lock was free */
 	sc_u64 inside;	/* 1: a program changes this, and a program that interrupts it must not */
 	sc_u64 missed;	/* 1: an overflow came meanwhile */
 };

@@ -39,7 +39,7 @@
 
 /*
  * The VCPU has a thread that wants to run. `cpu`: the CPU with the locked runqueue. 1: that CPU
- * must pick anew.
+ * must pick again.
  */
 static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
 {

@@ -83,7 +83,7 @@ static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer)
 	if (!b)
 		return 0;
 	if (!turn_taken()) {
-		/* Still armed for whoever looks. */
+		/* Still armed for the next look. */
 		bpf_timer_start(&timer->timer, settings.balance_ns, 0);
 		return 0;
 	}

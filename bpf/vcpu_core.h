@@ -122,7 +122,8 @@ static __always_inline __u64 answer_of(const struct vcpu_cpu *c)
 	return c->core.current | (__u64)c->core.mode << 32;
 }
 
-/* Brings a core to now_ns. Whoever used its budget up before stops being charged there and then. */
+/* Brings a core to now_ns. A VCPU that has used its budget up before then is charged only until
+ * that instant. */
 __attribute__((noinline)) int core_settle(__u32 cpu, __u64 now_ns)
 {
 	struct vcpu_cpu *c = cpu_of(cpu);
@@ -206,7 +207,7 @@ static int timer_fired(void *map, __u32 *key, struct cpu_timer *timer)
 
 /*
  * Asks the CPU again at until_ns. A timer that goes off somewhat earlier stays: it is then armed
- * anew, at most once for each halving of the remaining time, so that short-lived threads do not
+ * again, at most once for each halving of the remaining time, so that short-lived threads do not
  * program the clock each time.
  */
 static __always_inline void arm(__u32 cpu, __u64 until_ns, __u64 now_ns)

@@ -3,7 +3,7 @@
  * The contract between bpf/vcpu.bpf.c and crates/linux. Rule: as in intf.h.
  *
  * VCPUs are numbered. Number c, below the number of CPUs, is the best-effort VCPU of CPU c: it runs
- * whatever is bound to no VCPU.
+ * all threads that are bound to no VCPU.
  */
 #ifndef SOLOCORE_VCPU_INTF_H
 #define SOLOCORE_VCPU_INTF_H

@@ -3,10 +3,11 @@
  * VCPUs: the requests to memory of each.
  *
  * Problem: background time is to go to the least memory-intensive VCPU (maracas, section III), and
- * a counter counts a CPU, whoever runs there. Rule: at each change of threads, the counter's growth
- * since the last one is that of the VCPU of the thread that leaves. solocore divides the sums by
- * the time that the VCPU ran, once a period, and reports the quotient (vcpu_report). Before that it
- * runs on each CPU for a moment, so that a thread that has run all the time is counted as well.
+ * a counter counts a CPU, for any thread there. Rule: at each change of threads, the counter's
+ * growth since the last one is that of the VCPU of the thread that leaves. solocore divides the
+ * sums by the time that the VCPU ran, once a period, and reports the quotient (vcpu_report). Before
+ * that it runs on each CPU for a moment, so that a thread that has run all the time is counted as
+ * well.
  * Does not cover: requests of the kernel's own threads, of real-time threads and of solocore, which
  * are nobody's. Loaded only where the policy for background time asks for it.
  */

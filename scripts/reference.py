@@ -17,10 +17,10 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 # File, title of the page, what it is, and is it TOML.
 FILES = {
-    "system": ("Keys of system.toml", "The system file names the board, how memory traffic is regulated, and the tasks.", True),
+    "system": ("Keys of system.toml", "The system file names the board, the regulation of memory traffic, and the tasks.", True),
     "platform": ("Keys of platform files", "A platform file describes a board. Presets lie in `platforms/`; each number there has its source in a comment.", True),
     "instance": ("Keys of instance.toml", "An instance has the partitions and devices of `solocore schedule-io`; you write it.", True),
-    "scenario": ("Keys of scenario.toml", "A scenario says all that `solocore sim` simulates; you write it. `solocore workloads` prints the programs that it may name.", True),
+    "scenario": ("Keys of scenario.toml", "A scenario describes a whole simulation of `solocore sim`; you write it. `solocore workloads` prints the programs that it may name.", True),
     "corpus": ("Keys of a corpus line", "Each line of a corpus is a JSON object, a task set for `solocore analyze`. All times of a line are in one integer unit of your choice.", False),
     "plan": ("Keys of a plan", "`solocore plan -o plan.json` writes a plan, and `--format json` prints it.", False),
     "profile": ("Keys of a profile", "`solocore profile -o profile.json` writes a profile.", False),

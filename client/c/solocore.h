@@ -3,8 +3,8 @@
  * libsolocore: messages of a program to a running solocore.
  *
  * Problem: only the program knows which of its sections suffer when other cores use the memory, and
- * when its jobs begin. Rule: while a thread holds the bandwidth lock and runs, other cores may do
- * for tasks that are not real-time only as many accesses per period as the plan allows. The thread
+ * when its jobs begin. Rule: while a thread holds the bandwidth lock and runs, tasks of other cores
+ * that are not real-time may make only the accesses per period that the plan allows. The thread
  * itself is never throttled. Any number of threads may hold it at a time, and no thread ever waits
  * for it. Taking and releasing it is a store to memory: no system call, a few nanoseconds. Source:
  * bwlock, sections 3 and 4.2; dynamic-budgeting, section IV.
@@ -38,7 +38,7 @@ enum sc_status {
 	SC_REFUSED = 5, /* another version, or the thread is unknown to the daemon (a container) */
 	SC_SYSTEM = 6,	/* a system call failed: no memory, no descriptors */
 	SC_UNMATCHED = 7, /* bw_unlock() without bw_lock(), a job that begins twice or ends without
-			     a beginning, a wait for a slot by a thread that is no transfer */
+			     a beginning, a wait for a slot by a thread that is not a transfer */
 };
 
 /* Enters a section that suffers from other cores' accesses. */
@@ -59,7 +59,7 @@ int sc_job_begin(void);
  */
 int sc_job_end(void);
 
-/* Attaches the calling thread now, also if an earlier attempt failed. */
+/* Attaches the calling thread now, even if an earlier attempt failed. */
 int sc_attach(void);
 
 /*

@@ -4,12 +4,12 @@
  *
  * Problem: devices and other tasks write into buffers. A buffer in any frames evicts the lines of
  * other tasks and closes the rows of their banks, and a program cannot choose its frames. Rule: a
- * running `solocore reserve --plan` holds the frames of the plan's tasks. It makes a file in memory
- * of them, of which every page lies in a frame of the named task, and keeps them in place until
- * the buffer is freed or its process has ended. Where none serves the program, one that solocore
- * has started in colours as this very task (solocore run --colors, solocore exec --plan --task)
- * gets memory of its own, which the library in it places. In all other cases there is no buffer: no
- * page comes from elsewhere. Source: mc2-os-isolation, section 3.2 (lists of pages by task).
+ * running `solocore reserve --plan` holds the frames of the plan's tasks. It makes a file in
+ * memory, with every page in a frame of the named task, and keeps the pages in place until the
+ * buffer is freed or its process has ended. Where none serves the program, one that solocore has
+ * started in colours as this very task (solocore run --colors, solocore exec --plan --task) gets
+ * memory of its own, which the library in it places. In all other cases there is no buffer: no page
+ * comes from elsewhere. Source: mc2-os-isolation, section 3.2 (lists of pages by task).
  *
  *	struct sc_memory frame;
  *	if (sc_buffer(&frame, "video", 400 << 10) == SC_BUFFER_OK) {

@@ -6,7 +6,7 @@
  * Only its sender writes the first, only the receiver the second, each in a line of its own: no
  * side ever retries. Slots between the two hold messages, the others are the sender's. A sender
  * fills a slot and then publishes it; a sender that is killed in between leaves a slot that its
- * successor fills anew. The owner of a lane is named by its process and start time, so that a
+ * successor fills again. The owner of a lane is named by its process and start time, so that a
  * reused number is not taken for the ended process. Values in shared memory are read once and
  * checked: sizes when the queue is opened, numbers and lengths each time.
  */
@@ -335,7 +335,7 @@ const char *sc_strqueue(int status)
 		[SC_QUEUE_ARGUMENT] =
 			"an impossible argument: memory too small or not at a page's beginning, "
 			"slots not a power of two, or the wrong side of a queue",
-		[SC_QUEUE_UNSUPPORTED] = "this CPU lets programs flush no cache lines",
+		[SC_QUEUE_UNSUPPORTED] = "this CPU does not let programs flush cache lines",
 	};
 
 	return status >= 0 && status <= SC_QUEUE_UNSUPPORTED ? texts[status]

@@ -10,7 +10,7 @@
  *                     one core, pages of that core's list (concurrency elimination, CE);
  *   SC_PLACE_BYPASS   stores go past the caches and lines that were read are flushed (selective
  *                     bypass, SBP);
- *   SC_PLACE_LOCKED   ordinary loads and stores to pages that somebody locked in the cache (CL).
+ *   SC_PLACE_LOCKED   ordinary loads and stores to pages that are locked in the cache (CL).
  * Sending and receiving are wait-free: a bounded number of steps, for all actions of others and at
  * any point of a kill. A queue has one receiver and as many lanes as it may have senders at a time;
  * messages of a sender arrive in their order, those of different senders in turn. A message counts
@@ -53,7 +53,7 @@ enum sc_queue_status {
 	SC_QUEUE_ARGUMENT = 6, /* memory that is too small or not at a page's beginning, or sizes
 				  that are impossible */
 	SC_QUEUE_UNSUPPORTED =
-		7, /* this CPU lets programs flush no cache lines, so no lines are bypassed */
+		7, /* this CPU does not let programs flush cache lines, so no lines are bypassed */
 };
 
 /* Treatment of the lines of a message. */

@@ -29,9 +29,9 @@
 #define SC_PROTOCOL 1u
 
 /* Owner of a page. */
-#define SC_SCOPE_THREAD 1u  /* the thread's that asks */
-#define SC_SCOPE_PROGRAM 2u /* the process's that asks and its descendants', also after execve */
-#define SC_SCOPE_SLOT 3u    /* the thread's that asks, as a transfer of the time table */
+#define SC_SCOPE_THREAD 1u  /* of the requesting thread */
+#define SC_SCOPE_PROGRAM 2u /* of the requesting process and its descendants, also after execve */
+#define SC_SCOPE_SLOT 3u    /* of the requesting thread, as a transfer of the time table */
 
 /* The daemon's answers. */
 #define SC_GRANTED 0u
@@ -56,7 +56,7 @@ struct sc_transfer {
 struct sc_slot {
 	/* The daemon's. */
 	uint64_t first_ns;
-	uint64_t period_ns; /* 0: the thread is no transfer */
+	uint64_t period_ns; /* 0: the thread is not a transfer */
 	uint64_t length_ns;
 	uint64_t from; /* number of the first slot after the page was granted */
 	/* The client's. */
@@ -79,7 +79,7 @@ struct sc_page {
 struct sc_request {
 	uint32_t protocol; /* SC_PROTOCOL */
 	uint32_t scope;	   /* SC_SCOPE_* */
-	uint32_t thread;   /* its number, as gettid() tells it */
+	uint32_t thread;   /* its number, as gettid() returns it */
 	uint32_t reserved;
 	char task[SC_NAME_BYTES]; /* the plan's task with the jobs that it signals (empty: none), or
 				     the slot: "nav/1/device-input". Ends with a zero */

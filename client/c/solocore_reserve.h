@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a program and `solocore reserve` say to each other about a buffer.
+ * Messages between a program and `solocore reserve` about a buffer.
  *
  * Rule: one connection for each buffer (SOCK_SEQPACKET, an address in the kernel's name space), one
  * request, one answer; with SC_BUFFER_OK the answer brings the file (SCM_RIGHTS). The reserve takes

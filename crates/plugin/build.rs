@@ -21,7 +21,7 @@ fn main() {
             Ok(bytes) if bytes.starts_with(b"\x7fELF") => {
                 std::fs::write(out.join(name), bytes).expect("OUT_DIR can be written to");
             }
-            Ok(_) => fail(&format!("{} is no shared library", file.display())),
+            Ok(_) => fail(&format!("{} is not a shared library", file.display())),
             Err(e) => fail(&format!("{} cannot be read: {e}", file.display())),
         }
     }

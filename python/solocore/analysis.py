@@ -31,7 +31,7 @@ def analyze(sets, tests=("fp-rta",), *, bounds=True, threads=None, progress=None
     columns, say, threads = {}, _work.reporter(progress, "analyze"), _work.threads(threads)
     for at, test in enumerate(tests):
         if not isinstance(test, str):
-            raise InputError(f"tests: {test!r} is no name; take some of: {', '.join(TESTS)}")
+            raise InputError(f"tests: {test!r} is not a name; take some of: {', '.join(TESTS)}")
         share = say and (lambda done, at=at: say((at + done) / len(tests)))
         verdict, bound, error = _run(test, sets, bounds, threads, share)
         columns[test] = verdict

@@ -102,7 +102,7 @@ def attach_slot(name):
 def slot():
     """Waits for the beginning of the thread's next slot; a `with` block is the transfer, its value the number of slots missed.
 
-    Raises Error where the thread is no transfer or solocore has ended.
+    Raises Error where the thread is not a transfer or solocore has ended.
     """
     missed = ctypes.c_ulonglong(0)
     _check(_library.sc_wait_slot(ctypes.byref(missed)))

@@ -2,7 +2,7 @@
 """A campaign for the command: `solocore study --dask ADDRESS` starts `python3 -m solocore.from_command`.
 
 Rule: stdin has one JSON document with `address`, `function` and `points`. The command reads one JSON object a line from stdout:
-first `version`, then for each point its `point` (number) and `answer`, as they come in. At the end comes `done`, or `error` with
+first `version`, then for each point its `point` (number) and `answer`, as they come in. The last object has `done`, or `error` with
 `kind` (input or machine).
 SIGINT ends it.
 """

@@ -150,7 +150,7 @@ class TaskSets:
                     for name, values in zip(_LISTS, tasks):
                         columns[name].append(values)
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: cannot read: {error}; give a file with one task set a line", str(path)) from None
+            raise InputError(f"{path}: cannot read: {error}; give a file with one task set per line", str(path)) from None
         return cls(columns["wcet"], columns["period"], columns["deadline"], pa.array(columns["cores"], pa.uint32()))
 
     def to_jsonl(self, path):

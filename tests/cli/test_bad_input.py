@@ -287,7 +287,7 @@ def test_damaged_plan(solocore, kind):
 
 
 @pytest.mark.parametrize("two, word", [(("sce", "maracas", "vcpus"), "two of sce, mc2 and maracas"), (("sce", "mc2"), "two of"),
-                                       (("vcpus",), "it has vcpus, but no maracas")])
+                                       (("vcpus",), "it has vcpus, but not maracas")])
 def test_plan_with_two_schemes(solocore, two, word):
     """One scheme decides who runs when; a plan that somebody put together of two is refused, by name."""
     parts = {}
@@ -468,7 +468,7 @@ def test_full_device_for_a_profile(solocore, compile_c, full):
 @pytest.mark.parametrize("command", [("plan", "system.toml"), ("plan", "system.toml", "--format", "json"),
                                      ("sim", "system.toml", "--duration", "1 ms", "--format", "json"), ("platforms",)])
 def test_full_standard_output(solocore, command):
-    """An answer that could not be written is no success."""
+    """An answer that could not be written is not a success."""
     solocore.write("system.toml", GOOD)
     with open("/dev/full", "wb") as out:
         done = subprocess.run([solocore.program, *command], cwd=solocore.dir, env=solocore.env, stdout=out,

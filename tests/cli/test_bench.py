@@ -1,4 +1,4 @@
-"""`solocore bench`: what it measures, prints and refuses. Times themselves are no matter of a test."""
+"""`solocore bench`: what it measures, prints and refuses. Times themselves are not a matter of a test."""
 
 import csv
 import io
@@ -49,8 +49,8 @@ def test_latency(solocore, order):
 
 
 @pytest.mark.parametrize("options, words", [
-    (("bandwidth", "-m", "3 apples"), ("no size",)),
-    (("bandwidth", "-m", "0"), ("no size",)),
+    (("bandwidth", "-m", "3 apples"), ("not a size",)),
+    (("bandwidth", "-m", "0"), ("not a size",)),
     (("latency", "-i", "0"), ("iterations",)),
     (("bandwidth", "-p", "20"), ("20",)),
     (("ipc", "--sizes", "0"), ("0",)),

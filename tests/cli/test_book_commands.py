@@ -75,11 +75,8 @@ ELSEWHERE = [
     (r"taplo check", "tests/cli/test_formats.py", '"check"'),
     (r"solocore profile --from run\.json", "tests/cli/test_profile_counted.py", '"profile", "--from"'),
     (r"solocore report plan\.json verify\.json", "tests/cli/test_verify.py", '"report", "plan.json", "verify.json"'),
-    (r"solocore bench io-load disk", "tests/cli/test_bench.py", '"bench", "io-load", disk'),
-    (r"solocore run /plans/levels\.json", "tests/vm/guest/levels.sh", "/plans/levels.json"),
     (r"solocore vcpu bind --unit", "tests/vm/guest/vcpu.sh", "solocore vcpu bind --unit"),
     (r"solocore vcpu bind --cgroup", "tests/vm/guest/vcpu.sh", "solocore vcpu bind --cgroup"),
-    (r"solocore vcpu drill --times 0", "tests/vm/guest/levels.sh", "vcpu drill --times 0"),
     (r"solocore run plan\.json .*driver\.py", "tests/cli/test_run.py", "driver.py"),
 ]
 # Lines that nothing executes, and why.
@@ -174,7 +171,6 @@ BEFORE = {
     "space.md": ["for b in 12 13 14 15 16; do echo \"# colour: $b\"; done >map.txt; echo 19 23 >>map.txt; echo 20 24 >>map.txt"],
     "commands.md": ["make -s -C examples/vision", 'solocore init "./detect a.pgm"; solocore plan system.toml -o old.json',
                     """echo '{"cores": 2, "tasks": [{"wcet": 1, "period": 4, "deadline": 4}]}' >corpus.jsonl"""],
-    "shares.md": ["make -s -C examples/vision"],
     "watching.md": ["solocore run plan.json --event page-faults --partial --duration '1 s' -o run.json"],
     "linux-levels.md": ["solocore plan examples/mc2/system.toml -o plan.json"],
     "reference.md": ["cp examples/scenarios/memguard.toml scenario.toml"],

@@ -53,7 +53,7 @@ def test_people_see_a_table_and_bars(compare):
 @pytest.mark.parametrize("command, words", [
     (("false",), ("false ended with exit code 1",)),
     (("sh", "-c", "echo first >&2; echo the reason >&2; exit 9"), ("exit code 9", "the reason")),
-    (("/no/such/program",), ("no/such/program", "is it there")),
+    (("/no/such/program",), ("no/such/program", "check its name")),
 ])
 def test_programs_that_fail_are_not_compared(compare, command, words):
     refused(compare(*QUICK, "--", *command), *words, codes=(2,))

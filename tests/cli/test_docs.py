@@ -59,6 +59,13 @@ def test_the_lab_books_sentences_are_short(page):
     assert len(long) == LEFT.get(page.name, 0), f"{len(long)} are left: lower the number in LEFT"
 
 
+@pytest.mark.parametrize("page", GUIDE, ids=lambda p: p.name)
+def test_figures_of_the_guide_are_in_the_lab_book(page):
+    """A page of the guide says what to do; what was measured has a page of the lab book."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    assert re.findall(r"^#+ (?:Measured|Figures|What was|What it cost|What came|Seen|Attacked|Against|Speed|Error$).*", text, re.M) == []
+
+
 def messages():
     """Strings of the sources, outside of tests, each with its file. What is filled in is one word; formulas and whole texts are left out."""
     for path in sorted((ROOT / "crates").glob("*/src/**/*.rs")):

@@ -1,5 +1,7 @@
 """What meets users first: signals, pipes, files that are none, and advice that helps."""
 
+import fcntl
+import hashlib
 import os
 import signal
 import subprocess
@@ -61,6 +63,16 @@ def test_a_signal_ends_each_command(solocore, name, how):
     assert took < limit
 
 
+def test_a_signal_ends_a_census_of_the_frames(solocore):
+    process = solocore.start("space", "audit", "--kernel")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=8)
+    if process.returncode in (0, 3):
+        pytest.skip("it was done before the signal came, or frames are hidden here: " + err.decode())
+    assert process.returncode == 130, err
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_figures_that_are_finished_are_kept_and_said_to_be(solocore, kept):
     process = solocore.start("reproduce", *(["sce-fig9"] if kept else []), "sce-fig2", "-o", "out")
@@ -84,7 +96,7 @@ def test_a_signal_after_some_output_is_said_so(solocore):
     assert b"schedulable" in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 130
-    assert process.stderr.read().decode().splitlines()[-1] == "solocore: interrupted; output was written before, and may not be all of it"
+    assert process.stderr.read().decode().splitlines()[-1] == "solocore: interrupted; the output that was written before may be incomplete"
 
 
 @pytest.mark.parametrize("columns", [60, 100])
@@ -118,6 +130,21 @@ def test_a_signal_at_the_start_of_a_coloured_program_is_no_failure_of_the_machin
     if process.returncode == 3 and b"were not moved" not in err:
         pytest.skip("this machine gives no pages of colours: " + err.decode().splitlines()[-1])
     assert process.returncode == 130, err
+
+
+def test_a_signal_ends_the_wait_for_a_stopped_program(solocore):
+    process = solocore.start("exec", "--colors", "0-3", "--", "sleep", "100")
+    time.sleep(1)
+    if process.poll() is not None:
+        pytest.skip("this machine gives no pages of colours: " + process.stderr.read().decode().splitlines()[-1])
+    child = int(open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()[0])
+    os.kill(child, signal.SIGSTOP)
+    moving = solocore.start("recolor", child, "--colors", "4-7")
+    time.sleep(0.5)
+    moving.send_signal(signal.SIGINT)
+    _, err = moving.communicate(timeout=10)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert moving.returncode == 130 and b"interrupted" in err, err
 
 
 # A pipe into which nobody writes, in the place of each input.
@@ -154,6 +181,57 @@ def test_a_signal_ends_the_wait_for_an_input(solocore, arguments):
     assert err.decode().splitlines()[-1] == "solocore: interrupted; no output was written"
 
 
+@pytest.mark.parametrize("arguments", [
+    ("plan", "system.toml", "-o", "pipe"), ("sim", "plan.json", "--duration", "1 ms", "--trace", "pipe"), ("platform", "detect", "-o", "pipe"),
+    ("dram", "--pattern", "chase", "--requests", "10", "--trace-commands", "pipe"), ("compare", "-n", "1", "-o", "pipe", "--", "true")], ids=" ".join)
+def test_a_signal_ends_the_wait_for_a_reader_of_an_output(solocore, arguments):
+    solocore.plan(TWO)
+    os.mkfifo(solocore.dir / "pipe")
+    process = solocore.start(*arguments)
+    time.sleep(0.8)
+    assert process.poll() is None, process.stderr.read()
+    process.send_signal(signal.SIGTERM)
+    ends_as_interrupted(process, "no output was written")
+
+
+@pytest.mark.parametrize("arguments", [("schema", "plan"), ("completions", "bash"), ("latency", "--every", "1 ms"),
+                                       ("dram", "--pattern", "chase", "--requests", "1000000", "--trace-commands", "/dev/stdout")], ids=" ".join)
+def test_a_signal_ends_a_command_whose_reader_reads_no_further(solocore, arguments):
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    process = subprocess.Popen([solocore.program, *arguments], cwd=solocore.dir, stdin=subprocess.DEVNULL, stdout=write, stderr=subprocess.PIPE,
+                               env=solocore.env, start_new_session=True)
+    os.close(write)
+    time.sleep(1)
+    try:
+        assert process.poll() is None, process.stderr.read()
+        process.send_signal(signal.SIGTERM)
+        ends_as_interrupted(process, "")
+    finally:
+        os.close(read)
+
+
+def test_a_stderr_that_takes_nothing_ends_nothing(solocore):
+    """As after `2>&1 | head`: notes and progress are lost, and no more than these."""
+    solocore.plan(TWO)
+    short = ("--duration", "10 ms")
+    for arguments in (("sim", "plan.json", *short), ("report", "plan.json", "-o", "r.html"), ("assess", "system.toml", *short, "-o", "out"),
+                      ("dram", "--pattern", "chase", "--requests", "10"), ("platform", "detect", "-o", "here.toml")):
+        with open("/dev/full", "wb") as full:
+            assert subprocess.run([solocore.program, *arguments], cwd=solocore.dir, env=solocore.env, stdout=subprocess.DEVNULL, stderr=full, timeout=60).returncode == 0
+    assert {"r.html", "out/report.html", "here.toml"} <= solocore.files()
+
+
+def ends_as_interrupted(process, said):
+    try:
+        _, err = process.communicate(timeout=8)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        pytest.fail("it goes on")
+    assert process.returncode == 130, err
+    assert err.decode().splitlines()[-1].startswith(f"solocore: interrupted; {said}")
+
+
 def writer_of(pipe):
     """The other end of a pipe, if somebody reads it: as long as it is open and silent, the reader waits."""
     try:
@@ -184,6 +262,48 @@ def test_a_dash_is_standard_output(solocore):
     assert page.code == 0 and page.out.startswith(b"<!DOCTYPE html>") and not page.err
     result = solocore("sim", "plan.json", "-o", "-", "--duration", "10 ms")
     assert result.json()["tasks"] and not (solocore.dir / "-").exists()
+
+
+def test_a_dash_is_no_directory(solocore):
+    solocore.write("system.toml", TWO)
+    for arguments in (("assess", "system.toml"), ("man",), ("study", "--all"), ("reproduce", "sce-fig9"), ("platform", "collect")):
+        refused(solocore(*arguments, "-o", "-"), "-: --output names a directory", codes=(2,))
+    assert not (solocore.dir / "-").exists()
+
+
+def test_a_dash_is_standard_input(solocore):
+    plan = solocore.plan(TWO)
+    text = (solocore.dir / "plan.json").read_bytes()
+    assert solocore("plan", "-", "--format", "json", stdin=TWO.encode()).json()["tasks"] == plan["tasks"]
+    assert solocore("diff", "plan.json", "-", stdin=text).code == 0
+    page = solocore("report", "-", "-o", "-", stdin=text)
+    assert page.code == 0 and page.out.startswith(b"<!DOCTYPE html>")
+    trace = b"# solocore-sched-trace/1\n"
+    assert solocore("check-trace", "-", stdin=trace).err == solocore("check-trace", "/dev/stdin", stdin=trace).err.replace("/dev/stdin", "-")
+
+
+def test_a_page_is_drawn_from_a_pipe(solocore):
+    """What can be read only once, also by its digest on the page."""
+    solocore.plan(TWO)
+    done = subprocess.run(["bash", "-c", '"$0" report <(cat plan.json) -o r.html && "$0" assess <(cat system.toml) --duration "10 ms" -o out', solocore.program],
+                          cwd=solocore.dir, env=solocore.env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for name, page in (("plan.json", "r.html"), ("system.toml", "out/report.html")):
+        assert hashlib.sha256((solocore.dir / name).read_bytes()).hexdigest() in (solocore.dir / page).read_text()
+
+
+def test_a_plan_of_another_version_is_called_so(solocore):
+    """Also where its keys are others."""
+    solocore.plan(TWO)
+    text = (solocore.dir / "plan.json").read_text().replace("solocore-plan/1", "solocore-plan/99")
+    for text in (text, '{"format": "solocore-plan/99"}'):
+        solocore.write("other.json", text)
+        for command in ("sim", "report", "verify"):
+            done = solocore(command, "other.json")
+            refused(done, "other.json", "solocore-plan/99", "again", codes=(2,))
+            assert "neither a plan" not in done.err
+    solocore.write("other.json", "{}")
+    refused(solocore("sim", "other.json"), "missing field `format`; correct it there, or make the file again", codes=(2,))
 
 
 def test_stated_shares_are_stated_by_a_core_at_least(solocore):
@@ -225,6 +345,26 @@ def test_remedies_are_those_of_the_cause(solocore):
     solocore.write("in.toml", TWO)
     done = solocore("plan", "in.toml", "-o", "none/plan.json")
     refused(done, "make its directory", codes=(3,))
+
+
+    solocore.write("text", "no program")
+    for program, remedy in (("./none", "check its name and PATH"), ("./text", "name a file that you may execute"), ("/tmp", "name a file that you may execute")):
+        refused(solocore("exec", "--", program), f"cannot run {program}", remedy, codes=(2,))
+    assert "from 4 KiB to 1 TiB" in solocore("bench", "bandwidth", "-m", "99999G").err
+
+
+def test_memory_that_the_machine_has_not_is_not_taken(solocore):
+    """The kernel would kill programs for it. A limit of addresses keeps this test from that."""
+    done = subprocess.run(["bash", "-c", 'ulimit -v 16777216; exec "$0" space map --memory "60000 GiB"', solocore.program], cwd=solocore.dir, env=solocore.env,
+                          capture_output=True, text=True, timeout=30)
+    if os.uname().machine == "x86_64":
+        assert done.returncode == 3 and "61440000 MiB of memory are more than the" in done.stderr, done.stderr
+
+
+def test_a_bandwidth_beyond_all_numbers_is_no_limit(solocore):
+    solocore.machine.take_for(("run",))
+    done = solocore("exec", "--core", 0, "--budget", "18000000000 GB/s", "--event", "page-faults", "--", "true")
+    assert done.code in (0, 3) and "panicked" not in done.err, done.err
 
 
 def test_doctor_does_not_send_to_doctor(solocore):
@@ -275,4 +415,4 @@ def test_a_manual_page_for_each_command(solocore):
         assert len(options) > 3 and not [o for o in options if o not in page]
         assert solocore("man", *words).out.decode().replace("\\-", "-") == page
     refused(solocore("man", "board", "rnu"), "`solocore board` has no command `rnu`", codes=(2,))
-    refused(solocore("man", "-o", "/proc/nowhere"), "/proc/nowhere", "-o", codes=(2,))
+    refused(solocore("man", "-o", "/proc/nowhere"), "/proc/nowhere: cannot write", codes=(3,))

@@ -201,7 +201,7 @@ def test_programs_without_names(looper):
     refused(looper("exec", "--lock-function", "work", "--", "./looper"), "stripped", codes=(2,))
     looper.write("script", "#!/bin/sh\nexec ./looper\n")
     os.chmod(looper.dir / "script", 0o755)
-    refused(looper("exec", "--lock-function", "work", "--", "./script"), "no ELF program", codes=(2,))
+    refused(looper("exec", "--lock-function", "work", "--", "./script"), "not an ELF program", codes=(2,))
 
 
 @pytest.mark.parametrize("keys, policy, words", [

@@ -102,7 +102,7 @@ def test_a_threshold_that_nothing_reaches_is_said(solocore):
     done = solocore("latency", "--calibrate", "--span", "100 ms", "--factor", "100", "--cpu", CPU)
     assert done.code == 0, done.err
     text = done.out.decode()
-    assert "100 times the latency alone" in text and "no load here reaches it" in text
+    assert "100 times the latency alone" in text and "no load of this measurement reaches it" in text
 
 
 @pytest.mark.parametrize("options, words", [

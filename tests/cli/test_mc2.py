@@ -249,7 +249,7 @@ def test_one_core_has_no_slack_but_its_refreshes(solocore):
 
 
 def test_level_c_may_be_late_within_its_bound(solocore):
-    """Five jobs of 7 ms at once on four cores: one ends at 14 ms, after its deadline; that is no broken promise."""
+    """Five jobs of 7 ms at once on four cores: one ends at 14 ms, after its deadline; that is not a broken promise."""
     plan = solocore.plan(system(*[task(n, "C", period="10 ms", wcet="7 ms", misses=0) for n in "abcde"]))
     seen = solocore.sim("plan.json", "--duration", "200 ms")
     assert sum(t["misses_deadline"] for t in seen["tasks"]) > 0
@@ -281,7 +281,7 @@ GOOD = [task("a", "A"), task("b", "B"), task("c", "C"), task("d", "D")]
     (system(*GOOD, mc2='contention = "measured"\n[mc2.costs]\nsend_cl = 0.9'), ["send_cl = 0.9"]),
     (system(*GOOD, board="raspberry-pi-4"), ["can only be coloured"]),
     (system(*GOOD, mc2="[regulation]\npolicy = \"memguard\""), ["system.toml:3", "regulates nothing"]),
-    ('platform = "imx6q"\n' + GOOD[0] + ipc("a", "a"), ["system.toml:8", "[[ipc]] is read under [mc2] only"]),
+    ('platform = "imx6q"\n' + GOOD[0] + ipc("a", "a"), ["system.toml:8", "[[ipc]] is read only under [mc2]"]),
     ('platform = "imx6q"\n' + task("a", "A", average=0.5), ["system.toml:2", "under [mc2] only"]),
     (system(*GOOD, ipc("a", "nobody")), ["system.toml:28", "names the task `nobody`"]),
     (system(*GOOD, ipc("a", "a")), ["`a` sends to itself"]),

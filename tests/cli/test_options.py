@@ -50,6 +50,8 @@ NEGATIVE = [
     ("exec", "--pool", "-1MiB", "negative"),
     ("vcpu serve", "--balance", "-1ms", "negative"),
     ("dram", "--writes", "-0.5", "--writes -0.5 is not a share"),
+    ("sim", "--seed", "-1", "invalid value '-1' for '--seed"),
+    ("exec", "--core", "-1", "invalid value '-1' for '--core"),
 ]
 
 

@@ -278,7 +278,7 @@ def spread_system(edits=None, **regulation):
                   **regulation)
 
 
-# Even budgets are chosen anew for other numbers; stated ones stay.
+# Even budgets are chosen again for other numbers; stated ones stay.
 STATED = 'share = "explicit"\n[[core]]\nid = 7\nbandwidth = "100 MB/s"'
 
 

@@ -189,7 +189,7 @@ def test_places_that_cannot_be_written(desktop):
     refused(done, "no/machine.toml", codes=(3,))
     refused(desktop("platform", "collect", "-o", "no/copy"), "no/copy", codes=(3,))
     desktop.write("file", "")
-    refused(desktop("platform", "collect", "-o", "file"), "file", "no directory", codes=(2,))
+    refused(desktop("platform", "collect", "-o", "file"), "file", "not a directory", codes=(2,))
 
 
 # Presets.
@@ -306,7 +306,7 @@ def test_one_cpu_has_nobody_beside_it(machine):
     found = json.loads(done.stdout)
     assert [f["key"] for f in found["findings"]] == ["bandwidth"] and len(found["findings"][0]["rows"]) == 1
     if "cores = 1 " not in before:
-        assert any("nothing was measured beside the others" in note for note in found["notes"])
+        assert any("nothing was measured beside the other cores" in note for note in found["notes"])
 
 
 def test_a_machine_without_huge_pages_or_memory(machine):

@@ -74,13 +74,13 @@ def test_what_only_stands_in_raises_nothing(solocore, compile_c, here):
     assert done.code == 0, done.err
     base = json.loads((solocore.dir / "base.json").read_text())
     profile, said = counted(solocore, "--base", "base.json", "--event", "page-faults", "--jobs", "2", command=[walk, "64", "1"])
-    assert "stand in for misses; they raise nothing" in said
+    assert "stand in for misses; they do not raise the profile" in said
     assert profile["lockdown"] == base["lockdown"] and profile["by_ways"] == base["by_ways"]
     assert profile["private_cycles"] >= base["private_cycles"]
     # The trace came along.
     assert (solocore.dir / profile["trace"]["file"]).read_bytes() == (solocore.dir / base["trace"]["file"]).read_bytes()
     again = solocore("profile", "--engine", "perf", "--base", "m.json", "--jobs", "1", "--", walk, "64", "1")
-    refused(again, "it was measured already")
+    refused(again, "it already has measurements")
     other = solocore("profile", "--engine", "perf", "--base", "base.json", "--jobs", "1", "--", walk, "64", "2")
     refused(other, "is a profile of", "not of this command")
 
@@ -155,7 +155,7 @@ def test_runs_feed_back(solocore, compile_c):
     assert again["tasks"][0]["wcet_ns"] - task["wcet_ns"] == 10**6
     assert any("raised the emulator's profile by 800000 cycles" in r for r in again["reasons"]), again["reasons"]
 
-    for options, word in [(["--task", "nobody"], "no such task"), (["--from", "plan.json", "--task", "walk"], "tells nothing of jobs")]:
+    for options, word in [(["--task", "nobody"], "no such task"), (["--from", "plan.json", "--task", "walk"], "has no jobs")]:
         done = solocore("profile", *(["--from", "run.json"] if "--from" not in options else []), "--plan", "plan.json", *options)
         refused(done, word)
 

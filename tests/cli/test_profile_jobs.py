@@ -140,7 +140,7 @@ def test_sampled_pages_are_those_of_the_profile(measured):
     assert seen["event"] == "page-faults" and "stand in for accesses to memory" in said
     assert seen["period"] == 1 and seen["lost"] == seen["throttled"] == 0
     assert sum(p["samples"] for p in seen["pages"]) == seen["samples"]
-    # The child's pages are no pages of the program; it has at least the seven that it writes.
+    # The child's pages are not pages of the program; it has at least the seven that it writes.
     assert seen["elsewhere"] >= 7
 
     print(f"{len(base['pages'])} pages, {seen['samples']} samples, {seen['matched']} on pages of the profile;",
@@ -170,4 +170,4 @@ def test_the_emulator_has_neither(solocore, compile_c):
     for option in (["--job", "wakeup"], ["--sample-addresses"]):
         refused(solocore("profile", *option, "--", program, "calls"), "give --engine perf")
     done = solocore("profile", "--engine", "perf", "--job", "sleep", "--", program, "calls")
-    assert done.code == 2 and "is no job" in done.err, done.err
+    assert done.code == 2 and "is not a job" in done.err, done.err

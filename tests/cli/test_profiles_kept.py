@@ -97,7 +97,7 @@ def test_a_changed_data_file_changes_the_plan(reads):
     reads.write("data/config", "4")
     large, hit = plan(reads)
     assert not hit and large > 2 * small
-    # Its time alone is no change.
+    # Its time alone is not a change.
     os.utime(reads.dir / "data/config", (1, 1))
     assert plan(reads) == (large, True)
 

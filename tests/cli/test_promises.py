@@ -212,7 +212,7 @@ def test_the_doctor_names_conditions_that_weaken_promises(planned):
         condition = found[name]
         assert condition.keys() <= {"what", "good", "unknown", "found", "touches", "command"}
         assert isinstance(condition["good"], bool) and condition["found"]
-        assert condition["good"] or not condition.get("unknown"), "unknown is no failure"
+        assert condition["good"] or not condition.get("unknown"), "unknown is not a failure"
         assert condition["good"] or condition.get("command") or name == "virtual machine", condition
         assert condition.get("touches") or name == "cgroup shares"
     online = len(os.sched_getaffinity(0))

@@ -44,8 +44,8 @@ def planned(solocore):
 
 @pytest.mark.parametrize("options, words", [
     (("--attach", "nobody=1"), ("no such task", "video, batch")),
-    (("--attach", "video=me"), ("`me` is no number",)),
-    (("--attach", "video=0"), ("`0` is no number",)),
+    (("--attach", "video=me"), ("`me` is not a number",)),
+    (("--attach", "video=0"), ("`0` is not a number",)),
     (("--command", "video=/no/such/program"), ("no program `/no/such/program`", "--directory")),
     (("--attach", "video=1", "--command", "video=/bin/true"), ("named twice",)),
     (("--start",), ("no task of the plan has a command",)),

@@ -89,7 +89,7 @@ def test_a_child_without_its_colours_breaks_the_promise(planned, compile_c):
     assert done.code == 1, (done.err, done.out)
     run = done.json()
     [task] = [t for t in run["coloured"] if t["task"] == "one"]
-    assert any("ran uncoloured" in fault for fault in task["faults"])
+    assert any("ran without colours" in fault for fault in task["faults"])
     # Its pages may be in the colours of either core.
     assert {"ways:core-0", "ways:core-1", "banks:core-1"} <= set(run["broken"])
 

@@ -73,8 +73,8 @@ def test_more_tasks_than_a_plan_holds_are_refused(solocore):
     done = solocore("plan", name)
     assert done.code == 2
     assert done.err == (
-        "solocore: system.toml: 100001 [[task]]s are more than the 100000 that one plan holds; make one task of those that come equally often, "
-        "or plan parts of the machine apart\n"
+        "solocore: system.toml: 100001 [[task]]s are more than the 100000 that one plan holds; join tasks with equal periods, "
+        "or plan parts of the machine separately\n"
     )
 
 

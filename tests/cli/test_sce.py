@@ -187,7 +187,7 @@ def test_sections_without_partitions(solocore):
 
 def test_method_and_system_must_fit(solocore):
     solocore.write("system.toml", SMALL)
-    refused(solocore("plan", "system.toml", "--method", "cores"), "knows no partitions")
+    refused(solocore("plan", "system.toml", "--method", "cores"), "does not plan the partitions")
     solocore.write("plain.toml", 'platform = "p4080"\n[[task]]\nname = "t"\nperiod = "1 ms"\nwcet = "1 us"\nmisses = 1\n')
     refused(solocore("plan", "plain.toml", "--method", "sce"), "for systems with partitions")
 

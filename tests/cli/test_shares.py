@@ -83,10 +83,10 @@ def test_assess_compares_optimal_shares_with_even_ones(solocore):
     assert even["mode"] == "even" and even["tasks"] == solocore.sim("plan.json", "--duration", "100 ms")["tasks"]
     assert solocore("report", "out", "-o", "again.html").code == 0
     assert ">Even</th>" in (solocore.dir / "again.html").read_text()
-    # What is left of an earlier plan is no comparison with this one.
+    # What is left of an earlier plan is not a comparison with this one.
     assert assess('share = "even"') == (False, False)
     assert not (solocore.dir / "out/even.json").exists()
-    # A file that is no result of `assess` stays.
+    # A file that is not a result of `assess` stays.
     solocore.write("out/even.json", "[2, 4, 6]")
     assert assess('share = "even"') == (False, False)
     assert (solocore.dir / "out/even.json").exists()

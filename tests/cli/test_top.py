@@ -134,6 +134,12 @@ def test_pipes_counts_and_dumb_terminals_get_tables(running):
         assert b"\x1b[" not in screen.output, (options, term)
 
 
+def test_a_closed_pipe_ends_it(running):
+    command = '"$0" top --every "20 ms" | head -n 1; exit "${PIPESTATUS[0]}"'
+    done = subprocess.run(["bash", "-c", command, running.program], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0 and not done.stderr
+
+
 def test_without_a_run(solocore):
     """In a /run of its own: tests beside this one may regulate the machine."""
     refused(solocore("top", "--every", "1 us"), "--every 1 us", "10 ms", codes=(2,))

@@ -59,7 +59,7 @@ def test_a_plan_says_where_vcpus_are_and_why(solocore):
     work = tasks["decode"]["c_sce_ns"] + tasks["scale"]["c_sce_ns"]
     gap = (t - c) + (r - c)
     window = tasks["decode"]["wcrt_ns"]
-    under_way = {i["name"]: i["value"] for i in tasks["decode"]["derivation"]["inputs"]}["b: accesses under way as it is let in ns"]
+    under_way = {i["name"]: i["value"] for i in tasks["decode"]["derivation"]["inputs"]}["b: accesses under way when it starts to run ns"]
     # A full write queue and the write buffers of two cores, 58.5 ns each, and their reads, 49.5 ns each, 16 times in each T.
     assert under_way == 16 * math.ceil((64 + 32) * 58.5 + 20 * 49.5)
     work += under_way * (-(-window // t) + 1)
@@ -108,7 +108,7 @@ def test_the_least_capacity_that_would_do(solocore):
     ('tasks = ["audio"]', 'tasks = ["audio", "index"]', "VCPUs of their own"),
     ('core = 0 ', 'core = 2 ', "there are cores 0 to 1"),
     ('policy = "maracas"', 'policy = "memguard"', "[maracas] is read under"),
-    ('overhead = "20 us"', 'balance = "10 ms"', "bounds no response time"),
+    ('overhead = "20 us"', 'balance = "10 ms"', "does not bound response times"),
     ('name = "audio"\ncapacity', 'nam = "audio"\ncapacity', "unknown field `nam`"),
 ])
 def test_bad_vcpus_are_refused(solocore, old, new, said):
@@ -205,8 +205,8 @@ def test_exec_refuses_absurd_vcpus(solocore, vcpu, said):
     (["serve", "--overhead", "-1ms"], "`-1ms` is negative"),
     (["serve", "--threshold", "4", "--memory-period", "-1s"], "`-1s` is negative"),
     (["bind"], "PID"),
-    (["bind", "camera", "a"], "`camera` is no number of a process"),
-    (["bind", "0"], "`0` is no number of a process"),
+    (["bind", "camera", "a"], "`camera` is not a number of a process"),
+    (["bind", "0"], "`0` is not a number of a process"),
     (["bind", "--unit", "camera", "4711", "a"], "`4711` stands beside --cgroup or --unit"),
     (["bind", "--unit", "camera", "--cgroup", "/a", "a"], "cannot be used with"),
     (["drill", "--faults", "stall"], "--pid"),
@@ -222,7 +222,7 @@ def test_absurd_vcpus_are_refused_whatever_the_machine_can(solocore, command, sa
 def test_only_a_scheduler_binds(solocore, what):
     for vcpu in ([], ["video"]):
         done = solocore("vcpu", "bind", *what, *vcpu)
-        assert done.code == 3 and ("nobody schedules VCPUs" in done.err or "/run/solocore-vcpu.sock" in done.err), done.err
+        assert done.code == 3 and ("no solocore schedules VCPUs" in done.err or "/run/solocore-vcpu.sock" in done.err), done.err
 
 
 def test_exec_needs_a_scheduler(solocore):

@@ -129,7 +129,7 @@ def test_people_see_a_table(planned):
     if done.code == 3:
         pytest.skip(done.err.strip().splitlines()[-1])
     text = done.out.decode()
-    assert done.code == 0 and "margin" in text and "not tested:" in text and "a measurement is no proof" in text, text
+    assert done.code == 0 and "margin" in text and "not tested:" in text and "a measurement is not a proof" in text, text
     assert "video: 1 job alone" in done.err and "with the plan enforced beside write" in done.err
 
 
@@ -158,7 +158,7 @@ def test_bad_usage(planned):
     assert solocore("verify", "plan.json", "--enemy", "bank").code == 2, "it needs a map"
     assert solocore("verify", "plan.json", "--jobs", "0").code == 2
     assert solocore("verify").code == 2
-    refused(solocore("verify", "system.toml"), "is no plan", codes=(2,))
+    refused(solocore("verify", "system.toml"), "is not a plan", codes=(2,))
     levels = ROOT / "examples/mc2/system.toml"
     assert solocore("plan", levels, "-o", "levels.json").code in (0, 1)
     refused(solocore("verify", "levels.json"), "no analysed task has a command", codes=(2,))

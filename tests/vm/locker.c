@@ -13,7 +13,7 @@
  *
  * `locker CPU preempted MS` holds, and prints in how many of its milliseconds it ran.
  *
- * `locker CPU spin MS` computes for so many milliseconds, and is no client.
+ * `locker CPU spin MS` computes for so many milliseconds, and is not a client.
  *
  * `locker CPU faults PID MS` prints how many page faults another process makes per second, as seen
  * in so many milliseconds. Takes no lock.

@@ -48,7 +48,7 @@ struct action {
 };
 
 static struct agent agents[2];
-static int current = -1; /* none: the making of the queue is no part of the model */
+static int current = -1; /* none: the making of the queue is not a part of the model */
 static ucontext_t scheduler;
 static unsigned char *memory;
 static size_t bytes;

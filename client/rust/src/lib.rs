@@ -60,7 +60,8 @@ pub enum Status {
     Refused,
     /// A system call failed.
     System,
-    /// An end came without a beginning, a job began twice, or a thread that is no transfer waited.
+    /// An end came without a beginning, a job began twice, or a thread that is not a transfer
+    /// waited.
     Unmatched,
 }
 
@@ -200,7 +201,7 @@ impl Transfer {
 /// Waits for the start of the calling thread's next slot.
 ///
 /// # Errors
-/// The thread is no transfer, or solocore has ended.
+/// The thread is not a transfer, or solocore has ended.
 pub fn wait_slot() -> Result<Transfer, Status> {
     let mut missed = 0;
     // SAFETY: the number is written during the call only.

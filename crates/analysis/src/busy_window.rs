@@ -1,8 +1,8 @@
 //! Response times of all tasks of a core from one busy window that grows level by level.
 //!
 //! # Problem
-//! [`response_time`] begins each level's busy window anew. With `n` tasks on a core that counts the
-//! jobs of all tasks above `n` times, and each step of a recurrence looks at all of them.
+//! [`response_time`] begins each level's busy window again. With `n` tasks on a core that counts
+//! the jobs of all tasks above `n` times, and each step of a recurrence looks at all of them.
 //!
 //! # Rule
 //! A job one level down ends only when the window of the level above has ended

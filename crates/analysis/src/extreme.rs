@@ -7,7 +7,7 @@
 //! replaced by 0, as it would end the tail at a number that few blocks cannot determine. Source:
 //! Hosking, Wallis and Wood, Technometrics 27(3), 1985 (the fit); Anderson and Darling, 1954 (the
 //! distance, by parametric bootstrap); Wald and Wolfowitz, 1940 (runs); Smirnov, 1948 (two
-//! samples). It is no proof, and no bound depends on it.
+//! samples). It is not a proof, and no bound depends on it.
 
 use solocore_model::profile::Extreme;
 use solocore_model::random::Random;

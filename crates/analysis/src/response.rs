@@ -302,7 +302,7 @@ fn first_window(tasks: &[Task], i: usize, window: &Window) -> Option<u64> {
 /// Worst-case response times of all tasks in picoseconds; index 0 has the highest priority.
 ///
 /// As [`response_time`], with a limit of 1000 times the longest period or ten times the longest
-/// deadline, whichever is larger, so that a response beyond its deadline is still reported. Compare
+/// deadline (the larger one), so that a response beyond its deadline is still reported. Compare
 /// with the deadline for a verdict.
 #[must_use]
 pub fn response_times(tasks: &[Task], window: &Window) -> Vec<Option<u64>> {

@@ -85,7 +85,7 @@ pub enum TaskSetError {
         steps: u64,
     },
     /// Total utilisation above the number of cores.
-    #[error("total utilisation is above {cores} cores; nothing can be bounded")]
+    #[error("total utilisation is above {cores} cores; there is no bound")]
     Utilization {
         /// Number of cores.
         cores: u32,

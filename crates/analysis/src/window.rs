@@ -32,9 +32,10 @@
 //! belong to jobs that arrived before `W_q`. So `need(n)` of window time suffices, and `n - 1`
 //! whole windows and the rest of one have passed `W_q` after the start.
 //!
-//! If a period is no multiple of `T_p`, a busy window may open anywhere. It is served latest if it
-//! opens as a window ends, which costs `T_p - W` more. If it opens within a window, that window's
-//! lower levels may have used up the budget, which costs one `each` more. Both are charged.
+//! If a period is not a multiple of `T_p`, a busy window may open anywhere. It is served latest if
+//! it opens as a window ends, which costs `T_p - W` more. If it opens within a window, that
+//! window's lower levels may have used up the budget, which costs one `each` more. Both are
+//! charged.
 //!
 //! # Not covered
 //! Windows that are not strictly periodic, blocking by resources, several windows in a period.
@@ -266,7 +267,7 @@ pub fn explain(
     let Some(mut level) = level(tasks, i, windows, stall) else { return d };
     let task = &tasks[i];
     d = d.input("C_i ps", task.wcet_ps).input("mu_i", task.misses).input("T_i ps", task.period_ps);
-    d = d.input("D_i ps", task.deadline_ps).input("arrivals as windows begin", level.aligned);
+    d = d.input("D_i ps", task.deadline_ps).input("arrivals when windows begin", level.aligned);
     if let Some(end) = level.end(1, START, u64::MAX / 2) {
         for (j, t) in tasks[..i].iter().enumerate() {
             d = d.step(format!("n_{j}"), end.end_ps.div_ceil(t.period_ps).max(1));

@@ -196,7 +196,7 @@ impl Pmu {
         counter.value.wrapping_add(Self::now_of(counter, now).saturating_sub(counter.since)) & WIDTH
     }
 
-    /// Brings every counter's value up to date, and determines their subjects anew.
+    /// Brings every counter's value up to date, and determines their subjects again.
     fn configure(&mut self, now: &Now, change: impl FnOnce(&mut Self)) {
         for at in 0..COUNTERS {
             self.counters[at].value = self.value(at, now);

@@ -312,7 +312,7 @@ impl Clocks {
     pub fn replace(&self, by: Replaced, test: impl Fn() -> (i64, i64)) -> Result<(), String> {
         let put = |at: usize, what: usize| {
             // SAFETY: fields of the class that hold functions of these types, looked at in `find`;
-            // QEMU reads them anew at each use.
+            // QEMU reads them again at each use.
             unsafe { self.class.add(at).cast::<usize>().write_volatile(what) }
         };
         #[allow(clippy::fn_to_numeric_cast, reason = "fields that hold functions")]

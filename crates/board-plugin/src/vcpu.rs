@@ -215,7 +215,7 @@ impl Vcpu {
         let local = self.local();
         let mut end = self.end_ps;
         if let Some(left) = self.pmu.until_overflow(&self.now()) {
-            // Cycles are no shorter than half a cycle of cpi; instructions take cpi each.
+            // Cycles are not shorter than half a cycle of cpi; instructions take cpi each.
             let ps = (left * self.cpi_ps)
                 .min(left.saturating_mul(1_000_000_000_000 / self.frequency.max(1)));
             end = end.min(local + ps.max(self.cpi_ps));

@@ -114,7 +114,7 @@ impl Walker {
             }
             table = entry & ADDRESS;
             if table >= MEMORY {
-                // No memory lies there: these are no page tables.
+                // No memory lies there: these are not page tables.
                 return None;
             }
         }

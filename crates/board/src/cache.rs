@@ -48,7 +48,7 @@ impl Cache {
         &self.root
     }
 
-    /// A directory in it, made if need be.
+    /// A directory in it, made if necessary.
     pub fn directory(&self, name: &str) -> Result<PathBuf, BoardError> {
         let path = self.root.join(name);
         std::fs::create_dir_all(&path).map_err(|e| BoardError::file(&path, "make", &e))?;

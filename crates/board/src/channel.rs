@@ -82,7 +82,7 @@ impl Channel {
         (self.length - RING) as u64
     }
 
-    /// Offset of a byte, and the number of bytes after it before the ring begins anew.
+    /// Offset of a byte, and the number of bytes after it before the ring begins again.
     fn place(&self, position: u64) -> (usize, usize) {
         let at = usize::try_from(position % self.room()).unwrap_or(0);
         (RING + at, self.length - RING - at)

@@ -84,7 +84,7 @@ pub enum Event {
 pub enum Request {
     /// Switch the memory model on.
     ModelOn = 1,
-    /// Switch the memory model off: references take no time of the memory, and nothing is counted.
+    /// Switch the memory model off: references then take no memory time, and nothing is counted.
     ModelOff = 0,
     /// Write the counts so far to the file of --truth, with the label at the end of its name.
     Snapshot = 3,
@@ -148,7 +148,10 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
     let started = command.spawn();
     let mut child = started.map_err(|e| {
         ask(Request::ModelOff, "");
-        format!("{}: cannot be started: {e}; is it made for this machine?", task.command[0])
+        format!(
+            "{}: cannot be started: {e}; check that it is made for this machine",
+            task.command[0]
+        )
     })?;
     let outputs = [
         child.stdout.take().map(|o| line.relay(o, Kind::Out)),

@@ -212,7 +212,7 @@ pub fn check_share(path: &Path) -> Result<(), BoardError> {
     }
     match std::fs::metadata(&absolute) {
         Ok(kind) if kind.is_dir() || kind.is_file() => Ok(()),
-        Ok(_) => Err(wrong("is no file and no directory; name one")),
+        Ok(_) => Err(wrong("is neither a file nor a directory; name one")),
         Err(e) => Err(wrong(&format!("{e}; name a file or a directory"))),
     }
 }

@@ -109,7 +109,7 @@ impl<W: Write> Archive<'_, W> {
 
     fn header(&mut self, name: &Path, mode: u32, size: u64) -> io::Result<()> {
         let size = u32::try_from(size)
-            .map_err(|_| io::Error::other("has 4 GiB or more, which no initramfs holds"))?;
+            .map_err(|_| io::Error::other("has 4 GiB or more, more than an initramfs can hold"))?;
         let name = name.as_os_str().as_bytes();
         self.number += 1;
         let links = if mode & 0o170_000 == DIRECTORY { 2 } else { 1 };

@@ -52,7 +52,7 @@ pub fn available(
 /// The kernel of a version, or a suitable one; it is fetched if the cache lacks it.
 ///
 /// # Errors
-/// [`BoardError::Machine`] when it cannot be had.
+/// [`BoardError::Machine`] when it cannot be obtained.
 pub fn obtain(
     cache: &Cache,
     asked: Option<&str>,

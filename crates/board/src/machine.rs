@@ -175,7 +175,7 @@ impl Machine {
                 )));
             }
             if state.done.is_some_and(|d| d.elapsed() >= PATIENCE) {
-                return self.verdict(state, "it did not turn its power off".to_owned());
+                return self.verdict(state, "the guest did not turn its power off".to_owned());
             }
             if told.elapsed() >= TELL {
                 told = Instant::now();

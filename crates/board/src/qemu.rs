@@ -81,7 +81,7 @@ pub fn cached(cache: &Cache) -> Vec<Qemu> {
 /// The QEMU to use; it is fetched if the cache has none.
 ///
 /// # Errors
-/// [`BoardError::Machine`] when it cannot be had.
+/// [`BoardError::Machine`] when it cannot be obtained.
 pub fn obtain(cache: &Cache, watch: &mut dyn Watch) -> Result<Qemu, BoardError> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Err(BoardError::Machine(

@@ -72,7 +72,7 @@ impl<const N: usize> Set<N> {
 
     fn forget(&mut self, way: usize, last: u32) {
         let at = Self::nibble(self.order, way).trailing_zeros() & !3;
-        // Those between it and the last move down; nibbles that are no ways stay.
+        // Those between it and the last move down; nibbles that are not ways stay.
         let above = if last == 60 { 0 } else { self.order & u64::MAX << (last + 4) };
         let between = self.order & !above & (u64::MAX - 15) << at;
         self.order = above | between >> 4 | (self.order & ((1 << at) - 1)) | (way as u64) << last;

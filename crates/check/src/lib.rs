@@ -49,6 +49,6 @@ pub fn check(trace: &SchedTrace) -> Result<Report, Violation> {
         Some("levels") => levels::check(trace).map(Report::Levels),
         Some("vcpu") => vcpus::check(trace).map(Report::Vcpus),
         Some(other) => wrong(format!("there is no checker for the scheduler `{other}`")),
-        None => wrong("it does not say which scheduler it is of (scheduler=...)".to_owned()),
+        None => wrong("it does not name its scheduler (scheduler=...)".to_owned()),
     }
 }

@@ -47,7 +47,7 @@ struct About {
 impl About {
     fn of(trace: &SchedTrace) -> Result<Self, Violation> {
         let missing = |key: &str| {
-            Violation::of(0, 0, UNCHECKABLE, format!("it does not say its {key} ({key}=...)"))
+            Violation::of(0, 0, UNCHECKABLE, format!("it does not state its {key} ({key}=...)"))
         };
         let number = |key: &str| {
             trace.about.get(key).and_then(|v| v.parse::<u64>().ok()).ok_or_else(|| missing(key))
@@ -179,7 +179,7 @@ pub fn check(trace: &SchedTrace) -> Result<VcpuReport, Violation> {
     )];
     if checker.disturbed > 0 {
         notes.push(format!(
-            "in {} T more was taken from the core than admission allows for; they are not judged",
+            "{} T are not judged: more time was taken from their core than admission allows for",
             checker.disturbed
         ));
     }

@@ -152,7 +152,7 @@ impl Replay {
             if late > self.tolerance_ns {
                 let rule = if core.current.is_some() { "window" } else { "edge" };
                 let what = format!(
-                    "a window began or ended at {until}, and {late} ns later {:?} is chosen still",
+                    "a window began or ended at {until}, and {late} ns later {:?} is still chosen",
                     core.current
                 );
                 return Err(Violation::of(to_ns, number, rule, what));
@@ -193,7 +193,7 @@ impl Replay {
             let what = if begins {
                 "begins a job before the last one ended"
             } else {
-                "ends a job that it has not"
+                "ends a job that it does not have"
             };
             return broken(e, "replay", format!("task {} {what}", e.id));
         }

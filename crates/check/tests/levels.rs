@@ -320,7 +320,9 @@ fn traces_that_cannot_be_checked() {
     assert_eq!(said.rule, "trace", "{said}");
     let said = after(|events| events.retain(|e| e.event != Kind::LevelTable));
     assert_eq!(said.rule, "trace", "{said}");
-    assert!(check(&SchedTrace::default()).unwrap_err().what.contains("does not say which"));
+    assert!(
+        check(&SchedTrace::default()).unwrap_err().what.contains("does not name its scheduler")
+    );
 }
 
 proptest! {

@@ -218,7 +218,7 @@ fn runs_nobody_or_somebody_else() {
     assert_eq!(broken(&trace).0, "runs");
 }
 
-/// An adapter that gives a VCPU its whole capacity anew when it moves: each call follows from the
+/// An adapter that gives a VCPU its whole capacity again when it moves: each call follows from the
 /// policy, and the window has too much time.
 #[test]
 fn window_a_move_must_not_refill_the_budget() {
@@ -305,7 +305,7 @@ fn traces_that_cannot_be_checked() {
     for (key, value, word) in [
         ("lost", Some("3"), "3 events were overwritten"),
         ("scheduler", Some("fair"), "no checker"),
-        ("scheduler", None, "does not say which"),
+        ("scheduler", None, "does not name its scheduler"),
         ("strict", None, "strict"),
         ("limit", Some("-1"), "limit"),
         ("background", Some("mine"), "background"),

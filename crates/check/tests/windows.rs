@@ -222,7 +222,7 @@ fn a_partition_that_goes_on_after_its_window() {
     assert_eq!(at, ORIGIN + 20, "the window ends while a task runs");
     let said = without_picks(0, at);
     assert_eq!((said.rule, said.core), ("window", 0), "{said}");
-    assert!(said.what.contains("Some(1) is chosen still"), "{said}");
+    assert!(said.what.contains("Some(1) is still chosen"), "{said}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn follow(
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return Err(Ended::Early),
         };
-        // Other output of a program is no answer.
+        // Other output of a program is not an answer.
         let Ok(line) = serde_json::from_str::<Line>(&line) else { continue };
         if let Some(error) = line.error {
             let failure = if line.kind == "input" { Failure::Input } else { Failure::Machine };
@@ -213,7 +213,7 @@ fn early(said: &str, status: Option<ExitStatus>) -> Failure {
 pub fn text<'a>(answer: &'a Answer, name: &str) -> Result<&'a str, Failure> {
     answer.get(name).map(String::as_str).ok_or_else(|| {
         Failure::Machine(format!(
-            "--dask: a worker's answer has no `{name}`; install solocore anew"
+            "--dask: a worker's answer has no `{name}`; install solocore again"
         ))
     })
 }

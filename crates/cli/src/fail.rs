@@ -9,6 +9,7 @@ use solocore_planner::PlanError;
 use solocore_profile::ProfileError;
 use solocore_sim::SimError;
 use solocore_space::SpaceError;
+use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Whether anything was printed as a result.
@@ -22,7 +23,7 @@ pub fn note_printed() {
 /// Message for a command that a signal ended; allocates nothing.
 pub fn interrupted() -> &'static str {
     if files::wrote_wanted() || PRINTED.load(Relaxed) {
-        "interrupted; output was written before, and may not be all of it"
+        "interrupted; the output that was written before may be incomplete"
     } else {
         "interrupted; no output was written"
     }
@@ -59,6 +60,16 @@ impl Failure {
             Self::Machine(_) => 3,
             Self::Interrupted | Self::Stopped(_) => 130,
         }
+    }
+
+    /// A program that does not start.
+    pub fn cannot_run(program: &OsStr, error: &std::io::Error) -> Self {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::NotFound => "check its name and PATH",
+            std::io::ErrorKind::PermissionDenied => "name a file that you may execute",
+            _ => "name a program for this machine",
+        };
+        Self::Input(format!("cannot run {}: {error}; {remedy}", program.display()))
     }
 
     /// The same failure, with its subject in front.

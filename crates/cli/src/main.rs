@@ -1,5 +1,11 @@
 //! The `solocore` command.
 
+/// In the place of the standard library's, which panics where stderr takes nothing (`2>&1 | head`).
+/// It stands before all modules, and so holds in all of them.
+macro_rules! eprintln {
+    ($($text:tt)*) => { solocore_linux::host::said::say(format_args!($($text)*)) };
+}
+
 mod args;
 mod commands;
 mod dask;
@@ -19,7 +25,7 @@ fn main() -> ExitCode {
     let code = match args.and_then(|args| commands::run(args.command)) {
         Ok(code) => code,
         Err(failure) => {
-            // However the error of an input that was given up is worded.
+            // However the error of an input or an output that was given up is worded.
             let failure = if files::gave_up() { Failure::Interrupted } else { failure };
             say(format_args!("solocore: {}", failure.message()));
             ExitCode::from(failure.exit_code())

@@ -101,7 +101,7 @@ pub fn computing_apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
             match thread.spawn_scoped(scope, work).map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(done)) => done,
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(e) => panic!("no thread can be had: {e}"),
+                Err(e) => panic!("no thread can be started: {e}"),
             }
         })
     })

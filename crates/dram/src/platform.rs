@@ -5,7 +5,7 @@
 //! page (PALLOC, SCE section 2.1), so where the memory's own order puts the channel below the
 //! column, and there are several channels, the channel goes above it. A page then lies in one bank
 //! of one channel. A memory file whose map has XOR functions is taken as it is. Not covered:
-//! channels, ranks or banks that are no powers of two.
+//! channels, ranks or banks that are not powers of two.
 
 use crate::map::AddressMap;
 use crate::spec::Spec;

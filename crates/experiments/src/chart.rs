@@ -188,7 +188,7 @@ fn range(values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> (f64, f6
     (if from_zero && low == 0.0 { 0.0 } else { low - margin }, high + margin)
 }
 
-/// A label for an axis: as few digits as tell neighbours apart.
+/// A label for an axis: the fewest digits that distinguish neighbours.
 fn tick(value: f64) -> String {
     let size = value.abs();
     if size >= 1e6 {
@@ -199,7 +199,7 @@ fn tick(value: f64) -> String {
     }
     let text = format!("{value:.3}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
-    // What is left of -0.0001 is no number to read.
+    // What is left of -0.0001 is not a number to read.
     if short == "-0" { "0".to_owned() } else { short.to_owned() }
 }
 

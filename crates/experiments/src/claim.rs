@@ -3,9 +3,10 @@
 //! Problem: "holds" says nothing of how near a figure comes, and a check that no result can refuse
 //! says nothing at all. Rule: a claim states what the paper states ([`Stated`]) and where; ours is
 //! one number; the [`Verdict`] follows from the two alone. Where the paper gives a number, ours
-//! agrees within a quarter of it, or of its distance from no effect, whichever is less: 1.36 times
-//! is an effect of 0.36. Less than a tenth of the effect is none. Where it gives a shape or an order
-//! only, the most that ours can reach is [`Verdict::Direction`]. Each claim names the [`Mutation`] by which its verdict must fall.
+//! agrees within a quarter of it, or of its distance from no effect (the smaller one): 1.36 times
+//! is an effect of 0.36. Less than a tenth of the effect is none. Where it gives a shape or an
+//! order only, the most that ours can reach is [`Verdict::Direction`]. Each claim names the
+//! [`Mutation`] by which its verdict must fall.
 //!
 //! Not covered: the papers' plots. The numbers are those of their texts and tables.
 
@@ -129,7 +130,7 @@ impl Paper {
         Self::new(Stated::Less { than }, at)
     }
 
-    /// The verdict on a number of ours; what is not finite was not measured, and differs.
+    /// The verdict on a number of ours; a number that is not finite was not measured, and differs.
     #[must_use]
     pub fn verdict(&self, ours: f64) -> Verdict {
         if !ours.is_finite() && self.stated != Stated::Nothing {

@@ -11,7 +11,7 @@
 //! [`attack`] is the other experiment: an adversary against the planner's bounds.
 //!
 //! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15
-//! (`solocore study`). [`papers`] lists every figure and table with what becomes of it.
+//! (`solocore study`). [`papers`] lists every figure and table with its treatment.
 
 pub mod attack;
 mod bwlock;

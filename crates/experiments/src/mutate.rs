@@ -99,7 +99,7 @@ fn share(board: &mut Board) {
     }
 }
 
-/// Moves every page; what was shared stays shared.
+/// Moves every page; shared pages stay shared.
 fn relocate(board: &mut Board, place: &Place) -> Result<(), ExperimentError> {
     let mut frames: Vec<u64> = Vec::new();
     for index in 0..board.tasks() {

@@ -1,4 +1,4 @@
-//! Changes of what is simulated by which verdicts must fall.
+//! Changes of the simulated system that must refute verdicts.
 //!
 //! Problem: a claim that still stands when its mechanism is off, or its cost doubled, was never
 //! tested. Rule: a [`Mutation`] is one such change. Most are made where a board becomes a machine

@@ -28,7 +28,7 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
          Written by `solocore reproduce --all{scale}{seeds} --page docs/reproduction.md --images \
          img/reproduction`, {made}; do not edit.\n\n\
          A claim is a comparison. It *agrees* where ours is in the paper's range, or within a \
-         quarter of its number or of its distance from no effect, whichever is less.\n\
+         quarter of its number or of its distance from no effect; the smaller one counts.\n\
          The *direction agrees* where the effect is a tenth of the paper's at least, or the paper's text gives no size. Of several \
          seeds the median counts, and the claim *differs* where one seed in ten differs.\n\
          A claim that is put in, is fitted, or holds by construction *cannot be tested here*. Each other claim has a \
@@ -57,7 +57,7 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
     out
 }
 
-/// The figures and tables of the papers, each with what shows it.
+/// The figures and tables of the papers, each with its experiment or command.
 fn papers(out: &mut String) {
     out.push_str("\n## Figures and tables of the papers\n\n| | shown by |\n|---|---|\n");
     for row in crate::papers::ALL {

@@ -9,7 +9,7 @@
 pub enum Shown {
     /// An experiment compares it.
     By(&'static str),
-    /// A command outside of `reproduce` shows it: the command, and the page with what came out.
+    /// A command outside of `reproduce` shows it: the command, and the page with its results.
     Elsewhere(&'static str),
     /// It has no measurement: what it is.
     Drawing(&'static str),

@@ -40,7 +40,7 @@ fn overhead() {
     claims_hold("bwlock-overhead", 2, 1);
 }
 
-/// Fig. 3's runs are kept in the process, so that only Fig. 1 is made anew.
+/// Fig. 3's runs are kept in the process, so that only Fig. 1 is made again.
 #[test]
 fn the_seed_decides() {
     let first = run("bwlock-fig1", 1).table.to_csv();

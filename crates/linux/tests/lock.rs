@@ -326,7 +326,7 @@ fn who_holds_for_too_long_counts_no_more(bench: &Bench) {
     assert!(messages.len() == 1 && messages[0].contains("for more than 700 ms"), "{messages:?}");
     holder.tell("unlock");
     holder.tell("lock");
-    bench.is_held_down("locked anew", holder.child.id());
+    bench.is_held_down("locked again", holder.child.id());
     assert!(!bench.service.clients()[0].cut);
 }
 

@@ -28,18 +28,13 @@ pub struct Copied {
 /// The directory exists and is not empty, or cannot be written.
 pub fn collect(root: &Root, dir: &Path) -> Result<Copied, MachineError> {
     check_free(dir)?;
-    let fail = |e: &Error| {
-        MachineError::Machine(format!(
-            "{}: cannot write: {e}; free some space or choose another place with -o",
-            dir.display()
-        ))
-    };
+    let fail = |e: Error| MachineError::from(files::unwritten(dir, e));
     let parent = files::parent_dir(dir);
     let made = tempfile::Builder::new().prefix(".solocore-").tempdir_in(parent);
-    let made = made.map_err(|e| fail(&e))?;
-    let copied = copy(root, made.path()).map_err(|e| fail(&e))?;
-    readable(made.path()).map_err(|e| fail(&e))?;
-    std::fs::rename(made.path(), dir).map_err(|e| fail(&e))?;
+    let made = made.map_err(fail)?;
+    let copied = copy(root, made.path()).map_err(fail)?;
+    readable(made.path()).map_err(fail)?;
+    std::fs::rename(made.path(), dir).map_err(fail)?;
     // The temporary directory no longer exists under this name, so it is not removed.
     drop(made.keep());
     Ok(copied)
@@ -55,7 +50,7 @@ fn check_free(dir: &Path) -> Result<(), MachineError> {
         Ok(true) => refuse("the directory is not empty"),
         Ok(false) => Ok(()),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        Err(e) if e.kind() == ErrorKind::NotADirectory => refuse("it is no directory"),
+        Err(e) if e.kind() == ErrorKind::NotADirectory => refuse("it is not a directory"),
         Err(e) => refuse(&e.to_string()),
     }
 }

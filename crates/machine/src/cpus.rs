@@ -127,7 +127,7 @@ fn pmu_kinds(root: &Root) -> Vec<(String, Vec<u32>)> {
     names.filter(|n| n.starts_with("cpu_")).filter_map(kind).collect()
 }
 
-/// On Arm, equal cores of a chip may have different clocks; their capacity tells them apart
+/// On Arm, equal cores of a chip may have different clocks; their capacity distinguishes them
 /// (Documentation/scheduler/sched-capacity.rst).
 fn kind(root: &Root, info: &CpuInfo, pmus: &[(String, Vec<u32>)], id: u32) -> String {
     if let Some((kind, _)) = pmus.iter().find(|(_, cpus)| cpus.contains(&id)) {

@@ -122,7 +122,7 @@ impl Writer<'_> {
         let clocks = self.domain.cpus.iter().filter_map(|cpu| cpu.clock.clone());
         clocks
             .min_by_key(|clock| clock.value)
-            .unwrap_or_else(|| Known::assumed(1_000_000_000, "no file tells a clock", DATA_SHEET))
+            .unwrap_or_else(|| Known::assumed(1_000_000_000, "no file states a clock", DATA_SHEET))
     }
 
     /// Cores of the CPUs described.
@@ -142,7 +142,7 @@ impl Writer<'_> {
         self.quote("title", &title, &title.value);
         let isa = self.machine.isa.clone();
         let isa = isa.ok_or_else(|| {
-            self.lack("isa", "neither /proc/sys/kernel/arch nor /proc/cpuinfo tells an instruction set that solocore knows")
+            self.lack("isa", "neither /proc/sys/kernel/arch nor /proc/cpuinfo states an instruction set that solocore knows")
         })?;
         self.quote("isa", &isa, isa.value);
         let cores = self.cores();
@@ -157,7 +157,7 @@ impl Writer<'_> {
         self.quote("page", &page, Bytes(page.value));
         let mshrs = Known::assumed(
             (),
-            "as many as large cores have, and more make larger bounds",
+            "the number of large cores, because more make larger bounds",
             "`solocore platform measure`, or the manual of the CPU",
         );
         self.put("pipeline.mshrs", &mshrs, 16);
@@ -170,7 +170,8 @@ impl Writer<'_> {
     fn line(&mut self, llc: &Cache) -> Result<Known<u64>, MachineError> {
         let caches = &self.domain.first.caches;
         let line = llc.line.clone().or_else(|| caches.iter().find_map(|c| c.line.clone()));
-        let line = line.ok_or_else(|| self.lack("llc.line", "nothing tells the size of a line"))?;
+        let line =
+            line.ok_or_else(|| self.lack("llc.line", "no file states the size of a line"))?;
         let other = |c: &&Cache| c.line.as_ref().is_some_and(|l| l.value != line.value);
         if let Some(Cache { line: Some(theirs), .. }) = caches.iter().find(other) {
             let text = format!(
@@ -254,20 +255,20 @@ impl Writer<'_> {
         if machine.lockable {
             return Known::read(Partition::Lock, "the device tree's arm,pl310-cache");
         }
-        Known::assumed(Partition::Colour, "no file tells of masks or locks", DATA_SHEET)
+        Known::assumed(Partition::Colour, "no file states masks or locks", DATA_SHEET)
     }
 
     /// Slices of the shared cache, as crates/space/src/geometry.rs assumes them.
     fn slices(&self, level: u32, shape: &Shape) -> Known<u64> {
         if self.machine.intel && level >= 3 && shape.all_sets.is_multiple_of(INTEL_SLICE_SETS) {
             let why =
-                "slices of 2048 sets, measured of Intel's CPUs since 2008 (MARACAS section VI)";
+                "slices of 2048 sets, measured on Intel's CPUs since 2008 (MARACAS section VI)";
             let all = shape.all_sets / INTEL_SLICE_SETS;
             let known = Known::table((shape.sets / INTEL_SLICE_SETS).max(1), why);
             return if all == known.value { known } else { known.remark(&format!("here {all}")) };
         }
         let why =
-            "no interface tells whether a hash chooses slices, which would leave fewer colours";
+            "no interface states whether a hash chooses slices; a hash would leave fewer colours";
         Known::assumed(1, why, DATA_SHEET)
     }
 }

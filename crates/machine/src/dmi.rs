@@ -15,7 +15,7 @@ pub const PATH: &str = "sys/firmware/dmi/tables/DMI";
 pub struct Module {
     /// Its place: device locator and bank locator.
     pub place: [String; 2],
-    /// Like `DDR4`; `None`: the firmware says unknown, or a type that is no DRAM.
+    /// Like `DDR4`; `None`: the firmware says unknown, or a type that is not DRAM.
     pub kind: Option<&'static str>,
     /// Bytes.
     pub size: u64,
@@ -113,7 +113,7 @@ fn speed(s: &Structure, at: usize, extended: usize) -> Option<u64> {
     (speed > 0).then_some(speed)
 }
 
-/// Table 78 of section 7.18.2. LPDDR4X and DDR3L are told apart from none by it.
+/// Table 78 of section 7.18.2. It does not distinguish LPDDR4X and DDR3L from others.
 fn type_name(kind: u8) -> Option<&'static str> {
     Some(match kind {
         0x12 => "DDR",

@@ -78,7 +78,7 @@ pub fn choose<'a>(cpus: &'a [Cpu], asked: Option<&[u32]>) -> Result<Domain<'a>, 
     let Some(mut domain) = all.iter().find(|domain| inside(domain)).cloned() else {
         let choices: Vec<String> = all.iter().map(|domain| lists::show(&domain.ids())).collect();
         return Err(MachineError::Input(format!(
-            "--cpus {shown}: they are of different types or share no last-level cache; choose \
+            "--cpus {shown}: they are of different types or do not share a last-level cache; choose \
                 within one of {}",
             choices.join(" or ")
         )));

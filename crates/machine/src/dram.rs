@@ -129,8 +129,8 @@ fn channels(modules: &Modules, memory: &Memory, fit: Fit, notes: &mut Vec<Note>)
     rounded(all, value, "dram.channels", "a power of two up to 16", notes)
 }
 
-/// More ranks make larger bounds, as a change of rank takes time: rounded up, to a number that the
-/// memory model accepts.
+/// More ranks make larger bounds, because a change of rank takes time: rounded up, to a number that
+/// the memory model accepts.
 fn ranks(modules: &Modules, memory: &Memory, notes: &mut Vec<Note>) -> Known<u64> {
     let most = (MOST_BANKS / u64::from(memory.banks).max(1)).min(MOST_RANKS);
     match modules.ranks.clone() {
@@ -140,7 +140,7 @@ fn ranks(modules: &Modules, memory: &Memory, notes: &mut Vec<Note>) -> Known<u64
             rounded(found, value, "dram.ranks", &takes, notes)
         }
         None => {
-            Known::assumed(most, "the most that is usual, and more make larger bounds", READ_SMBIOS)
+            Known::assumed(most, "the usual maximum, because more make larger bounds", READ_SMBIOS)
         }
     }
 }
@@ -231,16 +231,16 @@ fn chosen(modules: &Modules, fit: Fit) -> Known<()> {
     match (&modules.kind, fit) {
         (Some(kind), Fit::Safe | Fit::SpeedUnknown | Fit::TooFast) => {
             let remark = match fit {
-                Fit::TooFast => "the slowest memory at hand is faster",
-                Fit::SpeedUnknown => "the speed is not known, and this is the slowest at hand",
-                _ => "as fast, or the next slower one at hand",
+                Fit::TooFast => "the slowest known memory is faster",
+                Fit::SpeedUnknown => "the speed is not known, and this is the slowest known one",
+                _ => "equally fast, or the next slower known one",
             };
             kind.with(()).remark(&format!("{}{speed}; {remark}", kind.value))
         }
         (kind, _) => {
             let kind =
                 kind.as_ref().map_or("the type of memory is not known", |k| k.value.as_str());
-            let why = format!("{kind}: of the memories at hand, the one with the largest bounds");
+            let why = format!("{kind}: among the known memories, the one with the largest bounds");
             Known::assumed((), why, format!("{READ_SMBIOS} (at hand: {})", memory_names()))
         }
     }

@@ -1,6 +1,6 @@
 //! Values with their sources.
 //!
-//! Problem: a platform file mixes read and assumed values, and later they cannot be told apart.
+//! Problem: a platform file mixes read and assumed values, and later they cannot be distinguished.
 //! Rule: a value carries its source, from the file that gave it to the line that states it. Does
 //! not cover: measured values. `solocore platform detect` measures nothing; an assumed value names
 //! the command that does (`measure`, which puts its own comments behind them).

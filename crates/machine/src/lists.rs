@@ -1,14 +1,14 @@
 //! Lists of CPUs as the kernel writes them: `0-3,6`.
 //!
 //! Problem: a list from a file may name four thousand million CPUs in a few bytes. Rule: a list
-//! with a number above those of the largest machines is no list. Source:
+//! with a number above those of the largest machines is not a list. Source:
 //! Documentation/admin-guide/kernel-parameters.rst, "cpu lists". Does not cover: groups within
 //! ranges (`0-10:1/2`), which no file of sysfs has.
 
 /// Largest number of CPUs that is accepted.
 const MOST: u32 = 8192;
 
-/// The numbers of a list, in order, each once. `None`: it is no list, or names too many.
+/// The numbers of a list, in order, each once. `None`: it is not a list, or names too many.
 pub fn parse(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {

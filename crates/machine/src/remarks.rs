@@ -144,7 +144,7 @@ fn offline(machine: &Machine) -> Vec<Note> {
         notes.push(Note::with("cores", text, switch(&offline, 1)));
     }
     if let [only] = machine.online.value[..] {
-        let text = format!("only CPU {only} is online: it has no others to be isolated from");
+        let text = format!("only CPU {only} is online: there are no other CPUs to isolate it from");
         notes.push(Note::new("cores", text));
     }
     notes
@@ -178,7 +178,7 @@ fn others(machine: &Machine, domain: &Domain) -> Vec<Note> {
         let text = format!(
             "CPUs {} are of different types or behind different last-level caches; the file \
                 describes {}, and `--cpus LIST` chooses. No bound counts the accesses of the \
-                others to memory: keep them idle",
+                other CPUs to memory: keep them idle",
             several(&all),
             lists::show(&domain.ids())
         );
@@ -256,8 +256,8 @@ fn numbers(domain: &Domain) -> Vec<Note> {
         return Vec::new();
     }
     let text = format!(
-        "the cores are CPUs {}, but `solocore run` takes core i of a plan for CPU i: a plan of this \
-            file can be simulated, and not run here",
+        "the cores are CPUs {}, but `solocore run` takes core i of a plan for CPU i: a plan of \
+        this file can be simulated, but not run here",
         lists::show(&first.into_iter().collect::<Vec<u32>>())
     );
     vec![Note::new("cores", text)]
@@ -283,8 +283,7 @@ fn inclusion(machine: &Machine) -> Vec<Note> {
         return Vec::new();
     }
     let text = "the last cache is inclusive (CPUID): a line that it gives up leaves the private \
-        caches as well. No bound counts reloads that other cores cause so; ways of one's own keep \
-        other cores from it";
+        caches as well. No bound counts such reloads; private ways for each core prevent them";
     vec![Note::new("llc", text)]
 }
 
@@ -310,8 +309,8 @@ fn clocks(domain: &Domain) -> Vec<Note> {
 fn guest(machine: &Machine) -> Vec<Note> {
     let text = |from: &String| {
         format!(
-            "this is a guest ({from}): its CPUs, caches and frames are those that the hypervisor \
-                shows, and need not be the machine's"
+            "this is a guest ({from}): the hypervisor shows its CPUs, caches and frames, and \
+            these may differ from the machine's"
         )
     };
     machine.guest.iter().map(|from| Note::new("guest", text(from))).collect()
@@ -322,7 +321,8 @@ fn masks(machine: &Machine, domain: &Domain, llc: &Shape) -> Vec<Note> {
     let name = format!("L{level}");
     let Some(r) = machine.resctrl.iter().find(|r| r.resource.starts_with(&name)) else {
         let could = machine.divisible.iter().any(|(l, _)| *l == level);
-        let text = "ways can be given out, and resctrl is not mounted: its masks are not known";
+        let text =
+            "the CPU can divide ways, but resctrl is not mounted, so its masks are not known";
         let mount = "sudo mount -t resctrl resctrl /sys/fs/resctrl";
         return could.then(|| Note::with("llc.partition", text, mount)).into_iter().collect();
     };
@@ -331,7 +331,7 @@ fn masks(machine: &Machine, domain: &Domain, llc: &Shape) -> Vec<Note> {
         return Vec::new();
     }
     let text = format!(
-        "the mask of {} has {bits} bits, but the cache has {} ways; a bit need not be a way",
+        "the mask of {} has {bits} bits, but the cache has {} ways; a bit may not be a way",
         r.resource, llc.ways.value
     );
     vec![Note::new("llc.ways", text)]

@@ -2,8 +2,8 @@
 //!
 //! Problem: a file may be missing, forbidden, endless, or hold anything. Rule: only regular files
 //! are opened, [`LIMIT`] bytes of each are read at most, and files that cannot be used are noted
-//! with the reason. A missing file is no problem by itself. Does not cover: directories that change
-//! meanwhile.
+//! with the reason. A missing file is not a problem by itself. Does not cover: directories that
+//! change meanwhile.
 
 use crate::error::MachineError;
 use crate::known::Note;
@@ -35,13 +35,12 @@ impl Root {
     /// A directory that `collect` wrote.
     ///
     /// # Errors
-    /// It is no directory, or holds none of the files.
+    /// It is not a directory, or holds none of the files.
     pub fn collected(dir: &Path) -> Result<Self, MachineError> {
         let shown = dir.display();
         if !dir.is_dir() {
             return Err(MachineError::Input(format!(
-                "--from {shown}: there is no such directory; write one with `solocore platform \
-                    collect -o {shown}`"
+                "--from {shown}: is not a directory; give one that `solocore platform collect` wrote"
             )));
         }
         if !["proc/cpuinfo", "proc/device-tree", "sys/devices/system/cpu"]
@@ -127,7 +126,7 @@ impl Root {
         let value = parse(&text);
         if value.is_none() {
             let start: String = text.chars().take(20).flat_map(char::escape_default).collect();
-            self.problem(path, format!("`{start}` is no {kind}, and not used"));
+            self.problem(path, format!("`{start}` is not a {kind}, and not used"));
         }
         value
     }

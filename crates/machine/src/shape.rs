@@ -72,7 +72,7 @@ fn quotient(cache: &Cache, line: u64) -> Option<Known<u64>> {
 }
 
 fn nothing(what: &'static str, else_from: &str) -> Lack {
-    (what, format!("nothing tells its {what}, {else_from}"))
+    (what, format!("no file states its {what}, {else_from}"))
 }
 
 fn small(size: &Known<u64>, way: u64) -> Lack {
@@ -94,7 +94,7 @@ fn round(key: &str, size: &mut Known<u64>, rounded: u64, notes: &mut Vec<Note>) 
     notes.push(Note::new(
         &format!("{key}.size"),
         format!(
-            "{found} are no power-of-two number of sets, which a platform file needs; {} of it are \
+            "{found} are not a power-of-two number of sets, which a platform file needs; {} of it are \
                 described",
             Bytes(rounded)
         ),

@@ -62,7 +62,7 @@ pub fn file(description: &Description) -> String {
         comment(&mut out, &format!("{} = {} ({})", fact.key, fact.value, fact.comment()));
     }
     if !description.notes.is_empty() {
-        out += "#\n# To know before planning with it:\n";
+        out += "#\n# Read before you plan with it:\n";
     }
     for note in &description.notes {
         comment(&mut out, &note.line());

@@ -107,6 +107,7 @@ impl ModelError {
         let remedies = [
             ("missing field", "add it"),
             ("invalid type", "write that in its place"),
+            ("invalid value", "write that in its place"),
             ("duplicate key", "remove one of the two"),
             ("unknown variant", "take one of these"),
             ("unknown field", "correct or remove it"),
@@ -119,6 +120,9 @@ impl ModelError {
                 message = format!("{message}; {remedy}");
             }
         }
+        if !message.contains(';') {
+            message += "; correct it there";
+        }
         Self::Parse { path: path.to_owned(), line, column, message }
     }
 
@@ -127,8 +131,21 @@ impl ModelError {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
         let mut message = plain(text.split(" at line ").next().unwrap_or(&text));
+        // TOML and text differ from JSON within their first two letters.
+        let other = match message.as_str() {
+            "EOF while parsing a value" if (line, column) == (1, 0) => Some("is empty"),
+            "expected value" | "expected ident" if line == 1 && column <= 2 => Some("is not JSON"),
+            _ => None,
+        };
+        if let Some(what) = other {
+            let message = format!("{what}; name a file that solocore has written");
+            return Self::Invalid { path: path.to_owned(), line: None, message };
+        }
         if let Some(meant) = meant(&message) {
             message = format!("{message}; did you mean `{meant}`?");
+        }
+        if !message.contains(';') {
+            message += "; correct it there, or make the file again";
         }
         // A fault that only shows once the whole is read has no place.
         if line == 0 {
@@ -185,6 +202,21 @@ mod tests {
         assert!(!of(17).to_string().contains("space"));
         let text = "a: No such file (os error 2); b: File exists (os error 17)";
         assert_eq!(without_os_numbers(text), "a: No such file; b: File exists");
+    }
+
+    #[test]
+    fn every_error_of_a_parser_has_a_remedy() {
+        let path = std::path::Path::new("file");
+        for text in ["a = \"x", "a", "a = 1\na = 2", "a = 99999999999999999999999"] {
+            let error = toml::from_str::<toml::Table>(text).unwrap_err();
+            let said = ModelError::from_toml(path, text, &error).to_string();
+            assert!(said.contains(';'), "{said}");
+        }
+        for text in ["{\"a\": ", "[1,", "{\"a\": 1 2}", "plan"] {
+            let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
+            let said = ModelError::from_json(path, &error).to_string();
+            assert!(said.contains(';'), "{said}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Reading whole files, and writing them completely or not at all.
 
-pub use crate::input::{gave_up, read_text, stop_waiting};
+pub use crate::input::{gave_up, read_text, source, stop_waiting};
 
 use crate::error::ModelError;
+use crate::output;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::Permissions;
@@ -32,8 +33,15 @@ fn writing() -> MutexGuard<'static, ()> {
 /// # Errors
 /// [`ModelError::Read`], or [`ModelError::Parse`] with the line and column.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ModelError> {
-    let text = read_text(path)?;
-    serde_json::from_str(&text).map_err(|e| ModelError::from_json(path, &e))
+    parse_json(path, &read_text(path)?)
+}
+
+/// Parses the text of a JSON document; `path` names it.
+///
+/// # Errors
+/// [`ModelError::Parse`] with the line and column.
+pub fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ModelError> {
+    serde_json::from_str(text).map_err(|e| ModelError::from_json(path, &e))
 }
 
 /// Writes bytes to a temporary file beside `path`, then renames it: a reader sees the old file or
@@ -48,8 +56,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
         return to_stdout(bytes).map_err(|e| unwritten(path, e));
     }
     if is_stream(path) {
-        note(path);
-        return std::fs::write(path, bytes).map_err(|e| unwritten(path, e));
+        return to_stream(path, bytes).map_err(|e| unwritten(path, e));
     }
     let _writing = writing();
     replace(path, bytes)
@@ -95,11 +102,17 @@ pub fn on_stdout() -> bool {
     ON_STDOUT.load(Ordering::Relaxed)
 }
 
-/// A closed pipe (`| head`) is no error.
+/// The file is noted once a pipe has a reader.
+fn to_stream(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let stream = output::open_stream(path)?;
+    note(path);
+    output::to_stream(stream, bytes)
+}
+
+/// A closed pipe (`| head`) is not an error.
 fn to_stdout(bytes: &[u8]) -> std::io::Result<()> {
     ON_STDOUT.store(true, Ordering::Relaxed);
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    match output::to_stdout(bytes) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e),
         _ => Ok(()),
     }
@@ -116,7 +129,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
 /// there yet.
 ///
 /// # Errors
-/// [`ModelError::Write`]: links form a circle, or somebody else has put a link into a directory that
+/// [`ModelError::Write`]: links form a circle, or another user has put a link into a directory that
 /// all may write to, where it may name any file.
 pub fn place_of(path: &Path) -> Result<PathBuf, ModelError> {
     /// As many links as the kernel follows.
@@ -231,7 +244,7 @@ fn staged(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, ModelError> {
 }
 
 /// An empty file beside `path`, which is to take its place when it is complete. It has the
-/// permissions of the file there, if that has the same owner: a file that somebody else has put
+/// permissions of the file there, if that has the same owner: a file that another user has put
 /// there decides nothing.
 ///
 /// # Errors

@@ -3,48 +3,67 @@
 //! Problem: the name of an input may be that of a device without an end, of a pipe that nobody
 //! writes to, or of a file that holds no text. Rule: devices and what is longer than 1 GiB are
 //! refused. Pipes and terminals are read in a thread of their own, so that [`stop_waiting`] ends
-//! the wait for them. Does not cover: files on a disk that does not answer.
+//! the wait for them. `-` is standard input. Does not cover: files on a disk that does not answer.
 
 use crate::error::ModelError;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// Bytes of the longest file that is read: a plan that carries its profiles has some hundred
 /// megabytes.
 const LONGEST: u64 = 1 << 30;
-/// Time between two looks at [`STOP`].
+/// Time between two looks at [`STOPS`].
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Somebody asks for the end of all waiting.
-static STOP: AtomicBool = AtomicBool::new(false);
-/// An input was given up for that reason.
+/// The text of standard input, which can be read only once.
+static STDIN: OnceLock<String> = OnceLock::new();
+/// Number of requests for the end of all waiting.
+static STOPS: AtomicUsize = AtomicUsize::new(0);
+/// An input or an output was given up for that reason.
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
 
 /// Ends the wait for pipes and terminals, from now on; files are still read.
 pub fn stop_waiting() {
-    STOP.store(true, Ordering::SeqCst);
+    STOPS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Whether an input was given up because of [`stop_waiting`]. An error may have other words for it
-/// by the time that it is printed.
+/// Number of calls of [`stop_waiting`].
+pub(crate) fn stops() -> usize {
+    STOPS.load(Ordering::SeqCst)
+}
+
+/// Whether an input or an output was given up because of [`stop_waiting`]. An error may have other
+/// words for it by the time that it is printed.
 #[must_use]
 pub fn gave_up() -> bool {
     GAVE_UP.load(Ordering::SeqCst)
 }
 
-/// Reads a file as text.
+/// Reads a file as text; `-` is standard input.
 ///
 /// # Errors
 /// [`ModelError::Read`] when it does not exist, may not be read, or was given up;
 /// [`ModelError::Invalid`] when it is not UTF-8, a device, which may have no end, or longer than
 /// 1 GiB.
 pub fn read_text(path: &Path) -> Result<String, ModelError> {
-    let kind = std::fs::metadata(path).map_err(|e| unread(path, e))?.file_type();
+    if source(path) == path {
+        return read(path);
+    }
+    if let Some(text) = STDIN.get() {
+        return Ok(text.clone());
+    }
+    let text = read(path)?;
+    Ok(STDIN.get_or_init(|| text).clone())
+}
+
+fn read(path: &Path) -> Result<String, ModelError> {
+    let kind = std::fs::metadata(source(path)).map_err(|e| unread(path, e))?.file_type();
     let bytes = if kind.is_file() || kind.is_dir() { bytes(path)? } else { waited_for(path)? };
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
@@ -56,6 +75,12 @@ pub fn read_text(path: &Path) -> Result<String, ModelError> {
     })
 }
 
+/// The file to open for the name of an input: `-` is standard input.
+#[must_use]
+pub fn source(path: &Path) -> &Path {
+    if path == Path::new("-") { Path::new("/dev/stdin") } else { path }
+}
+
 /// The bytes of a file or stream.
 fn bytes(path: &Path) -> Result<Vec<u8>, ModelError> {
     let refused = |message: &str| ModelError::Invalid {
@@ -63,7 +88,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, ModelError> {
         line: None,
         message: message.to_owned(),
     };
-    let file = File::open(path).map_err(|e| unread(path, e))?;
+    let file = File::open(source(path)).map_err(|e| unread(path, e))?;
     let kind = file.metadata().map_err(|e| unread(path, e))?.file_type();
     let device = kind.is_block_device() || (kind.is_char_device() && !file.is_terminal());
     if device {
@@ -80,19 +105,29 @@ fn bytes(path: &Path) -> Result<Vec<u8>, ModelError> {
 
 /// As [`bytes`], of something that may never have any.
 fn waited_for(path: &Path) -> Result<Vec<u8>, ModelError> {
-    let (give, take) = sync_channel(1);
     let from = path.to_owned();
-    // It is not joined: nothing ends its wait for a writer.
-    std::thread::Builder::new()
-        .spawn(move || drop(give.send(bytes(&from))))
-        .map_err(|e| unread(path, e))?;
+    until_stopped(0, move || bytes(&from)).map_err(|e| unread(path, e))?
+}
+
+/// Does what may wait for the other end of a pipe for ever, in a thread of its own. It is given up
+/// once there were more than `heeded` calls of [`stop_waiting`].
+///
+/// # Errors
+/// `Interrupted` when it was given up; no thread can be started.
+pub(crate) fn until_stopped<T: Send + 'static>(
+    heeded: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let (give, take) = sync_channel(1);
+    // It is not joined: nothing ends its wait.
+    std::thread::Builder::new().spawn(move || drop(give.send(work())))?;
     loop {
         match take.recv_timeout(LOOK) {
-            Ok(read) => return read,
-            Err(RecvTimeoutError::Timeout) if !STOP.load(Ordering::SeqCst) => {}
+            Ok(done) => return Ok(done),
+            Err(RecvTimeoutError::Timeout) if stops() <= heeded => {}
             Err(_) => {
                 GAVE_UP.store(true, Ordering::SeqCst);
-                return Err(unread(path, io::ErrorKind::Interrupted.into()));
+                return Err(io::ErrorKind::Interrupted.into());
             }
         }
     }

@@ -3,8 +3,7 @@
 //! Problem: a plan in the place of a system file gives an error about the first key that a system
 //! file has not. Rule: JSON files of solocore name their format, and each TOML file has keys that
 //! no other kind has. A text that does not parse, and seems to be of another kind, is refused as
-//! that. Does not cover: files of other programs, and an instance in the place of a system file,
-//! which may as well lack its platform.
+//! that. Does not cover: files of other programs.
 
 use crate::error::ModelError;
 use serde::Deserialize;
@@ -34,16 +33,31 @@ impl Kind {
         ("solocore-verify", Self::Verify),
     ];
 
-    /// The kind that a text seems to be.
-    fn of(text: &str) -> Option<Self> {
+    /// The format that a text in JSON names.
+    fn format_of(text: &str) -> Option<String> {
         #[derive(Deserialize)]
         struct Head {
             format: String,
         }
+        serde_json::from_str(text).ok().map(|head: Head| head.format)
+    }
+
+    /// The kind in JSON of this format, for any version.
+    fn of_format(format: &str) -> Option<Self> {
+        let name = format.split('/').next()?;
+        Self::JSON.iter().find(|(format, _)| *format == name).map(|(_, kind)| *kind)
+    }
+
+    /// The format of a text of this kind, if it is not `ours`.
+    pub fn other_version(self, text: &str, ours: &str) -> Option<String> {
+        let format = Self::format_of(text)?;
+        (format != ours && Self::of_format(&format) == Some(self)).then_some(format)
+    }
+
+    /// The kind that a text seems to be.
+    fn of(text: &str) -> Option<Self> {
         if text.trim_start().starts_with('{') {
-            let head: Head = serde_json::from_str(text).ok()?;
-            let name = head.format.split('/').next()?;
-            return Self::JSON.iter().find(|(format, _)| *format == name).map(|(_, kind)| *kind);
+            return Self::of_format(&Self::format_of(text)?);
         }
         let file: toml::Table = toml::from_str(text).ok()?;
         let has = |key: &str| file.contains_key(key);
@@ -53,6 +67,8 @@ impl Kind {
             Some(Self::System)
         } else if has("llc") && has("dram") {
             Some(Self::Platform)
+        } else if has("cores") && has("partition") {
+            Some(Self::Instance)
         } else {
             None
         }
@@ -77,25 +93,25 @@ impl Kind {
     /// so.
     pub fn explains(self, path: &Path, text: &str, error: ModelError) -> ModelError {
         let Some(found) = Self::of(text).filter(|found| *found != self) else { return error };
-        let noun = self.name().split_once(' ').map_or("", |(_, noun)| noun);
         let message =
-            format!("is no {noun}, but {}; {}", found.name(), self.remedy(found, path, noun));
+            format!("is not {}, but {}; {}", self.name(), found.name(), self.remedy(found, path));
         ModelError::Invalid { path: path.to_owned(), line: None, message }
     }
 
-    fn remedy(self, found: Self, path: &Path, noun: &str) -> String {
+    fn remedy(self, found: Self, path: &Path) -> String {
         match (self, found) {
             (Self::Plan, Self::System) => {
                 format!("make one of it: solocore plan {} -o plan.json", path.display())
             }
             (Self::Plan, _) => "name a file that `solocore plan -o` has written".to_owned(),
-            (Self::System, Self::Plan) => "name the file that it was made of".to_owned(),
-            (_, Self::Scenario) => format!("`solocore sim` runs it, or name a {noun}"),
-            (Self::Platform, Self::System) => {
-                "name the board that its key `platform` names".to_owned()
+            (Self::System, Self::Plan) => "name the file that it was made from".to_owned(),
+            (_, Self::Scenario) => format!("`solocore sim` runs it, or name {}", self.name()),
+            (Self::System, Self::Instance) => {
+                format!("`solocore schedule-io` reads it, or name {}", self.name())
             }
+            (Self::Platform, Self::System) => "name the board of its key `platform`".to_owned(),
             (Self::Instance, Self::System) => "`solocore plan` reads it".to_owned(),
-            _ => format!("name a {noun}"),
+            _ => format!("name {}", self.name()),
         }
     }
 }

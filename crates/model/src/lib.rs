@@ -13,6 +13,7 @@ mod kind;
 pub mod levels;
 mod list;
 mod missing;
+pub mod output;
 pub mod plan;
 pub mod platform;
 pub mod profile;

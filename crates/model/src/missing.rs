@@ -44,7 +44,7 @@ fn all_named(message: String, keys: &[String]) -> String {
     format!("missing fields {}; add them", names.join(", "))
 }
 
-/// Required keys that the text lacks; none if the text is no TOML.
+/// Required keys that the text lacks; none if the text is not TOML.
 fn keys(schema: &Schema, text: &str) -> Vec<String> {
     let file = toml::from_str::<toml::Table>(text).ok();
     let Some(file) = file.and_then(|file| serde_json::to_value(file).ok()) else {

@@ -14,7 +14,7 @@ impl Random {
 
     /// The next 64 bits.
     #[inline]
-    #[allow(clippy::should_implement_trait, reason = "an endless stream is no iterator here")]
+    #[allow(clippy::should_implement_trait, reason = "an endless stream is not an iterator here")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;

@@ -10,13 +10,13 @@ pub const FORMAT: &str = "solocore-sim/1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Each task by itself on the plain machine, nothing else running and nothing managed.
+    /// Each task by itself on the plain machine, without other programs and without the plan.
     Solo,
-    /// Everything together on the plain machine: shared cache, shared banks, no budgets.
+    /// All tasks together on the plain machine: shared cache, shared banks, no budgets.
     Unmanaged,
-    /// Everything together under the plan.
+    /// All tasks together under the plan.
     Managed,
-    /// Everything together under a plan of the same system with even shares, for comparison.
+    /// All tasks together under a plan of the same system with even shares, for comparison.
     Even,
 }
 
@@ -92,7 +92,8 @@ pub struct IoResult {
     pub transfers: u64,
     /// Lines that transfers were told to move.
     pub lines: u64,
-    /// Times that two activities overlapped, an order was broken, or a task ran outside its window.
+    /// Number of times that two activities overlapped, an order was broken, or a task ran outside
+    /// its window.
     pub violations: u64,
     /// The first violation in words; `null` without any.
     pub first_violation: Option<String>,

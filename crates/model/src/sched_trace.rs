@@ -182,7 +182,7 @@ pub enum TraceError {
     /// The file cannot be read or written.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A line is no event.
+    /// A line is not an event.
     #[error("line {line}: {what}")]
     Line {
         /// Number of the line, from 1.

@@ -129,7 +129,7 @@ fn parse_quantity(
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
     let bad =
         || format!("`{text}` is not a number with a unit; a {kind} is written like \"{example}\"");
-    let large = || format!("`{text}` is too large for a {kind}");
+    let large = || format!("`{text}` is too large for a {kind}; give less");
     let all_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     if (whole.is_empty() && fraction.is_empty()) || !all_digits(whole) || !all_digits(fraction) {
         return Err(bad());

@@ -35,7 +35,7 @@ pub struct Verification {
     pub untested: Vec<String>,
     /// Promises of the plan that no part kept during the trials.
     pub open: Vec<Answer>,
-    /// Ids of promises that were kept as a trial began and were not at its end.
+    /// Ids of promises that were kept when a trial began, but not at its end.
     pub broken: Vec<String>,
     /// A task exceeded a promise of the plan.
     pub exceeded: bool,

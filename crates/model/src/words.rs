@@ -10,7 +10,7 @@ pub fn plain(message: &str) -> String {
         return "invalid type, expected a name in quotes".to_owned();
     }
     if message.starts_with(FORMS) {
-        return "it has none of the forms that are allowed here; see docs/reference.md".to_owned();
+        return "it has none of the allowed forms; see docs/reference.md".to_owned();
     }
     let Some((found, expected)) = message.split_once(", expected ") else {
         return message.to_owned();
@@ -26,7 +26,7 @@ pub fn plain(message: &str) -> String {
     format!("{found}, expected {}", of_type(expected))
 }
 
-/// What a file has for a type.
+/// The words of a file for a type.
 fn of_type(name: &str) -> String {
     let most = match name {
         "u8" => Some(u64::from(u8::MAX)),

@@ -7,6 +7,7 @@ use std::path::Path;
 
 const SYSTEM: &str = "platform = \"p4080\"\n[[task]]\nname = \"a\"\n";
 const SCENARIO: &str = "[simulation]\nplatform = \"p4080\"\n";
+const INSTANCE: &str = "cores = 1\n[[partition]]\nname = \"a\"\n";
 
 fn said<T>(read: impl Fn(&Path, &str) -> Result<T, ModelError>, text: &str) -> String {
     read(Path::new("file"), text).err().expect("it is of another kind").to_string()
@@ -19,13 +20,24 @@ fn files_of_another_kind_are_called_so() {
     let as_system = |text: &str| said(System::parse, text);
     assert_eq!(
         said(Plan::parse, SYSTEM),
-        "file: is no plan, but a system file; make one of it: solocore plan file -o plan.json"
+        "file: is not a plan, but a system file; make one of it: solocore plan file -o plan.json"
     );
-    assert!(said(Plan::parse, board).starts_with("file: is no plan, but a platform file; name"));
-    assert!(said(Platform::parse, SYSTEM).contains("is no platform file, but a system file; name"));
-    assert!(said(Instance::parse, SYSTEM).contains("is no instance, but a system file; `"));
-    assert!(as_system(board).contains("is no system file, but a platform file; name"));
-    assert!(as_system(SCENARIO).contains("is no system file, but a scenario; `solocore sim`"));
+    assert!(said(Plan::parse, board).starts_with("file: is not a plan, but a platform file; name"));
+    assert!(
+        said(Platform::parse, SYSTEM).contains("is not a platform file, but a system file; name")
+    );
+    assert!(said(Instance::parse, SYSTEM).contains("is not an instance, but a system file; `"));
+    assert!(as_system(board).contains("is not a system file, but a platform file; name"));
+    assert!(as_system(SCENARIO).contains("is not a system file, but a scenario; `solocore sim`"));
+    assert!(
+        as_system(INSTANCE)
+            .contains("is not a system file, but an instance; `solocore schedule-io`")
+    );
+    assert!(said(Plan::parse, INSTANCE).contains("is not a plan, but an instance; name a file"));
+    assert!(
+        said(Instance::parse, &json(plan::FORMAT))
+            .ends_with("is not an instance, but a plan; name an instance")
+    );
     for (format, words) in [
         (plan::FORMAT, "a plan"),
         (profile::FORMAT, "a profile"),
@@ -34,7 +46,10 @@ fn files_of_another_kind_are_called_so() {
         (verification::FORMAT, "a result of `solocore verify`"),
     ] {
         let said = as_system(&json(format));
-        assert!(said.starts_with(&format!("file: is no system file, but {words}; name")), "{said}");
+        assert!(
+            said.starts_with(&format!("file: is not a system file, but {words}; name")),
+            "{said}"
+        );
     }
 }
 
@@ -45,4 +60,17 @@ fn faults_of_the_wanted_kind_keep_their_words() {
     assert!(said(System::parse, &format!("{SYSTEM}perod = 1\n")).contains("`perod`"));
     assert!(said(System::parse, "name = \"a\n").starts_with("file:1:"));
     assert!(said(Plan::parse, "{}").contains("missing field"));
+    assert!(said(Instance::parse, INSTANCE).contains("missing field `period`"));
+}
+
+#[test]
+fn a_text_that_is_no_json_is_called_so() {
+    let no_json = "file: is not JSON; name a file that solocore has written";
+    for text in ["# a comment\n", "name = \"a\"\n", "[section]\n", "task a", "false"] {
+        assert_eq!(said(Plan::parse, text) == no_json, text != "false", "{text}");
+    }
+    assert_eq!(said(Plan::parse, ""), "file: is empty; name a file that solocore has written");
+    for text in ["{\"format\": x}", "{\"format\":"] {
+        assert!(said(Plan::parse, text).starts_with("file:1:"), "{text}");
+    }
 }

@@ -80,7 +80,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
             if !r.pages.is_own() {
                 out.push(
                     "pages lie anywhere: the cores share the last-level cache and all DRAM banks, \
-                        and the cache takes no lines out of the private ones"
+                    and the cache evicts no lines from the private caches"
                         .to_owned(),
                 );
             }
@@ -89,7 +89,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
             }
             match r.policy {
                 Policy::Memguard => {
-                    let kept = "every core keeps its budget in every period, analysed tasks too";
+                    let kept = "every core keeps to its budget in every period, including its analysed tasks";
                     out.push(format!("{kept}{}; periods begin together", spared(r)));
                 }
                 Policy::Dynamic => {
@@ -138,12 +138,11 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
             plan.platform.cpi
         ));
         out.push(if plan.regulation.pages.is_own() {
-            "everything outside the locked pages misses the shared cache (safe), and \
-                write-backs count as accesses (safe)"
+            "each access outside the locked pages misses the shared cache (safe), and write-backs \
+            count as accesses (safe)"
                 .to_owned()
         } else {
-            "everything misses the shared cache (safe), and each access pushes a dirty line out of \
-                it (safe)"
+            "each access misses the shared cache (safe), and evicts a dirty line from it (safe)"
                 .to_owned()
         });
     }
@@ -151,7 +150,7 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
         let share = if plan.regulation.pages.is_own() {
             "with the planned cache share"
         } else {
-            "where nothing is found in the shared cache"
+            "without hits in the shared cache"
         };
         out.push(format!(
             "stated wcet and misses hold {share}, count L_max for each miss, and include \

@@ -127,7 +127,7 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
         if stall.jobs.is_some() {
             out.push(format!(
                 "jobs: there is no best effort, so a core with tasks makes only the accesses of \
-                    its jobs, each charged {}, where these are fewer than its budget",
+                    its jobs, each charged {}, if these are fewer than its budget",
                 ns(c.any_ps)
             ));
         }
@@ -145,8 +145,8 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
             ns(each)
         ),
         (_, None) => {
-            "bandwidth: not regulated, and the controller gives no turns. Nothing bounds how \
-            long posted writes and row hits of others hold up an access; set [regulation] \
+            "bandwidth: not regulated, and the controller gives no turns. The delay of an access \
+            by posted writes and row hits of other cores has no bound; set [regulation] \
             policy = \"memguard\", or a row_hit_cap in the platform file if the controller has \
             one"
             .to_owned()
@@ -191,7 +191,7 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
     } else {
         format!(
             "cache: {} shared by {m} cores (pages = \"anywhere\"); no page is locked, no access \
-                counts as a hit, and each may push out a dirty line",
+            counts as a hit, and each may evict a dirty line",
             p.llc.size
         )
     }];
@@ -236,8 +236,8 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
                     .to_owned()
                 }
                 (false, true) => "stall: worst distribution of the accesses over periods, given \
-                    all cores' budgets; carry_in = false leaves out a drained budget, which is not \
-                    safe"
+                    all cores' budgets; carry_in = false leaves out a drained budget, so the \
+                    bounds may be exceeded"
                     .to_owned(),
                 (false, false) => "stall: m*mu*L_max, single-core-equivalence eq. (1); carry_in = \
                     false leaves out a drained budget, which is optimistic for few \
@@ -287,8 +287,9 @@ fn dynamic_verdict(plan: &Plan, d: &Dynamic) -> String {
     let name = |index: usize| plan.tasks.get(index).map_or("?", |t| t.name.as_str());
     match (d.fails, d.too_small()) {
         (Some(index), _) => format!(
-            "verdict: not schedulable: {} may miss its deadline, and the bounds of the others \
-                count on its ending in time; lower its soft_budget or that of tasks above it, move \
+            "verdict: not schedulable: {} may miss its deadline, and the bounds of others assume \
+            that it ends in time; lower its soft_budget or that of tasks above it, \
+            move \
                 it to another core, or lengthen its period",
             name(index)
         ),
@@ -310,8 +311,9 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
         Some(k) => format!("all miss counts by {}", percent(k)),
         None => "miss counts without limit".to_owned(),
     };
-    let budget =
-        m.least_budget_accesses.map_or(String::new(), |q| format!("; a budget of {q} would do"));
+    let budget = m
+        .least_budget_accesses
+        .map_or(String::new(), |q| format!("; a budget of {q} would suffice"));
     Some(format!(
         "margin: core {}: all execution times may grow by {}, {misses}; {} is critical{budget}",
         core.id,
@@ -324,7 +326,7 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
 pub fn task_reason(t: &PlanTask, w: &Work, r: &Resources) -> String {
     let source = match w.demand {
         Demand::Given { misses, .. } if *misses < t.misses => {
-            format!("as stated ({misses} accesses), with the lines that these may push out")
+            format!("as stated ({misses} accesses), with the lines that these may evict")
         }
         Demand::Given { .. } => "as stated".to_owned(),
         Demand::Curve(points) => format!(
@@ -376,8 +378,8 @@ pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
     let mut warn = |text: String| out.push(format!("warning: {}: {text}", t.name));
     if profile.isa != plan.platform.isa {
         warn(format!(
-            "profiled as a {} program, but {} has {} cores; build it for the board for numbers \
-                that count",
+            "profiled as a {} program, but {} has {} cores; build it for the board to get valid \
+            numbers",
             profile.isa, plan.platform.name, plan.platform.isa
         ));
     }
@@ -397,11 +399,11 @@ pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
     match profile.children {
         0 => {}
         1 => warn(format!(
-            "1 child process, which is taken to share core {} and to run after its parent",
+            "1 child process, which is assumed to share core {} and to run after its parent",
             t.core
         )),
         children => warn(format!(
-            "{children} child processes, which are taken to share core {} and to run one after \
+            "{children} child processes, which are assumed to share core {} and to run one after \
                 the other",
             t.core
         )),
@@ -422,8 +424,7 @@ fn verdict(plan: &Plan) -> String {
         .map(|t| {
             let by = match (t.wcrt_ns, t.deadline_ns) {
                 (Some(r), Some(d)) => format!("{} beyond its deadline", ms(r.saturating_sub(d))),
-                _ => "no bound: its core is overloaded, or nothing limits the delay that others \
-                    may cause"
+                _ => "no bound: its core is overloaded, or the delay by other cores has no limit"
                     .to_owned(),
             };
             format!("{} on core {} ({by})", t.name, t.core)

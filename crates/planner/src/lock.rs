@@ -38,7 +38,7 @@ pub(crate) fn note(plan: &mut Plan, budget: Option<u64>) {
     let Some(budget) = budget else { return };
     plan.regulation.lock_budget_accesses = Some(budget);
     let note = format!(
-        "bandwidth lock: while somebody holds it, a core may make {budget} accesses per period for \
+        "bandwidth lock: while a program holds it, a core may make {budget} accesses per period for \
             tasks that are not real-time; no bound counts on it"
     );
     before_verdict(plan, [note]);

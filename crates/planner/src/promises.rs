@@ -149,7 +149,7 @@ impl List<'_> {
         for task in self.plan.tasks.iter().filter(|t| bounded(t)) {
             let (resource, delayed) = (format!("task {}", task.name), self.delayed_by(task));
             let place = match (&task.partition, self.everywhere(task)) {
-                (_, true) => "runs on whichever core is free for its level".to_owned(),
+                (_, true) => "runs on any core that is free for its level".to_owned(),
                 (Some(partition), _) => {
                     format!("runs on core {}, in the windows of {partition}", task.core)
                 }
@@ -250,7 +250,7 @@ impl List<'_> {
             self.add(Subject::Window, &resource, inside.clone(), what);
             if partition.locked_pages > 0 {
                 let pages = partition.locked_pages;
-                let what = format!("{pages} pages are in the shared cache as a window begins");
+                let what = format!("{pages} pages are in the shared cache when a window begins");
                 self.add(Subject::Prefetch, &resource, inside, what);
             }
         }
@@ -352,7 +352,7 @@ impl List<'_> {
                         Whose::Cores(cores.filter(|&c| c != core.id).collect())
                     }
                 };
-                let what = "nothing but the plan's tasks makes accesses there".to_owned();
+                let what = "only the plan's tasks make accesses there".to_owned();
                 self.add(Subject::Others, &format!("core {}", core.id), elsewhere, what);
             }
         }
@@ -363,7 +363,7 @@ impl List<'_> {
         let plan = self.plan;
         for core in &plan.cores {
             let inside = self.of_core(core.id);
-            let what = "interrupts are taken elsewhere: no bound charges them".to_owned();
+            let what = "interrupts are handled elsewhere: no bound charges them".to_owned();
             self.add(Subject::Interrupts, &format!("core {}", core.id), inside, what);
         }
         let machine = "machine";
@@ -377,14 +377,14 @@ impl List<'_> {
         let what = if plan.windows().is_some() {
             "devices move data in their slots only"
         } else {
-            "no device moves data that the plan does not know"
+            "no device moves data outside of the plan"
         };
         self.add(Subject::Devices, machine, self.all(), what.to_owned());
         let latency = plan.platform.dram.latency_max;
         let what = match plan.model {
             Model::Sound => format!(
                 "it is as {} has it, with L_max = {latency} for an access by itself; the shared \
-                    cache takes no lines out of the private ones",
+                cache evicts no lines from the private ones",
                 plan.platform.dram.memory.as_deref().unwrap_or("the platform file")
             ),
             Model::Sce => format!(

@@ -287,8 +287,8 @@ impl Resources {
         }
         if least == 0 || least == u64::MAX {
             return Err(PlanError(format!(
-                "[regulation] period = {} leaves no core a whole access beside the accesses of \
-                    other cores that are under way; lengthen the period",
+                "[regulation] period = {} does not leave a whole access to each core beside the \
+                accesses of other cores that are under way; lengthen the period",
                 Time::from_ps(self.regulation.period_ps)
             )));
         }
@@ -435,7 +435,7 @@ fn explicit_budgets(system: &System, resources: &Resources) -> Result<Vec<u64>, 
                 period; raise it"
             ))),
             None if each == 0 => Err(PlanError(format!(
-                "core {core} states no bandwidth and nothing is left of the guaranteed \
+                "core {core} states no bandwidth and no bandwidth is left of the guaranteed \
                     {guaranteed}; state less elsewhere, or set active_cores"
             ))),
             budget => Ok(budget.unwrap_or(each)),

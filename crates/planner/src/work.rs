@@ -4,8 +4,8 @@
 //! sure to hit the shared cache. Besides, each line that a job brings into it, or writes back to
 //! it, may evict one dirty line of any task. A job of `R` reads and `W` write-backs then makes at
 //! most `R` reads and `R + W` writes in DRAM: each write-back takes the place of the line that it
-//! evicts. Evictions by others are counted with the others. Assumed: the shared cache takes no
-//! lines out of the private ones.
+//! evicts. Evictions by others are counted with the others. Assumed: the shared cache evicts no
+//! lines from the private ones.
 
 use crate::demand::Demand;
 use crate::resources::Resources;
@@ -80,7 +80,7 @@ impl Work<'_> {
             return own;
         }
         Derivation::new(
-            "C and mu of a job that may push a dirty line out of the shared cache with each read",
+            "C and mu of a job that may evict a dirty line from the shared cache with each read",
             "crates/planner/src/work.rs",
         )
         .input("reads", self.demand.kinds(k).0)

@@ -18,8 +18,8 @@ pub(crate) fn check(system: &System) -> Result<(), PlanError> {
     };
     let what = match system.regulation.policy {
         _ if system.regulation.share() == Share::Optimal => {
-            "needs [regulation] share = \"even\" or \"explicit\", as optimal shares choose budgets of \
-                writes themselves"
+            "needs [regulation] share = \"even\" or \"explicit\", because optimal shares choose \
+            budgets of writes themselves"
         }
         Policy::Memguard if system.windows().is_none() && system.levels().is_none() => {
             return Ok(());
@@ -33,7 +33,7 @@ pub(crate) fn check(system: &System) -> Result<(), PlanError> {
 /// Stated write budgets by core, given the whole budgets.
 ///
 /// # Errors
-/// When a write budget is no part of its core's budget.
+/// When a write budget is not a part of its core's budget.
 pub(crate) fn stated(system: &System, budgets: &[u64]) -> Result<Vec<Option<u64>>, PlanError> {
     let mut out = vec![None; budgets.len()];
     for entry in &system.cores {

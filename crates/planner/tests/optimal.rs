@@ -187,7 +187,7 @@ fn reasons_are_those_of_the_chosen_shares() {
     assert!(uneven > 2, "{uneven}");
 }
 
-/// What is proved of all cores is no proof about a plan on fewer of them.
+/// What is proved of all cores is not a proof about a plan on fewer of them.
 #[test]
 fn a_plan_on_fewer_cores_has_no_proof() {
     let plan = |deadline: &str| {

@@ -4,7 +4,7 @@
 //! a path is taken before the first call that looks at it. It is the content where the call opens
 //! it for reading or maps or executes it, the names where a directory is listed, else the status.
 //! A file that the program creates, truncates to zero or only writes is its own: its later contents
-//! are no input.
+//! are not input.
 //! A file that it writes in part and then reads counts as it was before the first write. Not
 //! covered: devices, `/proc`, `/sys` (named in `not_covered`), descriptors that were open at the
 //! start, and times of files.
@@ -51,7 +51,7 @@ struct Known {
     found: Option<FileState>,
     /// State before the program wrote to it; an input if the program reads it later.
     before: Option<FileState>,
-    /// Time of the program's first change: later states are no inputs.
+    /// Time of the program's first change: later states are not inputs.
     changed: Option<u64>,
 }
 

@@ -21,7 +21,7 @@ const LONGEST: u64 = 1 << 34;
 /// long as the returned directory.
 ///
 /// # Errors
-/// The file cannot be read, is no plan of this version, or carries a damaged part.
+/// The file cannot be read, is not a plan of this version, or carries a damaged part.
 pub fn load(path: &Path) -> Result<(Plan, Option<TempDir>), ProfileError> {
     open(path, &files::read_text(path)?)
 }
@@ -102,7 +102,7 @@ pub fn unpack(path: &Path, plan: &mut Plan) -> Result<Option<TempDir>, ProfileEr
     for (name, text) in std::mem::take(&mut plan.carried) {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         if !name.starts_with("profile-") || !name.chars().all(plain) {
-            return Err(wrong(&name, "is no name of a profile"));
+            return Err(wrong(&name, "is not the name of a profile"));
         }
         let bytes = bytes(&text).ok_or_else(|| wrong(&name, "is damaged"))?;
         let file = dir.path().join(&name);

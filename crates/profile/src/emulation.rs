@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Process of the running emulator, for [`stop_child`].
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// Whether somebody asked for the end.
+/// Whether the user asked for the end.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the emulated program, if one is running; safe to call from a signal thread.
@@ -199,8 +199,8 @@ fn whole(config: &Config, main: u32) -> Result<Parts, ProfileError> {
             None => return Ok(parts),
             Some((_, s)) if began.elapsed() >= GRACE => {
                 return Err(ProfileError::Input(format!(
-                    "its child process {} goes on after the program has ended, so that the end of \
-                        the job is not known; let the program wait for its children",
+                    "its child process {} goes on after the program has ended, so the end of the \
+                    job is not known; let the program wait for its children",
                     s.pid
                 )));
             }
@@ -302,7 +302,7 @@ fn run(
         let so_far = seen(config, began).instructions;
         return Err(ProfileError::Input(format!(
             "`{}` did not end within {limit} s ({} million instructions), and was ended with all \
-                that it started; give it less to do, or raise --timeout",
+            its processes; give it less work, or raise --timeout",
             job.command.join(" "),
             so_far / 1_000_000
         )));
@@ -337,7 +337,7 @@ fn no_result(status: ExitStatus, program: &str) -> ProfileError {
         Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) => ProfileError::Interrupted,
         Some(signal) => ProfileError::Input(format!(
             "{program}: died of signal {signal} before it ended; a profile needs a run to the end, \
-                so make it work by itself first"
+                so make the program work by itself first"
         )),
         None => ProfileError::Machine(format!(
             "{program}: the emulator left no counts (exit code {}); see its message above. It \

@@ -37,7 +37,7 @@ pub struct Seen {
     pub references: u64,
 }
 
-/// Variables that a shell, a terminal or a login sets anew: a quiet job does not get them, so that
+/// Variables that a shell, a terminal or a login sets again: a quiet job does not get them, so that
 /// nothing of it depends on them.
 const SESSION: [&str; 16] = [
     "_",

@@ -6,7 +6,7 @@
 //! its child, each of its system calls may hand the core over and get it back, and each
 //! [`INSTRUCTIONS_PER_SWITCH`] instructions may be interrupted for the other. Each such switch is
 //! charged with the lines, read and written, that the continuing process may have to bring back. A
-//! run is refused where this sum is no bound, or where a process is unknown. Such cases are
+//! run is refused where this sum is not a bound, or where a process is unknown. Such cases are
 //! children that run at the same time, and a parent that computes beside its child. Others are a
 //! child that died of a signal or goes on after the program, and a program that could not be
 //! followed.
@@ -66,8 +66,8 @@ impl Parts {
     pub fn refusal(&self, main: u32) -> Option<String> {
         if let Some((_, lost)) = self.unended().find(|(_, s)| s.pid != main) {
             return Some(format!(
-                "its child process {} died of a signal, or the emulator could not run it, so that \
-                    its memory use is not known; make the program work by itself first",
+                "its child process {} died of a signal, or the emulator could not run it, so its \
+                memory use is not known; make the program work by itself first",
                 lost.pid
             ));
         }
@@ -81,14 +81,14 @@ impl Parts {
         if let Some((a, b)) = self.at_once() {
             return Some(format!(
                 "its processes {a} and {b} run at the same time (a pipe, or a child in the \
-                    background). Nothing bounds the cache and bandwidth that they take from each \
-                    other; give each a task, or state wcet and misses of the whole"
+                    background). The cache and bandwidth that they take from each other have no \
+                    bound; give each a task, or state wcet and misses of the whole"
             ));
         }
         let busy = self.raw.values().find(|raw| raw.beside_children > MOST_BESIDE)?;
         Some(format!(
-            "its process {} executes {} instructions beside its child, and nothing bounds the \
-                time that they take from each other; let it wait for the child, or give each a \
+            "its process {} executes {} instructions beside its child, and the time that they \
+            take from each other has no bound; let it wait for the child, or give each a \
                 task",
             busy.started.pid, busy.beside_children
         ))
@@ -192,7 +192,7 @@ fn switches(raw: &Raw) -> u64 {
         + 2 * raw.beside_children.div_ceil(INSTRUCTIONS_PER_SWITCH)
 }
 
-/// The files of all parts. A file that another part wrote before is no input.
+/// The files of all parts. A file that another part wrote before is not an input.
 fn rests_on<'a>(parts: impl Iterator<Item = &'a Raw> + Clone, program: &Program) -> RestsOn {
     let mut owned: HashMap<&Path, u64> = HashMap::new();
     for (path, at) in parts.clone().flat_map(|raw| &raw.owned) {

@@ -1,5 +1,5 @@
 //! The difference between the interval machine and the request-level one, as the table of
-//! docs/simulator.md. `cargo run --release -p solocore-sim --example fluid_error [PLATFORM]`
+//! docs/intervals.md. `cargo run --release -p solocore-sim --example fluid_error [PLATFORM]`
 
 use solocore_model::Platform;
 use solocore_sim::fluid::board::{calibrate_on, error};

@@ -123,10 +123,10 @@ pub trait Hardware {
     /// Counts of a program.
     fn program(&self, program: ProgramId) -> Counters;
 
-    /// Cost of preemption within a program's busy time, ps; it is no execution time of a job. It is
-    /// the time of the operations that [`Program::resumed`](crate::program::Program::resumed)
+    /// Cost of preemption within a program's busy time, ps; it is not an execution time of a job.
+    /// It is the time of the operations that [`Program::resumed`](crate::program::Program::resumed)
     /// added, and the wait for accesses of the program before it on its core. 0 where it is not
-    /// told apart.
+    /// known separately.
     fn recovered_ps(&self, program: ProgramId) -> u64 {
         let _ = program;
         0

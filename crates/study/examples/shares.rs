@@ -156,11 +156,11 @@ fn answer(source: &Source) -> Result<(), Failure> {
     for line in std::io::stdin().lock().lines() {
         let asked: Value = serde_json::from_str(&line?)?;
         let number = |key: &str| {
-            asked[key].as_u64().ok_or_else(|| format!("\"{key}\" is no number; state one"))
+            asked[key].as_u64().ok_or_else(|| format!("\"{key}\" is not a number; state one"))
         };
         let (level, index) = (u32::try_from(number("level")?)?, number("index")?);
         let allotments =
-            asked["allotments"].as_array().ok_or("\"allotments\" is no list; state one")?;
+            asked["allotments"].as_array().ok_or("\"allotments\" is not a list; state one")?;
         let made: Vec<Allotment> = allotments.iter().map(allotment).collect::<Result<_, _>>()?;
         let found = source.judge(level, index, |judge, _| judged(judge, &made))??;
         println!("{}", json!({"schedulable": found}));

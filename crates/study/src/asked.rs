@@ -6,7 +6,7 @@ use solocore_planner::levels::optimiser::Scheme;
 /// The scenarios of all names, each once, in the order of Table 3; `*` stands for any choice.
 ///
 /// # Errors
-/// When a name is no scenario.
+/// When a name is not a scenario.
 pub fn scenarios<S: AsRef<str>>(names: &[S]) -> Result<Vec<Scenario>, StudyError> {
     let mut out = Vec::new();
     for name in names {
@@ -20,7 +20,7 @@ pub fn scenarios<S: AsRef<str>>(names: &[S]) -> Result<Vec<Scenario>, StudyError
 /// The schemes of a list with commas, each once, in the order given; `all` stands for all.
 ///
 /// # Errors
-/// When a name is no scheme.
+/// When a name is not a scheme.
 pub fn schemes(list: &str) -> Result<Vec<Scheme>, StudyError> {
     let mut out: Vec<Scheme> = Vec::new();
     for name in list.split(',') {
@@ -45,7 +45,7 @@ pub fn schemes(list: &str) -> Result<Vec<Scheme>, StudyError> {
 pub fn utilizations(text: &str) -> Result<Vec<u32>, StudyError> {
     let wrong = || {
         StudyError::Input(format!(
-            "`{text}` is no range; give FROM:TO:STEP like 0.2:8:0.2, each above 0 \
+            "`{text}` is not a range; give FROM:TO:STEP like 0.2:8:0.2, each above 0 \
                 and at most 64, in whole thousandths"
         ))
     };

@@ -2,7 +2,8 @@
 //! schedulable systems upwards.
 //!
 //! The colour gives the place of I/O buffers, the form of the line that of message buffers (dotted
-//! R, dashed C, solid O), so that ten curves can be told apart. Colours are those of Okabe and Ito.
+//! R, dashed C, solid O), so that ten curves can be distinguished. Colours are those of Okabe and
+//! Ito.
 
 use crate::StudyError;
 use crate::journal::{Manifest, Points};

@@ -80,7 +80,7 @@ impl Draw<'_> {
         let mut left = target;
         while left > 0.0 {
             let drawn = self.stream.within(range);
-            // A rest of a target by rounding is no task.
+            // A rest of a target by rounding is not a task.
             let utilization = if drawn > left - 1e-9 { left } else { drawn };
             left = if utilization < left { left - utilization } else { 0.0 };
             let period_ms = match level {

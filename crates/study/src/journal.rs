@@ -102,7 +102,7 @@ impl Manifest {
             return Err(fault(
                 dir,
                 &format!(
-                    "has format `{}`, this version reads `{FORMAT}`; start anew",
+                    "has format `{}`, this version reads `{FORMAT}`; start again",
                     found.format
                 ),
             ));
@@ -222,7 +222,7 @@ fn read(dir: &Path, manifest: &Manifest) -> Result<(Points, String, usize), Stud
         std::fs::read(&path).map_err(|source| ModelError::Read { path: path.clone(), source })?;
     let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     let invalid = |number: usize, what: &str| -> StudyError {
-        let message = format!("{what}; the journal is damaged, start anew in another directory");
+        let message = format!("{what}; the journal is damaged, start again in another directory");
         ModelError::Invalid { path: path.clone(), line: Some(number), message }.into()
     };
     let text = String::from_utf8(bytes[..whole].to_vec()).map_err(|_| invalid(1, "not text"))?;
@@ -303,7 +303,10 @@ pub fn merge(dirs: &[PathBuf]) -> Result<(Manifest, Points), StudyError> {
             ));
         }
         let Some([k, n]) = own.shard.filter(|[_, n]| *n == count) else {
-            return Err(fault(dir, &format!("is no shard of {count}, as {} is", first.display())));
+            return Err(fault(
+                dir,
+                &format!("is not a shard of {count}, as {} is", first.display()),
+            ));
         };
         if let Some(other) = have.insert(k, dir) {
             return Err(fault(

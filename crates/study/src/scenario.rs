@@ -90,7 +90,7 @@ impl Scenario {
             if *part != "*" {
                 *want = Some(choice(category, part).ok_or_else(|| {
                     StudyError::Input(format!(
-                        "scenario `{name}`: `{part}` is no {}; choose from {}, or * for all",
+                        "scenario `{name}`: `{part}` is not a {}; choose from {}, or * for all",
                         CATEGORIES[category],
                         CHOICES[category].join(", ")
                     ))

@@ -13,8 +13,8 @@
  * Utilisations have 32 bits after the point and are rounded up, bounds are rounded down: the exact
  * bound admits every admitted set, too. Invariants: RMS admits => hyperbolic admits (up to
  * rounding) => response times fit when priorities follow periods and D = T.
- * Known limits: the two bounds hold for rate-monotonic priorities and D = T, whatever order tasks
- * are in; a set that just reaches a bound may be refused because of rounding. The search for
+ * Known limits: the two bounds hold for rate-monotonic priorities and D = T, for any order of the
+ * tasks; a set that just reaches a bound may be refused because of rounding. The search for
  * response times takes at most SC_MAX_RTA_STEPS additions; after that the answer is "unknown",
  * which does not admit. No blocking, no jitter. At most SC_MAX_ADMITTED tasks in a set.
  * Cost: O(n) for the bounds, pseudo-polynomial but bounded for the response times.

@@ -59,7 +59,7 @@ struct sc_bwlock_task {
 	sc_u32 core;	 /* core on which it runs, SC_NONE if it does not */
 };
 
-/* 0 if the period is no valid span, or unless 1 <= min <= max, with min limited. */
+/* 0 if the period is not a valid span, or unless 1 <= min <= max, with min limited. */
 SC_FN sc_u32 sc_bwlock_init(struct sc_bwlock *l, sc_u64 period_ns, sc_u64 max_budget,
 			    sc_u64 min_budget)
 {

@@ -18,7 +18,7 @@
  * level-C job runs on one core at a time. No ready task waits while a core that may run it is idle,
  * provided that every core picks again when it is told (below). Known limits: the caller keeps one
  * core at a time in these functions (a lock). After a release, completion or displacement of a
- * level-C job another core may have to pick anew: a core on which nothing or a task of lower
+ * level-C job another core may have to pick again: a core on which nothing or a task of lower
  * priority runs. Suspension of level-A and -B jobs (self-suspension) is not modelled, as in the
  * paper. Cost: O(log n) in the tasks and in the entries of the table.
  */

@@ -167,7 +167,7 @@ SC_FN sc_u32 sc_dynamic_define(struct sc_dynamic *d, sc_u32 i, sc_u32 core, sc_u
 /* The budget in force on a hard core: consumes `accesses` and `elapsed_ns` of it. */
 SC_FN void sc_dynamic_consume(struct sc_dynamic *d, sc_u32 core, sc_u64 elapsed_ns, sc_u64 accesses)
 {
-	sc_u32 head = d->head[SC_CPU(core)] - 1, late; /* 0 - 1 is no index, either */
+	sc_u32 head = d->head[SC_CPU(core)] - 1, late; /* 0 - 1 is not an index, either */
 	struct sc_dynamic_task *t;
 
 	if (head >= SC_MAX_TASKS)
@@ -232,8 +232,8 @@ SC_FN void sc_dynamic_decide(const struct sc_dynamic *d, struct sc_dynamic_decis
  * Handles an event at now_ns: a job of task i started or finished, the counter overflowed or the
  * timer fired (then i does not matter). The core has made `accesses` since the event before.
  * sc_dynamic_decide then gives the limits of the core. A job that finishes after its budget has
- * expired is an event like any other. Returns 0, without any change, if i is no index, or if a job
- * of an undefined task starts.
+ * expired is an event like any other. Returns 0, without any change, if i is not an index, or if a
+ * job of an undefined task starts.
  */
 SC_FN sc_u32 sc_dynamic_apply(struct sc_dynamic *d, sc_u32 what, sc_u32 i, sc_u64 now_ns,
 			      sc_u64 accesses)

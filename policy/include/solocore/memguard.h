@@ -7,8 +7,7 @@
  * apart. The access that uses the budget up stops the core until the next period gives the budget
  * back (single-core-equivalence, section 2.2; Yun et al., RTAS 2013). On top of that, for cores
  * that ask for it:
- *   prediction  a core starts the period with what it is expected to use and gives the rest to a
- *               pool;
+ *   prediction  a core starts the period with its expected use and gives the rest to a pool;
  *   reclaiming  a core that runs out takes from the pool: back to its reservation at once, then in
  *               chunks;
  *   sharing     when every core has used its reservation up, all go on: without limit until the
@@ -19,17 +18,16 @@
  * Invariants: a core that is told to stop has used at least its budget, and it has exceeded it by
  * less than the accesses reported last. Budgets and pool together make the sum of the reservations,
  * exactly, in every period and round. A hard core starts each period with its whole reservation,
- * whatever others do. Nothing is carried from one period to the next.
+ * independent of the others. Nothing is carried from one period to the next.
  * Concurrency: a core's state is changed by that core only. Others leave a wish in `asked`, taken
- * up at the next period. What all cores share are single words that carry the number of their
- * period, changed by compare and swap. So a core with a late timer can neither take from nor give
- * to a period that is over.
+ * up at the next period. All cores share only single words that carry the number of their period,
+ * changed by compare and swap. So a core with a late timer can neither take from nor give to a
+ * period that is over.
  * Known limits: accesses that a counter reports late (skid) are counted when reported and not
  * carried over. A core that gave away too much stops before its reservation is used (never a hard
  * core). So bounds hold where the cores with analysed tasks are hard
- * (crates/analysis/src/interference/mod.rs).
- * Between cores that are 2^31 periods apart, or after a sleep of that length, budget that was
- * given away is lost; reservations are not.
+ * (crates/analysis/src/interference/mod.rs). Between cores that are 2^31 periods apart, or after a
+ * sleep of that length, budget that was given away is lost; reservations are not.
  * Cost: O(1).
  */
 #ifndef SOLOCORE_MEMGUARD_H

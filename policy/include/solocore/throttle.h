@@ -182,7 +182,8 @@ SC_FN sc_u64 sc_throttle_before(const struct sc_throttle *t, sc_u32 cpu)
 	sc_u32 i;
 
 	/* A core of lower index, (i - index) >> 63, comes first with the same time, too: it is
-	 * compared with one more, which cannot overflow, as a virtual time is at most (2^32 - 1)^2.
+	 * compared with one more, which cannot overflow, because a virtual time is at most (2^32 -
+	 * 1)^2.
 	 * */
 	for (i = 0; i < SC_MAX_CPUS && i < t->cpus; i++)
 		count += sc_throttle_less(sc_throttle_vtime(t, i), own + ((i - index) >> 63));

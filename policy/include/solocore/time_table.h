@@ -39,7 +39,7 @@ struct sc_table_slot {
 	sc_u32 reserved;
 };
 
-/* An empty table. 0 if the frame is no valid span. */
+/* An empty table. 0 if the frame is not a valid span. */
 SC_FN sc_u32 sc_table_init(struct sc_table *t, sc_u64 origin_ns, sc_u64 frame_ns)
 {
 	if (!sc_span_valid(frame_ns))

@@ -29,8 +29,8 @@ typedef uint32_t sc_u32;
 #endif
 
 /*
- * A function with loops that the BPF verifier should look at once, by itself, and not anew with all
- * that each caller knows: global there (returns a number, checks its pointers for null), SC_FN
+ * A function with loops that the BPF verifier should look at once, by itself, and not again with
+ * all that each caller knows: global there (returns a number, checks its pointers for null), SC_FN
  * elsewhere.
  */
 #ifdef __BPF__
@@ -70,7 +70,7 @@ typedef uint32_t sc_u32;
 #define SC_STOP 0u /* the core must not run (regulated tasks) until the policy allows it again */
 #define SC_GO 1u   /* the core goes on */
 #define SC_GO_ALL                                                                                  \
-	2u /* every core, this one too, must ask again: spent budgets are granted anew \ */
+	2u /* every core, this one too, must ask again: spent budgets are granted again \ */
 
 static inline __attribute__((unused)) sc_u64 sc_add(sc_u64 a, sc_u64 b)
 {

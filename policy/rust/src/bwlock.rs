@@ -24,7 +24,7 @@ pub struct BwLock {
 impl BwLock {
     /// A lock for this number of idle cores; their first periods start at `now_ns`. Budgets are
     /// accesses per period and core: `max_budget` while nobody holds the lock
-    /// ([`UNLIMITED`](crate::UNLIMITED) for none), `min_budget` while somebody does. `None` unless
+    /// ([`UNLIMITED`](crate::UNLIMITED) for none), `min_budget` while a program does. `None` unless
     /// the period is 1 ns to 73 minutes (2^42 ns), 1 <= min <= max, the limited budgets are below
     /// 2^32, and there are 1 to 256 cores.
     pub fn new(

@@ -47,7 +47,7 @@ pub enum Mode {
 }
 
 /// Every method with a time first charges the time that passed to the running VCPU; a time before
-/// the last one is read as the last one. It then decides anew: see [`Core::mode`] and
+/// the last one is read as the last one. It then decides again: see [`Core::mode`] and
 /// [`Core::until_ns`].
 impl Core {
     /// A core without VCPUs.
@@ -127,7 +127,7 @@ impl Core {
         unsafe { raw::sc_vcpu_block(self, id, now_ns) != 0 }
     }
 
-    /// Decides anew at [`Self::until_ns`], or at any other time.
+    /// Decides again at [`Self::until_ns`], or at any other time.
     pub fn tick(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid core.
         unsafe { raw::sc_vcpu_tick(self, now_ns) }

@@ -136,7 +136,7 @@ echo 0-3 >$groups/a/cpuset.cpus
 taskset -p f $attached >/dev/null
 sleep 4
 is "a widened group" "$(cat $groups/a/cpuset.cpus)" "0,2-3"
-said "control group /a: another program let it run on CPUs 1 as well; it is limited again"
+said "control group /a: another program allowed it CPUs 1 as well; it is limited again"
 is "an attached task that was let go" "$(mask $attached)" 1
 echo -cpuset >$groups/cgroup.subtree_control
 sleep 4
@@ -158,7 +158,7 @@ mkdir $groups/run
 echo $daemon >$groups/run/cgroup.procs
 echo 0,2-3 >$groups/run/cpuset.cpus
 sleep 4
-said "task .video.: its control group /run has CPUs 0,2-3 and not its core, CPU 1"
+said "task .video.: its control group /run has CPUs 0,2-3 but not its core, CPU 1"
 kill -TERM $daemon
 wait $daemon
 is "exit code after changes of control groups" $? 0
@@ -183,9 +183,9 @@ is "the attached task is stopped" $? 0
 kill -CONT $attached
 same "after that"
 
-expect 2 "no such process" $run --attach video=99999
+expect 2 "process does not exist" $run --attach video=99999
 expect 2 "the kernel's" $run --attach video=2
-expect 2 "no number of a process" $run --attach video=me
+expect 2 "not a number of a process" $run --attach video=me
 expect 2 "the plan has no such task" $run --attach nobody=1
 expect 2 "there is no program" $run --command "video=/bin/nothing"
 expect 2 "named twice" $run --attach video=1 --command video=/bin/true

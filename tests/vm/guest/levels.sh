@@ -91,7 +91,7 @@ refused "s/\"b_ns\": $pet/\"b_ns\": 39000000/" "levels A and B take 14[0-9.]* % 
 refused "s/\"a_ns\": $end/\"a_ns\": 0/" "task .pilot. has no provisioned execution times or no period: each must be above 0 ns"
 refused 's/"period_ns": 20000000/"period_ns": -1/' "changed.json"
 expect 2 "nobody" $run --command "nobody=/bin/true"
-expect 2 "no such process" $run --attach "gps=999999"
+expect 2 "process does not exist" $run --attach "gps=999999"
 expect 2 "leave one of them out" $run --reclaim
 expect 2 "leave one of them out" $run --no-confine
 is "after refusals" "$(state)" disabled
@@ -221,7 +221,7 @@ sleep 0.2
 expect 1 "the running plan has no such task" leveler 100 join nobody
 wait $daemon
 is "exit code" $? 0
-grep "is one of task .gps." /tmp/errors || fail "not said who attached: $(cat /tmp/errors)"
+grep "belongs to task .gps." /tmp/errors || fail "not said who attached: $(cat /tmp/errors)"
 above "jobs of a program that attached itself" "$(value gps completed)" 10
 is "its overruns" "$(value gps overruns)" 0
 back "attached programs live on" 1

@@ -137,7 +137,7 @@ run="solocore run --partial /plans/isolate.json --event page-faults"
 killed_whole
 expect 0 "put back" solocore restore
 same "restored"
-expect 0 "nothing was left" solocore restore
+expect 0 "no settings were left" solocore restore
 is "jobs of the killed run" "$(sleepers)" 1
 killed_whole
 start --duration "300 ms" --format json

@@ -18,7 +18,7 @@ dmesg -c >/dev/null
 solocore vcpu drill --times "${DRILLS:-1000}" --faults "$faults" $pids >/tmp/said 2>/tmp/errors
 got=$?
 cat /tmp/said /tmp/errors
-[ $got = 0 ] && pass "it failed ${DRILLS:-1000} times, and nothing is left behind" || fail "drill: exit code $got"
+[ $got = 0 ] && pass "it failed ${DRILLS:-1000} times, and no object is left behind" || fail "drill: exit code $got"
 [ "$(cat /sys/kernel/sched_ext/state)" = disabled ] && pass "the kernel's scheduler has every thread" ||
 	fail "sched_ext is $(cat /sys/kernel/sched_ext/state)"
 # Nothing but what sched_ext says of each end.

@@ -18,7 +18,7 @@ value() {
 
 mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
 echo "kernel $(uname -r)"
-expect 3 "nobody schedules" solocore vcpu list
+expect 3 "no solocore schedules" solocore vcpu list
 expect 2 "below 10 us" solocore vcpu serve --vcpu a=1us/10ms
 expect 2 "more than a whole core" solocore vcpu serve --vcpu a=11ms/10ms
 expect 2 "is negative" solocore vcpu serve --vcpu a=-1ms/10ms

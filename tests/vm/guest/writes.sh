@@ -28,7 +28,7 @@ echo "$engine: periods $(field periods $out | xargs), throttled $(field throttle
 [ "$over" -le $(($(field periods $out | awk '{ s += $1 } END { print s + 0 }') / 10)) ] || fail "$over periods over write budget"
 pass "writes have budgets of their own"
 
-# Without them, the event has the whole budget: the hogs make more than 22.
+# Without them, the event counts against the whole budget: the hogs make more than 22.
 $run --no-write-budgets --duration "1 s" --format json >$out 2>/tmp/errors || fail "run: $(tail -n 1 /tmp/errors)"
 most=$(field max_accesses_per_period $out | sort -n | tail -n 1)
 [ "$most" -gt 22 ] || fail "at most $most accesses in a period, although writes are not limited"

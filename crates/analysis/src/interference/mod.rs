@@ -76,8 +76,8 @@
 //! * *Shared rounds*: a round begins when every core has used its budget up, and so the core under
 //!   analysis, too. Its period is therefore of the first kind, and among the `K`. From then on the
 //!   others have no limit, and may hold up the `u` accesses that the core has under way
-//!   ([`Costs::unfinished`]). The others of its `Q` have made their progress, so the period costs at
-//!   most `P - (Q - u)*a`, whatever the core does with its share of the round. Without a round, an
+//!   ([`Costs::unfinished`]). The others of its `Q` have made their progress, so the period costs
+//!   at most `P - (Q - u)*a`, for any use of the core's share of the round. Without a round, an
 //!   access under way at the period's end has waited for accesses within budgets, which `D` holds.
 //!   Accesses that a round leaves under way are in the rest of the next period: queues bound them.
 //!   `R` holds beside any rate. A core whose budget was used up before the window opens meets the
@@ -98,7 +98,7 @@ use crate::Derivation;
 pub use crate::memory::costs::{Costs, Memory, Queue, Refresh, Requester, Sharing};
 use crate::memory::costs::{OVERSHOOT, STEPS, beyond};
 use crate::response::Demand;
-pub use rivals::{Job, Rivals};
+pub use rivals::{Job, Pool, Rivals};
 use std::sync::Arc;
 
 /// A budget of a core per regulation period.

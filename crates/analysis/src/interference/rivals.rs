@@ -13,11 +13,18 @@
 //! A recurrence that adds the sum to its own window begins at [`Rivals::at_least`]: without the
 //! rounding to whole jobs it is a linear equation, and its solution is no more than the least one.
 //!
+//! # Locked pages
+//! Where it is not known which pages these tasks lock, a [`Pool`] says what a page would save each of
+//! them, and how many pages they have together. The sum is then one for which no choice of pages has a
+//! smaller one: in each window, pages go where they save most. A few of the tasks, which are not known
+//! either, may be spared a part of their cost: those where it is the most in the window. A window counts as
+//! the next shorter one of a grid, so that each is summed up once; the sum never falls with the window.
+//!
 //! # Not covered
 //! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.
 
 use crate::memory::costs::Refresh;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Most releases of a staircase, for each task.
 const MOST: u64 = 64;
@@ -25,6 +32,8 @@ const MOST: u64 = 64;
 const FEW: usize = 8;
 /// Powers of two that a horizon may be, ps.
 const HORIZONS: usize = 62;
+/// Windows of the grid between a power of two and the next.
+const GRID: usize = 32;
 /// A sum of 100,000 floating point numbers that are not negative, times this, is no more than the
 /// exact one.
 const ROUNDED: f64 = 1.0 - 1e-9;
@@ -41,6 +50,22 @@ pub struct Job {
     pub cost_ps: u64,
 }
 
+/// Pages that jobs share out among them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// By job: numbers of pages, and the cost that each of them saves at most, in ps, falling.
+    pub savings: Vec<Arc<[(u64, u64)]>>,
+    /// Pages of all jobs together.
+    pub pages: u64,
+    /// By job: a part of its cost that a few of them are spared, in ps.
+    pub spared: Vec<u64>,
+    /// Number of the jobs that are spared it.
+    pub few: usize,
+}
+
+/// The sums of windows of the grid, as far as they were asked for: a row from each power of two on.
+type Grid = Vec<OnceLock<Box<[OnceLock<u64>; GRID]>>>;
+
 /// Instants, ascending, with the cost of all releases up to each, ps.
 type Staircase = Vec<(u64, u64)>;
 
@@ -49,6 +74,8 @@ pub struct Rivals {
     jobs: Vec<Job>,
     /// By the power of two of the horizon; `None`: too many releases.
     stairs: [OnceLock<Option<Staircase>>; HORIZONS],
+    /// Pages that save a part of the cost, with the sums of the windows of the grid.
+    pool: Option<(Pool, Grid)>,
     /// At most the part of all time that their jobs cost in the long run.
     part: f64,
     /// At most the cost of a window beyond that part of it, ps.
@@ -64,7 +91,26 @@ impl Rivals {
         let before = |j: &Job| j.reach_ps.min(u64::MAX / 2) as f64 * each(j);
         let part = ROUNDED * jobs.iter().map(each).sum::<f64>();
         let before_ps = ROUNDED * jobs.iter().map(before).sum::<f64>();
-        Self { jobs, stairs: [const { OnceLock::new() }; HORIZONS], part, before_ps }
+        let stairs = [const { OnceLock::new() }; HORIZONS];
+        Self { jobs, stairs, pool: None, part, before_ps }
+    }
+
+    /// The rivals with these tasks without locked pages, and the pages that they share out.
+    #[must_use]
+    pub fn sharing(jobs: Vec<Job>, pool: Pool) -> Self {
+        let saved = |savings: &[(u64, u64)]| {
+            let of = |&(pages, ps): &(u64, u64)| pages.min(pool.pages).saturating_mul(ps);
+            savings.iter().map(of).fold(0, u64::saturating_add)
+        };
+        let least = |(at, j): (usize, &Job)| {
+            let spared = pool.spared.get(at).copied().unwrap_or(0);
+            let saved = pool.savings.get(at).map_or(0, |savings| saved(savings));
+            let saved = saved.saturating_add(spared);
+            Job { cost_ps: j.cost_ps.saturating_sub(saved), ..*j }
+        };
+        let least = Self::new(jobs.iter().enumerate().map(least).collect());
+        let grid = std::iter::repeat_with(OnceLock::new).take(HORIZONS).collect();
+        Self { jobs, pool: Some((pool, grid)), ..least }
     }
 
     /// The tasks.
@@ -77,6 +123,15 @@ impl Rivals {
     /// sum of `ceil((window + reach)/period)*cost`. [`u64::MAX`] if that is more.
     #[must_use]
     pub fn cost_ps(&self, window_ps: u64) -> u64 {
+        if let Some((pool, grid)) = &self.pool {
+            let (row, cell, from_ps) = on_grid(window_ps);
+            let sum = || self.sum(from_ps).saturating_sub(self.saved(pool, from_ps));
+            let known = grid.get(row).and_then(|row| {
+                let row = row.get_or_init(|| Box::new([const { OnceLock::new() }; GRID]));
+                row.get(cell)
+            });
+            return known.map_or_else(sum, |known| *known.get_or_init(sum));
+        }
         let horizon = (u64::BITS - window_ps.saturating_sub(1).leading_zeros()) as usize;
         let stairs = (self.jobs.len() > FEW)
             .then(|| self.stairs.get(horizon))
@@ -115,6 +170,32 @@ impl Rivals {
         self.jobs.iter().map(cost).fold(0, u64::saturating_add)
     }
 
+    /// The most that pages can save in a window.
+    fn saved(&self, pool: &Pool, window_ps: u64) -> u64 {
+        let number = |j: &Job| window_ps.saturating_add(j.reach_ps).div_ceil(j.period_ps.max(1));
+        // What is left of each job's pages.
+        let mut jobs: Vec<(u64, &[(u64, u64)])> =
+            self.jobs.iter().zip(&pool.savings).map(|(j, all)| (number(j), &all[..])).collect();
+        let spared = jobs.iter().zip(&pool.spared).map(|(job, &ps)| job.0.saturating_mul(ps));
+        let mut spared: Vec<u64> = spared.collect();
+        spared.sort_unstable_by(|a, b| b.cmp(a));
+        let mut saved = spared.iter().take(pool.few).copied().fold(0, u64::saturating_add);
+        let mut left = pool.pages;
+        while left > 0 {
+            let next = |job: &(u64, &[(u64, u64)])| {
+                job.1.first().map_or(0, |&(_, ps)| ps.saturating_mul(job.0))
+            };
+            let Some(best) = jobs.iter_mut().max_by_key(|job| next(job)) else { break };
+            let each = next(best);
+            let Some((&(pages, _), rest)) = best.1.split_first() else { break };
+            let taken = pages.min(left);
+            saved = saved.saturating_add(each.saturating_mul(taken));
+            left -= taken;
+            best.1 = rest;
+        }
+        saved
+    }
+
     /// The staircase of windows up to `horizon_ps`; `None` if it has too many steps, or if a time
     /// does not fit.
     fn staircase(&self, horizon_ps: u64) -> Option<Staircase> {
@@ -144,15 +225,29 @@ impl Rivals {
     }
 }
 
+/// The next shorter window of the grid, with its row and its place there.
+fn on_grid(window_ps: u64) -> (usize, usize, u64) {
+    let power = window_ps.max(GRID as u64).ilog2();
+    let shift = power - GRID.ilog2();
+    // In the first row, shorter windows come before it.
+    let cell = (window_ps >> shift) as usize;
+    let row = shift as usize + usize::from(cell >= GRID);
+    (row, cell % GRID, (window_ps >> shift) << shift)
+}
+
 impl Clone for Rivals {
     fn clone(&self) -> Self {
-        Self::new(self.jobs.clone())
+        match &self.pool {
+            Some((pool, _)) => Self::sharing(self.jobs.clone(), pool.clone()),
+            None => Self::new(self.jobs.clone()),
+        }
     }
 }
 
 impl PartialEq for Rivals {
     fn eq(&self, other: &Self) -> bool {
-        self.jobs == other.jobs
+        let pool = |of: &Self| of.pool.as_ref().map(|(pool, _)| pool.clone());
+        self.jobs == other.jobs && pool(self) == pool(other)
     }
 }
 
@@ -189,6 +284,69 @@ mod tests {
             for window in windows.into_iter().flat_map(|w| [w, w << (shift / 8), w << shift, u64::MAX - w]) {
                 prop_assert_eq!(rivals.cost_ps(window), rivals.sum(window), "{}", window);
             }
+        }
+    }
+
+    /// Three jobs with falling savings of pages, and a part that few of them are spared.
+    fn pools() -> impl Strategy<Value = (Vec<Job>, Pool)> {
+        let job = (1u64..60, 0u64..200, 0u64..9, 0u64..9, prop::collection::vec(0u64..9, 0..4));
+        (prop::collection::vec(job, 3), 0u64..9, 0usize..3).prop_map(|(all, pages, few)| {
+            let mut pool = Pool { pages, few, ..Pool::default() };
+            let mut jobs = Vec::new();
+            for (period_ps, reach_ps, rest, spared, mut savings) in all {
+                savings.sort_unstable_by(|a, b| b.cmp(a));
+                let cost_ps = rest + spared + savings.iter().sum::<u64>();
+                jobs.push(Job { period_ps, reach_ps, cost_ps });
+                pool.savings.push(savings.into_iter().map(|ps| (1, ps)).collect());
+                pool.spared.push(spared);
+            }
+            (jobs, pool)
+        })
+    }
+
+    /// The jobs with these numbers of pages, of which those in a set of bits are spared a part.
+    fn chosen(jobs: &[Job], pool: &Pool, pages: [usize; 3], spared: usize) -> Vec<Job> {
+        let of = |at: usize| {
+            let saved: u64 = pool.savings[at].iter().take(pages[at]).map(|(_, ps)| ps).sum();
+            let less = if spared >> at & 1 == 1 { pool.spared[at] } else { 0 };
+            Job { cost_ps: jobs[at].cost_ps - saved - less, ..jobs[at] }
+        };
+        (0..3).map(of).collect()
+    }
+
+    proptest! {
+        /// No choice of pages, and of jobs that are spared a part, costs less; nor do two windows
+        /// change their order.
+        #[test]
+        fn no_choice_of_pages_costs_less((jobs, pool) in pools(), shift in 0u32..20) {
+            let shared = Rivals::sharing(jobs.clone(), pool.clone());
+            for choice in 0..4usize.pow(3) * 8 {
+                let pages = [choice % 4, choice / 4 % 4, choice / 16 % 4];
+                let spared = choice / 64;
+                let within = pages.iter().sum::<usize>() as u64 <= pool.pages
+                    && spared.count_ones() as usize <= pool.few;
+                if within {
+                    let rivals = Rivals::new(chosen(&jobs, &pool, pages, spared));
+                    prop_assert!(shared.part <= rivals.part && shared.before_ps <= rivals.before_ps);
+                    for window in [0, 1, 31, 32, 33, 63, 64, 65, 200].map(|w: u64| w << shift) {
+                        prop_assert!(shared.cost_ps(window) <= rivals.cost_ps(window), "{window}");
+                        prop_assert!(shared.cost_ps(window) <= shared.cost_ps(window + 1));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_grid_has_a_place_for_each_window() {
+        let mut last = (0, 0, 0);
+        for window in (1u64..5000).chain((13..64).map(|power| (1 << power) - 1)) {
+            let (row, cell, from_ps) = on_grid(window);
+            assert!(from_ps <= window && window - from_ps <= window / 32, "{window}: {from_ps}");
+            assert!(cell < GRID && row < HORIZONS + 2);
+            let same = (row, cell) == (last.0, last.1);
+            assert_eq!(same, from_ps == last.2, "{window}");
+            last = (row, cell, from_ps);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Level B by response times, where [`level_b`](super::level_b) does not apply.
 //!
 //! # Problem
-//! Periods at level B that do not divide one another or are no multiples of the hyperperiod of
+//! Periods at level B that do not divide one another or are not multiples of the hyperperiod of
 //! level A, or sporadic releases. The table of level A is not known yet.
 //!
 //! # Rule

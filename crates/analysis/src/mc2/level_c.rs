@@ -42,13 +42,13 @@
 //! *After `d`.* No more jobs of `S` are released, so the number `p` of tasks pending in `S` never
 //! grows. Let `t1` be the first instant with `p <= m - F`. From `t1` on there is a core that is
 //! always available for each pending task, so task `l` executes without a break. If `t1 <= d + x`,
-//! `J` starts no later than `d + x`, as its predecessor ends by `d - T_l + x + C_l <= d + x`, and
-//! is done by `d + x + C_l`. If `t1 > d + x`: at each instant of `[d, d + x)` either all available
-//! cores execute `S`, or task `l` executes and at most `m - p <= F - 1` of them do not. Task `l`
-//! executes for at most its lag at `d`, `u_l*x + C_l`. So of `[t0, d + x)` at most `B + f*(h*x +
-//! C_max)` of supply is lost, and the work pending at `d + x` is at most `x*H + K + B + f*(h*x +
-//! C_max) - A*x`, which is 0 for the `x` above: `J` is done by `d + x`. This also proves condition
-//! 2 in its sharp form, and so in the other.
+//! `J` starts no later than `d + x`, because its predecessor ends by `d - T_l + x + C_l <= d + x`,
+//! and is done by `d + x + C_l`. If `t1 > d + x`: at each instant of `[d, d + x)` either all
+//! available cores execute `S`, or task `l` executes and at most `m - p <= F - 1` of them do not.
+//! Task `l` executes for at most its lag at `d`, `u_l*x + C_l`. So of `[t0, d + x)` at most `B +
+//! f*(h*x + C_max)` of supply is lost, and the work pending at `d + x` is at most `x*H + K + B +
+//! f*(h*x + C_max) - A*x`, which is 0 for the `x` above: `J` is done by `d + x`. This also proves
+//! condition 2 in its sharp form, and so in the other.
 //!
 //! The scheduler must be truly global: whenever a core is available or taken away, the pending jobs
 //! with the earliest deadlines run on the available cores, also after a migration.

@@ -30,7 +30,7 @@
 //! # Interrupts in any interval
 //! At most `F(w) = sum of ceil((w + J)/T)*c` of interrupt work is *executed* in `[t, t + w)`,
 //! although some may be under way at `t`: let that run of interrupts have begun at `t - g`. Up to
-//! `t + w - g` at most `F(w)` arrives, of which `g` is done before `t`; after `t + w - g` no more
+//! `t + w - g` at most `F(w)` arrives, and `g` of it is done before `t`; after `t + w - g` no more
 //! than `g` can be executed. A section of the scheduler that holds interrupts up as the interval
 //! begins delays them by no more than the part of it that lies before the interval. Its full
 //! length, charged to the window as blocking, covers both.

@@ -16,14 +16,14 @@
 //! **Passing.** A command that may go in a cycle goes then unless an older request's may, too. So a
 //! waiting request is delayed by older ones, each of which issues PRE, ACT and RD at most once
 //! more, and by younger ones only while its own command may not go yet. These move its time once:
-//! by one gap (`first`), plus, where `l > s`, once more, as a younger one of another bank group may
-//! go before it. After that all its competitors may go at the same time and age decides. ACT: gap
-//! `max(rrd, faw - 3*rrd)`. RD: gap `ccd`.
+//! by one gap (`first`), plus, where `l > s`, once more, because a younger one of another bank
+//! group may go before it. After that all its competitors may go at the same time and age decides.
+//! ACT: gap `max(rrd, faw - 3*rrd)`. RD: gap `ccd`.
 //! Ranks: a change of rank costs `sw = burst + rtrs` on the data bus, so younger reads of the rank
 //! that has it go first, until it had `rank_turn` in a row. With two ranks and `ccd_l < sw` that
-//! happens once: after a column command of its own rank no other rank's goes before it. With
-//! `ccd_l = sw` it happens once more for each two older requests (one in either rank), otherwise
-//! for each. Without a hit cap the controller has no turns, and there is no bound.
+//! happens once: after a column command of its own rank no other rank's goes before it. With `ccd_l
+//! = sw` it happens once more for each two older requests (one in either rank), otherwise for each.
+//! Without a hit cap the controller has no turns, and there is no bound.
 //!
 //! **Within the bank.** Reads to an open row pass the oldest at most `cap` times, each time just
 //! before its precharge would go. So `k` older reads in the bank cost `k + 1` row cycles and
@@ -41,7 +41,7 @@
 //! **Any traffic, by count.** If a request waits, no rank refreshes, and no row is open for a
 //! request, some bank precharges, opens and reads or writes. Two column commands are at most `gap =
 //! max(max(write to precharge, read to precharge) + rp, faw) + max(rcd, write to read) + banks*(1 +
-//! command)` apart, from whichever core they come. So if others are served `A` times meanwhile, a
+//! command)` apart, from any core. So if others are served `A` times meanwhile, a
 //! read takes at most `A + 1` gaps, in all modes of the write queue, with any cap: [`window`].
 //!
 //! # Not covered

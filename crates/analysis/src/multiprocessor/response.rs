@@ -14,11 +14,11 @@
 //! # Source
 //! Bertogna, Cirinei: "Response-time analysis for globally scheduled symmetric multiprocessor
 //! platforms", RTSS 2007, theorem 6 and section 4.2. Their interference is capped at `R_k - C_k +
-//! 1` and rounded down (integral time); here it is capped at what `m` cores can cause and rounded
-//! up (`interference.rs`), so that releases may be at any time. The difference matters: as printed,
-//! the tasks `(C, T, D)` = (1, 6, 3), (1, 6, 3), (4, 6, 5), (1, 8, 4) pass on two cores, and miss
-//! with releases at halves. `bcl_iterative.rs` shows that slacks may be used before all tasks have
-//! passed.
+//! 1` and rounded down (integral time); here it is capped at the interference that `m` cores can
+//! cause and rounded up (`interference.rs`), so that releases may be at any time. The difference
+//! matters: as printed, the tasks `(C, T, D)` = (1, 6, 3), (1, 6, 3), (4, 6, 5), (1, 8, 4) pass on
+//! two cores, and miss with releases at halves. `bcl_iterative.rs` shows that slacks may be used
+//! before all tasks have passed.
 //!
 //! # Not covered
 //! Deadlines beyond periods. If a task is not shown to meet its deadline, no response is claimed

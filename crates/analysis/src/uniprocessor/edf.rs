@@ -139,7 +139,7 @@ pub fn gcd(a: u64, b: u64) -> u64 {
 ///
 /// # Errors
 /// A task with a zero, or [`TaskSetError::Undecided`]: no horizon fits in 64 bits, or more than
-/// [`MAX_STEPS`] windows. Utilisation above the rate of the supply is no error, but a no.
+/// [`MAX_STEPS`] windows. Utilisation above the rate of the supply is not an error, but a no.
 pub fn test<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Result<Outcome, TaskSetError> {
     if tasks.is_empty() {
         return Err(TaskSetError::NoTasks);

@@ -25,8 +25,8 @@
 //! `w_q = a_q - 1 + C_i`
 //!
 //! for all `q < ceil((L + J_i)/T_i)`, `L` the longest busy window. `B` is the longest execution
-//! time below, as a job below may have begun just before. If everything happens at whole units of
-//! time ([`Clock::Discrete`]), it has begun a unit before, and `B` is one less.
+//! time below, because a job below may have begun just before. If everything happens at whole units
+//! of time ([`Clock::Discrete`]), it has begun a unit before, and `B` is one less.
 //!
 //! # Not covered
 //! Offsets (all tasks may be released together), self-suspension. Under a supply, non-preemptive

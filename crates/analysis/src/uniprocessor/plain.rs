@@ -20,7 +20,7 @@
 //! A pass works on four tasks at once (`quad.rs`), with integers below 2^52. Execution times add up
 //! to at most [`LIMIT`] = 2^50, periods are at most `LIMIT`, and a pass is made for a window of at
 //! most `LIMIT`. So `covered` stays at most `2*LIMIT`, a period beyond it at most `3*LIMIT`, and
-//! the work at most `3*LIMIT`, as a pass counts two jobs of a task. Larger numbers go to
+//! the work at most `3*LIMIT`, because a pass counts two jobs of a task. Larger numbers go to
 //! [`fixed_priority`](super::fixed_priority), which computes with more.
 //!
 //! # Not covered

@@ -120,7 +120,7 @@ pub enum SupplyError {
     },
     /// A window of a table that is empty, overlaps the one before it, or ends after the cycle.
     #[error(
-        "window {window} is empty, begins before the one before it has ended, or ends after the \
+        "window {window} is empty, begins before the previous one has ended, or ends after the \
             cycle of {cycle}; sort them"
     )]
     Window {

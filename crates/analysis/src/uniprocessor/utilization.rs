@@ -82,7 +82,7 @@ pub fn harmonic_chains(periods: &[u64]) -> usize {
     sorted.len() - matched
 }
 
-/// Finds `from` a successor, moving others to other successors if need be (breadth first: no
+/// Finds `from` a successor, moving others to other successors if necessary (breadth first: no
 /// recursion on long inputs).
 fn extend(
     sorted: &[u64],

@@ -118,7 +118,7 @@ pub fn release_entry(release: &str, file: &str) -> Option<(u64, String)> {
 pub fn resolve<'a>(indices: &'a [Index], roots: &[&str]) -> Result<Vec<&'a Package>, String> {
     let mut found: BTreeMap<&str, &Package> = BTreeMap::new();
     let mut open: Vec<(Vec<String>, String)> =
-        roots.iter().map(|r| (vec![(*r).to_owned()], "what was asked for".to_owned())).collect();
+        roots.iter().map(|r| (vec![(*r).to_owned()], "the request".to_owned())).collect();
     while let Some((alternatives, by)) = open.pop() {
         if alternatives.iter().any(|a| NOT_NEEDED.contains(&a.as_str())) {
             continue;

@@ -20,8 +20,8 @@ const KEYS: &[&str] = &[
 pub fn check(release: &Path, suite: &str, watch: &mut dyn Watch) -> Result<String, BoardError> {
     let Some(keys) = KEYS.iter().map(Path::new).find(|k| k.is_file()) else {
         watch.note(&format!(
-            "the signature of {suite} was not checked: Debian's keys are not here (package \
-                debian-archive-keyring)"
+            "the signature of {suite} was not checked: Debian's keys are not installed (package \
+            debian-archive-keyring)"
         ));
         return Ok(files::read_text(release)?);
     };
@@ -50,7 +50,7 @@ pub fn check(release: &Path, suite: &str, watch: &mut dyn Watch) -> Result<Strin
         }
     }
     watch.note(&format!(
-        "the signature of {suite} was not checked: neither gpgv nor sqv is here (package gpgv)"
+        "the signature of {suite} was not checked: neither gpgv nor sqv is installed (package gpgv)"
     ));
     Ok(files::read_text(release)?)
 }

@@ -79,7 +79,7 @@ impl Rules {
                         e.cpu,
                         "replay",
                         format!(
-                            "task {} completes job {}, but the policy knows of none",
+                            "task {} completes job {}, but the policy has no such job",
                             e.id, e.a
                         ),
                     );
@@ -159,7 +159,9 @@ impl Rules {
                     return self.broken(
                         number,
                         "budget",
-                        format!("nothing was decided, {late} ns after the end of a slot or budget"),
+                        format!(
+                            "no decision was made, {late} ns after the end of a slot or budget"
+                        ),
                     );
                 }
             }
@@ -267,7 +269,7 @@ impl Rules {
                 e.cpu,
                 "release",
                 format!(
-                    "job {} of task {id} is of {at} ns and the one before of {before}; the period \
+                    "job {} of task {id} is of {at} ns and the previous one of {before}; the period \
                         is {} ns",
                     e.a, t.period_ns
                 ),

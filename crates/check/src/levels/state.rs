@@ -16,7 +16,7 @@ pub struct Task {
     pub pet_ns: u64,
     /// It has a job that wants to run.
     pub ready: bool,
-    /// Its job waits for the next release, as its budget is used up.
+    /// Its job waits for the next release, because its budget is used up.
     pub spent: bool,
     pub used_ns: u64,
     pub deadline_ns: u64,
@@ -64,7 +64,7 @@ pub fn set_up(trace: &SchedTrace) -> Result<(Vec<Task>, Vec<Core>, Levels), Viol
             0,
             0,
             UNCHECKABLE,
-            "it does not say how many cores there are (cpus=1 to 256)".to_owned(),
+            "it does not state the number of cores (cpus=1 to 256)".to_owned(),
         )
     })?;
     let origin = trace.events.iter().find(|e| e.event == Kind::LevelTable).map_or(0, |e| e.b);

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 pub enum BoardCommand {
     /// Boot a board, run a program on it, and turn it off.
     #[command(
-        after_help = "Examples:\n  solocore board run core-i5-2500k -- ./detect a.pgm\n  solocore board run core-i5-2500k --share plans --out results -- sh -c \"solocore run plans/a.json --start --partial -o /out/run.json\"\n  solocore board run my-board.toml --cpus 2 --model on --format json -- ./detect a.pgm\n\nThe guest has copies of the program, of the files that its arguments name, of the libraries that they need, and of the files that --share names, at the same paths. Its directory is this one. It can change nothing of the host: its files in /out come back with --out.\nThe first run fetches QEMU and a kernel from Debian's archive (docs/board.md). Exit code: the program's; 3: there is no board to run it on, or the guest failed."
+        after_help = "Examples:\n  solocore board run core-i5-2500k -- ./detect a.pgm\n  solocore board run core-i5-2500k --share plans --out results -- sh -c \"solocore run plans/a.json --start --partial -o /out/run.json\"\n  solocore board run my-board.toml --cpus 2 --model on --format json -- ./detect a.pgm\n\nThe guest has copies of the program, of the files that its arguments name, of the libraries that they need, and of the files that --share names, at the same paths. The program runs in a directory with the path of the current one. The guest can change nothing of the host; with --out, its files in /out are copied back.\nThe first run fetches QEMU and a kernel from Debian's archive (docs/board.md). The exit code is the program's. Exit code 3: the board could not be started, or the guest failed."
     )]
     Run(RunArgs),
     /// Boot a board with a shell on this terminal, until `exit`.
     #[command(after_help = "Example:\n  solocore board shell core-i5-2500k --share . --out \
-            results\n\nCtrl-C goes to the guest; Ctrl-A x ends it however stuck it is.")]
+            results\n\nCtrl-C goes to the guest. Ctrl-A x ends the guest, even if it hangs.")]
     Shell(ShellArgs),
     /// List boards, and the QEMUs and kernels that are here or can be fetched.
     List {
@@ -27,8 +27,8 @@ pub enum BoardCommand {
     },
     /// Inside a guest: send a request to the board.
     #[command(after_help = "Examples, in a script that `board run` runs:\n  solocore board ask \
-            model-off\n  solocore board ask snapshot before\n\nExit code 3: this machine is no \
-            board.")]
+            model-off\n  solocore board ask snapshot before\n\nExit code 3: this machine is not \
+            the guest of a board.")]
     Ask {
         /// The request.
         #[arg(value_enum)]
@@ -87,7 +87,7 @@ pub struct MachineArgs {
     /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// A file or a directory that the guest gets a copy of, at the same path; may be repeated.
+    /// Copy this file or directory into the guest, at the same path; may be repeated.
     #[arg(long, value_name = "PATH")]
     pub share: Vec<PathBuf>,
     /// Copy the files that the guest wrote to /out into this directory.

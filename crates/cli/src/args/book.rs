@@ -1,10 +1,10 @@
 //! Test: the parser takes each command that the documents show.
 //!
 //! Problem: an option is renamed, and a page goes on to name the old one. Rule: whole commands of
-//! fenced blocks parse as they stand. Commands in running text may leave out what is required, and
-//! the value of an option that is only named. Names in capitals stand for values.
-//! Not covered: CHANGES.md, which names old commands; commands of other programs
-//! (`docs_paths.rs`); what a command then does (tests/cli/test_book_commands.py).
+//! fenced blocks parse as they stand. Commands in running text may leave out required arguments,
+//! and the value of an option that is only named. Names in capitals stand for values. Not covered:
+//! CHANGES.md, which names old commands; commands of other programs (`docs_paths.rs`); the effect
+//! of a command (tests/cli/test_book_commands.py).
 
 use super::Args;
 use clap::FromArgMatches;
@@ -128,7 +128,7 @@ fn commands(text: &str) -> Vec<Shown> {
     found
 }
 
-/// The commands of a line, without what stands before and after each.
+/// The commands of a line, each without the text before and after it.
 fn each(line: &str) -> impl Iterator<Item = Vec<String>> {
     let words = shlex::split(line).unwrap_or_default();
     let parts: Vec<Vec<String>> = words

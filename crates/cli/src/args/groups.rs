@@ -75,7 +75,7 @@ fn columns() -> usize {
 
 /// A text beside the names, in lines that end before the column `columns`.
 fn wrapped(text: &str, columns: usize) -> String {
-    /// Least width of the text, on whatever terminal.
+    /// Least width of the text, on any terminal.
     const LEAST: usize = 20;
     let indent = WIDTH + 4;
     let room = columns.saturating_sub(indent).max(LEAST);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub struct InitArgs {
-    /// Command line of a task, one quoted argument each, like "xz -k -c file". It is split as a
-    /// shell does and runs in the directory of the system file.
+    /// Command line of a task, as one quoted argument, like "xz -k -c file". solocore splits it as
+    /// a shell does, and runs it in the directory of the system file.
     #[arg(value_name = "PROGRAM")]
     pub programs: Vec<String>,
     /// The machine: a preset or a platform file [default: this machine, described in machine.toml

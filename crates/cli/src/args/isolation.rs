@@ -10,9 +10,9 @@ pub struct IsolationArgs {
     /// Start the plan's commands on their cores: one run is one job, released every period.
     #[arg(long)]
     pub start: bool,
-    /// Start COMMAND (split at spaces) in place of the task's command, also without --start. In
-    /// place of TASK, the name of a transfer in the time table, like "nav/1/device-input", starts
-    /// its driver. May be repeated.
+    /// Start COMMAND (split at spaces) in place of the task's command, also without --start. With
+    /// the name of a transfer in the time table, like "nav/1/device-input", in place of TASK,
+    /// COMMAND is the driver of the transfer. May be repeated.
     #[arg(long = "command", value_name = "TASK=COMMAND", value_parser = pair)]
     pub commands: Vec<(String, String)>,
     /// Bind a running process to its task's core. May be repeated.

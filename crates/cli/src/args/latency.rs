@@ -28,7 +28,7 @@ pub struct LatencyArgs {
     #[arg(long, value_enum, default_value_t)]
     pub source: Choice,
     /// Event that counts accesses of a CPU, as for `solocore run` [default: llc-misses, else
-    /// cache-misses, else page-faults, which only stand in].
+    /// cache-misses, else page-faults as a substitute].
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// Rule by which memory counts as contended.
@@ -38,8 +38,8 @@ pub struct LatencyArgs {
     /// per period. The output then says which cores Algorithm 1 would throttle.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
-    /// With --threshold: throttling is reduced once requests are at or below this share of the most
-    /// seen, 0 to 1.
+    /// With --threshold: throttling is reduced once requests are at or below this share of the
+    /// largest number seen, 0 to 1.
     #[arg(long, default_value_t = 0.8, value_name = "SHARE", requires = "threshold")]
     pub idle: f64,
     /// The probe's CPUs, in turn, like 0-1,3 [default: all that this process may use].

@@ -96,8 +96,8 @@ pub enum Command {
             words\"\n  solocore init --platform raspberry-pi-4 --no-profile \"./tracking \
             a.pgm\"\n  mkdir -p robot && solocore init -o robot/system.toml\n\nEach program is profiled, as `plan` \
             does, and `plan` uses these profiles again. The comments in the file say what to set. \
-            Nothing is written where a file exists already, without --force. Exit code 1: a \
-            program could not be profiled; its task stands in comments.")]
+            Without --force, the command writes nothing where a file exists already. Exit code 1: \
+            a program could not be profiled; the file then has its task as a comment.")]
     Init(init::InitArgs),
     /// Learn how a program uses memory.
     #[command(
@@ -138,7 +138,7 @@ pub enum Command {
     /// Do it all: profile, plan, simulate alone, unmanaged and managed, and report.
     #[command(
         after_help = "Examples:\n  solocore assess examples/vision/system.toml -o out\n  solocore \
-            assess system.toml --check --junit junit.xml --sarif findings.sarif\n\nExit code 1: the plan is not schedulable, or a task missed its deadline in the simulation under the plan. Where the plan's shares are optimal, even ones are simulated too, for comparison."
+            assess system.toml --check --junit junit.xml --sarif findings.sarif\n\nExit code 1: the plan is not schedulable, or a task missed its deadline in the simulation under the plan. If the plan's shares are optimal, even shares are simulated too, for comparison."
     )]
     Assess(AssessArgs),
     /// Test the task sets of a corpus for schedulability.
@@ -148,8 +148,9 @@ pub enum Command {
             corpus.jsonl >/dev/null\n\nA line of the corpus: {\"cores\": 1, \"tasks\": [{\"wcet\": \
             1, \"period\": 4, \"deadline\": 4}, ...]}, in one integer unit, tasks in priority \
             order.\nIts answer: {\"schedulable\": true, \"response\": [1, ...]}; null where the \
-            test has no bound. A response may exceed its deadline.\nWith tardiness, \"tardiness\" \
-            takes the place of \"response\", and schedulable means that all are 0.\nBlank lines \
+            test has no bound. A response may exceed its deadline.\nWith --test tardiness, \
+            \"tardiness\" takes the place of \"response\", and schedulable means that each \
+            tardiness is 0.\nBlank lines \
             are skipped. A line without an answer gets {\"error\": \"line 17: ...\", \"line\": 17} \
             in its place.\n\nExit codes: 0 all lines have an answer (an unschedulable set is an \
             answer), 2 some have none, or bad usage.")]
@@ -178,13 +179,13 @@ pub enum Command {
     Dram(DramArgs),
     /// Run the papers' experiments on simulated boards, with a verdict on each claim.
     #[command(
-        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach experiment writes ID.csv, ID.svg and ID.json. Answers of an earlier run in the directory with the same seed, and with --quick or without it as now, are kept. So an interrupted run goes on. A claim agrees in size (within the paper's range, or a quarter of its number), in direction, or differs. With --seeds, the median counts. Exit code 1: a claim differs."
+        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n  solocore reproduce maracas --seeds 20 --dask tcp://head:8786\n\nEach experiment writes ID.csv, ID.svg and ID.json. Results of an earlier run in the directory are kept if the seed and --quick are the same, so an interrupted run can continue. A claim agrees in size (within the paper's range, or a quarter of its number), agrees in direction, or differs. With --seeds, the median counts. Exit code 1: a claim differs."
     )]
     Reproduce(ReproduceArgs),
     /// Search for systems and programs that come near to the bounds of their plans, or beyond.
     #[command(
         hide = true,
-        after_help = "Examples:\n  solocore attack even windows --attacks 1000\n  solocore attack --attacks 10000 --dask tcp://head:8786 -o found\n\nThe answers of an earlier run in the directory, of the same search, are kept. Exit code 1: a bound was exceeded."
+        after_help = "Examples:\n  solocore attack even windows --attacks 1000\n  solocore attack --attacks 10000 --dask tcp://head:8786 -o found\n\nThe answers of an earlier run of the same search in the directory are kept. Exit code 1: a bound was exceeded."
     )]
     Attack(AttackArgs),
     /// Run the MC2 schedulability study of random task systems.
@@ -199,8 +200,12 @@ pub enum Command {
         after_help = "Examples:\n  solocore run plan.json --start --dry-run\n  solocore run \
             plan.json --start --vouch prefetchers --vouch devices\n  solocore run plan.json --start \
             --partial --duration \"10 s\" --format json -o run.json\n  solocore run plan.json \
-            --partial --event page-faults --engine helper\n\nNeeds root. When it ends, however it \
-            ends, the machine is as it was. The plan's core i is CPU i.\nExit code 1: a promise was broken, and --partial was not given; missed deadlines alone do not change the exit code. Exit code 3, before any change: this machine is not the plan's, lacks something, is regulated already, or nobody keeps a promise of the plan (docs/promises.md). A run that had to stop early ends with 3 as well."
+            --partial --event page-faults --engine helper\n\nNeeds root. When the command ends, \
+            for whatever reason, the machine is as it was. The plan's core i is CPU i.\nExit code \
+            1: a promise was broken, and --partial was not given; missed deadlines alone do not \
+            change the exit code. Exit code 3, before any change: this machine is not the plan's, \
+            lacks something, or is regulated already; or nobody keeps a promise of the plan \
+            (docs/promises.md). A run that has to stop early also ends with 3."
     )]
     Run(RunArgs),
     /// Measure each task of a plan under attack on this machine, beside its promise.
@@ -212,7 +217,7 @@ pub enum Command {
         after_help = "Examples:\n  sudo solocore verify plan.json --vouch devices\n  sudo solocore \
             verify plan.json --partial --jobs 1000 --map map.txt -o verify.json && solocore report \
             plan.json verify.json -o report.html\n  sudo solocore verify plan.json --task video --enemy write --vouch devices \
-            --vouch prefetchers\n\nNeeds root. A task that is measured by itself meets the kind of enemy that hurts it most. As with `solocore run`, a plan with a promise that nobody keeps is refused. Exit code 1: a task exceeded its promise, or a promise was broken and --partial was not given. Exit code 2: a job failed. Exit code 3: this machine cannot do it, or a job took far too long."
+            --vouch prefetchers\n\nNeeds root. A task that is measured by itself runs beside the kind of enemy that slows it most. Like `solocore run`, the command refuses a plan with a promise that nobody keeps. Exit code 1: a task exceeded its promise, or a promise was broken and --partial was not given. Exit code 2: a job failed. Exit code 3: this machine cannot do it, or a job took far too long."
     )]
     Verify(verify::VerifyArgs),
     /// Time a program alone, beside enemies, and protected from them.
@@ -231,12 +236,12 @@ pub enum Command {
     /// ways, a VCPU, or cache colours and DRAM banks of its own. Without options, the program just
     /// runs.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, the program and its descendants hold the bandwidth lock whenever they run. Tasks of other cores that are not real-time then get only the accesses that the running plan allows beside a lock. If no solocore runs and root starts the command, it regulates the other cores until the program ends. With --lock-function, a thread holds the lock only in that function. With --colors, --banks or --plan, the pages of the program and its descendants are moved to frames of these colours and banks before it begins. Later pages come from such frames too. At the end, stderr says how many pages lie elsewhere (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --lock-function filter_image -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, the program and its descendants hold the bandwidth lock whenever they run. Tasks of other cores that are not real-time then get only the accesses that the running plan allows beside a lock. If no solocore runs and root starts the command, it regulates the other cores until the program ends. With --lock-function, a thread holds the lock only in that function. With --colors, --banks or --plan, the pages of the program and its descendants are moved to frames of these colours and banks before it begins. Later pages come from such frames too. At the end, stderr says how many pages lie elsewhere (docs/space.md). Exit code 3: the user may not do this, or this machine cannot do it."
     )]
     Exec(ExecArgs),
-    /// Give threads a share of a core in every period, whatever else runs: VCPUs.
+    /// Give threads a guaranteed share of a core in every period: VCPUs.
     #[command(
-        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, and nothing changes. When `serve` ends, however it ends, the kernel's own scheduler goes on with every thread."
+        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, and nothing changes. When `serve` ends, for whatever reason, the kernel's own scheduler goes on with every thread."
     )]
     Vcpu(vcpu::VcpuArgs),
     /// Check that a trace of scheduling decisions follows from the policy.
@@ -251,7 +256,7 @@ pub enum Command {
     #[command(
         name = "recolor",
         alias = "recolour",
-        after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec --colors` started, with all its processes, while it runs; new pages come from the new colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started in colours."
+        after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec --colors` started, with all its processes, while it runs; new pages come from the new colours. Exit code 1: some pages could not be moved. Exit code 3: the program was not started with colours."
     )]
     Recolour(space::RecolourArgs),
     /// Keep cache colours and DRAM banks free of the kernel and of other programs.
@@ -296,7 +301,7 @@ pub enum Command {
     ///
     /// With --threshold, the output also says which cores would be throttled.
     #[command(
-        after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency, where the machine has them and root asks. Otherwise a probe times loads from lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
+        after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller give the latency if the machine has them and the command runs as root. Otherwise a probe times loads from lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
     Latency(latency::LatencyArgs),
     /// Run programs on a virtual board: stock Debian with a board's cores, caches and memory.
@@ -314,7 +319,7 @@ pub enum Command {
     /// Wait for the end of the input, then put the kernel's settings back that it names.
     #[command(name = solocore_linux::host::keeper::ARGUMENT, hide = true)]
     KeepSettings,
-    /// Describe machines as platform files: this one, others from copies of their files.
+    /// Describe machines as platform files: this machine, or others from copies of their files.
     #[command(subcommand)]
     Platform(platform::PlatformCommand),
     /// List the boards that come with solocore, or print one.

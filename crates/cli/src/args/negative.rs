@@ -1,10 +1,10 @@
 //! Negative values of options that take a quantity.
 //!
 //! Problem: clap takes `-1ms` in `--duration -1ms` for an option that it does not know, and names no
-//! option that was given. Rule: an option of one quantity takes what follows it, also with a hyphen;
-//! the quantity's own message then says what is wrong. Options of plain fractions take negative
-//! numbers; each command checks their range.
-//! Does not cover: whole numbers, options of several values, and arguments without a name.
+//! option that was given. Rule: an option of one quantity takes the next argument, also with a
+//! hyphen; the quantity's own message then says what is wrong. Options of plain numbers take
+//! negative ones: that of a whole number then names its option, and each command checks the range
+//! of a fraction. Does not cover: options of several values, and arguments without a name.
 
 use clap::builder::ValueRange;
 use clap::{Arg, Command};
@@ -29,8 +29,10 @@ fn signed(argument: Arg) -> Arg {
         TypeId::of::<Frequency>(),
     ];
     let quantity = quantities.iter().any(|quantity| parser == *quantity);
-    let fraction = parser == TypeId::of::<f64>();
-    match (quantity, fraction) {
+    let numbers =
+        [TypeId::of::<f64>(), TypeId::of::<u64>(), TypeId::of::<u32>(), TypeId::of::<usize>()];
+    let number = numbers.iter().any(|number| parser == *number);
+    match (quantity, number) {
         (true, _) => argument.allow_hyphen_values(true),
         (_, true) => argument.allow_negative_numbers(true),
         _ => argument,

@@ -76,6 +76,7 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     if let Some((name, below)) = matches.subcommand() {
         return command.find_subcommand(name).map_or(Ok(()), |command| check(command, below));
     }
+    refuse_directories_on_stdout(command, matches)?;
     let all = command.get_arguments().flat_map(|argument| named(argument, matches));
     let (outputs, mut inputs): (Vec<Named>, Vec<Named>) = all.partition(|name| name.written);
     if command.get_name() == IN_PLACE || outputs.is_empty() {
@@ -105,6 +106,21 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     }
     files::want(outputs.into_iter().map(|output| output.path).collect());
     Ok(())
+}
+
+/// A directory has no place on standard output, and `-` is hardly meant as the name of one.
+fn refuse_directories_on_stdout(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    let mut directories = command.get_arguments().filter(|a| is_written(a) && is_directory(a));
+    let on_stdout = |argument: &&Arg| {
+        let words = matches.try_get_raw(argument.get_id().as_str()).ok().flatten();
+        words.into_iter().flatten().any(|word| word == OsStr::new("-"))
+    };
+    directories.find(on_stdout).map_or(Ok(()), |argument| {
+        let spelt = spelt(argument);
+        Err(Failure::Input(format!(
+            "-: {spelt} names a directory, and none can go to standard output; name a directory"
+        )))
+    })
 }
 
 /// The paths of an argument that names files.
@@ -165,10 +181,17 @@ fn strings(value: &toml::Value) -> Vec<&str> {
 
 /// Whether it names a file to write.
 fn is_output(argument: &Arg) -> bool {
-    let directory = argument
-        .get_value_names()
-        .is_some_and(|names| names.iter().any(|name| name.as_str() == "DIR"));
-    !argument.is_positional() && !directory && OUTPUTS.contains(&argument.get_id().as_str())
+    is_written(argument) && !is_directory(argument)
+}
+
+/// Whether it names a file to write, or a directory of results.
+fn is_written(argument: &Arg) -> bool {
+    !argument.is_positional() && OUTPUTS.contains(&argument.get_id().as_str())
+}
+
+fn is_directory(argument: &Arg) -> bool {
+    let names = argument.get_value_names().unwrap_or_default();
+    names.iter().any(|name| name.as_str() == "DIR")
 }
 
 fn is_path(argument: &Arg) -> bool {

@@ -19,7 +19,7 @@ pub struct Profiling {
     /// user's cache directory].
     #[arg(long, value_name = "DIR")]
     pub profiles: Option<PathBuf>,
-    /// Profile again, even if no file that the profile rests on has changed.
+    /// Profile again, even if the program and its files have not changed.
     #[arg(long)]
     pub fresh: bool,
     /// End a profiled program after this time, like "60 s", and the command with it.
@@ -72,14 +72,14 @@ pub struct SimArgs {
     /// Seed of page placement [default: 1, or the scenario's].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Add the timeline of this first stretch to the result, like "50 ms".
+    /// Add the timeline of the first TIME to the result, like "50 ms".
     #[arg(long, value_name = "TIME")]
     pub timeline: Option<Time>,
     /// Write the whole timeline here as a Perfetto trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write every decision of the scheduler here, for `solocore check-trace`. The plan needs [mc2]
-    /// or [[vcpu]], or the scenario a scheduler of kind "vcpu".
+    /// Write every decision of the scheduler here, for `solocore check-trace`. A plan needs [mc2]
+    /// or [[vcpu]] for this; a scenario needs a scheduler of kind "vcpu".
     #[arg(long, value_name = "FILE", conflicts_with = "solo")]
     pub sched_trace: Option<PathBuf>,
     /// Write the result here as well.
@@ -141,10 +141,10 @@ pub struct AssessArgs {
     /// job missed it. Write no plan or report. Use this as a check before a merge.
     #[arg(long)]
     pub check: bool,
-    /// With --check: write the answers as JUnit's XML as well, a test case for each task.
+    /// With --check: also write the answers as JUnit's XML, with a test case for each task.
     #[arg(long, value_name = "FILE", requires = "check")]
     pub junit: Option<PathBuf>,
-    /// With --check: write the failures as SARIF 2.1.0 as well, with the task's line.
+    /// With --check: also write the failures as SARIF 2.1.0, with the line of each task.
     #[arg(long, value_name = "FILE", requires = "check")]
     pub sarif: Option<PathBuf>,
     #[command(flatten)]

@@ -13,13 +13,14 @@ pub enum PlatformCommand {
     #[command(
         after_help = "Examples:\n  sudo solocore platform detect -o machine.toml\n  solocore \
             platform detect --from board -o board.toml\n  solocore platform detect --cpus 4-5 \
-            --format json\n\nNothing is changed or measured. Root reads the list of memory modules \
-            as well. stderr lists facts that a platform file cannot state, each with the command \
-            that changes it (docs/machine.md). Exit code 3: the machine does not tell \
+            --format json\n\nNothing is changed or measured. As root, the command also reads the \
+            list of memory modules. stderr lists facts that a platform file cannot state, each \
+            with the command \
+            that changes it (docs/machine.md). Exit code 3: the files of the machine do not state \
             enough."
     )]
     Detect(DetectArgs),
-    /// Measure the numbers that no file of this machine tells, and put them into a platform file.
+    /// Measure the numbers that no file of this machine states, and put them into a platform file.
     #[command(
         after_help = "Examples:\n  sudo solocore platform measure machine.toml\n  solocore platform \
             measure machine.toml -o measured.toml --only cpi,llc.latency\n  solocore platform \
@@ -27,16 +28,18 @@ pub enum PlatformCommand {
             the file gets the end that makes bounds larger, with the source \"measured\" beside \
             it. Other keys and comments stay. Ctrl-C, and a number that the memory's timing does \
             not allow, leave \
-            the file as it was. Root switches prefetchers off meanwhile, where it can. Let nothing \
-            else run (docs/machine.md). Exit code 2: the file is of another machine; 3: this \
+            the file as it was. As root, the command switches prefetchers off during the \
+            measurement, where it can. Run nothing else meanwhile (docs/machine.md). Exit code 2: \
+            the file is of another machine; 3: this \
             machine cannot be measured."
     )]
     Measure(MeasureArgs),
     /// Copy the files that `detect` reads, to describe the machine elsewhere.
     #[command(
         after_help = "Examples:\n  sudo solocore platform collect -o board\n  solocore platform \
-            collect --script | ssh pi sudo sh -s files && scp -r pi:files board\n\nThe script needs \
-            a POSIX shell and nothing of solocore. A copy made by root holds the serial numbers of \
+            collect --script | ssh pi sudo sh -s files && scp -r pi:files board\n\nThe script \
+            needs a POSIX shell, but no part of solocore. A copy made by root holds the serial \
+            numbers of \
             SMBIOS."
     )]
     Collect(CollectArgs),
@@ -65,7 +68,7 @@ pub enum PlatformCommand {
     #[command(
         after_help = "Examples:\n  solocore platform check machine.toml\n  solocore platform \
             check raspberry-pi-4 --from board --format json\n\nOnly facts that the machine \
-            reports are compared; latencies and other times are not. Exit code 1: some key differs."
+            reports are compared; latencies and other times are not. Exit code 1: a key differs."
     )]
     Check(CheckArgs),
 }
@@ -76,8 +79,8 @@ pub struct MachineArgs {
     /// Look at the files that `collect` or its script copied here [default: this machine].
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
-    /// The CPUs to look at, like 0-3 [default: the largest group of one type behind one last-level
-    /// cache].
+    /// The CPUs to look at, like 0-3 [default: the largest group of CPUs of one type that share a
+    /// last-level cache].
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
 }
@@ -123,7 +126,7 @@ pub struct MeasureArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct CollectArgs {
-    /// The directory to write; it must not be there, or be empty.
+    /// The directory to write; it must be empty or not exist.
     #[arg(short, long, value_name = "DIR", default_value = "solocore-machine")]
     pub output: PathBuf,
     /// Print a script that does the same without solocore.

@@ -28,7 +28,7 @@ pub struct ProfileArgs {
     /// Write the profile here [default: PROGRAM.profile.json]; the trace lies beside it.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
-    /// Most shared-cache accesses to record for the simulator.
+    /// Largest number of shared-cache accesses to record for the simulator.
     #[arg(long, default_value_t = solocore_profile::TRACE_LIMIT)]
     pub trace_limit: u64,
     /// Arguments to add to the command, one quoted text for each input, like "a.pgm"; split as a
@@ -41,8 +41,8 @@ pub struct ProfileArgs {
     pub timeout: Option<Time>,
     #[command(flatten)]
     pub counting: Counting,
-    /// Raise the profile of a task to the times that a run of its plan saw: a file of `solocore run
-    /// -o` or `solocore sim -o`. Needs --plan and --task.
+    /// Raise the profile of a task to the times in the result of a run of its plan (FILE of
+    /// `solocore run -o` or `solocore sim -o`). Needs --plan and --task.
     #[arg(long, value_name = "FILE", requires_all = ["plan", "task"], conflicts_with_all = ["command", "engine"])]
     pub from: Option<PathBuf>,
     /// The plan that ran, with its profiles.
@@ -71,7 +71,7 @@ pub struct Counting {
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
     /// The event that counts accesses to memory: llc-misses, or rHEX as perf writes it [default:
-    /// llc-misses; page-faults, which only stand in, where this CPU has no such counter].
+    /// llc-misses; where this CPU has no such counter, page-faults as a substitute].
     #[arg(long, value_name = "EVENT")]
     pub event: Option<String>,
     /// The event that counts lines written back to memory, as rHEX [default: the table's].
@@ -81,17 +81,17 @@ pub struct Counting {
     /// emulator runs first.
     #[arg(long, value_name = "PROFILE")]
     pub base: Option<PathBuf>,
-    /// What a job is: "process", a start of the program; "function:NAME", a call of a function; or
+    /// Kind of a job: "process", a start of the program; "function:NAME", a call of a function; or
     /// "wakeup", from one sleep of the program's first thread to the next. The emulator's numbers
     /// stay those of a whole start.
     #[arg(long, value_name = "JOB", default_value = "process", value_parser = Job::of)]
     pub job: Job,
     /// Start the program once more for each input, and sample the addresses of its accesses to
-    /// memory: one of PERIOD events (0: as suits the event). Page faults stand in where the CPU
-    /// samples no addresses.
+    /// memory: one of PERIOD events (0: a period that suits the event). If the CPU samples no
+    /// addresses, page faults are the substitute.
     #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     pub sample_addresses: Option<u64>,
-    /// Keep the cache contents of the job before, instead of sweeping the caches before each job.
+    /// Keep the cache contents of the previous job, instead of sweeping the caches before each job.
     #[arg(long)]
     pub warm: bool,
 }

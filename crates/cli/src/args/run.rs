@@ -87,16 +87,17 @@ pub struct RunArgs {
     /// Check everything, say what would be done, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Run although nobody keeps some of the promises that the plan's bounds rest on; then the
-    /// run repeats no verdict that needs them.
+    /// Run even if nobody keeps some promises of the plan. The run then repeats no verdict that
+    /// rests on these promises.
     #[arg(long)]
     pub partial: bool,
     /// Declare that you keep this promise yourself: its id or subject, like prefetchers or
     /// banks:core-2. May be repeated.
     #[arg(long = "vouch", value_name = "PROMISE")]
     pub vouched: Vec<String>,
-    /// Answer Prometheus at a socket, /run/solocore-metrics.sock unless PLACE names another by its
-    /// path, or at an address like 127.0.0.1:9184. Only root may connect to a socket.
+    /// Serve metrics to Prometheus at PLACE: the path of a socket, or an address like
+    /// 127.0.0.1:9184. Without PLACE, the socket is /run/solocore-metrics.sock. Only root may
+    /// connect to a socket.
     #[arg(long, value_name = "PLACE", num_args = 0..=1, default_missing_value = METRICS)]
     pub metrics: Option<Place>,
     /// Write the summary here as well (JSON); `solocore report` draws it.
@@ -119,7 +120,7 @@ pub struct ExecArgs {
     /// Hold the bandwidth lock while it runs.
     #[arg(long)]
     pub lock: bool,
-    /// Hold the bandwidth lock in this function of the program, which needs no change; may be
+    /// Hold the bandwidth lock in this function of the program; the program needs no change. May be
     /// repeated (root).
     #[arg(long = "lock-function", value_name = "NAME", conflicts_with_all = ["lock", "budget", "ways", "vcpu"])]
     pub lock_functions: Vec<String>,
@@ -137,14 +138,14 @@ pub struct ExecArgs {
     /// root).
     #[arg(long, value_name = "N", conflicts_with_all = ["lock", "budget"], value_parser = clap::value_parser!(u32).range(1..=63))]
     pub ways: Option<u32>,
-    /// Where no solocore runs: bandwidth of each core beside the lock; needs --lock or
+    /// If no solocore runs: bandwidth of each other core while the lock is held; needs --lock or
     /// --lock-function.
     #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
     pub lock_bandwidth: Bandwidth,
-    /// Where no solocore runs: the event that counts accesses, as for `solocore run`.
+    /// If no solocore runs: the event that counts accesses, as for `solocore run`.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
-    /// Where no solocore runs: the engine that keeps tasks off a throttled CPU.
+    /// If no solocore runs: the engine that keeps tasks off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
     #[command(flatten)]

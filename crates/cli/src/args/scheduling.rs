@@ -8,8 +8,8 @@ use std::path::PathBuf;
 /// Scheduler of the plan's tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RunScheduler {
-    /// The kernel's own: tasks under SCHED_FIFO, windows of partitions by signals. Plans with VCPUs
-    /// always have their own.
+    /// The kernel's scheduler: tasks run under SCHED_FIFO, and signals switch the windows of
+    /// partitions. Plans with VCPUs always have a scheduler of their own.
     #[default]
     None,
     /// MC2's levels A to D, or the windows of partitions, decided in the kernel (Linux 6.14 or

@@ -37,7 +37,7 @@ pub struct ColourArgs {
     /// Memory in its colours that is reserved before it starts; more is reserved on demand.
     #[arg(long, value_name = "SIZE", default_value = "2 MiB")]
     pub pool: Bytes,
-    /// Write the number of its pages in each colour at the end to this file (JSON).
+    /// At the end, write the number of its pages in each colour to this file (JSON).
     #[arg(long, value_name = "FILE")]
     pub pages: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ pub struct ReserveArgs {
 pub enum SpaceCommand {
     /// Find the colours and the bank functions of this machine.
     #[command(
-        after_help = "Examples:\n  solocore space map -o map.txt\n  solocore space map --memory \"2 GiB\" -o map.txt\n  solocore space map --no-banks --platform raspberry-pi-4\n\nThe map has one XOR function of a bank a line, as the numbers of its physical address bits; colours are in comments (`# colour: 12`). Bank functions are found by timing, which needs root and a quiet machine.\nExit code 3: the timing does not separate, and nothing is written (in most guests it does not)."
+        after_help = "Examples:\n  solocore space map -o map.txt\n  solocore space map --memory \"2 GiB\" -o map.txt\n  solocore space map --no-banks --platform raspberry-pi-4\n\nThe map has one XOR function of a bank per line, as the numbers of its physical address bits. Colours are in comments (`# colour: 12`). Bank functions are found by timing, which needs root and a quiet machine.\nExit code 3: the times do not separate the banks, and nothing is written. This is so in most guests."
     )]
     Map(MapCommand),
     /// Count the pages of a process that lie outside of given colours and banks.
@@ -127,7 +127,7 @@ pub struct MapCommand {
     /// Write the map here [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Memory to look at; functions of bits that do not differ in it are not found.
+    /// Memory to look at. A function of address bits that are the same in all of it is not found.
     #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
     pub memory: Bytes,
     /// Only the colours, without timing anything.

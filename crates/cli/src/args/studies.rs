@@ -43,7 +43,7 @@ pub struct ReproduceArgs {
     /// directory].
     #[arg(long, value_name = "PATH", requires = "page")]
     pub images: Option<String>,
-    /// The kind of machine, which the page names beside the day.
+    /// The kind of machine; the page names it beside the date.
     #[arg(long, value_name = "TEXT", requires = "page")]
     pub machine: Option<String>,
     /// Change the set-up so that each claim must fail, and say which does not.
@@ -103,7 +103,7 @@ pub struct AnalyzeArgs {
 pub struct ScheduleIoArgs {
     /// Partitions, chains and devices (TOML).
     pub instance: PathBuf,
-    /// Write the table here (JSON, one activity a line).
+    /// Write the table here (JSON, one activity per line).
     #[arg(short, long, value_name = "TABLE")]
     pub output: Option<PathBuf>,
     /// Seed of everything random.
@@ -175,7 +175,7 @@ pub struct DramArgs {
     /// Seed of addresses and arrivals.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Younger row hits that may pass an older request of their bank: a number, or off for any.
+    /// Number of younger row hits that may pass an older request of their bank; off: no limit.
     #[arg(long, default_value = "4", value_name = "N|off")]
     pub row_hit_cap: String,
     /// Attackers.

@@ -99,8 +99,8 @@ pub struct SchedulerArgs {
     /// Page colours of each core; a VCPU goes only to a core with enough free colours.
     #[arg(long, alias = "core-colours", value_name = "N", requires = "balance")]
     pub core_colors: Option<u64>,
-    /// A budget comes back a period after its VCPU woke, not after it was let in. A VCPU that is
-    /// preempted then gets its C in each T of its own. It may have up to 2C in some window of T.
+    /// Replenish a budget one period after its VCPU woke, not one period after it was admitted. A
+    /// preempted VCPU then gets C in each T of its own, and may have up to 2C in some window of T.
     #[arg(long)]
     pub lenient: bool,
     /// Most pending replenishments of a VCPU, 1 to 16.
@@ -135,7 +135,8 @@ pub struct ThrottlingArgs {
     /// cache-misses, else page-faults]. Also for --background least-memory.
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
-    /// Throttling is reduced once requests are at or below this share of the most seen, 0 to 1.
+    /// Throttling is reduced once requests are at or below this share of the largest number seen, 0
+    /// to 1.
     #[arg(long, default_value_t = 0.8, value_name = "SHARE", requires = "threshold")]
     pub idle: f64,
 }
@@ -151,7 +152,7 @@ pub enum VcpuCommand {
     /// Schedule VCPUs until Ctrl-C.
     Serve(ServeArgs),
     /// Have the scheduler fail, again and again, and check that the kernel's own takes over and
-    /// nothing is left behind.
+    /// no object is left behind.
     #[command(hide = true)]
     Drill(DrillArgs),
     /// Create a VCPU.

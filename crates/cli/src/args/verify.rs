@@ -42,8 +42,8 @@ pub struct VerifyArgs {
     /// Scheduler of the plan's tasks, as for `solocore run`.
     #[arg(long, value_enum, default_value_t)]
     pub scheduler: RunScheduler,
-    /// Time for which all tasks run at once, as planned, beside each kind of enemy. Default: the
-    /// longest period, once more than --jobs. A plan of budgets with one analysed task on each core
+    /// Time for which all tasks run at once, as planned, beside each kind of enemy. The default is
+    /// --jobs + 1 times the longest period. A plan of budgets with one analysed task on each core
     /// has no such run by default.
     #[arg(long, value_name = "TIME")]
     pub together: Option<Time>,
@@ -53,7 +53,7 @@ pub struct VerifyArgs {
     /// Have the hardware give each core its ways of the shared cache (resctrl).
     #[arg(long)]
     pub resctrl: bool,
-    /// Measure although nobody keeps some of the promises that the plan's bounds rest on.
+    /// Measure even if nobody keeps some promises of the plan.
     #[arg(long)]
     pub partial: bool,
     /// Declare that you keep this promise yourself: its id or subject, like prefetchers or

@@ -29,7 +29,7 @@ pub fn run(args: &AttackArgs) -> Result<ExitCode, Failure> {
     let some = || searches.iter().any(|search| kept(&args.output, search).is_some());
     done.map_err(|failure| match failure {
         Failure::Interrupted if some() => Failure::Stopped(format!(
-            "the finished part is kept in {}; the same command goes on from there",
+            "the finished part is kept in {}; run the same command again to go on",
             args.output.display()
         )),
         other => other,
@@ -65,7 +65,7 @@ fn searches(args: &AttackArgs) -> Result<Vec<Search>, Failure> {
     let searches: Vec<Search> = policies.into_iter().flat_map(of).collect();
     if searches.is_empty() {
         return Err(Failure::Input(
-            "no board of these can be planned for these policies; `levels` needs imx6q, p4080 or \
+            "none of these boards can be planned for these policies; `levels` needs imx6q, p4080 or \
                 xeon-gold-6338"
                 .to_owned(),
         ));

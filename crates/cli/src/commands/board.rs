@@ -9,7 +9,7 @@ use crate::progress::stopped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use solocore_board::guest::{self, Request};
 use solocore_board::{Job, Stream, Watch, find_board};
-use solocore_model::files;
+use solocore_model::{files, output};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -77,14 +77,15 @@ fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
 fn ask(request: Request, label: &str) -> Result<ExitCode, Failure> {
     if label.len() > 8 || label.contains('/') {
         return Err(Failure::Input(format!(
-            "{label}: is no name of a snapshot; give at most eight letters"
+            "{label}: is not the name of a snapshot; give at most eight letters"
         )));
     }
     if guest::ask(request, label) {
         return Ok(ExitCode::SUCCESS);
     }
     Err(Failure::Machine(
-        "this machine is no board; ask in a program of `solocore board run`".to_owned(),
+        "this machine is not the guest of a board; ask in a program of `solocore board run`"
+            .to_owned(),
     ))
 }
 
@@ -153,9 +154,9 @@ impl Watch for Terminal {
     fn output(&mut self, stream: Stream, bytes: &[u8]) {
         let to_stdout = stream == Stream::Out && self.format == Format::Text;
         self.beside_bar(|| {
-            // A closed pipe (`| head`) is no error of the program's.
+            // A closed pipe (`| head`) is not an error of the program's.
             if to_stdout {
-                let _ = std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush());
+                let _ = output::to_stdout(bytes);
             } else {
                 let _ = std::io::stderr().write_all(bytes);
             }

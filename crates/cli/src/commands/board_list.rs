@@ -118,7 +118,7 @@ fn text(list: &List) -> String {
         }
         None => match &list.archive {
             Some(address) => writeln!(out, "{address} cannot be reached"),
-            None => writeln!(out, "no archive is known; SOLOCORE_DEBIAN names one"),
+            None => writeln!(out, "no archive of Debian is known; name one with SOLOCORE_DEBIAN"),
         },
     };
     out

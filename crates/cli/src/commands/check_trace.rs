@@ -25,7 +25,7 @@ struct Answer<'a> {
 /// Checks and prints; exit code 1 if a rule is broken.
 pub fn run(args: &CheckTraceArgs) -> Result<ExitCode, Failure> {
     let wrong = |what: String| Failure::Input(format!("{}: {what}", args.trace.display()));
-    let file = File::open(&args.trace)
+    let file = File::open(files::source(&args.trace))
         .map_err(|e| wrong(format!("cannot be read: {e}; name a trace of --sched-trace")))?;
     let mut trace = SchedTrace::read(file).map_err(|e| {
         let said = e.to_string();

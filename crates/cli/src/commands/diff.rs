@@ -130,7 +130,7 @@ fn worse(old: Option<Side>, new: Option<Side>, allow: u32) -> Vec<String> {
     let Some(new) = new else { return vec!["it is gone".to_owned()] };
     let mut out = Vec::new();
     match (old.rank(), new.rank()) {
-        (Some(_), None) => out.push("nothing is promised of it any more".to_owned()),
+        (Some(_), None) => out.push("it has no promise any more".to_owned()),
         (Some(before), Some(after)) if after > before => out.push("verdict".to_owned()),
         _ => {}
     }
@@ -280,7 +280,7 @@ mod tests {
             (late(-5), meets(1), 0, &[]),
             (late(-5), late(-6), 0, &["margin"]),
             (meets(100), side(Some(Verdict::NoBound), 100), 0, &["verdict"]),
-            (meets(100), none, 0, &["nothing is promised of it any more", "margin"]),
+            (meets(100), none, 0, &["it has no promise any more", "margin"]),
             (meets(100), None, 0, &["it is gone"]),
             (none, None, 0, &[]),
             (None, late(-5), 0, &[]),

@@ -3,12 +3,12 @@
 use crate::args::{DramArgs, DramPattern, Format};
 use crate::fail::Failure;
 use crate::print::print;
-use crate::progress::{Progress, stopped};
+use crate::progress::{Progress, computing, stopped};
 use crate::table;
 use serde::Serialize;
 use solocore_dram::traffic::{self, Attack, Observer, Pattern, Report, Traffic};
 use solocore_dram::{Checker, Command, Spec};
-use solocore_model::{ModelError, files};
+use solocore_model::{ModelError, files, output};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,10 @@ pub fn run(args: &DramArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new("sending requests");
     let mut watch = Watch { progress, checker: args.check.then(|| Checker::new(&spec)), trace };
     let start = Instant::now();
-    let report = traffic::run(&spec, cap, &traffic, &mut watch)?;
+    // A temporary file is to be removed. Without one, the reader of a pipe may keep a write waiting.
+    let removes = watch.trace.as_ref().is_some_and(|trace| trace.temporary.is_some());
+    let mut work = || traffic::run(&spec, cap, &traffic, &mut watch);
+    let report = if removes { work() } else { computing(work) }?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let Watch { progress, mut checker, trace } = watch;
     drop(progress);
@@ -128,7 +131,9 @@ fn traffic_of(args: &DramArgs, spec: &Spec) -> Result<Traffic, Failure> {
         )));
     }
     if args.load.0 == 0 {
-        return Err(Failure::Input("--load is nothing; give for example \"5 GB/s\"".to_owned()));
+        return Err(Failure::Input(
+            "--load must be more than zero; give for example \"5 GB/s\"".to_owned(),
+        ));
     }
     if !(1..=1_000_000_000_000).contains(&args.requests) {
         return Err(Failure::Input(format!("--requests {}; give 1 to 10^12", args.requests)));
@@ -182,7 +187,7 @@ fn cap_of(text: &str) -> Result<Option<u32>, Failure> {
         ("off", _) => Ok(None),
         (_, Ok(cap)) => Ok(Some(cap)),
         _ => Err(Failure::Input(format!(
-            "--row-hit-cap {text} is no cap; give a number of row hits, or off"
+            "--row-hit-cap {text} is not a cap; give a number of row hits, or off"
         ))),
     }
 }
@@ -235,7 +240,7 @@ impl Trace {
         }
         let (path, file, temporary) = if files::is_stream(path) {
             let fail = |source: io::Error| files::unwritten(path, source);
-            (path.to_owned(), File::options().write(true).open(path).map_err(fail)?, None)
+            (path.to_owned(), output::open_stream(path).map_err(fail)?, None)
         } else {
             let path = files::place_of(path)?;
             let (file, temporary) = files::temporary(&path)?.into_parts();

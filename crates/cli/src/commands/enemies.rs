@@ -2,7 +2,7 @@
 //! never throttled.
 //!
 //! Rule: each is `solocore bench bandwidth` on a CPU, stopped while the program runs alone. They
-//! end with this process, however it ends.
+//! end with this process, for whatever reason.
 
 use crate::args::enemy::Enemy;
 use crate::fail::Failure;
@@ -52,7 +52,7 @@ impl Enemies {
             // SAFETY: prctl() may be called between fork and exec.
             unsafe { command.pre_exec(end_with_parent) };
             let child = command.spawn().map_err(|e| {
-                Failure::Machine(format!("an enemy does not start: {e}; free some memory"))
+                Failure::Machine(format!("an enemy cannot be started: {e}; free some memory"))
             })?;
             all.0.push(child);
         }
@@ -63,8 +63,8 @@ impl Enemies {
         };
         if !all.0.iter_mut().all(ready) {
             return Err(Failure::Machine(format!(
-                "an enemy ({}) with {} MiB ended at once; give less --memory, and to one of a bank \
-                    a --map of this machine",
+                "an enemy ({}) with {} MiB ended at once; give less --memory, and for enemies of \
+                a bank the --map of this machine",
                 weapon.enemy.name(),
                 bytes >> 20
             )));

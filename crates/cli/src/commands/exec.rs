@@ -54,7 +54,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
         if let Some(limit) = client::max_hold() {
             eprintln!(
                 "solocore: note: the running solocore limits holding to {} ms, so the lock ends \
-                    then (run --max-hold)",
+                after that time (run --max-hold)",
                 limit.as_millis()
             );
         }

@@ -18,7 +18,6 @@ use solocore_space::geometry;
 use solocore_space::map::{Choice, Map};
 use solocore_space::program;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
 
@@ -63,10 +62,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     } else {
         command.envs(environment);
     }
-    let program = Path::new(&args.command[0]).display().to_string();
-    let mut child = command.spawn().map_err(|e| {
-        Failure::Input(format!("cannot run {program}: {e}; is it there, and in PATH?"))
-    })?;
+    let mut child = command.spawn().map_err(|e| Failure::cannot_run(&args.command[0], &e))?;
     let code = watch(&mut child, &mut space)?;
     finish(args, &space.events)?;
     Ok(code)
@@ -235,7 +231,7 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
         )?;
     }
     for what in &events.uncoloured {
-        eprintln!("solocore: note: {what}: it ran uncoloured");
+        eprintln!("solocore: note: {what}: it ran without colours");
     }
     if let Some((pid, why)) = events.failed.first() {
         return Err(Failure::Machine(format!("process {pid} was stopped: {why}")));
@@ -246,13 +242,13 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     }
     if events.coloured.is_empty() {
         return Err(Failure::Machine(
-            "the program's pages were not moved, as its library was not loaded or could not \
-                begin; its message is above"
+            "the program's pages were not moved, because its library was not loaded or could not \
+            begin; its message is above"
                 .into(),
         ));
     }
     if events.ended.is_empty() {
-        eprintln!("solocore: note: the program was killed, so its pages were not looked at");
+        eprintln!("solocore: note: the program was killed, so its pages were not checked");
         return Ok(());
     }
     let n = events.ended.len();
@@ -264,8 +260,8 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     match moved_back(events) {
         0 => {}
         n => eprintln!(
-            "solocore: note: {n} pages were found in other frames on the way (compaction by the \
-                kernel) and moved back"
+            "solocore: note: {n} pages were found in other frames during the run (compaction by \
+            the kernel) and moved back"
         ),
     }
     Ok(())

@@ -24,8 +24,7 @@ pub fn program(args: &ExecArgs) -> Command {
 
 /// The error for a program that does not start.
 pub fn cannot_run(args: &ExecArgs, error: &std::io::Error) -> Failure {
-    let program = Path::new(&args.command[0]).display();
-    Failure::Input(format!("cannot run {program}: {error}; is it there, and in PATH?"))
+    Failure::cannot_run(&args.command[0], error)
 }
 
 /// Options for a process that regulates by itself.
@@ -35,7 +34,7 @@ const REGULATING: &[&str] = &["lock_bandwidth", "event", "engine"];
 pub fn say_unused(args: &ExecArgs) {
     if let Some(option) = args.given.first(&[REGULATING]) {
         eprintln!(
-            "solocore: note: {option} has no effect beside the running solocore, whose plan decides"
+            "solocore: note: {option} has no effect beside the running solocore, because its plan decides"
         );
     }
 }

@@ -29,7 +29,7 @@ pub fn layout_with(
     let pid = |(name, value): &(String, String)| match value.parse::<u32>() {
         Ok(pid) if pid > 0 => Ok((name.clone(), pid)),
         _ => Err(Failure::Input(format!(
-            "--attach {name}={value}: `{value}` is no number of a process; give one"
+            "--attach {name}={value}: `{value}` is not a number of a process; give one"
         ))),
     };
     let beside = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -4,7 +4,7 @@
 use crate::args::Format;
 use crate::args::latency::{LatencyArgs, Rule};
 use crate::fail::Failure;
-use crate::print::print;
+use crate::print::{print, print_if_read};
 use crate::progress::stopped;
 use crate::table;
 use schemars::JsonSchema;
@@ -16,7 +16,6 @@ use solocore_linux::latency::requests::CoreRequests;
 use solocore_linux::latency::throttling::{self, InProcess, Settings, Throttling, Tick, Watched};
 use solocore_linux::latency::{self, Cost, Unit, pmu};
 use solocore_model::files;
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
@@ -110,7 +109,7 @@ fn show(
     driver.run(stopped, |tick| {
         elapsed_ns += tick.period_ns;
         if text {
-            match write_line(&line(&report, tick, elapsed_ns)) {
+            match print_if_read(&line(&report, tick, elapsed_ns)) {
                 Ok(true) => {}
                 // The reader has gone (`| head`).
                 Ok(false) => return ControlFlow::Break(()),
@@ -142,18 +141,6 @@ fn show(
         print(&files::to_json(&report))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes a line; false if the reader has gone: without --count nothing else would end the command.
-fn write_line(text: &str) -> Result<bool, Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(e) => Err(Failure::Machine(format!(
-            "standard output: cannot write: {e}; free some space or print elsewhere"
-        ))),
-    }
 }
 
 /// Settings of the rule; without a threshold memory is never contended.
@@ -197,7 +184,7 @@ fn parse_cpus(list: &str) -> Result<Vec<u32>, Failure> {
     let parts_good = list.split(',').all(|part| !machine::parse_cpu_list(part).is_empty());
     if !parts_good || cpus.len() > 4096 {
         return Err(Failure::Input(format!(
-            "--cpu {list} is no list of CPUs; give one like 0-1,3"
+            "--cpu {list} is not a list of CPUs; give one like 0-1,3"
         )));
     }
     Ok(cpus)
@@ -214,7 +201,7 @@ fn head(report: &Report, without: Option<&str>) -> String {
         (Some(event), Some(why)) => format!("requests of a CPU: {event}\n  as {why}\n"),
         (None, why) => format!(
             "requests of a CPU: not counted\n  as {}\n",
-            why.unwrap_or("nothing may be counted")
+            why.unwrap_or("this user may not count")
         ),
     };
     out += &format!("\n{:>10}", "s");
@@ -313,13 +300,13 @@ fn calibration_text(found: &Calibration, factor: f64) -> String {
     }
     let mut out = table::render(&rows);
     out += &format!(
-        "\nthreshold: {} ns, {factor} times the latency alone; contended says how many windows \
-            reach it\n",
+        "\nthreshold: {} ns, {factor} times the latency alone; contended is the number of windows \
+        that reach it\n",
         found.threshold_ns
     );
     if found.levels.iter().all(|l| l.contended == 0.0) {
-        out += "no load here reaches it: these CPUs do not contend this memory, or --factor is too \
-            large\n";
+        out += "no load of this measurement reaches it: these CPUs do not contend for this \
+        memory, or --factor is too large\n";
     }
     let cost = &found.cost;
     out += &format!(

@@ -24,8 +24,8 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
     let places = Rc::new(isolation::layout(&args.isolation, plan, &args.plan)?);
     if let Some(driver) = places.tasks.iter().find(|p| matches!(p.how, How::Drive(_))) {
         return Err(Failure::Input(format!(
-            "--command {}=...: drivers of the time table are served under the kernel's own \
-                scheduler only; leave one of them out",
+            "--command {}=...: drivers of the time table are served only under the kernel's own \
+            scheduler; leave one of them out",
             driver.name
         )));
     }

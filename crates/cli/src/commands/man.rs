@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::fail::Failure;
 use crate::print::print;
 use clap::{Command, CommandFactory};
+use solocore_model::files;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,12 +16,7 @@ pub fn run(names: &[String], output: Option<&Path>) -> Result<ExitCode, Failure>
     if let Some(dir) = output {
         std::fs::create_dir_all(dir)
             .and_then(|()| clap_mangen::generate_to(Args::command(), dir))
-            .map_err(|e| {
-                let name = dir.display();
-                Failure::Input(format!(
-                    "{name}: cannot write the pages: {e}; name another directory with -o"
-                ))
-            })?;
+            .map_err(|e| files::unwritten(dir, e))?;
     } else {
         // Printed as a whole: a pipe may be closed early.
         print(&String::from_utf8_lossy(&page(names)?))?;

@@ -1,10 +1,10 @@
 //! A plan for another machine than this one.
 //!
-//! Problem: a plan's bounds rest on the caches, cores and memory of its platform file, and nothing
-//! stops somebody from running it elsewhere. Rule: what can be read of this machine is compared
-//! with the plan's platform, as `solocore platform check` does. Where they differ, the promise
-//! `memory` is open. On the virtual board the instruction set may differ, as its guest is x86-64.
-//! Does not cover: latencies, which `solocore platform measure` finds.
+//! Problem: a plan's bounds rest on the caches, cores and memory of its platform file, and a user
+//! may run it elsewhere. Rule: what can be read of this machine is compared with the plan's
+//! platform, as `solocore platform check` does. Where they differ, the promise `memory` is open. On
+//! the virtual board the instruction set may differ, because its guest is x86-64. Does not cover:
+//! latencies, which `solocore platform measure` finds.
 
 use crate::commands::platform;
 use solocore_linux::LinuxError;
@@ -16,7 +16,7 @@ use solocore_model::{Plan, Platform};
 /// Variable that names the virtual board in its guest.
 const BOARD: &str = "SOLOCORE_BOARD";
 
-/// The part of a run that knows in what this machine differs from the plan's platform.
+/// The part of a run that knows the differences between this machine and the plan's platform.
 pub struct OtherMachine {
     why: String,
 }

@@ -41,7 +41,7 @@ fn described(args: &MachineArgs) -> Result<Description, Failure> {
         None => Root::machine(),
     };
     let wrong = |list: &String| {
-        Failure::Input(format!("--cpus {list} is no list of CPUs; give one like 0-3,6"))
+        Failure::Input(format!("--cpus {list} is not a list of CPUs; give one like 0-3,6"))
     };
     let parse = |list: &String| lists::parse(list).ok_or_else(|| wrong(list));
     let asked = args.cpus.as_ref().map(parse).transpose()?;
@@ -210,6 +210,6 @@ fn verdict(name: &str, machine: &Description, comparison: &Comparison) -> String
         out += &format!("{}: {}\n", d.key, d.from);
     }
     out + &format!(
-        "{name} contradicts {title}: it is of another machine, or other CPUs of this one (--cpus)\n"
+        "{name} contradicts {title}: the file is of another machine, or of other CPUs of this one (--cpus)\n"
     )
 }

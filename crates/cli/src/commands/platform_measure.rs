@@ -141,7 +141,7 @@ fn keys(only: &[String]) -> Result<Vec<Key>, Failure> {
         Key::of(name).ok_or_else(|| {
             let all: Vec<&str> = Key::ALL.into_iter().map(Key::name).collect();
             Failure::Input(format!(
-                "--only {name}: it is nothing that is measured; choose among {}",
+                "--only {name}: it is not a measured key; choose among {}",
                 all.join(", ")
             ))
         })
@@ -208,7 +208,7 @@ fn of_probe(probe: &Machine, platform: &Platform, others: usize) -> Vec<String> 
     if probe.backing() == Backing::Small {
         notes.push(
             "there are no huge pages: walks stay within 128 KiB for a while, and banks are not \
-                told apart; set some aside: sysctl vm.nr_hugepages=256"
+            known; set some aside: sysctl vm.nr_hugepages=256"
                 .to_owned(),
         );
     }
@@ -222,15 +222,15 @@ fn of_probe(probe: &Machine, platform: &Platform, others: usize) -> Vec<String> 
     let llc = platform.llc.size.0;
     if probe.region() < 2 * llc {
         notes.push(format!(
-            "bandwidth: each core walks {} MiB, and the shared cache has {} MiB: parts of it may \
-                come from there",
+            "bandwidth: each core walks {} MiB, and the shared cache has {} MiB: parts of its \
+            data may come from there",
             probe.region() >> 20,
             llc >> 20
         ));
     }
     if others + 1 < platform.cores as usize {
         notes.push(format!(
-            "{} of {} cores can be used: nothing was measured beside the others",
+            "{} of {} cores can be used: nothing was measured beside the other cores",
             others + 1,
             platform.cores
         ));

@@ -34,7 +34,7 @@ pub fn answered(answers: &[Answer]) -> String {
 pub fn verdict(answers: &[Answer]) -> String {
     match answers.iter().filter(|a| a.kept_by.is_none()).count() {
         0 => format!("all {} promises are kept", answers.len()),
-        open => format!("of {} promises nobody keeps {open}", answers.len()),
+        open => format!("nobody keeps {open} of {} promises", answers.len()),
     }
 }
 

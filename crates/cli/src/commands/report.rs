@@ -68,8 +68,9 @@ pub fn here() -> Provenance {
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let mut material = Material { provenance: here(), ..Material::default() };
     for path in expand(&args.results)? {
-        material.add(&path)?;
+        // A pipe can be read only once.
         let text = files::read_text(&path)?;
+        material.add(&path, &text)?;
         material.provenance.add(&path.display().to_string(), text.as_bytes());
     }
     material.find_traces(args);
@@ -137,16 +138,16 @@ impl Material {
         }
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), Failure> {
-        let value: serde_json::Value = files::read_json(path)?;
+    fn add(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
+        let value: serde_json::Value = files::parse_json(path, text)?;
         let format = value.get("format").and_then(|f| f.as_str()).unwrap_or("");
         if format == solocore_model::plan::FORMAT {
             if self.plan.is_some() {
                 return Err(Failure::Input(format!("{}: a second plan; give one", path.display())));
             }
-            self.plan = Some(files::read_json(path)?);
+            self.plan = Some(Plan::parse(path, text)?);
         } else if format == solocore_model::results::FORMAT {
-            let result: SimResult = files::read_json(path)?;
+            let result: SimResult = files::parse_json(path, text)?;
             let slot = match result.mode {
                 Mode::Solo => &mut self.solo,
                 Mode::Unmanaged => &mut self.unmanaged,
@@ -160,7 +161,7 @@ impl Material {
                 )));
             }
         } else if value.get("activities").is_some() && format.is_empty() {
-            let table: TableFile = files::read_json(path)?;
+            let table: TableFile = files::parse_json(path, text)?;
             let impossible =
                 |r: &Row| r.period_ns == 0 || r.duration_ns == 0 || r.duration_ns > r.period_ns;
             if table.activities.is_empty() || table.activities.iter().any(impossible) {
@@ -184,7 +185,7 @@ impl Material {
             self.run_plan = result.plan.take();
             self.run = Some(result);
         } else if format == verification::FORMAT {
-            if self.verification.replace(files::read_json(path)?).is_some() {
+            if self.verification.replace(files::parse_json(path, text)?).is_some() {
                 return Err(Failure::Input(format!(
                     "{}: a second verification; give one",
                     path.display()
@@ -194,6 +195,12 @@ impl Material {
             return Err(Failure::Input(format!(
                 "{}: its format is {format}, that of an older solocore; run the plan again with \
                     `solocore run -o`",
+                path.display()
+            )));
+        } else if format.starts_with("solocore-") {
+            return Err(Failure::Input(format!(
+                "{}: a report does not draw the format {format} of this file; make the file again \
+                    with this solocore, or leave it out",
                 path.display()
             )));
         } else {

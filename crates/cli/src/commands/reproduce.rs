@@ -186,7 +186,7 @@ fn remote(address: &str, runs: &[Run], args: &ReproduceArgs) -> Result<(), Failu
         match run.kept(args) {
             Some(_) => Ok(()),
             None => Err(Failure::Machine(format!(
-                "--dask: a worker's answer for {id} is no outcome of it; install solocore anew"
+                "--dask: a worker's answer for {id} is not an outcome of it; install solocore again"
             ))),
         }
     });
@@ -202,7 +202,7 @@ fn interrupted(args: &ReproduceArgs) -> Failure {
         return Failure::Interrupted;
     }
     Failure::Stopped(format!(
-        "the finished part is kept in {}; the same command goes on from there",
+        "the finished part is kept in {}; run the same command again to go on",
         args.output.display()
     ))
 }
@@ -236,7 +236,7 @@ fn outcome(run: &Run, args: &ReproduceArgs) -> Result<Record, Failure> {
     Ok(record)
 }
 
-/// What each run found, each claim over all seeds, and how many have which verdict.
+/// The results of each run, each claim over all seeds, and the number of claims with each verdict.
 fn documents(records: &[Record]) -> serde_json::Value {
     let one = |r: &Record| json!({"id": r.id, "source": r.source, "title": r.title, "holds": r.holds, "seed": r.seed, "checks": r.outcome.checks, "differs": r.outcome.differs});
     let claims = compared(records);

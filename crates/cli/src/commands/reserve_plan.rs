@@ -48,7 +48,7 @@ fn lists(plan: &Plan, map: &Map) -> Result<Vec<(String, Lists)>, String> {
     }
 }
 
-/// The frames of any of these tasks, of which there is at least one.
+/// The frames of any of these tasks (at least one).
 pub fn all(tasks: &Tasks) -> Result<Choice, Failure> {
     let mut choices = tasks.values();
     let first = choices.next().ok_or_else(|| Failure::Input("--plan: it has no tasks".into()))?;
@@ -62,7 +62,7 @@ pub fn all(tasks: &Tasks) -> Result<Choice, Failure> {
 mod tests {
     use super::*;
 
-    /// Two cores of 32 colours, of which the first has the first half; a map may have four banks.
+    /// Two cores of 32 colours; the first core has the first half; a map may have four banks.
     fn plan(banks: bool) -> Plan {
         let text = include_str!("../../../linux/tests/plan.json");
         let mut plan: Plan = serde_json::from_str(text).unwrap();

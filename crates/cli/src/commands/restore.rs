@@ -28,7 +28,7 @@ pub fn run(format: Format) -> Result<ExitCode, Failure> {
     if format == Format::Json {
         print(&files::to_json(&Report { format: "solocore-restore/1", runs, entries, failed }))?;
     } else if runs == 0 {
-        print("nothing was left to be put back\n")?;
+        print("no settings were left to put back\n")?;
     } else {
         print(&format!(
             "put back {} of {entries} changes of {runs} runs\n",

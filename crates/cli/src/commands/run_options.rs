@@ -24,7 +24,7 @@ pub fn for_budgets(args: &RunArgs, (serves, locks): (bool, bool)) -> Result<(), 
     if !serves {
         args.given.refuse(
             &[&["group"]],
-            "is for programs that talk to a run, and this plan has none; leave it out",
+            "is for clients of a run, and this plan has none; leave it out",
         )?;
     }
     if !locks {
@@ -51,8 +51,8 @@ pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
     )?;
     args.given.refuse(
         &[OF_PLACES],
-        "is for runs under the kernel's own scheduler; --scheduler levels keeps nobody off; leave \
-            one of them out",
+        "is for runs under the kernel's own scheduler; --scheduler levels does not move other \
+        programs; leave one of them out",
     )
 }
 
@@ -67,11 +67,11 @@ pub fn for_vcpus(args: &RunArgs, counts: bool) -> Result<(), Failure> {
     )?;
     args.given.refuse(
         &[&["no_fifo", "no_confine"]],
-        "changes nothing for a plan with VCPUs: its tasks are ordinary ones and nobody is kept \
-            off; leave it out",
+        "changes nothing for a plan with VCPUs: its tasks are ordinary threads, and other \
+        programs are not moved; leave it out",
     )?;
     args.given.refuse(
         &[&["scheduler"]],
-        "is for plans without VCPUs, which bring a scheduler of their own; leave it out",
+        "is for plans without VCPUs, because VCPUs bring a scheduler of their own; leave it out",
     )
 }

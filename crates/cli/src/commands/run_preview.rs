@@ -96,7 +96,7 @@ fn isolation(preview: &IsolationPreview) -> String {
     );
     if let Some(confine) = &preview.confine {
         out += &format!(
-            "others that would be kept off: {} threads by affinity, control groups {}; threads that \
+            "other programs that would be kept off: {} threads by affinity, control groups {}; threads that \
                 are bound there and would stay: {}\n",
             confine.threads,
             if confine.groups.is_empty() { "none".to_owned() } else { confine.groups.join(", ") },

@@ -39,7 +39,7 @@ fn promises(run: &RunResult) -> String {
         out += &format!("broken while it ran: {}\n", run.broken.join(", "));
     }
     if run.partial {
-        out += "partial: bounds that rest on promises that no part keeps do not hold\n";
+        out += "partial: bounds that rest on open promises do not hold\n";
     }
     out
 }

@@ -90,7 +90,7 @@ fn scenario_of(path: &Path) -> Result<Option<Scenario>, Failure> {
 fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Failure> {
     if args.solo || args.unmanaged {
         return Err(Failure::Input(format!(
-            "{}: is a scenario: it says itself how its tasks run; leave --solo and --unmanaged out",
+            "{}: is a scenario: the file states how its tasks run; leave --solo and --unmanaged out",
             args.input.display()
         )));
     }
@@ -226,7 +226,7 @@ pub fn options(
 ) -> Result<Options, Failure> {
     if duration.ps() < 1000 {
         return Err(Failure::Input(format!(
-            "--duration {duration} is nothing; give for example \"1 s\""
+            "--duration {duration} is below 1 ns; give for example \"1 s\""
         )));
     }
     if duration.ps() > 24 * 3600 * 1_000_000_000_000 {

@@ -6,7 +6,7 @@ use crate::args::Format;
 use crate::args::space::{AuditCommand, MapArgs, MapCommand, RecolourArgs, SpaceCommand};
 use crate::fail::Failure;
 use crate::print::print;
-use crate::progress::computing_apart;
+use crate::progress::{computing, computing_apart, stopped};
 use crate::table;
 use serde::Serialize;
 use solocore_model::{Platform, files};
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub fn run(command: &SpaceCommand) -> Result<ExitCode, Failure> {
     match command {
         SpaceCommand::Map(args) => map(args),
-        SpaceCommand::Audit(args) => audit(args),
+        SpaceCommand::Audit(args) => computing(|| audit(args)),
     }
 }
 
@@ -80,15 +80,15 @@ fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
         }
     }
     if geometry::in_guest() && args.platform.is_none() {
-        let note = "this is a guest: its frames are the hypervisor's to place, and the map need \
-            not be the machine's";
+        let note = "this is a guest: the hypervisor places its frames, so the map may not be that \
+        of the machine";
         eprintln!("solocore: note: {note}");
         notes.push(note.to_owned());
     }
     if !args.no_banks {
         let bytes = usize::try_from(args.memory.0).ok().filter(|&b| b >= 16 << 20);
         let bytes = bytes.ok_or_else(|| {
-            Failure::Input("--memory: less than 16 MiB show no banks; give more".into())
+            Failure::Input("--memory: less than 16 MiB cannot show banks; give more".into())
         })?;
         eprintln!("solocore: timing {LINES} lines of {}", args.memory);
         let found = computing_apart(|| -> Result<Found, Failure> {
@@ -152,7 +152,9 @@ pub fn recolour(args: &RecolourArgs) -> Result<ExitCode, Failure> {
         }
     }
     let colours = args.colours.as_deref().unwrap_or_default();
-    let processes = coloured::recolour(args.pid, colours, args.banks.as_deref(), PATIENCE)?;
+    let done = coloured::recolour(args.pid, colours, args.banks.as_deref(), PATIENCE);
+    // A signal ends the wait for an answer, which then looks like none.
+    let processes = done.map_err(|e| if stopped() { Failure::Interrupted } else { e.into() })?;
     let right = processes.iter().all(|p| p.stuck == 0 && p.wrong == 0);
     if args.format == Format::Json {
         print(&files::to_json(&Recoloured { format: "solocore-recolor/1", processes }))?;
@@ -186,6 +188,6 @@ pub fn recolour(args: &RecolourArgs) -> Result<ExitCode, Failure> {
         ]);
     }
     print(&table::render(&rows))?;
-    print("all: with finding pages of the new colours and giving the old back\n")?;
+    print("all: includes finding pages of the new colours and giving the old pages back\n")?;
     Ok(ExitCode::from(u8::from(!right)))
 }

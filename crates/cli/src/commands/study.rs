@@ -100,7 +100,7 @@ fn remote(
     dask::campaign(address, "study", &asked, &mut |at, answer| {
         let wrong = |what: &str| {
             Failure::Machine(format!(
-                "--dask: a worker's answer for {} {what}; install solocore anew",
+                "--dask: a worker's answer for {} {what}; install solocore again",
                 missing[at]
             ))
         };
@@ -251,8 +251,8 @@ fn resume(args: &StudyArgs, from: &Path) -> Result<Prepared, Failure> {
     }
     if let Some(what) = found.difference(&wanted, true) {
         return Err(Failure::Input(format!(
-            "{}: the study there was begun with other {what}; give those that it was begun with, \
-                or start anew in another directory",
+            "{}: the study there was begun with other {what}; give the same ones, or start in \
+            another directory",
             from.display()
         )));
     }
@@ -408,7 +408,7 @@ fn shard(args: &StudyArgs) -> Result<Option<[u32; 2]>, Failure> {
     match parts {
         Some([k, n]) if k >= 1 && k <= n => Ok(Some([k, n])),
         _ => Err(Failure::Input(format!(
-            "--shard `{text}` is no part of a study; give k/n with k from 1 to n, like 1/4"
+            "--shard `{text}` is not a shard of a study; give k/n with k from 1 to n, like 1/4"
         ))),
     }
 }

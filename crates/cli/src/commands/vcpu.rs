@@ -72,15 +72,15 @@ fn to_bind(args: &BindArgs) -> Result<Request, Failure> {
         let pid = args.pid.as_deref().unwrap_or_default();
         let pid = pid.parse::<u32>().ok().filter(|&pid| pid > 0).ok_or_else(|| {
             Failure::Input(format!(
-                "`{pid}` is no number of a process; give one, or --cgroup or --unit in its place"
+                "`{pid}` is not a number of a process; give one, or --cgroup or --unit in its place"
             ))
         })?;
         return Ok(Request::Bind { vcpu: args.vcpu.clone(), pid });
     };
     match (&args.pid, &args.vcpu) {
         (Some(pid), Some(_)) => Err(Failure::Input(format!(
-            "`{pid}` stands beside --cgroup or --unit, which have no PID; give only the name of a \
-                VCPU there"
+            "`{pid}` is one argument too many: --cgroup and --unit take no PID; give only the \
+            name of a VCPU"
         ))),
         (vcpu, _) => Ok(Request::BindGroup { vcpu: vcpu.clone(), group }),
     }

@@ -49,7 +49,7 @@ struct Found {
     memory_from_round: u32,
     memory_from: Memory,
     memory_to: Memory,
-    /// Whether nothing is left behind.
+    /// Whether no object is left behind.
     clean: bool,
 }
 
@@ -57,8 +57,8 @@ struct Found {
 pub fn run(args: &DrillArgs) -> Result<ExitCode, Failure> {
     if args.faults.contains(&Fault::Stall) && args.pids.is_empty() {
         return Err(Failure::Input(
-            "--faults stall needs a thread that wants to run, or the kernel has nothing to notice; \
-                give a process that computes with --pid"
+            "--faults stall needs a thread that is ready to run; give a process that computes \
+            with --pid"
                 .to_owned(),
         ));
     }
@@ -184,7 +184,7 @@ fn text(found: &Found) -> String {
         kib(&found.memory_from)
     );
     out += &format!("memory, KiB, after {} rounds: {}\n", found.times, kib(&found.memory_to));
-    out + if found.clean { "nothing is left behind\n" } else { "SOMETHING IS LEFT BEHIND\n" }
+    out + if found.clean { "no object is left behind\n" } else { "OBJECTS ARE LEFT BEHIND\n" }
 }
 
 #[cfg(test)]

@@ -209,7 +209,7 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
         if let Some(budget) = planned.budget_accesses {
             // One access of a recorded stream can count twice: it reads a line and pushes out a
             // dirty one. The bounds do not rest on the other cores' budgets (analysis::stall), so
-            // one more is no danger to them.
+            // one more is not a danger to them.
             assert!(
                 seen.max_accesses_per_period <= budget + 1,
                 "case {case}: {planned:?} {seen:?}"

@@ -2,7 +2,7 @@
 //!
 //! Rule: a point is one choice for each gene. From a start, a few genes change at a time, and the
 //! better point stays; equal ones replace each other, so that plateaus are crossed. Without
-//! progress for a while the climb starts anew, now from a random point, now from the best so far
+//! progress for a while the climb starts again, now from a random point, now from the best so far
 //! with many genes changed. The seed decides everything.
 
 use rand::{Rng, SeedableRng};
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 /// One choice for each gene.
 pub type Genes = Vec<u16>;
 
-/// Steps without progress after which a climb starts anew, for each gene.
+/// Steps without progress after which a climb starts again, for each gene.
 const PATIENCE: u64 = 5;
 /// Draws of a point that was not tried before.
 const DRAWS: u32 = 30;

@@ -458,8 +458,8 @@ pub const KNOWN: [(&str, &[(usize, u16)]); 23] = [
         &[(BANKS, 3), (PERIOD, 2), (MISSES, 7), (KNOB, 10)],
     ),
     (
-        "a VCPU's budget is used up, and each time it is let in, it waits for the accesses that \
-            best effort left",
+        "a VCPU's budget is used up, and each time it starts to run, it waits for the accesses \
+        that best effort left",
         &[(CORES, 2), (KNOB, 13), (MISSES, 1), (COMPUTE, 4)],
     ),
     (

@@ -210,7 +210,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
             each has its own draw of pages.",
     );
     outcome.differs(
-        "In the text at hand the daggers of level B's columns are missing; the paragraph below the \
+        "In the available text the daggers of level B's columns are missing; the paragraph below the \
             table speaks of both levels, and both are checked.",
     );
     Ok(outcome)

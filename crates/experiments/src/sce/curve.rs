@@ -6,11 +6,10 @@
 //! Without any it takes 1.88 times as long as with the whole cache (Table 1). It follows that the
 //! whole gain is 78 ms, on top of 88.6. A random miss costs 56.4 ns on this board beyond a hit,
 //! which makes 1.38 million accesses. Computation has the part of the 88.6 ms that this number of
-//! hits leaves. The pages are ranked by a profile of another input. What is not locked is not
-//! cached, as the paper fills the rest of the cache with foreign data. The banks are the core's
-//! own. Fig. 12: seven memory-intensive tasks in their own banks, without room in the shared cache;
-//! every budget
-//! `P/(8 L)`.
+//! hits leaves. The pages are ranked by a profile of another input. Pages that are not locked are
+//! not cached, because the paper fills the rest of the cache with foreign data. The banks are the
+//! core's own. Fig. 12: seven memory-intensive tasks in their own banks, without room in the shared
+//! cache; every budget `P/(8 L)`.
 
 use super::scatter::{Shape, add, ranked};
 use super::setup::{

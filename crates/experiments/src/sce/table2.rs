@@ -5,10 +5,10 @@
 //! misses: (C_sce - Solo)/(m L_max) (examples/sce-table2). A job makes that number of dependent
 //! misses, each in a random page of 16 MiB in the core's own banks. They lie at random points of
 //! the computation. It has the rest of the solo time, at the cost that a miss has on this board
-//! alone. What is locked costs no misses, so it is part of the computation. The co-runners write in
-//! their own banks, without room in the shared cache. The memory has the peak bandwidth of section
-//! 4 ([`of_section_4`]): without it the budgets of all cores are used up in a small part of a
-//! period, and no miss of the rest waits.
+//! alone. Locked pages cost no misses, so their accesses are part of the computation. The
+//! co-runners write in their own banks, without room in the shared cache. The memory has the peak
+//! bandwidth of section 4 ([`of_section_4`]): without it the budgets of all cores are used up in a
+//! small part of a period, and no miss of the rest waits.
 
 use super::scatter::{Shape, add};
 use super::setup::{Job, c_sce, hog, memguard, of_section_4, one_job, own_banks, regulation};

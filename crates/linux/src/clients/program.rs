@@ -40,7 +40,7 @@ impl Sections {
             LinuxError::of_io(
                 &format!("the solocore that serves {}", path.display()),
                 &e,
-                "does it run, and may this user talk to it?",
+                "start one, and run this as root or as a member of its group",
             )
         };
         let connection = match seqpacket::connect(&path) {

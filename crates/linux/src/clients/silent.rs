@@ -1,6 +1,6 @@
 //! Unmodified programs: solocore writes their pages for them.
 //!
-//! Problem: dynamic budgets are in force while a job runs, and the bandwidth lock while somebody
+//! Problem: dynamic budgets are in force while a job runs, and the bandwidth lock while a program
 //! holds it; an unmodified program signals neither. Rule: solocore owns its page. Where one run of
 //! a command is a job, the thread that starts it and waits for its end writes the page as a client
 //! would (client/c/solocore_page.h); else probes do (`functions`). A program that attaches as the

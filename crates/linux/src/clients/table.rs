@@ -102,8 +102,8 @@ pub struct LockCounts {
     pub held_periods: u64,
     /// Number of times that the CPU was stopped.
     pub stops: u64,
-    /// Number of times that the CPU was released before its period ended, as nobody held the lock
-    /// any more.
+    /// Number of times that the CPU was released before its period ended, because nobody held the
+    /// lock any more.
     pub early_releases: u64,
     /// Slot of the client that runs there.
     #[serde(skip)]
@@ -127,7 +127,7 @@ impl Page {
             MapHandle::create(MapType::Array, Some("lock_page"), 4, PAGE_BYTES as u32, 1, &options)
                 .map_err(|e| {
                     LinuxError::Machine(format!(
-                        "a client's page is refused: {e}; free some memory"
+                        "the kernel refuses a client's page: {e}; free some memory"
                     ))
                 })?;
         let words = Mapped::new(&map, PAGE_BYTES)?;

@@ -118,7 +118,7 @@ fn admit(
     Door::thread(socket, &peer, request.thread)?;
     if !request.task.is_empty() && join(&request.task, request.thread).ok_or(Refusal::NoTask)? {
         said.push(format!(
-            "thread {} of process {} is one of task `{}`",
+            "thread {} of process {} belongs to task `{}`",
             request.thread, peer.pid, request.task
         ));
     }

@@ -8,7 +8,7 @@
 //! Source: `linux/perf_event.h` (`perf_mem_data_src`); the kernel's Documentation/ABI/testing of
 //! `/sys/bus/event_source/devices`; perf-mem(1), perf-amd-ibs(1).
 //! Does not cover: Arm's Statistical Profiling Extension, whose records lie in an auxiliary buffer
-//! in a format of their own; the reason is told.
+//! in another format; the reason is told.
 
 use crate::host::machine::parse_cpu_list;
 use crate::sys::{PERF_EXCLUDE_KERNEL, PERF_PRECISE_SHIFT, PerfAttr};
@@ -53,7 +53,7 @@ impl AddressEvent {
             names.flatten().any(|n| n.file_name().to_string_lossy().starts_with("arm_spe"))
         });
         let why = if spe {
-            "Arm's SPE is not read: its records lie in an auxiliary buffer in a format of their own"
+            "Arm's SPE is not read: its records lie in an auxiliary buffer in another format"
         } else {
             "no unit of this CPU samples addresses (mem-loads of Intel, ibs_op of AMD)"
         };
@@ -72,7 +72,8 @@ impl AddressEvent {
         }
     }
 
-    /// Did the sampled data come from beyond the last cache? Yes for what only stands in.
+    /// Did the sampled data come from beyond the last cache? Yes for an event that is only a
+    /// substitute.
     pub(super) fn is_of_memory(&self, source: u64) -> bool {
         const MISS: u64 = 0x04;
         const L3: u64 = 0x40;

@@ -30,7 +30,7 @@ pub struct Start<'a> {
     /// Bytes of memory that are read before the run, so that the caches hold nothing of an earlier
     /// run; 0: none.
     pub sweep: usize,
-    /// Whether somebody asks for the end.
+    /// Whether the user asks for the end.
     pub stopped: &'a dyn Fn() -> bool,
 }
 
@@ -43,7 +43,7 @@ pub enum Refused {
     Failed(i32, String),
     /// The program took longer than its timeout.
     TimedOut,
-    /// Somebody asked for the end.
+    /// The user asked for the end.
     Stopped,
 }
 

@@ -115,7 +115,9 @@ impl Counters {
         ];
         for (quantity, event) in more {
             let Some(event) = event else {
-                missing.push(format!("{quantity}: the table of events has none for this CPU"));
+                missing.push(format!(
+                    "{quantity}: the table of events has no such event for this CPU"
+                ));
                 continue;
             };
             let counter = Counter::of(quantity, &event, cpu);
@@ -177,7 +179,7 @@ impl Counters {
         let pass = &self.passes[at];
         if let [only] = pass.as_slice() {
             return Err(LinuxError::Machine(format!(
-                "event {}: its counter was taken away meanwhile; end other programs that count \
+                "event {}: another program took its counter; end other programs that count \
                     (perf, the NMI watchdog: `sysctl kernel.nmi_watchdog=0`)",
                 self.counters[*only].event
             )));

@@ -105,8 +105,9 @@ impl Colours {
             let has = (available.saturating_sub(LEFT) as f64 * frames.choice.share()) as u64 / PAGE;
             if pages > has {
                 return Err(LinuxError::Machine(format!(
-                    "core {}: its tasks touch {pages} pages, and of the memory that is free here \
-                        some {has} pages have its colours and banks; free memory, or plan with more \
+                    "core {}: its tasks touch {pages} pages, and of the free memory of this \
+                    machine about {has} pages have its colours and banks; free memory, or plan \
+                    with more \
                         colours for it",
                     core.id
                 )));
@@ -134,8 +135,8 @@ impl Colours {
         let elsewhere = |p: &&Placed| matches!(p.how, How::Attach(_) | How::Drive(_));
         if let Some(task) = self.layout.tasks.iter().find(elsewhere) {
             return Some(format!(
-                "`{}` is {} and its pages are in any frames; have solocore start a task of the plan \
-                    in its place",
+                "`{}` is {} and its pages are in any frames; let solocore start a task of the \
+                plan instead",
                 task.name,
                 task.how.word()
             ));
@@ -152,12 +153,12 @@ fn too_few(plan: &Plan, core: &PlanCore) -> Option<String> {
     (own * ways < u64::from(share) * all).then(|| {
         format!(
             "its {count} whole colours of {all} hold less than the {share} ways of {ways} that the \
-                plan counts on; give the cores ways that are whole colours"
+                plan counts on; give each core a number of ways that makes whole colours"
         )
     })
 }
 
-/// Reason against promises of colours, by what was seen of a task.
+/// Reason against promises of colours, from the observations of a task.
 fn fault(seen: &RunColoured) -> Option<String> {
     let task = &seen.task;
     if let Some(what) = seen.faults.first() {
@@ -206,7 +207,7 @@ impl Part for Colours {
                 "colours",
                 true,
                 format!(
-                    "programs that solocore starts have frames of their cores' only ({}); others \
+                    "programs that solocore starts have only frames of their cores ({}); others \
                         have any",
                     self.source
                 ),
@@ -221,7 +222,7 @@ impl Part for Colours {
         }
         if !any {
             return Err(LinuxError::Input(
-                "--colors: the plan gives no core colours, and banks only by a map that has them; \
+                "--colors: the plan gives colours to no core, and no map has its banks; \
                     plan for a board with partition = \"colour\", give --map, or leave --colors out"
                     .to_owned(),
             ));
@@ -376,7 +377,7 @@ mod tests {
         let mut none = plan();
         none.cores.iter_mut().for_each(|c| (c.colours, c.banks) = (None, None));
         let mut none = part(&none, &wishes(), banks());
-        assert!(none.check().unwrap_err().to_string().contains("gives no core colours"));
+        assert!(none.check().unwrap_err().to_string().contains("gives colours to no core"));
     }
 
     #[test]
@@ -387,7 +388,7 @@ mod tests {
         assert!(of(wrong).unwrap().contains("2 pages of task `t`"));
         let moved = RunColoured { moved_back: 5, ..RunColoured::default() };
         assert!(of(moved).unwrap().contains("moved 5 pages"));
-        let faults = vec!["static: it ran uncoloured".to_owned()];
+        let faults = vec!["static: it ran without colours".to_owned()];
         assert!(of(RunColoured { faults, ..RunColoured::default() }).unwrap().contains("static"));
     }
 

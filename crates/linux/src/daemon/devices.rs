@@ -7,7 +7,7 @@
 //! started one that of solocore. A lower limit that is there stays.
 //! Every transfer without a limit is a reason against the promise `devices`. That promise stays open
 //! in any case: other programs and devices have no limit.
-//! Does not cover: a limit that somebody changes meanwhile; groups of version 1.
+//! Does not cover: a limit that another program changes meanwhile; groups of version 1.
 
 use super::part::{Part, Settings};
 use crate::error::LinuxError;
@@ -98,7 +98,7 @@ fn divided(
             Ok(new) => new,
             Err(why) => {
                 left.push(format!(
-                    "nothing holds device `{}` of task `{}` to {}, as {why}",
+                    "no part of the run limits device `{}` of task `{}` to {}, as {why}",
                     transfer.device,
                     transfer.task,
                     Bandwidth(transfer.bytes_per_s)
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(seen, [("254:0", "rbps", 5_000_000), ("254:0", "wbps", 1_000_000)]);
         assert_eq!(
             left[0],
-            "nothing holds device `receiver` of task `video` to 2 MB/s, as this machine has no \
+            "no part of the run limits device `receiver` of task `video` to 2 MB/s, as this machine has no \
                 disk of that name"
         );
         assert_eq!(left.len(), 2);

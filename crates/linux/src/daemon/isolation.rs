@@ -154,8 +154,8 @@ impl Part for Interrupts {
             return Some(Answer::open(
                 promise,
                 true,
-                "every interrupt comes here; leave a core without analysed tasks, name it with \
-                    --irq-cpu, or give --vouch interrupts",
+                "this CPU takes all interrupts; leave a core without analysed tasks, name it with \
+                --irq-cpu, or give --vouch interrupts",
             ));
         }
         let refused = self.moved.as_ref().and_then(|moved| moved.refused.first());
@@ -298,14 +298,14 @@ impl Part for Confinement {
         let (bound, unlimited) = (&confiner.confined.bound, &confiner.unlimited);
         let bound = (!bound.is_empty()).then(|| {
             format!(
-                "threads that somebody bound to cores of analysed tasks, and that stay there: {}",
+                "threads that another program bound to cores of analysed tasks stay there: {}",
                 first_of(bound)
             )
         });
         let unlimited = (!unlimited.is_empty()).then(|| {
             format!(
-                "control groups that cannot be limited (the affinity of each of their threads is, \
-                    instead): {}",
+                "control groups that cannot be limited, so the affinity of each of their threads \
+                is limited instead: {}",
                 first_of(unlimited)
             )
         });

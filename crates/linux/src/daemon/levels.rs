@@ -163,7 +163,7 @@ impl Levels {
     }
 }
 
-/// Reason against a promise to the tasks of a CPU, by what was seen there.
+/// Reason against a promise to the tasks of a CPU, from the observations there.
 fn disturbed(subject: Subject, seen: &RunLevelCpu, margin_ns: u64) -> Option<String> {
     let lost = &seen.lost;
     let lost_ns = match subject {

@@ -89,8 +89,8 @@ impl MemoryWish {
             return Ok((
                 probe,
                 Some(
-                    "the counters give the latency in clocks, and the plan's max_latency is a \
-                        time, so the probe is used"
+                    "the counters give the latency in clocks, but the plan's max_latency is a \
+                    time, so the probe is used"
                         .to_owned(),
                 ),
             ));

@@ -15,15 +15,17 @@ type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 const SECOND: f64 = 1e9;
 
 const OF_CORES: &[Metric<RunCore>] = &[
-    ("budget_accesses", "gauge", "Accesses per period that the CPU may make.", |c| limit(c.budget)),
+    ("budget_accesses", "gauge", "Accesses that the CPU may make in a period.", |c| {
+        limit(c.budget)
+    }),
     ("periods_total", "counter", "Regulation periods that have ended.", |c| c.periods as f64),
     ("throttled_periods_total", "counter", "Periods in which the CPU was throttled.", |c| {
         c.throttled_periods as f64
     }),
-    ("throttled_seconds_total", "counter", "Time for which it was throttled.", |c| {
+    ("throttled_seconds_total", "counter", "Time for which the CPU was throttled.", |c| {
         c.throttled_ns as f64 / 1e9
     }),
-    ("accesses_total", "counter", "Accesses, by the counter.", |c| c.accesses as f64),
+    ("accesses_total", "counter", "Accesses, as counted by the counter.", |c| c.accesses as f64),
     ("max_accesses_per_period", "gauge", "Most accesses in one period.", |c| {
         c.max_accesses_per_period as f64
     }),
@@ -33,7 +35,7 @@ const OF_CORES: &[Metric<RunCore>] = &[
         "Periods with more accesses than budget and tolerance.",
         |c| c.periods_over_budget as f64,
     ),
-    ("periods_skipped_total", "counter", "Periods whose start was never seen.", |c| {
+    ("periods_skipped_total", "counter", "Periods without a recorded start.", |c| {
         c.periods_skipped as f64
     }),
     ("longest_period_seconds", "gauge", "Longest time between two ticks.", |c| {
@@ -43,10 +45,10 @@ const OF_CORES: &[Metric<RunCore>] = &[
 
 /// Metrics of a core that counts its writes apart.
 const OF_WRITES: &[Metric<RunWrites>] = &[
-    ("write_budget_accesses", "gauge", "Writes per period that the CPU may make.", |w| {
+    ("write_budget_accesses", "gauge", "Writes that the CPU may make in a period.", |w| {
         limit(w.write_budget)
     }),
-    ("writes_total", "counter", "Writes, by their counter.", |w| w.writes as f64),
+    ("writes_total", "counter", "Writes, as counted by their counter.", |w| w.writes as f64),
     ("max_writes_per_period", "gauge", "Most writes in one period.", |w| {
         w.max_writes_per_period as f64
     }),
@@ -85,12 +87,15 @@ const OF_LEVEL_CPUS: &[Metric<RunLevelCpu>] = &[
     (
         "max_timer_late_seconds",
         "gauge",
-        "Longest time from when a timer was to fire to the decision.",
+        "Longest time from the due time of a timer to the decision.",
         |c| c.max_timer_late_ns as f64 / SECOND,
     ),
-    ("intrusions_total", "counter", "How often a real-time thread ran beside the levels.", |c| {
-        c.intrusions as f64
-    }),
+    (
+        "intrusions_total",
+        "counter",
+        "Number of times that a real-time thread ran beside the levels.",
+        |c| c.intrusions as f64,
+    ),
     ("intruder_seconds_total", "counter", "For how long.", |c| c.intruder_ns as f64 / SECOND),
 ];
 
@@ -98,18 +103,24 @@ const OF_VCPUS: &[Metric<RunVcpu>] = &[
     ("foreground_seconds_total", "counter", "Time that the VCPU ran with budget.", |v| {
         v.foreground_ns as f64 / SECOND
     }),
-    ("background_seconds_total", "counter", "Time that it ran without.", |v| {
+    ("background_seconds_total", "counter", "Time that the VCPU ran without budget.", |v| {
         v.background_ns as f64 / SECOND
     }),
-    ("moves_total", "counter", "How often it moved to another core.", |v| v.moves as f64),
+    ("moves_total", "counter", "Number of times that the VCPU moved to another core.", |v| {
+        v.moves as f64
+    }),
 ];
 
 const OF_VCPU_CPUS: &[Metric<RunVcpuCpu>] = &[
-    ("switches_total", "counter", "Threads that were let in.", |c| c.switches as f64),
+    ("switches_total", "counter", "Threads of the VCPU that started to run.", |c| {
+        c.switches as f64
+    }),
     ("late_total", "counter", "Budgets that were exceeded because the timer came late.", |c| {
         c.late as f64
     }),
-    ("max_late_seconds", "gauge", "By how much at most.", |c| c.longest_late_ns as f64 / SECOND),
+    ("max_late_seconds", "gauge", "Largest time by which a budget was exceeded.", |c| {
+        c.longest_late_ns as f64 / SECOND
+    }),
     ("intruder_seconds_total", "counter", "Time of real-time threads.", |c| {
         c.intruder_ns as f64 / SECOND
     }),
@@ -160,7 +171,7 @@ pub(super) fn prometheus(run: &RunResult) -> String {
 fn regulation(out: &mut String, r: &RunRegulation) {
     let _ = writeln!(
         out,
-        "# HELP solocore_engine Which engine regulates.\n# TYPE solocore_engine \
+        "# HELP solocore_engine The engine that regulates.\n# TYPE solocore_engine \
             gauge\nsolocore_engine{{engine=\"{}\"}} 1",
         r.engine
     );

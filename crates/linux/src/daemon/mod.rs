@@ -170,10 +170,10 @@ impl Daemon {
     }
 
     /// Checks and starts all parts, and undoes them at the end. The run ends when its time is over,
-    /// when somebody asks for it, or when a part is done or fails.
+    /// when the user asks for it, or when a part is done or fails.
     ///
     /// # Errors
-    /// This machine lacks something; nothing is left behind then. The outcome of a run that had
+    /// This machine lacks something; no object is left behind then. The outcome of a run that had
     /// begun contains the error that ended it.
     pub fn run(
         mut self,
@@ -328,7 +328,7 @@ impl Daemon {
         (ended, lost)
     }
 
-    /// Tells all parts that somebody asks for the end. Returns whether the run may end now.
+    /// Tells all parts that the user asks for the end. Returns whether the run may end now.
     fn may_end(&mut self) -> bool {
         let answers: Vec<bool> = self.parts.iter_mut().map(|part| part.asked_to_end()).collect();
         answers.into_iter().all(|may| may)

@@ -81,7 +81,7 @@ pub trait Part {
     /// Hands over the events that it recorded one by one; called once, before the end.
     fn traced(&mut self, _traces: &mut Traces) {}
 
-    /// Called when somebody asks for the end of the run. `false`: the run goes on until this part
+    /// Called when the user asks for the end of the run. `false`: the run goes on until this part
     /// is done.
     fn asked_to_end(&mut self) -> bool {
         true

@@ -70,7 +70,7 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
         Subject::Budget | Subject::WriteBudget | Subject::SoftBudget => {
             open("this run regulates no accesses")
         }
-        Subject::Jobs => open("nobody signals its jobs; start it with --start"),
+        Subject::Jobs => open("no program signals its jobs; start it with --start"),
         Subject::Others => open(
             "other programs may run there; leave a core without analysed tasks and drop \
                 --no-confine, or plan with [regulation] policy = \"memguard\" and other_programs \
@@ -99,7 +99,7 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
             open("no part of this run keeps it; give --start, or --scheduler levels")
         }
         Subject::Prefetch => open(
-            "no part of a run brings pages into the cache as a window begins; let the programs do \
+            "no part of a run brings pages into the cache when a window begins; let the programs do \
                 it and give --vouch prefetch",
         ),
         Subject::Transfer => open("no driver is attached for it; give --command NAME=DRIVER"),
@@ -109,17 +109,17 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
         Subject::Vcpu => open("this run schedules no VCPUs"),
         Subject::Interrupts => open("interrupts are left where they are; drop --no-move-irqs"),
         Subject::IdleCores => {
-            open("the other CPUs go on, and nothing limits them; plan for all CPUs of the machine")
+            open("the other CPUs go on without a limit; plan for all CPUs of the machine")
         }
-        Subject::Devices => {
-            open("nobody limits the transfers of devices; keep them quiet and give --vouch devices")
-        }
+        Subject::Devices => open(
+            "no part of a run limits the transfers of devices; keep devices quiet and give --vouch devices",
+        ),
     }
 }
 
 fn of_demand(profiled: bool, promise: &Promise) -> Answer {
     let (by, why) = if profiled {
-        ("profile", "as profiled; no program was compared with the profile's")
+        ("profile", "as profiled; the run did not compare the program with the profile")
     } else {
         ("system file", "as stated there")
     };
@@ -154,7 +154,7 @@ fn of_memory(plan: &Plan, promise: &Promise) -> Answer {
         return Answer::open(
             promise,
             false,
-            "the platform file contradicts it: cores have several accesses under way, or the \
+            "the platform file contradicts this: cores have several accesses under way, or the \
                 memory reorders them; plan with [regulation] model = \"sound\" and without \
                 carry_in",
         );
@@ -241,8 +241,8 @@ pub(super) fn refusal(plan: &Plan, answers: &[Answer]) -> Option<String> {
     }
     if plan.promises.is_empty() && plan.tasks.iter().any(|t| t.verdict.is_some()) {
         return Some(
-            "the plan does not list the promises that its bounds rest on, as it was made by an \
-                older solocore; plan again, or give --partial to run without its bounds"
+            "the plan does not list the promises that its bounds rest on, because an older \
+            solocore made it; plan again, or give --partial to run without its bounds"
                 .to_owned(),
         );
     }
@@ -255,10 +255,10 @@ pub(super) fn refusal(plan: &Plan, answers: &[Answer]) -> Option<String> {
         lines += &format!("\n  {ids}: {text}");
     }
     Some(format!(
-        "of {} promises that the plan's bounds rest on, nobody keeps {}; follow the lines below, \
+        "nobody keeps {} of {} promises that the plan's bounds rest on; follow the lines below, \
             or give --partial to run without these bounds:{lines}",
-        answers.len(),
-        open.len()
+        open.len(),
+        answers.len()
     ))
 }
 

@@ -143,7 +143,7 @@ impl Regulating {
             round.messages.push(match engine.rearm(cpu) {
                 Ok(()) => format!(
                     "CPU {cpu} had no timer or counter any more (it was offline, the machine \
-                        slept, or its counter failed): they are opened again"
+                    slept, or its counter failed): solocore opens them again"
                 ),
                 Err(e) => format!("CPU {cpu} is not regulated yet: {e}"),
             });
@@ -224,7 +224,7 @@ impl Part for Regulating {
             let lasted_ns = monotonic_ns().saturating_sub(from_ns);
             self.longest_restart_ns = self.longest_restart_ns.max(lasted_ns);
             round.messages.push(
-                "the kernel ended the scheduler because a CPU came or went: it is installed again"
+                "the kernel ended the scheduler because a CPU came or went: solocore installs it again"
                     .to_owned(),
             );
         }

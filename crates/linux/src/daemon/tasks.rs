@@ -236,7 +236,7 @@ impl Part for Tasks {
                 if placed.iter().any(|t| t.window.is_some()) {
                     let deaf = |e| {
                         LinuxError::of_io(
-                            "the keeper of settings does not listen",
+                            "the keeper of settings does not answer",
                             &e,
                             "start again",
                         )
@@ -337,7 +337,7 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<u64, LinuxEr
         LinuxError::of_io(
             &format!("--attach {}={pid}", task.name),
             e,
-            "is it still running, and may it use that CPU?",
+            "check that it still runs and may use that CPU",
         )
     };
     let all = threads::to_attach(&task.name, pid)?;

@@ -43,8 +43,8 @@ pub(super) fn left_out(event: &Event) -> Vec<Finding> {
 }
 
 fn not_in_the_table() -> String {
-    "is not the event of the table, which does not say what it counts; the bounds of a plan hold \
-        only if it counts reads, stores and prefetches"
+    "is not an event of the table, so its traffic is not known; the bounds of a plan hold only if \
+    it counts reads, stores and prefetches"
         .to_owned()
 }
 
@@ -55,7 +55,7 @@ fn missed(row: &'static Row) -> (bool, String) {
         ([], []) => return (true, "counts all traffic of a core".to_owned()),
         ([], _) => format!("may leave out {}", unsure.join(", ")),
         (_, []) => format!("leaves out {}", no.join(", ")),
-        _ => format!("leaves out {}, and may leave out {}", no.join(", "), unsure.join(", ")),
+        _ => format!("does not count {}, and may not count {}", no.join(", "), unsure.join(", ")),
     };
     let mut text = text + ": no budget limits such traffic, and no bound of a plan covers it";
     let mut either = no.iter().chain(&unsure);
@@ -69,10 +69,10 @@ fn missed(row: &'static Row) -> (bool, String) {
             "; write-backs need an event of their own (--write-event)"
         };
     }
-    text += "; a wider event is given as --event rHEX";
+    text += "; give an event that counts more as --event rHEX";
     if row.cache_hits == Counted::Yes {
-        text += "; it also counts accesses that a cache behind it answers: budgets are spent \
-            sooner";
+        text += "; it also counts accesses that a cache behind it answers, so budgets are spent \
+        sooner";
     }
     (no.is_empty(), text)
 }
@@ -86,15 +86,15 @@ pub(super) fn write_backs(types: &[CpuType]) -> Option<Finding> {
             "write-backs",
             true,
             format!(
-                "r{config:x}, {name}, counts them apart (not tried on hardware), for budgets of \
-                    writes"
+                "r{config:x}, {name}, counts them separately (not tried on hardware), for budgets \
+                of writes"
             ),
         ),
         None => Finding::new(
             "write-backs",
             false,
-            "this CPU's cores do not count them apart from misses (only its memory controllers \
-                do): budgets of writes need --write-event, or --no-write-budgets",
+            "this CPU's cores do not count them separately (only its memory controllers do): \
+            budgets of writes need --write-event, or --no-write-budgets",
         ),
     })
 }
@@ -153,9 +153,9 @@ mod tests {
             ["llc-misses leaves out instruction fetches, second-level prefetches, non-temporal \
                 stores, write-backs: no budget limits such traffic, and no bound of a plan covers \
                 it; turn prefetchers off; write-backs need an event of their own (--write-event); \
-                a wider event is given as --event rHEX"]
+                give an event that counts more as --event rHEX"]
         );
-        assert!(said("r4843", zen4)[0].contains("does not say what it counts"));
+        assert!(said("r4843", zen4)[0].contains("its traffic is not known"));
         assert!(said("page-faults", zen4).is_empty());
         let part = |cpu: u32, part: &str| {
             format!("processor: {cpu}\nCPU implementer: 0x41\nCPU part: {part}\n\n")

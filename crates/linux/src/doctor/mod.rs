@@ -76,7 +76,7 @@ fn cpus() -> Finding {
         Ok(cpus) => Finding::new(
             "cpus",
             true,
-            format!("{} online; a plan must be for as many cores", cpus.len()),
+            format!("{} online; a plan must be for this number of cores", cpus.len()),
         ),
         Err(e) => Finding::new("cpus", false, e.to_string()),
     }
@@ -99,7 +99,7 @@ fn bpf_loads() -> Finding {
 
 fn sched_ext() -> Finding {
     match engine::try_sched_ext() {
-        Ok(()) => Finding::new("sched-ext", true, "this engine can run, and is chosen by itself"),
+        Ok(()) => Finding::new("sched-ext", true, "this engine can run, and is the default"),
         Err(e) => Finding::new("sched-ext", false, e.to_string()),
     }
 }
@@ -114,7 +114,7 @@ fn schedulers() -> Finding {
             WHAT,
             false,
             "this kernel (PREEMPT_RT) refuses the timers of BPF programs, so VCPUs, levels and \
-                windows cannot be scheduled; budgets are kept; boot a kernel without -rt for these",
+                windows cannot be scheduled; budgets are still enforced; boot a kernel without -rt for these",
         ),
         Err(e) => Finding::new(WHAT, false, format!("VCPUs, levels and windows: {e}")),
     }

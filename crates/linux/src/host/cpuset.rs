@@ -11,9 +11,9 @@
 //! there by another program or a user: it stays, and so does its group; its budget holds it.
 //! A limited group may be changed by another program: it turns the controller off, or writes another
 //! list. Then the run's promise is broken, and the group is limited again, three times at most.
-//! A group that was removed and made again, as its unit started again, is limited like a newcomer.
-//! An empty `cpuset.cpus` of a group in which the controller was on before is put back as all CPUs
-//! of its parent: the kernel empties none that has members.
+//! A group that was removed and made again, because its unit started again, is limited like a
+//! newcomer. An empty `cpuset.cpus` of a group in which the controller was on before is put back as
+//! all CPUs of its parent: the kernel empties none that has members.
 //! Does not cover: kernel threads; groups of version 1, and ones with a control character in their
 //! name (programs of these are limited by affinity).
 
@@ -288,7 +288,7 @@ fn lapse(dir: &Path, cpus: &[u32]) -> Option<String> {
             let mut more = parse_cpu_list(&list);
             more.retain(|cpu| !cpus.contains(cpu));
             (!more.is_empty())
-                .then(|| format!("another program let it run on CPUs {} as well", cpu_list(&more)))
+                .then(|| format!("another program allowed it CPUs {} as well", cpu_list(&more)))
         }
         Err(_) if dir.is_dir() => Some("another program turned its cpuset off".to_owned()),
         Err(_) => None,
@@ -383,7 +383,7 @@ mod tests {
             said.extend(confiner.look_below(dir.path()));
         }
         assert_eq!(said.len(), REPAIRS as usize + 1, "{said:?}");
-        assert!(said[0].contains("/a: another program let it run on CPUs 1 as well"), "{said:?}");
+        assert!(said[0].contains("/a: another program allowed it CPUs 1 as well"), "{said:?}");
         assert!(said[3].contains("it was changed 4 times"), "{said:?}");
         assert_eq!(confiner.lapsed.as_ref(), said.first());
         assert_eq!(fs::read_to_string(file("cpuset.cpus")).unwrap(), "0-3", "it is left so");

@@ -12,6 +12,7 @@
 use super::threads::numbers;
 use crate::host::keeper::Changes;
 use crate::host::machine::{cpu_list, parse_cpu_list};
+use solocore_model::error::without_os_numbers;
 use solocore_model::run::RunInterrupts;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ pub(crate) fn move_off(
         match changes.set(&text(&path), &to.to_string()) {
             Ok(true) => result.moved.push(irq),
             Ok(false) => {}
-            Err(e) => result.refused.push((irq, e.to_string())),
+            Err(e) => result.refused.push((irq, without_os_numbers(&e.to_string()))),
         }
     }
     let default = places.irq.join("default_smp_affinity");

@@ -74,7 +74,7 @@ pub(crate) fn without_ext(cpus: &[u32]) -> Result<(Changes, Option<String>), Lin
 pub(crate) fn takes_time(error: &io::Error) -> String {
     format!(
         "the kernel's ext server stays on ({error}): ordinary tasks take up to 5 % of each CPU from \
-            real-time ones, and so from drivers and windows"
+            real-time ones, and therefore from drivers and windows"
     )
 }
 

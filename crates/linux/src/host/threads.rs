@@ -44,8 +44,8 @@ pub(crate) fn to_attach(task: &str, pid: u32) -> Result<Vec<Thread>, LinuxError>
     let all = all(Path::new("/proc"), Some(pid));
     if all.is_empty() || all.iter().any(|thread| thread.kernel) {
         return Err(LinuxError::Input(format!(
-            "--attach {task}={pid}: there is no such process, or it is the kernel's; give the number \
-                of a running program"
+            "--attach {task}={pid}: this process does not exist, or it is the kernel's; give the \
+            number of a running program"
         )));
     }
     Ok(all)

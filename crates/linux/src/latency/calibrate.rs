@@ -150,7 +150,7 @@ fn check(plan: &Plan) -> Result<(), LinuxError> {
     let wrong = |what: String| Err(LinuxError::Input(what));
     if !(1.0..=100.0).contains(&plan.factor) {
         return wrong(format!(
-            "--factor: a threshold of {} times the latency alone is none; choose 1 to 100",
+            "--factor: a factor of {} gives no threshold; choose 1 to 100",
             plan.factor
         ));
     }
@@ -254,7 +254,7 @@ fn summarise(level: &mut Level, alone: &[Option<f64>]) -> Result<(), LinuxError>
     let measured: Vec<f64> = level.windows.iter().copied().flatten().collect();
     if measured.is_empty() {
         return Err(LinuxError::Machine(format!(
-            "the probe measured nothing beside {} hogs ({} batches were broken off); raise its \
+            "the probe had no measurement beside {} hogs ({} batches were broken off); raise its \
                 --rate or --priority, or leave its CPU free",
             level.hogs, level.dropped
         )));
@@ -327,7 +327,7 @@ mod tests {
         let found = match calibrate(&plan, &|| false, &|_| {}) {
             Ok(found) => found.unwrap(),
             // This happens on a machine without free CPU time.
-            Err(e) => return assert!(e.to_string().contains("measured nothing"), "{e}"),
+            Err(e) => return assert!(e.to_string().contains("had no measurement"), "{e}"),
         };
         assert_eq!(found.levels.len(), plan.cpus.len());
         assert!(

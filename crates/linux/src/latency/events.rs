@@ -66,7 +66,8 @@ const RPQ_PCH: Recipe = Recipe {
     }],
     counts_dma: true,
 };
-/// The same with two subchannels of two pseudo channels: a group each, as there are four counters.
+/// The same with two subchannels of two pseudo channels: a group each, because there are four
+/// counters.
 const RPQ_SCH: Recipe = Recipe {
     title: "UNC_M_RPQ_OCCUPANCY_SCHx_PCHy / UNC_M_RPQ_INSERTS.SCHx_PCHy",
     unit: "uncore_imc",
@@ -175,7 +176,7 @@ fn intel(cpuinfo: &str) -> Result<&'static Generation, String> {
 
 fn none(what: &str) -> LinuxError {
     LinuxError::Machine(format!(
-        "the table of uncore events has none that tells {what}; use --source probe"
+        "the table of uncore events has none for {what}; use --source probe"
     ))
 }
 

@@ -64,7 +64,7 @@ pub fn watch(
     if rule == Rule::Rate {
         if choice == Choice::Probe {
             return Err(LinuxError::Input(
-                "the probe's own loads are no rate of the machine; leave --source out with --rule \
+                "the probe's own loads do not show the rate of the machine; leave --source out with --rule \
                     rate"
                     .to_owned(),
             ));

@@ -107,13 +107,13 @@ impl Pmu {
         let dir = root.join(name);
         let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
         let kind = text("type").and_then(|t| t.trim().parse().ok());
-        let kind = kind.ok_or_else(|| refuse(&dir.join("type"), "is no number"))?;
+        let kind = kind.ok_or_else(|| refuse(&dir.join("type"), "is not a number"))?;
         // Without a mask any CPU will do: the driver moves the event to its own.
         let mut cpus = text("cpumask").map_or_else(|| vec![0], |t| parse_cpu_list(&t));
         if cpus.is_empty() {
             return Err(refuse(
                 &dir.join("cpumask"),
-                "names no CPU (is the chip's last one offline?)",
+                "names no CPU (the last CPU of the chip may be offline)",
             ));
         }
         cpus.dedup();
@@ -145,7 +145,7 @@ impl Pmu {
         for term in event.split(',').map(str::trim) {
             let (name, value) = term.split_once('=').unwrap_or((term, "1"));
             let value =
-                parse_number(value).ok_or_else(|| fail(format!("`{value}` is no number")))?;
+                parse_number(value).ok_or_else(|| fail(format!("`{value}` is not a number")))?;
             let raw = Field {
                 word: ["config", "config1", "config2"]
                     .iter()
@@ -225,8 +225,8 @@ pub(crate) mod tests {
             ("event=0x100", "does not fit"),
             ("umask=0x1000", "does not fit"),
             ("edge=2", "does not fit"),
-            ("event=?", "`?` is no number"),
-            ("event=", "is no number"),
+            ("event=?", "`?` is not a number"),
+            ("event=", "is not a number"),
             ("strange=1", "no field `strange`"),
             ("wrong=1", "no field `wrong`"),
             ("", "no field ``"),

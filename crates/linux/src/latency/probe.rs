@@ -129,7 +129,7 @@ impl Config {
         }
         usize::try_from(bytes / chase::BLOCK_BYTES).map_err(|_| {
             LinuxError::Input(format!(
-                "a buffer of {bytes} bytes cannot be had; choose a smaller one"
+                "a buffer of {bytes} bytes cannot be obtained; choose a smaller one"
             ))
         })
     }

@@ -41,8 +41,8 @@ impl CoreRequests {
                 let remedy = match e.raw_os_error() {
                     Some(libc::EACCES | libc::EPERM) => "CAP_PERFMON is missing: run as root",
                     _ => {
-                        "choose another --event (`solocore doctor`); page-faults stand in where \
-                        there is no counter"
+                        "choose another --event (`solocore doctor`); page-faults are the \
+                        substitute without a counter"
                     }
                 };
                 LinuxError::of_io(&format!("event {} on CPU {cpu}", event.name()), &e, remedy)
@@ -114,7 +114,7 @@ fn count(fd: &OwnedFd, event: &Event, cpu: u32) -> Result<u64, LinuxError> {
         LinuxError::of_io(
             &what,
             &e,
-            "is the counter in use, or the CPU offline? Choose another --event",
+            "the counter may be in use, or the CPU offline: choose another --event",
         )
     })
 }

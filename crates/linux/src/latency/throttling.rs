@@ -183,13 +183,13 @@ impl<M: Mechanism> Throttling<M> {
         match (rule, watched.unit()) {
             (Rule::Latency, Unit::Requests) => {
                 return Err(LinuxError::Input(
-                    "a count of requests tells no latency; choose the rate rule, or --source probe"
+                    "a count of requests has no latency; choose the rate rule, or --source probe"
                         .to_owned(),
                 ));
             }
             (Rule::Rate, Unit::Nanoseconds) => {
                 return Err(LinuxError::Input(
-                    "the probe's own loads are no rate of the machine; choose counters, or the sum \
+                    "the probe's own loads do not show the rate of the machine; choose counters, or the sum \
                         over the cores"
                         .to_owned(),
                 ));
@@ -309,7 +309,7 @@ mod tests {
         // Latency falls because of throttling, requests not yet: no core is released.
         assert_eq!(monitor(500, 10, [10, 20, 31, 0]), (false, 2, 61, 120));
         assert_eq!(monitor(500, 10, [10, 20, 30, 0]), (false, 1, 60, 120), "half of the most");
-        assert_eq!(monitor(0, 0, [0; 4]), (false, 0, 0, 0), "no requests are no latency");
+        assert_eq!(monitor(0, 0, [0; 4]), (false, 0, 0, 0), "without requests there is no latency");
     }
 
     #[test]

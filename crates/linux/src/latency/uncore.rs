@@ -162,8 +162,8 @@ impl Opened {
         if enabled > 0 && running == 0 {
             // The counts are not stored: later counts are scaled by the whole time.
             return Err(LinuxError::Machine(format!(
-                "{} did not count for a whole period: others use its counters; stop them, or use \
-                    --source probe",
+                "{} did not count for a whole period, because other programs use its counters; \
+                stop them, or use --source probe",
                 self.place
             )));
         }
@@ -328,7 +328,7 @@ mod tests {
         machine.tell(1, 1000, 750, &[300, 300, 30, 30]);
         let reading = uncore.read().unwrap();
         assert_eq!((reading.occupancy, reading.requests), (4 * 200 + 800, 4 * 20 + 80));
-        // A group that did not count at all is no zero.
+        // A group that did not count at all is not a zero.
         machine.tell(0, 2000, 250, &[100, 100, 10, 10]);
         machine.tell(1, 2000, 1750, &[300, 300, 30, 30]);
         let error = uncore.read().unwrap_err().to_string();

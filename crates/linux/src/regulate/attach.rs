@@ -78,8 +78,8 @@ pub(crate) fn load_for(
         Err(e) if lock.is_some() => Ok((
             with(false)?,
             Some(format!(
-                "the holders of the bandwidth lock are known as of the last look only, not of the \
-                    last change of tasks: {e}"
+                "the holders of the bandwidth lock are known only at each check, not at each \
+                change of tasks: {e}"
             )),
         )),
         loaded => Ok((loaded?, None)),

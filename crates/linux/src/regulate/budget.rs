@@ -105,7 +105,7 @@ pub struct CoreBudget {
     /// Accesses per period of the plan.
     pub planned: u64,
     /// The enforced budget in whole samples: rounded down, or with a skid rounded up and one more,
-    /// as a core is stopped up to a sample before.
+    /// because a core is stopped up to a sample before.
     pub budget: u64,
     /// Accesses per interrupt.
     pub sample: u64,
@@ -250,7 +250,7 @@ pub(super) fn with_writes(
     Ok(CoreBudget { writes, ..reads })
 }
 
-/// As [`with_writes`], for a budget that holds only while somebody holds the bandwidth lock.
+/// As [`with_writes`], for a budget that holds only while a program holds the bandwidth lock.
 /// Without the lock, accesses are as fast as the memory allows, and a counter should not interrupt
 /// every few hundred of them.
 pub(super) fn lock_budget(

@@ -54,7 +54,7 @@ impl DynamicRegulation {
         let soft: Vec<u32> = plan.cores.iter().filter(|c| c.soft).map(|c| c.id).collect();
         let parts = soft.len() as u64;
         if parts == 0 {
-            return wrong("the plan has no soft core, so dynamic budgets limit nobody".to_owned());
+            return wrong("the plan has no soft core, so dynamic budgets limit no core".to_owned());
         }
         let mut hard: Vec<_> = plan.tasks.iter().filter(|t| !t.best_effort()).collect();
         hard.sort_by_key(|t| t.priority);

@@ -36,7 +36,7 @@ pub struct Period {
     pub end_ns: u64,
     /// Begin of the throttling that lasted until the period's end.
     pub stopped_ns: Option<u64>,
-    /// Accesses, by the counter.
+    /// Accesses, as counted by the counter.
     pub accesses: u64,
 }
 

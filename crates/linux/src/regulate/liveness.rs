@@ -172,8 +172,8 @@ impl Cpu {
         let hopeless = self.looks > LOOKS && silent_ns > patience_ns;
         if hopeless && self.tried {
             return Err(LinuxError::Machine(format!(
-                "CPU {number} is regulated no longer: its timer has not come for {} ms, and to open \
-                    its events again did not help; start solocore again",
+                "CPU {number} is regulated no longer: its timer has not come for {} ms, and \
+                opening its events again did not help; start solocore again",
                 silent_ns / 1_000_000
             )));
         }
@@ -270,7 +270,7 @@ mod tests {
             machine.look([20, 20]).unwrap();
             machine.pulse = sick;
             assert_eq!(machine.look([20, 0]).unwrap(), [1]);
-            // What could not be read before is no sign of a failure now.
+            // What could not be read before is not a sign of a failure now.
             machine.pulse = Pulse { error: false, ..sick };
             assert!(machine.look([20, 0]).unwrap().is_empty());
         }

@@ -12,7 +12,7 @@ use zerocopy::FromZeros;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockRegulation {
     /// Budget of accesses per period and CPU, in whole samples, of programs that are not real-time;
-    /// it holds while somebody holds the lock.
+    /// it holds while a program holds the lock.
     pub budget: u64,
     /// Longest time for which a section counts, ns; 0: no limit.
     pub max_hold_ns: u64,

@@ -4,7 +4,7 @@
 //! its library (`solocore_space::coloured`), and a job waits for the answer. Rule: a thread for each
 //! task answers at once. It adds up what it sees: processes that were coloured, their pages at the
 //! end, and pages in wrong frames. Processes that go on are looked at every second; a page counts as
-//! wrong if it is so twice in a row, as one that is on its way is seen once.
+//! wrong if it is so twice in a row, because a page that is on its way is seen once.
 //! Does not cover: processes that are killed: nobody looks at their pages.
 
 use crate::error::LinuxError;
@@ -102,7 +102,8 @@ fn serve(mut space: Coloured, seen: &Mutex<RunColoured>, stop: &AtomicBool) {
             seen.wrong += ended.audit.anonymous.wrong;
             seen.moved_back += u64::from(ended.moved_back);
         }
-        let uncoloured = events.uncoloured.iter().map(|what| format!("{what}: it ran uncoloured"));
+        let uncoloured =
+            events.uncoloured.iter().map(|what| format!("{what}: it ran without colours"));
         let failed = events.failed.iter().map(|(pid, why)| format!("process {pid}: {why}"));
         for fault in uncoloured.chain(failed) {
             if seen.faults.len() < TOLD {

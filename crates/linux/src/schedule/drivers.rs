@@ -2,8 +2,9 @@
 //!
 //! Rule: a driver is started once, shortly before the first release, and again whenever it ends. It
 //! names its transfer of the table itself (`sc_attach_slot`, client/c). It runs on the I/O core,
-//! above all other programs there: transfers of devices before physical ones, as their slots may
-//! overlap. In a plan without an I/O core it runs on the CPU for interrupts as an ordinary task.
+//! above all other programs there: transfers of devices before physical ones, because their slots
+//! may overlap. In a plan without an I/O core it runs on the CPU for interrupts as an ordinary
+//! task.
 //! Source: single-core-equivalence, sections 2.4 and 3.1 (step 4).
 //! Does not cover: a driver in the kernel, or a running driver, which attaches by itself.
 

@@ -177,8 +177,8 @@ impl Layout {
                 promise,
                 true,
                 format!(
-                    "task `{}` of core {core} is not started, so nothing would stop it outside of \
-                        its windows; give --start or --command {}=COMMAND",
+                    "task `{}` of core {core} is not started, so the run could not stop it \
+                    outside of its windows; give --start or --command {}=COMMAND",
                     task.name, task.name
                 ),
             ),
@@ -194,15 +194,13 @@ impl Layout {
     fn first_notes(&self, plan: &Plan) -> Vec<String> {
         let mut notes = Vec::new();
         if self.confine && self.rest.is_empty() {
-            notes.push(
-                "every core has analysed tasks, so other programs are not kept off them".to_owned(),
-            );
+            notes.push("every core has analysed tasks, so other programs are not moved".to_owned());
         }
         let runs = |t: &Placed| t.how != How::NotRun;
         if !self.by_hardware {
             notes.push(
-                "shares of cache and banks are not applied (`solocore doctor` says what \
-                this CPU can, --resctrl does it)"
+                "shares of cache and banks are not applied (`solocore doctor` says what this CPU \
+                can do, --resctrl applies them)"
                     .to_owned(),
             );
         }

@@ -227,8 +227,8 @@ pub(super) fn startable(
         candidates.iter().find(|c| c.is_file()).and_then(|c| std::path::absolute(c).ok())
     else {
         return Err(wrong(format!(
-            "there is no program `{program}` (from {}); say where it is with --directory or \
-                --command {task}=COMMAND",
+            "there is no program `{program}` (from {}); give its place with --directory or \
+            --command {task}=COMMAND",
             directory.display()
         )));
     };

@@ -114,7 +114,7 @@ fn hindrance(mount: &Path, group: &str, needs: Needs, known: &BTreeSet<String>) 
         && !cpus.contains(&core)
     {
         return Some(format!(
-            "its control group /{name} has CPUs {} and not its core, CPU {core}; add that CPU to the \
+            "its control group /{name} has CPUs {} but not its core, CPU {core}; add that CPU to the \
                 group (cpuset.cpus), or move the task back",
             cpu_list(&cpus)
         ));
@@ -202,7 +202,7 @@ mod tests {
         let dir = groups();
         write(&dir, "a/cpuset.cpus.effective", "0,2-3\n");
         let why = said(&dir, HARD);
-        assert!(why.contains("has CPUs 0,2-3 and not its core, CPU 1"), "{why}");
+        assert!(why.contains("has CPUs 0,2-3 but not its core, CPU 1"), "{why}");
         assert_eq!(said(&dir, Needs { core: None, ..HARD }), "");
         write(&dir, "a/b/cpuset.cpus.effective", "1\n");
         assert_eq!(said(&dir, HARD), "", "the innermost list counts");

@@ -63,7 +63,7 @@ pub(crate) fn group(name: &str) -> Option<u32> {
 
 /// The line of a database that begins with this name.
 fn entry(database: &str, name: &str) -> Option<String> {
-    // `getent` takes a number for one, and the name of an account is no number.
+    // `getent` takes a number for one, and the name of an account is not a number.
     if name.is_empty() || name.contains([':', '\0', '\n']) || name.parse::<u64>().is_ok() {
         return None;
     }
@@ -97,7 +97,7 @@ fn memberships(text: &str, name: &str) -> Vec<u32> {
     named.collect()
 }
 
-/// What `getent` says, which is nothing of a name that no service knows. `None` where it cannot run.
+/// The answer of `getent`, empty for a name that no service knows. `None` where it cannot run.
 fn ask(database: &str, name: &str) -> Option<String> {
     let mut command = Command::new(GETENT);
     command.args(["--", database, name]).env_clear().stdin(Stdio::null()).stderr(Stdio::null());

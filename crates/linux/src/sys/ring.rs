@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Pages of data, a power of two: 4 MiB with pages of 4 KiB.
 const PAGES: usize = 1024;
-/// Where the first page has the ends of what was written and read, and where the data lie.
+/// Places in the first page of the ends of written and read records, and of the data.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
@@ -102,7 +102,7 @@ pub(crate) fn write_into(event: &OwnedFd, other: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, other.as_raw_fd()) })
 }
 
-/// Limits a tracepoint's event to what passes the kernel's filter.
+/// Limits a tracepoint's event to records that pass the kernel's filter.
 pub(crate) fn filter(event: &OwnedFd, text: &str) -> io::Result<()> {
     let text = CString::new(text)?;
     // SAFETY: the text ends with NUL and outlives the call.

@@ -3,7 +3,7 @@
 
 use solocore_linux::{Instance, doctor, host::machine};
 
-/// The machine, until it is dropped; `None`: it cannot be had, and the reason is printed.
+/// The machine, until it is dropped; `None`: it cannot be obtained, and the reason is printed.
 pub fn take_machine() -> Option<Instance> {
     let taken = try_to_take();
     if let Err(reason) = &taken {

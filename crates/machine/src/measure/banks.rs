@@ -6,7 +6,7 @@
 //! bits, all pairs with the same difference are alike. So differences form a fast and a slow group,
 //! and a difference must be in the same group again. Source: DRAMA (Pessl et al. 2016); the groups
 //! are those of [`solocore_space::solve::split`]. Does not cover: controllers that close rows at
-//! once, banks that no two pages of a huge page share, maps that are no XORs.
+//! once, banks that no two pages of a huge page share, maps that are not XORs.
 
 use super::effort::Effort;
 use super::probe::{Piece, Probe};
@@ -32,7 +32,7 @@ const ROUNDS: usize = 3;
 /// Differences that make no groups.
 const TOO_FEW: usize = 64;
 
-/// The banks, or the reason why they cannot be told apart.
+/// The banks, or the reason why they cannot be distinguished.
 ///
 /// # Errors
 /// See [`Ended`].

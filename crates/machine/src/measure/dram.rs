@@ -3,8 +3,8 @@
 //!
 //! Rule for `dram.overhead`: a load from memory, less first level, shared cache, the commands of
 //! the file's timing, and the clocks that the model's controller takes beside the overhead. Where
-//! banks are told apart, it is the larger of the results for an open row and for a row conflict.
-//! Else it is the result for a load anywhere, which is taken not to contain a precharge. Rule for
+//! banks are known, it is the larger of the results for an open row and for a row conflict. Else it
+//! is the result for a load anywhere, which is taken not to contain a precharge. Rule for
 //! `dram.latency_max`: the upper end of the median of the longest case of [`longest`], and no less
 //! than loads anywhere and rows by turns. Source: the head of platforms/*.toml for the meaning of
 //! the keys. Does not cover: cases that were not tried. So the file gets no less than the value by
@@ -41,7 +41,7 @@ pub fn check_timing(key: &str, found: f64, parts: &[(&str, Time)]) -> Result<(),
     let names: Vec<&str> = parts.iter().map(|&(name, _)| name).collect();
     Err(MachineError::Machine(format!(
         "{key}: {found:.1} ns beyond the shared cache are less than the {least:.1} ns of {} in the \
-            file. The file's timing is of another memory, or others fill the shared cache; correct \
+            file. The file's timing is of another memory, or other programs fill the shared cache; correct \
             dram, or measure while nothing else runs",
         names.join(" + ")
     )))
@@ -102,10 +102,10 @@ pub fn overhead(
         }
         Err(why) => {
             let found = less(&idle, &commands.map(|(_, time)| time));
-            let note = format!("banks are not told apart: {why}");
+            let note = format!("banks cannot be distinguished: {why}");
             (
                 found,
-                "dependent loads from memory in random order, taken to contain no precharge",
+                "dependent loads from memory in random order, assumed to contain no precharge",
                 vec![note],
             )
         }
@@ -202,9 +202,8 @@ pub fn latency_max<P: Probe + ?Sized>(
     finding.rows = rows;
     if alone > 0 {
         finding.notes.push(format!(
-            "the longest single access was {:.0} ns beyond the shared cache; any time of a case \
-                beyond its median is a refresh, a device or another guest, and no counter tells \
-                which",
+            "the longest single access was {:.0} ns beyond the shared cache; a time of a case \
+            beyond its median is a refresh, a device or another guest; no counter shows the cause",
             worst - levels.first.median.value - levels.shared.least
         ));
     }
@@ -213,8 +212,7 @@ pub fn latency_max<P: Probe + ?Sized>(
     }
     if !probe.flushes() {
         finding.notes.push(
-            "lines cannot be put out of the caches one by one here: no access was timed after \
-                writes"
+            "this CPU cannot flush single lines from the caches: no access was timed after writes"
                 .to_owned(),
         );
     }

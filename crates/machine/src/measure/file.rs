@@ -3,7 +3,7 @@
 //! Rule: a key's value is replaced, and the comment behind it says `measured`, the date, the
 //! interval and the method. All other text is kept, comments included. `dram.latency_max` is the
 //! larger of the measured value and the value by the memory's timing for the measured overhead: a
-//! measurement need not have met the worst case. `dram.latency_max_paper` follows the overhead.
+//! measurement may not have met the worst case. `dram.latency_max_paper` follows the overhead.
 //! Source: <https://docs.rs/toml_edit> for edits that keep a file's text. Does not cover: a key in
 //! an inline table.
 
@@ -103,7 +103,7 @@ fn comment(finding: &Finding, date: &str) -> String {
 /// `way`: time of the controller beside the overhead.
 ///
 /// # Errors
-/// The text is no TOML, a key has no place, or the whole is no platform any more.
+/// The text is not TOML, a key has no place, or the whole is not a platform any more.
 pub fn with(
     path: &Path,
     text: &str,
@@ -145,7 +145,7 @@ pub fn with(
         if own < derived {
             text += &format!("; raised to the {reason}");
             finding.notes.push(format!(
-                "the file gets the {reason}: a measurement need not have met the worst case"
+                "the file gets the {reason}: a measurement may not have met the worst case"
             ));
         } else if own > derived {
             finding.notes.push(format!(

@@ -147,7 +147,7 @@ pub struct Finding {
     pub before: Option<String>,
     /// New value in the file, where the file has such a key.
     pub after: Option<String>,
-    /// Does the file keep its own value, which is on the safe side of this one?
+    /// Does the file keep its own value, because it is on the safe side of this one?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
     /// Notes for the user.

@@ -41,7 +41,7 @@ pub fn walk_bytes(key: &str, inner: u64, own: u64) -> Result<u64, MachineError> 
     if own < 2 * inner + inner / 2 {
         return Err(MachineError::Machine(format!(
             "{key}: {} KiB are less than two and a half times the {} KiB of the level before it, \
-                so that a walk cannot tell them apart; look the latency up in the CPU's manual",
+                so a walk cannot distinguish them; look the latency up in the CPU's manual",
             own >> 10,
             inner >> 10
         )));
@@ -60,7 +60,7 @@ pub fn cpi<P: Probe + ?Sized>(
 ) -> Result<Finding, Ended> {
     let found = sample(probe, "cpi", effort.pieces, effort.share(0.05), |p| Ok(vec![p.compute()]))?;
     let cycles = found.map(|ns| ns * platform.frequency.0 as f64 / 1e9);
-    let method = "instructions by their time: of ten, seven that each wait for the one before (two \
+    let method = "instructions by their time: of ten, seven that each wait for the previous one (two \
         loads, a multiplication), a store, a count, a branch";
     Ok(Finding::new(Key::Cpi, &cycles, Side::High, method))
 }
@@ -68,7 +68,7 @@ pub fn cpi<P: Probe + ?Sized>(
 /// The walks of all levels.
 ///
 /// # Errors
-/// Levels that cannot be told apart, or whose times contradict each other.
+/// Levels that cannot be distinguished, or whose times contradict each other.
 pub fn levels<P: Probe + ?Sized>(
     probe: &mut P,
     platform: &Platform,

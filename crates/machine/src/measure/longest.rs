@@ -5,7 +5,7 @@
 //! over lines, numbers of writes, and pauses between them and the access; then those beside the
 //! longest one. A case is repeated, and its time is its median: differences between repetitions of
 //! one case have other causes (a refresh, devices, other guests), and refreshes are a term of the
-//! bounds. The longest cases are measured anew with more repetitions, so that chance does not
+//! bounds. The longest cases are measured again with more repetitions, so that chance does not
 //! choose. Right behind the last write that was served an access waits for that one: this is
 //! `L_max`. An access that comes while several writes are still to be served may wait for them as
 //! well. They are accesses of their own, but no counter shows them. So both cases are searched and
@@ -18,7 +18,7 @@ use super::probe::{Access, Case, Probe};
 use super::sampling::{Ended, LeftOut, Sampled, sample};
 use std::time::Duration;
 
-/// Cases that are measured anew.
+/// Cases that are measured again.
 const FINALISTS: usize = 4;
 /// Times that the cases beside the longest one are tried.
 const REFINED: usize = 3;
@@ -41,7 +41,7 @@ const DROP: f64 = 2.5;
 pub struct Longest {
     /// The longest case.
     pub case: Case,
-    /// Its time, measured anew.
+    /// Its time, measured again.
     pub best: Sampled,
     /// The longest access of any case.
     pub worst: f64,

@@ -88,7 +88,7 @@ fn all<P: Probe + ?Sized>(
         said("misses side by side", 0.25);
         found.push(parallel::mshrs(probe, platform.pipeline.mshrs, effort)?);
     }
-    let mut banks = Err("they were not looked for".to_owned());
+    let mut banks = Err("they were not searched for".to_owned());
     if any(&memory) || wants(Key::Writes) {
         said("banks of the memory", 0.4);
         banks = banks::find(probe, effort)?;

@@ -67,9 +67,9 @@ pub fn mshrs<P: Probe + ?Sized>(
     finding.notes.push(format!("{little:.1} loads are under way at most, by Little's law"));
     if little < UNCROWDED * value {
         finding.keep = value <= f64::from(stated);
-        let kept = if finding.keep { ": the file keeps its own" } else { "" };
+        let kept = if finding.keep { ": the file keeps its value" } else { "" };
         finding.notes.push(format!(
-            "loads get longer before all registers are used, so that it is a lower bound{kept}; \
+            "loads get longer before all registers are used, so it is a lower bound{kept}; \
                 the CPU's manual may state more"
         ));
     }
@@ -136,7 +136,7 @@ pub fn bandwidth<P: Probe + ?Sized>(probe: &mut P, effort: &Effort) -> Result<Fi
     let mut finding = Finding::new(Key::Bandwidth, &last, Side::Low, method);
     (finding.samples, finding.left_out, finding.rows) = (samples, left_out, rows);
     if cores == 1 {
-        finding.notes.push("there is one CPU: nothing is active beside it".to_owned());
+        finding.notes.push("there is only one CPU, so no other can be active".to_owned());
     }
     Ok(finding)
 }

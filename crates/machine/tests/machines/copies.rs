@@ -87,7 +87,7 @@ fn nothing_is_overwritten() {
     let full = work.path().join("full");
     std::fs::create_dir(&full).unwrap();
     std::fs::write(full.join("mine"), "kept").unwrap();
-    for (place, why) in [(full.clone(), "not empty"), (full.join("mine"), "no directory")] {
+    for (place, why) in [(full.clone(), "not empty"), (full.join("mine"), "not a directory")] {
         match collect::collect(&machine.root(), &place) {
             Err(MachineError::Input(text)) => assert!(text.contains(why), "{text}"),
             other => panic!("{other:?}"),

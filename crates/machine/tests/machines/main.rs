@@ -187,7 +187,7 @@ fn sockets_are_described_one_at_a_time() {
     );
     let said = notes(&found);
     assert!(said.contains("there are 2 NUMA nodes") && said.contains("0-7 and 8-15"), "{said}");
-    assert!(said.contains("No bound counts the accesses of the others to memory"), "{said}");
+    assert!(said.contains("No bound counts the accesses of the other CPUs to memory"), "{said}");
     let second = machine.describe(Some(&[8, 9])).unwrap();
     assert_eq!(second.platform.cores, 2);
     assert!(notes(&second).contains("CPUs 10-15 share the last-level cache"));
@@ -230,7 +230,7 @@ fn what_nothing_tells_is_an_error_with_its_key() {
         machine.remove(&format!("sys/devices/system/cpu/cpu0/cache/index3/{file}"));
     }
     let error = machine.describe(Some(&[0])).unwrap_err().to_string();
-    assert!(error.contains("llc.ways: nothing tells its ways"), "{error}");
+    assert!(error.contains("llc.ways: no file states its ways"), "{error}");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn sets_that_are_no_power_of_two_are_rounded_down() {
     let found = machine.described();
     let p = &found.platform;
     assert_eq!((p.llc.size.0, p.llc.slices, p.colours()), (160 << 20, 64, 32));
-    assert!(notes(&found).contains("llc.size: 260 MiB are no power-of-two number of sets"));
+    assert!(notes(&found).contains("llc.size: 260 MiB are not a power-of-two number of sets"));
 }
 
 /// Only Intel's machines have an interface that shows slices.

@@ -89,7 +89,7 @@ fn a_read_right_behind_the_last_write_is_told_from_one_that_waits_for_more() {
     }
 }
 
-/// The model charges the controller's clocks beside the overhead, so they are no part of it.
+/// The model charges the controller's clocks beside the overhead, so they are not a part of it.
 #[test]
 fn the_controllers_clocks_are_no_overhead() {
     let (truth, platform) = (Truth::desktop(), platform());
@@ -175,7 +175,7 @@ fn banks_are_told_apart_only_where_rows_stay_open() {
     ] {
         for seed in SEEDS {
             let found = one(&truth, seed, Key::Overhead);
-            assert!(found.notes.iter().any(|n| n.contains("not told apart")), "{found:?}");
+            assert!(found.notes.iter().any(|n| n.contains("cannot be distinguished")), "{found:?}");
             // The load is taken to contain no precharge, so the number is too large by one.
             near(&found, truth.overhead + truth.timing[0], 0.05, 0.1);
         }

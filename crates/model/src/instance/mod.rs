@@ -19,7 +19,7 @@ use crate::{Bandwidth, ModelError, Time, files};
 use read::{InstanceFile, Reader, Refusal};
 use std::path::{Path, PathBuf};
 
-/// Longest time accepted, 24 hours in nanoseconds: more is surely a slip of the unit.
+/// Longest time accepted, 24 hours in nanoseconds: more probably has a wrong unit.
 const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
 /// Most cores accepted.
 const MOST_CORES: u32 = 1024;

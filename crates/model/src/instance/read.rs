@@ -83,10 +83,11 @@ pub(crate) struct PartitionEntry {
     /// Period of the window and of all transfers of the partition.
     #[schemars(with = "Time")]
     period: Spanned<Time>,
-    /// Length of the window, without margin. Left out in a system file, the planner chooses it.
+    /// Length of the window, without margin. If it is left out in a system file, the planner
+    /// chooses it.
     #[schemars(with = "Option<Time>")]
     duration: Option<Spanned<Time>>,
-    /// The core of the window, from 0. Left out, the solver chooses.
+    /// The core of the window, from 0. If it is left out, the solver chooses.
     #[schemars(with = "Option<u32>")]
     core: Option<Spanned<u32>>,
     /// Age limit of chains that state none. The default is two periods.
@@ -110,7 +111,7 @@ pub(crate) struct PartitionEntry {
 struct TaskEntry {
     /// Name.
     name: String,
-    /// Period. Where it is a multiple of the partition's period, jobs are released as a window
+    /// Period. Where it is a multiple of the partition's period, jobs are released when a window
     /// begins.
     period: Time,
     /// Worst-case execution time.
@@ -468,8 +469,7 @@ fn whole_ns(what: &str, value: Time) -> Result<u64, String> {
     let ns = value.ps() / Time::PS_PER_NS;
     if ns > LONGEST_NS {
         return Err(format!(
-            "{what} = {value} is above 24 hours, surely a slip of the unit; write it with the \
-                right one"
+            "{what} = {value} is above 24 hours, probably with a wrong unit; correct the unit"
         ));
     }
     Ok(ns)

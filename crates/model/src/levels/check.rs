@@ -122,7 +122,8 @@ impl Isolation {
         }
         if task.period.is_none_or(|p| p > LONGEST || !p.ps().is_multiple_of(Time::PS_PER_NS)) {
             return Err(
-                "[mc2] takes periods of whole nanoseconds up to an hour; correct it".to_owned()
+                "[mc2] takes periods of whole nanoseconds up to an hour; correct the period"
+                    .to_owned(),
             );
         }
         if task.priority.is_some() {
@@ -145,8 +146,8 @@ impl Isolation {
             }
             if !shape.wcet_by_ways.is_empty() && self.settings.contention == Contention::Bounded {
                 return Err(
-                    "the ways of level C are shared by its tasks, so that no bound follows \
-                    from wcet_by_ways; give wcet and misses without the shared cache, or set \
+                    "the ways of level C are shared by its tasks, so wcet_by_ways gives no bound; \
+                    give wcet and misses without the shared cache, or set \
                     contention = \"measured\""
                         .to_owned(),
                 );
@@ -289,9 +290,9 @@ fn check_periods(tasks: &[Task]) -> Result<(), Fault> {
             return Err((
                 other.line,
                 format!(
-                    "task `{}`: its period {} is no multiple of the {} of `{}`; under [mc2] the \
-                        periods of levels A and B must divide each other, A's first: change one, \
-                        or make it level C",
+                    "task `{}`: its period {} is not a multiple of the {} of `{}`; under [mc2] the \
+                        periods of levels A and B must divide each other; change one, or make \
+                        it level C",
                     other.name,
                     Time::from_ps(*long),
                     Time::from_ps(*short),

@@ -30,8 +30,8 @@ pub enum BufferScheme {
     /// All buffers in the banks of level C.
     #[serde(rename = "C|C")]
     CC,
-    /// Messages locked in the cache, in the core's own bank, or uncached, whichever fits; I/O
-    /// buffers in the banks of level C.
+    /// Messages locked in the cache, in the core's own bank, or uncached, depending on the system;
+    /// I/O buffers in the banks of level C.
     #[serde(rename = "O|C")]
     OC,
     /// Messages in the banks of level C; I/O buffers in the banks of their tasks' cores.
@@ -97,8 +97,8 @@ pub enum Contention {
     /// Each DRAM access of a job waits for one of each other core and of each device.
     #[default]
     Bounded,
-    /// The stated times were measured under contention, as in the paper; what buffers and DMA cost
-    /// is in `[mc2.costs]`.
+    /// The stated times were measured under contention, as in the paper; `[mc2.costs]` has the
+    /// costs of buffers and DMA.
     Measured,
 }
 
@@ -225,7 +225,7 @@ pub struct Ipc {
 pub struct Io {
     /// Name of the task.
     pub task: String,
-    /// Name of the device. On Linux, a disk of this name is held to its bandwidth.
+    /// Name of the device. On Linux, a disk of this name is limited to its bandwidth.
     pub device: String,
     /// Traffic of the device by DMA.
     pub bandwidth: Bandwidth,

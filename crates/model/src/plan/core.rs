@@ -4,7 +4,8 @@ use crate::system::{Pages, Policy, Share, Sharing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// By which factor may all analysed tasks of a core grow together, in thousandths, rounded down?
+/// The factor by which all analysed tasks of a core may grow together, in thousandths, rounded
+/// down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreMargin {

@@ -25,7 +25,7 @@ pub(super) struct SchemeFile {
     /// Rules of the VCPUs' scheduling. Absent: the plan is not one of VCPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     maracas: Option<VcpuScheduling>,
-    /// VCPUs, the best-effort ones excepted. Empty or absent: the plan is not one of VCPUs.
+    /// VCPUs, without the best-effort ones. Empty or absent: the plan is not one of VCPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     vcpus: Vec<PlanVcpu>,
 }
@@ -42,8 +42,8 @@ impl TryFrom<SchemeFile> for Scheme {
                 Ok(Self::Vcpus(Box::new(VcpusPlan { scheduling, vcpus: file.vcpus })))
             }
             (None, None, None) => {
-                Err("it has vcpus, but no maracas, which says how they are scheduled; make the \
-                    plan anew"
+                Err("it has vcpus, but not maracas, the parameters of their scheduling; make the \
+                plan again"
                     .to_owned())
             }
             _ => Err("it has two of sce, mc2 and maracas with vcpus; only one can decide which \

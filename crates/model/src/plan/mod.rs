@@ -86,7 +86,8 @@ pub struct Proof {
 pub enum ProofResult {
     /// No other choice is better.
     Best,
-    /// No choice keeps what the plan misses: a deadline, or else the wanted slowdown.
+    /// No choice meets the requirement that the plan misses: a deadline, or else the wanted
+    /// slowdown.
     Impossible,
     /// Nothing: the time was too short, or a choice could not be excluded.
     Open,
@@ -122,7 +123,7 @@ pub struct Plan {
     /// Quality of the choice of shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
-    /// For a plan that is not schedulable: changes of one key, each of which makes it schedulable.
+    /// For a plan that is not schedulable: changes of one key; each change makes it schedulable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repair: Vec<advice::Repair>,
     /// Changes with which the plan was made, and their effect.
@@ -149,7 +150,7 @@ impl Plan {
     /// Reads and checks a plan.
     ///
     /// # Errors
-    /// The file cannot be read, is no plan of this version, or cannot be run as it stands.
+    /// The file cannot be read, is not a plan of this version, or cannot be run as it stands.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
         Self::parse(path, &files::read_text(path)?)
     }
@@ -161,13 +162,18 @@ impl Plan {
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
         let wrong =
             |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
-        let plan: Self = serde_json::from_str(text)
-            .map_err(|e| Kind::Plan.explains(path, text, ModelError::from_json(path, &e)))?;
+        let other = |format: &str| {
+            wrong(format!("its format is `{format}`, not a plan of this version; plan again"))
+        };
+        let plan: Self = serde_json::from_str(text).map_err(|e| {
+            // Its keys may be others as well.
+            match Kind::Plan.other_version(text, FORMAT) {
+                Some(format) => other(&format),
+                None => Kind::Plan.explains(path, text, ModelError::from_json(path, &e)),
+            }
+        })?;
         if plan.format != FORMAT {
-            return Err(wrong(format!(
-                "its format is `{}`, not a plan of this version; plan again",
-                plan.format
-            )));
+            return Err(other(&plan.format));
         }
         plan.check()
             .map_err(|what| wrong(format!("{what}; make the plan again with `solocore plan`")))?;
@@ -210,7 +216,7 @@ impl Plan {
         }
         if self.regulation.lock_budget_accesses == Some(0) {
             return Err(
-                "regulation.lock_budget_accesses is zero, so nothing could run beside a lock"
+                "regulation.lock_budget_accesses is zero, so no other task could run beside a lock"
                     .to_owned(),
             );
         }
@@ -234,7 +240,9 @@ impl Plan {
             if let Some(writes) = core.write_budget_accesses
                 && (writes == 0 || core.budget_accesses.is_none_or(|all| writes >= all))
             {
-                return Err(format!("core {at} has a write budget that is no part of its budget"));
+                return Err(format!(
+                    "core {at} has a write budget that is not a part of its budget"
+                ));
             }
             let banks = self.platform.total_banks();
             if core
@@ -266,7 +274,7 @@ impl Plan {
         if let Some(task) = self.tasks.iter().find(|t| !t.best_effort() && giving(t)) {
             return Err(format!(
                 "core {} gives away a part of its budget, and the bound of the analysed task `{}` \
-                    there counts on all of it; make the plan anew",
+                    there counts on all of it; make the plan again",
                 task.core, task.name
             ));
         }

@@ -41,7 +41,7 @@ pub enum Subject {
     PageColours,
     /// A partition runs in its window, and no other does.
     Window,
-    /// Locked pages are there as a window begins.
+    /// Locked pages are there when a window begins.
     Prefetch,
     /// A device's transfer keeps to its slots.
     Transfer,

@@ -31,7 +31,7 @@ pub struct PlanTask {
     pub wcrt_ns: Option<u64>,
     /// Relative deadline; `null` for best effort without a period.
     pub deadline_ns: Option<u64>,
-    /// The task meets its deadline. Always true where no deadline is promised.
+    /// The task meets its deadline. Always true where it has no promise of a deadline.
     pub schedulable: bool,
     /// The verdict in words; `null` where nothing is promised.
     #[serde(default)]
@@ -120,7 +120,7 @@ pub enum Verdict {
     /// Its bound is beyond its deadline.
     #[serde(rename = "may miss")]
     MayMiss,
-    /// Nothing bounds its response time.
+    /// Its response time has no bound.
     #[serde(rename = "no bound")]
     NoBound,
 }

@@ -25,7 +25,7 @@ pub struct VcpuScheduling {
     pub best_effort_ns: (u64, u64),
     /// Largest cost of a switch and a late timer, as admission counts it.
     pub overhead_ns: u64,
-    /// Time from a change to the balancing of VCPUs; `null`: they stay where they are.
+    /// Time from a change to the balancing of VCPUs; `null`: they stay on their cores.
     pub balance_ns: Option<u64>,
     /// Page colours of each core.
     pub core_colours: Option<u64>,

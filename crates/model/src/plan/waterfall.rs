@@ -32,12 +32,14 @@ pub enum Cause {
     Once,
     /// Level A of `[mc2]`: the time table has room for `pet_scale` of the level-B PET.
     Scale,
-    /// The VCPU waits for its budget or for its core, and for accesses under way as it is let in.
+    /// The VCPU waits for its budget or for its core, and for accesses under way when it starts to
+    /// run.
     Supply,
     /// Level B of `[mc2]`: jobs of level A on its core.
     Above,
-    /// Other tasks of the core, earlier jobs of the task itself, and what preemptions make it load
-    /// again. In a VCPU: other tasks of the VCPU. At level C: tasks of all levels on all cores.
+    /// Other tasks of the core, earlier jobs of the task itself, and the lines that it loads again
+    /// after preemptions. In a VCPU: other tasks of the VCPU. At level C: tasks of all levels on
+    /// all cores.
     Preemption,
 }
 

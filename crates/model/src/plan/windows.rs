@@ -70,7 +70,7 @@ pub struct PlanPartition {
     /// Least duration with which its tasks meet their deadlines; `null` if none within the period
     /// does.
     pub least_duration_ns: Option<u64>,
-    /// Pages that are prefetched and locked as each window begins.
+    /// Pages that are prefetched and locked when each window begins.
     pub locked_pages: u64,
     /// DRAM accesses of this prefetch: lines read, and dirty lines of other partitions written
     /// back.
@@ -133,7 +133,7 @@ pub struct WindowsPlan {
     pub hardware: Vec<HardwareItem>,
     /// The rounds of steps 3 to 5.
     pub rounds: Vec<Round>,
-    /// Cores that run partitions: 0 to this less one.
+    /// Number of cores that run partitions; these are the first ones.
     pub cores: u32,
     /// The core that only moves data, where there are devices.
     pub io_core: Option<u32>,
@@ -197,7 +197,7 @@ impl WindowsPlan {
         for (at, row) in self.table.iter().enumerate() {
             let Some(p) = known.get(row.partition.as_str()) else {
                 return Err(format!(
-                    "sce: row {at} of the table is of `{}`, which is no partition",
+                    "sce: row {at} of the table is of `{}`, which is not a partition",
                     row.partition
                 ));
             };
@@ -240,9 +240,10 @@ impl WindowsPlan {
             })
         };
         match tasks.iter().find(|t| !known(t)) {
-            Some(t) => {
-                Err(format!("task `{}` is not in its partition, or not on that one's core", t.name))
-            }
+            Some(t) => Err(format!(
+                "task `{}` is not in its partition, or not on its partition's core",
+                t.name
+            )),
             None => Ok(()),
         }
     }

@@ -56,7 +56,7 @@ pub enum Partition {
     Lock,
     /// Allocation masks over ways (Intel CAT, Arm MPAM).
     Way,
-    /// Only page colouring: sets are shared out by physical page number.
+    /// Only page colouring: sets are divided by physical page number.
     Colour,
 }
 
@@ -86,7 +86,7 @@ pub struct L2 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replacement {
-    /// The least recently used line. The profiler counts misses by ways so.
+    /// The least recently used line. The profiler counts misses by ways in this way.
     #[default]
     Lru,
     /// Tree pseudo-LRU.

@@ -125,7 +125,7 @@ pub struct Quantity {
     pub p99: u64,
     /// Largest value of a job.
     pub max: u64,
-    /// Estimate of jobs that are rarer than those seen. It proves nothing.
+    /// Estimate of jobs that are rarer than the measured ones. It is not a proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extreme: Option<Extreme>,
     /// Reason for which there is no estimate.
@@ -136,7 +136,7 @@ pub struct Quantity {
 }
 
 /// An estimate of rare jobs by extreme-value theory. It holds only if all jobs are drawn
-/// independently from one distribution, and future ones from the same; so it is no bound.
+/// independently from one distribution, and future ones from the same; so it is not a bound.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Extreme {
@@ -151,7 +151,7 @@ pub struct Extreme {
     /// Shape of this distribution: above 0 the tail is heavy, below 0 it ends.
     pub shape: f64,
     /// Share of samples of the fitted distribution that fit it worse (Anderson and Darling's
-    /// distance, the fit made anew for each).
+    /// distance, the fit made again for each).
     pub fit_p: f64,
     /// Chance of as few or as many runs above and below the median, were the jobs independent.
     pub independence_p: f64,

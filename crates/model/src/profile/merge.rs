@@ -7,8 +7,8 @@
 //!   locked, reads and writes of the other pages are at least those of each input.
 //! * The lockdown curve is tighter than the sum over these pages: element `k` is the maximum, over
 //!   the inputs, of the rest of the input with the `k` first pages of the merged order locked.
-//! * The trace is that of the input that takes longest with nothing locked, as a simulator can
-//!   replay one run only.
+//! * The trace is that of the input that takes longest with nothing locked, because a simulator can
+//!   replay only one run.
 //!
 //! A sum of maxima may exceed every input: merging never gives less, and often more.
 

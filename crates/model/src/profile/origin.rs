@@ -70,7 +70,7 @@ pub struct RestsOn {
     /// Files and directories by path.
     #[serde(default)]
     pub files: Vec<InputFile>,
-    /// Other things that the run asked for. No later look can compare them.
+    /// Other inputs of the run. They cannot be compared later.
     #[serde(default)]
     pub not_covered: Vec<String>,
     /// Reason for which the list is incomplete; the profile must then not be used again. `null` if

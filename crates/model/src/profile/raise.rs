@@ -13,7 +13,7 @@ impl Profile {
     /// Raises the numbers of the profile to the values measured on a machine like `platform`.
     ///
     /// * Time: a job's time alone is its computation and its waits for memory. A plan adds the
-    ///   waits anew, each at its worst. The waits within the measured time are not counted, so all
+    ///   waits again, each at its worst. The waits within the measured time are not counted, so all
     ///   of it is taken for computation. `private_cycles` becomes at least the cycles of each job,
     ///   and at least its time on the CPU at the platform's clock.
     /// * Misses: the excess over the emulator's count with the whole shared cache belongs to no

@@ -52,7 +52,7 @@ pub struct RunClient {
     pub jobs: u64,
     /// A job is under way.
     pub in_job: bool,
-    /// The section is over the limit, so that it counts no more.
+    /// The section is over the limit, and no longer counts.
     pub cut: bool,
     /// The transfer of the time table that the client makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -55,8 +55,8 @@ pub struct RunLevelTask {
     /// Relative deadline in the plan; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<u64>,
-    /// The plan's bound on the response time; absent: none, or somebody does not keep a promise
-    /// that it rests on.
+    /// The plan's bound on the response time; absent: there is none, or one of its promises is
+    /// open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ns: Option<u64>,
 }
@@ -87,7 +87,7 @@ impl RunLost {
             ("level C", self.c_ns),
             ("level D", self.d_ns),
             ("windows", self.window_ns),
-            ("nobody of the plan", self.idle_ns),
+            ("no task of the plan", self.idle_ns),
         ];
         let some = all.iter().filter(|(_, ns)| *ns > 0);
         some.map(|(who, ns)| format!("{who} {:.3} ms", *ns as f64 / 1e6))
@@ -105,17 +105,17 @@ pub struct RunLevelCpu {
     pub decisions: u64,
     /// Timers that fired.
     pub timers: u64,
-    /// Longest time from when a timer was to fire to the decision.
+    /// Longest time from the due time of a timer to the decision.
     pub max_timer_late_ns: u64,
     /// Longest wait for the lock.
     pub max_lock_ns: u64,
-    /// Longest decision, the wait for the lock included.
+    /// Longest decision, including the wait for the lock.
     pub max_decision_ns: u64,
     /// Mean decision.
     pub mean_decision_ns: u64,
     /// Time of real-time threads that are not under the scheduler, in all.
     pub intruder_ns: u64,
-    /// Number of times that a real-time thread ran that is not under the scheduler.
+    /// Number of times that a real-time thread outside of the scheduler ran.
     pub intrusions: u64,
     /// The levels that lost this time.
     pub lost: RunLost,

@@ -93,7 +93,7 @@ pub struct RunResult {
     /// The plan's promises, each with the part that keeps it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<Answer>,
-    /// Ids of promises that were kept as the run began, and were not kept later.
+    /// Ids of promises that were kept when the run began, but not later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<String>,
     /// The run began although no part kept some promises.
@@ -111,10 +111,10 @@ pub struct RunResult {
     /// The plan's tasks, in its order.
     #[serde(default)]
     pub tasks: Vec<RunTask>,
-    /// Drivers that solocore started; a job is a run of one.
+    /// Drivers that solocore started; a job is a run of a driver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drivers: Vec<RunTask>,
-    /// Observations by probes of programs that say nothing themselves.
+    /// Observations by probes of programs that do not signal their jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<RunFunctions>,
     /// Windows of partitions, kept without a scheduler of their own.

@@ -65,13 +65,13 @@ pub struct RunCore {
     pub tolerance: u64,
     /// Periods that ended.
     pub periods: u64,
-    /// Periods in which it was throttled.
+    /// Periods in which the CPU was throttled.
     pub throttled_periods: u64,
-    /// Time for which it was throttled, in all.
+    /// Total time for which the CPU was throttled.
     pub throttled_ns: u64,
     /// The throttled part of the time, 0 to 1.
     pub throttled_share: f64,
-    /// Accesses, by the counter.
+    /// Accesses, as counted by the counter.
     pub accesses: u64,
     /// Most accesses in one period.
     pub max_accesses_per_period: u64,

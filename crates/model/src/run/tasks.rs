@@ -47,8 +47,8 @@ pub struct RunTask {
     /// Relative deadline in the plan; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<u64>,
-    /// The plan's bound on the response time; absent: none, or somebody does not keep a promise
-    /// that it rests on.
+    /// The plan's bound on the response time; absent: there is none, or one of its promises is
+    /// open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ns: Option<u64>,
     /// The latest jobs.
@@ -56,7 +56,7 @@ pub struct RunTask {
     pub latest: Vec<RunJob>,
 }
 
-/// Observations by probes of a task whose program signals nothing itself.
+/// Observations by probes of a task with a program that does not signal its jobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFunctions {
     /// Name of the task.
@@ -90,7 +90,7 @@ pub struct RunColoured {
     pub banks: Option<(u32, u32)>,
     /// Processes that were coloured before their first instruction.
     pub processes: u64,
-    /// Processes that ended by themselves, so that their pages were looked at before.
+    /// Processes that ended by themselves; their pages were checked before.
     pub ended: u64,
     /// Private pages of these processes, in all.
     pub pages: u64,
@@ -98,8 +98,8 @@ pub struct RunColoured {
     pub wrong: u64,
     /// Pages that the kernel had moved to other frames, and that were moved back.
     pub moved_back: u64,
-    /// Programs that ran uncoloured, and processes that were stopped as their colours had no memory
-    /// left, with the reasons; the first eight.
+    /// Programs that ran without colours, and processes that were stopped because their colours had
+    /// no memory left, with the reasons; the first eight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
 }
@@ -113,9 +113,9 @@ pub struct RunWindow {
     pub core: u32,
     /// Windows that have ended.
     pub windows: u64,
-    /// Longest time from the end of a window until its jobs had been told to stop.
+    /// Longest time from the end of a window until its jobs had the signal to stop.
     pub max_late_ns: u64,
-    /// Longest time from the begin of a window until its jobs had been told to go on.
+    /// Longest time from the beginning of a window until its jobs had the signal to go on.
     #[serde(default)]
     pub max_start_late_ns: u64,
 }

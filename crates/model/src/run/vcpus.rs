@@ -57,15 +57,17 @@ pub struct RunVcpu {
 pub struct RunVcpuCpu {
     /// Number of the CPU.
     pub cpu: u32,
-    /// Threads that were let in.
+    /// Threads of the VCPU that started to run.
     pub switches: u64,
     /// Number of times that a budget was exceeded because the timer came late.
     pub late: u64,
-    /// Time by which budgets were exceeded for that, in all. It is in no VCPU's foreground time.
+    /// Total time by which budgets were exceeded for this reason. No VCPU's foreground time
+    /// contains it.
     pub late_ns: u64,
     /// The longest such time.
     pub longest_late_ns: u64,
-    /// Threads that began to run just as another VCPU was picked, and were taken off at once.
+    /// Threads that began to run at the moment when another VCPU was picked, and were stopped at
+    /// once.
     pub strays: u64,
     /// VCPUs that left for another CPU.
     pub moves: u64,

@@ -296,8 +296,8 @@ fn check_number(tasks: usize) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{tasks} [[task]]s are more than the {LARGEST} that one plan holds; make one task of those \
-            that come equally often, or plan parts of the machine apart"
+        "{tasks} [[task]]s are more than the {LARGEST} that one plan holds; join tasks with equal \
+        periods, or plan parts of the machine separately"
     ))
 }
 
@@ -323,7 +323,7 @@ fn isolation(
         if let Some((what, start)) = buffers.min_by_key(|b| b.1) {
             return Err((
                 line_of(start),
-                format!("[[{what}]] is read under [mc2] only; add an [mc2] table, or remove it"),
+                format!("[[{what}]] is read only under [mc2]; add an [mc2] table, or remove it"),
             ));
         }
         return Ok((regulation.map_or_else(Regulation::default, Spanned::into_inner), None));

@@ -37,7 +37,9 @@ impl Job {
             "process" => Ok(Self::Process),
             "wakeup" => Ok(Self::Wakeup),
             word => function(word).map(|name| Self::Function(name.to_owned())).map_err(|()| {
-                format!("\"{word}\" is no job; give \"process\", \"wakeup\" or \"function:NAME\"")
+                format!(
+                    "\"{word}\" is not a job; give \"process\", \"wakeup\" or \"function:NAME\""
+                )
             }),
         }
     }
@@ -136,12 +138,12 @@ impl TaskProgram {
         }
         let named = |word: &String| {
             function(word).map(str::to_owned).map_err(|()| {
-                format!("lock = [\"{word}\"] names no function; give [\"function:NAME\"]")
+                format!("lock = [\"{word}\"] does not name a function; give [\"function:NAME\"]")
             })
         };
         let lock = lock.iter().map(named).collect::<Result<Vec<String>, String>>()?;
         if user.as_deref().is_some_and(|u| u.is_empty() || u.contains([':', '\n', '\0'])) {
-            return Err("user is no name of a user; give user = \"camera\"".to_owned());
+            return Err("user is not the name of a user; give user = \"camera\"".to_owned());
         }
         Ok(Self { job, lock, user })
     }

@@ -16,7 +16,7 @@ pub enum Policy {
     Memguard,
     /// Best-effort cores are limited while a memory lock is held (BWLOCK).
     Bwlock,
-    /// Budgets of the co-running cores follow the hard task that runs (dynamic budgeting).
+    /// Budgets of the other cores follow the running hard task (dynamic budgeting).
     Dynamic,
     /// VCPUs; background time is throttled by memory latency (MARACAS).
     Maracas,
@@ -132,7 +132,7 @@ const MOST_SKID: u64 = 1_000_000;
 pub struct Regulation {
     /// The policy that regulates memory traffic.
     pub policy: Policy,
-    /// `P`: the regulation period, after which budgets come back.
+    /// `P`: the regulation period; budgets are replenished once in it.
     #[serde(deserialize_with = "positive_time")]
     pub period: Time,
     /// Way in which the guaranteed bandwidth is shared out. Default: `optimal` with `policy =
@@ -257,8 +257,8 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
     }
     if regulation.other_programs && regulation.policy != Policy::Memguard {
         return Err(
-            "[regulation] other_programs = true needs policy = \"memguard\", whose budgets \
-            hold programs outside of the plan; set that, or remove it"
+            "[regulation] other_programs = true needs policy = \"memguard\", because budgets \
+            limit programs outside of the plan; set that, or remove it"
                 .to_owned(),
         );
     }
@@ -270,9 +270,11 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
         );
     }
     if regulation.skid > 0 && regulation.model() == Model::Sce {
-        return Err("[regulation] skid needs model = \"sound\", as eq. (1) has no place for it; \
+        return Err(
+            "[regulation] skid needs model = \"sound\", because eq. (1) cannot include it; \
             remove model and carry_in, or skid"
-            .to_owned());
+                .to_owned(),
+        );
     }
     if regulation.skid > MOST_SKID {
         return Err(format!(
@@ -343,8 +345,8 @@ pub(super) fn check_placing(regulation: &Regulation, placing: bool) -> Result<()
     ];
     match keys.into_iter().find(|(stated, _)| *stated && placing) {
         Some((_, key)) => Err(format!(
-            "[regulation] {key} is for plans without [[partition]]s and [mc2], which say what lies \
-                and runs where; remove it"
+            "[regulation] {key} is for plans without [[partition]]s and [mc2], because these \
+            decide the places of tasks and pages; remove it"
         )),
         None => Ok(()),
     }
@@ -459,7 +461,7 @@ pub(super) fn check_core(
     }
     if core.bandwidth.is_some_and(|b| b.0 == 0) {
         return Err(format!(
-            "core {} has bandwidth zero, so nothing could run there; give it some",
+            "core {} has bandwidth zero, so no task could run there; give it some",
             core.id
         ));
     }

@@ -18,14 +18,14 @@ pub(super) fn check_spare(regulation: &Regulation) -> Result<(), String> {
     }
     if regulation.model() == Model::Sce {
         return Err(format!(
-            "[regulation] {key} needs model = \"sound\", as eq. (1) has no place for it; remove \
+            "[regulation] {key} needs model = \"sound\", because eq. (1) cannot include it; remove \
                 model and carry_in, or {key}"
         ));
     }
     Ok(())
 }
 
-/// Checks that somebody has a use for unused budgets; `best_effort`: there is a task of level D.
+/// Checks that a task can use unused budgets; `best_effort`: there is a task of level D.
 pub(super) fn check_spare_used(regulation: &Regulation, best_effort: bool) -> Result<(), String> {
     match key(regulation) {
         Some(key) if !best_effort && !regulation.other_programs => Err(format!(

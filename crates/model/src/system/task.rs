@@ -22,7 +22,7 @@ pub enum Criticality {
     B,
     /// Analysed like A and B. With `[mc2]` by global EDF, with a bound on tardiness.
     C,
-    /// Best effort: no deadline is promised.
+    /// Best effort: it has no promise of a deadline.
     D,
 }
 
@@ -42,7 +42,7 @@ pub enum SoftBudget {
 pub(super) struct TaskEntry {
     /// Unique name.
     pub(super) name: String,
-    /// The core that the task runs on, from 0. Left out, the planner places the task.
+    /// The core of the task, from 0. If it is left out, the planner places the task.
     pub(super) core: Option<u32>,
     /// Time between two releases, or the least time between two. Only best effort (D) may lack it;
     /// its jobs then run back to back.
@@ -63,8 +63,8 @@ pub(super) struct TaskEntry {
     /// Path of a profile that `solocore profile` has written, relative to this file, in place of
     /// profiling.
     pub(super) profile: Option<PathBuf>,
-    /// `C`: longest time of a job alone on its core, with the cache that the plan gives it, each
-    /// miss counted with `L_max`. It needs `misses`.
+    /// `C`: longest time of a job alone on its core, with the cache that the plan gives it, with
+    /// each miss counted as `L_max`. It needs `misses`.
     #[serde(default, deserialize_with = "positive_time_option")]
     pub(super) wcet: Option<Time>,
     /// `mu`: DRAM accesses of one job with that cache. It needs `wcet`.
@@ -74,7 +74,8 @@ pub(super) struct TaskEntry {
     /// With `policy = "dynamic"`: accesses of all soft cores together during one job of this task,
     /// or `"max"` for the largest safe number.
     pub(super) soft_budget: Option<SoftBudget>,
-    /// With partitions: the name of the partition in whose windows the task runs.
+    /// With partitions: the name of the task's partition. The task runs in the windows of the
+    /// partition.
     pub(super) partition: Option<String>,
     /// In place of `wcet` and `misses`: a list of both for 0, 1, 2... locked pages.
     pub(super) curve: Option<Vec<CurvePoint>>,
@@ -176,13 +177,13 @@ fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
         || t.reload.is_some();
     if given && !mc2 {
         return Err(format!(
-            "task `{name}`: wcet_by_ways, misses_by_ways, average and reload are read under [mc2] \
-                only; add an [mc2] table, or remove them"
+            "task `{name}`: wcet_by_ways, misses_by_ways, average and reload are read only under \
+            [mc2]; add an [mc2] table, or remove them"
         ));
     }
     if mc2 && t.curve.is_some() {
         return Err(format!(
-            "task `{name}`: curve is by locked pages, and [mc2] locks none; give wcet_by_ways with \
+            "task `{name}`: curve is by locked pages, and [mc2] does not lock pages; give wcet_by_ways with \
                 misses_by_ways"
         ));
     }
@@ -197,8 +198,8 @@ fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
         }
         if times.len() != misses.len() {
             return Err(format!(
-                "task `{name}`: wcet_by_ways has {} entries, misses_by_ways {}; give both for as \
-                    many ways",
+                "task `{name}`: wcet_by_ways has {} entries, misses_by_ways {}; give both for the \
+                same number of ways",
                 times.len(),
                 misses.len()
             ));
@@ -257,7 +258,7 @@ pub(super) fn partition_of(t: &TaskEntry, ima: Option<&Instance>) -> Result<Opti
     })?;
     if t.core.is_some() {
         return Err(format!(
-            "task `{name}` states a core, but runs where its partition does; state the core of \
+            "task `{name}` states a core, but runs on the core of its partition; state the core of \
                 `{wanted}`"
         ));
     }
@@ -308,7 +309,7 @@ pub(super) fn check_task(
     let soft_budget = match &t.soft_budget {
         Some(_) if t.criticality == Criticality::D => {
             return Err(format!(
-                "task `{name}` is best effort, which limits nobody; remove its soft_budget"
+                "task `{name}` is best effort, and best effort limits no core; remove its soft_budget"
             ));
         }
         Some(SoftBudget::Accesses(n)) if (1..1 << 32).contains(n) => Some(*n),
@@ -336,7 +337,7 @@ pub(super) fn check_task(
     let limit = Time::from_ns(24 * 3600 * 1_000_000_000);
     if [t.period, t.deadline, t.wcet].into_iter().flatten().any(|v| v > limit) {
         return Err(format!(
-            "task `{name}`: a period, deadline or wcet above 24 hours is surely a slip of the unit"
+            "task `{name}`: a period, deadline or wcet above 24 hours probably has a wrong unit"
         ));
     }
     if let Some(points) = &t.curve {
@@ -455,7 +456,7 @@ fn check_curve(name: &str, points: &[CurvePoint], t: &TaskEntry) -> Result<(), S
     }
     if points[0].wcet > Time::from_ns(24 * 3600 * 1_000_000_000) {
         return Err(format!(
-            "task `{name}`: a wcet above 24 hours is surely a slip of the unit; correct it"
+            "task `{name}`: a wcet above 24 hours probably has a wrong unit; correct it"
         ));
     }
     Ok(())

@@ -49,7 +49,7 @@ impl SystemText {
     /// the result is a system.
     ///
     /// # Errors
-    /// When the file has no place for the key, or is no TOML.
+    /// When the file has no place for the key, or is not TOML.
     pub fn with(&self, change: &str) -> Result<Self, ModelError> {
         let root = DeTable::parse(&self.text)
             .map_err(|e| ModelError::from_toml(&self.path, &self.text, &e))?;

@@ -22,7 +22,7 @@ pub const MAX_VCPUS: usize = 1024;
 /// First part of the names of best-effort VCPUs.
 pub const BEST_EFFORT: &str = "best-effort/";
 
-/// The VCPU without budget that runs when none has budget (maracas, section III).
+/// The VCPU that runs when no VCPU has budget (maracas, section III).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Background {
@@ -103,7 +103,7 @@ pub struct Settings {
     /// Rule for the VCPU that gets background time.
     pub background: Background,
     /// `true`: no window of length T has more than C; a preempted VCPU may then get less. `false`:
-    /// budgets come back a period after the VCPU woke.
+    /// budgets are replenished one period after the VCPU woke.
     pub strict: bool,
     /// Most waiting replenishments of a VCPU.
     pub replenishments: u32,
@@ -111,8 +111,8 @@ pub struct Settings {
     pub best_effort: Reservation,
     /// Largest cost of a switch and a late timer. Admission adds it to each capacity.
     pub overhead: Time,
-    /// Time from a change to the balancing of VCPUs between cores. Left out, VCPUs stay where they
-    /// are.
+    /// Time from a change to the balancing of VCPUs between cores. If it is left out, VCPUs stay on
+    /// their cores.
     #[serde(deserialize_with = "positive_time_option")]
     pub balance: Option<Time>,
     /// Page colours of each core. Balancing moves a VCPU only to a core with enough free colours.
@@ -149,7 +149,7 @@ pub struct VcpuEntry {
     /// T: period of the capacity, at most 10 s.
     #[serde(deserialize_with = "positive_time")]
     period: Time,
-    /// Core, from 0. Left out, the planner places the VCPU.
+    /// Core, from 0. If it is left out, the planner places the VCPU.
     core: Option<u32>,
     /// Page colours that the VCPU needs.
     #[serde(default)]
@@ -261,17 +261,18 @@ impl Vcpus {
         let analysed = task.criticality != Criticality::D;
         match self.of_task(index).map(|v| &self.vcpus[v].name) {
             None if analysed => Err(format!(
-                "task `{name}` is of level {:?} and bound to no VCPU, so nothing is promised to \
-                    it; name it in the tasks of a [[vcpu]], or give it criticality = \"D\"",
+                "task `{name}` is of level {:?} and bound to no VCPU, so it has no promise; name \
+                it in the tasks of a [[vcpu]], or give it criticality = \"D\"",
                 task.criticality
             )),
             Some(vcpu) if task.core.is_some() => Err(format!(
-                "task `{name}` states a core, but runs where its VCPU does; state the core of \
+                "task `{name}` states a core, but runs on the core of its VCPU; state the core of \
                     `{vcpu}`"
             )),
             _ if analysed && self.settings.balance.is_some() => Err(format!(
-                "task `{name}` is of level {:?}, but [maracas] balance moves VCPUs by utilisation, \
-                    which bounds no response time; remove balance, or give it criticality = \"D\"",
+                "task `{name}` is of level {:?}, but [maracas] balance moves VCPUs by \
+                utilisation, which does not bound response times; remove balance, or give it \
+                criticality = \"D\"",
                 task.criticality
             )),
             _ => Ok(()),
@@ -301,7 +302,7 @@ fn check_settings(s: &Settings) -> Result<(), String> {
         return Err("throttle: give max_latency or max_rate, one of the two".to_owned());
     }
     if t.max_rate.is_some_and(|rate| rate.0 == 0) {
-        return Err("throttle: max_rate is zero, so nothing could run in the background; raise it"
+        return Err("throttle: max_rate is zero, so no VCPU could run in the background; raise it"
             .to_owned());
     }
     if t.idle_per_mille > 1000 {
@@ -426,8 +427,7 @@ pub fn check_times(capacity_ns: u64, period_ns: u64) -> Result<(), String> {
     }
     if period_ns > MAX_PERIOD_NS {
         return Err(format!(
-            "a period of {} is above {}, after which the kernel takes waiting threads for lost; \
-                give less",
+            "a period of {} is above {}, the kernel's limit for waiting threads; give less",
             time(period_ns),
             time(MAX_PERIOD_NS)
         ));

@@ -8,8 +8,8 @@
 //! every deadline is met.
 //! Placement: analysed tasks without a core go to the first core, in order, on which all analysed
 //! tasks are still safe with the least budgets, heaviest first: as few hard cores as possible. Best
-//! effort goes to soft cores only, as nothing limits it on a hard one. At least one core stays soft
-//! where there is best effort.
+//! effort goes to soft cores only, because nothing limits it on a hard one. At least one core stays
+//! soft where there is best effort.
 //!
 //! Not covered: best effort under analysed tasks on one core; budgets that differ between soft
 //! cores.
@@ -33,8 +33,8 @@ pub struct Budgeted {
     pub index: usize,
     /// `B_i`.
     pub budget: u64,
-    /// Its bounds; `None` if some analysed task may miss its deadline, as nothing is known of the
-    /// others then.
+    /// Its bounds; `None` if some analysed task may miss its deadline, because nothing is known of
+    /// the others then.
     pub bound: Option<TaskBound>,
     /// Derivation of its bounds.
     pub derivation: Option<Derivation>,
@@ -112,7 +112,7 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
         });
     }
     if let Some(best) = largest_budgets_of(&tasks, &free, &memory, objective).map_err(words)? {
-        // A budget that exceeds the counter is no limit.
+        // A budget that exceeds the counter is not a limit.
         tasks.iter_mut().zip(best).for_each(|(t, b)| t.budget = b.min((1 << 32) - 1));
     }
     let found = analyse(&tasks, &memory).map_err(words)?;
@@ -272,8 +272,8 @@ fn place_best_effort(
                 soft.min_by_key(|&c| (count(c), c)).ok_or_else(|| no_core(system, task))?;
         } else if let Some(other) = hard_on(&placed, placed[task]) {
             return Err(PlanError(format!(
-                "line {}: task `{}` is best effort on core {} beside `{}`, where no dynamic budget \
-                    limits it; place it on a core without tasks of level A to C",
+                "line {}: task `{}` is best effort on core {} beside `{}`, and no dynamic budget \
+                limits it there; place it on a core without tasks of level A to C",
                 system.tasks[task].line,
                 system.tasks[task].name,
                 placed[task],

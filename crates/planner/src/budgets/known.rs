@@ -1,7 +1,7 @@
 //! The accesses of the other cores' jobs, where the plan knows all programs.
 //!
 //! Rule: where there is no best effort, the other cores make no more accesses than their jobs do (a
-//! promise, `Subject::Others`). That holds if all of them end by their deadlines: whoever uses these
+//! promise, `Subject::Others`). That holds if all of them end by their deadlines: the user of these
 //! jobs checks that every core meets its deadlines beside them. A core without tasks may run other
 //! programs: it counts with its budget in each period, as if that were a job. Does not cover: cores
 //! with best effort, whose other tasks' jobs would be known as well.

@@ -4,21 +4,21 @@
 //! needs the response times of all of the core's tasks: the cost is quadratic in the number of
 //! tasks. Rule: tasks as stated, else worst fit by decreasing utilisation on the cores that stay
 //! schedulable; best effort goes to the cores with the fewest analysed tasks. The response times
-//! are computed seldom. A core that is schedulable with all its tasks is schedulable with fewer, as
-//! no task's part of a bound shortens another's (`solocore_analysis::response`, test `monotone`).
-//! Locked pages only go to others. So a number of tasks is put on the least loaded cores at once,
-//! then the cores are tested. Where a core has too many, half the number is tried, and the task
-//! that missed its deadline is remembered. A core on which it would miss it again is passed over,
-//! at the cost of one response time. The outcome is that of a test for each task. Does not cover:
-//! tasks with deadlines beyond a hundred periods, and pages that can be locked where cores are
-//! nearly full: these tasks are tested one by one.
+//! are computed seldom. A core that is schedulable with all its tasks is schedulable with fewer,
+//! because no task's part of a bound shortens another's (`solocore_analysis::response`, test
+//! `monotone`). Locked pages only go to others. So a number of tasks is put on the least loaded
+//! cores at once, then the cores are tested. Where a core has too many, half the number is tried,
+//! and the task that missed its deadline is remembered. A core on which it would miss it again is
+//! passed over, at the cost of one response time. The outcome is that of a test for each task. Does
+//! not cover: tasks with deadlines beyond a hundred periods, and pages that can be locked where
+//! cores are nearly full: these tasks are tested one by one.
 
 use crate::core_plan::{CoreBounds, CorePlan, HardTasks, lockable};
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::response::{Demand, Task, Window, response_time};
 
-/// Most tasks for which a core's utilisation is summed anew each time, in the order of priorities.
+/// Most tasks for which a core's utilisation is summed again each time, in the order of priorities.
 /// The sum of floating point numbers depends on their order, and the sum decides between cores.
 /// With more tasks, it is summed in the order of placement.
 const SUMMED: usize = 512;

@@ -1,16 +1,16 @@
 //! Plans whose cores use budgets that others leave unused (`reclaim`, `sharing`).
 //!
 //! Problem: best effort that has used its core's budget up waits, also while others use less than
-//! theirs. With MemGuard's prediction a core may lack budget that it gave away, and in a shared round
-//! no budget limits anybody. Rule: cores with analysed tasks give nothing away, and no shared round
-//! begins before every core has used its budget up. Reclaiming then changes no bound, and a shared
-//! round holds up the accesses that a core has under way (`Costs::unfinished`, set in
+//! theirs. With MemGuard's prediction a core may lack budget that it gave away, and in a shared
+//! round no budget limits a core. Rule: cores with analysed tasks give nothing away, and no shared
+//! round begins before every core has used its budget up. Reclaiming then changes no bound, and a
+//! shared round holds up the accesses that a core has under way (`Costs::unfinished`, set in
 //! `Resources::of`). The proof is at the head of `solocore_analysis::interference`. It counts the
-//! budgets of all other cores as one sum. So these must meet on each channel, and an access must cost
-//! the same under each of them ([`check`]).
+//! budgets of all other cores as one sum. So these must meet on each channel, and an access must
+//! cost the same under each of them ([`check`]).
 //! Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
 //! Does not cover: the budget of a core with analysed tasks while it has no job; bounds by the jobs
-//! of other cores (`known`), as no plan has these beside best effort.
+//! of other cores (`known`), because no plan has these beside best effort.
 
 use crate::core_plan::CorePlan;
 use crate::error::PlanError;
@@ -57,8 +57,9 @@ pub fn reason(plan: &Plan) -> Option<String> {
         let givers: Vec<String> =
             plan.cores.iter().filter(|c| c.gives).map(|c| c.id.to_string()).collect();
         match givers.as_slice() {
-            [] => "every core has analysed tasks, so that none gives away a part of its budget"
-                .to_owned(),
+            [] => {
+                "every core has analysed tasks, so none gives away a part of its budget".to_owned()
+            }
             [one] => format!(
                 "core {one} gives away the part of its budget that it is not expected to use"
             ),

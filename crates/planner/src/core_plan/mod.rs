@@ -6,13 +6,12 @@ mod pages;
 
 pub use bounds::{CoreBounds, Level, preemption_accesses};
 pub use hard::{Change, HardTasks};
-pub use pages::{hand_out, lockable};
+pub use pages::{hand_out, lockable, share_pages};
 
 use crate::demand::Demand;
 use crate::resources::Resources;
 use crate::work::Work;
 use bounds::all_preemption_accesses;
-use pages::share_pages;
 use solocore_analysis::Derivation;
 use solocore_model::plan::{PlanTask, Unlocked};
 use solocore_model::profile::PageName;

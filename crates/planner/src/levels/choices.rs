@@ -3,7 +3,7 @@
 //! Problem: "core 2, three ways, buffer locked" does not convince a reader. Rule: each choice is
 //! changed alone, all others are kept, and the same optimiser prices the result by its objective:
 //! the total utilization of level C, then the utilization of A and B. A task moved to another core
-//! keeps all others where they are (they are bound there), and the ways are shared out anew. A
+//! keeps all others where they are (they are bound there), and the ways are shared out again. A
 //! region is made one way smaller; a buffer is moved; another scheme starts from nothing.
 //!
 //! Not covered: two choices changed at once.
@@ -146,7 +146,7 @@ impl Pricing {
         let load = self.demand(core, 1, ways, split.locked);
         if ways == 0 {
             let why = if load > 0.0 {
-                "its tasks fit without any"
+                "its tasks fit without ways"
             } else {
                 "no task of level A or B is on it"
             };
@@ -186,7 +186,7 @@ impl Pricing {
         let why = if found.translated.system.global().is_empty() {
             "no task of level C; the OS has them".to_owned()
         } else {
-            format!("level C takes {:.4} with them, which no other split lowers", self.chosen.0)
+            format!("level C takes {:.4} with them, and no other split lowers this", self.chosen.0)
         };
         let next_best = if ways <= self.problem.least_c {
             format!("none: {} is the least (least_ways_of_c)", self.problem.least_c)
@@ -283,14 +283,14 @@ impl Pricing {
             let moves = [(e.sender, on(e.receiver)), (e.receiver, on(e.sender))];
             let best = cheapest(moves.iter().map(|m| ((), Self::moved(found, &[*m]))));
             format!(
-                "CE, with one of them moved to the other's core: {}",
+                "CE, with one of the tasks moved to the other's core: {}",
                 price(self.chosen, best.and_then(|b| b.1))
             )
         };
         let (chosen, why, next_best) = match found.method(edge) {
             Method::Together => (
                 "CE",
-                "both tasks are on one core, so that its bank and ways hold the buffer".to_owned(),
+                "both tasks are on one core, so its bank and ways hold the buffer".to_owned(),
                 uncached,
             ),
             Method::Locked => (
@@ -330,8 +330,8 @@ impl Pricing {
         let why = match (a.scheme.io == Io::PerBuffer, bounded(found)) {
             (false, _) => format!("the rule of {}", found.isolation.settings.scheme.name()),
             (true, true) => {
-                "bounds charge every access alike in each bank, so the core's own bank keeps \
-                    level C's banks free"
+                "bounds charge every access equally in each bank, so the core's own bank keeps \
+                level C's banks free"
                     .to_owned()
             }
             (true, false) => "its copying against the cost of DMA to the others in the \

@@ -48,7 +48,7 @@ pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<Stri
             if bounded(found) {
                 "each DRAM access waits for one of each other master of the memory"
             } else {
-                "contention is in the stated times, buffers and DMA cost what [mc2.costs] says"
+                "stated times include contention; [mc2.costs] has the costs of buffers and DMA"
             }
         ),
     ];
@@ -87,9 +87,11 @@ fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, Plan
         });
     }
     if matches!(found.answer, Answer::Undecided) {
-        return Ok("verdict: not schedulable: for O|opt neither an allocation nor a proof that \
-            there is none was found; try scheme = \"O|C+A/B-All\", or lower the demand"
-            .to_owned());
+        return Ok(
+            "verdict: not schedulable: for O|opt the search found neither an allocation nor \
+        a proof that none exists; try scheme = \"O|C+A/B-All\", or lower the demand"
+                .to_owned(),
+        );
     }
     let allocated = matches!(found.answer, Answer::Allocation(_));
     if let Some(fault) = faults.first().filter(|_| allocated) {
@@ -166,7 +168,7 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
     let p = &found.system.platform;
     let mut out = vec![
         "levels A and B are released together at time 0 and then with their periods; tasks poll, \
-            none suspends itself"
+        and no task suspends itself"
             .to_owned(),
         "pages of core k's tasks of levels A and B lie in DRAM bank k, and the ways are enforced; \
             banks are not interleaved"
@@ -190,8 +192,8 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
         });
     } else {
         out.push(
-            "the stated times were measured under contention for everything that is not \
-            isolated; [mc2.costs] are this board's"
+            "the stated times were measured under contention for all resources that are not \
+            isolated; [mc2.costs] are those of this board"
                 .to_owned(),
         );
     }
@@ -200,8 +202,9 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
             "a profiled job's misses by ways are those of the profiled run under LRU, with pages \
                 of colours in the order of first touch"
         } else {
-            "no access of a profiled job counts as a hit in the shared cache, as its misses by \
-                ways hold under LRU and without slices; misses_by_ways can state measured ones"
+            "no access of a profiled job counts as a hit in the shared cache, because its misses \
+            by ways hold only under LRU and without slices; misses_by_ways can state measured \
+            misses"
         };
         out.push(words.to_owned());
     }
@@ -213,7 +216,7 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
         );
     }
     if found.system.tasks.iter().any(|t| t.criticality == Criticality::D) && !bounded(found) {
-        out.push("level D makes no more traffic than the measurements had".to_owned());
+        out.push("level D makes no more traffic than during the measurements".to_owned());
     }
     if found.checked.verdict != Verdict::Schedulable {
         out.push("figures of a plan that is not schedulable are those of an even split".to_owned());

@@ -11,7 +11,7 @@
 //! VCPUs. Of a task that may miss its deadline, they are the deadline, period, core, and the stated
 //! numbers of its jobs. Of a core with such a task, the kind is its bandwidth. The other cores'
 //! bandwidths come then, and the same of the tasks that preempt it; last, each of these tasks as
-//! best effort. More bandwidth for one core is no change of optimal shares, which choose all
+//! best effort. More bandwidth for one core is not a change of optimal shares, which choose all
 //! budgets. Does not cover: two changes together; locked pages, which no key of a file states; time
 //! tables and levels.
 
@@ -110,7 +110,7 @@ fn note(repairs: &[Repair], cut: bool, made: u64) -> Option<String> {
                 time. Other changes may suffice too; --what-if tries a change"
         )),
         (false, true) => Some(format!(
-            "repair: no change of a single key that was tried makes the system schedulable ({made} \
+            "repair: no tried change of a single key makes the system schedulable ({made} \
                 plannings); change several, or shed load"
         )),
         (false, false) => None,

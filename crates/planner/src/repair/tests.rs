@@ -120,7 +120,7 @@ fn a_schedulable_plan_has_none_and_a_hopeless_one_says_so() {
     let advice =
         repair(&hopeless.text, &hopeless.system, &hopeless.demands, &hopeless.plan, &|| false);
     assert!(advice.repairs.is_empty(), "{advice:?}");
-    assert!(advice.note.is_some_and(|n| n.starts_with("repair: no change of a single key")));
+    assert!(advice.note.is_some_and(|n| n.starts_with("repair: no tried change of a single key")));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_kind_that_takes_long_does_not_keep_the_others_back() {
 }
 
 /// Sixteen tasks under the default shares, slightly too much for four cores: changes of three kinds
-/// would do, each by a complete planning.
+/// suffice, each by a complete planning.
 #[test]
 fn optimal_shares_have_changes_that_would_do() {
     let mut kinds = Vec::new();
@@ -184,7 +184,7 @@ fn refusals_are_answers() {
     assert_eq!(
         (trials.ask("task.lo.core", "1"), trials.made()),
         (Ok(Answer::Meets), 3),
-        "the same again is no planning"
+        "the same again is not a planning"
     );
 }
 

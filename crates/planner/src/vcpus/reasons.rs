@@ -60,7 +60,7 @@ pub fn reasons(
 
 fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
     let when = v.response_ns.map_or_else(
-        || "nothing bounds the time that it needs for its capacity".to_owned(),
+        || "the time that it needs for its capacity has no bound".to_owned(),
         |r| format!("it gets its whole capacity within {}", time(r)),
     );
     let tasks = if v.tasks.is_empty() { "no tasks yet".to_owned() } else { v.tasks.join(", ") };
@@ -77,14 +77,14 @@ fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
 fn task_reason(plan: &Plan, t: &PlanTask) -> String {
     let Some(v) = planned(plan).iter().find(|v| v.tasks.contains(&t.name)) else {
         return format!(
-            "{}: best effort, in the time that is left on core {} and its best-effort VCPU; \
-                nothing is promised",
+            "{}: best effort, in the time that is left on core {} and its best-effort VCPU; it \
+            has no promise",
             t.name, t.core
         );
     };
     if t.best_effort() {
         return format!(
-            "{}: best effort in VCPU {} on core {}; no deadline is promised",
+            "{}: best effort in VCPU {} on core {}; it has no promise of a deadline",
             t.name, v.name, t.core
         );
     }
@@ -119,8 +119,10 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
             let name = claim
                 .vcpu
                 .map_or_else(|| format!("{BEST_EFFORT}{core}"), |v| vcpus.vcpus[v].name.clone());
-            let when = response
-                .map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+            let when = response.map_or_else(
+                || "without a bounded time".to_owned(),
+                |r| format!("after {}", time(r)),
+            );
             wrong.push(format!(
                 "VCPU {name} on core {core} would have its {} {when}, not within {} (utilisation \
                     {:.3})",
@@ -161,8 +163,8 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
         return "verdict: every VCPU fits, and every analysed task meets its deadline".to_owned();
     }
     format!(
-        "verdict: not schedulable: {}; give VCPUs more capacity or a shorter period where a task \
-            misses its deadline, less where a core is full, or spread them over more cores",
+        "verdict: not schedulable: {}; give VCPUs more capacity or a shorter period if a task \
+        misses its deadline, less on a full core, or spread them over more cores",
         wrong.join("; ")
     )
 }
@@ -170,27 +172,27 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
 pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
     let mut out = crate::assumptions::assumptions(plan, work);
     if let Some(last) = out.last_mut() {
-        *last = "interrupts, kernel threads and real-time tasks, which no VCPU holds, and timer \
-            ticks are not charged; a switch and a late timer together cost at most the \
+        *last = "interrupts, kernel threads and real-time tasks, outside of the VCPUs, and timer \
+        ticks are not charged; a switch and a late timer together cost at most the \
             overhead"
             .to_owned();
     }
     out.push(format!(
-        "no VCPU is set aside and let in again more often in its T than its list has entries ({}): \
-            a full list brings budget back later than the bounds count on",
+        "no VCPU is preempted and resumed more often in its T than its list has entries ({}): a \
+        full list delays replenishments beyond the bounds",
         plan.vcpus().map_or(0, |v| v.scheduling.replenishments)
     ));
     if work.iter().any(|w| w.hard() && matches!(w.demand, Demand::Profiled { .. })) {
         out.push(
             "a profiled job finds its lines in the private caches again after another VCPU \
-            has run (not safe: the cost of their reload is not charged; state wcet and misses \
-            that include it)"
+            has run (bounds may be exceeded: the cost of their reload is not charged; state wcet \
+            and misses that include it)"
                 .to_owned(),
         );
     }
     out.push(
-        "a task's jobs do not block before they end, and nothing but the plan's tasks runs in a \
-            VCPU that has any"
+        "a task's jobs do not block before they end, and a VCPU with tasks of the plan runs no \
+        other threads"
             .to_owned(),
     );
     out

@@ -136,7 +136,7 @@ pub fn window(
     .input("C ns", v.capacity_ns)
     .input("T ns", v.period_ns)
     .input("R of the VCPU ns", response)
-    .input("b: accesses under way as it is let in ns", asked.blocking);
+    .input("b: accesses under way when it starts to run ns", asked.blocking);
     for &t in inside {
         d = d.input(format!("C_sce of {} ns", tasks[t].name), tasks[t].c_sce_ns);
     }

@@ -54,7 +54,7 @@ fn room(system: &System, r: &Resources) -> HardwareItem {
     let p = &system.platform;
     let follows = match r.lock_capacity {
         0 => format!(
-            "{} ways and {} colours leave {} cores nothing to lock pages in: every access that \
+            "{} ways and {} colours leave no room for locked pages on {} cores: every access that \
                 leaves the private caches counts as a miss",
             p.llc.ways,
             p.colours(),
@@ -88,7 +88,7 @@ fn banks(system: &System, r: &Resources) -> HardwareItem {
 fn latency(system: &System) -> HardwareItem {
     let p = &system.platform;
     let follows = format!(
-        "L_max = {} (platform file), so {} are guaranteed; a measured value belongs there",
+        "L_max = {} (platform file), so {} are guaranteed; replace it by a measured value",
         p.dram.latency_max,
         p.guaranteed_bandwidth()
     );
@@ -102,7 +102,7 @@ fn counters(system: &System) -> HardwareItem {
         }
         Isa::Aarch64 => (Has::Yes, "PMUv3's common event 17h, L2D_CACHE_REFILL"),
         Isa::Powerpc if system.platform.name == "p4080" => {
-            (Has::Yes, "the P4080's event processing unit, which the paper counts with")
+            (Has::Yes, "the P4080's event processing unit, the counter of the paper")
         }
         Isa::Arm => (
             Has::Unknown,
@@ -116,7 +116,7 @@ fn counters(system: &System) -> HardwareItem {
             .to_owned(),
         _ => match has {
             Has::Yes => format!("{which}: budgets can be enforced"),
-            _ => format!("{which}: the plan holds only where something else enforces the budgets"),
+            _ => format!("{which}: the plan holds only if another mechanism enforces the budgets"),
         },
     };
     item("counters for regulation", has, follows)

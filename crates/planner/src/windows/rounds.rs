@@ -223,8 +223,8 @@ impl Rounds<'_> {
             let chosen = (0..self.ima.cores).filter(fits).min_by_key(|&core| (load(core), core));
             let Some(core) = chosen else {
                 let why = format!(
-                    "partition `{}` ({} every {}) has no core where its windows are apart from \
-                        those of the others",
+                    "partition `{}` ({} every {}) has no core on which its windows do not overlap \
+                    those of the others",
                     parts[p].name,
                     time(slot(p)),
                     time(parts[p].period_ns)
@@ -261,7 +261,7 @@ impl Rounds<'_> {
             Answer::NotFound(left) => Err(Failed(
                 4,
                 format!(
-                    "no table was found, and no proof that there is none; the best partial one \
+                    "the search found neither a table nor a proof that none exists; the best partial one \
                         leaves {left} partitions out"
                 ),
             )),

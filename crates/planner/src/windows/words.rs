@@ -99,9 +99,9 @@ pub fn assume(plan: &mut Plan, ima: &Instance) {
     let more = [
         "windows begin at their place in the table or up to the margin later, last their whole \
             duration, and are not interrupted by other partitions",
-        "a task whose period is a multiple of its partition's is released as a window begins; \
-            deadlines count from there",
-        "as a window begins, its locked pages are prefetched and locked before its tasks run; the \
+        "a task is released when a window begins if its period is a multiple of its partition's \
+        period; deadlines count from there",
+        "when a window begins, its locked pages are prefetched and locked before its tasks run; the \
             cost of lock instructions themselves is not charged",
     ];
     plan.assumptions.extend(more.map(str::to_owned));

@@ -96,8 +96,8 @@ impl Cache {
             let _ = std::fs::remove_file(&path);
             let _ = std::fs::remove_file(trace_path(&path));
             return Err(ProfileError::Input(format!(
-                "`{name}` failed with exit code {code}; a job must succeed to be planned for, so \
-                    run it by hand first"
+                "`{name}` failed with exit code {code}; only a job that succeeds can be planned, \
+                so run it by hand first"
             )));
         }
         Ok(Kept { path, profile: made, made: None })

@@ -1,7 +1,7 @@
 //! Directory of kept profiles: no other user can write to it.
 //!
 //! Problem: a plan trusts a kept profile, so a writer of profiles decides verdicts. Rule: the
-//! directory belongs to this user, is no symbolic link, and lets nobody else write; so does each
+//! directory belongs to this user, is not a symbolic link, and lets nobody else write; so does each
 //! directory above it, or it is root's, or sticky as `/tmp` is. A named directory that breaks this
 //! rule is refused with the command that repairs it. Without a name the first of these is taken
 //! that is this user's: `$XDG_CACHE_HOME`, `$HOME/.cache`, `/run/user/UID`, and a directory of this

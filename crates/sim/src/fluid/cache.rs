@@ -3,10 +3,10 @@
 //! Rule. Each program holds a number of lines of its partition, at most its footprint. Its misses
 //! fill it. Free lines are taken first; then lines are lost, by each holder in proportion to its
 //! lines and to the square of their age. The age is the time since it last ran plus the time of one
-//! pass through its lines. (LRU evicts the oldest; with equal ages this is what random replacement
-//! does. Footprints and fill rates: Xiang et al., "HOTL", ASPLOS 2013.) The misses of a program
-//! follow from the lines that it holds, in [`LEVELS`] steps with a hysteresis of half a step, so
-//! that rates are constant for a while. Steps of time are implicit: stable for any length.
+//! pass through its lines. (LRU evicts the oldest; with equal ages this is the effect of random
+//! replacement. Footprints and fill rates: Xiang et al., "HOTL", ASPLOS 2013.) The misses of a
+//! program follow from the lines that it holds, in [`LEVELS`] steps with a hysteresis of half a
+//! step, so that rates are constant for a while. Steps of time are implicit: stable for any length.
 //!
 //! Not covered: single sets (conflicts beyond those in the calibration), and sharing of lines
 //! between programs.

@@ -171,7 +171,7 @@ fn run<H: Hardware>(
     }
     if until_progress < u64::MAX {
         return Err(FluidError::Calibration(format!(
-            "with less cache or more latency, the program did not get as far in {until_ps} ps as \
+            "with less cache or more latency, the program made less progress in {until_ps} ps as \
                 in the reference run; lower horizon_ps"
         )));
     }

@@ -3,7 +3,7 @@
 //!
 //! Rule. Program i has core i for itself. After a warm-up, the throughput of each (progress: cycles
 //! of computation plus accesses) and the mean read latency of the memory are compared over a
-//! horizon. docs/simulator.md has the figures.
+//! horizon. docs/intervals.md has the figures.
 
 use crate::hardware::{Hardware, Notice, ProgramId};
 

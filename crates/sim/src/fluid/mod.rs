@@ -340,7 +340,7 @@ impl Fluid {
             return None;
         }
         if self.tasks[program].position(self.now_ps) < task::WHOLE {
-            // Solved again meanwhile: it is planned anew.
+            // Solved again meanwhile: it is planned again.
             self.plan(core);
             return None;
         }

@@ -154,7 +154,7 @@ impl FluidProgram {
     /// # Errors
     /// The phase and its fault.
     pub fn check(&self) -> Result<(), String> {
-        let first = self.phases.first().ok_or("it has no phase; give one at least")?;
+        let first = self.phases.first().ok_or("it has no phase; give at least one")?;
         if self.private_lines > 1 << 24 {
             return Err(format!("private_lines = {}; give at most 2^24", self.private_lines));
         }
@@ -162,8 +162,7 @@ impl FluidProgram {
         let expected = sizes(first);
         if expected.is_empty() || !expected.is_sorted() {
             return Err(
-                "phase 0: demands must be given by cache_lines that do not fall, one at least"
-                    .to_owned(),
+                "phase 0: demands must have cache_lines that do not fall, at least one".to_owned()
             );
         }
         for (i, phase) in self.phases.iter().enumerate() {
@@ -198,7 +197,7 @@ impl Phase {
         for (key, value) in counts.chain(of_demands) {
             if value > MOST {
                 return Err(format!(
-                    "{key} = {value}; give at most 2^44, in several phases if need be"
+                    "{key} = {value}; give at most 2^44, in several phases if necessary"
                 ));
             }
         }
@@ -206,7 +205,7 @@ impl Phase {
             if d.least_ps > LONGEST_PS || d.serial_ps.unsigned_abs() > LONGEST_PS {
                 return Err(format!(
                     "least_ps = {}, serial_ps = {}; give an hour at most, in several phases if \
-                        need be",
+                    necessary",
                     d.least_ps, d.serial_ps
                 ));
             }

@@ -8,11 +8,11 @@
 //! source is its own idle one plus d. Alone, each source takes exactly its measured time.
 //!
 //! As each L is at least d, d = u B is at least u^2 d, so u is at most 1: rates never sum to more
-//! than the peak. A further source adds to u and to B, so the greatest solution d rises: company
-//! never helps anybody. One source of constant rate gives L = idle / (1 - u^2): 71 ns for random
-//! reads of DDR3-1333 at 5 GB/s, as docs/dram.md. Found by false position (Illinois) in a bracket,
-//! with IEEE additions, multiplications, divisions and comparisons in a fixed order: the same on
-//! every machine.
+//! than the peak. A further source adds to u and to B, so the greatest solution d rises: other
+//! programs never help a program. One source of constant rate gives L = idle / (1 - u^2): 71 ns for
+//! random reads of DDR3-1333 at 5 GB/s, as docs/dram.md. Found by false position (Illinois) in a
+//! bracket, with IEEE additions, multiplications, divisions and comparisons in a fixed order: the
+//! same on every machine.
 //!
 //! Source: approximate mean value analysis of closed queueing networks (Schweitzer 1979; Lazowska
 //! et al., Quantitative System Performance, 1984, chapter 6); the factor u is ours, checked against

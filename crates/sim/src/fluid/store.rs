@@ -18,7 +18,7 @@ type Slot = Arc<Mutex<Option<FluidProgram>>>;
 /// The program of this key, measured at the first call in the process.
 ///
 /// # Errors
-/// Errors of `measure`. They are not kept, so that an interrupted measurement begins anew.
+/// Errors of `measure`. They are not kept, so that an interrupted measurement begins again.
 pub fn measured_once(
     key: String,
     measure: impl FnOnce() -> Result<FluidProgram, FluidError>,

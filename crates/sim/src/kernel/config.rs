@@ -131,7 +131,7 @@ pub struct TaskSpec {
     pub core: Option<usize>,
     /// Arrivals of its jobs.
     pub release: Release,
-    /// Deadline from the arrival; `None`: no deadline is promised.
+    /// Deadline from the arrival; `None`: it has no promise of a deadline.
     pub deadline_ps: Option<u64>,
     /// A lower number is more urgent; ties go to the lower index. Used by fixed priorities, inside
     /// partitions and VCPUs, and as the order of dynamic budgets.
@@ -214,7 +214,7 @@ pub struct ThrottleSpec {
     pub idle_per_mille: u32,
     /// MEM_PERIOD.
     pub period_ps: u64,
-    /// Interval after which a core asks anew whether it may use background time, while some core
+    /// Interval after which a core asks again whether it may use background time, while some core
     /// may not.
     pub check_ps: u64,
 }
@@ -464,7 +464,8 @@ pub(super) fn span_ns(ps: u64, place: &str, what: &str) -> Result<u64, KernelErr
         return Err(KernelError::config(
             place,
             format!(
-                "{what} of {ps} ps is not a whole number of nanoseconds from 1 ns to 73 minutes"
+                "{what} of {ps} ps is not a whole number of nanoseconds from 1 ns to 73 minutes; \
+                    give such a time"
             ),
         ));
     }

@@ -85,7 +85,7 @@ struct Core {
     overhead_until_ps: u64,
     /// The part of it that the hardware has not been told.
     untold_ps: u64,
-    /// Time until which that work is a switch, which is no job's execution.
+    /// Time until which that work is a switch, which is not a job's execution.
     switch_until_ps: u64,
     /// Reads and writes reported to the regulator.
     reads: u64,

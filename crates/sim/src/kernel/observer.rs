@@ -68,7 +68,7 @@ pub trait Observer {
     fn task_migrated(&mut self, task: usize, from: usize, to: usize, now_ps: u64) {}
     /// A VCPU moved. Where colours belong to cores, the pages of its tasks must move, too.
     fn vcpu_migrated(&mut self, vcpu: usize, from: usize, to: usize, now_ps: u64) {}
-    /// The throttling of background time was decided anew: this number of cores has no background
+    /// The throttling of background time was decided again: this number of cores has no background
     /// time.
     fn monitored(&mut self, contended: bool, throttled_cores: u32, now_ps: u64) {}
     /// The scheduler called its policy.

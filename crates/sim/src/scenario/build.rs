@@ -269,7 +269,7 @@ fn table(scenario: &Scenario, entry: &TableEntry) -> Result<CoreTable, String> {
             (Some(name), None) => {
                 scenario.tasks.iter().position(|(t, _)| &t.name == name).ok_or_else(|| {
                     format!(
-                        "the table of core {} has a window of `{name}`, which is no task",
+                        "the table of core {} has a window of `{name}`, which is not a task",
                         entry.core
                     )
                 })?

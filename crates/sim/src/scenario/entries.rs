@@ -135,7 +135,7 @@ pub enum RegulationEntry {
         #[serde(default)]
         sharing: SharingEntry,
     },
-    /// Best-effort cores are held down while a real-time task holds the lock.
+    /// Best-effort cores are limited while a real-time task holds the lock.
     Bwlock {
         /// Regulation period.
         #[serde(default = "one_millisecond")]

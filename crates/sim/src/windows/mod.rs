@@ -72,7 +72,7 @@ impl<'a> Execution<'a> {
         let Some(sce) = plan.windows() else { return Ok(None) };
         if sce.table.is_empty() {
             return Err(SimError::Input(
-                "the plan has no time table, as none was found; simulate it with --unmanaged, or \
+                "the plan has no time table, because none was found; simulate it with --unmanaged, or \
                     change the system and plan again"
                     .to_owned(),
             ));

@@ -49,7 +49,7 @@ pub(super) enum Order {
     Stride(u64),
     /// Every line once, in a random order, the same each time round.
     Shuffled(Permutation),
-    /// Any line, each time anew.
+    /// Any line, each time again.
     Random(Random),
 }
 

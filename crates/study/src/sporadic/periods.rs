@@ -33,7 +33,7 @@ enum Kind {
 fn check(low: u64, high: u64, step: u64) -> Result<(), StudyError> {
     if low == 0 || low > high || high > LONGEST || step == 0 || step > low {
         return Err(StudyError::Input(format!(
-            "periods: {low} to {high} in steps of {step} is no range; give 0 < step <= low <= high \
+            "periods: {low} to {high} in steps of {step} is not a range; give 0 < step <= low <= high \
                 <= 2^53"
         )));
     }

@@ -35,7 +35,7 @@ impl Clang {
             Some(version) if output.status.success() => {
                 Ok(Self { command: command.to_owned(), name: format!("clang {version}") })
             }
-            _ => Err(format!("{} is no clang", command.display())),
+            _ => Err(format!("{} is not a clang", command.display())),
         }
     }
 
@@ -62,7 +62,7 @@ impl Clang {
         &self.name
     }
 
-    /// Compiles the test program of a mechanism; returns the object file's bytes, so that nothing
+    /// Compiles the test program of a mechanism; returns the object file's bytes, so that no object
     /// is left behind.
     fn compile(&self, policy: &Path, mechanism: &str) -> Result<Vec<u8>, String> {
         let output = Command::new(&self.command)
@@ -248,7 +248,7 @@ mod tests {
         let error = Clang::find(Path::new("/nonexistent/clang")).unwrap_err();
         assert!(error.contains("/nonexistent/clang does not run"), "{error}");
         let error = Clang::find(Path::new("true")).unwrap_err();
-        assert!(error.contains("is no clang"), "{error}");
+        assert!(error.contains("is not a clang"), "{error}");
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl Core {
         1
     }
 
-    /// What was picked last, without deciding anew.
+    /// What was picked last, without deciding again.
     fn paused(&mut self, now: u64) -> Answer {
         let until = self.until;
         self.settle(now);

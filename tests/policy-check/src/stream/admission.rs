@@ -178,7 +178,7 @@ fn check_response(tasks: &[Task], i: usize, verdict: u64, response: u64) -> Resu
     let prefix = &tasks[..=i];
     match verdict {
         1 if response > tasks[i].2 || demand(tasks, i, response) != response => {
-            Err("R is no solution".into())
+            Err("R is not a solution".into())
         }
         1 if fits(tasks, i) == Some(false) => Err("it does not fit".into()),
         0 if fits(tasks, i) == Some(true) => Err("it fits".into()),

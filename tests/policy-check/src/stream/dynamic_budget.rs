@@ -180,7 +180,7 @@ impl Book {
                 let active =
                     task.is_some_and(|(core, ..)| self.active.contains_key(&(core, event.id)));
                 self.tasks.insert(event.id, (event.a, event.b, event.c));
-                ensure(!active, "a task is defined anew while its budget is in force")
+                ensure(!active, "a task is defined again while its budget is in force")
             }
             (2, Some((core, budget, left_ns))) => {
                 self.pass(event);

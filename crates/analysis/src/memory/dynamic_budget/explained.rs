@@ -7,7 +7,7 @@ use crate::Derivation;
 /// Derivation of the response of task `i`.
 ///
 /// # Errors
-/// When a task or `L` is no possible value, or there is no task `i`.
+/// When a task or `L` is not a possible value, or there is no task `i`.
 pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivation, BudgetError> {
     check(tasks, memory)?;
     let task = tasks.get(i).ok_or(BudgetError::NoTask(i))?;
@@ -46,7 +46,7 @@ pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivati
 /// response with it.
 ///
 /// # Errors
-/// When a task or `L` is no possible value.
+/// When a task or `L` is not a possible value.
 pub fn explain_largest(
     tasks: &[HardTask],
     memory: &Memory,

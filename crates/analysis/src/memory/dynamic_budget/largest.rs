@@ -62,7 +62,7 @@ fn last_right(low: u64, high: u64, right: impl Fn(u64) -> bool) -> u64 {
 /// budgets unchanged. The task's present budget does not matter. `None` if even 0 is too much.
 ///
 /// # Errors
-/// When a task or `L` is no possible value, or there is no task `i`.
+/// When a task or `L` is not a possible value, or there is no task `i`.
 pub fn largest_budget(
     tasks: &[HardTask],
     i: usize,
@@ -106,7 +106,7 @@ fn raise(tasks: &[HardTask], memory: &Memory, core: u32, budgets: &[u64], which:
 /// The present budgets of the tasks do not matter.
 ///
 /// # Errors
-/// When a task or `L` is no possible value.
+/// When a task or `L` is not a possible value.
 pub fn largest_budgets(
     tasks: &[HardTask],
     memory: &Memory,
@@ -121,7 +121,7 @@ pub fn largest_budgets(
 /// budgets it has.
 ///
 /// # Errors
-/// When a task or `L` is no possible value.
+/// When a task or `L` is not a possible value.
 pub fn largest_budgets_of(
     tasks: &[HardTask],
     free: &[bool],
@@ -222,7 +222,7 @@ fn next_permutation(order: &mut [usize]) -> bool {
 /// `(1 - sum C_i/P_i)/L` and the rate with each task's largest budget alone.
 ///
 /// # Errors
-/// When a task or `L` is no possible value.
+/// When a task or `L` is not a possible value.
 pub fn bandwidth_limit(tasks: &[HardTask], memory: &Memory, core: u32) -> Result<f64, BudgetError> {
     check(tasks, memory)?;
     let (mut spare, mut single) = (1.0, 0.0);

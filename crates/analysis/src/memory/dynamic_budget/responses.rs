@@ -138,7 +138,7 @@ fn cross(tasks: &[HardTask], core: u32, latency_ps: u64, window_ps: u64) -> u128
 /// in picoseconds.
 ///
 /// # Errors
-/// When a task or `L` is no possible value.
+/// When a task or `L` is not a possible value.
 pub fn cross_interference(
     tasks: &[HardTask],
     memory: &Memory,
@@ -199,11 +199,11 @@ pub(super) fn bounds(tasks: &[HardTask], memory: &Memory) -> Result<Vec<TaskBoun
 }
 
 /// Demand, time in force and response of every task. `Ok(Err(i))` if task `i` is the first that may
-/// miss its deadline; nothing is known of the others then, as their bounds count on its end in
+/// miss its deadline; nothing is known of the others then, because their bounds count on its end in
 /// time.
 ///
 /// # Errors
-/// When a task or `L` is no possible value.
+/// When a task or `L` is not a possible value.
 pub fn analyse(
     tasks: &[HardTask],
     memory: &Memory,
@@ -219,7 +219,7 @@ pub fn analyse(
 /// 2 above.
 ///
 /// # Errors
-/// When a task or `L` is no possible value, or there is no task `i`.
+/// When a task or `L` is not a possible value, or there is no task `i`.
 pub fn response_paper(
     tasks: &[HardTask],
     i: usize,

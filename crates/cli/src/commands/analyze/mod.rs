@@ -102,7 +102,7 @@ fn open(corpus: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     }
     let refused = |e: io::Error| {
         Failure::Input(format!(
-            "{}: cannot read: {e}; give a file with one task set a line",
+            "{}: cannot read: {e}; give a file with one task set per line",
             corpus.display()
         ))
     };
@@ -208,7 +208,7 @@ fn answer_batch(batch: &Batch, analyst: &mut Lines, style: Style, repeat: Option
         begin = line.end;
         let answered = if line.long {
             verdict::refuse(
-                "longer than 16 MiB; give one task set a line",
+                "longer than 16 MiB; give one task set per line",
                 line.number,
                 style,
                 &mut done.out,

@@ -97,12 +97,15 @@ fn findings(task: &PlanTask, seen: &TaskResult) -> Vec<(&'static str, String)> {
             let what = format!("its response may take {bound} ms, its deadline is {deadline} ms");
             out.push(("may-miss", what));
         }
-        None => out.push(("no-bound", format!("no bound keeps its deadline of {deadline} ms"))),
+        None => out.push((
+            "no-bound",
+            format!("its response has no bound; its deadline is {deadline} ms"),
+        )),
     }
     if task.broken_by(seen) {
         let what = format!(
-            "{} of {} simulated jobs missed the deadline of {deadline} ms; the longest response took \
-                {} ms",
+            "{} simulated jobs missed the deadline of {deadline} ms; {} jobs finished, the longest \
+                after {} ms",
             seen.misses_deadline,
             seen.jobs,
             ms(Some(seen.max_response_ns))

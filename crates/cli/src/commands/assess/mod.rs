@@ -34,7 +34,9 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let place = Place::new(&args.output)?;
     let results = simulated(args, &plan, even.as_ref());
     let mut provenance = here();
-    provenance.add(&args.system.display().to_string(), files::read_text(&args.system)?.as_bytes());
+    // As it was read: it may have changed since, and a pipe can be read only once.
+    let own = system.inputs.first().map(|own| (own.file.clone(), own.sha256.clone()));
+    provenance.inputs.extend(own);
     let mut out = vec![("plan.json", carried::text_of(&plan)?.into_bytes())];
     let mut traces = Vec::new();
     let mut material = Material { plan: Some(plan), ..Material::default() };

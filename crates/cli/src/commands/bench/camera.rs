@@ -26,7 +26,7 @@ pub struct Args {
     /// Frames to take.
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     frames: u32,
-    /// Buffers that go round.
+    /// Number of buffers.
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=32))]
     buffers: u32,
     /// Per cent of the buffers in level C's pages; the rest is in the core's own.

@@ -114,9 +114,7 @@ fn arguments(args: &Args, colours: &str, program: &[OsString]) -> Vec<OsString> 
 }
 
 fn time(program: &std::ffi::OsStr, arguments: &[OsString]) -> Result<f64, Failure> {
-    let cannot = |e: std::io::Error| {
-        Failure::Input(format!("cannot run {}: {e}; is it there, and in PATH?", program.display()))
-    };
+    let cannot = |e: std::io::Error| Failure::cannot_run(program, &e);
     let begin = Instant::now();
     let mut child = Command::new(program)
         .args(arguments)

@@ -41,7 +41,7 @@ pub enum Engine {
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// File to read, on the disk whose traffic is wanted.
+    /// File to read. Its disk makes the traffic.
     file: PathBuf,
     /// Bytes of each read, rounded up to whole pages [default: 400 KiB, or the plan's].
     #[arg(long, value_name = "SIZE")]
@@ -52,7 +52,7 @@ pub struct Args {
     /// Duration of the run.
     #[arg(long, default_value = "2 s", value_name = "TIME")]
     duration: Time,
-    /// Way of reading the file.
+    /// Method of reading the file.
     #[arg(long, value_enum, default_value_t)]
     engine: Engine,
     /// Per cent of the buffer in level C's pages; the rest is in the core's own.
@@ -199,8 +199,9 @@ impl ColouredFrames {
         let room = memory.available.saturating_sub(memory.floor());
         if wanted as u64 > room {
             return Err(Failure::Machine(format!(
-                "memory: the search for {} in each of two lists of frames takes {} MiB, and others \
-                    can miss only {} MiB; ask for less memory (--size), or end other programs",
+                "memory: the search for {} in each of two lists of frames takes {} MiB, and other \
+                programs can spare only {} MiB; ask for less memory (--size), or end other \
+                programs",
                 Bytes(bytes as u64),
                 wanted >> 20,
                 room >> 20

@@ -304,7 +304,9 @@ pub(super) fn ours(
                 Ok(Some(length)) if length == size as usize && got[0] == n.to_le_bytes()[0] => {
                     Ok(t)
                 }
-                Ok(_) => Err(queue_failure("another message came than was sent; this is a bug")),
+                Ok(_) => Err(queue_failure(
+                    "the received message is not the sent one; this is a bug, please report it",
+                )),
                 Err(e) => Err(queue_failure(e)),
             }
         },
@@ -353,8 +355,8 @@ fn kernels(args: &Args, setup: &mut Setup, size: u32) -> Result<Point, Failure> 
     }
     if burst < args.messages {
         setup.notes.push(format!(
-            "sysv: {burst} messages of {size} bytes at a time, as its queue holds no more \
-                (kernel.msgmnb); run it as root for queues as large as they should be"
+            "sysv: {burst} messages of {size} bytes at a time, because its queue holds no more \
+            (kernel.msgmnb); run it as root for larger queues"
         ));
     }
     let failed = |e: std::io::Error| {

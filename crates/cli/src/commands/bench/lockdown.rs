@@ -298,7 +298,7 @@ fn report(args: &Args, outcome: &Outcome) -> Result<ExitCode, Failure> {
     }
     let mut below = format!(
         "\n{} KiB; a line just read takes {:.0} ns, one in the shared cache {:.0} ns, a flushed \
-            one {:.0} ns; {:.1} % of those just read count as gone\n",
+            one {:.0} ns; {:.1} % of lines just read count as evicted\n",
         outcome.bytes >> 10,
         outcome.hit_ns,
         outcome.shared_ns,

@@ -82,22 +82,22 @@ pub enum Bench {
     /// Cost of holding the bandwidth lock in a function of an unmodified program.
     #[command(
         after_help = "Examples:\n  solocore bench function-lock\n  solocore bench function-lock \
-            --calls 10000 --format json\n\nNeeds root. Probes this very program. Exit code 3: the \
+            --calls 10000 --format json\n\nNeeds root. The command puts its probes into its own program. Exit code 3: the \
             kernel lost some of the calls."
     )]
     FunctionLock(function_lock::Args),
     /// Time of reads from two rows of one DRAM bank, compared with rows of two banks.
     #[command(
         after_help = "Examples:\n  solocore bench banks --map map.txt\n  solocore bench banks \
-            --map map.txt --format json\n\nNeeds root and a map with banks (`solocore space map`). \
-            Says so where the times do not differ."
+            --map map.txt --format json\n\nNeeds root and a map with banks (`solocore space \
+            map`). If the times do not differ, the output says so."
     )]
     Banks(banks::Args),
     /// Time of reads with cache colours that a neighbour uses too, compared with own colours.
     #[command(
         after_help = "Examples:\n  solocore bench colors\n  solocore bench colors --size \"8 \
-            MiB\" --neighbour \"128 MiB\" --format json\n\nNeeds root and two CPUs. Says so where \
-            the times do not differ.",
+            MiB\" --neighbour \"128 MiB\" --format json\n\nNeeds root and two CPUs. If the times \
+            do not differ, the output says so.",
         name = "colors",
         alias = "colours"
     )]
@@ -106,7 +106,7 @@ pub enum Bench {
     #[command(
         after_help = "Examples:\n  solocore bench color-start\n  solocore bench color-start \
             --colors 0-15 --runs 20\n  solocore bench color-start --colors 0-7 -- ./detect \
-            a.pgm\n\nNeeds root. Without a command: dd with a buffer of 64 MiB, which it fills.",
+            a.pgm\n\nNeeds root. The default command is dd, which fills a buffer of 64 MiB.",
         name = "color-start",
         alias = "colour-start"
     )]

@@ -11,8 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Note below the figures of a bench with unplaced buffers.
-pub const UNPLACED: &str =
-    "\nnote: the pages are whichever the kernel gave: no coloured pool places them\n";
+pub const UNPLACED: &str = "\nnote: the pages have any colours: no coloured pool places them\n";
 
 /// Formats of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -55,7 +54,7 @@ pub fn show(
 /// Reads IsolBench's sizes: KiB, or MiB and GiB with M and G; also those with a unit, like "4 MiB".
 pub fn memory_size(text: &str) -> Result<usize, String> {
     let wrong =
-        || format!("`{text}` is no size; write KiB as a number (8192), 8M, 1G, or \"8 MiB\"");
+        || format!("`{text}` is not a size; write KiB as a number (8192), 8M, 1G, or \"8 MiB\"");
     let (number, unit) = match text.chars().last() {
         Some('M' | 'm') => (&text[..text.len() - 1], 1 << 20),
         Some('G' | 'g') => (&text[..text.len() - 1], 1 << 30),
@@ -63,12 +62,12 @@ pub fn memory_size(text: &str) -> Result<usize, String> {
         _ => (text, 1 << 10),
     };
     let bytes = match number.trim().parse::<u64>() {
-        Ok(n) => n.checked_mul(unit),
-        Err(_) => text.parse::<solocore_model::Bytes>().ok().map(|b| b.0),
+        Ok(n) => n.saturating_mul(unit),
+        Err(_) => text.parse::<solocore_model::Bytes>().map_err(|_| wrong())?.0,
     };
-    let bytes =
-        bytes.and_then(|b| usize::try_from(b).ok()).filter(|&b| (4096..=1 << 40).contains(&b));
-    bytes.ok_or_else(wrong)
+    let beyond = || format!("`{text}` is not from 4 KiB to 1 TiB; give a size in between");
+    let bytes = usize::try_from(bytes).ok().filter(|b| (4096..=1 << 40).contains(b));
+    bytes.ok_or_else(beyond)
 }
 
 /// Reads a time, like "5 s"; a bare number is in seconds.
@@ -184,8 +183,11 @@ mod tests {
         ] {
             assert_eq!(memory_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "M", "x", "-1", "0", "1", "99999999999999999999", "9999999G", "3 apples"] {
-            assert!(memory_size(text).unwrap_err().contains("no size"), "{text}");
+        for text in ["", "M", "x", "-1", "99999999999999999999", "3 apples"] {
+            assert!(memory_size(text).unwrap_err().contains("not a size"), "{text}");
+        }
+        for text in ["0", "1", "9999999G", "9999999999999999999G", "2 B"] {
+            assert!(memory_size(text).unwrap_err().contains("from 4 KiB to 1 TiB"), "{text}");
         }
     }
 

@@ -41,7 +41,9 @@ struct Report {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let bytes = usize::try_from(args.memory.0).ok().filter(|b| (8 << 20..1 << 40).contains(b));
     let bytes = bytes.ok_or_else(|| {
-        Failure::Input("--memory: such a pool is of no use; give from 8 MiB to 1 TiB".into())
+        Failure::Input(
+            "--memory: the pool is too small or too large; give from 8 MiB to 1 TiB".into(),
+        )
     })?;
     let choices = thirds();
     // Where frames are hidden, or there is less memory, the same lists have made-up frames.
@@ -49,8 +51,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let real_frames = pool.is_some();
     if !real_frames {
         eprintln!(
-            "solocore: note: frames are hidden or memory is short, so frames are made up; run it \
-                as root for real ones"
+            "solocore: note: frames are hidden or memory is short, so frame numbers are invented; \
+            run it as root for real frames"
         );
     }
     let mut rows = Vec::new();

@@ -3,7 +3,7 @@
 //! Problem: a solver that errs would pass a check that errs the same way. Rule: written from the
 //! definition (single-core-equivalence, section 2.4) by unrolling the hyperperiod of each resource,
 //! with no code of the solver; only the reader of the instance file is shared. Durations, margins
-//! and resources of activities are computed anew.
+//! and resources of activities are computed again.
 
 mod execute;
 mod expected;
@@ -56,12 +56,12 @@ fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
         ));
     };
     let plan: Plan = files::read_json(&args.table).map_err(|e| {
-        Failure::Input(format!("{e}; with a system file, give the plan that was made of it"))
+        Failure::Input(format!("{e}; with a system file, give the plan that was made from it"))
     })?;
     let Some(sce) = plan.windows().filter(|s| !s.table.is_empty()) else {
         return Err(bad(
             &args.table,
-            "is no plan with a time table; make one with `solocore plan`",
+            "is not a plan with a time table; make one with `solocore plan`",
         ));
     };
     for p in instance.partitions.iter_mut().filter(|p| p.duration_ns == 0) {

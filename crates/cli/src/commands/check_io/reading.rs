@@ -116,7 +116,7 @@ fn key(row: &RowEntry, names: &HashMap<&str, usize>) -> Result<Key, String> {
         return Err(format!("the instance has no partition `{}`; correct the name", row.partition));
     };
     let Some(stage) = STAGES.iter().position(|s| *s == row.stage) else {
-        return Err(format!("`{}` is no stage; use one of {}", row.stage, STAGES.join(", ")));
+        return Err(format!("`{}` is not a stage; use one of {}", row.stage, STAGES.join(", ")));
     };
     match row.chain {
         None if stage != PROCESSING => {

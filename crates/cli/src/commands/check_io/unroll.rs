@@ -130,8 +130,8 @@ fn by_pairs(slots: &[&Slot]) -> Result<Option<Violation>, Failure> {
                     rule: "overlap",
                     lines: vec![a.line, b.line],
                     message: format!(
-                        "overlap on {}: {} and {} (line {}) overlap at some time after {}, as \
-                            their starts come within {} of each other",
+                        "overlap on {}: {} and {} (line {}) overlap at some time after {}, \
+                        because their starts come within {} of each other",
                         a.resource,
                         a.name,
                         b.name,

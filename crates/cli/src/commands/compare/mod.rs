@@ -104,7 +104,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
 fn core_of(args: &CompareArgs, online: &[u32]) -> Result<u32, Failure> {
     if online.len() < 2 {
         return Err(Failure::Machine(
-            "one CPU is online, and enemies need another one; nobody disturbs the program here"
+            "only one CPU is online, and enemies need another one; set a second CPU online"
                 .to_owned(),
         ));
     }
@@ -147,7 +147,7 @@ fn protected(
 ) -> Result<(Times, String), Failure> {
     let (mut daemon, event) = regulating((&args.event, args.engine), None, args.lock_bandwidth)?;
     let stands_in = if event.is_software() {
-        "; it stands in for accesses to memory, so that enemies are hardly held down"
+        "; it stands in for accesses to memory, so enemies are hardly throttled"
     } else {
         ""
     };

@@ -35,7 +35,7 @@ pub fn of(c: &Comparison) -> String {
         Some(_) => format!("\nprotected by {}\n", c.protection),
         None => format!("\nnot protected: {}\n", c.protection),
     };
-    out + "These are times that were seen, and no bound: solocore plan has bounds.\n"
+    out + "These are measured times, not bounds: solocore plan has bounds.\n"
 }
 
 fn cases(c: &Comparison) -> Vec<(&'static str, &Times)> {

@@ -171,7 +171,7 @@ fn warn(task: &Proposal) {
             notes.iter().for_each(|note| eprintln!("solocore: note: {name}: {note}"));
         }
         Found::Failed(why) => {
-            eprintln!("solocore: note: {name}: {why}; its task stands in comments");
+            eprintln!("solocore: note: {name}: {why}; the system file has its task as a comment");
         }
     }
 }

@@ -24,7 +24,7 @@ impl Place {
         if args.platform.is_none() && place.system.file_name() == machine.file_name() {
             let name = place.system.display();
             return Err(Failure::Input(format!(
-                "-o {name}: the platform file has this name; give the system file another"
+                "-o {name}: the platform file has this name; give the system file another name"
             )));
         }
         check(&place.system, args.force, "give another name with -o")?;
@@ -61,7 +61,7 @@ fn check(path: &Path, force: bool, how: &str) -> Result<(), Failure> {
     match std::fs::symlink_metadata(path) {
         Err(_) => Ok(()),
         Ok(_) if !path.is_file() => {
-            Err(Failure::Input(format!("{name}: it is no regular file; name a file with -o")))
+            Err(Failure::Input(format!("{name}: it is not a regular file; name a file with -o")))
         }
         Ok(_) if force => Ok(()),
         Ok(_) => Err(Failure::Input(format!(

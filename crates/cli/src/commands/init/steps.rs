@@ -28,12 +28,12 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     let store =
         outcome.profiles.map_or_else(String::new, |dir| format!(" --profiles {}", quoted(dir)));
     let machine = if outcome.here { "on this machine" } else { "on the board itself" };
-    let machine = format!("{machine}; you answer for promises of --vouch (docs/promises.md)");
+    let machine = format!("{machine}; you vouch for the promises of --vouch (docs/promises.md)");
     let needs = needs(outcome.here);
     let report = path("report.html");
     let measure = (
         format!("sudo solocore platform measure {}", quoted(&place.machine())),
-        "measures what could only be assumed",
+        "measures the numbers that are only assumed",
     );
     let lines = [
         (format!("solocore plan {system} -o {plan}{store}"), "decides, and bounds each task"),
@@ -47,7 +47,7 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
             format!("sudo solocore verify {plan}{needs}"),
             "each task under attack, beside its promise",
         ),
-        (format!("solocore report {plan} {sim} {run} -o {report}"), "one page of it all"),
+        (format!("solocore report {plan} {sim} {run} -o {report}"), "one page with all results"),
     ];
     let first = outcome.here.then_some(measure);
     let lines: Vec<(String, &str)> = first.into_iter().chain(lines).collect();

@@ -28,7 +28,7 @@ const REGULATION: &str = "
 # next period. So the plan knows how much one core can slow the others down.
 [regulation]
 policy = \"memguard\"             # the planner chooses the budgets; docs/shares.md has other ways
-period = \"1 ms\"                 # each core gets its budget anew after this time
+period = \"1 ms\"                 # each core gets its budget again after this time
 ";
 
 /// Lines for this machine: with them, no part has to keep promises on pages and other programs.

@@ -31,7 +31,7 @@ pub fn compared(what_if: &WhatIf) -> String {
         return out + &format!("without the change, the file cannot be planned: {why}\n");
     }
     if what_if.tasks.is_empty() {
-        return out + "the change alters no core, bound or verdict of a task\n";
+        return out + "the change does not alter a core, bound or verdict\n";
     }
     let head =
         ["task", "core", "response ms", "verdict", "core then", "response ms then", "verdict then"];

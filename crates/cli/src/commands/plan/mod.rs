@@ -102,8 +102,8 @@ fn check_method(args: &PlanArgs, system: &System) -> Result<(), Failure> {
             "--method sce is for systems with partitions; add a [[partition]], or leave it out"
         }
         (Some(Method::Cores), true) => {
-            "--method cores knows no partitions, which this system has; leave it out, or remove \
-                the [[partition]]s"
+            "--method cores does not plan the partitions of this system; leave it out, or remove \
+            the [[partition]] tables"
         }
         _ => return Ok(()),
     };

@@ -3,7 +3,7 @@
 //! Rule: a start apart from the counted jobs is sampled (`solocore_linux::count::sample`). The
 //! steps by which its memory came to be go through the same names of regions as the emulator's
 //! guest ([`Regions`]). So a sample falls on a page of the profile, or is said to fall on none.
-//! Samples are written as what they are, and change no other number.
+//! Samples are written unchanged, and change no other number.
 //! Does not cover: pages of children, and of programs in the place of the first.
 
 use crate::args::ProfileArgs;
@@ -21,7 +21,7 @@ const DEVICES: &str = "/sys/bus/event_source/devices";
 /// Bytes of a page, as the emulator's profile counts them.
 const PAGE: u64 = 4096;
 
-/// The event to sample, where it was asked for; what users must know of it goes into `said`.
+/// The event to sample, where it was asked for; notes about it for users go into `said`.
 pub fn event(
     args: &ProfileArgs,
     cpu: u32,

@@ -137,12 +137,15 @@ fn based(
     let profile: Profile = files::read_json(path)?;
     let refuse = |what: String| Err(Failure::Input(format!("{}: {what}", path.display())));
     if profile.format != FORMAT {
-        return refuse(format!("it is no profile ({}); give a file of `solocore profile`", FORMAT));
+        return refuse(format!(
+            "it is not a profile ({}); give a file of `solocore profile`",
+            FORMAT
+        ));
     }
     if profile.origin.measured.is_some() {
         return refuse(
-            "it was measured already; give the emulator's profile, so that each measurement starts \
-                from it"
+            "it already has measurements; give the emulator's profile, so that each measurement \
+            starts from it"
                 .to_owned(),
         );
     }
@@ -170,7 +173,7 @@ fn based(
     Ok((profile, trace))
 }
 
-/// What bounds the jobs within a start; `None`: a job is a start.
+/// The bounds of jobs within a start; `None`: a job is a start.
 fn bounds(args: &ProfileArgs) -> Result<Option<Bounds>, Failure> {
     Ok(match &args.counting.job {
         Kind::Process => None,
@@ -247,11 +250,11 @@ fn inside(
     }
     let mut notes = vec![format!("jobs are those of {starts} start(s) of the program")];
     if all.nested > 0 {
-        notes.push(format!("{} calls within calls are parts of these", all.nested));
+        notes.push(format!("{} nested calls are parts of these jobs", all.nested));
     }
     if open > 0 {
         notes.push(format!(
-            "{open} call(s) had not returned when the program ended (exit or longjmp), and are no jobs"
+            "{open} call(s) had not returned when the program ended (exit or longjmp), and are not jobs"
         ));
     }
     let counts = |at: usize| all.counts[at].clone();

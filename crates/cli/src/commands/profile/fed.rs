@@ -141,7 +141,7 @@ fn seen(from: &Path, task: &PlanTask) -> Result<Seen, Failure> {
             Ok(Seen { what: "sim", quantities: vec![most], most_ns: seen.moet_ns })
         }
         other => Err(Failure::Input(format!(
-            "{}: format `{}` tells nothing of jobs; give a file of `solocore run -o` or `solocore sim \
+            "{}: format `{}` has no jobs; give a file of `solocore run -o` or `solocore sim \
                 -o`",
             from.display(),
             other.escape_debug()

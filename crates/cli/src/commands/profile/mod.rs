@@ -26,7 +26,7 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     if let (Some(from), Some(plan), Some(task)) = (&args.from, &args.plan, &args.task) {
         args.given.refuse(
             &[OF_PROGRAMS, COUNTING],
-            "is for programs that are started, and --from starts none; leave one of them out",
+            "is for programs that are started, and --from does not start a program; leave one of them out",
         )?;
         return fed::run(args, from, plan, task);
     }
@@ -49,8 +49,8 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     text::summarise(&profile, &out);
     if profile.exit_code != 0 {
         eprintln!(
-            "solocore: note: the program failed with exit code {}, and its profile may be that of a part \
-                of a job; run it by hand first, and profile it again",
+            "solocore: note: the program failed with exit code {}, and its profile may cover only \
+            a part of a job; run it by hand first, and profile it again",
             profile.exit_code
         );
     }

@@ -64,7 +64,7 @@ pub fn summarise(p: &Profile, out: &Path) {
 fn say(measured: &Measured, raised: &Raised) {
     let what = match measured.jobs_are.as_str() {
         "process" if measured.cold => "caches swept before each job",
-        "process" => "caches as the job before left them",
+        "process" => "caches as the previous job left them",
         "run" => "jobs of a run of the plan",
         "sim" => "jobs of a simulation",
         inside => &format!("jobs are {inside}"),
@@ -85,14 +85,14 @@ fn say(measured: &Measured, raised: &Raised) {
         }
         for q in &input.quantities {
             if let Some(other) = &q.stands_in {
-                eprintln!("  note: {other} stand in for {}; they raise nothing", q.name);
+                eprintln!("  note: {other} stand in for {}; they do not raise the profile", q.name);
             }
         }
         if let Some(why) = input.quantities.iter().find_map(|q| q.no_extreme.as_ref()) {
             eprintln!("  * {why}");
         } else {
             eprintln!(
-                "  * exceeded by one job in a million, as an extreme-value distribution has it; \
+                "  * exceeded by one job in a million, by an extreme-value distribution; \
                     \"?\": a test contradicts it. No bound rests on it."
             );
         }

@@ -7,7 +7,7 @@ mod tables;
 
 use crate::args::{Format, TopArgs};
 use crate::fail::Failure;
-use crate::print::print;
+use crate::print::{print, print_if_read};
 use crate::progress::stopped;
 use solocore_linux::host::status;
 use solocore_model::files;
@@ -41,7 +41,9 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             break;
         }
         let now = look()?;
-        print(&format!("{}\n", tables::shown(&before, &now)))?;
+        if !print_if_read(&format!("{}\n", tables::shown(&before, &now)))? {
+            break;
+        }
         before = now;
         looks += 1;
     }
@@ -65,7 +67,7 @@ fn look() -> Result<RunResult, Failure> {
     let text = status::ask()?;
     let run: RunResult = serde_json::from_str(&text).map_err(|e| {
         Failure::Machine(format!(
-            "this solocore does not know the answer of the running one: {e}; use the same version"
+            "this solocore cannot read the answer of the running one: {e}; use the same version"
         ))
     })?;
     Ok(run)

@@ -161,9 +161,9 @@ pub fn holder(c: &RunClient) -> (String, &'static str) {
         _ if c.transfer.as_ref().is_some_and(|t| t.inside) => "in its slot",
         (false, ..) if c.transfer.is_some() => "waits for its slot",
         _ if c.in_job => "in a job",
-        (true, true, _) => "held for too long, counts no more",
+        (true, true, _) => "held for too long, no longer counts",
         (true, false, Some(_)) => "holds",
-        (true, false, None) => "released, as it does not run",
+        (true, false, None) => "released, because it does not run",
         (false, ..) => "free",
     };
     let what = c.transfer.as_ref().map(|t| &t.name).or(c.task.as_ref());
@@ -272,8 +272,8 @@ mod tests {
             lines[2].starts_with("a?b") && lines[2].ends_with("holds") && lines[2].contains(" 50 "),
             "{text}"
         );
-        assert!(lines[1].ends_with("released, as it does not run"), "{text}");
-        assert!(lines[0].ends_with("held for too long, counts no more"), "{text}");
+        assert!(lines[1].ends_with("released, because it does not run"), "{text}");
+        assert!(lines[0].ends_with("held for too long, no longer counts"), "{text}");
         let nobody = RunResult { lock: Some(lock(Vec::new())), ..snapshot(1, 0, 1) };
         assert!(shown(&nobody, &nobody).ends_with("no client is attached\n"));
     }

@@ -72,7 +72,10 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         let at_once = together::measure(of, &mut trials, weapons, duration, &online)?;
         let none = at_once.tasks.iter().filter(|t| t.jobs == 0);
         found.untested.extend(none.map(|t| {
-            format!("task {} beside the others: of its jobs two did not end (--together)", t.name)
+            format!(
+                "task {} beside the others: fewer than two of its jobs ended (--together)",
+                t.name
+            )
         }));
         found.together = Some(at_once);
     }

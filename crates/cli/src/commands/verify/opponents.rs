@@ -44,8 +44,8 @@ impl Opponents {
             }
             let (run, silent): (Vec<_>, Vec<_>) = there().partition(|t| has_command(args, t));
             all.untested.push(format!(
-                "enemies on core {core} beside {}: the bound counts on the plan's tasks of that \
-                    core, so these ran there; --everywhere puts enemies there as well",
+                "enemies on core {core} beside {}: the bound counts on the demand of that core's \
+                tasks, so these tasks ran there; --everywhere puts enemies there as well",
                 task.name
             ));
             all.untested.extend(silent.iter().map(|t| {

@@ -47,12 +47,10 @@ pub fn of(v: &Verification) -> String {
     list(&mut out, "promises that were broken meanwhile:", v.broken.iter().cloned());
     list(&mut out, "not tested:", v.untested.iter().cloned());
     let verdict = match (v.exceeded, v.broken.is_empty()) {
-        (true, _) => "\nexceeded: a task took longer than is promised of it\n",
-        (false, false) => {
-            "\nbroken: no task took longer than is promised, but a promise was broken\n"
-        }
+        (true, _) => "\nexceeded: a task took longer than promised\n",
+        (false, false) => "\nbroken: no task took longer than promised, but a promise was broken\n",
         (false, true) => {
-            "\nheld: no task took longer than is promised; a measurement is no proof\n"
+            "\nheld: no task took longer than promised; a measurement is not a proof\n"
         }
     };
     out + verdict

@@ -210,8 +210,8 @@ pub fn succeeded(name: &str, failed: u64, how: &str) -> Result<(), Failure> {
     match failed {
         0 => Ok(()),
         _ => Err(Failure::Input(format!(
-            "task `{name}`: {failed} of its jobs failed ({how}); their messages are above, and a \
-                job must succeed to be measured"
+            "task `{name}`: {failed} of its jobs failed ({how}); their messages are above; \
+            correct the program, because only jobs that succeed are measured"
         ))),
     }
 }

@@ -36,7 +36,7 @@ impl Function {
         let wrong = |what: &str| LinuxError::Input(format!("{}: {what}", file.display()));
         let bytes = std::fs::read(file).map_err(|e| wrong(&format!("{e}; check the path")))?;
         let program = object::File::parse(&*bytes)
-            .map_err(|_| wrong("it is no ELF program (a script?); name the program itself"))?;
+            .map_err(|_| wrong("it is not an ELF program (a script?); name the program itself"))?;
         let functions = functions(&program);
         let offset = match functions.get(name).map(Vec::as_slice) {
             Some([one]) => in_file(&program, *one),
@@ -49,7 +49,7 @@ impl Function {
             None => return Err(wrong(&missing(&program, &functions, name))),
         };
         let offset = offset.ok_or_else(|| {
-            wrong(&format!("`{name}` lies in no part of the file; is the file whole?"))
+            wrong(&format!("`{name}` lies outside of the file; check that the file is complete"))
         })?;
         Ok(Self { name: name.to_owned(), file: file.to_owned(), offset })
     }
@@ -120,8 +120,8 @@ fn missing(program: &object::File<'_>, functions: &BTreeMap<&str, Vec<u64>>, nam
         );
     }
     format!(
-        "there is no function `{name}` (inlined, or spelled in another way?); nm lists those there \
-            are"
+        "there is no function `{name}` (inlined, or spelled in another way?); `nm` lists the \
+        functions of the file"
     )
 }
 
@@ -181,7 +181,7 @@ mod tests {
         assert!(said(&program, "filter_image").contains("stripped"));
         let script = dir.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").expect("written");
-        assert!(said(&script, "main").contains("no ELF program"));
+        assert!(said(&script, "main").contains("not an ELF program"));
         assert!(said(&dir.path().join("none"), "main").contains("check the path"));
         let whole = std::fs::read(built(&[]).1).expect("read");
         for cut in (0..whole.len()).step_by(97) {

@@ -211,7 +211,7 @@ fn a_killed_holder_holds_nothing_and_strangers_do_not_count() {
     assert_eq!(page.sections(), (1, 1));
     drop(run);
     until(|| page.sections() == (1, 0), "killed");
-    // A process that init has adopted is no child of this process.
+    // A process that init has adopted is not a child of this process.
     let shell = format!("(setsid {} <{} >{} &)", program.display(), "\"$0\"", "\"$1\"");
     let (input, output) = (program.with_extension("in"), program.with_extension("out"));
     for pipe in [&input, &output] {

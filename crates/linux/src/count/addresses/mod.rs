@@ -123,8 +123,8 @@ pub fn sample(
     match follower {
         Some(follower) if !follower.broken => Ok(follower.sampled),
         _ => Err(LinuxError::Machine(
-            "the kernel's records of samples cannot be read: this kernel writes them in another \
-                way; profile without --sample-addresses"
+            "the kernel's records of samples cannot be read, because this kernel has another \
+            format; profile without --sample-addresses"
                 .to_owned(),
         )
         .into()),
@@ -314,7 +314,7 @@ impl<F: FnMut(Step)> Follower<F> {
         }
     }
 
-    /// What a call that succeeded has done to memory.
+    /// The change of memory by a call that succeeded.
     fn returned(&mut self, pending: &Pending, result: u64) -> Option<Step> {
         let [map, unmap, remap, brk] = CALLS?;
         let [start, length, third, flags, _, from] = pending.arguments;
@@ -339,7 +339,7 @@ impl<F: FnMut(Step)> Follower<F> {
     }
 }
 
-/// A number of what a tracepoint of system calls says, behind the eight bytes that all have.
+/// A number in a record of a tracepoint of system calls, behind the eight bytes that all have.
 fn long(raw: &[u8], at: usize) -> Option<u64> {
     let bytes = raw.get(8 + 8 * at..16 + 8 * at)?;
     Some(u64::from_ne_bytes(bytes.try_into().ok()?))

@@ -73,7 +73,7 @@ fn memory_is_followed_in_the_order_of_the_calls() {
         call(50, libc::SYS_brk, [0; 6], 0x90_0000),
         mapped(50, 0x10_0000, 0x3000, 0x5000, false, file),
         call(50, libc::SYS_mmap, [0, 0x2001, 1, 2, 3, 0x5000], 0x10_0000),
-        // A changed protection is no mapping, and a stack that grows is.
+        // A changed protection is not a mapping, and a stack that grows is.
         mapped(50, 0x10_1000, 0x1000, 0, true, file),
         mapped(50, 0x70_0000, 0x2000, 0, true, stack),
         mapped(51, 0x70_0000, 0x2000, 0, true, stack),

@@ -8,10 +8,10 @@
 //! sleep interruptibly (`sched_switch`), and the next begins there, because no event of a thread
 //! counts while it sleeps. The first begins with the program, the last ends with it.
 //! Source: perf_event_open(2) (`PERF_SAMPLE_READ`, `PERF_FORMAT_GROUP`), `clients::functions` for
-//! what a job is.
-//! Does not cover: jobs of further threads and of children. Calls of the function by anybody else on
-//! any CPU are counted apart, and refused. A call counts its two probes as well, some microseconds
-//! of the kernel.
+//! the kinds of jobs.
+//! Does not cover: jobs of further threads and of children. Calls of the function by other
+//! processes on any CPU are counted separately, and refused. A call counts its two probes as well,
+//! some microseconds of the kernel.
 
 use super::addresses::tracepoint;
 use super::child::{self, Refused, Start};
@@ -54,9 +54,9 @@ pub struct Inside {
     pub times_ns: Vec<u64>,
     /// By counter, in their order: each job's count.
     pub counts: Vec<Vec<u64>>,
-    /// Calls within calls, which are no jobs.
+    /// Calls within calls, which are not jobs.
     pub nested: u64,
-    /// Calls that had not returned when the program ended, which are no jobs.
+    /// Calls that had not returned when the program ended, which are not jobs.
     pub open: u64,
 }
 
@@ -108,7 +108,7 @@ impl Bounding {
                 let kind = std::fs::read_to_string(UPROBE).ok().and_then(|t| t.trim().parse().ok());
                 let kind: u32 = kind.ok_or_else(|| {
                     LinuxError::Machine(
-                        "calls of a function are not seen here: the kernel has no uprobes \
+                        "calls of a function cannot be measured: the kernel has no uprobes \
                             (CONFIG_UPROBE_EVENTS); measure whole starts, without --job"
                             .to_owned(),
                     )
@@ -151,7 +151,7 @@ struct Group {
     leader: OwnedFd,
     /// All that count or bound; they end when these are dropped.
     members: Vec<OwnedFd>,
-    /// Calls of the function by anybody, by CPU; empty for wakeups.
+    /// All calls of the function, by CPU; empty for wakeups.
     everywhere: Vec<OwnedFd>,
 }
 
@@ -182,8 +182,8 @@ fn once(
     }
     if jobs.lost > 0 {
         return Err(LinuxError::Machine(format!(
-            "{} records of jobs were lost, so that jobs cannot be told apart: they follow each other \
-                too fast; choose a function that is called less often",
+            "{} records of jobs were lost, because jobs follow each other too fast, so their \
+            counts are not known; choose a function that is called less often",
             jobs.lost
         ))
         .into());
@@ -213,7 +213,7 @@ fn open(
     pid: u32,
 ) -> Result<(Group, Ring, Jobs), LinuxError> {
     let bounds = |e: std::io::Error| {
-        let remedy = "run as root; probes need CONFIG_UPROBES, and a file that is no script";
+        let remedy = "run as root; probes need CONFIG_UPROBES, and a file that is not a script";
         LinuxError::of_io("what bounds the jobs", &e, remedy)
     };
     let whom = Whom::Process(pid);

@@ -102,7 +102,7 @@ pub(super) enum Record<'a> {
     Other,
 }
 
-/// Bytes that are no record.
+/// Bytes that are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
@@ -185,7 +185,7 @@ fn sample(misc: u16, mut body: Front<'_>, fields: Fields) -> Result<Sample<'_>, 
             sample.time_ns = body.long()?;
             let events = body.long()?;
             (sample.enabled_ns, sample.running_ns) = (body.long()?, body.long()?);
-            // A number that is no number of events: the bytes end before.
+            // A number that is not a number of events: the bytes end before.
             for _ in 0..events {
                 let count = body.long()?;
                 sample.counts.push((body.long()?, count));

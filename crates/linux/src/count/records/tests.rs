@@ -20,7 +20,7 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes.try_into().unwrap())
 }
 
-/// A sample with an address. What the tracepoint says has four bytes more than a multiple of eight.
+/// A sample with an address. The tracepoint's part has four bytes more than a multiple of eight.
 pub(in crate::count) fn sample(s: &Sample<'_>) -> Vec<u8> {
     let raw: &[u8] = if s.raw.is_empty() { &[0; 4] } else { s.raw };
     let mut body = longs(&[s.event, pair(s.process, s.thread), s.address]);
@@ -175,7 +175,7 @@ proptest! {
         prop_assert_eq!(read, expected);
     }
 
-    /// Whatever the bytes are: each record takes at least a header, and nothing panics.
+    /// For any bytes: each record takes at least a header, and nothing panics.
     #[test]
     fn noise_ends(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         for fields in [Fields::Addresses, Fields::Counts] {
@@ -183,7 +183,7 @@ proptest! {
         }
     }
 
-    /// A length that says more or less than the fields have is no sample.
+    /// A length that says more or less than the fields have is not a sample.
     #[test]
     fn a_wrong_length_is_broken(sample in any_counted(), events in any::<u64>()) {
         let mut bytes = counted(&sample);

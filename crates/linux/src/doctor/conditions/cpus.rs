@@ -1,7 +1,7 @@
 //! Checks that all CPUs are alike, whole, and this machine's own.
 //!
 //! Problem: a plan states one time for a job, on one kind of core. Rule: the units of a hybrid, or
-//! the capacities of cores, tell types apart; lists of siblings name the CPUs that are halves of
+//! the capacities of cores, distinguish types; lists of siblings name the CPUs that are halves of
 //! one core. A flag of the CPU tells a guest, and the kernel counts the time that its host took.
 //! Source: Linux, Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/
 //! sysfs-devices-system-cpu (`smt`, `cpu_capacity`); proc(5) (`steal`).

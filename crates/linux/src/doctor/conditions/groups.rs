@@ -29,8 +29,8 @@ pub(super) fn pid_namespace(root: &Root) -> Finding {
         Some(space) if space == FIRST_PID_NAMESPACE => NAMESPACE.good("the machine's first"),
         Some(space) if space.starts_with("pid:[") => NAMESPACE
             .bad(
-                "a container's: other programs are not seen, so nothing keeps them off hard cores; \
-                    clients and drivers are refused",
+                "a container's: solocore does not see other programs and cannot keep them off \
+                hard cores; it refuses clients and drivers",
             )
             .helped_by("docker run --privileged --pid=host IMAGE solocore run plan.json"),
         _ => NAMESPACE.unknown("/proc/self/ns/pid cannot be read"),
@@ -134,8 +134,10 @@ pub(super) fn cpuset(root: &Root) -> Finding {
         .map(|(path, text)| (path, missing(&parse_cpu_list(&text))))
         .find(|(_, missing)| !missing.is_empty());
     let found = |missing: &[u32]| {
-        CPUSET
-            .bad(format!("{} are not this process's: no task of a plan runs there", named(missing)))
+        CPUSET.bad(format!(
+            "{} are not allowed for this process: no task of a plan runs there",
+            named(missing)
+        ))
     };
     let all = cpu_list(&online);
     match limit {
@@ -191,9 +193,9 @@ pub(super) fn shares(root: &Root) -> Finding {
     let mut found = cgroup::shares_below(&mount);
     found.retain(|(group, _)| populated(group));
     match cgroup::first_of(&found) {
-        None => SHARES.good("no group with tasks has a share of its own"),
+        None => SHARES.good("no group with tasks states a share"),
         Some(first) => SHARES
-            .bad(format!("{first}: sched-ext engines ignore it; no bound rests on it"))
+            .bad(format!("{first}: sched-ext engines ignore it, and no bound rests on it"))
             .helped_by("solocore run plan.json --engine helper"),
     }
 }

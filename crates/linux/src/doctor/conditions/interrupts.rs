@@ -32,7 +32,7 @@ pub(super) fn irqbalance(root: &Root) -> Finding {
         return if processes.is_empty() {
             BALANCER.unknown("the processes cannot be read")
         } else {
-            BALANCER.good(format!("is none of the {} processes that are seen", processes.len()))
+            BALANCER.good(format!("is not among the {} visible processes", processes.len()))
         };
     };
     let stop = if root.has_systemd() { "systemctl stop irqbalance" } else { "" };

@@ -52,7 +52,7 @@ pub(super) fn suspend(root: &Root) -> Finding {
     SUSPEND
         .bad(format!(
             "systemd may put the machine to sleep ({states}): no task runs meanwhile, and budgets \
-                are not kept for a moment after; VCPUs and levels end"
+            are not enforced for a moment afterwards; VCPUs and levels end"
         ))
         .helped_by(
             "systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target",
@@ -120,7 +120,7 @@ pub(super) fn boost(root: &Root) -> Finding {
             _ => {}
         }
     }
-    BOOST.unknown("the kernel has no switch for it here")
+    BOOST.unknown("the kernel has no switch for it on this machine")
 }
 
 /// The deepest idle state that a CPU may enter.
@@ -136,7 +136,8 @@ pub(super) fn idle_states(root: &Root) -> Finding {
     let of = |cpu| Some((cpu, deepest(root, cpu, limit)?));
     let all: Vec<_> = root.online().into_iter().filter_map(of).collect();
     if all.is_empty() {
-        return IDLE.unknown("the kernel shows none: how long a CPU takes to wake up is not known");
+        return IDLE
+            .unknown("the kernel shows none: the time that a CPU takes to wake up is not known");
     }
     let late = grouped(all).into_iter().max_by_key(|(state, _)| state.latency_us);
     let Some((Deepest { name, latency_us }, cpus)) = late else {
@@ -147,7 +148,7 @@ pub(super) fn idle_states(root: &Root) -> Finding {
         return IDLE.good(found);
     }
     IDLE.bad(format!(
-        "{found}: a job on an idle CPU begins later by that time, which no bound covers"
+        "{found}: a job on an idle CPU begins later by that time, and no bound covers it"
     ))
     .helped_by(format!("cpupower idle-set -D {LATEST_US}"))
 }

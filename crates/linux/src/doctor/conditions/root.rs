@@ -1,7 +1,7 @@
 //! The files of the conditions, below a root folder.
 //!
 //! Problem: a condition must be tested in every state on any machine. Rule: all reads go through a
-//! root, and a file that is missing, is no text or holds no number is `None`. Where debugfs is not
+//! root, and a file that is missing, is not text or holds no number is `None`. Where debugfs is not
 //! mounted, a private mount is used, as for the engines.
 //! Does not cover: MSRs; host/prefetch.rs reads them by their offset.
 

@@ -30,7 +30,7 @@ fn server(root: &Root, name: &str) -> io::Result<Option<String>> {
     for cpu in root.online() {
         let number = |file: &str| {
             let text = root.debug(&format!("sched/{name}/cpu{cpu}/{file}"))?;
-            text.parse::<u64>().map_err(|_| io::Error::other(format!("`{text}` is no time")))
+            text.parse::<u64>().map_err(|_| io::Error::other(format!("`{text}` is not a time")))
         };
         match number("runtime") {
             Ok(0) => found.push((cpu, "none".to_owned())),
@@ -103,7 +103,7 @@ pub(super) fn real_time(root: &Root) -> Finding {
         Some(..0) => THROTTLING.good("off"),
         Some(runtime) if runtime >= period => THROTTLING.good("off: they may have all of the time"),
         Some(0) => THROTTLING
-            .bad("real-time tasks have no time at all: neither helpers nor analysed tasks run")
+            .bad("real-time tasks have no time: neither helpers nor analysed tasks run")
             .helped_by("sysctl kernel.sched_rt_runtime_us=-1"),
         Some(runtime) => THROTTLING.good(format!(
             "real-time tasks have {runtime} us of each {period} us; the helper engine turns it off \
@@ -139,12 +139,12 @@ pub(super) fn preemption(root: &Root) -> Finding {
     }
 }
 
-const FULL: &str = "full: the kernel interrupts its own work but where it holds locks";
+const FULL: &str = "full: the kernel interrupts its own work, except while it holds locks";
 
 fn late(mode: &str) -> Finding {
     PREEMPTION.bad(format!(
         "{mode}: a job that the kernel starts or stops waits until the kernel's own work ends, \
-            which no bound covers"
+        and no bound covers this time"
     ))
 }
 

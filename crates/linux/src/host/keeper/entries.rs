@@ -47,15 +47,15 @@ pub(super) fn read(debugfs: Option<&OwnedFd>, path: &str) -> io::Result<String> 
 }
 
 pub(super) fn write(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> io::Result<()> {
-    // An empty list is written as an empty line: zero bytes would be no write.
+    // An empty list is written as an empty line: zero bytes would be not a write.
     // resctrl takes whole lines only.
     let value =
         if value.is_empty() || path.ends_with("/schemata") { &format!("{value}\n") } else { value };
     open(debugfs, path, true)?.write_all(value.as_bytes())
 }
 
-/// Repeats an action that the kernel refuses for a moment (`EBUSY`), as a process of a group is about
-/// to end. Returns the last refusal.
+/// Repeats an action that the kernel refuses for a moment (`EBUSY`), because a process of a group
+/// is about to end. Returns the last refusal.
 pub(super) fn patiently<T>(mut action: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..ATTEMPTS {
         match action() {
@@ -132,8 +132,8 @@ fn refused(path: &str, command: &str, removed: io::Result<()>) -> bool {
         .is_err()
 }
 
-/// Removes the file of a socket. A socket on which somebody listens, another daemon since then,
-/// stays, as does a file of another kind.
+/// Removes the file of a socket. A socket on which another daemon listens by then stays, as does a
+/// file of another kind.
 fn remove_socket(path: &str) -> io::Result<()> {
     let left = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type().is_socket(),

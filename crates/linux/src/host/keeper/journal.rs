@@ -60,13 +60,14 @@ impl Journal {
         self.file.write_all(line.as_bytes())
     }
 
-    /// Opens the journal that the keeper has written anew.
+    /// Opens the journal that the keeper has written again.
     pub fn reopen(&mut self) -> io::Result<()> {
         *self = Self::open(self.path.clone())?;
         Ok(())
     }
 
-    /// Writes a keeper's journal anew, with these entries. One that cannot be replaced stays whole.
+    /// Writes a keeper's journal again, with these entries. One that cannot be replaced stays
+    /// whole.
     pub fn rewrite(&mut self, entries: &[Entry]) {
         if let Ok(file) = replace(&self.path, entries) {
             self.file = file;
@@ -82,8 +83,9 @@ impl Journal {
         Some(Self { path, file })
     }
 
-    /// Ends the journal: everything is put back but for `failed`, which the next start tries again. The
-    /// other lines go, as somebody may have changed those settings by then.
+    /// Ends the journal: everything is put back but for `failed`, which the next start tries again.
+    /// The other lines are removed, because another program may have changed those settings by
+    /// then.
     pub fn end(self, failed: &[Entry]) {
         // A journal that is missing was put back already. One that cannot be replaced stays whole.
         let _ = match failed {
@@ -94,7 +96,7 @@ impl Journal {
 }
 
 /// Writes a journal with these entries, and then puts it in the place of the one that is there. It is
-/// locked before it is seen, as one that nobody has locked belongs to a dead run.
+/// locked before it is seen, because an unlocked journal belongs to a dead run.
 fn replace(path: &Path, entries: &[Entry]) -> io::Result<File> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!("{UNFINISHED}{name}"));

@@ -6,8 +6,8 @@
 //! device (/dev/pseudo_lock/NAME) that a program on that cache's CPUs maps. The kernel does this on
 //! three Intel models only, those on which it can switch the prefetchers off.
 //! Source: resctrl.rst, "Cache Pseudo-Locking"; the models are those of Linux 6.19.
-//! Does not cover: lines that leave by wbinvd, or by a CPU that sleeps deeply (the kernel keeps it
-//! from that).
+//! Does not cover: lines that leave by wbinvd, or by a CPU that sleeps deeply (the kernel prevents
+//! this).
 
 use super::tree::{Record, Tree};
 use crate::error::LinuxError;

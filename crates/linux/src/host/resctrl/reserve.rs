@@ -107,7 +107,11 @@ impl Reservation {
             }
             for line in first.iter().flat_map(|f| &f.lines) {
                 tree.write("schemata", &format!("{line}\n")).map_err(|e| {
-                    LinuxError::of_io("resctrl's first group", &e, "is another group in its way?")
+                    LinuxError::of_io(
+                        "resctrl's first group",
+                        &e,
+                        "another group may have these ways",
+                    )
                 })?;
             }
             let cache = info.cache_domains.first().copied().unwrap_or(0);

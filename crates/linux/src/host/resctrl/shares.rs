@@ -84,8 +84,8 @@ pub(super) fn mask_lines(info: &Info, mask: u64) -> Vec<String> {
 pub(crate) fn shares(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxError> {
     if !plan.regulation.pages.is_own() {
         return refused(
-            "the plan leaves the shared cache to all cores ([regulation] pages = \"anywhere\"), so \
-                that there is nothing to share out; leave --resctrl out"
+            "the plan leaves the shared cache to all cores ([regulation] pages = \"anywhere\"), \
+            so there is nothing to divide; leave --resctrl out"
                 .to_owned(),
         );
     }
@@ -222,8 +222,8 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
         }
         None if info.cache.is_some() && !outside.is_empty() => {
             return refused(format!(
-                "CPUs {} are not in the plan, which leaves no ways over for them, so they would \
-                    use those of its cores; plan for every CPU, or take them offline",
+                "CPUs {} are not in the plan, which leaves no ways for them, so they would use \
+                the ways of its cores; plan for every CPU, or take them offline",
                 cpu_list(&outside)
             ));
         }
@@ -254,7 +254,7 @@ fn locked_part(
     if wanted.saturating_add(least) > has {
         shares.notes.push(format!(
             "core {}: its {pages} locked pages would take {wanted} of its {has} ways and leave \
-                none for anything else: they are not locked",
+            none for other pages: they are not locked",
             core.id
         ));
         return (mine, 0);
@@ -280,7 +280,7 @@ fn outside(plan: &Plan, tree: &dyn Tree) -> Result<Vec<u32>, LinuxError> {
                 core.id,
                 root().join(&name).display()
             ),
-            None => format!("CPU {} is not online; plan for the CPUs that are", core.id),
+            None => format!("CPU {} is not online; plan for the CPUs that are online", core.id),
         });
     }
     Ok(first.into_iter().filter(|cpu| plan.cores.iter().all(|c| c.id != *cpu)).collect())

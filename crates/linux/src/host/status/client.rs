@@ -150,7 +150,7 @@ fn request(got: &[u8]) -> Request {
         Ok(httparse::Status::Partial) => return Request::Partial,
         Ok(httparse::Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => return large,
-        Err(_) => return Request::Refused("400 Bad Request", "This is no request of HTTP/1.\n"),
+        Err(_) => return Request::Refused("400 Bad Request", "This is not a request of HTTP/1.\n"),
     }
     let path = parsed.path.and_then(|path| path.split('?').next());
     match (parsed.method, path) {

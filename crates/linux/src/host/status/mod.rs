@@ -3,7 +3,7 @@
 //! Rule: a separate thread answers all clients (`server`). The daemon leaves it texts between two
 //! looks at its engine: metrics twice a second, and a snapshot once a client has asked for one. So
 //! no client keeps the daemon from its parts or from its watchdog. Only root may connect to a
-//! socket in the file system; anybody may ask at an address.
+//! socket in the file system; everybody may ask at an address.
 //! Does not cover: access control at an address; bind it to a local one.
 
 mod client;

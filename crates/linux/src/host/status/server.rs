@@ -127,7 +127,7 @@ impl Rounds {
         !stop
     }
 
-    /// Until a socket is ready or a client's time is over; at which listeners somebody waits.
+    /// Until a socket is ready or a client's time is over; at which listeners a client waits.
     fn wait(&self) -> Vec<bool> {
         let first = self.clients.iter().map(|client| client.until).min();
         let limit = first.map(|at| at.saturating_duration_since(Instant::now()));

@@ -332,7 +332,7 @@ fn close_hole(cpus: &[u32], held: bool) -> Result<(Changes, Vec<String>), LinuxE
     let mut notes = Vec::new();
     if let Err(e) = changes.set("/proc/sys/kernel/sched_rt_runtime_us", "-1") {
         notes.push(format!(
-            "real-time tasks are throttled for 5 % of the time, in which nothing is regulated: {e}"
+            "real-time tasks are throttled for 5 % of the time, and nothing is regulated then: {e}"
         ));
     }
     if let Some(e) = Server::Fair.turn_off(&mut changes, cpus) {

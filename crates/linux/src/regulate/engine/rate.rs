@@ -39,7 +39,7 @@ pub(super) fn allow(
     Ok(refused.map(|e| {
         format!(
             "the kernel may switch the counter off for a while if it finds its interrupts long \
-                ({e}); sysctl kernel.perf_cpu_time_max_percent=0 keeps it from that"
+                ({e}); sysctl kernel.perf_cpu_time_max_percent=0 prevents this"
         )
     }))
 }

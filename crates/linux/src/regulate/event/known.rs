@@ -95,7 +95,7 @@ impl Memory {
         let needed = sweep + TARGET * LINE;
         if needed > available {
             return Err(LinuxError::Machine(format!(
-                "untested: the last-level cache is of {} MiB, so that a test needs {} MiB, and {} \
+                "untested: the last-level cache has {} MiB, so that a test needs {} MiB, and {} \
                     MiB of memory are available; free some",
                 cache >> 20,
                 needed >> 20,

@@ -144,7 +144,7 @@ fn on_cpu<T>(cpu: Option<u32>, what: impl FnOnce() -> T) -> T {
 fn touch_pages() -> u64 {
     const PAGE: usize = 4096;
     const PAGES: usize = 256;
-    // A size that the allocator takes from the kernel anew, and below a huge page.
+    // A size that the allocator takes from the kernel again, and below a huge page.
     let mut memory: Vec<u8> = Vec::with_capacity(PAGES * PAGE);
     let fresh = memory.spare_capacity_mut();
     for page in fresh.chunks_mut(PAGE) {

@@ -51,7 +51,7 @@ pub struct Regulation {
     pub sharing: Sharing,
     /// Whether cores exceed their budgets in a way that the plan's bounds do not cover.
     pub beyond_plan: bool,
-    /// Policy `bwlock`: budgets hold only while somebody holds the lock.
+    /// Policy `bwlock`: budgets hold only while a program holds the lock.
     pub lock: Option<LockRegulation>,
     /// Policy `dynamic`: budgets hold only during the jobs of hard tasks.
     pub dynamic: Option<DynamicRegulation>,
@@ -143,7 +143,8 @@ impl Regulation {
                     maxcpus={MAX_CPUS}"
             )));
         }
-        let planned = bytes_per_s / line_bytes.max(1) * period_ns / 1_000_000_000;
+        // Divided only: a product of both would not fit.
+        let planned = bytes_per_s / line_bytes.max(1) / (1_000_000_000 / period_ns);
         let chosen: Vec<u32> = cpu.map_or_else(|| online.to_vec(), |cpu| vec![cpu]);
         let cores = chosen
             .iter()
@@ -277,8 +278,7 @@ fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
     let what = match plan.regulation.policy {
         Policy::Memguard | Policy::Bwlock | Policy::Dynamic => return Ok(()),
         Policy::None if plan.levels().is_some() => {
-            "none, as [mc2] has levels and no budgets: there is nothing to regulate; give \
-                --scheduler levels"
+            "none, because [mc2] has levels and no budgets; give --scheduler levels"
         }
         Policy::None => {
             "none, so there is nothing to regulate; plan with [regulation] policy = \"memguard\""
@@ -298,8 +298,8 @@ fn dynamic_of(
     }
     if options.reclaim || options.sharing != Sharing::None {
         return Err(LinuxError::Input(
-            "--reclaim and --share are for policy = \"memguard\"; leave them out, as dynamic \
-                budgets have no periods"
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, because dynamic \
+            budgets have no periods"
                 .to_owned(),
         ));
     }
@@ -332,8 +332,8 @@ fn lock_of(
     }
     if options.reclaim || options.sharing != Sharing::None {
         return Err(LinuxError::Input(
-            "--reclaim and --share are for policy = \"memguard\"; leave them out, as nothing is \
-                reserved beside a lock"
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, because no core \
+            has a reservation beside a lock"
                 .to_owned(),
         ));
     }
@@ -409,8 +409,8 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     }
     if !options.write_budgets && plan.cores.iter().any(|c| c.write_budget_accesses.is_some()) {
         notes.push(
-            "the plan's budgets of writes are not enforced (--no-write-budgets): the event has the \
-                whole budget"
+            "the plan's budgets of writes are not enforced (--no-write-budgets): the event counts \
+            against the whole budget"
                 .to_owned(),
         );
     }

@@ -163,6 +163,11 @@ fn a_budget_below_one_sample_is_refused() {
 #[test]
 fn a_budget_beyond_what_is_countable_is_no_limit() {
     assert_eq!(core_budget(0, 1 << 40, &options("page-faults")).unwrap().budget, UNLIMITED);
+    let of = |bytes_per_s| {
+        Regulation::of_program(Some(0), bytes_per_s, 64, &options("page-faults"), &[0]).unwrap()
+    };
+    assert_eq!(of(u64::MAX).cores[0].budget, UNLIMITED);
+    assert_eq!(of(640_000_000).cores[0].planned, 10_000);
     // With a skid no core is stopped before its budget, nor later than the plan bears.
     for (planned, skid) in [(1000, 500), (1000, 400), (14_000, 500), (437, 600), (100_000, 9000)] {
         let b = core_budget(0, planned, &Options { skid, ..options("r412e") }).unwrap();

@@ -298,7 +298,7 @@ fn follow(
             LinuxError::of_io(
                 &format!("task `{}` on CPU {}", p.name, p.core),
                 &e,
-                "run as root, and let solocore's own group have every CPU",
+                "run as root, and allow every CPU in solocore's own control group",
             )
         });
     let Some(begun) = begin(placed, ready, first, stop) else { return };

@@ -189,8 +189,8 @@ fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
         let period_ns = if level == Level::D { 0 } else { t.period_ns.unwrap_or(0) };
         if level != Level::D && (pet == 0 || pet > period_ns) {
             return wrong(format!(
-                "task `{}` has a provisioned execution time of {} in a period of {}; it must lie \
-                    above 0 and not above the period",
+                "task `{}` has a provisioned execution time of {} in a period of {}; it must be \
+                above 0 and at most the period",
                 t.name,
                 ms(pet),
                 ms(period_ns)

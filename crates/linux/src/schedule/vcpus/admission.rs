@@ -52,7 +52,7 @@ pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result
             return None;
         }
         let when = response
-            .map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+            .map_or_else(|| "without a bounded time".to_owned(), |r| format!("after {}", time(r)));
         let whose = if claim.id == new.id { "it".to_owned() } else { format!("VCPU {}", claim.id) };
         Some(LinuxError::Input(format!(
             "{} in {} does not fit on core {core}: with it the utilisation is {load:.3} (each \
@@ -88,7 +88,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     } else if name.trim() != name || name.chars().any(char::is_control) {
         "has a control character, or a blank at an end"
     } else if name.parse::<u32>().is_ok() {
-        "is a number, and VCPUs have numbers besides"
+        "is a number, and VCPUs already have numbers"
     } else {
         return Ok(());
     };
@@ -122,7 +122,7 @@ mod tests {
     fn who_is_there_is_protected_too() {
         let said = admit(3, &[claim(4, 9, 10)], claim(5, 1, 5), 0).unwrap_err().to_string();
         assert!(
-            said.contains("VCPU 4 would have its 9 ms at no bounded time, not within 10 ms"),
+            said.contains("VCPU 4 would have its 9 ms without a bounded time, not within 10 ms"),
             "{said}"
         );
         // 4 and twice 2, of a core that is not full.

@@ -113,7 +113,7 @@ impl Control {
     pub fn serve(&self, vcpus: &mut Vcpus) -> Vec<String> {
         let mut done = Vec::new();
         while let Ok((client, _)) = self.socket.accept() {
-            // A client that disconnects gets no answer, which is no error.
+            // A client that disconnects gets no answer, which is not an error.
             let _ = answer(client, vcpus, &mut done);
         }
         done
@@ -202,8 +202,8 @@ fn carry_out(
 pub fn ask(request: &Request) -> Result<Answer, LinuxError> {
     let fail = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinuxError::Machine(
-            "nobody schedules VCPUs on this machine; start it: solocore vcpu serve, or solocore \
-                run PLAN"
+            "no solocore schedules VCPUs on this machine; start one: solocore vcpu serve, or \
+            solocore run PLAN"
                 .to_owned(),
         ),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LinuxError::Machine(format!(

@@ -50,7 +50,7 @@ fn by_path(root: &Path, text: &str) -> Result<PathBuf, LinuxError> {
     let path = path.strip_prefix(root).unwrap_or(path);
     let path = path.strip_prefix("/").unwrap_or(path);
     if !path.components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err(wrong("a path with . or .. is refused; write it as in /proc/PID/cgroup"));
+        return Err(wrong("the path has . or ..; write it as in /proc/PID/cgroup"));
     }
     let path: PathBuf = path.components().collect();
     if path.as_os_str().is_empty() {
@@ -67,7 +67,7 @@ fn by_path(root: &Path, text: &str) -> Result<PathBuf, LinuxError> {
 fn by_unit(root: &Path, text: &str) -> Result<PathBuf, LinuxError> {
     let wrong = |what: String| LinuxError::Input(format!("--unit {}: {what}", printable(text)));
     if text.is_empty() || text.contains('/') {
-        return Err(wrong("this is no name of a unit; give a path with --cgroup".to_owned()));
+        return Err(wrong("this is not the name of a unit; give a path with --cgroup".to_owned()));
     }
     let whole = KINDS.iter().any(|kind| text.ends_with(kind));
     let name = if whole { text.to_owned() } else { format!("{text}.service") };

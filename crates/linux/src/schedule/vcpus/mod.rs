@@ -210,7 +210,7 @@ impl Vcpus {
         }
         Err(refused.map_or_else(
             || bpf::inside("there is no CPU"),
-            |e| LinuxError::Input(format!("no core has room; on the emptiest: {e}")),
+            |e| LinuxError::Input(format!("no core has room; on the core with the most room: {e}")),
         ))
     }
 
@@ -296,8 +296,8 @@ impl Vcpus {
             return Ok(());
         }
         contract::put(&bound, key, &value).map_err(refused)?;
-        // The kernel takes it off its queue and enqueues it anew, now in that of its VCPU, when its
-        // CPUs change.
+        // The kernel takes it off its queue and enqueues it again, now in that of its VCPU, when
+        // its CPUs change.
         let allowed = sys::tasks::affinity_of(tid).map_err(fail)?;
         let core = id.and_then(|id| self.core_of(id)).filter(|core| allowed.contains(core));
         if let (Some(core), 2..) = (core, allowed.len()) {

@@ -31,7 +31,7 @@ pub(super) fn place_of_timeout() -> Result<usize, LinuxError> {
     let mut members = callbacks.iter().flat_map(Struct::iter);
     match members.find(|m| m.name.is_some_and(|name| name == "timeout_ms")).map(|m| m.attr) {
         Some(MemberAttr::Normal { offset }) => Ok(offset as usize / 8),
-        _ => Err(bpf::inside("the BPF object of VCPUs does not say how its scheduler is laid out")),
+        _ => Err(bpf::inside("the BPF object of VCPUs does not describe its scheduler")),
     }
 }
 

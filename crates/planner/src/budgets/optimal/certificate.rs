@@ -4,10 +4,11 @@
 //! it. Rule: a certificate states facts about single sets of tasks on one core. It also states facts
 //! about single partitions of the tasks with their ways. [`check`](super::check) asks the analysis of
 //! the plan for each fact, and goes through all partitions itself. It refuses the certificate where a
-//! fact does not hold, or where the facts do not close a partition. A fact that is missing closes
-//! nothing. What is proved: no choice keeps to the limits of [`Question`]. In a choice, each task is on
-//! any core, or on its stated one, and the cores have the ways of the shared cache in any way, one each
-//! at least. Pages are locked where they save most, and each budget holds reads and writes together.
+//! fact does not hold, or where the facts do not close a partition. A missing fact closes nothing.
+//! The certificate proves: no choice keeps to the limits of [`Question`]. In a choice, each task is
+//! on any core, or on its stated one, and the cores have the ways of the shared cache in any way,
+//! one each at least. Pages are locked where they save most, and each budget holds reads and writes
+//! together.
 //! Does not cover: other pages.
 
 use super::analysed::Limits;
@@ -38,8 +39,37 @@ pub struct Question {
     pub speed: f64,
 }
 
+impl Question {
+    /// Has the other one the same limits of bounds and budgets?
+    pub fn has_limits_of(&self, other: &Self) -> bool {
+        (self.limits, self.t) == (other.limits, other.t)
+    }
+}
+
+/// Numbers of ways of a core. Fewer of them leave more to the others, so that nothing that is known of
+/// one number holds for a smaller one where the others' jobs count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ways {
+    /// The least.
+    pub least: u32,
+    /// The most.
+    pub most: u32,
+}
+
+impl Ways {
+    /// One number.
+    pub const fn just(ways: u32) -> Self {
+        Self { least: ways, most: ways }
+    }
+
+    /// Are all these numbers among those of `self`?
+    pub const fn contain(self, other: Self) -> bool {
+        self.least <= other.least && other.most <= self.most
+    }
+}
+
 /// A fact about the tasks of one core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fact {
     /// A task breaks a limit beside cores that make next to no accesses: so in each larger set.
     Alone(Set),
@@ -48,14 +78,19 @@ pub enum Fact {
         /// The tasks.
         set: Set,
         /// Ways.
-        ways: u32,
+        ways: Ways,
         /// Accesses in a period.
         others: u64,
     },
-    /// With less than this budget, and the most ways, a task breaks a limit.
+    /// With these ways, others with this sum of budgets, and less than this own one, a task breaks a
+    /// limit.
     Needs {
         /// The tasks.
         set: Set,
+        /// Ways.
+        ways: Ways,
+        /// Accesses in a period.
+        others: u64,
         /// Accesses in a period.
         budget: u64,
     },
@@ -79,13 +114,13 @@ pub struct Step {
     pub budget: Option<u64>,
 }
 
-/// A partition with a number of ways for each core, and the steps that close it.
+/// A partition with numbers of ways of each core, and the steps that close all splits with these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// The sets of the cores; those without tasks come last.
     pub sets: Vec<Set>,
     /// Ways of the cores.
-    pub ways: Vec<u32>,
+    pub ways: Vec<Ways>,
     /// Steps from the least budgets on; none: the speed is out of reach.
     pub steps: Vec<Step>,
 }
@@ -119,7 +154,20 @@ pub fn partitions(tasks: u32, sets: u32) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use super::partitions;
+    use super::{Ways, partitions};
+
+    /// A fact about a range of ways holds for a part of it, and for nothing else: with fewer ways the
+    /// others have more pages, and with more the core itself has.
+    #[test]
+    fn facts_hold_for_their_ways_only() {
+        let range = Ways { least: 3, most: 6 };
+        assert!(
+            range.contain(range) && range.contain(Ways::just(3)) && range.contain(Ways::just(6))
+        );
+        for other in [Ways::just(2), Ways::just(7), Ways { least: 2, most: 6 }] {
+            assert!(!range.contain(other), "{other:?}");
+        }
+    }
 
     #[test]
     fn partitions_are_counted() {

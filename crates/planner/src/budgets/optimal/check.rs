@@ -1,17 +1,20 @@
 //! The check of a certificate.
 //!
 //! Rule: nothing of the search is believed. Pages and jobs come from `core_plan`, stalls and response
-//! times from `solocore_analysis`. A fact must be a broken limit, found here. Then each partition of
-//! the tasks is looked up: its sets, the least budgets that the facts give them, the ways that they
-//! need beside these. Where that does not close it, each split of the ways must be closed so, or by
-//! the steps of a leaf, each of which must be a broken limit again. The partitions are counted, and
-//! their number must be that of all partitions. Does not cover: that bounds are monotone, on which
-//! facts about larger sets, fewer ways and larger budgets rest (`analysis::interference`, test
-//! `monotone`).
+//! times from `solocore_analysis`. A fact must be a broken limit, found here. The facts give each set
+//! its least budget and ways beside those of the tasks outside of it (`check_rounds`). Then each
+//! partition of the tasks is looked up. It is closed if some of its sets break a limit beside the
+//! least needs of the rest. Otherwise each split of the ways must be closed so, or by the steps of a
+//! leaf, each of which must be a broken limit again. The partitions are counted, and their number must
+//! be that of all partitions. Does not cover: that bounds are monotone, on which facts about larger
+//! sets, ranges of ways and larger budgets rest (`analysis::interference`, test `monotone`).
 
-use super::certificate::{Certificate, Fact, Leaf, Set, Step, partitions};
+use super::certificate::{Certificate, Fact, Leaf, Set, Ways, partitions};
 use super::check_core::{Content, Cores};
+use super::check_facts::Facts;
+use super::check_rounds::{ROUNDED, Sets};
 use super::check_speed;
+use super::check_ways::Held;
 use super::problem::Problem;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -32,7 +35,15 @@ pub fn check(
     let all = checker.cores.all();
     checker.larger(all);
     let (tasks, cores) = (all.count_ones(), checker.cores.count);
-    let closed = checker.cover(all, &mut Vec::new())?;
+    // No program is faster than alone on the machine.
+    let programs = checker.cores.programs(all).len() as f64;
+    if programs < checker.cores.question.speed - ROUNDED {
+        return Ok(partitions(tasks, cores));
+    }
+    let (alone, stop) = (std::mem::take(&mut checker.alone), checker.stop);
+    let possible = |cores: &Cores, set: Set| !alone[set as usize] && cores.allowed(set);
+    let sets = Sets::of(&mut checker.cores, &checker.facts, possible, stop)?;
+    let closed = checker.cover(&sets, all, &mut Vec::new())?;
     if closed == partitions(tasks, cores) {
         Ok(closed)
     } else {
@@ -44,10 +55,8 @@ struct Checker<'a> {
     cores: Cores<'a>,
     stop: &'a dyn Fn() -> bool,
     alone: Vec<bool>,
-    /// By set and ways: a sum of the others' budgets that breaks a limit.
-    breaks: HashMap<(Set, u32), u64>,
-    needs: HashMap<Set, u64>,
-    leaves: HashMap<(&'a [Set], &'a [u32]), &'a [Step]>,
+    facts: Facts,
+    leaves: HashMap<&'a [Set], Vec<&'a Leaf>>,
 }
 
 impl<'a> Checker<'a> {
@@ -57,15 +66,12 @@ impl<'a> Checker<'a> {
         stop: &'a dyn Fn() -> bool,
     ) -> Result<Self, String> {
         let cores = Cores::of(problem, certificate)?;
-        let key = |leaf: &'a Leaf| ((&leaf.sets[..], &leaf.ways[..]), &leaf.steps[..]);
-        Ok(Self {
-            alone: vec![false; cores.all() as usize + 1],
-            cores,
-            stop,
-            breaks: HashMap::new(),
-            needs: HashMap::new(),
-            leaves: certificate.leaves.iter().map(key).collect(),
-        })
+        let mut leaves: HashMap<&[Set], Vec<&Leaf>> = HashMap::new();
+        for leaf in &certificate.leaves {
+            leaves.entry(&leaf.sets).or_default().push(leaf);
+        }
+        let alone = vec![false; cores.all() as usize + 1];
+        Ok(Self { alone, cores, stop, facts: Facts::default(), leaves })
     }
 
     /// Takes a fact, if it holds.
@@ -80,17 +86,22 @@ impl<'a> Checker<'a> {
         let (bus, least) = (self.cores.bus(), self.cores.least_others());
         let cores = &mut self.cores;
         let kept = match fact {
-            Fact::Alone(_) => cores.keeps(set, most, bus, least, Some(Vec::new())),
-            Fact::Breaks { ways, .. } if ways == 0 || ways > most => {
+            Fact::Alone(_) => {
+                let nobody = cores.rivals(Vec::new());
+                cores.keeps(set, most, bus, least, nobody)
+            }
+            Fact::Breaks { ways, .. } | Fact::Needs { ways, .. }
+                if ways.least == 0 || ways.least > ways.most || ways.most > most =>
+            {
                 return Err(format!("{fact:?} has ways that no core can have"));
             }
             Fact::Breaks { ways, others, .. } => {
-                let jobs = cores.least_jobs(set, ways);
-                cores.keeps(set, ways, bus, others.max(least), jobs)
+                let jobs = cores.least_jobs(set, ways.least);
+                cores.keeps(set, ways.most, bus, others.max(least), jobs)
             }
-            Fact::Needs { budget, .. } => {
-                let jobs = cores.least_jobs(set, most);
-                budget < 2 || cores.keeps(set, most, budget - 1, least, jobs)
+            Fact::Needs { ways, others, budget, .. } => {
+                let jobs = cores.least_jobs(set, ways.least);
+                budget < 2 || cores.keeps(set, ways.most, budget - 1, others.max(least), jobs)
             }
         };
         if kept {
@@ -98,14 +109,7 @@ impl<'a> Checker<'a> {
         }
         match fact {
             Fact::Alone(_) => self.alone[set as usize] = true,
-            Fact::Breaks { ways, others, .. } => {
-                let known = self.breaks.entry((set, ways)).or_insert(u64::MAX);
-                *known = others.min(*known);
-            }
-            Fact::Needs { budget, .. } => {
-                let known = self.needs.entry(set).or_insert(0);
-                *known = budget.max(*known);
-            }
+            _ => self.facts.add(fact),
         }
         Ok(())
     }
@@ -119,20 +123,15 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The least sum of the others' budgets that breaks a limit of a set with these ways or more.
-    fn breaks(&self, set: Set, ways: u32) -> u64 {
-        let known = (ways..=self.cores.ways.1).filter_map(|w| self.breaks.get(&(set, w)));
-        known.copied().min().unwrap_or(u64::MAX)
-    }
-
-    fn least_budget(&self, set: Set) -> u64 {
-        self.cores.floor(set).max(self.needs.get(&set).copied().unwrap_or(0))
+    /// Any number of ways.
+    fn any(&self) -> Ways {
+        Ways { least: 1, most: self.cores.ways.1 }
     }
 
     /// Closes all partitions of the rest beside these sets; their number.
-    fn cover(&mut self, rest: Set, placed: &mut Vec<Set>) -> Result<u128, String> {
+    fn cover(&mut self, sets: &Sets, rest: Set, placed: &mut Vec<Set>) -> Result<u128, String> {
         if rest == 0 {
-            return self.partition(placed).map(|()| 1);
+            return self.partition(sets, placed).map(|()| 1);
         }
         let left = self.cores.count - placed.len() as u32;
         if left == 0 {
@@ -144,10 +143,10 @@ impl<'a> Checker<'a> {
         loop {
             let set = first | more;
             placed.push(set);
-            closed += if self.hopeless(placed, set, rest & !set) {
+            closed += if self.hopeless(sets, placed, rest & !set) {
                 partitions((rest & !set).count_ones(), left - 1)
             } else {
-                self.cover(rest & !set, placed)?
+                self.cover(sets, rest & !set, placed)?
             };
             placed.pop();
             if more == others {
@@ -158,44 +157,96 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Is no partition with these sets possible? `set` is the last one.
-    fn hopeless(&self, placed: &[Set], set: Set, rest: Set) -> bool {
-        let most = self.cores.ways.1;
-        if self.alone[set as usize] || !self.cores.allowed(set) {
+    /// Is no partition with these sets possible, for all sets of the rest?
+    fn hopeless(&mut self, sets: &Sets, placed: &[Set], rest: Set) -> bool {
+        let left = self.cores.count - placed.len() as u32;
+        let budgets = sets.budgets(left, rest);
+        let none = placed.last().is_some_and(|&set| sets.held[set as usize].is_none());
+        if none || budgets == f64::INFINITY {
             return true;
         }
-        let left = u64::from(self.cores.count) - placed.len() as u64;
-        let sum: u64 = placed.iter().map(|&s| self.least_budget(s)).sum::<u64>() + left;
-        let breaks =
-            |&s: &Set| self.cores.analysed(s) && sum - self.least_budget(s) >= self.breaks(s, most);
-        (left == 0 && rest != 0) || placed.iter().any(breaks)
+        let held: Vec<(Set, Held)> =
+            placed.iter().filter_map(|&set| Some((set, sets.held[set as usize]?))).collect();
+        let ways = held.iter().map(|(_, own)| f64::from(own.ways.least)).sum::<f64>();
+        if ways + sets.ways(left, rest) > f64::from(self.cores.ways.0) {
+            return true;
+        }
+        let speed = held.iter().map(|(_, own)| own.speed).sum::<f64>();
+        let wanted = self.cores.question.speed;
+        if wanted > 0.0 && speed + sets.speed(left, rest) < wanted - ROUNDED {
+            return true;
+        }
+        let by_ways = sets.total_by_ways(&self.cores, placed, rest);
+        if by_ways == f64::INFINITY {
+            return true;
+        }
+        let all = held.iter().map(|(_, own)| own.budget).sum::<u64>() + budgets as u64;
+        let all = all.max(by_ways as u64);
+        let breaks = held.iter().any(|(set, own)| {
+            self.cores.analysed(*set) && all - own.budget >= self.facts.breaks(*set, own.ways)
+        });
+        breaks || (wanted > 0.0 && self.slow(sets, &held, rest, budgets as u64))
+    }
+
+    /// Are the programs too slow with the budgets that the others bear? `beside`: the budgets of the
+    /// rest.
+    fn slow(&mut self, sets: &Sets, held: &[(Set, Held)], rest: Set, beside: u64) -> bool {
+        let left = self.cores.count - held.len() as u32;
+        let mut budgets: Vec<u64> = held.iter().map(|(_, own)| own.budget).collect();
+        for (at, (set, own)) in held.iter().enumerate() {
+            let others = sum_without(&budgets, at) + beside;
+            budgets[at] = budgets[at].max(self.facts.needs(*set, own.ways, others));
+        }
+        let all = budgets.iter().sum::<u64>() + beside;
+        let mut reached = sets.speed(left, rest);
+        for (at, (set, own)) in held.iter().enumerate() {
+            let bears = |other: usize| {
+                let both = all - budgets[at] - budgets[other];
+                held[other].1.breaks.saturating_sub(both).saturating_sub(1)
+            };
+            let by_held = (0..held.len()).filter(|&other| other != at).map(bears).min();
+            let by_rest = sets.bears(left, rest).saturating_sub(all - beside - budgets[at]);
+            let most = by_held.unwrap_or(u64::MAX).min(by_rest).min(self.cores.bus());
+            if budgets[at] > most {
+                return true;
+            }
+            reached += own.speed.min(sets.reached(&mut self.cores, *set, own.ways.most, most));
+        }
+        reached < self.cores.question.speed - ROUNDED
     }
 
     /// Closes a partition.
-    fn partition(&mut self, placed: &[Set]) -> Result<(), String> {
+    fn partition(&mut self, sets: &Sets, placed: &[Set]) -> Result<(), String> {
         if (self.stop)() {
             return Err("the check was ended".to_owned());
         }
         let mut placed = placed.to_vec();
         placed.resize(self.cores.count as usize, 0);
-        let most = self.cores.ways.1;
-        let Some(budgets) = self.budgets(&placed, &vec![most; placed.len()], true) else {
-            return Ok(());
-        };
-        let mut least = Vec::with_capacity(placed.len());
-        for (at, &set) in placed.iter().enumerate() {
-            let beside: u64 = sum_without(&budgets, at);
-            let works = |ways: &u32| !self.cores.analysed(set) || beside < self.breaks(set, *ways);
-            let Some(ways) = (1..=most).find(works) else { return Ok(()) };
-            least.push(ways);
+        let leaves = self.leaves.get(&placed[..]).cloned().unwrap_or_default();
+        for leaf in &leaves {
+            self.leaf(leaf)?;
         }
-        self.splits(&placed, &least, &mut Vec::new())
+        // More ways never raise a bound: only cores that gain from them get those left over.
+        let speed = self.cores.question.speed > 0.0;
+        let gains = |set: Set| self.cores.analysed(set) || (speed && set != 0);
+        let of = |&set: &Set| {
+            let own = sets.held[set as usize].map_or(self.any(), |held| held.ways);
+            if gains(set) { own } else { Ways::just(1) }
+        };
+        let ranges = placed.iter().map(of).collect();
+        self.splits(&placed, &leaves, ranges)
     }
 
-    /// Least budgets of the cores, with what their programs need; `None`: no budgets suffice.
-    /// `loosely`: programs may use all ways of their core.
-    fn budgets(&mut self, placed: &[Set], ways: &[u32], loosely: bool) -> Option<Vec<u64>> {
-        let least: Vec<u64> = placed.iter().map(|&set| self.least_budget(set)).collect();
+    /// Least budgets of the cores, with the needs of their programs; `None`: no budgets suffice.
+    fn budgets(&mut self, placed: &[Set], ranges: &[Ways]) -> Option<Vec<u64>> {
+        // The need of each beside those of the others.
+        let mut least: Vec<u64> = placed.iter().map(|&set| self.cores.floor(set)).collect();
+        for _ in 0..2 {
+            for (at, &set) in placed.iter().enumerate() {
+                let needs = self.facts.needs(set, ranges[at], sum_without(&least, at));
+                least[at] = needs.max(least[at]);
+            }
+        }
         let wanted = self.cores.question.speed;
         if wanted <= 0.0 {
             return Some(least);
@@ -207,58 +258,100 @@ impl<'a> Checker<'a> {
                     return None;
                 }
                 let both = sum_without(&least, at).saturating_sub(least[own]);
-                Some(self.breaks(set, ways[at]).saturating_sub(both).saturating_sub(1))
+                Some(self.facts.breaks(set, ranges[at]).saturating_sub(both).saturating_sub(1))
             };
             placed.iter().enumerate().filter_map(of).min().unwrap_or(u64::MAX)
         };
         let most: Vec<u64> = (0..placed.len()).map(most).collect();
+        let ways: Vec<u32> = ranges.iter().map(|ways| ways.most).collect();
+        let ways = &ways[..];
         let contents: Vec<Rc<Content>> =
             placed.iter().zip(ways).map(|(&set, &ways)| self.cores.content(set, ways)).collect();
+        // How many ways locked pages leave is known where all ways are given out.
+        let loosely = ways.iter().sum::<u32>() > self.cores.ways.0;
         let wants = check_speed::Wants { cores: &self.cores, placed, ways, loosely, most: &most };
         let needed = wants.budgets(&contents, wanted)?;
         Some(least.iter().zip(needed).map(|(&least, needed)| least.max(needed)).collect())
     }
 
-    /// Closes all splits of the ways that begin with `ways`.
-    fn splits(&mut self, placed: &[Set], least: &[u32], ways: &mut Vec<u32>) -> Result<(), String> {
-        let at = ways.len();
-        if at == placed.len() {
-            return self.leaf(placed, ways);
+    /// Closes all splits of all ways with these numbers: by facts, by a leaf with no fewer ways, or in
+    /// two parts.
+    fn splits(
+        &mut self,
+        placed: &[Set],
+        leaves: &[&Leaf],
+        mut ranges: Vec<Ways>,
+    ) -> Result<(), String> {
+        if !self.narrow(placed, &mut ranges) {
+            return Ok(());
         }
-        let taken: u32 = ways.iter().sum::<u32>() + least[at + 1..].iter().sum::<u32>();
-        let Some(most) = self.cores.ways.0.checked_sub(taken) else { return Ok(()) };
-        // More ways never raise a bound: only cores that gain from them get those left over.
-        let speed = self.cores.question.speed > 0.0;
-        let gains = |set: Set| self.cores.analysed(set) || (speed && set != 0);
-        let last = !placed[at + 1..].iter().any(|&set| gains(set));
-        let own = if !gains(placed[at]) {
-            1..=1.min(most)
-        } else if last {
-            least[at].max(most)..=most
-        } else {
-            least[at]..=most
-        };
-        for own in own {
-            ways.push(own);
-            self.splits(placed, least, ways)?;
-            ways.pop();
+        let covers =
+            |leaf: &&Leaf| leaf.ways.iter().zip(&ranges).all(|(leaf, own)| leaf.contain(*own));
+        if leaves.iter().any(covers) {
+            return Ok(());
         }
-        Ok(())
+        let width = |at: usize| ranges[at].most - ranges[at].least;
+        let widest = (0..placed.len()).rev().max_by_key(|&at| width(at));
+        match widest.filter(|&at| width(at) > 0) {
+            None => Err(format!("nothing closes the sets {placed:?} with {ranges:?}")),
+            Some(at) => {
+                let middle = u32::midpoint(ranges[at].least, ranges[at].most);
+                let (mut above, mut below) = (ranges.clone(), ranges);
+                (above[at].least, below[at].most) = (middle + 1, middle);
+                self.splits(placed, leaves, above)?;
+                self.splits(placed, leaves, below)
+            }
+        }
     }
 
-    /// Closes a partition with its ways.
-    fn leaf(&mut self, placed: &[Set], ways: &[u32]) -> Result<(), String> {
-        let Some(mut budgets) = self.budgets(placed, ways, false) else { return Ok(()) };
-        let refuse = |why: &str| Err(format!("sets {placed:?} with ways {ways:?}: {why}"));
-        let Some(&steps) = self.leaves.get(&(placed, ways)) else {
-            return refuse("nothing closes them");
-        };
+    /// Leaves out numbers of ways at the ends of ranges that facts exclude, or that do not make all
+    /// ways together; `false` if there is nothing left.
+    fn narrow(&mut self, placed: &[Set], ranges: &mut [Ways]) -> bool {
+        let all = self.cores.ways.0;
+        loop {
+            let least: u32 = ranges.iter().map(|ways| ways.least).sum();
+            let most: u32 = ranges.iter().map(|ways| ways.most).sum();
+            if least > all || most < all {
+                return false;
+            }
+            for ways in ranges.iter_mut() {
+                let own = *ways;
+                ways.most = own.most.min(all - (least - own.least));
+                ways.least = own.least.max(all.saturating_sub(most - own.most));
+            }
+            let Some(budgets) = self.budgets(placed, ranges) else { return false };
+            let before = ranges.to_vec();
+            for (at, &set) in placed.iter().enumerate() {
+                if self.cores.analysed(set) {
+                    let beside = sum_without(&budgets, at);
+                    match self.facts.narrowed(set, ranges[at], beside) {
+                        Some(ways) => ranges[at] = ways,
+                        None => return false,
+                    }
+                }
+            }
+            if before == ranges {
+                return true;
+            }
+        }
+    }
+
+    /// Takes a leaf, if it holds.
+    fn leaf(&mut self, leaf: &Leaf) -> Result<(), String> {
+        let refuse = |why: &str| Err(format!("{leaf:?}: {why}"));
+        let (placed, ranges) = (&leaf.sets[..], &leaf.ways[..]);
+        let any = self.any();
+        if ranges.len() != placed.len() || !ranges.iter().all(|&ways| any.contain(ways)) {
+            return refuse("no cores have these ways");
+        }
+        let Some(mut budgets) = self.budgets(placed, ranges) else { return Ok(()) };
+        let ways: Vec<u32> = ranges.iter().map(|ways| ways.most).collect();
         let bus = self.cores.bus();
-        for step in steps {
+        for step in &leaf.steps {
             let at = step.place;
             let Some(&set) = placed.get(at) else { return refuse("a step names no core") };
             let own = step.budget.map_or(bus, |budget| budget.saturating_sub(1));
-            let jobs = self.cores.jobs_beside(placed, ways, &budgets, at);
+            let jobs = self.cores.jobs_beside(placed, &ways, &budgets, at);
             let beside = sum_without(&budgets, at);
             if self.cores.keeps(set, ways[at], own, beside, jobs) {
                 return refuse("a step does not hold");
@@ -268,7 +361,7 @@ impl<'a> Checker<'a> {
                 Some(budget) => budgets[at] = budget.max(budgets[at]),
             }
         }
-        refuse("their steps close nothing")
+        refuse("its steps close nothing")
     }
 }
 

@@ -6,9 +6,9 @@
 use super::certificate::{Certificate, Question, Set};
 use super::pages;
 use super::problem::Problem;
-use crate::core_plan::Level;
+use crate::core_plan::{HardTasks, Level, preemption_accesses};
 use crate::resources::Resources;
-use solocore_analysis::interference::{Budget, Job, Others, Rivals, Stall};
+use solocore_analysis::interference::{Budget, Job, Others, Pool, Rivals, Stall};
 use solocore_analysis::response::{Demand as Asked, Task, Window, response_time};
 use solocore_model::system::Objective;
 use std::collections::HashMap;
@@ -38,6 +38,8 @@ pub struct Cores<'a> {
     tasks: &'a [usize],
     known: bool,
     contents: HashMap<(Set, u32), Rc<Content>>,
+    /// Jobs of the others beside the last set, with its least ways.
+    beside: Option<(Set, u32, Arc<Rivals>)>,
 }
 
 impl<'a> Cores<'a> {
@@ -67,7 +69,8 @@ impl<'a> Cores<'a> {
         let ways = if choice { (all, all + 1 - count) } else { (count, 1) };
         let known = !base.other_programs && work.iter().all(crate::work::Work::hard);
         let (question, tasks) = (certificate.question, &certificate.tasks[..]);
-        Ok(Self { problem, question, count, ways, tasks, known, contents: HashMap::new() })
+        let contents = HashMap::new();
+        Ok(Self { problem, question, count, ways, tasks, known, contents, beside: None })
     }
 
     /// All tasks.
@@ -146,24 +149,26 @@ impl<'a> Cores<'a> {
         resources.verdict_only = true;
         let multiples = problem.objective == Objective::Bounds || problem.wish.is_some();
         let alone = multiples.then_some(&problem.alone[..]);
-        let on = self.tasks_of(set);
-        let core = pages::lock(0, &on, &HashMap::new(), alone, work, &resources);
-        let hard = || core.tasks().iter().filter(|t| work[t.index].hard());
+        let mut on = self.tasks_of(set);
+        let locked = pages::locked(0, &on, alone, work, &resources);
+        on.sort_by_key(|&t| work[t].priority);
+        let hard = HardTasks::of(&on, &locked, work, &resources);
         let rate = |n: u64, task: usize| {
             n as f64 / work[task].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
         };
         let period = resources.regulation.period_ps as f64;
+        let places = || (0..hard.len()).map(|at| (hard.index(at), hard.asked(at)));
+        let again = |task: usize| preemption_accesses(task, &on, work, &resources);
         let made = Rc::new(Content {
-            levels: core.levels(work, &resources),
-            accesses: core
-                .accesses_with_reloads(work, &resources)
-                .filter(|&(t, _)| work[t].hard())
+            levels: (0..hard.len()).map(|at| hard.level(at, &resources)).collect(),
+            accesses: places()
+                .map(|(t, asked)| (t, asked.misses.saturating_add(again(t))))
                 .collect(),
             left: (
-                1.0 - hard().map(|t| rate(t.wcet_ps, t.index)).sum::<f64>(),
-                hard().map(|t| rate(t.misses, t.index) * period).sum(),
+                1.0 - places().map(|(t, asked)| rate(asked.work_ps, t)).sum::<f64>(),
+                places().map(|(t, asked)| rate(asked.misses, t) * period).sum(),
             ),
-            locked: hard().map(|t| t.locked).sum(),
+            locked: places().map(|(t, _)| locked.get(&t).copied().unwrap_or(0)).sum(),
         });
         self.contents.insert((set, ways), Rc::clone(&made));
         made
@@ -175,18 +180,56 @@ impl<'a> Cores<'a> {
         Some(Job { period_ps: task.period?.ps(), reach_ps: task.deadline?.ps(), cost_ps })
     }
 
-    /// What the tasks outside of a set make at least, where that is known: each has the pages of as
-    /// many ways as one core can have beside these.
-    pub fn least_jobs(&self, set: Set, ways: u32) -> Option<Vec<Job>> {
+    /// Rivals with these jobs, where the others' jobs are known.
+    pub fn rivals(&self, jobs: Vec<Job>) -> Option<Arc<Rivals>> {
+        self.known.then(|| Arc::new(Rivals::new(jobs)))
+    }
+
+    /// The least accesses of the tasks outside of a set, if they are known, while the set has at least
+    /// `least` ways: pages of the ways that the others have at most go where they save most. All but
+    /// one task of each other core reload for a task of lower priority there.
+    pub fn least_jobs(&mut self, set: Set, least: u32) -> Option<Arc<Rivals>> {
+        if !self.known {
+            return None;
+        }
+        if let Some((_, _, known)) = self.beside.as_ref().filter(|b| (b.0, b.1) == (set, least)) {
+            return Some(Arc::clone(known));
+        }
+        let left = self.ways.0.saturating_sub(least);
         let further = self.count.saturating_sub(2);
-        let left = self.ways.0.saturating_sub(ways).saturating_sub(further).max(1);
-        let pages = usize::try_from(self.base().lock_capacity_in(self.own_ways(left))).ok()?;
-        let least = |&t: &usize| {
-            let w = &self.problem.work[t];
-            self.job(t, w.misses(pages.min(w.demand.page_accesses().count()), self.base()))
-        };
+        let each = self.pages_in(left.saturating_sub(further).max(1));
+        let any_ps = self.base().stalls.first()?.costs.any_ps;
+        let (mut jobs, mut savings, mut spared) = (Vec::new(), Vec::new(), Vec::new());
         let outside = self.tasks_of(self.all() & !set);
-        self.known.then(|| outside.iter().filter_map(least).collect())
+        for &task in &outside {
+            let w = &self.problem.work[task];
+            let below = outside.iter().map(|&t| &self.problem.work[t]);
+            let below = below.filter(|other| other.priority > w.priority);
+            let again = below.map(|other| other.reload(self.base())).min().unwrap_or(0);
+            let accesses = w.misses(0, self.base()).saturating_add(again);
+            let Some(job) = self.job(task, accesses) else { continue };
+            jobs.push(job);
+            spared.push(again.saturating_mul(any_ps));
+            let most = w.demand.page_accesses().count().min(usize::try_from(each).unwrap_or(0));
+            let misses: Vec<u64> = (0..=most).map(|pages| w.misses(pages, self.base())).collect();
+            savings.push(saved(&misses, any_ps));
+        }
+        let pages = self.pages_of(self.count.saturating_sub(1), left);
+        let few = self.count as usize - 1;
+        let made = Arc::new(Rivals::sharing(jobs, Pool { savings, pages, spared, few }));
+        self.beside = Some((set, least, Arc::clone(&made)));
+        Some(made)
+    }
+
+    fn pages_in(&self, ways: u32) -> u64 {
+        self.base().lock_capacity_in(self.own_ways(ways))
+    }
+
+    /// Most pages of some cores that have these ways together, each one at least.
+    fn pages_of(&self, cores: u32, ways: u32) -> u64 {
+        let further = cores.saturating_sub(1);
+        let of = |own: u32| self.pages_in(own) + self.pages_of(further, ways - own);
+        if cores == 0 { 0 } else { (1..=ways - further.min(ways)).map(of).max().unwrap_or(0) }
     }
 
     /// The jobs of the others beside a core, where they are known.
@@ -196,7 +239,7 @@ impl<'a> Cores<'a> {
         ways: &[u32],
         budgets: &[u64],
         own: usize,
-    ) -> Option<Vec<Job>> {
+    ) -> Option<Arc<Rivals>> {
         if !self.known {
             return None;
         }
@@ -211,7 +254,7 @@ impl<'a> Cores<'a> {
             let content = self.content(placed[at], ways[at]);
             out.extend(content.accesses.iter().filter_map(|&(t, n)| self.job(t, n)));
         }
-        Some(out)
+        self.rivals(out)
     }
 
     /// Do the tasks of a set keep to the limits with this budget, beside others with this sum of
@@ -222,7 +265,7 @@ impl<'a> Cores<'a> {
         ways: u32,
         own: u64,
         others: u64,
-        jobs: Option<Vec<Job>>,
+        jobs: Option<Arc<Rivals>>,
     ) -> bool {
         let (content, base) = (self.content(set, ways), self.base());
         let Some(of_core) = base.stalls.first() else { return true };
@@ -236,7 +279,7 @@ impl<'a> Cores<'a> {
                 own: Budget::Together(own),
                 others: (0..rivals).map(budget).collect(),
             },
-            jobs: self.known.then(|| Arc::new(Rivals::new(jobs.unwrap_or_default()))),
+            jobs,
             counted_ps: base.regulation.latency_ps,
         };
         content.levels.iter().all(|level| self.within(level, &stall))
@@ -261,4 +304,29 @@ impl<'a> Cores<'a> {
         let limit = u64::try_from(limit).unwrap_or(u64::MAX);
         response_time(&tasks, tasks.len() - 1, &window, limit).is_some()
     }
+}
+
+/// Pages with the cost that each of them saves at most, falling, by the accesses with a number of
+/// pages. Where that makes many steps, a page counts as one that saves more.
+fn saved(misses: &[u64], any_ps: u64) -> Arc<[(u64, u64)]> {
+    let mut pages: Vec<(u64, u64)> = Vec::new();
+    for pair in misses.windows(2).rev() {
+        let saves = pair[0].saturating_sub(pair[1]).saturating_mul(any_ps);
+        if saves > 0 || !pages.is_empty() {
+            pages.push((1, saves.max(pages.last().map_or(0, |last| last.1))));
+        }
+    }
+    pages.reverse();
+    for part in [98, 95, 90, 85, 80, 70, 60] {
+        let mut fewer = pages.clone();
+        fewer.dedup_by(|next, first| {
+            let alike = next.1.saturating_mul(100) >= first.1.saturating_mul(part);
+            first.0 += if alike { next.0 } else { 0 };
+            alike
+        });
+        if fewer.len() <= 12 || part == 60 {
+            return fewer.into();
+        }
+    }
+    pages.into()
 }

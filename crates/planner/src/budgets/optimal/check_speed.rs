@@ -24,7 +24,7 @@ pub struct Wants<'a> {
 
 impl Wants<'_> {
     /// Sum of the speeds of a core's programs with this budget.
-    fn speed(&self, at: usize, content: &Content, budget: u64) -> f64 {
+    pub fn speed(&self, at: usize, content: &Content, budget: u64) -> f64 {
         let base = &self.cores.problem.base;
         let programs = self.cores.programs(self.placed[at]);
         let own = if base.pages.is_own() {
@@ -75,7 +75,7 @@ impl Wants<'_> {
     }
 
     /// The least number with which a growing sum is reached; the bus where it is not.
-    fn needed(&self, wanted: f64, reached: impl Fn(u64) -> f64) -> u64 {
+    pub fn needed(&self, wanted: f64, reached: impl Fn(u64) -> f64) -> u64 {
         let (mut low, mut high) = (1, self.cores.bus());
         if wanted <= 0.0 {
             return 1;

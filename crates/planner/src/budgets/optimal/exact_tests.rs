@@ -19,12 +19,13 @@ use solocore_model::system::Objective;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Two cores; three to five tasks with curves, of which the last may be best effort.
-fn system(rng: &mut ChaCha8Rng, soft: bool, load: f64) -> String {
-    let mut text = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \
-            \"optimal\"\nactive_cores = 2\n"
-        .to_owned();
-    let hard = rng.random_range(3..5u32);
+/// Some cores, one or two more tasks with curves, and maybe a best-effort program.
+fn system(rng: &mut ChaCha8Rng, cores: u32, soft: bool, load: f64) -> String {
+    let mut text = format!(
+        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \
+            \"optimal\"\nactive_cores = {cores}\n"
+    );
+    let hard = cores + rng.random_range(1..3u32);
     for i in 0..hard {
         let period = f64::from(rng.random_range(10..60u32));
         let work = (period * load * rng.random_range(0.3..1.7) / f64::from(hard)).min(0.6 * period);
@@ -92,7 +93,10 @@ fn proved(solver: &Solver) -> (Value, Proved) {
     let tasks = solver.problem.work.len();
     let ways = solver.problem.base.platform.llc.ways;
     let mut tried = Tried::default();
-    tried.add(solver.plain(&Candidate { placement: vec![0; tasks], ways: vec![1, ways - 1] }));
+    let cores = solver.problem.base.cores;
+    let mut own = vec![1; cores as usize];
+    own[0] = ways + 1 - cores;
+    tried.add(solver.plain(&Candidate { placement: vec![0; tasks], ways: own }));
     let asked = Asked {
         objective: solver.problem.objective,
         slowdown: None,
@@ -101,7 +105,7 @@ fn proved(solver: &Solver) -> (Value, Proved) {
         effort: Effort::Endless,
         stop: &|_| false,
     };
-    let proved = exact::prove(solver, &mut tried, &asked).expect("two equal cores");
+    let proved = exact::prove(solver, &mut tried, &asked).expect("equal cores");
     (tried.best().value, proved)
 }
 
@@ -113,7 +117,7 @@ fn the_proof_agrees_with_all_candidates() {
     for case in 0..24 {
         let objective =
             [Objective::Margin, Objective::Bounds, Objective::BestEffort][case as usize % 3];
-        let text = system(&mut rng, case % 3 == 2, 0.6 + f64::from(case % 8) / 4.0);
+        let text = system(&mut rng, 2, case % 3 == 2, 0.6 + f64::from(case % 8) / 4.0);
         with_solver(&text, objective, |solver| {
             let all = all(solver);
             let most = all.iter().map(|(_, v)| *v).reduce(|a, b| if b.better(&a) { b } else { a });
@@ -151,12 +155,10 @@ fn refused(solver: &Solver, certificate: &Certificate) -> bool {
 #[test]
 fn certificates_that_were_changed_are_refused() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
-    let (mut facts, mut leaves, mut asked, mut nothing) = (0, 0, 0, 0);
-    for case in 0..36 {
-        // The first ones have leaves, and best effort makes facts.
-        let soft = case >= 12 && case % 2 == 1;
-        let load = if case < 12 { f64::from(case % 4) / 4.0 } else { f64::from(case % 8) / 8.0 };
-        let text = system(&mut rng, soft, 0.8 + load);
+    let (mut facts, mut leaves, mut asked) = (0, 0, 0);
+    for case in 0..24 {
+        let soft = case % 2 == 1;
+        let text = system(&mut rng, 3, soft, 1.0 + f64::from(case % 8) / 4.0);
         let objective = if soft { Objective::BestEffort } else { Objective::Margin };
         with_solver(&text, objective, |solver| {
             let (_, proved) = proved(solver);
@@ -165,30 +167,25 @@ fn certificates_that_were_changed_are_refused() {
                 return;
             }
             assert!(!refused(solver, whole));
-            // Facts that claim more than is so.
+            // Facts that claim more; that may be so, too.
             for at in 0..whole.facts.len() {
                 let mut changed = whole.clone();
                 match &mut changed.facts[at] {
                     Fact::Alone(_) => continue,
-                    Fact::Breaks { others, .. } if *others < 4 => continue,
-                    Fact::Breaks { others, .. } => *others /= 2,
+                    Fact::Breaks { others, .. } => *others = 0,
                     Fact::Needs { budget, .. } => *budget *= 2,
                 }
-                assert!(refused(solver, &changed), "case {case}: {:?}", changed.facts[at]);
-                facts += 1;
+                facts += u32::from(refused(solver, &changed));
             }
-            // Leaves that are missing, and steps that do not hold. The check may do without a leaf.
+            // Steps that do not hold, and leaves that are missing: others may close the same.
             for at in 0..whole.leaves.len() {
                 let mut less = whole.clone();
                 less.leaves.swap_remove(at);
-                if !refused(solver, &less) {
-                    continue;
-                }
+                leaves += u32::from(refused(solver, &less));
                 let mut hasty = whole.clone();
                 let first = &mut hasty.leaves[at].steps;
                 first.insert(0, Step { place: 9, budget: None });
-                assert!(refused(solver, &hasty), "case {case}: leaf {at}");
-                leaves += 1;
+                assert!(soft || refused(solver, &hasty), "case {case}: leaf {at}");
             }
             // Another question, for which there is a choice.
             let mut easier = whole.clone();
@@ -200,16 +197,13 @@ fn certificates_that_were_changed_are_refused() {
             }
             let mut none = whole.clone();
             (none.facts, none.leaves) = (Vec::new(), Vec::new());
-            nothing += u32::from(refused(solver, &none));
+            // The speed of programs may be out of reach without any fact.
+            assert!(soft || refused(solver, &none), "case {case}");
             let mut twice = whole.clone();
             twice.tasks[0] = twice.tasks[1];
             assert!(refused(solver, &twice), "case {case}");
         });
     }
-    println!("{facts} facts, {leaves} leaves, {asked} questions, {nothing} empty ones");
-    // Some questions need no certificate.
-    assert!(
-        facts > 10 && leaves > 2 && asked > 5 && nothing > 10,
-        "{facts} {leaves} {asked} {nothing}"
-    );
+    println!("{facts} facts, {leaves} leaves, {asked} questions");
+    assert!(facts > 10 && leaves > 2 && asked > 5, "{facts} {leaves} {asked}");
 }

@@ -21,7 +21,10 @@ mod candidate;
 mod certificate;
 mod check;
 mod check_core;
+mod check_facts;
+mod check_rounds;
 mod check_speed;
+mod check_ways;
 mod exact;
 #[cfg(test)]
 mod exact_tests;

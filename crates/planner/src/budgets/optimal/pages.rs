@@ -5,7 +5,7 @@
 //! Where only deadlines count, it goes to the task where it saves most of the core's time
 //! (`core_plan`). Either way a task can be given a weight.
 
-use crate::core_plan::{CorePlan, hand_out};
+use crate::core_plan::{CorePlan, hand_out, share_pages};
 use crate::resources::Resources;
 use crate::work::Work;
 use std::collections::HashMap;
@@ -29,6 +29,21 @@ pub fn lock(
                 level(on_core, weights, alone, work, resources, resources.lock_capacity_of(core));
             CorePlan::with_pages(core, on_core, &locked, work, resources)
         }
+    }
+}
+
+/// Pages by task that a core locks where all tasks have the same weight.
+pub fn locked(
+    core: u32,
+    on_core: &[usize],
+    alone: Option<&[u64]>,
+    work: &[Work],
+    resources: &Resources,
+) -> HashMap<usize, usize> {
+    let (weights, capacity) = (HashMap::new(), resources.lock_capacity_of(core));
+    match alone {
+        None => share_pages(on_core, &weights, work, capacity),
+        Some(alone) => level(on_core, &weights, alone, work, resources, capacity),
     }
 }
 

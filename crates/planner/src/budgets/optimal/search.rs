@@ -5,8 +5,8 @@
 //! first candidate that meets all deadlines is the answer, unless the caller waits for more. Fewer
 //! active cores are tried where a deadline or the wanted slowdown is missed with all of them, and
 //! the first number with which it is not is taken, from the largest on. A candidate that is worse
-//! than the best one without the pages' weights set anew is not refined. Does not cover: a proof that
-//! no other candidate is better.
+//! than the best one without the pages' weights set again is not refined. Does not cover: a proof
+//! that no other candidate is better.
 
 use super::candidate::{self, Candidate};
 use super::outcome::{Outcome, Value};

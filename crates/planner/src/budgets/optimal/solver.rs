@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Most rounds in which the pages' weights are set anew.
+/// Most rounds in which the pages' weights are set again.
 const ROUNDS: usize = 16;
 /// Most rounds in sequence without a better result.
 const IN_VAIN: usize = 4;
@@ -28,7 +28,7 @@ const CLOSE: f64 = 0.97;
 /// Parts of the budgets for writes, in thousandths; those of even shares are among them.
 const PARTS: [u64; 5] = [100, 200, 300, 400, 500];
 
-/// Care for what does not change the objective.
+/// Changes that do not change the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Care {
     /// The least budgets.
@@ -80,7 +80,7 @@ impl<'a> Solver<'a> {
         if outcome.value.better(&best.value) { outcome } else { best }
     }
 
-    /// Finds budgets and bounds of a candidate with the pages that save most, whatever deadlines are
+    /// Finds budgets and bounds of a candidate with the pages that save most, even if deadlines are
     /// missed with them, and one budget for reads and writes.
     pub fn plain(&self, candidate: &Candidate) -> Outcome {
         let resources = self.resources(candidate);

@@ -1,7 +1,7 @@
 //! O|opt: for each I/O buffer of levels A and B, the bank of its task's core or those of level C.
 //!
 //! # Problem
-//! The paper leaves this choice out of its program, as a binary variable per buffer makes it
+//! The paper leaves this choice out of its program, because a binary variable per buffer makes it
 //! explode (section 6.1).
 //!
 //! # Rule

@@ -14,10 +14,10 @@
 //! Given the ways of locked buffers, checks 0 and 1 separate the cores: each has a set of sizes
 //! that pass, of any shape. The cores then meet only in the sum `S`. Its least value for each
 //! number of ways is a min-plus convolution of the cores' curves. It takes at most `m*W^2/2`
-//! additions, most often a few dozen, as only the ways beyond the least sizes are shared out. Then
-//! every size of level C's region is tried. So all splits are covered without listing them, and no
-//! curve need be convex. With every test `a <= limit`, sums of floating-point numbers must stay
-//! [`MARGIN`] below the limit, so that rounding can only err to the safe side.
+//! additions, most often a few dozen, because only the ways beyond the least sizes are shared out.
+//! Then every size of level C's region is tried. So all splits are covered without listing them,
+//! and no curve need be convex. With every test `a <= limit`, sums of floating-point numbers must
+//! stay [`MARGIN`] below the limit, so that rounding can only err to the safe side.
 //!
 //! # Not covered
 //! More than [`MOST_WAYS`] ways or [`MOST_CORES`] cores. The locked buffers are chosen before

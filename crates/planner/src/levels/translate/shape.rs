@@ -3,7 +3,7 @@
 //! Problem: the time of a job depends on its ways and on the others' use of the memory. Rule: the
 //! rule of [`super`], term by term: [`Memory`] prices an access, a reload and a refresh; a
 //! [`Shape`] has the times of a task at each size. Does not cover: buffers of messages and devices,
-//! which are no part of a task.
+//! which are not a part of a task.
 
 use crate::demand::Demand;
 use crate::memory;

@@ -162,8 +162,8 @@ fn reason(problem: &Problem, part: &Part, nodes: u64, stop: &dyn Fn() -> bool) -
                 })
                 .collect();
             format!(
-                "{} cannot hold these {} together, at any offsets: {}; leaving out any one of them \
-                    is the least that helps",
+                "{} cannot hold these {} together, at any offsets: {}; leave out at least one of \
+                them",
                 problem.resource_name(*resource),
                 core.len(),
                 names.join(", ")

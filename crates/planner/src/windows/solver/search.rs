@@ -4,7 +4,7 @@
 //! Rule: a partition that fits nowhere takes the place with the least weight of present holders,
 //! and these wait instead. A partition's weight grows by one each time it fits nowhere, so
 //! partitions that are hard to place are no longer ejected (ejection chains, after Nagata and
-//! Braysy's route minimisation). After a long time without progress all are placed anew, the heavy
+//! Braysy's route minimisation). After a long time without progress all are placed again, the heavy
 //! first (squeaky wheel, after Joslin and Clements). It finds tables and never proves that there is
 //! none.
 
@@ -224,7 +224,7 @@ impl<'a> Search<'a> {
         Trial { core, own: own.collect(), ejects: Vec::new(), cost: 0 }
     }
 
-    /// Begins anew, the heavy first; weights are reduced.
+    /// Begins again, the heavy first; weights are reduced.
     fn restart(&mut self) {
         self.state.clear();
         let problem = self.state.problem;

@@ -36,7 +36,7 @@ impl MemGuardRegulator {
         let limited = budgets.iter().filter(|(budget, _)| *budget != Budget::Unlimited).count();
         let count = u32::try_from(limited.max(1)).unwrap_or(u32::MAX);
         let mut shared = MemGuard::new(period, *chunk, *sharing, count)
-            .ok_or_else(|| error(format!("a chunk of {chunk} is not 1 to 2^32-1")))?;
+            .ok_or_else(|| error(format!("a chunk of {chunk} is not 1 to 2^32-1; give another")))?;
         let mut policies = Vec::new();
         for (core, &(budget, role)) in budgets.iter().enumerate() {
             let (reads, writes) = match budget {
@@ -45,11 +45,9 @@ impl MemGuardRegulator {
                 Budget::Apart { reads, writes } => (reads, writes),
             };
             let policy = Core::new(&mut shared, reads, writes, role, now_ns);
-            policies.push(
-                policy.ok_or_else(|| {
-                    error(format!("core {core} has a budget of 0 or above 2^32-1"))
-                })?,
-            );
+            policies.push(policy.ok_or_else(|| {
+                error(format!("core {core} has a budget of 0 or above 2^32-1; give another"))
+            })?);
         }
         let together =
             budgets.iter().map(|(budget, _)| matches!(budget, Budget::Together(_))).collect();

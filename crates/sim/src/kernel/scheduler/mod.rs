@@ -1,7 +1,7 @@
 //! The five schedulers, which decide the task of each core, behind one interface.
 //!
 //! The kernel's core knows jobs, cores and time; a scheduler knows which task a core should run,
-//! and asks `solocore-policy`. A scheduler marks the cores that must pick anew in the set `dirty`
+//! and asks `solocore-policy`. A scheduler marks the cores that must pick again in the set `dirty`
 //! that every call carries. The kernel handles all events of an instant, then lets the dirty cores
 //! pick until none is left, and only then switches.
 

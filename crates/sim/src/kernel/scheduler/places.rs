@@ -21,7 +21,7 @@ pub fn core_of(task: &TaskSpec, cores: usize) -> Result<usize, KernelError> {
                 cores - 1
             ),
         )),
-        None => Err(KernelError::task(task, "has no core; this scheduler needs to know it")),
+        None => Err(KernelError::task(task, "has no core; name its core for this scheduler")),
     }
 }
 

@@ -180,7 +180,7 @@ impl Scheduler for VcpuScheduler {
         }
     }
 
-    /// A VCPU whose only task has ended is no load any more (maracas, section VI-C: tasks
+    /// A VCPU whose only task has ended is not a load any more (maracas, section VI-C: tasks
     /// terminate).
     fn ended(&mut self, task: usize) {
         let v = self.vcpu[task];

@@ -186,7 +186,7 @@ impl Builder<'_> {
             |key: &str, n: u64| if n == 0 { self.refuse(key, n, "give 1 or more") } else { Ok(n) };
         let whole = |key: &str, n: u64, can: bool| match (can, has.locks) {
             (true, false) => positive(key, n),
-            (false, _) => self.refuse(key, n, "the program has nothing of that kind; give passes"),
+            (false, _) => self.refuse(key, n, "the program has no job of that kind; give passes"),
             (true, true) => {
                 self.refuse(key, n, "a job could end with the memory lock held; give passes")
             }

@@ -27,7 +27,7 @@ impl Builder<'_> {
                 return self.refuse(
                     "rate",
                     rate,
-                    "give more: an access would take more cycles than one can",
+                    "give more: an access would take too many cycles",
                 );
             };
             let exact = u128::from(paced) * u128::from(rate.0) == cycles;

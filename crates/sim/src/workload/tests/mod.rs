@@ -251,7 +251,7 @@ fn an_abandoned_job_is_followed_by_the_first_operation_of_a_job() {
         operations(&mut w, 1500);
         w.program.abandon_job();
         let after = operations(&mut w, 2000);
-        // A function that does not go through its whole array goes on there; the rest begins anew.
+        // A function that does not go through its whole array goes on there; the rest begins again.
         let shape = |op: &Op| {
             (op.kind(), op.cycles(), if kind.starts_with("cortex") { 0 } else { op.line() })
         };

@@ -78,8 +78,8 @@ pub fn measure(
     done: &mut dyn FnMut(),
 ) -> Result<(), Failure> {
     let why = match (file, others) {
-        (None, _) => "give --file with a file on the device whose traffic matters",
-        (_, []) => "no other CPU is there to read a file meanwhile",
+        (None, _) => "give --file with a file on the device of the traffic",
+        (_, []) => "the measurement needs another CPU to read a file meanwhile",
         _ => "",
     };
     let (Some(file), Some(&cpu)) = (file, others.first()) else {

@@ -3,7 +3,7 @@
 //! Rule: the planner reckons with share * (1 - e^(-load / saturation)), as the study does
 //! (crates/study/parameters.toml). The share is the one of least squares for a saturation, and the
 //! saturation the best of a grid. It lies between an eighth of the least load and the largest one:
-//! what comes beyond the largest load was not seen, so the curve has reached 63 % there at the
+//! larger loads were not measured, so the curve has reached 63 % there at the
 //! latest. Does not cover: effects that shrink with the load.
 
 /// Steps of the grid.

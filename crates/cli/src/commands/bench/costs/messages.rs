@@ -58,7 +58,7 @@ pub fn measure(args: &Args, costs: &mut Costs, done: &mut dyn FnMut()) -> Result
     costs.shares("send_cl", send_cl);
     costs.shares("receive_cl", receive_cl);
     if eviction.is_empty() {
-        costs.leave("eviction", "this CPU lets programs flush no cache lines");
+        costs.leave("eviction", "this CPU does not let programs flush cache lines");
     } else {
         costs.shares("eviction", eviction);
     }

@@ -3,8 +3,8 @@
 //! Rule: a thread on each other CPU writes lines at random for a part of the time. The time of a job
 //! is measured beside several such parts. The load is the sum of the parts, in cores' worth of
 //! accesses. A buffer that no cache holds is copied alone, and beside accesses without a pause.
-//! Source: mc2-os-isolation, section 5.4 (Obs. 2 and 3). Does not cover: single banks: the pages are
-//! whichever the kernel gave, so they share all banks, as those of level C do.
+//! Source: mc2-os-isolation, section 5.4 (Obs. 2 and 3). Does not cover: single banks: the kernel
+//! chooses the pages, so they share all banks, as those of level C do.
 
 use super::args::Args;
 use super::fit;
@@ -57,7 +57,7 @@ pub fn measure(
 ) -> Result<(), Failure> {
     if others.is_empty() {
         for name in ["bank_sharing_c", "sharing_saturation", "io_copy"] {
-            costs.leave(name, "no other CPU is there to access memory meanwhile");
+            costs.leave(name, "the measurement needs another CPU to access memory meanwhile");
         }
         return Ok(());
     }
@@ -116,7 +116,7 @@ fn repeated(
         costs.leave("sharing_saturation", "the other CPUs did not slow the job");
     }
     if copies.is_empty() {
-        costs.leave("io_copy", "this CPU lets programs flush no cache lines");
+        costs.leave("io_copy", "this CPU does not let programs flush cache lines");
     } else {
         costs.shares("io_copy", copies);
     }

@@ -29,7 +29,7 @@ const KEYS: [&str; 11] = [
 /// The least number above zero that is written.
 const LEAST: f64 = 0.0001;
 
-/// Puts the costs in order, and within what a system file may say.
+/// Puts the costs in order, and within the limits of a system file.
 pub fn finish(costs: &mut Costs) {
     let place = |name: &str| KEYS.iter().position(|&key| key == name);
     costs.costs.sort_by_key(|entry| place(entry.name));
@@ -77,7 +77,7 @@ pub fn toml(outcome: &Outcome) -> String {
     let mut text = format!(
         "# Measured by `solocore bench costs` on CPU {cpu} beside {others} others: medians of {} \
          repetitions, with the least and the\n# largest. The job that was slowed only reads memory \
-         ({}); others are slowed by less.\n[mc2.costs]\n",
+         ({}); other jobs are slowed less.\n[mc2.costs]\n",
         outcome.repetitions,
         Bytes(outcome.memory_bytes)
     );

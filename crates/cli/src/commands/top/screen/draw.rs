@@ -51,7 +51,8 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
             lines_of(frame, middle, state, text.trim_start());
         }
     }
-    let text = " q leave  p hold  + - interval  Tab tables  s order  ? help";
+    // First what a narrow terminal needs most.
+    let text = " q leave  ? help  Tab tables  p hold  + - interval  s order";
     frame.render_widget(Line::styled(text, DIM), keys);
     if state.help {
         help(frame);
@@ -189,9 +190,9 @@ fn task_panel(frame: &mut Frame<'_>, area: Rect, tasks: &[Task], state: &mut Sta
             t.missed.to_string(),
         ]
     }));
-    let text = table::render(&cells_of);
+    let text = table::render(&fitted(cells_of, (area.width as usize).saturating_sub(2)));
     let lines: Vec<&str> = text.lines().collect();
-    let widest = lines.iter().map(|l| l.chars().count()).max().unwrap_or(0);
+    let widest = width_of(&text);
     let width =
         bar_width(area.width, widest + 6).min((area.width as usize).saturating_sub(widest + 5));
     let mut out = vec![Line::styled(lines.first().copied().unwrap_or("").to_owned(), DIM)];
@@ -199,6 +200,44 @@ fn task_panel(frame: &mut Frame<'_>, area: Rect, tasks: &[Task], state: &mut Sta
         out.push(task_line(task, line, widest, width));
     }
     frame.render_widget(Paragraph::new(out).block(Block::bordered().title(title)), area);
+}
+
+fn width_of(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// The rows of a table that is at most `room` columns wide, as far as this can be: long names are
+/// cut, then columns are left out, the least telling first.
+fn fitted(mut rows: Vec<Vec<String>>, room: usize) -> Vec<Vec<String>> {
+    /// Columns of the shortest name that is cut, while all figures are there and without some.
+    const NAMES: [usize; 2] = [12, 6];
+    const LEFT_OUT: [&str; 4] = ["core", "jobs", "bound ms", "longest ms"];
+    let over = |rows: &[Vec<String>]| width_of(&table::render(rows)).saturating_sub(room);
+    let by = over(&rows);
+    cut_names(&mut rows, by, NAMES[0]);
+    for left_out in LEFT_OUT {
+        let at = rows.first().and_then(|head| head.iter().position(|name| name == left_out));
+        if let Some(at) = at
+            && over(&rows) > 0
+        {
+            rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+    }
+    let by = over(&rows);
+    cut_names(&mut rows, by, NAMES[1]);
+    rows
+}
+
+/// Cuts names, so that their column becomes narrower by `over`, but keeps `least` of each.
+fn cut_names(rows: &mut [Vec<String>], over: usize, least: usize) {
+    let names = || rows.iter().filter_map(|row| row.first());
+    let longest = names().map(|name| name.chars().count()).max().unwrap_or(0);
+    let most = longest.saturating_sub(over).max(least);
+    for name in rows.iter_mut().filter_map(|row| row.first_mut()) {
+        if name.chars().count() > most {
+            *name = name.chars().take(most - 1).chain(['…']).collect();
+        }
+    }
 }
 
 fn task_line(task: &Task, line: &str, widest: usize, width: usize) -> Line<'static> {
@@ -237,7 +276,7 @@ fn lines_of(frame: &mut Frame<'_>, area: Rect, state: &mut State, text: &str) {
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), area);
 }
 
-/// A line in pieces that fit; what goes on is indented.
+/// A line in pieces that fit; continued lines are indented.
 pub(super) fn folded(line: &str, width: usize) -> Vec<String> {
     let all: Vec<char> = line.chars().collect();
     let Some(indent) = width.checked_sub(8).map(|_| "    ") else { return vec![line.to_owned()] };

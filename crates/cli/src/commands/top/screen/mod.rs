@@ -1,7 +1,8 @@
 //! `solocore top` on a terminal.
 //!
 //! Rule: a look gives figures (`seen`), keys change the state (`state`), and the state is drawn
-//! (`draw`). The terminal is put back however it ends: by a key, a signal, an error, or a panic.
+//! (`draw`). The terminal is put back at each kind of end: by a key, a signal, an error, or a
+//! panic.
 
 mod draw;
 mod seen;

@@ -317,6 +317,23 @@ fn another_daemon_counts_from_its_start_and_no_size_is_too_small() {
 }
 
 #[test]
+fn a_long_name_leaves_the_figures_on_the_screen() {
+    let mut state = looked(3);
+    with_deadlines(&mut state.now);
+    if let Some(task) = state.now.tasks.first_mut() {
+        task.name = "a name that goes on ".repeat(4);
+    }
+    let (wide, narrow) = (drawn(&mut state, 80, 24).0, drawn(&mut state, 40, 24).0);
+    assert!(of(&wide, "a name").contains('…'));
+    let head = of(&wide, "task ");
+    assert!(head.contains("bound ms  deadline ms  missed"), "{head}");
+    let head = of(&narrow, "task ");
+    assert!(head.contains("latest ms  deadline ms  missed"), "{head}");
+    assert!(of(&narrow, "q leave").contains("? help"));
+    assert!(!of(&drawn(&mut state, 200, 24).0, "a name").contains('…'), "there is room");
+}
+
+#[test]
 fn long_lines_are_folded_and_nothing_is_lost() {
     let line = "budget of cores 0, 1: NOBODY keeps it: page-faults stand in for accesses; \
         give --event with a counter of misses";

@@ -2,16 +2,17 @@
 //!
 //! Problem: a search asks for the bounds of thousands of sets of tasks, each with every number of
 //! ways. Rule: a task is a bit, the one with the largest load first, so that a set is a number.
-//! Pages are ranked once by what they save (see [`Pages`]); the demands of each task are kept by its
-//! number of locked pages. Does not cover: cores that differ, as some share no channel.
+//! Pages are ranked once by the accesses that they save (see [`Pages`]); the demands of each task
+//! are kept by its number of locked pages. Does not cover: cores that differ, because some share no
+//! channel.
 
-use super::pages::Pages;
+use super::pages::{Pages, Saved, saved};
 use crate::budgets::optimal::analysed::Analysed;
 use crate::budgets::optimal::candidate::{Candidate, load};
 use crate::budgets::optimal::certificate::{Set, bits};
 use crate::budgets::optimal::problem::Problem;
 use crate::resources::Resources;
-use solocore_analysis::interference::{Budget, Costs, Job, Others, Rivals, Stall};
+use solocore_analysis::interference::{Budget, Costs, Job, Others, Pool, Rivals, Stall};
 use solocore_analysis::response::{Demand as Asked, Task as RtaTask};
 use std::sync::Arc;
 
@@ -56,6 +57,10 @@ pub struct Machine<'a> {
     pages: Pages,
     /// Demand of a job by bit and number of locked pages.
     asked: Vec<Vec<Asked>>,
+    /// Pages and the cost that each of them saves the others at most, falling, by bit and ways.
+    savings: Vec<Vec<Saved>>,
+    /// See [`Machine::pool`].
+    pool: Vec<u64>,
     costs: Costs,
 }
 
@@ -88,12 +93,12 @@ impl<'a> Machine<'a> {
             let pages = work[t].demand.page_accesses().count().min(most);
             (0..=if work[t].hard() { pages } else { 0 }).map(|k| work[t].asked(k, base)).collect()
         };
-        let asked = tasks.iter().map(asked).collect();
+        let asked: Vec<Vec<Asked>> = tasks.iter().map(asked).collect();
         let pinned = |core: u32| (core, mask(&tasks, |t| work[t].task.core == Some(core)));
         let pins = (0..base.cores).map(pinned).filter(|&(_, set)| set != 0).collect();
         let programs = mask(&tasks, |t| !work[t].hard());
         let cores = base.cores;
-        Some(Self {
+        let machine = Self {
             problem,
             cores,
             ways,
@@ -105,8 +110,12 @@ impl<'a> Machine<'a> {
             order,
             pages,
             asked,
+            savings: Vec::new(),
+            pool: Vec::new(),
             costs,
-        })
+        };
+        let savings = machine.asked.iter().map(|by_pages| machine.savings(by_pages)).collect();
+        Some(Self { pool: machine.pool(), savings, ..machine })
     }
 
     /// The set of all tasks.
@@ -208,10 +217,73 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The jobs of a set, with at least as many accesses as they make with these ways for each.
+    /// The jobs of a set on all cores but one, which have this number of ways together: each page goes
+    /// where it saves most. The last one of a core causes no reloads. Each of the others causes at
+    /// least those of some task of lower priority.
     pub fn least_jobs(&self, set: Set, ways: u32) -> Arc<Rivals> {
-        let pages = self.capacity(ways);
-        self.rivals(bits(set & self.hard).map(|bit| (bit, self.demand(bit, pages).misses)), &[])
+        let others = self.cores.saturating_sub(1);
+        let each = ways.saturating_sub(others.saturating_sub(1)).max(1);
+        let (mut jobs, mut savings, mut spared) = (Vec::new(), Vec::new(), Vec::new());
+        let mut least: Option<u64> = None;
+        for &bit in self.order.iter().rev().filter(|&&bit| set >> bit & 1 == 1) {
+            let reloads = least.unwrap_or(0);
+            let own = self.problem.work[self.tasks[bit]].reload(self.resources());
+            least = Some(least.map_or(own, |least| least.min(own)));
+            let accesses = self.demand(bit, 0).misses.saturating_add(reloads);
+            let Some(job) = self.job(bit, accesses) else { continue };
+            let Some(saved) = self.savings[bit].get(each as usize) else { continue };
+            jobs.push(job);
+            savings.push(Arc::clone(saved));
+            spared.push(reloads.saturating_mul(self.costs.any_ps));
+        }
+        let pages = self.pool.get(ways as usize).copied().unwrap_or(u64::MAX);
+        Arc::new(Rivals::sharing(jobs, Pool { savings, pages, spared, few: others as usize }))
+    }
+
+    fn job(&self, bit: usize, accesses: u64) -> Option<Job> {
+        let task = self.problem.work[self.tasks[bit]].task;
+        let cost_ps = accesses.saturating_mul(self.costs.any_ps);
+        Some(Job { period_ps: task.period?.ps(), reach_ps: task.deadline?.ps(), cost_ps })
+    }
+
+    /// By ways of a core, what the pages of a task save.
+    fn savings(&self, by_pages: &[Asked]) -> Vec<Saved> {
+        let of = |ways: u32| {
+            let pages = usize::try_from(self.capacity(ways)).unwrap_or(usize::MAX);
+            let misses = by_pages.iter().take(pages.saturating_add(1)).map(|asked| asked.misses);
+            saved(&misses.collect::<Vec<u64>>(), self.costs.any_ps)
+        };
+        (0..=self.ways.0).map(of).collect()
+    }
+
+    /// Pages that all cores but one can have together, by the number of their ways.
+    fn pool(&self) -> Vec<u64> {
+        let most = self.ways.0 as usize;
+        let mut pool = vec![0; most + 1];
+        for _ in 1..self.cores {
+            let with = |ways: usize| {
+                let own = (1..=ways).map(|own| self.capacity(own as u32) + pool[ways - own]);
+                own.max().unwrap_or(0)
+            };
+            pool = (0..=most).map(with).collect();
+        }
+        pool
+    }
+
+    /// Those of the jobs that make most accesses in a time.
+    pub fn heaviest(
+        &self,
+        jobs: impl Iterator<Item = (usize, u64)>,
+        few: usize,
+    ) -> impl Iterator<Item = (usize, u64)> {
+        let period = |bit: usize| self.problem.work[self.tasks[bit]].task.period;
+        let rate = |&(bit, accesses): &(usize, u64)| {
+            accesses as f64 / period(bit).map_or(f64::INFINITY, |p| p.ps() as f64)
+        };
+        let mut all: Vec<(usize, u64)> = jobs.collect();
+        all.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+        all.truncate(few);
+        all.into_iter()
     }
 
     /// Rivals with these accesses of jobs, by bit, and cores without tasks that have these budgets.
@@ -221,11 +293,7 @@ impl<'a> Machine<'a> {
         idle: &[u64],
     ) -> Arc<Rivals> {
         let (base, any_ps) = (self.resources(), self.costs.any_ps);
-        let job = |(bit, accesses): (usize, u64)| {
-            let task = self.problem.work[self.tasks[bit]].task;
-            let cost_ps = accesses.saturating_mul(any_ps);
-            Some(Job { period_ps: task.period?.ps(), reach_ps: task.deadline?.ps(), cost_ps })
-        };
+        let job = |(bit, accesses): (usize, u64)| self.job(bit, accesses);
         let period_ps = base.regulation.period_ps;
         let idle = idle.iter().map(|budget| {
             let cost_ps = budget.saturating_add(base.skid).saturating_mul(any_ps);

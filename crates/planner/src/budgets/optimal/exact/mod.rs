@@ -3,29 +3,33 @@
 //! Problem: the choice of candidates is a heuristic, and its distance from the best choice is not
 //! known. Rule: the best choice so far is asked about ([`Question`]): is there one that is better by
 //! more than [`TOLERANCE`]? All partitions of the tasks are closed ([`cover`]) by limits of single
-//! sets of tasks ([`sets`]), or by budgets ([`split`]). What cannot be closed is solved; a better
-//! choice is asked about anew. What was found goes into a certificate, and only if its check
-//! agrees, something is proved. Does not cover: systems that [`machine::Machine::of`] refuses; other
-//! pages than those that save most; a choice that cannot be closed, and is no better when solved.
+//! sets of tasks ([`sets`], [`rounds`]), or by budgets ([`split`]). An open partition is solved; a better
+//! choice is asked about again. All found facts go into a certificate, and only if its check
+//! agrees, something is proved. Does not cover: systems that [`machine::Machine::of`] refuses;
+//! other pages than those that save most; a choice that cannot be closed, and is no better when
+//! solved.
 
 mod cover;
 mod machine;
 mod pages;
 mod programs;
 mod question;
+mod rest;
+mod rounds;
 mod sets;
 mod split;
 
 pub use question::TOLERANCE;
 
 use super::candidate::Candidate;
-use super::certificate::{Certificate, Question};
+use super::certificate::{Certificate, Leaf, Question};
 use super::check::check;
-use super::search::{Asked, Tried};
+use super::search::{self, Asked, Tried};
 use super::solver::Solver;
-use cover::{Caller, Cover, End};
+use cover::{Caller, Cover};
 use machine::Machine;
-use sets::Sets;
+use rounds::Rounds;
+use sets::{End, Sets};
 use solocore_model::plan::{Proof, ProofResult};
 
 /// The end of a search.
@@ -49,15 +53,16 @@ pub fn prove(solver: &Solver, tried: &mut Tried, asked: &Asked) -> Option<Proved
         facts: 0,
         leaves: 0,
     };
-    let mut certificates = Vec::new();
+    let mut searches = Vec::new();
     let ended = loop {
-        certificates.clear();
-        match answers(solver, &machine, tried, asked, &mut certificates) {
-            Err(End::Better) => {}
-            Err(End::Stopped) => break false,
+        match answers(solver, &machine, tried, asked, &mut searches) {
+            // A neighbour of a better choice may be better still.
+            Err(End::Better) => search::all(solver, None, asked, tried),
+            Err(End::Stopped | End::Open) => break false,
             Ok(closed) => break closed,
         }
     };
+    let certificates: Vec<Certificate> = searches.into_iter().map(Search::certificate).collect();
     let value = tried.best().value;
     let stop = || (asked.stop)(&value);
     let mut proved = ended;
@@ -75,27 +80,51 @@ pub fn prove(solver: &Solver, tried: &mut Tried, asked: &Asked) -> Option<Proved
     Some(Proved { proof, certificates })
 }
 
-/// Answers all questions about the best choice; is each answer "no"?
-fn answers(
+/// The search for an answer to a question.
+struct Search<'a> {
+    sets: Sets<'a>,
+    rounds: Rounds,
+    leaves: Vec<Leaf>,
+}
+
+impl Search<'_> {
+    fn certificate(self) -> Certificate {
+        Certificate {
+            question: self.sets.question,
+            tasks: self.sets.machine.tasks.clone(),
+            facts: self.sets.facts(),
+            leaves: self.leaves,
+        }
+    }
+}
+
+/// Answers all questions about the best choice; is each answer "no"? `searches`: those of the questions
+/// before. Facts for the same limits are kept.
+fn answers<'a>(
     solver: &Solver,
-    machine: &Machine,
+    machine: &'a Machine<'a>,
     tried: &mut Tried,
     asked: &Asked,
-    certificates: &mut Vec<Certificate>,
+    searches: &mut Vec<Search<'a>>,
 ) -> Result<bool, End> {
     let value = tried.best().value;
     let stop = || (asked.stop)(&value);
     let mut closed = true;
+    let mut before = std::mem::take(searches).into_iter();
     for question in Question::of(&solver.problem, &value) {
-        let mut sets = Sets::new(machine, question);
+        let known = before.next().filter(|s| s.sets.question.has_limits_of(&question));
+        let (mut sets, rounds) = match known {
+            Some(known) => (known.sets.again(question), Some(known.rounds)),
+            None => (Sets::new(machine, question), None),
+        };
         let mut solve = |candidate: &Candidate| tried.try_plainly(solver, candidate);
         let mut caller = Caller { stop: &stop, solve: &mut solve };
         let mut cover = Cover::new(&mut sets, &mut caller);
-        cover.all()?;
-        let (leaves, open) = (std::mem::take(&mut cover.leaves), cover.open);
-        closed &= open == 0;
-        let (tasks, facts) = (machine.tasks.clone(), sets.facts());
-        certificates.push(Certificate { question, tasks, facts, leaves });
+        let (rounds, ended) = cover.all(rounds);
+        closed &= cover.open == 0;
+        let leaves = std::mem::take(&mut cover.leaves);
+        searches.push(Search { sets, rounds, leaves });
+        ended?;
     }
     Ok(closed)
 }

@@ -11,6 +11,13 @@ use crate::budgets::optimal::pages::UNITY;
 use crate::budgets::optimal::problem::Problem;
 use crate::budgets::optimal::speed::Need;
 use solocore_model::system::Objective;
+use std::sync::Arc;
+
+/// Most steps of the savings by pages, if no step then covers more than two fifths.
+const MOST_STEPS: usize = 12;
+
+/// Pages with the cost that each of them saves, falling.
+pub type Saved = Arc<[(u64, u64)]>;
 
 /// Pages by rank.
 #[derive(Debug, Default)]
@@ -99,4 +106,34 @@ fn worth(problem: &Problem, task: usize, most: usize) -> Vec<u128> {
         least
     };
     w.demand.page_accesses().take(most).map(&mut gain).collect()
+}
+
+/// Pages with the cost that each of them saves at most, falling, by the accesses with a number of
+/// pages. Pages that save about as much as the first of them count like it.
+pub fn saved(misses: &[u64], any_ps: u64) -> Saved {
+    let gain = |pair: &[u64]| match pair {
+        [before, after] => before.saturating_sub(*after).saturating_mul(any_ps),
+        _ => 0,
+    };
+    let mut gains: Vec<u64> = misses.windows(2).map(gain).collect();
+    let mut most = 0;
+    for gain in gains.iter_mut().rev() {
+        most = most.max(*gain);
+        *gain = most;
+    }
+    let steps = |part: u64| {
+        let mut out: Vec<(u64, u64)> = Vec::new();
+        for &gain in gains.iter().take_while(|&&gain| gain > 0) {
+            match out.last_mut() {
+                Some((pages, first)) if gain.saturating_mul(100) >= first.saturating_mul(part) => {
+                    *pages += 1;
+                }
+                _ => out.push((1, gain)),
+            }
+        }
+        out
+    };
+    let few = |part: &u64| steps(*part).len() <= MOST_STEPS;
+    let part = [98, 95, 90, 85, 80, 70].into_iter().find(few).unwrap_or(60);
+    steps(part).into()
 }

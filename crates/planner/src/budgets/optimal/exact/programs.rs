@@ -62,7 +62,7 @@ impl Machine<'_> {
     }
 
     /// The least number up to `most` that may reach this sum.
-    fn least(&self, most: u64, wanted: f64, reached: impl Fn(u64) -> f64) -> u64 {
+    pub fn least(&self, most: u64, wanted: f64, reached: impl Fn(u64) -> f64) -> u64 {
         if wanted <= 0.0 || reached(1) >= wanted {
             return 1;
         }

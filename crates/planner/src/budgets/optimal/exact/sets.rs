@@ -1,42 +1,42 @@
 //! Limits of a set of tasks on a core of its own, for one question.
 //!
-//! Problem: whether a core keeps to the limits depends on the others' budgets, and these on it. Rule:
-//! two numbers are found. For each set and number of ways it is the least sum of the others' budgets
-//! that breaks a limit, while the core's own budget is as large as can be. For each set it is the
-//! least own budget while the others have next to none. Bounds never fall when the others' budgets grow, and never rise with an
-//! own budget or a way more (`analysis::interference`, test `monotone`). So no choice with this set
-//! on a core exceeds the first or goes below the second. Where the others' jobs are known, those of
-//! all tasks outside of the set count, with as many pages as one core can have. A set that breaks a
-//! limit beside no other core breaks it with more tasks: they add work, and take pages. Does not
-//! cover: what other sets a set can stand beside ([`super::cover`]).
+//! Problem: the bounds of a core depend on the others' budgets, and these depend on the core. Rule: for
+//! each set and numbers of ways, two limits are looked for. One is the least sum of the others'
+//! budgets that breaks a limit, while the core's own budget is as large as possible. The other is the
+//! least own budget beside a sum of the others' budgets. Bounds never fall when the others' budgets
+//! grow, and never rise with an own budget or a way more (`analysis::interference`, test `monotone`).
+//! If the others' jobs are known, the jobs of all tasks outside of the set count. They have the ways
+//! that the set leaves at least, so a limit holds for a range of own ways ([`Ways`]): the set has the
+//! pages of the most, and the others have the ways that the least leaves. A set that breaks a limit
+//! beside no other core breaks it with more tasks: they add work, and take pages. Does not cover: the
+//! other sets of a partition ([`super::rounds`], [`super::cover`]).
 
 use super::machine::{Content, Machine};
-use crate::budgets::optimal::certificate::{Fact, Question, Set, bits};
+use crate::budgets::optimal::certificate::{Fact, Question, Set, Ways, bits};
 use solocore_analysis::interference::{Rivals, Stall};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// Limits are found to this part of themselves.
-const FINE: u64 = 250;
+const FINE: u64 = 100;
 
-/// What is known of a set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
-    /// Nothing yet.
-    #[default]
-    Unknown,
-    /// It breaks a limit even alone on the machine, and so does each larger set.
-    Alone,
-    /// It breaks a limit beside the tasks outside of it, or its cores are stated otherwise.
-    Impossible,
-    /// It is not known to break one with these ways at least, and this own budget at least.
-    Open {
-        /// Ways.
-        ways: u32,
-        /// Accesses in a period.
-        budget: u64,
-    },
+/// Jobs of other cores that count for a set: those that take most of the memory's time. More of them
+/// would close little more, and take long to add up.
+pub const FEW_JOBS: usize = 8;
+
+/// Most sets with their pages that are kept.
+const MOST_KEPT: usize = 1 << 16;
+
+/// The reason for an end before all is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The caller wanted it.
+    Stopped,
+    /// A choice that is better was found.
+    Better,
+    /// Too many choices had to be closed one by one, or could not be.
+    Open,
 }
 
 /// Sets of tasks with their limits.
@@ -44,11 +44,17 @@ pub enum State {
 pub struct Sets<'a> {
     pub machine: &'a Machine<'a>,
     pub question: Question,
-    states: Vec<State>,
+    /// Does a set break a limit alone?
+    impossible: Vec<bool>,
     /// The sets that break a limit alone, none of whose parts does.
     alone: Vec<Set>,
-    /// Least known sum of the others' budgets that breaks a limit, by set and ways.
-    breaks: HashMap<(Set, u32), u64>,
+    /// By set and ways, the largest sum of the others' budgets that is known to keep to the limits,
+    /// and the least one that is known to break one.
+    edges: HashMap<(Set, Ways), (u64, u64)>,
+    /// Own budgets that a set needs, by set and ways.
+    needs: HashMap<(Set, Ways, u64), u64>,
+    /// Jobs of the others beside the last set, with its least ways.
+    beside: Option<(Set, u32, Arc<Rivals>)>,
     contents: HashMap<(Set, u32), Rc<Content>>,
 }
 
@@ -72,38 +78,51 @@ pub fn last_failing(mut fails: u64, mut works: u64, mut keeps: impl FnMut(u64) -
 
 impl<'a> Sets<'a> {
     pub fn new(machine: &'a Machine<'a>, question: Question) -> Self {
-        let states = vec![State::Unknown; machine.all() as usize + 1];
         Self {
             machine,
             question,
-            states,
+            impossible: Vec::new(),
             alone: Vec::new(),
-            breaks: HashMap::new(),
+            edges: HashMap::new(),
+            needs: HashMap::new(),
+            beside: None,
             contents: HashMap::new(),
         }
     }
 
-    /// What was found, as facts that can be checked.
+    /// All facts that were found.
     pub fn facts(&self) -> Vec<Fact> {
-        let needs = |(set, state): (Set, &State)| match *state {
-            State::Open { budget, .. } if budget > self.question.floor(self.machine, set) => {
-                Some(Fact::Needs { set, budget })
+        let endless = if self.question.speed > 0.0 { u64::MAX } else { self.machine.endless() };
+        let mut breaks: Vec<Fact> = Vec::new();
+        for (&(set, ways), &(_, others)) in self.edges.iter().filter(|(_, e)| e.1 < endless) {
+            breaks.push(Fact::Breaks { set, ways, others });
+        }
+        let mut needs: Vec<Fact> = Vec::new();
+        for (&(set, ways, others), &budget) in &self.needs {
+            if budget > self.question.floor(self.machine, set) {
+                needs.push(Fact::Needs { set, ways, others, budget });
             }
-            _ => None,
-        };
-        let mut breaks: Vec<(Set, u32, u64)> =
-            self.breaks.iter().map(|(&(set, ways), &others)| (set, ways, others)).collect();
-        breaks.retain(|&(.., others)| others < u64::MAX);
+        }
         breaks.sort_unstable();
-        let breaks =
-            breaks.into_iter().map(|(set, ways, others)| Fact::Breaks { set, ways, others });
+        needs.sort_unstable();
+        // More of the others' budgets say something only where they make it need more.
+        needs.dedup_by(|next, before| match (next, before) {
+            (
+                Fact::Needs { set, ways, budget, .. },
+                Fact::Needs { set: of, ways: with, budget: least, .. },
+            ) => (set, ways) == (of, with) && budget <= least,
+            _ => false,
+        });
         let alone = self.alone.iter().map(|&set| Fact::Alone(set));
-        alone.chain(breaks).chain((0..).zip(&self.states).filter_map(needs)).collect()
+        alone.chain(breaks).chain(needs).collect()
     }
 
     /// A set with its pages locked in these ways.
     pub fn content(&mut self, set: Set, ways: u32) -> Rc<Content> {
         let machine = self.machine;
+        if self.contents.len() > MOST_KEPT {
+            self.contents.clear();
+        }
         let made = || Rc::new(machine.content(set, ways));
         Rc::clone(self.contents.entry((set, ways)).or_insert_with(made))
     }
@@ -113,107 +132,122 @@ impl<'a> Sets<'a> {
         u64::from(self.machine.cores) - 1
     }
 
-    /// Jobs that the others make at least, where they are known.
-    fn jobs(&self, set: Set, ways: u32) -> Option<Arc<Rivals>> {
-        let (all, _) = self.machine.ways;
-        let others = self.machine.cores.saturating_sub(2);
-        let ways = all.saturating_sub(ways).saturating_sub(others).max(1);
-        self.machine.known.then(|| self.machine.least_jobs(self.machine.all() & !set, ways))
+    /// The least jobs of the others beside a set with this number of ways or more, if they are known.
+    fn jobs(&mut self, set: Set, least: u32) -> Option<Arc<Rivals>> {
+        let machine = self.machine;
+        if !machine.known {
+            return None;
+        }
+        if let Some((_, _, known)) = self.beside.as_ref().filter(|b| (b.0, b.1) == (set, least)) {
+            return Some(Arc::clone(known));
+        }
+        let jobs = machine.least_jobs(machine.all() & !set, machine.ways.0.saturating_sub(least));
+        self.beside = Some((set, least, Arc::clone(&jobs)));
+        Some(jobs)
     }
 
-    /// What is known of a set. Sets with fewer tasks must have been asked for.
-    pub fn state(&mut self, set: Set) -> State {
-        let known = self.states[set as usize];
-        if known != State::Unknown {
-            return known;
-        }
-        let found = self.found(set);
-        self.states[set as usize] = found;
-        found
+    /// The key of facts: without the others' jobs, fewer ways only raise bounds.
+    fn key(&self, set: Set, ways: Ways) -> (Set, Ways) {
+        (set, if self.machine.known { ways } else { Ways { least: 1, ..ways } })
     }
 
-    fn found(&mut self, set: Set) -> State {
-        let smaller = |bit: usize| self.states[(set & !(1 << bit)) as usize] == State::Alone;
-        if set != 0 && bits(set).any(smaller) {
-            return State::Alone;
-        }
-        let bus = self.machine.problem.bus;
-        let floor = self.question.floor(self.machine, set);
-        let most = self.machine.ways.1;
-        if set & self.machine.hard == 0 {
-            return State::Open { ways: 1, budget: floor };
-        }
-        let content = self.content(set, most);
-        let nobody = self.machine.known.then(|| self.machine.rivals(std::iter::empty(), &[]));
-        let alone = self.machine.stall(bus, self.least_others(), nobody);
-        if content.time < 0.0 || !fits(&content, &alone, &self.question) {
-            self.alone.push(set);
-            return State::Alone;
-        }
-        if !self.machine.allowed(set) || !self.keeps(set, most, self.least_others()) {
-            return State::Impossible;
-        }
-        let (mut fails, mut ways) = (0, most);
-        while ways - fails > 1 {
-            let middle = u32::midpoint(fails, ways);
-            if self.keeps(set, middle, self.least_others()) {
-                ways = middle;
-            } else {
-                fails = middle;
+    /// The same sets for another question with the same limits.
+    #[must_use]
+    pub fn again(self, question: Question) -> Self {
+        Self { question, ..self }
+    }
+
+    /// Looks at all sets alone, those with fewer tasks first.
+    ///
+    /// # Errors
+    /// When the caller wants it to end.
+    pub fn all_alone(&mut self, pause: &mut dyn FnMut() -> Result<(), End>) -> Result<(), End> {
+        for set in 0..=self.machine.all() {
+            pause()?;
+            let part = bits(set).any(|bit| self.impossible(set & !(1 << bit)));
+            let breaks = !part && set & self.machine.hard != 0 && self.breaks_alone(set);
+            if breaks {
+                self.alone.push(set);
             }
+            self.impossible.push(part || breaks);
         }
-        State::Open { ways, budget: self.least_budget(set, floor) }
+        Ok(())
     }
 
-    /// Is this sum of the others' budgets below the least one that is known to break a limit?
-    pub fn keeps(&mut self, set: Set, ways: u32, others: u64) -> bool {
-        others < self.breaks(set, ways)
+    /// Does a set break a limit alone?
+    pub fn impossible(&self, set: Set) -> bool {
+        self.impossible.get(set as usize).copied().unwrap_or(true)
+    }
+
+    fn breaks_alone(&self, set: Set) -> bool {
+        let machine = self.machine;
+        let content = machine.content(set, machine.ways.1);
+        let nobody = machine.known.then(|| machine.rivals(std::iter::empty(), &[]));
+        let alone = machine.stall(machine.problem.bus, self.least_others(), nobody);
+        !fits(&content, &alone, &self.question)
+    }
+
+    /// Is this sum of the others' budgets not known to break a limit with each of these ways?
+    pub fn keeps(&mut self, set: Set, ways: Ways, others: u64) -> bool {
+        let (key, endless) = (self.key(set, ways), self.machine.endless());
+        let known = self.edges.get(&key).copied();
+        let (mut keeps, mut breaks) = known.unwrap_or_else(|| {
+            if self.tried(set, ways, endless) { (u64::MAX, u64::MAX) } else { (0, endless) }
+        });
+        if others > keeps && others < breaks {
+            if self.tried(set, ways, others) { keeps = others } else { breaks = others }
+        }
+        self.edges.insert(key, (keeps, breaks));
+        others < breaks
     }
 
     /// The least sum of the others' budgets that is known to break a limit of a set with analysed
     /// tasks; [`u64::MAX`] if none does.
-    pub fn breaks(&mut self, set: Set, ways: u32) -> u64 {
-        if let Some(&known) = self.breaks.get(&(set, ways)) {
-            return known;
-        }
-        let found = self.least_break(set, ways);
-        self.breaks.insert((set, ways), found);
-        found
-    }
-
-    fn least_break(&mut self, set: Set, ways: u32) -> u64 {
-        let content = self.content(set, ways);
-        let (machine, question, jobs) = (self.machine, self.question, self.jobs(set, ways));
-        let bus = machine.problem.bus;
-        let keeps =
-            |others: u64| fits(&content, &machine.stall(bus, others, jobs.clone()), &question);
-        let (least, endless) = (self.least_others(), machine.endless());
-        if keeps(endless) {
-            return u64::MAX;
-        }
-        if !keeps(least) {
-            return 0;
-        }
-        // The last sum that keeps them is looked for; the one after it is known to break one.
-        let (mut works, mut breaks) = (least, endless);
-        while breaks - works > 1 + works / FINE {
-            let middle =
-                ((works as f64 * breaks as f64).sqrt() as u64).clamp(works + 1, breaks - 1);
-            if keeps(middle) { works = middle } else { breaks = middle }
+    pub fn breaks(&mut self, set: Set, ways: Ways) -> u64 {
+        self.keeps(set, ways, self.least_others());
+        let key = self.key(set, ways);
+        let (mut works, mut breaks) = self.edges.get(&key).copied().unwrap_or_default();
+        let least = works.max(1);
+        while works < breaks && breaks - works > 1 + works / FINE && breaks > least {
+            let middle = (works.max(1) as f64 * breaks as f64).sqrt() as u64;
+            let middle = middle.clamp(works + 1, breaks - 1);
+            if self.keeps(set, ways, middle) { works = middle } else { breaks = middle }
         }
         breaks
     }
 
-    /// An own budget below which the set breaks a limit.
-    fn least_budget(&mut self, set: Set, floor: u64) -> u64 {
-        let most = self.machine.ways.1;
-        let content = self.content(set, most);
-        let (machine, question, jobs) = (self.machine, self.question, self.jobs(set, most));
-        let others = self.least_others();
-        let keeps = |own: u64| fits(&content, &machine.stall(own, others, jobs.clone()), &question);
-        if keeps(floor) {
+    /// Does a set keep to the limits with the largest own budget, beside this sum of the others'?
+    fn tried(&mut self, set: Set, ways: Ways, others: u64) -> bool {
+        let content = self.content(set, ways.most);
+        let (machine, jobs) = (self.machine, self.jobs(set, ways.least));
+        fits(&content, &machine.stall(machine.problem.bus, others, jobs), &self.question)
+    }
+
+    /// An own budget below which the set breaks a limit with each of these ways, beside this sum of
+    /// the others' budgets, or a little less.
+    pub fn needs(&mut self, set: Set, ways: Ways, others: u64) -> u64 {
+        let floor = self.question.floor(self.machine, set);
+        if set & self.machine.hard == 0 {
             return floor;
         }
-        last_failing(floor, machine.problem.bus, keeps) + 1
+        let others = rounded(others);
+        let (set, ways) = self.key(set, ways);
+        if let Some(&known) = self.needs.get(&(set, ways, others)) {
+            return known;
+        }
+        let content = self.content(set, ways.most);
+        let (machine, question, jobs) = (self.machine, self.question, self.jobs(set, ways.least));
+        let keeps = |own: u64| fits(&content, &machine.stall(own, others, jobs.clone()), &question);
+        let bus = machine.problem.bus;
+        let found =
+            if keeps(floor) || !keeps(bus) { floor } else { last_failing(floor, bus, keeps) + 1 };
+        self.needs.insert((set, ways, others), found);
+        found
     }
+}
+
+/// A sum of budgets, less by at most a sixteenth.
+fn rounded(sum: u64) -> u64 {
+    let low = sum.max(1).ilog2().saturating_sub(4);
+    (sum >> low) << low
 }

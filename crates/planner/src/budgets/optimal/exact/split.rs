@@ -8,7 +8,7 @@
 
 use super::machine::{Content, Machine};
 use super::programs::Share;
-use super::sets::{Sets, fits, last_failing};
+use super::sets::{FEW_JOBS, Sets, fits, last_failing};
 use crate::budgets::optimal::certificate::{Question, Set, Step};
 use solocore_analysis::interference::Rivals;
 use std::rc::Rc;
@@ -22,7 +22,9 @@ pub struct Split<'a> {
     machine: &'a Machine<'a>,
     question: Question,
     contents: Vec<Rc<Content>>,
-    jobs: Vec<Option<Arc<Rivals>>>,
+    idle: Vec<u64>,
+    /// Jobs of the others beside each core, where they are known: a few, and all of them.
+    jobs: [Vec<Option<Arc<Rivals>>>; 2],
 }
 
 impl<'a> Split<'a> {
@@ -33,24 +35,56 @@ impl<'a> Split<'a> {
             placed.iter().zip(ways).map(|(&set, &ways)| sets.content(set, ways)).collect();
         let idle: Vec<u64> =
             placed.iter().zip(budgets).filter(|(set, _)| **set == 0).map(|(_, b)| *b).collect();
-        let jobs = |own: usize| {
-            machine.known.then(|| {
-                let others = contents.iter().enumerate().filter(|&(at, _)| at != own);
-                machine.rivals(others.flat_map(|(_, c)| c.accesses.iter().copied()), &idle)
-            })
-        };
-        let jobs = (0..contents.len()).map(jobs).collect();
-        Self { machine, question: sets.question, contents, jobs }
+        let jobs = [vec![None; placed.len()], vec![None; placed.len()]];
+        Self { machine, question: sets.question, contents, idle, jobs }
     }
 
-    fn keeps(&self, place: usize, own: u64, budgets: &[u64]) -> bool {
+    /// The jobs beside a core.
+    fn jobs(&mut self, place: usize, all: bool) -> Option<Arc<Rivals>> {
+        if !self.machine.known {
+            return None;
+        }
+        if let Some(known) = &self.jobs[usize::from(all)][place] {
+            return Some(Arc::clone(known));
+        }
+        let others = self.contents.iter().enumerate().filter(|&(at, _)| at != place);
+        let accesses = others.flat_map(|(_, content)| content.accesses.iter().copied());
+        let made = if all {
+            self.machine.rivals(accesses, &self.idle)
+        } else {
+            let few = FEW_JOBS.saturating_sub(self.idle.len());
+            self.machine.rivals(self.machine.heaviest(accesses, few), &self.idle)
+        };
+        self.jobs[usize::from(all)][place] = Some(Arc::clone(&made));
+        Some(made)
+    }
+
+    /// A few jobs of the others suffice for most limits that are broken.
+    fn keeps(&mut self, place: usize, own: u64, budgets: &[u64]) -> bool {
         let others = others(budgets, place);
-        let stall = self.machine.stall(own, others, self.jobs[place].clone());
-        fits(&self.contents[place], &stall, &self.question)
+        let few = self.jobs(place, false);
+        let stall = self.machine.stall(own, others, few);
+        if !fits(&self.contents[place], &stall, &self.question) {
+            return false;
+        }
+        if !self.machine.known {
+            return true;
+        }
+        let all = self.jobs(place, true);
+        fits(&self.contents[place], &self.machine.stall(own, others, all), &self.question)
+    }
+
+    /// A core that breaks a limit beside these budgets with all that the bus carries.
+    pub fn broken(&mut self, budgets: &[u64]) -> Option<Step> {
+        let bus = self.machine.problem.bus;
+        let mut broken = |place: &usize| {
+            !self.contents[*place].jobs.is_empty() && !self.keeps(*place, bus, budgets)
+        };
+        (0..budgets.len()).find(&mut broken).map(|place| Step { place, budget: None })
     }
 
     /// The steps after which a core has no budget; `None` if all cores are found to have one.
-    pub fn refuted(&self, mut budgets: Vec<u64>) -> Option<Vec<Step>> {
+    pub fn refuted(&mut self, mut budgets: Vec<u64>) -> Option<Vec<Step>> {
         let bus = self.machine.problem.bus;
         let mut steps = Vec::new();
         loop {

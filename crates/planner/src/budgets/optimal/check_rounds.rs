@@ -1,0 +1,242 @@
+//! The needs of a set of tasks on a core, as the check of a certificate sees it.
+//!
+//! Rule: the tasks outside of a set are on the other cores, in some partition. The facts give each set
+//! a least budget and least ways. The least sums over all partitions of the other tasks stand beside
+//! the set. Beside them, more facts about the set hold: it has fewer ways, a larger budget, or is in no
+//! partition. The rounds are repeated until no set changes. Does not cover: the facts, which `check`
+//! asks the analysis for.
+
+use super::certificate::{Set, Ways};
+use super::check_core::Cores;
+use super::check_facts::Facts;
+use super::check_speed::Wants;
+use super::check_ways::{ByWays, Held};
+
+/// Sums of speeds are rounded by less than this.
+pub const ROUNDED: f64 = 5e-10;
+
+/// Most rounds.
+const MOST: u32 = 40;
+/// Most sets that are looked at with each number of ways.
+const FEW_SETS: usize = 20_000;
+/// Most sets of a system for which there is a table of budgets by ways.
+const MOST_SETS: usize = 1 << 16;
+
+/// The least cost of each set on one core and more.
+type Costs = Vec<Vec<f64>>;
+
+/// All sets; `None`: in no partition.
+pub struct Sets {
+    pub held: Vec<Option<Held>>,
+    budgets: Costs,
+    ways: Costs,
+    speeds: Costs,
+    bears: Costs,
+    /// The same budgets by ways, if there are few sets.
+    by_ways: Option<ByWays>,
+}
+
+impl Sets {
+    /// Those that are possible by themselves, after all rounds.
+    ///
+    /// # Errors
+    /// When the caller wants it to end.
+    pub fn of(
+        cores: &mut Cores,
+        facts: &Facts,
+        possible: impl Fn(&Cores, Set) -> bool,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self, String> {
+        let most = cores.ways.1;
+        let first = |set: Set| Held {
+            ways: Ways { least: 1, most },
+            budget: cores.floor(set),
+            breaks: u64::MAX,
+            speed: cores.programs(set).len() as f64,
+        };
+        let held = (0..=cores.all()).map(|set| possible(cores, set).then(|| first(set))).collect();
+        let none = Vec::new;
+        let mut sets = Self {
+            held,
+            budgets: none(),
+            ways: none(),
+            speeds: none(),
+            bears: none(),
+            by_ways: None,
+        };
+        sets.sum(cores, stop)?;
+        for _ in 0..MOST {
+            let before = sets.held.clone();
+            for set in 0..=cores.all() {
+                if let Some(held) = before[set as usize] {
+                    let mut after = sets.after(cores, facts, set, held);
+                    if let Some(by_ways) = &mut sets.by_ways {
+                        after = after.and_then(|held| by_ways.after(cores, facts, set, held));
+                    }
+                    sets.held[set as usize] = after;
+                }
+            }
+            sets.sum(cores, stop)?;
+            let ends = sets.held == before;
+            let few =
+                sets.held.iter().flatten().count() <= FEW_SETS && sets.held.len() <= MOST_SETS;
+            match &mut sets.by_ways {
+                Some(by_ways) => by_ways.again(cores, &sets.held, stop)?,
+                None if ends && few && cores.ways.1 > 1 => {
+                    sets.by_ways = Some(ByWays::of(cores, &sets.held, stop)?);
+                    continue;
+                }
+                None => {}
+            }
+            if ends {
+                break;
+            }
+        }
+        Ok(sets)
+    }
+
+    fn sum(&mut self, cores: &Cores, stop: &dyn Fn() -> bool) -> Result<(), String> {
+        let costs = |of: &dyn Fn(&Held) -> f64| -> Vec<f64> {
+            self.held.iter().map(|held| held.as_ref().map_or(f64::INFINITY, of)).collect()
+        };
+        let count = cores.count as usize;
+        let sums = |costs: Vec<f64>| partitions(costs, count, |a, b| a + b, stop);
+        let budgets = sums(costs(&|held| held.budget as f64))?;
+        let ways = sums(costs(&|held| f64::from(held.ways.least)))?;
+        let (mut speeds, mut bears) = (Vec::new(), Vec::new());
+        if cores.question.speed > 0.0 {
+            speeds = sums(costs(&|held| -held.speed))?;
+            let endless = |held: &Held| held.breaks == u64::MAX;
+            let bearable = costs(&|held| {
+                if endless(held) { f64::NEG_INFINITY } else { -(held.breaks as f64) }
+            });
+            bears = partitions(bearable, count, f64::max, stop)?;
+        }
+        (self.budgets, self.ways, self.speeds, self.bears) = (budgets, ways, speeds, bears);
+        Ok(())
+    }
+
+    /// Least sum of the budgets of some cores with these tasks; infinite where they cannot have them.
+    pub fn budgets(&self, cores: u32, set: Set) -> f64 {
+        cost(&self.budgets, cores, set, 0.0)
+    }
+
+    /// Least sum of the budgets of these sets and of the rest, with all ways; 0 if there are many sets.
+    pub fn total_by_ways(&self, cores: &Cores, placed: &[Set], rest: Set) -> f64 {
+        self.by_ways.as_ref().map_or(0.0, |by_ways| by_ways.total(cores, placed, rest))
+    }
+
+    /// The same of ways.
+    pub fn ways(&self, cores: u32, set: Set) -> f64 {
+        cost(&self.ways, cores, set, 0.0)
+    }
+
+    /// Largest sum of speeds.
+    pub fn speed(&self, cores: u32, set: Set) -> f64 {
+        -cost(&self.speeds, cores, set, 0.0)
+    }
+
+    /// Largest budget of one more core with which these cores break no limit.
+    pub fn bears(&self, cores: u32, set: Set) -> u64 {
+        let least = -cost(&self.bears, cores, set, f64::NEG_INFINITY);
+        if least < f64::INFINITY { (least as u64).saturating_sub(1) } else { u64::MAX }
+    }
+
+    /// Largest sum of the speeds of a set's programs with these ways and this budget.
+    pub fn reached(&self, cores: &mut Cores, set: Set, ways: u32, budget: u64) -> f64 {
+        if cores.programs(set).is_empty() {
+            return 0.0;
+        }
+        let content = cores.content(set, ways);
+        let (placed, ways, most) = (&[set][..], &[ways][..], &[budget][..]);
+        Wants { cores, placed, ways, loosely: true, most }.speed(0, &content, budget)
+    }
+
+    /// A set after a round.
+    fn after(&self, cores: &mut Cores, facts: &Facts, set: Set, before: Held) -> Option<Held> {
+        let (rest, others) = (cores.all() & !set, cores.count - 1);
+        let beside = self.budgets(others, rest).max(cores.least_others() as f64);
+        let left = f64::from(cores.ways.0) - self.ways(others, rest);
+        if beside == f64::INFINITY || left < f64::from(before.ways.least) {
+            return None;
+        }
+        let (mut held, beside) = (before, beside as u64);
+        held.ways.most = held.ways.most.min(left as u32);
+        if cores.analysed(set) {
+            held.ways = facts.narrowed(set, held.ways, beside)?;
+            held.breaks = facts.breaks(set, held.ways);
+            held.budget = held.budget.max(facts.needs(set, held.ways, beside));
+        }
+        if cores.question.speed > 0.0 { self.reaching(cores, set, held) } else { Some(held) }
+    }
+
+    /// With the budget that its programs need; `None`: they are too slow.
+    fn reaching(&self, cores: &mut Cores, set: Set, held: Held) -> Option<Held> {
+        let (rest, others) = (cores.all() & !set, cores.count - 1);
+        let wanted = cores.question.speed - self.speed(others, rest);
+        if cores.programs(set).is_empty() {
+            return (wanted <= ROUNDED).then_some(Held { speed: 0.0, ..held });
+        }
+        let most = self.bears(others, rest).min(cores.bus());
+        let content = cores.content(set, held.ways.most);
+        let (placed, ways, bounds) = (&[set][..], &[held.ways.most][..], &[most][..]);
+        let wants = Wants { cores, placed, ways, loosely: true, most: bounds };
+        let reached = |budget: u64| wants.speed(0, &content, budget);
+        let speed = held.speed.min(reached(most));
+        if speed < wanted - ROUNDED || held.budget > most {
+            return None;
+        }
+        let least = wants.needed(wanted - 2.0 * ROUNDED, reached);
+        Some(Held { speed, budget: held.budget.max(least), ..held })
+    }
+}
+
+/// The cost of a set on a number of cores; `nothing`: that of no cores.
+fn cost(costs: &Costs, cores: u32, set: Set, nothing: f64) -> f64 {
+    match (cores as usize).checked_sub(1) {
+        None => {
+            if set == 0 {
+                nothing
+            } else {
+                f64::INFINITY
+            }
+        }
+        Some(at) => costs[at][set as usize],
+    }
+}
+
+/// Least costs of all sets on one core, two, and so on: each set that has a cost is put beside the sets
+/// of later tasks on one core less.
+fn partitions(
+    own: Vec<f64>,
+    cores: usize,
+    join: impl Fn(f64, f64) -> f64,
+    stop: &dyn Fn() -> bool,
+) -> Result<Costs, String> {
+    let all = own.len() - 1;
+    let mut out = vec![own];
+    while out.len() < cores {
+        let (own, fewer) = (&out[0], &out[out.len() - 1]);
+        let mut next = vec![f64::INFINITY; own.len()];
+        next[0] = join(own[0], fewer[0]);
+        for part in (1..=all).filter(|&part| own[part] < f64::INFINITY) {
+            if part % 256 == 0 && stop() {
+                return Err("the check was ended".to_owned());
+            }
+            let first = part & part.wrapping_neg();
+            let later = all & !part & !(first - 1);
+            let mut rest = later;
+            loop {
+                let joined = join(own[part], fewer[rest]);
+                let known = &mut next[part | rest];
+                *known = known.min(joined);
+                if rest == 0 {
+                    break;
+                }
+                rest = (rest - 1) & later;
+            }
+        }
+        out.push(next);
+    }
+    Ok(out)
+}

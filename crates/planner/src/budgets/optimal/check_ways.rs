@@ -1,0 +1,161 @@
+//! The needs of a set of tasks by its number of ways, as the check of a certificate sees it.
+//!
+//! Problem: a set with many ways needs a small budget, but all sets together have few ways. Rule: the
+//! facts give each set a least budget for each number of ways. The cores have all ways together, so
+//! sums of budgets are looked up by the sum of the ways. Does not cover: the facts (`check`).
+
+use super::certificate::{Set, Ways};
+use super::check_core::Cores;
+use super::check_facts::Facts;
+
+/// A set on a core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Held {
+    pub ways: Ways,
+    /// Least budget.
+    pub budget: u64,
+    /// A sum of the others' budgets that breaks a limit, with all these ways.
+    pub breaks: u64,
+    /// Largest speed of its programs.
+    pub speed: f64,
+}
+
+/// Budgets by set and ways; infinite where there is no partition.
+pub struct ByWays {
+    own: Vec<Vec<f64>>,
+    /// Least sums on one core, two, and so on, by set and the ways of these cores.
+    sums: Vec<Vec<Vec<f64>>>,
+}
+
+impl ByWays {
+    /// The budgets of these sets.
+    ///
+    /// # Errors
+    /// When the caller wants it to end.
+    pub fn of(
+        cores: &Cores,
+        held: &[Option<Held>],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self, String> {
+        let of = |held: &Option<Held>| {
+            let budget = |ways: u32| match held {
+                Some(held) if held.ways.contain(Ways::just(ways)) => held.budget as f64,
+                _ => f64::INFINITY,
+            };
+            (0..=cores.ways.0).map(budget).collect()
+        };
+        let mut made = Self { own: held.iter().map(of).collect(), sums: Vec::new() };
+        made.sum(cores, stop)?;
+        Ok(made)
+    }
+
+    /// Looks at a set with each number of ways; `None`: it has none.
+    pub fn after(
+        &mut self,
+        cores: &Cores,
+        facts: &Facts,
+        set: Set,
+        mut held: Held,
+    ) -> Option<Held> {
+        let rest = cores.all() & !set;
+        let all = cores.ways.0;
+        for ways in 0..=all {
+            let others = self.least(cores.count - 1, rest, (all - ways) as usize);
+            let own = &mut self.own[set as usize][ways as usize];
+            if !held.ways.contain(Ways::just(ways)) || others == f64::INFINITY {
+                *own = f64::INFINITY;
+            } else if cores.analysed(set) {
+                let (beside, just) = ((others as u64).max(cores.least_others()), Ways::just(ways));
+                let breaks = beside >= facts.breaks(set, just);
+                let needs = own.max(held.budget as f64).max(facts.needs(set, just, beside) as f64);
+                *own = if breaks { f64::INFINITY } else { needs };
+            }
+        }
+        let own = &self.own[set as usize];
+        let possible = |ways: &u32| own[*ways as usize] < f64::INFINITY;
+        let least = (0..=all).find(possible)?;
+        let most = (0..=all).rev().find(possible)?;
+        let budget = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
+        held.ways = Ways { least, most };
+        held.budget = held.budget.max(budget);
+        Some(held)
+    }
+
+    /// Sums the budgets up, without those of sets that were dropped.
+    ///
+    /// # Errors
+    /// When the caller wants it to end.
+    pub fn again(
+        &mut self,
+        cores: &Cores,
+        held: &[Option<Held>],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), String> {
+        for (own, held) in self.own.iter_mut().zip(held) {
+            let least = held.map_or(f64::INFINITY, |held| held.budget as f64);
+            own.iter_mut().for_each(|budget| *budget = budget.max(least));
+        }
+        self.sum(cores, stop)
+    }
+
+    fn sum(&mut self, cores: &Cores, stop: &dyn Fn() -> bool) -> Result<(), String> {
+        let all = self.own.len() - 1;
+        let width = cores.ways.0 as usize + 1;
+        let mut sums = vec![self.own.clone()];
+        while sums.len() < cores.count as usize {
+            let fewer = &sums[sums.len() - 1];
+            let mut next = vec![vec![f64::INFINITY; width]; self.own.len()];
+            add(&mut next[0], &self.own[0], &fewer[0]);
+            for part in 1..=all {
+                if part % 256 == 0 && stop() {
+                    return Err("the check was ended".to_owned());
+                }
+                if self.own[part].iter().all(|budget| *budget == f64::INFINITY) {
+                    continue;
+                }
+                let first = part & part.wrapping_neg();
+                let later = all & !part & !(first - 1);
+                let mut rest = later;
+                loop {
+                    add(&mut next[part | rest], &self.own[part], &fewer[rest]);
+                    if rest == 0 {
+                        break;
+                    }
+                    rest = (rest - 1) & later;
+                }
+            }
+            sums.push(next);
+        }
+        self.sums = sums;
+        Ok(())
+    }
+
+    fn least(&self, cores: u32, set: Set, ways: usize) -> f64 {
+        match (cores as usize).checked_sub(1) {
+            None if set == 0 && ways == 0 => 0.0,
+            None => f64::INFINITY,
+            Some(at) => self.sums[at][set as usize][ways],
+        }
+    }
+
+    /// The least sum of budgets of these sets and of the rest, with all ways.
+    pub fn total(&self, cores: &Cores, placed: &[Set], rest: Set) -> f64 {
+        let (left, width) = (cores.count - placed.len() as u32, cores.ways.0 as usize + 1);
+        let mut sums: Vec<f64> = (0..width).map(|ways| self.least(left, rest, ways)).collect();
+        for &set in placed {
+            let mut with = vec![f64::INFINITY; width];
+            add(&mut with, &self.own[set as usize], &sums);
+            sums = with;
+        }
+        sums[width - 1]
+    }
+}
+
+/// Lowers sums to those of two costs by ways.
+fn add(sums: &mut [f64], own: &[f64], beside: &[f64]) {
+    for (ways, budget) in own.iter().enumerate().filter(|(_, budget)| **budget < f64::INFINITY) {
+        for (sum, other) in sums[ways..].iter_mut().zip(beside) {
+            *sum = sum.min(budget + other);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The least costs of sets of tasks on several cores.
+//!
+//! Problem: the tasks outside of a set can be put on the other cores in millions of ways. Rule: each
+//! set has a cost on one core, and costs make a sum, or the largest one counts. The least cost of a set
+//! on `k` cores comes from its best part with the first task on one core, and the rest on `k - 1` cores.
+//! That takes 3^n steps for each `k` and all sets of `n` tasks. Does not cover: the best partition.
+
+use crate::budgets::optimal::certificate::Set;
+
+/// Least costs by the number of cores, then by set; infinite where there is no partition.
+#[derive(Debug, Default)]
+pub struct Rest {
+    by_cores: Vec<Vec<f64>>,
+    nothing: f64,
+}
+
+impl Rest {
+    /// Least costs on up to this number of cores, by the costs of sets on one core and what two costs
+    /// make together. `nothing` is the cost of no cores. `None`: ended by `stop`, which is asked now
+    /// and then.
+    pub fn of(
+        costs: &[f64],
+        cores: u32,
+        nothing: f64,
+        join: impl Fn(f64, f64) -> f64,
+        stop: &mut impl FnMut() -> bool,
+    ) -> Option<Self> {
+        let mut by_cores: Vec<Vec<f64>> = vec![costs.to_vec()];
+        for _ in 1..cores {
+            let fewer = by_cores.last()?;
+            let mut next = Vec::with_capacity(costs.len());
+            for set in 0..costs.len() {
+                if set.is_multiple_of(1 << 10) && stop() {
+                    return None;
+                }
+                next.push(least(set, costs, fewer, &join));
+            }
+            by_cores.push(next);
+        }
+        Some(Self { by_cores, nothing })
+    }
+
+    /// The least cost of a set on a number of cores.
+    pub fn least(&self, cores: u32, set: Set) -> f64 {
+        let without = if set == 0 { self.nothing } else { f64::INFINITY };
+        let of = (cores as usize).checked_sub(1).and_then(|at| self.by_cores.get(at));
+        of.and_then(|costs| costs.get(set as usize)).copied().unwrap_or(without)
+    }
+}
+
+/// The least cost of a set with a part of it on one core, and the rest on those of `fewer`.
+fn least(set: usize, costs: &[f64], fewer: &[f64], join: impl Fn(f64, f64) -> f64) -> f64 {
+    let first = set & set.wrapping_neg();
+    let others = set ^ first;
+    let (mut least, mut more) = (f64::INFINITY, others);
+    loop {
+        let cost = costs[first | more];
+        if cost < f64::INFINITY {
+            least = least.min(join(cost, fewer[others ^ more]));
+        }
+        if more == 0 {
+            return least;
+        }
+        more = (more - 1) & others;
+    }
+}
+
+/// The same by the number of ways that the cores have together.
+#[derive(Debug, Default)]
+pub struct ByWays {
+    by_cores: Vec<Vec<f64>>,
+    width: usize,
+}
+
+impl ByWays {
+    /// Least sums of costs on up to this number of cores. `costs`: of each set on one core, by the
+    /// number of its ways from 0 to `most`. `None`: ended by `stop`.
+    pub fn of(
+        costs: &[Vec<f64>],
+        cores: u32,
+        most: usize,
+        stop: &mut impl FnMut() -> bool,
+    ) -> Option<Self> {
+        let width = most + 1;
+        let own = |costs: &Vec<f64>| {
+            (0..width).map(|ways| costs.get(ways).copied().unwrap_or(f64::INFINITY)).collect()
+        };
+        let first: Vec<Vec<f64>> = costs.iter().map(own).collect();
+        let mut by_cores = vec![first.concat()];
+        for _ in 1..cores {
+            let fewer = by_cores.last()?;
+            let mut next = Vec::with_capacity(fewer.len());
+            for set in 0..costs.len() {
+                if set.is_multiple_of(1 << 8) && stop() {
+                    return None;
+                }
+                next.extend(least_by_ways(set, costs, fewer, width));
+            }
+            by_cores.push(next);
+        }
+        Some(Self { by_cores, width })
+    }
+
+    /// The least sum of a set on a number of cores that have these ways together.
+    pub fn least(&self, cores: u32, set: Set, ways: usize) -> f64 {
+        let of = (cores as usize).checked_sub(1).and_then(|at| self.by_cores.get(at));
+        match of {
+            Some(costs) if ways < self.width => {
+                costs.get(set as usize * self.width + ways).copied().unwrap_or(f64::INFINITY)
+            }
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+fn least_by_ways(set: usize, costs: &[Vec<f64>], fewer: &[f64], width: usize) -> Vec<f64> {
+    let first = set & set.wrapping_neg();
+    let others = set ^ first;
+    let (mut least, mut more) = (vec![f64::INFINITY; width], others);
+    loop {
+        let rest = others ^ more;
+        for (own, cost) in costs[first | more].iter().enumerate() {
+            if *cost < f64::INFINITY {
+                let beside = &fewer[rest * width..(rest + 1) * width];
+                for (sum, beside) in least.iter_mut().skip(own).zip(beside) {
+                    *sum = sum.min(cost + beside);
+                }
+            }
+        }
+        if more == 0 {
+            return least;
+        }
+        more = (more - 1) & others;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// All ways to put five tasks on three cores, as the sets of these.
+    fn placements() -> impl Iterator<Item = [usize; 3]> {
+        (0..3usize.pow(5)).map(|mut code| {
+            let mut sets = [0; 3];
+            for task in 0..5 {
+                sets[code % 3] |= 1 << task;
+                code /= 3;
+            }
+            sets
+        })
+    }
+
+    fn cost(rng: &mut ChaCha8Rng) -> f64 {
+        if rng.random_range(0..4) == 0 { f64::INFINITY } else { rng.random_range(0..100).into() }
+    }
+
+    #[test]
+    fn the_least_cost_is_that_of_the_best_partition() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        for _ in 0..20 {
+            let costs: Vec<f64> = (0..32).map(|_| cost(&mut rng)).collect();
+            for (nothing, join) in [(0.0, (|a, b| a + b) as fn(f64, f64) -> f64), (0.0, f64::max)] {
+                let rest = Rest::of(&costs, 3, nothing, join, &mut || false).unwrap();
+                let of = |sets: [usize; 3]| sets.iter().map(|&set| costs[set]).reduce(join);
+                let least = placements().filter_map(of).fold(f64::INFINITY, f64::min);
+                assert!(rest.least(3, 31) == least, "{costs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_cost_by_ways_is_that_of_the_best_partition() {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        for _ in 0..20 {
+            let own = |rng: &mut ChaCha8Rng| {
+                (0..4).map(|ways| if ways == 0 { f64::INFINITY } else { cost(rng) }).collect()
+            };
+            let costs: Vec<Vec<f64>> = (0..32).map(|_| own(&mut rng)).collect();
+            let rest = ByWays::of(&costs, 3, 6, &mut || false).unwrap();
+            let mut least = f64::INFINITY;
+            for [a, b, c] in placements() {
+                for (own, next) in (1..4).flat_map(|own| (1..4).map(move |next| (own, next))) {
+                    let last = 6usize.saturating_sub(own + next);
+                    let cost = |set: usize, ways: usize| costs[set].get(ways).copied();
+                    let all = [cost(a, own), cost(b, next), cost(c, last)];
+                    let all: Option<f64> = all.into_iter().sum();
+                    least = least.min(all.unwrap_or(f64::INFINITY));
+                }
+            }
+            assert!(rest.least(3, 31, 6) == least, "{costs:?}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Limits of a set of tasks beside the least that the tasks outside of it need.
+//!
+//! Problem: limits of a set beside idle cores close few partitions. Rule: the tasks outside of a set are
+//! on the other cores, in some partition. Their least budgets and ways together ([`Rest`]) stand beside
+//! the set. So the set has at most the ways that they leave, and needs an own budget beside theirs. A
+//! set that breaks a limit there is in no partition. Each limit of a set raises the needs of the others,
+//! so all sets are looked at again, until little changes. Programs that must reach a speed have at most
+//! the budget that the others bear, and must reach the rest that the programs outside cannot reach.
+//! Does not cover: the sets that stand beside each other ([`super::cover`]).
+
+use super::programs::Share;
+use super::rest::{ByWays, Rest};
+use super::sets::{End, Sets};
+use crate::budgets::optimal::certificate::{Set, Ways};
+
+/// Most rounds.
+const MOST: u32 = 24;
+/// Most sets that are looked at with each number of ways.
+const FEW_SETS: usize = 16_000;
+/// Most sets of a system for which there is a table of budgets by ways.
+const MOST_SETS: usize = 1 << 16;
+/// Sums of speeds are rounded by less than this.
+const ROUNDED: f64 = 1e-9;
+
+/// A set on a core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry {
+    pub ways: Ways,
+    /// Least budget.
+    pub budget: u64,
+    /// A sum of the others' budgets that breaks a limit.
+    pub breaks: u64,
+    /// Largest speed of its programs.
+    pub speed: f64,
+}
+
+/// The least that sets need on a number of cores.
+#[derive(Debug, Default)]
+pub struct Least {
+    pub budgets: Rest,
+    pub ways: Rest,
+    /// The largest sum of speeds, negative.
+    pub speeds: Rest,
+    /// The largest budget of one more core with which a partition breaks no limit, plus one, negative.
+    pub bears: Rest,
+    /// The least budgets by ways, where these are known.
+    pub by_ways: Option<ByWays>,
+}
+
+/// All sets; `None`: in no partition.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    pub entries: Vec<Option<Entry>>,
+    pub least: Least,
+    /// By set, the least budget with each number of ways, infinite where it breaks a limit.
+    pub by_ways: Vec<Vec<f64>>,
+}
+
+impl Rounds {
+    /// Begins with the sets that break no limit alone.
+    pub fn new(sets: &Sets) -> Self {
+        let (all, most) = (sets.machine.all(), sets.machine.ways.1);
+        let entry = |set: Set| Entry {
+            ways: Ways { least: 1, most },
+            budget: sets.question.floor(sets.machine, set),
+            breaks: u64::MAX,
+            speed: f64::from((set & sets.machine.programs).count_ones()),
+        };
+        let possible = |set: &Set| !sets.impossible(*set) && sets.machine.allowed(*set);
+        let entries = (0..=all).map(|set| Some(set).filter(possible).map(entry)).collect();
+        Self { entries, least: Least::default(), by_ways: Vec::new() }
+    }
+
+    /// All rounds: first with all ways of a set together, then with each number of them by itself.
+    ///
+    /// # Errors
+    /// When the caller wants it to end.
+    pub fn all(
+        &mut self,
+        sets: &mut Sets,
+        pause: &mut dyn FnMut() -> Result<(), End>,
+    ) -> Result<(), End> {
+        self.least.by_ways = None;
+        self.sum(sets, pause)?;
+        for _ in 0..MOST {
+            let fine = self.least.by_ways.is_some();
+            let (before, count) = (self.total(sets), self.count());
+            for set in 0..self.entries.len() {
+                pause()?;
+                if let Some(entry) = self.entries[set] {
+                    let found = self.found(sets, set as Set, entry);
+                    let found = found.filter(|_| !fine || self.with_ways(sets, set as Set));
+                    self.entries[set] = found.map(|entry| self.raised(set, entry));
+                }
+            }
+            self.sum(sets, pause)?;
+            if fine {
+                self.sum_by_ways(sets, pause)?;
+            }
+            let changed = self.total(sets) > before * 1.02 || self.count() * 50 < count * 49;
+            if self.count() == 0 || (!changed && fine) {
+                return Ok(());
+            }
+            if !fine && !changed {
+                let many = self.count() > FEW_SETS || self.entries.len() > MOST_SETS;
+                if many || sets.machine.ways.1 == 1 {
+                    return Ok(());
+                }
+                self.begin_by_ways(sets);
+                self.sum_by_ways(sets, pause)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins with the budget of a set for each number of its ways.
+    fn begin_by_ways(&mut self, sets: &Sets) {
+        let of = |(set, entry): (usize, &Option<Entry>)| {
+            let budget = |ways: u32| match entry {
+                Some(entry) if entry.ways.contain(Ways::just(ways)) => entry.budget as f64,
+                _ => f64::INFINITY,
+            };
+            let known = self.by_ways.get(set);
+            let known = |ways: u32| known.and_then(|own| own.get(ways as usize)).copied();
+            let both = |ways: u32| budget(ways).max(known(ways).unwrap_or(0.0));
+            (0..=sets.machine.ways.1).map(both).collect()
+        };
+        self.by_ways = self.entries.iter().enumerate().map(of).collect();
+    }
+
+    /// Raises the budgets of a set for each number of ways; is one possible?
+    fn with_ways(&mut self, sets: &mut Sets, set: Set) -> bool {
+        let machine = sets.machine;
+        let (rest, cores) = (machine.all() & !set, machine.cores - 1);
+        let Some(least) = &self.least.by_ways else { return true };
+        let Some(own) = self.by_ways.get_mut(set as usize) else { return true };
+        for (ways, known) in own.iter_mut().enumerate().filter(|(_, known)| **known < f64::INFINITY)
+        {
+            let others = (machine.ways.0 as usize).checked_sub(ways);
+            let others = others.map_or(f64::INFINITY, |others| least.least(cores, rest, others));
+            if others == f64::INFINITY {
+                *known = f64::INFINITY;
+            } else if set & machine.hard != 0 {
+                let others = (others as u64).max(sets.least_others());
+                let ways = Ways::just(ways as u32);
+                *known = if sets.keeps(set, ways, others) {
+                    known.max(sets.needs(set, ways, others) as f64)
+                } else {
+                    f64::INFINITY
+                };
+            }
+        }
+        own.iter().any(|known| *known < f64::INFINITY)
+    }
+
+    /// An entry with no less than the least of the budgets by ways, and no other ways.
+    fn raised(&self, set: usize, entry: Entry) -> Entry {
+        let Some(own) = self.by_ways.get(set) else { return entry };
+        let possible = |ways: &usize| own[*ways] < f64::INFINITY;
+        let least = (0..own.len()).find(possible).unwrap_or(0) as u32;
+        let most = (0..own.len()).rev().find(possible).unwrap_or(0) as u32;
+        let budget = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
+        let ways = Ways { least: entry.ways.least.max(least), most: entry.ways.most.min(most) };
+        Entry { ways, budget: entry.budget.max(budget), ..entry }
+    }
+
+    /// Sums up the budgets by ways.
+    fn sum_by_ways(
+        &mut self,
+        sets: &Sets,
+        pause: &mut dyn FnMut() -> Result<(), End>,
+    ) -> Result<(), End> {
+        let mut ended = Ok(());
+        let mut stop = || {
+            ended = ended.and(pause());
+            ended.is_err()
+        };
+        for (entry, own) in self.entries.iter().zip(&mut self.by_ways) {
+            for (ways, known) in own.iter_mut().enumerate() {
+                *known = match entry {
+                    Some(entry) if entry.ways.contain(Ways::just(ways as u32)) => {
+                        known.max(entry.budget as f64)
+                    }
+                    _ => f64::INFINITY,
+                };
+            }
+        }
+        let machine = sets.machine;
+        let all = machine.ways.0 as usize;
+        self.least.by_ways = ByWays::of(&self.by_ways, machine.cores, all, &mut stop);
+        ended
+    }
+
+    /// The least sum of the budgets of these sets and of the rest, with all ways.
+    pub fn total_by_ways(&self, sets: &Sets, placed: &[Set], rest: Set) -> f64 {
+        let machine = sets.machine;
+        let (left, all) = (machine.cores - placed.len() as u32, machine.ways.0 as usize);
+        let Some(least) = &self.least.by_ways else { return 0.0 };
+        let none = if rest == 0 { 0.0 } else { f64::INFINITY };
+        let of_rest = |ways: usize| match (left, ways) {
+            (0, 0) => none,
+            _ => least.least(left, rest, ways),
+        };
+        let mut sums: Vec<f64> = (0..=all).map(of_rest).collect();
+        for &set in placed {
+            let own = &self.by_ways[set as usize];
+            let with = |ways: usize| {
+                let both =
+                    |(own, cost): (usize, &f64)| Some(cost + sums.get(ways.checked_sub(own)?)?);
+                own.iter().enumerate().filter_map(both).fold(f64::INFINITY, f64::min)
+            };
+            sums = (0..=all).map(with).collect();
+        }
+        sums.last().copied().unwrap_or(f64::INFINITY)
+    }
+
+    fn count(&self) -> usize {
+        self.entries.iter().flatten().count()
+    }
+
+    fn total(&self, sets: &Sets) -> f64 {
+        self.least.budgets.least(sets.machine.cores, sets.machine.all())
+    }
+
+    /// Sums up the needs of all sets.
+    fn sum(&mut self, sets: &Sets, pause: &mut dyn FnMut() -> Result<(), End>) -> Result<(), End> {
+        let mut ended = Ok(());
+        let mut stop = || {
+            ended = ended.and(pause());
+            ended.is_err()
+        };
+        let cores = sets.machine.cores;
+        let costs = |of: &dyn Fn(&Entry) -> f64| -> Vec<f64> {
+            self.entries.iter().map(|e| e.as_ref().map_or(f64::INFINITY, of)).collect()
+        };
+        let budgets = costs(&|entry| entry.budget as f64);
+        let ways = costs(&|entry| f64::from(entry.ways.least));
+        let plus = |a: f64, b: f64| a + b;
+        let least = &mut self.least;
+        least.budgets = Rest::of(&budgets, cores, 0.0, plus, &mut stop).unwrap_or_default();
+        least.ways = Rest::of(&ways, cores, 0.0, plus, &mut stop).unwrap_or_default();
+        if sets.question.speed > 0.0 {
+            let speeds = costs(&|entry| -entry.speed);
+            let bears = costs(&|entry| match entry.breaks {
+                u64::MAX => f64::NEG_INFINITY,
+                breaks => -(breaks as f64),
+            });
+            let (all, none) = (cores, f64::NEG_INFINITY);
+            least.speeds = Rest::of(&speeds, all, 0.0, plus, &mut stop).unwrap_or_default();
+            least.bears = Rest::of(&bears, all, none, f64::max, &mut stop).unwrap_or_default();
+        }
+        ended
+    }
+
+    /// A set after a round; `None`: it is in no partition.
+    fn found(&self, sets: &mut Sets, set: Set, before: Entry) -> Option<Entry> {
+        let machine = sets.machine;
+        let (rest, cores) = (machine.all() & !set, machine.cores - 1);
+        let others = self.least.budgets.least(cores, rest);
+        let left = f64::from(machine.ways.0) - self.least.ways.least(cores, rest);
+        if others == f64::INFINITY || left < f64::from(before.ways.least) {
+            return None;
+        }
+        let mut entry = before;
+        entry.ways.most = entry.ways.most.min(left as u32);
+        let others = (others as u64).max(sets.least_others());
+        if set & machine.hard != 0 {
+            narrow(sets, set, &mut entry.ways, others)?;
+            entry.budget = entry.budget.max(sets.needs(set, entry.ways, others));
+        }
+        self.reach(sets, set, &mut entry)?;
+        Some(entry)
+    }
+
+    /// Raises the budget of a set to the need of its programs; `None`: they are too slow.
+    fn reach(&self, sets: &mut Sets, set: Set, entry: &mut Entry) -> Option<()> {
+        let (machine, wanted) = (sets.machine, sets.question.speed);
+        if wanted <= 0.0 {
+            return Some(());
+        }
+        let (rest, cores) = (machine.all() & !set, machine.cores - 1);
+        if set & machine.hard != 0 {
+            entry.breaks = entry.breaks.min(sets.breaks(set, entry.ways));
+        }
+        let bears = (-self.least.bears.least(cores, rest)).min(machine.problem.bus as f64);
+        let most = (bears as u64).saturating_sub(u64::from(bears < machine.problem.bus as f64));
+        let wanted = wanted + self.least.speeds.least(cores, rest) - ROUNDED;
+        if set & machine.programs == 0 {
+            entry.speed = 0.0;
+            return (wanted <= 0.0).then_some(());
+        }
+        let content = sets.content(set, entry.ways.most);
+        let ways = machine.stated_ways(entry.ways.most);
+        let share = Share { set, content: &content, ways, most };
+        entry.speed = entry.speed.min(machine.speed(&share, most));
+        if entry.speed < wanted || entry.budget > most {
+            return None;
+        }
+        let least = machine.least(most, wanted - ROUNDED, |budget| machine.speed(&share, budget));
+        entry.budget = entry.budget.max(least);
+        Some(())
+    }
+}
+
+/// Leaves out numbers of ways with which a set breaks a limit beside this sum of budgets; `None` if
+/// none is left.
+fn narrow(sets: &mut Sets, set: Set, ways: &mut Ways, others: u64) -> Option<()> {
+    if !sets.keeps(set, *ways, others) {
+        return None;
+    }
+    while !sets.keeps(set, Ways::just(ways.least), others) {
+        ways.least += 1;
+        if ways.least > ways.most {
+            return None;
+        }
+    }
+    while ways.most > ways.least && !sets.keeps(set, Ways::just(ways.most), others) {
+        ways.most -= 1;
+    }
+    Some(())
+}
