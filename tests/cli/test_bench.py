@@ -50,7 +50,7 @@ def test_latency(solocore, order):
 
 @pytest.mark.parametrize("options, words", [
     (("bandwidth", "-m", "3 apples"), ("not a size",)),
-    (("bandwidth", "-m", "0"), ("not a size",)),
+    (("bandwidth", "-m", "0"), ("from 4 KiB to 1 TiB",)),
     (("latency", "-i", "0"), ("iterations",)),
     (("bandwidth", "-p", "20"), ("20",)),
     (("ipc", "--sizes", "0"), ("0",)),

@@ -46,7 +46,7 @@ def test_people_see_a_table_and_bars(compare):
     done = compare(*QUICK, "--", "true")
     assert done.code == 0, done.err
     text = done.out.decode()
-    assert "beside enemies" in text and "#" in text and "no bound" in text
+    assert "beside enemies" in text and "#" in text and "not bounds" in text
     assert ("protected by page-faults" in text) != ("not protected: " in text)
 
 

@@ -183,7 +183,7 @@ def test_a_signal_ends_the_wait_for_an_input(solocore, arguments):
 
 @pytest.mark.parametrize("arguments", [
     ("plan", "system.toml", "-o", "pipe"), ("sim", "plan.json", "--duration", "1 ms", "--trace", "pipe"), ("platform", "detect", "-o", "pipe"),
-    ("dram", "--pattern", "chase", "--requests", "10", "--trace-commands", "pipe"), ("compare", "-n", "1", "-o", "pipe", "--", "true")], ids=" ".join)
+    ("dram", "--pattern", "chase", "--requests", "10", "--trace-commands", "pipe"), ("compare", "-n", "1", "--event", "page-faults", "-o", "pipe", "--", "true")], ids=" ".join)
 def test_a_signal_ends_the_wait_for_a_reader_of_an_output(solocore, arguments):
     solocore.plan(TWO)
     os.mkfifo(solocore.dir / "pipe")

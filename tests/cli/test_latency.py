@@ -118,7 +118,7 @@ def test_a_threshold_that_nothing_reaches_is_said(solocore):
     (("--threshold", "5", "--idle", "2"), ("--idle 2",)),
     (("--event", "nonsense"), ("no event is called `nonsense`",)),
     (("--rule", "rate", "--source", "probe", "--event", "page-faults"), ("own loads",)),
-    (("--calibrate", "--factor", "0.5"), ("0.5 times",)),
+    (("--calibrate", "--factor", "0.5"), ("a factor of 0.5",)),
     (("--calibrate", "--span", "1 ms"), ("each load",)),
 ])
 def test_bad_input(solocore, options, words):

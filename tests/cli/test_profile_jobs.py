@@ -106,7 +106,7 @@ def test_each_call_is_a_job(measured):
 def test_calls_within_calls_are_parts_and_open_ones_are_told(measured):
     profile, said, _ = measured("--job", "function:down", what="deep")
     assert [f - e for f, e in zip(values(profile), (6, 6))] in ([0, 0], [1, 0]), values(profile)
-    assert "6 calls within calls" in said
+    assert "6 nested calls" in said
     profile, said, _ = measured("--job", "function:leaves", what="leaves")
     assert len(values(profile)) == JOBS - 1 and "1 call(s) had not returned" in said
 

@@ -207,7 +207,7 @@ def test_exec_refuses_absurd_vcpus(solocore, vcpu, said):
     (["bind"], "PID"),
     (["bind", "camera", "a"], "`camera` is not a number of a process"),
     (["bind", "0"], "`0` is not a number of a process"),
-    (["bind", "--unit", "camera", "4711", "a"], "`4711` stands beside --cgroup or --unit"),
+    (["bind", "--unit", "camera", "4711", "a"], "`4711` is one argument too many"),
     (["bind", "--unit", "camera", "--cgroup", "/a", "a"], "cannot be used with"),
     (["drill", "--faults", "stall"], "--pid"),
     (["drill", "--times", "-1"], "-1"),

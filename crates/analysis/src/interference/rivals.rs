@@ -304,7 +304,7 @@ mod tests {
         })
     }
 
-    /// The jobs with these numbers of pages, of which those in a set of bits are spared a part.
+    /// The jobs with these numbers of pages. Those in a set of bits are spared a part.
     fn chosen(jobs: &[Job], pool: &Pool, pages: [usize; 3], spared: usize) -> Vec<Job> {
         let of = |at: usize| {
             let saved: u64 = pool.savings[at].iter().take(pages[at]).map(|(_, ps)| ps).sum();

@@ -94,7 +94,7 @@ fn nothing_is_overwritten() {
         }
     }
     let missing = work.path().join("a/b");
-    assert!(matches!(collect::collect(&machine.root(), &missing), Err(MachineError::Machine(_))));
+    assert!(matches!(collect::collect(&machine.root(), &missing), Err(MachineError::Model(_))));
     for shell in shells() {
         let (good, said) = run(&shell, &script, &[&full, machine.path()]);
         assert!(!good && said.contains("not empty"), "{shell:?}: {said}");
@@ -114,8 +114,7 @@ fn nothing_is_overwritten() {
 #[test]
 fn a_directory_that_is_no_copy_is_refused() {
     let work = tempfile::tempdir().unwrap();
-    for (dir, why) in
-        [(work.path().join("x"), "no such directory"), (work.path().into(), "neither")]
+    for (dir, why) in [(work.path().join("x"), "not a directory"), (work.path().into(), "neither")]
     {
         match Root::collected(&dir) {
             Err(MachineError::Input(text)) => assert!(text.contains(why), "{text}"),

@@ -147,6 +147,11 @@ fn the_proof_agrees_with_all_candidates() {
     );
 }
 
+/// About a dozen places of a list of this length.
+fn some(length: usize) -> impl Iterator<Item = usize> {
+    (0..length).step_by(length / 12 + 1)
+}
+
 fn refused(solver: &Solver, certificate: &Certificate) -> bool {
     check(&solver.problem, certificate, &|| false).is_err()
 }
@@ -167,8 +172,8 @@ fn certificates_that_were_changed_are_refused() {
                 return;
             }
             assert!(!refused(solver, whole));
-            // Facts that claim more; that may be so, too.
-            for at in 0..whole.facts.len() {
+            // Facts that claim more; that may be so, too. A dozen of each certificate's.
+            for at in some(whole.facts.len()) {
                 let mut changed = whole.clone();
                 match &mut changed.facts[at] {
                     Fact::Alone(_) => continue,
@@ -178,7 +183,7 @@ fn certificates_that_were_changed_are_refused() {
                 facts += u32::from(refused(solver, &changed));
             }
             // Steps that do not hold, and leaves that are missing: others may close the same.
-            for at in 0..whole.leaves.len() {
+            for at in some(whole.leaves.len()) {
                 let mut less = whole.clone();
                 less.leaves.swap_remove(at);
                 leaves += u32::from(refused(solver, &less));

@@ -5,9 +5,9 @@
 //! budgets that breaks a limit, while the core's own budget is as large as possible. The other is the
 //! least own budget beside a sum of the others' budgets. Bounds never fall when the others' budgets
 //! grow, and never rise with an own budget or a way more (`analysis::interference`, test `monotone`).
-//! If the others' jobs are known, the jobs of all tasks outside of the set count. They have the ways
-//! that the set leaves at least, so a limit holds for a range of own ways ([`Ways`]): the set has the
-//! pages of the most, and the others have the ways that the least leaves. A set that breaks a limit
+//! If the others' jobs are known, the jobs of all tasks outside of the set count. A limit
+//! holds for a range of own ways ([`Ways`]): the set has the pages of the most, and the others have
+//! the ways that the least leaves. A set that breaks a limit
 //! beside no other core breaks it with more tasks: they add work, and take pages. Does not cover: the
 //! other sets of a partition ([`super::rounds`], [`super::cover`]).
 
