@@ -284,7 +284,7 @@ class Page:
             return "required" if self.toml else "always there"
         found = schema.get("default") if isinstance(schema, dict) else None
         if found in (None, [], {}) or isinstance(found, dict) and not self.toml:
-            said = re.search(r"\b[Dd]efault\b|Left out", meaning)
+            said = re.search(r"\b[Dd]efault\b|Left out|If it is left out", meaning)
             return ("see meaning" if said else "none") if self.toml else "may be absent"
         if isinstance(found, dict):
             return "`{" + ", ".join(f"{k} = {json.dumps(v)}" for k, v in found.items()) + "}`"
