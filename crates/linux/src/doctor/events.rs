@@ -163,7 +163,7 @@ mod tests {
         let both = part(0, "0xd03") + &part(1, "0xd0b");
         let of_each = said("llc-misses", &both);
         assert!(of_each[0].starts_with("CPU 0: ") && of_each[0].contains("of their own"));
-        assert!(of_each[1].starts_with("CPU 1: ") && of_each[1].contains("may leave out"));
+        assert!(of_each[1].starts_with("CPU 1: ") && of_each[1].contains("may not count"));
         let cpus: Vec<_> = cpu_types(&event::types(&both)).into_iter().map(|f| f.found).collect();
         assert_eq!(cpus[1], "CPU 1: cortex-a76: llc-misses is r37, LL_CACHE_MISS_RD");
         assert!(write_backs(&event::types(&both)).is_some_and(|f| !f.good), "the A76 has none");

@@ -387,8 +387,8 @@ mod tests {
     fn senseless_plans_are_refused() {
         let good = plan();
         for (wrong, word) in [
-            (Plan { factor: 0.5, ..good.clone() }, "0.5 times"),
-            (Plan { factor: f64::NAN, ..good.clone() }, "NaN times"),
+            (Plan { factor: 0.5, ..good.clone() }, "a factor of 0.5"),
+            (Plan { factor: f64::NAN, ..good.clone() }, "a factor of NaN"),
             (Plan { span: Duration::from_millis(1), ..good.clone() }, "1ms for each load"),
             (Plan { span: Duration::from_secs(601), ..good.clone() }, "601s for each load"),
         ] {

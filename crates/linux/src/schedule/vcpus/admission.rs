@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn times_that_are_no_vcpus() {
         for (capacity, period, word) in
-            [(11, 10, "whole core"), (0, 10, "least"), (1_000, 20_000, "lost")]
+            [(11, 10, "whole core"), (0, 10, "least"), (1_000, 20_000, "waiting threads")]
         {
             let said = admit(0, &[], claim(4, capacity, period), 0).unwrap_err().to_string();
             assert!(said.contains(word), "{said}");
