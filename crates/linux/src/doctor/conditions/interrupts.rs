@@ -71,7 +71,7 @@ mod tests {
         made.write("run/systemd/system/x", b"");
         assert_eq!(irqbalance(&made.root).command.as_deref(), Some("systemctl stop irqbalance"));
         let without = irqbalance(&Fixture::of(&files[..1]).root);
-        assert!(without.good && without.found.contains("1 processes"));
+        assert!(without.good && without.found.contains("1 visible"));
         assert!(irqbalance(&Fixture::of(&[]).root).unknown);
     }
 }
