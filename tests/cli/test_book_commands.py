@@ -54,6 +54,7 @@ ELSEWHERE = [
     (r"make demo$", "Makefile", "assess examples/vision/system.toml"),
     (r"make install", "tests/install/prefix.sh", "make --no-print-directory install"),
     (r"make uninstall", "tests/install/prefix.sh", "make --no-print-directory uninstall"),
+    (r"scripts/setup\.sh package", "packaging/Makefile", "scripts/setup.sh package"),
     (r"make deb$", "packaging/Makefile", "-f packaging/Makefile deb"),
     (r"make carried$", "packaging/Makefile", "-f packaging/Makefile carried"),
     (r"apt-get install \./build/deb", "tests/install/chroot.sh", 'apt-get -qq -y --no-install-recommends "$@"'),
