@@ -162,6 +162,9 @@ fn protected(
     enemies.rest()?;
     daemon.add(enemies);
     let code = daemon::run_beside(daemon, Program::new(inner, asked))?;
+    if stopped() {
+        return Err(Failure::Interrupted);
+    }
     if code != ExitCode::SUCCESS {
         return Err(Failure::Machine("the protected runs failed; see above".to_owned()));
     }
