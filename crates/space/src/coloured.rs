@@ -334,6 +334,7 @@ pub struct Moved {
 }
 
 /// Moves a program that was started in colours, found by any of its processes, to other colours.
+/// `stop` ends the wait for its answers.
 ///
 /// # Errors
 /// There is no such process, it was not started in colours, or the colours do not exist.
@@ -342,7 +343,10 @@ pub fn recolour(
     colours: &str,
     banks: Option<&str>,
     limit: Duration,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Moved>, SpaceError> {
+    /// Time between two looks at `stop`.
+    const LOOK: Duration = Duration::from_millis(50);
     let path = format!("/proc/{pid}/environ");
     let environment = std::fs::read(&path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
@@ -374,7 +378,10 @@ pub fn recolour(
     let (begin, mut moved) = (Instant::now(), Vec::new());
     loop {
         let left = limit.saturating_sub(begin.elapsed());
-        if !wait(&mut [PollFd::new(&socket, PollFlags::IN)], left) {
+        if !wait(&mut [PollFd::new(&socket, PollFlags::IN)], left.min(LOOK)) {
+            if !left.is_zero() && !stop() {
+                continue;
+            }
             return Err(SpaceError::Machine(format!(
                 "process {pid} does not answer; is it stopped?"
             )));

@@ -152,8 +152,7 @@ pub fn recolour(args: &RecolourArgs) -> Result<ExitCode, Failure> {
         }
     }
     let colours = args.colours.as_deref().unwrap_or_default();
-    let done = coloured::recolour(args.pid, colours, args.banks.as_deref(), PATIENCE);
-    // A signal ends the wait for an answer, which then looks like none.
+    let done = coloured::recolour(args.pid, colours, args.banks.as_deref(), PATIENCE, &stopped);
     let processes = done.map_err(|e| if stopped() { Failure::Interrupted } else { e.into() })?;
     let right = processes.iter().all(|p| p.stuck == 0 && p.wrong == 0);
     if args.format == Format::Json {
