@@ -166,11 +166,13 @@ sudo() {{ "$@"; }}
 """
 # What a page begins with: `init` makes the system where the page shows it.
 BARE = ("README.md", "commands.md", "machine.md")
+# No map is found by timing in a guest; these are known.
+COLOURS = 'for b in 12 13 14 15 16; do echo "# colour: $b"; done >map.txt; '
+BANKED_MAP = COLOURS + "echo 19 23 >>map.txt; echo 20 24 >>map.txt"
 BEFORE = {
-    # No map is found by timing in a guest; these are known.
-    "promises.md": ["for b in 12 13 14 15 16; do echo \"# colour: $b\"; done >map.txt; printf '%s\\n' 13 14 15 16 >>map.txt"],
-    "space.md": ["for b in 12 13 14 15 16; do echo \"# colour: $b\"; done >map.txt; echo 19 23 >>map.txt; echo 20 24 >>map.txt"],
-    "levels.md": ["head -c 64M /dev/zero >disk.img", "for b in 12 13 14 15 16; do echo \"# colour: $b\"; done >map.txt; echo 19 23 >>map.txt; echo 20 24 >>map.txt"],
+    "promises.md": [COLOURS + "printf '%s\\n' 13 14 15 16 >>map.txt"],
+    "space.md": [BANKED_MAP],
+    "levels.md": ["head -c 64M /dev/zero >disk.img", BANKED_MAP],
     "commands.md": ["make -s -C examples/vision", 'solocore init "./detect a.pgm"; solocore plan system.toml -o old.json',
                     """echo '{"cores": 2, "tasks": [{"wcet": 1, "period": 4, "deadline": 4}]}' >corpus.jsonl"""],
     "watching.md": ["solocore run plan.json --event page-faults --partial --duration '1 s' -o run.json"],

@@ -14,8 +14,6 @@
 
 #include <sys/mman.h>
 
-#define FRAME_MASK ((1ul << 55) - 1)
-#define PRESENT (1ul << 63)
 #define EXCLUSIVE (1ul << 56)
 /* PG_anon_exclusive shares its number with the former PG_mappedtodisk, now PG_owner_2. */
 #define KPF_ANON_EXCLUSIVE 34

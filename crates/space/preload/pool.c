@@ -21,8 +21,6 @@
 /* Most frames that a reserve frees at a time, and times that most of them may not come here. */
 #define LENT_AT_ONCE 2048
 #define TRIES 8
-#define FRAME_MASK ((1ul << 55) - 1)
-#define PRESENT (1ul << 63)
 
 int frame_allowed(const struct config *config, uint64_t frame)
 {

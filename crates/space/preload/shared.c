@@ -13,8 +13,6 @@
 
 #include <sys/mman.h>
 
-#define FRAME_MASK ((1ul << 55) - 1)
-#define PRESENT (1ul << 63)
 #define STRAYS 64
 
 /* Puts a page there; 1 if its frame is allowed. */

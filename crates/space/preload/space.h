@@ -11,6 +11,10 @@
 #define CONFIG_MAGIC 0x31657061u /* "ape1" */
 #define MAX_FUNCTIONS 16
 
+/* An entry of /proc/self/pagemap: the frame, and whether there is one. */
+#define FRAME_MASK ((1ul << 55) - 1)
+#define PRESENT (1ul << 63)
+
 /* The configuration file: the frames of the program. Bit i of a frame's class is the parity of
  * its address under masks[i]; a class is allowed if its bit of `classes` is set. */
 struct config {

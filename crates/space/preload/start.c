@@ -73,7 +73,7 @@ static void open_all(struct state *s, const char *space)
 	if (s->pagemap < 0 || s->memory < 0)
 		refuse("/proc/self/pagemap cannot be opened; mount /proc");
 	raw(SYS_pread64, s->pagemap, &entry, 8, (uint64_t)&probe / PAGE * 8);
-	if (!(entry & ((1ul << 55) - 1)))
+	if (!(entry & FRAME_MASK))
 		refuse("/proc/self/pagemap hides the frames; CAP_SYS_ADMIN is needed");
 }
 
