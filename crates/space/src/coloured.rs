@@ -2,35 +2,35 @@
 //!
 //! Problem: the program runs unmodified, so a library in it (crates/space/preload) moves its pages.
 //! Another process must give it the library and the colours, check its pages from outside, and pass
-//! on changes. Rule: library and colours are files in memory of the process that starts the
-//! program, which stays until the program ends. Every process of the program connects, and sends a
-//! message when its pages are in their colours, and before it ends; its pages are then counted
-//! here. `solocore recolor` connects to the same socket. Source: maracas IV-D (migration to pages
-//! of other colours). Does not cover: processes that are killed: their pages are not checked at the
-//! end.
+//! on changes, for which [`crate::recolour`] asks. Rule: library and colours are files in memory of
+//! the process that starts the program, which stays until the program ends. Every process of the
+//! program connects, and sends a message when its pages are in their colours, and before it ends;
+//! its pages are then counted here. Source: maracas IV-D (migration to pages of other colours).
+//! Does not cover: processes that are killed: their pages are not checked at the end.
 
 use crate::audit::Audit;
 use crate::error::SpaceError;
 use crate::lend::Borrower;
 use crate::map::{Choice, Map, parse_list};
+use crate::socket::{listen, peer_of, receive, send, wait};
 use crate::sys::memory_file;
-use crate::wire::{self, PACKET, Packet, kind};
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use crate::wire::{self, Packet, kind};
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::SocketFlags;
 use rustix::process::{Pid, PidfdFlags};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The library that is preloaded; empty where there is none for the CPU.
 pub(crate) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
-const SPACE: &str = "SOLOCORE_SPACE";
+/// The variable of a program's environment that has the address of its server.
+pub(crate) const SPACE: &str = "SOLOCORE_SPACE";
 /// Bytes of a task's name with its end (`SC_TASK_BYTES`).
 const LONGEST_TASK: usize = 64;
 /// Memory that the library leaves to other programs when it searches for frames, bytes.
@@ -312,175 +312,6 @@ fn next_name(task: Option<&str>) -> String {
         Some(task) => format!("{name}/{task}"),
         None => name,
     }
-}
-
-/// Result of moving a process.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Moved {
-    /// Its number.
-    pub pid: u32,
-    /// Pages that were moved.
-    pub pages: u32,
-    /// Pages that could not be moved: a device may be writing to them.
-    pub stuck: u64,
-    /// Time of taking out, copying and putting back, in nanoseconds.
-    pub move_ns: u64,
-    /// The same time with the search for pages of the new colours, in nanoseconds.
-    pub all_ns: u64,
-    /// Its private pages after the move.
-    pub resident: u64,
-    /// Private pages in wrong colours.
-    pub wrong: u64,
-}
-
-/// Moves a program that was started in colours, found by any of its processes, to other colours.
-/// `stop` ends the wait for its answers.
-///
-/// # Errors
-/// There is no such process, it was not started in colours, or the colours do not exist.
-pub fn recolour(
-    pid: u32,
-    colours: &str,
-    banks: Option<&str>,
-    limit: Duration,
-    stop: &dyn Fn() -> bool,
-) -> Result<Vec<Moved>, SpaceError> {
-    /// Time between two looks at `stop`.
-    const LOOK: Duration = Duration::from_millis(50);
-    let path = format!("/proc/{pid}/environ");
-    let environment = std::fs::read(&path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => {
-            SpaceError::Input(format!("there is no process {pid}; check the number"))
-        }
-        // Root is refused as well: where the kernel keeps capabilities or namespaces apart.
-        _ if rustix::process::geteuid().is_root() => SpaceError::of_io(
-            &path,
-            &e,
-            "it belongs to the system or to another container; name a program that \
-                `solocore exec --colors` started",
-        ),
-        _ => SpaceError::of_io(&path, &e, "run it as root"),
-    })?;
-    let prefix = format!("{SPACE}=");
-    let name = environment
-        .split(|&b| b == 0)
-        .find_map(|entry| std::str::from_utf8(entry).ok()?.strip_prefix(&prefix)?.split(':').next())
-        .ok_or_else(|| {
-            SpaceError::Machine(format!(
-                "process {pid} was not started in colours, and nothing in it can move its pages; \
-                    start it with solocore exec --colors"
-            ))
-        })?;
-    let gone = "the solocore exec that started it has ended; start the program again";
-    let socket =
-        connect(name).map_err(|e| SpaceError::of_io(&format!("process {pid}"), &e, gone))?;
-    send(&socket, &Packet::new(kind::ASK, &format!("{colours}/{}", banks.unwrap_or_default())));
-    let (begin, mut moved) = (Instant::now(), Vec::new());
-    loop {
-        let left = limit.saturating_sub(begin.elapsed());
-        if !wait(&mut [PollFd::new(&socket, PollFlags::IN)], left.min(LOOK)) {
-            if !left.is_zero() && !stop() {
-                continue;
-            }
-            return Err(SpaceError::Machine(format!(
-                "process {pid} does not answer; is it stopped?"
-            )));
-        }
-        let Some(packet) = receive(&socket) else {
-            return Err(SpaceError::Machine(format!("process {pid}: {gone}")));
-        };
-        match packet.kind {
-            kind::MOVED => moved.push(moved_of(&packet)),
-            kind::DONE => return Ok(moved),
-            kind::REFUSED => {
-                return Err(match packet.text.split_at_checked(1) {
-                    Some(("2", why)) => SpaceError::Input(why.to_owned()),
-                    Some((_, why)) => SpaceError::Machine(why.to_owned()),
-                    None => SpaceError::Machine(format!("process {pid}: refused; start it again")),
-                });
-            }
-            _ => {}
-        }
-    }
-}
-
-fn moved_of(packet: &Packet) -> Moved {
-    let mut numbers = packet.text.split(' ').map(|n| n.parse::<u64>().unwrap_or(0));
-    let mut next = || numbers.next().unwrap_or(0);
-    Moved {
-        pid: u32::try_from(next()).unwrap_or(0),
-        resident: next(),
-        wrong: next(),
-        pages: packet.pages,
-        stuck: packet.stuck,
-        move_ns: packet.move_ns,
-        all_ns: packet.all_ns,
-    }
-}
-
-/// A socket, and the address of this name in the kernel's name space, not a file.
-fn socket(name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    Ok((socket, SocketAddrUnix::new_abstract_name(name.as_bytes())?))
-}
-
-pub(crate) fn listen(name: &str) -> Result<OwnedFd, SpaceError> {
-    let bound = || {
-        let (socket, address) = socket(name)?;
-        rustix::net::bind(&socket, &address)?;
-        rustix::net::listen(&socket, 128)?;
-        Ok(socket)
-    };
-    bound().map_err(|e: io::Error| {
-        SpaceError::of_io(
-            "a socket for the program",
-            &e,
-            "raise the limit on descriptors (ulimit -n)",
-        )
-    })
-}
-
-pub(crate) fn connect(name: &str) -> io::Result<OwnedFd> {
-    let (socket, address) = socket(name)?;
-    rustix::net::connect(&socket, &address)?;
-    Ok(socket)
-}
-
-/// Can one of them be read within this time?
-pub(crate) fn wait(polled: &mut [PollFd<'_>], limit: Duration) -> bool {
-    let limit = Timespec::try_from(limit).ok();
-    rustix::event::poll(polled, limit.as_ref()).is_ok_and(|ready| ready > 0)
-}
-
-/// Process and user of the peer. Without rustix: its process numbers cannot be 0, which a peer in
-/// another namespace has.
-pub(crate) fn peer_of(socket: &OwnedFd) -> Option<(u32, u32)> {
-    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
-    // SAFETY: the kernel writes at most `length` bytes to `who`, which lives through the call.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut who).cast(),
-            &raw mut length,
-        )
-    };
-    (result == 0).then_some((u32::try_from(who.pid).ok()?, who.uid))
-}
-
-/// Sends a packet to a peer that may have gone; that is noticed when reading.
-fn send(socket: &OwnedFd, packet: &Packet) {
-    let _ = rustix::net::send(socket, &packet.encode(), SendFlags::NOSIGNAL);
-}
-
-/// The next packet; `None`: the peer has gone, or sent another kind of data.
-fn receive(socket: &OwnedFd) -> Option<Packet> {
-    let mut bytes = [0u8; PACKET];
-    let (length, _) = rustix::net::recv(socket, &mut bytes, RecvFlags::empty()).ok()?;
-    if length == PACKET { Packet::decode(&bytes) } else { None }
 }
 
 /// Counts of all processes that ended.

@@ -15,11 +15,11 @@
 //! counts it; the reserve takes frames that become free again.
 
 use crate::buffers::{NAME, Request};
-use crate::coloured::{listen, peer_of, wait};
 use crate::error::SpaceError;
 use crate::hold::Hold;
 use crate::map::{Choice, PAGE};
 use crate::placed::Placed;
+use crate::socket::{listen, peer_of, wait};
 use crate::sys::{on_cpu, on_this_cpu};
 use crate::wire;
 use rustix::event::{PollFd, PollFlags};
@@ -187,7 +187,7 @@ impl Borrower {
 }
 
 fn connected() -> Option<OwnedFd> {
-    let socket = crate::coloured::connect(NAME).ok()?;
+    let socket = crate::socket::connect(NAME).ok()?;
     // Any program may listen at the name; only root is believed.
     peer_of(&socket).is_some_and(|(_, user)| user == 0).then_some(socket)
 }
@@ -245,7 +245,7 @@ mod tests {
 
     /// A program that asks for a buffer: its connection, the status, and the file if there is one.
     fn ask(name: &str, task: &str, bytes: u64, lender: &mut Lender, hold: &mut Hold) -> Asked {
-        let socket = crate::coloured::connect(name).expect("it listens");
+        let socket = crate::socket::connect(name).expect("it listens");
         let request = crate::buffers::tests::request(task, bytes);
         rustix::net::send(&socket, &request, SendFlags::NOSIGNAL).expect("sent");
         let soon = Duration::from_secs(1);
@@ -305,7 +305,7 @@ mod tests {
         let name = format!("solocore-reserve-test-{}-back", std::process::id());
         let Some((mut lender, mut hold)) = reserve(&name) else { return };
         let mut program =
-            Borrower { socket: Some(crate::coloured::connect(&name).expect("it listens")) };
+            Borrower { socket: Some(crate::socket::connect(&name).expect("it listens")) };
         let choice = colours_of(&[2, 3]);
         let held = hold.held();
         std::thread::scope(|scope| {
@@ -330,7 +330,7 @@ mod tests {
         let name = format!("solocore-reserve-test-{}-many", std::process::id());
         let Some((mut lender, mut hold)) = reserve(&name) else { return };
         let connect = |lender: &mut Lender, hold: &mut Hold| {
-            let socket = crate::coloured::connect(&name).expect("it listens");
+            let socket = crate::socket::connect(&name).expect("it listens");
             lender.serve(Duration::from_secs(1), hold);
             socket
         };

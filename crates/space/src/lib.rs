@@ -4,7 +4,7 @@
 //! any frame to any task. Rule: find the address bits that choose colours and banks ([`map`],
 //! [`geometry`], [`solve`]), and keep frames apart by them ([`lists`], [`objects`], [`backing`]).
 //! Then move a program's pages to frames of its own ([`coloured`], with the library of
-//! crates/space/preload). Count what uses which frames ([`census`]), and hold those of some colours
+//! crates/space/preload), and to others later ([`recolour`]). Count what uses which frames ([`census`]), and hold those of some colours
 //! so that not even the kernel gets them ([`hold`], [`room`]); programs get frames and buffers of
 //! them ([`lend`]). Does not cover: cache ways
 //! (crates/linux, resctrl).
@@ -26,7 +26,9 @@ mod piece;
 mod placed;
 pub mod probe;
 pub mod program;
+pub mod recolour;
 pub mod room;
+mod socket;
 pub mod solve;
 mod sys;
 pub mod wire;

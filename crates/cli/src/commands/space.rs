@@ -11,10 +11,10 @@ use crate::table;
 use serde::Serialize;
 use solocore_model::{Platform, files};
 use solocore_space::audit::Audit;
-use solocore_space::coloured::{self, Moved};
 use solocore_space::geometry::{self, Geometry};
 use solocore_space::map::{Choice, Map, parse_list};
 use solocore_space::probe::Probe;
+use solocore_space::recolour::{self, Moved};
 use solocore_space::solve::{self, Found};
 use std::path::Path;
 use std::process::ExitCode;
@@ -152,7 +152,7 @@ pub fn recolour(args: &RecolourArgs) -> Result<ExitCode, Failure> {
         }
     }
     let colours = args.colours.as_deref().unwrap_or_default();
-    let done = coloured::recolour(args.pid, colours, args.banks.as_deref(), PATIENCE, &stopped);
+    let done = recolour::recolour(args.pid, colours, args.banks.as_deref(), PATIENCE, &stopped);
     let processes = done.map_err(|e| if stopped() { Failure::Interrupted } else { e.into() })?;
     let right = processes.iter().all(|p| p.stuck == 0 && p.wrong == 0);
     if args.format == Format::Json {
