@@ -115,6 +115,7 @@ GUIDE = {
         "event": "events.md",
         "write_event": "events.md",
         "stands_in": "events.md",
+        "handovers": "linux.md",
         "confined": "linux.md",
         "interrupts": "linux.md",
         "groups": "ways.md",

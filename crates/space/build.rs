@@ -4,12 +4,15 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 16] = [
     "start.c",
     "hooks.c",
     "environment.c",
     "messages.c",
+    "sysv.c",
+    "mapped.c",
     "queue.c",
+    "queue_file.c",
     "handler.c",
     "privileges.c",
     "adopt.c",

@@ -532,6 +532,21 @@ def test_no_room_for_results(solocore, command):
     nothing_left(solocore, "system.toml", "out.json")
 
 
+def test_no_room_for_one_of_two_results(solocore):
+    """The trace has room, and the result has not: neither is left."""
+    solocore.write("system.toml", GOOD)
+    both = {"t.pftrace", "r.json"}
+    arguments = ("sim", "system.toml", "--duration", "3 s", "--trace", "t.pftrace", "--timeline", "3 s", "-o", "r.json")
+    assert solocore(*arguments).code == 0
+    trace, result = ((solocore.dir / name).stat().st_size for name in ("t.pftrace", "r.json"))
+    assert trace * 2 < result
+    for name in both:
+        (solocore.dir / name).unlink()
+    code, err = limited(solocore, (trace + result) // 2, *arguments)
+    assert code == 3 and "r.json: cannot write" in err.splitlines()[-1]
+    nothing_left(solocore, "system.toml")
+
+
 @pytest.mark.parametrize("size", ["16k", "64k", "128k", "256k"])
 def test_tiny_file_system(solocore, compile_c, size):
     """A real full disk, where this machine lets us mount one."""

@@ -66,6 +66,7 @@ ELSEWHERE = [
     (r"solocore platform collect --script", "tests/cli/test_platform.py", '"platform", "collect", "--script"'),
     (r"solocore board ask", "tests/cli/test_board.py", "solocore board ask"),
     (r"solocore reserve ", "tests/vm/guest/reserve.sh", "solocore reserve"),
+    (r"solocore run .*--replace", "tests/vm/guest/replace.sh", "solocore run /plans/night.json --replace"),
     (r"solocore board shell", "tests/cli/test_board.py", '"board", "shell"'),
     (r"solocore board run .*--share plans", "tests/cli/test_board.py", '"--share"'),
     (r"solocore (study|reproduce) .*--dask", "tests/python/test_dask.py", '"--dask"'),

@@ -18,6 +18,8 @@ UNUSED = [
     (("profile", "--from", "run.json", "--plan", "p.json", "--task", "t", "--warm"), "--warm", "--from"),
     (("exec", "--pool", "4 MiB", "--", "true"), "--pool", "--colors"),
     (("exec", "--pages", "p.json", "--core", 0, "--", "true"), "--pages", "--colors"),
+    (("exec", "--queues", "all", "--core", 0, "--", "true"), "--queues", "--colors"),
+    (("run", "plan.json", "--queues", "all"), "--queues", "--colors"),
     (("exec", "--map", "map.txt", "--", "true"), "--map", "--colors"),
     (("exec", "--platform", "p4080", "--", "true"), "--platform", "--colors"),
     (("exec", "--lock-bandwidth", "50 MB/s", "--core", 0, "--budget", "5 MB/s", "--", "true"), "--lock-bandwidth", "--lock-function"),

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,28 @@ def test_a_made_up_machine_is_described_and_planned_for(desktop):
     assert found["colours"] == 32
     assert found["platform"]["llc"]["size"] == "6 MiB" and found["platform"]["frequency"] == "3.3 GHz"
     assert desktop.plan(SYSTEM)["schedulable"]
+
+
+def test_a_hybrid_has_a_clock_for_each_type(desktop):
+    devices = desktop.dir / "board/sys/devices"
+    for unit, cpus in (("core", "0-1"), ("atom", "2-3")):
+        (devices / f"cpu_{unit}").mkdir(parents=True)
+        (devices / f"cpu_{unit}/cpus").write_text(f"{cpus}\n")
+    for n, khz in enumerate((3_300_000, 3_300_000, 2_200_000, 2_200_000)):
+        folder = devices / f"system/cpu/cpu{n}/cpufreq"
+        folder.mkdir()
+        (folder / "base_frequency").write_text(f"{khz}\n")
+    done = desktop("platform", "detect", "--from", "board", "-o", "machine.toml")
+    assert done.code == 0 and "core_type: CPUs 0-1 (core) and 2-3 (atom)" in done.err, done.err
+    text = (desktop.dir / "machine.toml").read_text()
+    found = tomllib.loads(text)
+    types = [("core", [0, 1], "3.3 GHz"), ("atom", [2, 3], "2.2 GHz")]
+    assert [tuple(t.values()) for t in found["core_type"]] == types and found["frequency"] == "2.2 GHz"
+    assert "# read: /sys/devices/cpu_atom/cpus" in text
+    desktop.write("system.toml", SYSTEM)
+    assert desktop("plan", "system.toml").code == 0
+    desktop.write("machine.toml", text.replace("[2, 3]", "[2]"))
+    refused(desktop("plan", "system.toml"), "machine.toml", "no type lists core 3")
 
 
 def test_a_file_of_another_machine_is_told(desktop):

@@ -179,6 +179,12 @@ def test_bad_input(solocore, old, new, words):
     refused(solocore("plan", "system.toml"), "system.toml", words)
 
 
+def test_more_active_cores_are_no_remedy_on_a_board_with_one(solocore):
+    solocore.write("board.toml", (ROOT / "platforms/p4080.toml").read_text().replace("cores = 8 ", "cores = 1 "))
+    solocore.write("system.toml", SMALL.replace("active_cores = 3", "").replace('"p4080"', '"./board.toml"'))
+    refused(solocore("plan", "system.toml"), "the last one is the I/O core", "name a platform with more cores")
+
+
 def test_sections_without_partitions(solocore):
     text = 'platform = "p4080"\n[[device]]\nname = "d"\n[[task]]\nname = "t"\nperiod = "1 ms"\nwcet = "1 us"\nmisses = 1\n'
     solocore.write("system.toml", text)

@@ -52,6 +52,25 @@ def test_same_seed_same_bytes(solocore):
     assert one["tasks"] != other["tasks"]
 
 
+@pytest.mark.parametrize("resolution", ["requests", "fluid"])
+def test_each_core_has_the_clock_of_its_type(solocore, resolution):
+    types = "".join(f'[[core_type]]\nname = "{name}"\ncores = {cores}\nfrequency = "{clock}"\n'
+                    for name, cores, clock in (("little", [0, 2], "2.8 GHz"), ("big", [1, 3], "5.6 GHz")))
+    solocore.write("board.toml", (ROOT / "platforms/xeon-w3530.toml").read_text() + types)
+    head = f'[simulation]\nplatform = "./board.toml"\nduration = "3 ms"\nresolution = "{resolution}"\n'
+    task = '[[task]]\nname = "t{0}"\ncore = {0}\nperiod = "1 ms"\nworkload = {{ kind = "compute", job = {{ cycles = "280000 cycles" }} }}\n'
+    slow, fast = sim(solocore, head + task.format(0) + task.format(1))["tasks"]
+    assert slow["jobs"] == fast["jobs"] == 3 and slow["compute_cycles"] == fast["compute_cycles"]
+    assert 299_000 < slow["busy_ns"] < 320_000 and 149_000 < fast["busy_ns"] < 170_000
+
+
+def test_types_that_lack_a_core_are_refused(solocore):
+    kind = '[[core_type]]\nname = "little"\ncores = [0, 1, 2]\nfrequency = "2.8 GHz"\n'
+    solocore.write("board.toml", (ROOT / "platforms/xeon-w3530.toml").read_text() + kind)
+    name = solocore.write("scenario.toml", HEAD.replace("xeon-w3530", "./board.toml") + CHASE)
+    refused(solocore("sim", name), "no type lists core 3")
+
+
 def test_periodic_jobs_and_a_late_one(solocore):
     job = '[[task]]\nname = "t"\ncore = 0\nperiod = "1 ms"\nworkload = {{ kind = "compute", job = {{ cycles = "{} cycles" }} }}\n'
     fine = sim(solocore, HEAD + job.format(280_000))

@@ -7,7 +7,7 @@ import json
 import random
 
 import pytest
-from conftest import interrupt
+from conftest import ROOT, interrupt
 from test_plan import system, task
 
 SWEEP = r"""
@@ -82,6 +82,42 @@ def test_bounds_hold_for_stated_tasks(solocore, seed):
     late = any(s["misses_deadline"] and b["criticality"] != "D" for b, s in zip(plan["tasks"], result["tasks"], strict=True))
     assert done.code == int(late)
     assert result["simulated_ns"] == 120_000_000 and result["seed"] == seed and result["mode"] == "managed"
+
+
+def with_types(solocore):
+    """A platform file of the i5-2500K with cores 2 and 3 of twice the clock."""
+    board = (ROOT / "platforms/core-i5-2500k.toml").read_text()
+    types = (("little", [0, 1], "3.3 GHz"), ("big", [2, 3], "6.6 GHz"))
+    for name, cores, clock in types:
+        board += f'[[core_type]]\nname = "{name}"\ncores = {cores}\nfrequency = "{clock}"\n'
+    solocore.write("board.toml", board)
+    return 'platform = "./board.toml"\n'
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_hold_on_cores_of_several_types(solocore, seed):
+    rng = random.Random(seed)
+    tasks = [task(f"t{i}", wcet=f"{rng.randint(100, 3000)} us", misses=rng.randint(0, 900), period=f"{rng.choice([8, 10, 20])} ms",
+                  criticality=rng.choice("ABD")) for i in range(7)]
+    text = system(*tasks, regulation='policy = "memguard"', head=with_types(solocore))
+    solocore.write("system.toml", text)
+    plan = solocore("plan", "system.toml", "-o", "plan.json", "--format", "json").json()
+    assert [t["name"] for t in plan["platform"]["core_type"]] == ["little", "big"]
+    result = solocore("sim", "plan.json", "--duration", "60 ms", "--seed", seed, "--format", "json").json()
+    check_bounds(plan, result)
+
+
+def test_a_program_is_faster_on_a_fast_core(solocore, compile_c):
+    """Mostly computation: half the time at twice the clock, in the plan and in the simulation, and each within its bound."""
+    path = compile_c(SWEEP, "-static")
+    tasks = [f'[[task]]\nname = "on{core}"\ncore = {core}\nperiod = "100 ms"\ncommand = {json.dumps([str(path), "16", "2000", "0"])}\n'
+             for core in (0, 3)]
+    plan = solocore.plan(system(*tasks, regulation='policy = "memguard"\nshare = "even"', head=with_types(solocore)))
+    result = solocore.sim("plan.json", "--duration", "300 ms")
+    check_bounds(plan, result)
+    for times in ([t["wcet_ns"] for t in plan["tasks"]], [t["moet_ns"] for t in result["tasks"]]):
+        slow, fast = times
+        assert 0.45 * slow < fast < 0.75 * slow, times
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ Frames are shown to root only, and moving pages needs Linux 6.8: where one is mi
 in its place. The colours are those of a map (32, by bits 12 to 16), so the tests do not depend on the machine's caches.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -377,13 +378,60 @@ def test_message_queues_answer_as_the_kernels_do(coloured, tmp_path):
     name = f"/solocore-test-{os.getpid()}"
     kernels = subprocess.run([tmp_path / "queues", name], capture_output=True, text=True, timeout=120)
     assert kernels.returncode == 0 and "\nopen: 1 " in kernels.stdout, kernels.stdout
-    names = {"SOLOCORE_QUEUES": f"/other,{name}"}
-    done = coloured(*COLOURED, "--", tmp_path / "queues", name, timeout=120, **names)
-    frames = coloured("exec", "--map", "map.txt", "--colors", "0-15", "--", tmp_path / "queues", name, "frames", **names)
+    names = ("--queues", f"/other,{name}")
+    done = coloured(*COLOURED, *names, "--", tmp_path / "queues", name, timeout=120)
+    frames = coloured("exec", "--map", "map.txt", "--colors", "0-15", *names, "--", tmp_path / "queues", name, "frames")
     assert done.code == 0 and done.out.decode() == kernels.stdout, done.err
+    assert "stays in the kernel" not in done.err
     assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0
     assert frames.code == 0 and frames.out.startswith(b"huge: -1 EINVAL\nnotify: -1 EOPNOTSUPP\nwrong pages: 0 \nmapped: -1"), (frames.out, frames.err)
     assert not os.path.exists(f"/dev/shm/solocore-queue-{name[1:]}")
+
+
+def test_system_v_queues_answer_as_the_kernels_do(coloured, tmp_path):
+    """tests/vm/sysv.c says what each call answers: limits, types, waiting, signals, forks, kills, rights, threads. Then the frames of a queue."""
+    build(tmp_path, "sysv")
+    key = 0x50000000 | os.getpid()
+    kernels = subprocess.run([tmp_path / "sysv", str(key)], capture_output=True, text=True, timeout=120)
+    assert kernels.returncode == 0 and "\nmade: 1 " in kernels.stdout, kernels.stdout
+    # In another form than the library writes it; 0 are queues without a key.
+    done = coloured(*COLOURED, "--queues", f"/other,{key},0", "--", tmp_path / "sysv", str(key), timeout=120)
+    assert done.code == 0 and done.out.decode() == kernels.stdout, done.err
+    assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0 and "stays in the kernel" not in done.err
+    for queues, wrong in ((hex(key), 0), ("all", 0), ("0x1", -1)):
+        frames = coloured("exec", "--map", "map.txt", "--colors", "0-15", "--queues", queues, "--", tmp_path / "sysv", str(key), "frames")
+        assert frames.code == 0 and f"wrong pages: {wrong}\n" in frames.out.decode(), (queues, frames.out, frames.err)
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith("solocore-messages-") and f"-{key:x}" in name]
+
+
+def test_a_queue_that_the_kernel_has_stays_there(coloured, tmp_path):
+    """A program without the library made it: programs with the library use the same one, and solocore says so once."""
+    build(tmp_path, "sysv", "queues")
+    number = subprocess.run(["ipcmk", "-Q"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    try:
+        listed = subprocess.run(["ipcs", "-q"], capture_output=True, text=True, check=True).stdout.splitlines()
+        key = hex(next(int(line.split()[0], 16) for line in listed if line.split()[1:2] == [number]))
+        done = coloured(*COLOURED, "--queues", key, "--", "/bin/sh", "-c", f"{tmp_path}/sysv {key} has; {tmp_path}/sysv {key} has")
+    finally:
+        subprocess.run(["ipcrm", "-q", number], check=True)
+    assert done.code == 0 and done.out.decode() == "queue: 1 \nwrong pages: -1\n" * 2, (done.out, done.err)
+    assert done.err.count(f"message queue {key} stays in the kernel, because it was made without solocore; remove it") == 1, done.err
+    name = f"/solocore-kernels-{os.getpid()}"
+    libc = ctypes.CDLL(None)
+    descriptor = libc.mq_open(name.encode(), os.O_RDWR | os.O_CREAT, 0o600, None)
+    assert descriptor >= 0
+    os.close(descriptor)
+    done = coloured(*COLOURED, "--queues", "all", "--", tmp_path / "queues", name, "frames")
+    assert done.code == 0 and b"wrong pages: -1" in done.out, (done.out, done.err)
+    assert f"message queue {name} stays in the kernel" in done.err
+    assert libc.mq_unlink(name.encode()) == -1, "the program removed the kernel's queue"
+
+
+def test_the_names_of_queues_are_checked(solocore):
+    solocore.write("map.txt", MAP)
+    for names in ("frames", "/a/b", "/a,all", "0x", ""):
+        done = solocore(*COLOURED, "--queues", names, "--", "true")
+        assert done.code == 2 and "is not a queue; write a POSIX name like /frames, a System V key like 0x4d2, or all" in done.err, done.err
 
 
 def test_the_library_is_built_for_aarch64(tmp_path):

@@ -225,6 +225,8 @@ done
 """
 
 
+# In every test run, tests/cli/test_board_figures.py has hogs and budgets on the board; this one takes minutes.
+@often
 def test_the_board_exposes_a_plan_without_its_budgets(solocore, compile_c, fetched):  # noqa: F811
     (solocore.dir / "chase").symlink_to(compile_c((ROOT / "tests/board/chase.c").read_text(), "-O2", name="chase"))
     plan = solocore.plan(BOARD_SYSTEM)

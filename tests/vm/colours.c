@@ -218,7 +218,7 @@ static int serve(int child, int listener, int move)
 				(struct pollfd){accept4(listener, 0, 0, SOCK_CLOEXEC), POLLIN, 0};
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (move && peers > 1 && now.tv_sec > begun) {
-			struct packet packet = {.kind = PACKET_RECOLOUR};
+			struct packet packet = {.kind = PACKET_RECOLOUR, .request = 1};
 			choose(1);
 			for (int i = 1; i < peers; i++)
 				send(fds[i].fd, &packet, sizeof packet, MSG_NOSIGNAL);

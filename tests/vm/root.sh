@@ -30,6 +30,9 @@ gcc -static -O2 -Wall -Werror -o "$out/bin/worker" "$here/worker.c" -pthread
 for budget in 5 20 50 200; do
 	"$here/plans.sh" "$solocore" "$out/plans/$budget.json" $budget $budget $budget $budget
 done
+"$here/plans.sh" "$solocore" "$out/plans/day.json" 20 50 50 50
+"$here/plans.sh" "$solocore" "$out/plans/night.json" 50 20 50 50
+PERIOD_US=500 "$here/plans.sh" "$solocore" "$out/plans/quick.json" 20 50 50 50
 "$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
 "$here/isolate.sh" "$solocore" "$out/plans/isolate.json"
 "$here/ranks.sh" "$solocore" "$out/plans/ranks.json"

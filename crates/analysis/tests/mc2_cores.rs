@@ -2,26 +2,15 @@
 //! below it, and the kernel's costs at their real places. Accepted systems never miss, and rejected
 //! ones without overheads do.
 
+#[path = "support/gedf.rs"]
+mod gedf;
+
+use gedf::Draw as Random;
 use solocore_analysis::mc2::{
     CoreVerdict, Interrupt, Level, Mc2Task, Noise, Overheads, Pets, hyperperiod, level_a, level_b,
     level_b_response, overheads::PreemptionCentric,
 };
 use std::collections::VecDeque;
-
-/// Reproducible numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-
-    fn up_to(&mut self, n: u64) -> u64 {
-        self.below(n + 1)
-    }
-}
 
 fn task(period: u64, a: u64, b: u64) -> Mc2Task {
     Mc2Task { period, pets: Pets { a, b, c: b } }
@@ -90,7 +79,7 @@ impl World<'_> {
     }
 
     fn delay(&self, random: &mut Random, most: u64) -> u64 {
-        if self.worst { most } else { random.up_to(most) }
+        if self.worst { most } else { random.within(0, most) }
     }
 
     /// Is a deadline of a task that `level` guarantees missed before `end`?
@@ -149,7 +138,7 @@ impl State {
             if now.is_multiple_of(task.period) {
                 missed |= self.jobs[i].left > 0 && (world.level == Level::B || i < world.of_a);
                 let cost = task.pets.at(world.level);
-                let left = if world.worst { cost } else { cost - random.up_to(cost / 4) };
+                let left = if world.worst { cost } else { cost - random.within(0, cost / 4) };
                 self.jobs[i] = Job { left, ..Job::default() };
                 self.due[i] = now + world.delay(random, world.overheads.latency);
                 if self.current == i {
@@ -170,7 +159,8 @@ impl State {
                 self.handlers.push_back((device.cost, None));
                 let spread = if world.worst || random.below(2) == 0 { 0 } else { random.below(9) };
                 self.nominal[k] += device.period + spread;
-                let late = if world.worst { 0 } else { random.up_to(device.jitter + o.latency) };
+                let late =
+                    if world.worst { 0 } else { random.within(0, device.jitter + o.latency) };
                 self.arrival[k] = (self.nominal[k] + late).max(self.arrival[k]);
             }
         }
@@ -245,7 +235,7 @@ fn draw(random: &mut Random) -> (Vec<Mc2Task>, Vec<Mc2Task>) {
         let mut tasks = Vec::new();
         for _ in 0..random.below(most) + 1 {
             let b = random.below(period / 4) + 1;
-            tasks.push(task(period, b + random.up_to(b / 2), b));
+            tasks.push(task(period, b + random.within(0, b / 2), b));
             period *= random.below(2) + 1;
         }
         tasks
@@ -427,7 +417,7 @@ fn arriving(random: &mut Random, sources: &[Interrupt], length: u64) -> Vec<u64>
         while nominal < length {
             // One late handler, with the rest in time, is the worst for those after it.
             arriving[index((nominal + late).min(length - 1))] += source.cost;
-            late = if random.below(4) == 0 { random.up_to(source.jitter) } else { 0 };
+            late = if random.below(4) == 0 { random.within(0, source.jitter) } else { 0 };
             nominal += source.period + random.below(5) / 4;
         }
     }
@@ -532,9 +522,9 @@ fn scattered(random: &mut Random, a: &[Mc2Task], length: u64) -> Vec<bool> {
             match random.below(3) {
                 0 => {}
                 1 => free.reverse(),
-                _ => (1..free.len())
-                    .rev()
-                    .for_each(|i| free.swap(i, usize::try_from(random.up_to(i as u64)).unwrap())),
+                _ => (1..free.len()).rev().for_each(|i| {
+                    free.swap(i, usize::try_from(random.within(0, i as u64)).unwrap())
+                }),
             }
             free.iter().take(usize::try_from(task.pets.b).unwrap()).for_each(|&at| busy[at] = true);
         }

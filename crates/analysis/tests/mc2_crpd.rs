@@ -1,19 +1,12 @@
 //! Cache-related preemption delays against a simulation with a direct-mapped cache: a resumed job
 //! loads its evicted useful sets again. No response exceeds any of the bounds.
 
+#[path = "support/gedf.rs"]
+mod gedf;
+
+use gedf::Draw as Random;
 use solocore_analysis::SporadicTask;
 use solocore_analysis::mc2::crpd::{Approach, Footprint, caused, response_time, response_time_by};
-
-/// Reproducible numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
 
 #[derive(Clone, Copy, Default)]
 struct Job {

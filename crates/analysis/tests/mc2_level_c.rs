@@ -2,21 +2,14 @@
 //! times of their choosing. Tardiness never exceeds the bound; the sharp form admits more than the
 //! coarse one; extremes never pass by overflow.
 
+#[path = "support/gedf.rs"]
+mod gedf;
+
+use gedf::Draw as Random;
 use solocore_analysis::mc2::{
     Core, CoreVerdict, Form, Interrupt, LevelCVerdict, Mc2Task, Noise, Overheads, Pets, Verdict,
     explain, level_b, level_c, overheads::PreemptionCentric, tardiness, verdict,
 };
-
-/// Reproducible numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
 
 fn task(period: u64, cost: u64) -> Mc2Task {
     Mc2Task { period, pets: Pets { a: cost, b: cost, c: cost } }

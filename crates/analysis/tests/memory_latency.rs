@@ -6,9 +6,10 @@
 //! mixes and think times. No read of any core may take longer than the bound for its contention.
 
 use solocore_analysis::memory::latency::{
-    Contention, Controller, Dram, delay_per_access, explain, explain_arrivals, explain_job,
-    job_time, read_latency, solo_latency, window, with_arrivals,
+    Contention, Controller, Dram, delay_per_access, job_time, read_latency, solo_latency, window,
+    with_arrivals,
 };
+use solocore_analysis::memory::latency_explained::{explain, explain_arrivals, explain_job};
 use solocore_dram::random::Random;
 use solocore_dram::{Completion, Memory, Options, PRESETS, Request, Spec};
 use solocore_planner::memory::timings;

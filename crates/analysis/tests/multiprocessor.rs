@@ -5,7 +5,7 @@
 #[path = "support/gedf.rs"]
 mod gedf;
 
-use gedf::{Deadlines, Draw, attack, finer, random_set};
+use gedf::{Deadlines, Draw, attack, finer, random_set, set};
 use solocore_analysis::multiprocessor::{
     bar, bcl, bcl_iterative, ffdbf, gedf as battery, gfb, response,
 };
@@ -22,15 +22,6 @@ const TESTS: [(&str, Test); 7] = [
     ("ffdbf", ffdbf::schedulable),
     ("gedf", battery::schedulable),
 ];
-
-fn set(cores: u32, tasks: &[(u64, u64, u64)]) -> TaskSet {
-    let task = |(wcet, period, deadline): &(u64, u64, u64)| SporadicTask {
-        wcet: *wcet,
-        period: *period,
-        deadline: *deadline,
-    };
-    TaskSet { cores, tasks: tasks.iter().map(task).collect() }
-}
 
 /// Verdicts in the order of `TESTS`; `None` where a test does not cover the set.
 fn verdicts(set: &TaskSet) -> Option<Vec<Option<bool>>> {

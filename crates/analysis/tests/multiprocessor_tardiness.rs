@@ -4,19 +4,10 @@
 #[path = "support/gedf.rs"]
 mod gedf;
 
-use gedf::{Deadlines, Draw, Releases, attack, random_set};
+use gedf::{Deadlines, Draw, Releases, attack, random_set, set};
 use solocore_analysis::multiprocessor::restricted::{self, CoreSupply};
 use solocore_analysis::multiprocessor::tardiness::{self, Bounds, PriorityPoint};
 use solocore_analysis::{SporadicTask, TaskSet, TaskSetError};
-
-fn set(cores: u32, tasks: &[(u64, u64, u64)]) -> TaskSet {
-    let task = |(wcet, period, deadline): &(u64, u64, u64)| SporadicTask {
-        wcet: *wcet,
-        period: *period,
-        deadline: *deadline,
-    };
-    TaskSet { cores, tasks: tasks.iter().map(task).collect() }
-}
 
 fn bounds(set: &TaskSet, point: PriorityPoint) -> Option<Bounds> {
     tardiness::bounds(set, point).ok().flatten()

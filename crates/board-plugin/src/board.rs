@@ -2,13 +2,12 @@
 //!
 //! Rule: at any time one vCPU runs, the schedule's holder, or the clock's thread while there is
 //! none. That one has the machine and all vCPUs to itself; the hand-over goes through QEMU's big
-//! lock. [`Schedule`] is used with the big lock held.
+//! lock. The schedule ([`crate::schedule`]) is used with the big lock held.
 
 use crate::allocation::Allocation;
 use crate::config::{Config, ModelSwitch};
 use crate::machine::Machine;
 use crate::qemu::{Member, qemu};
-use crate::schedule::Schedule;
 use crate::truth::Truth;
 use crate::vcpu::{Common, Score, Vcpu};
 use solocore_model::Platform;
@@ -77,7 +76,6 @@ pub struct Board {
     scoreboard: *mut c_void,
     machine: UnsafeCell<Machine>,
     vcpus: UnsafeCell<Vec<Vcpu>>,
-    schedule: UnsafeCell<Schedule>,
     truth: UnsafeCell<Truth>,
     allocation: UnsafeCell<Allocation>,
 }
@@ -125,7 +123,6 @@ pub fn make(config: Config) -> Result<&'static Board, String> {
         l1d_sets: machine.geometry.l1d_sets(),
     };
     MODEL.store(config.model == ModelSwitch::On, Relaxed);
-    let schedule = Schedule::new(config.cpus, config.quantum_ns * 1000, config.seed);
     // SAFETY: as the interface asks, before any vCPU runs.
     let scoreboard = unsafe { (qemu().scoreboard_new)(size_of::<Score>()) };
     let allocation = Allocation::new(&config, &machine.geometry);
@@ -135,7 +132,6 @@ pub fn make(config: Config) -> Result<&'static Board, String> {
         truth: UnsafeCell::new(Truth::default()),
         machine: UnsafeCell::new(machine),
         vcpus: UnsafeCell::new(Vec::with_capacity(config.cpus)),
-        schedule: UnsafeCell::new(schedule),
         allocation: UnsafeCell::new(allocation),
         platform,
         config,
@@ -150,13 +146,6 @@ impl Board {
     pub fn vcpus_and_machine(&self) -> (&mut Vec<Vcpu>, &mut Machine) {
         // SAFETY: see the head of this file.
         unsafe { (&mut *self.vcpus.get(), &mut *self.machine.get()) }
-    }
-
-    /// The schedule.
-    #[allow(clippy::mut_from_ref, reason = "see the head of this file")]
-    pub fn schedule(&self) -> &mut Schedule {
-        // SAFETY: see the head of this file.
-        unsafe { &mut *self.schedule.get() }
     }
 
     /// The counts of programs.

@@ -25,9 +25,10 @@
 use crate::board::{MODEL, board};
 use crate::config::ModelSwitch;
 use crate::cpuid;
+use crate::finish::finish;
 use crate::operand::Operand;
 use crate::qemu::{ADD, MEM_RW, NO_REGS, NOT_EQUAL, R_REGS, RW_REGS_PC, STORE, qemu};
-use crate::schedule::{END, on_end};
+use crate::schedule::{END, on_end, schedule};
 use crate::special::{Special, special};
 use crate::truth;
 use std::ffi::{c_uint, c_void};
@@ -295,7 +296,7 @@ fn power_off(at: usize) {
     let value = v.regs.get(RAX);
     if v.regs.get(RDX) & 0xffff == CONTROL && value & ENABLE != 0 && value & KIND == 0 {
         v.settle(machine);
-        crate::finish(board());
+        finish(board());
     }
 }
 
@@ -362,7 +363,7 @@ fn ask(at: usize) -> bool {
         3 => {
             if let Some(path) = &board().config.truth {
                 let (file, name) = truth.place(path, text);
-                let host = board().schedule().statistics;
+                let host = schedule().statistics;
                 truth::write(&file, &truth.json(vcpus, machine, &host, &name));
             }
         }

@@ -18,6 +18,7 @@ mod allocation;
 mod board;
 mod config;
 mod cpuid;
+mod finish;
 mod front;
 mod guest;
 mod machine;
@@ -37,7 +38,8 @@ mod vcpu;
 mod walk;
 mod worker;
 
-use crate::board::{Board, MODEL, board};
+use crate::board::{MODEL, board};
+use crate::finish::finish;
 use crate::pmu::Pmu;
 use crate::qemu::{BigLock, Clocks, Info, Regs, Replaced, qemu};
 use crate::time::NOW_PS;
@@ -46,15 +48,12 @@ use crate::walk::Walker;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Version of the plugin interface; QEMU refuses a plugin without it.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = qemu::API;
-
-/// Whether the truth has been written.
-static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the process: one line, code 3.
 fn refuse(why: &str) -> ! {
@@ -113,6 +112,7 @@ fn install(id: qemu::Id, info: &Info, target: &[u8], arguments: &[String]) -> Re
     }
     let q = qemu::load()?;
     let board = board::make(config)?;
+    schedule::make(&board.config);
     // SAFETY: as the interface asks, during installation; the callbacks have the declared types.
     unsafe {
         (q.on_init)(id, on_vcpu, std::ptr::null_mut());
@@ -134,7 +134,7 @@ extern "C" fn on_vcpu(index: c_uint, _: *mut c_void) {
     let b = board();
     let _lock = BigLock::take();
     let (vcpus, _) = b.vcpus_and_machine();
-    let schedule = b.schedule();
+    let schedule = schedule::schedule();
     if schedule.started == 0 {
         schedule::prepare();
         let by = Replaced {
@@ -176,23 +176,6 @@ extern "C" fn on_vcpu(index: c_uint, _: *mut c_void) {
 
 extern "C" fn on_exit(_: *mut c_void) {
     finish(board());
-}
-
-/// Writes the remaining output, once.
-fn finish(board: &Board) {
-    if FINISHED.swap(true, Relaxed) || !board::is_live() {
-        return;
-    }
-    let (vcpus, machine) = board.vcpus_and_machine();
-    if let Some(path) = &board.config.truth {
-        let host = board.schedule().statistics;
-        truth::write(path, &board.truth().json(vcpus, machine, &host, "exit"));
-    }
-    if let Some(trace) = &mut machine.trace
-        && !trace.finish()
-    {
-        eprintln!("solocore-board: the trace could not be written whole");
-    }
 }
 
 /// Writes a line each second: guest's nanoseconds, wall nanoseconds, state of the model.

@@ -22,12 +22,14 @@
 //! machine is not running, as QEMU waits for all vCPUs to stop when it ends.
 
 use crate::board::{self, MODEL, board};
-use crate::config::ModelSwitch;
+use crate::config::{Config, ModelSwitch};
 use crate::qemu::{AT_LEAST, BigLock, Cpu, VIRTUAL, qemu};
 use crate::time::NOW_PS;
 use crate::vcpu::{FIRE, Vcpu};
 use solocore_model::random::Random;
+use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -265,12 +267,35 @@ impl Schedule {
     }
 }
 
+/// The one schedule, which every thread uses with the big lock held.
+struct Shared(UnsafeCell<Schedule>);
+
+// SAFETY: all of it is used with QEMU's big lock held.
+unsafe impl Sync for Shared {}
+
+static SCHEDULE: OnceLock<Shared> = OnceLock::new();
+
+/// Makes the schedule of a board, before any callback is registered.
+pub fn make(config: &Config) {
+    let new = || Schedule::new(config.cpus, config.quantum_ns * 1000, config.seed);
+    SCHEDULE.get_or_init(|| Shared(UnsafeCell::new(new())));
+}
+
+/// The schedule; the caller holds the big lock.
+pub fn schedule() -> &'static mut Schedule {
+    match SCHEDULE.get() {
+        // SAFETY: with the big lock held no other thread uses it.
+        Some(shared) => unsafe { &mut *shared.0.get() },
+        None => unreachable!("made before callbacks are registered"),
+    }
+}
+
 /// Runs the clock's thread.
 pub fn clock_thread() {
     let _lock = BigLock::take();
     let mut idle_for = 0;
     loop {
-        let schedule = board().schedule();
+        let schedule = schedule();
         while !schedule.clock_wanted {
             let condition = schedule.condition();
             // SAFETY: initialised; this thread holds the big lock.
@@ -294,14 +319,14 @@ pub fn clock_thread() {
 
 /// Makes the condition variable, before any vCPU runs.
 pub fn prepare() {
-    let condition = board().schedule().condition();
+    let condition = schedule().condition();
     // SAFETY: a buffer of its own that is large enough and does not move.
     unsafe { (qemu().cond_init)(condition) };
 }
 
 /// Begins the schedule: all vCPUs exist.
 pub fn begin() {
-    let schedule = board().schedule();
+    let schedule = schedule();
     let (vcpus, _) = board().vcpus_and_machine();
     for seat in &mut schedule.seats {
         seat.asleep = true;
@@ -337,7 +362,7 @@ pub extern "C" fn on_end(vcpu: c_uint, _: *mut c_void) {
 /// Work in the vCPU's thread, outside the translated code, with the big lock held.
 extern "C" fn work(_: *mut Cpu, at: usize) {
     let (vcpus, machine) = board().vcpus_and_machine();
-    let schedule = board().schedule();
+    let schedule = schedule();
     vcpus[at].ending = false;
     if schedule.holder != Some(at) {
         schedule.hold(vcpus, at);
@@ -354,7 +379,7 @@ extern "C" fn work(_: *mut Cpu, at: usize) {
 /// Called when a vCPU has nothing to do; QEMU holds the big lock.
 pub extern "C" fn on_idle(vcpu: c_uint, _: *mut c_void) {
     let at = vcpu as usize;
-    let schedule = board().schedule();
+    let schedule = schedule();
     if !board::is_live() || schedule.seats[at].held {
         return;
     }
@@ -370,7 +395,7 @@ pub extern "C" fn on_idle(vcpu: c_uint, _: *mut c_void) {
 /// Called when a vCPU has something to do; QEMU holds the big lock.
 pub extern "C" fn on_resume(vcpu: c_uint, _: *mut c_void) {
     let at = vcpu as usize;
-    let schedule = board().schedule();
+    let schedule = schedule();
     if !board::is_live() || schedule.holder == Some(at) {
         return;
     }
@@ -392,7 +417,7 @@ pub extern "C" fn handle_interrupt(cpu: *mut Cpu, mask: c_int) {
     if !unsafe { (qemu().bql_locked)() } {
         return;
     }
-    let schedule = board().schedule();
+    let schedule = schedule();
     let (vcpus, _) = board().vcpus_and_machine();
     if let Some(at) = vcpus.iter().position(|v| v.cpu == cpu)
         && schedule.seats[at].asleep
@@ -408,7 +433,7 @@ fn local_now_ps() -> u64 {
     let Some(at) = board::this_vcpu().filter(|_| board::is_live()) else { return now };
     let (vcpus, machine) = board().vcpus_and_machine();
     let v = &mut vcpus[at];
-    if board().schedule().holder == Some(at) {
+    if schedule().holder == Some(at) {
         v.settle(machine);
     }
     v.local().max(now)

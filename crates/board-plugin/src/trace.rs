@@ -4,7 +4,6 @@
 //! A record is eight bytes, little-endian: line number (48 bits), core (8 bits), kind (8 bits: 0
 //! load, 1 store, 2 fetch, 3 walk, 4 prefetch).
 
-use crate::machine::Access;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -19,18 +18,6 @@ pub enum Kind {
     Fetch,
     Walk,
     Prefetch,
-}
-
-impl Kind {
-    /// The kind of a reference.
-    pub fn of(access: Access) -> Self {
-        match access {
-            Access::Load => Self::Load,
-            Access::Store => Self::Store,
-            Access::Fetch => Self::Fetch,
-            Access::Walk => Self::Walk,
-        }
-    }
 }
 
 /// The file.

@@ -28,11 +28,7 @@ pub mod v4l2;
 pub mod walk;
 
 pub use error::BufferError;
-pub use pages::{AnyFrames, Frames, List, Mapping};
+pub use pages::{AnyFrames, Frames, HUGE, List, Mapping, PAGE};
 
 /// A cache line of every machine that is supported.
 pub const LINE: usize = 64;
-/// A page.
-pub const PAGE: usize = 4096;
-/// A huge page.
-pub const HUGE: usize = 2 << 20;

@@ -1,11 +1,16 @@
 //! Sources of pages.
 
-use crate::{BufferError, HUGE, PAGE};
+use crate::BufferError;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::any::Any;
 use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+
+/// A page.
+pub const PAGE: usize = 4096;
+/// A huge page.
+pub const HUGE: usize = 2 << 20;
 
 const RIGHTS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 

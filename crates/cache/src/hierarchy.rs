@@ -245,13 +245,7 @@ impl Shared {
         private.counts[level].misses += 1;
         let event = self.fill(private, line, fetch, sink);
         if let Some(evicted) = evicted {
-            let page = self.settle(private, level, frames, &evicted);
-            if evicted.dirty {
-                private.counts[level].writebacks += 1;
-                let shift = self.g.lines_per_page_shift();
-                let line = u64::from(page) << shift | (evicted.line & ((1 << shift) - 1));
-                self.write_from_l1(private, line, sink);
-            }
+            self.retire(private, level, frames, &evicted, sink);
         }
         event
     }
@@ -269,13 +263,7 @@ impl Shared {
         for level in [L1I, L1D] {
             let cache = if level == L1I { &mut private.l1i } else { &mut private.l1d };
             for evicted in cache.drain(&mut range) {
-                let page = self.settle(private, level, frames, &evicted);
-                if evicted.dirty {
-                    private.counts[level].writebacks += 1;
-                    let shift = self.g.lines_per_page_shift();
-                    let line = u64::from(page) << shift | (evicted.line & ((1 << shift) - 1));
-                    self.write_from_l1(private, line, sink);
-                }
+                self.retire(private, level, frames, &evicted, sink);
             }
         }
         if all && let Some(l2) = &mut private.l2 {
@@ -371,6 +359,24 @@ impl Shared {
         self.grow(frame);
         self.pages[frame as usize].references += evicted.references;
         frame
+    }
+
+    /// Settles a line that has left a first-level cache, and writes it down if it is dirty.
+    fn retire(
+        &mut self,
+        private: &mut Private,
+        level: usize,
+        frames: &mut impl Frames,
+        evicted: &Evicted,
+        sink: &mut impl FnMut(Access),
+    ) {
+        let page = self.settle(private, level, frames, evicted);
+        if evicted.dirty {
+            private.counts[level].writebacks += 1;
+            let shift = self.g.lines_per_page_shift();
+            let line = u64::from(page) << shift | (evicted.line & ((1 << shift) - 1));
+            self.write_from_l1(private, line, sink);
+        }
     }
 
     fn fill(

@@ -20,7 +20,7 @@ use solocore_model::files;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = args::Args::read();
+    let args = args::command_line::Args::read();
     progress::handle_signals();
     let code = match args.and_then(|args| commands::run(args.command)) {
         Ok(code) => code,

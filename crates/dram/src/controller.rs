@@ -8,7 +8,8 @@
 //! a device. A write is complete for its sender when the controller has taken it. Read occupancy is
 //! integrated over time: every read counts from its arrival to its data (MARACAS section IV-A).
 
-use crate::memory::{Completion, Memory, Options, Request};
+use crate::memory::{Memory, Options};
+use crate::request::{Completion, Request};
 use crate::spec::Spec;
 use solocore_model::ModelError;
 use std::collections::VecDeque;

@@ -6,7 +6,7 @@
 //! controllers. The functions of all fields together must be a bijection of the line addresses: a
 //! square matrix over GF(2) of full rank.
 
-use crate::spec::Organisation;
+use crate::organisation::Organisation;
 use serde::Deserialize;
 
 /// An address map as a file states it.

@@ -13,8 +13,9 @@
 //! gets in.
 
 use crate::command::Command;
-use crate::memory::{Completion, Counters, Memory, Options, Request};
+use crate::memory::{Memory, Options};
 use crate::random::{Gaps, Random, fraction};
+use crate::request::{Completion, Counters, Request};
 use crate::spec::Spec;
 use solocore_model::{Bandwidth, ModelError};
 use std::collections::VecDeque;

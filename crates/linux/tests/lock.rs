@@ -15,7 +15,7 @@ use solocore_linux::clients::{Service, ServiceOptions};
 use solocore_linux::regulate::dynamic::{DynamicRegulation, HardTask};
 use solocore_linux::regulate::engine::{self, Choice, Engine};
 use solocore_linux::regulate::lock::LockRegulation;
-use solocore_linux::regulate::regulation::CoreBudget;
+use solocore_linux::regulate::regulation::{CoreBudget, Options};
 use solocore_linux::{Event, Regulation, Sharing, host::keeper, host::machine};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -151,6 +151,7 @@ impl Bench {
             lock,
             dynamic,
             notes: Vec::new(),
+            options: Options::of(Event::find("page-faults", "").expect("it is known")),
         };
         let hog = Command::new("/proc/self/exe").arg("hog").spawn().expect("it starts");
         let engine =

@@ -10,7 +10,7 @@
 mod support;
 
 use solocore_linux::regulate::engine::{self, Choice};
-use solocore_linux::regulate::regulation::{CoreBudget, WriteBudget};
+use solocore_linux::regulate::regulation::{CoreBudget, Options, WriteBudget};
 use solocore_linux::{Counts, Event, Regulation, Sharing, host::keeper, host::machine};
 use std::fs;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -71,6 +71,7 @@ fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
         lock: None,
         dynamic: None,
         notes: Vec::new(),
+        options: Options::of(Event::find("page-faults", "").expect("it is known")),
     }
 }
 

@@ -12,7 +12,7 @@ mod support;
 use solocore_client::{self as client, Status};
 use solocore_linux::clients::{Service, ServiceOptions, Slot, SlotTable, slots};
 use solocore_linux::regulate::engine::{self, Choice, Engine};
-use solocore_linux::regulate::regulation::CoreBudget;
+use solocore_linux::regulate::regulation::{CoreBudget, Options};
 use solocore_linux::{Event, Regulation, Sharing, host::keeper, host::machine};
 use solocore_model::run::RunTransfer;
 use std::fs;
@@ -94,6 +94,7 @@ impl Bench {
             lock: None,
             dynamic: None,
             notes: Vec::new(),
+            options: Options::of(Event::find("page-faults", "").expect("it is known")),
         };
         let slot = |name: &str, core: Option<u32>, offset: u64, length: u64| Slot {
             name: name.to_owned(),

@@ -5,10 +5,12 @@
 //! compared; assumed values are not. A clock agrees with the lowest or the highest that the machine
 //! has, within 1 %. Does not cover: times, which have to be measured.
 
-use crate::describe::Description;
+use crate::description::Description;
 use crate::known::{Fact, Source};
+use crate::lists;
 use serde::Serialize;
 use solocore_model::Platform;
+use solocore_model::platform::CoreType;
 
 /// A key on which file and machine differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,13 +58,28 @@ const KEYS: &[Key] = &[
     ("llc.line", |p| p.llc.line.to_string()),
     ("dram.channels", |p| p.dram.channels.to_string()),
     ("dram.ranks", |p| p.dram.ranks.to_string()),
+    ("core_type.cores", types),
 ];
+
+/// The cores of each type.
+fn types(p: &Platform) -> String {
+    let cores = |kind: &CoreType| {
+        let mut cores = kind.cores.clone();
+        cores.sort_unstable();
+        lists::show(&cores)
+    };
+    let mut all: Vec<String> = p.core_types.iter().map(cores).collect();
+    all.sort_unstable();
+    if all.is_empty() { "none".to_owned() } else { all.join(" and ") }
+}
 
 /// Compares a platform file with a description of a machine.
 pub fn compare(file: &Platform, machine: &Description) -> Comparison {
     let mut comparison = Comparison::default();
     for (key, value) in KEYS {
-        let fact = machine.facts.iter().find(|fact| fact.key == *key);
+        // A key of a list stands for the list.
+        let is_it = |fact: &&Fact| fact.key == *key || fact.key.replacen("[1]", "", 1) == *key;
+        let fact = machine.facts.iter().find(is_it);
         if fact.is_some_and(|fact| fact.source == Source::Assumed) {
             continue;
         }

@@ -2,12 +2,15 @@
 //!
 //! Problem: the planner needs every key of a platform file; a machine gives half of them. Rule:
 //! given values are taken. Missing values are assumed to be slow, where slower is safe. Sizes and
-//! ways of caches are never assumed, as neither side is safe. Source:
+//! ways of caches are never assumed, as neither side is safe. Where cores are of several types, the
+//! file has the lowest clock and the smallest private caches, and a clock for each type. Source:
 //! crates/model/src/platform/mod.rs for the keys; the head of platforms/*.toml for the meaning of
 //! their times. Does not cover: facts without a key in a platform file; crate::remarks has them.
 
 use crate::cache::{Cache, Holds};
-use crate::domain::{self, Domain};
+use crate::cpus::{Cpu, SYSFS};
+use crate::description::Description;
+use crate::domain::{self, Domain, Kind};
 use crate::dram;
 use crate::error::MachineError;
 use crate::known::{Fact, Known, Note};
@@ -26,21 +29,6 @@ const INTEL_SLICE_SETS: u64 = 2048;
 
 const DATA_SHEET: &str = "the manual of the CPU";
 const MEASURE: &str = "`solocore platform measure`";
-
-/// A machine as a platform file.
-#[derive(Debug)]
-pub struct Description {
-    /// The values of the file.
-    pub platform: Platform,
-    /// Its keys, in the order of the file.
-    pub facts: Vec<Fact>,
-    /// Facts beside the keys.
-    pub found: Vec<Fact>,
-    /// Notes for the user.
-    pub notes: Vec<Note>,
-    /// Highest clock of the CPUs described, in Hz.
-    pub highest: Option<u64>,
-}
 
 /// Describes the machine below a root; `asked`: only these CPUs of it.
 ///
@@ -64,8 +52,18 @@ pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, Machi
     let mut notes: Vec<Note> = notes.into_iter().chain(more).collect();
     notes.sort();
     notes.dedup();
-    let highest = domain.cpus.iter().filter_map(|cpu| cpu.highest).max();
+    // `frequency` is a clock of the slowest type.
+    let highest_of = |kind: Kind| kind.cpus.iter().filter_map(|cpu| cpu.highest).max();
+    let highest = domain.kinds().into_iter().filter_map(highest_of).min();
     Ok(Description { platform, facts, found, notes, highest })
+}
+
+/// The lowest of the guaranteed clocks of CPUs.
+fn clock(cpus: &[&Cpu]) -> Known<u64> {
+    let clocks = cpus.iter().filter_map(|cpu| cpu.clock.clone());
+    clocks
+        .min_by_key(|clock| clock.value)
+        .unwrap_or_else(|| Known::assumed(1_000_000_000, "no file states a clock", DATA_SHEET))
 }
 
 struct Writer<'a> {
@@ -106,6 +104,7 @@ impl Writer<'_> {
             self.lack("dram.capacity", "/proc/meminfo has no MemTotal, and SMBIOS lists no module")
         })?;
         self.facts.extend(dram);
+        self.kinds();
         Ok(shape)
     }
 
@@ -117,12 +116,34 @@ impl Writer<'_> {
         self.put(key, known, text::quoted(&value.to_string()));
     }
 
-    /// The lowest of the guaranteed clocks of its CPUs.
+    /// The lowest clock of its types.
     fn clock(&self) -> Known<u64> {
-        let clocks = self.domain.cpus.iter().filter_map(|cpu| cpu.clock.clone());
-        clocks
-            .min_by_key(|clock| clock.value)
-            .unwrap_or_else(|| Known::assumed(1_000_000_000, "no file states a clock", DATA_SHEET))
+        let clocks = self.domain.kinds().into_iter().map(|kind| clock(&kind.cpus));
+        clocks.min_by_key(|clock| clock.value).unwrap_or_else(|| clock(&[]))
+    }
+
+    /// The types of its cores, where there are several.
+    fn kinds(&mut self) {
+        let kinds = self.domain.kinds();
+        for (at, kind) in (1..).zip(kinds.iter().filter(|_| kinds.len() > 1)) {
+            let key = |name: &str| format!("core_type[{at}].{name}");
+            let name = match kind.first.kind.as_str() {
+                "" => "other",
+                name => name,
+            };
+            let unit = format!("sys/devices/cpu_{name}/cpus");
+            let from = if self.root.has(&unit) {
+                format!("/{unit}")
+            } else {
+                format!("/{SYSFS}/cpu*/cpu_capacity, and part numbers")
+            };
+            self.quote(&key("name"), &Known::read((), from), name);
+            let ids: Vec<u32> = kind.cpus.iter().map(|cpu| cpu.id).collect();
+            let from = format!("/{SYSFS}/cpu*/topology, CPUs {}", lists::show(&ids));
+            self.put(&key("cores"), &Known::read((), from), format!("{:?}", kind.cores));
+            let clock = clock(&kind.cpus);
+            self.quote(&key("frequency"), &clock, Frequency(clock.value));
+        }
     }
 
     /// Cores of the CPUs described.
@@ -183,37 +204,51 @@ impl Writer<'_> {
         Ok(line)
     }
 
-    fn shape(&mut self, cache: &Cache, key: &str, line: u64) -> Result<Shape, MachineError> {
-        let shape = shape::of(cache, key, line, &mut self.notes)
-            .map_err(|(part, why)| self.lack(&format!("{key}.{part}"), &why))?;
+    /// The smallest of some caches, the first of several.
+    fn shape(&mut self, caches: &[Cache], key: &str, line: u64) -> Result<Shape, MachineError> {
+        let mut shapes = Vec::with_capacity(caches.len());
+        for cache in caches {
+            let shape = shape::of(cache, key, line, &mut self.notes);
+            shapes.push(shape.map_err(|(part, why)| self.lack(&format!("{key}.{part}"), &why))?);
+        }
+        let smallest = shapes.into_iter().min_by_key(|shape| shape.size.value);
+        let shape = smallest.ok_or_else(|| self.lack(key, "no file describes this cache"))?;
         self.quote(&format!("{key}.size"), &shape.size, Bytes(shape.size.value));
         self.put(&format!("{key}.ways"), &shape.ways, shape.ways.value);
         Ok(shape)
     }
 
+    /// The first CPU of each type.
+    fn firsts(&self) -> Vec<Cpu> {
+        self.domain.kinds().iter().map(|kind| kind.first.clone()).collect()
+    }
+
     /// A first-level cache. One for instructions and data counts as both.
     fn first(&mut self, key: &str, holds: Holds, line: u64) -> Result<(), MachineError> {
-        let first = self.domain.first;
-        let cache = first.cache(1, holds).or_else(|| first.cache(1, Holds::Both)).cloned();
-        let cache = cache.ok_or_else(|| {
+        let of = |cpu: &Cpu| cpu.cache(1, holds).or_else(|| cpu.cache(1, Holds::Both)).cloned();
+        let caches: Option<Vec<Cache>> = self.firsts().iter().map(of).collect();
+        let caches = caches.ok_or_else(|| {
             self.lack(
                 &format!("{key}.size"),
                 "neither sysfs nor a device tree describes this cache",
             )
         })?;
-        self.shape(&cache, key, line).map(drop)
+        self.shape(&caches, key, line).map(drop)
     }
 
-    /// A second level, if it is private to a core.
+    /// A second level, if each type has one that is private to a core.
     fn second(&mut self, llc: &Cache, line: u64) -> Result<(), MachineError> {
-        let second = self.domain.first.cache(2, Holds::Both).filter(|_| llc.level > 2).cloned();
-        let Some(second) = second else { return Ok(()) };
-        let siblings = &self.domain.first.siblings;
-        if second.shared.value.iter().any(|cpu| !siblings.contains(cpu)) {
-            self.notes.push(remarks::shared_second(&second));
-            return Ok(());
+        let mut caches = Vec::new();
+        for cpu in self.firsts() {
+            let second = cpu.cache(2, Holds::Both).filter(|_| llc.level > 2);
+            let Some(second) = second else { return Ok(()) };
+            if second.shared.value.iter().any(|other| !cpu.siblings.contains(other)) {
+                self.notes.push(remarks::shared_second(second));
+                return Ok(());
+            }
+            caches.push(second.clone());
         }
-        self.shape(&second, "l2", line)?;
+        self.shape(&caches, "l2", line)?;
         let latency = Known::assumed(
             (),
             "more than twice that of the boards that come with solocore",
@@ -224,7 +259,7 @@ impl Writer<'_> {
     }
 
     fn shared(&mut self, llc: &Cache, line: &Known<u64>) -> Result<Shape, MachineError> {
-        let shape = self.shape(llc, "llc", line.value)?;
+        let shape = self.shape(std::slice::from_ref(llc), "llc", line.value)?;
         let cycles = if llc.level > 2 { 150 } else { 40 };
         let why = "more than any board that comes with solocore has at this level";
         let latency = Known::assumed((), why, MEASURE);

@@ -1,17 +1,18 @@
 //! The CPUs that a platform file describes.
 //!
-//! Problem: a platform file has equal cores, private caches and one shared cache. Machines have
-//! several shared caches, types of cores, and threads of a core. Rule: a domain is the CPUs of one
-//! type behind one last-level cache. The one with most CPUs is described, the first of several;
-//! `--cpus` names others. A core counts once, for any number of its threads. Does not cover: a
-//! description of several domains; each can be written to a file of its own.
+//! Problem: a platform file has one shared cache, and cores that differ in their clocks alone.
+//! Machines have several shared caches, types of cores, and threads of a core. Rule: a domain is the
+//! CPUs behind one last-level cache; those of one type have equal caches. The one with most CPUs is
+//! described, the first of several; `--cpus` names others. A core counts once, for any number of its
+//! threads. Does not cover: a description of several domains; each can be written to a file of its
+//! own.
 
 use crate::cpus::Cpu;
 use crate::error::MachineError;
 use crate::lists;
 use std::collections::BTreeSet;
 
-/// Equal CPUs behind one last-level cache.
+/// CPUs behind one last-level cache.
 #[derive(Clone, Debug)]
 pub struct Domain<'a> {
     /// At least one.
@@ -20,7 +21,18 @@ pub struct Domain<'a> {
     pub cpus: Vec<&'a Cpu>,
 }
 
-impl Domain<'_> {
+/// The CPUs of one type.
+#[derive(Clone, Debug)]
+pub struct Kind<'a> {
+    /// The first of them.
+    pub first: &'a Cpu,
+    /// All of them, in order.
+    pub cpus: Vec<&'a Cpu>,
+    /// Numbers of their cores in the platform file.
+    pub cores: Vec<usize>,
+}
+
+impl<'a> Domain<'a> {
     /// Their numbers.
     pub fn ids(&self) -> Vec<u32> {
         self.cpus.iter().map(|cpu| cpu.id).collect()
@@ -31,17 +43,36 @@ impl Domain<'_> {
         self.cpus.iter().map(|cpu| &cpu.siblings).collect::<BTreeSet<_>>().len()
     }
 
+    /// The types of these CPUs, in the order of their first CPUs; one where all are alike. A core
+    /// has the type of its first thread.
+    pub fn kinds(&self) -> Vec<Kind<'a>> {
+        let cores: BTreeSet<&Vec<u32>> = self.cpus.iter().map(|cpu| &cpu.siblings).collect();
+        let mut kinds: Vec<Kind> = Vec::new();
+        for &cpu in &self.cpus {
+            match kinds.iter_mut().find(|kind| kind.first.kind == cpu.kind) {
+                Some(kind) => kind.cpus.push(cpu),
+                None => kinds.push(Kind { first: cpu, cpus: vec![cpu], cores: Vec::new() }),
+            }
+        }
+        for (core, siblings) in cores.into_iter().enumerate() {
+            let first = self.cpus.iter().find(|cpu| cpu.siblings == *siblings);
+            let own =
+                kinds.iter_mut().find(|kind| first.is_some_and(|f| f.kind == kind.first.kind));
+            if let Some(kind) = own {
+                kind.cores.push(core);
+            }
+        }
+        kinds.retain(|kind| !kind.cores.is_empty());
+        kinds
+    }
+
     /// Does another CPU belong to this domain?
     fn takes(&self, cpu: &Cpu) -> bool {
-        let shared = |cpu: &Cpu| cpu.last().map(|c| (c.level, c.shared.value.clone()));
-        shared(self.first) == shared(cpu) && same_type(self.first, cpu)
+        let last = |cpu: &Cpu| cpu.last().map(|c| (c.level, c.shared.value.clone(), c.shape()));
+        let shapes = |cpu: &Cpu| cpu.caches.iter().map(|c| c.shape()).collect::<Vec<_>>();
+        let alike = |&own: &&Cpu| own.kind != cpu.kind || shapes(own) == shapes(cpu);
+        last(self.first) == last(cpu) && self.cpus.iter().all(alike)
     }
-}
-
-/// Are they of one type, with caches of the same shape?
-fn same_type(a: &Cpu, b: &Cpu) -> bool {
-    let shapes = |cpu: &Cpu| cpu.caches.iter().map(|c| c.shape()).collect::<Vec<_>>();
-    a.kind == b.kind && shapes(a) == shapes(b)
 }
 
 /// All domains, in the order of their first CPUs.
@@ -78,8 +109,7 @@ pub fn choose<'a>(cpus: &'a [Cpu], asked: Option<&[u32]>) -> Result<Domain<'a>, 
     let Some(mut domain) = all.iter().find(|domain| inside(domain)).cloned() else {
         let choices: Vec<String> = all.iter().map(|domain| lists::show(&domain.ids())).collect();
         return Err(MachineError::Input(format!(
-            "--cpus {shown}: they are of different types or do not share a last-level cache; choose \
-                within one of {}",
+            "--cpus {shown}: they do not share a last-level cache; choose within one of {}",
             choices.join(" or ")
         )));
     };

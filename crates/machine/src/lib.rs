@@ -11,6 +11,7 @@ pub mod collect;
 mod cpuinfo;
 mod cpus;
 mod describe;
+mod description;
 mod dmi;
 mod domain;
 mod dram;
@@ -28,7 +29,8 @@ mod tables;
 mod text;
 mod tree;
 
-pub use describe::{Description, describe};
+pub use describe::describe;
+pub use description::Description;
 pub use error::MachineError;
 pub use known::{Fact, Note, Source};
 pub use root::Root;

@@ -8,7 +8,7 @@
 
 use crate::cache::Cache;
 use crate::cpus::{Cpu, SYSFS};
-use crate::domain::{self, Domain};
+use crate::domain::{self, Domain, Kind};
 use crate::dram;
 use crate::known::{Fact, Known, Note, Source};
 use crate::lists;
@@ -34,6 +34,7 @@ pub fn of(
         offline(machine),
         threads(machine, domain),
         others(machine, domain),
+        kinds(domain),
         clocks(domain),
         guest(machine),
         masks(machine, domain, llc),
@@ -176,7 +177,7 @@ fn others(machine: &Machine, domain: &Domain) -> Vec<Note> {
     let mut notes = Vec::new();
     if all.len() > 1 {
         let text = format!(
-            "CPUs {} are of different types or behind different last-level caches; the file \
+            "CPUs {} are behind different last-level caches, or their caches differ; the file \
                 describes {}, and `--cpus LIST` chooses. No bound counts the accesses of the \
                 other CPUs to memory: keep them idle",
             several(&all),
@@ -194,6 +195,24 @@ fn others(machine: &Machine, domain: &Domain) -> Vec<Note> {
         notes.push(Note::new("dram", text));
     }
     notes
+}
+
+/// A core type has a clock of its own, and nothing else.
+fn kinds(domain: &Domain) -> Vec<Note> {
+    let kinds = domain.kinds();
+    if kinds.len() < 2 {
+        return Vec::new();
+    }
+    let name = |kind: &Kind| {
+        let ids: Vec<u32> = kind.cpus.iter().map(|cpu| cpu.id).collect();
+        format!("{} ({})", lists::show(&ids), kind.first.kind)
+    };
+    let all = kinds.iter().map(name).collect::<Vec<_>>().join(" and ");
+    let text = format!(
+        "CPUs {all} are of different types. The private caches are the smallest of all types, and \
+            cpi and pipeline hold for all: measure them on a CPU of each type, and keep the largest"
+    );
+    vec![Note::with("core_type", text, "sudo solocore platform measure FILE --cpu CPU")]
 }
 
 /// The CPUs of each of the first few domains.
@@ -298,10 +317,15 @@ fn clocks(domain: &Domain) -> Vec<Note> {
         let command = format!("echo performance | sudo tee /{SYSFS}/cpu*/cpufreq/scaling_governor");
         notes.push(Note::with("frequency", text, command));
     }
-    let clocks: BTreeSet<u64> =
-        domain.cpus.iter().filter_map(|cpu| Some(cpu.clock.as_ref()?.value)).collect();
-    if clocks.len() > 1 {
-        notes.push(Note::new("frequency", "its CPUs have different clocks; the lowest is taken"));
+    let several = |kind: &Kind| {
+        let clock = |cpu: &&Cpu| Some(cpu.clock.as_ref()?.value);
+        kind.cpus.iter().filter_map(clock).collect::<BTreeSet<u64>>().len() > 1
+    };
+    if domain.kinds().iter().any(several) {
+        notes.push(Note::new(
+            "frequency",
+            "its CPUs of one type have different clocks; the lowest is taken",
+        ));
     }
     notes
 }

@@ -5,7 +5,7 @@
 //! Source: TOML v1.0.0, section "String". Does not cover: values; they are checked by the model's
 //! own parser.
 
-use crate::describe::Description;
+use crate::description::Description;
 use crate::known::Fact;
 use std::fmt::Write;
 
@@ -44,7 +44,11 @@ pub fn keys(facts: &[Fact]) -> String {
     for fact in facts {
         let (own, key) = fact.key.split_once('.').unwrap_or(("", &fact.key));
         if own != table {
-            let _ = writeln!(out, "[{own}]");
+            // `core_type[2]` is a table of a list.
+            let _ = match own.split_once('[') {
+                Some((list, _)) => writeln!(out, "[[{list}]]"),
+                None => writeln!(out, "[{own}]"),
+            };
             table = own;
         }
         let line = format!("{key} = {}", fact.value);

@@ -89,6 +89,19 @@ impl Kind {
         }
     }
 
+    /// The command that takes a file of this kind; a profile goes into a system file.
+    const fn command(self) -> Option<&'static str> {
+        match self {
+            Self::System => Some("solocore plan"),
+            Self::Scenario => Some("solocore sim"),
+            Self::Platform => Some("solocore platform check"),
+            Self::Instance => Some("solocore schedule-io"),
+            Self::Plan => Some("solocore run"),
+            Self::Run | Self::Sim | Self::Verify => Some("solocore report"),
+            Self::Profile => None,
+        }
+    }
+
     /// The error of a text that was to be of this kind: if it seems to be of another, the error says
     /// so.
     pub fn explains(self, path: &Path, text: &str, error: ModelError) -> ModelError {
@@ -105,13 +118,11 @@ impl Kind {
             }
             (Self::Plan, _) => "name a file that `solocore plan -o` has written".to_owned(),
             (Self::System, Self::Plan) => "name the file that it was made from".to_owned(),
-            (_, Self::Scenario) => format!("`solocore sim` runs it, or name {}", self.name()),
-            (Self::System, Self::Instance) => {
-                format!("`solocore schedule-io` reads it, or name {}", self.name())
-            }
             (Self::Platform, Self::System) => "name the board of its key `platform`".to_owned(),
-            (Self::Instance, Self::System) => "`solocore plan` reads it".to_owned(),
-            _ => format!("name {}", self.name()),
+            _ => found.command().map_or_else(
+                || format!("name {}", self.name()),
+                |command| format!("name {}, or give this one to `{command}`", self.name()),
+            ),
         }
     }
 }

@@ -54,6 +54,14 @@ pub struct Bandwidth(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frequency(pub u64);
 
+impl Frequency {
+    /// Time of a number of cycles in picoseconds, rounded up.
+    pub fn cycles_to_ps(self, cycles: u64) -> u64 {
+        let ps = (u128::from(cycles) * 1_000_000_000_000).div_ceil(u128::from(self.0.max(1)));
+        u64::try_from(ps).unwrap_or(u64::MAX)
+    }
+}
+
 /// Core clock cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cycles(pub u64);

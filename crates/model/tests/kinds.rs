@@ -26,17 +26,23 @@ fn files_of_another_kind_are_called_so() {
     assert!(
         said(Platform::parse, SYSTEM).contains("is not a platform file, but a system file; name")
     );
-    assert!(said(Instance::parse, SYSTEM).contains("is not an instance, but a system file; `"));
+    assert!(
+        said(Instance::parse, SYSTEM)
+            .ends_with("a system file; name an instance, or give this one to `solocore plan`")
+    );
     assert!(as_system(board).contains("is not a system file, but a platform file; name"));
-    assert!(as_system(SCENARIO).contains("is not a system file, but a scenario; `solocore sim`"));
+    assert!(
+        as_system(SCENARIO)
+            .ends_with("a scenario; name a system file, or give this one to `solocore sim`")
+    );
     assert!(
         as_system(INSTANCE)
-            .contains("is not a system file, but an instance; `solocore schedule-io`")
+            .ends_with("instance; name a system file, or give this one to `solocore schedule-io`")
     );
     assert!(said(Plan::parse, INSTANCE).contains("is not a plan, but an instance; name a file"));
     assert!(
         said(Instance::parse, &json(plan::FORMAT))
-            .ends_with("is not an instance, but a plan; name an instance")
+            .ends_with("but a plan; name an instance, or give this one to `solocore run`")
     );
     for (format, words) in [
         (plan::FORMAT, "a plan"),
@@ -50,6 +56,23 @@ fn files_of_another_kind_are_called_so() {
             said.starts_with(&format!("file: is not a system file, but {words}; name")),
             "{said}"
         );
+    }
+}
+
+/// A board is a preset by its name, so the name of another file is looked at first.
+#[test]
+fn a_file_in_the_place_of_a_board_is_called_by_its_kind() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = |name| Platform::find(name, dir.path()).expect_err("it is no board").to_string();
+    std::fs::write(dir.path().join("plan.json"), format!("{{\"format\": \"{}\"}}", plan::FORMAT))
+        .unwrap();
+    assert!(said("plan.json").ends_with(
+        "plan.json: is not a platform file, but a plan; name a platform file, or give this one \
+                to `solocore run`"
+    ));
+    std::fs::write(dir.path().join("board"), PRESETS[0].1).unwrap();
+    for name in ["board", "none"] {
+        assert!(said(name).contains(&format!("no preset is called `{name}`")));
     }
 }
 

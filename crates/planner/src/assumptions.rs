@@ -100,6 +100,10 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
             out.push("no prefetcher and no device adds traffic that no budget counts".to_owned());
         }
     }
+    if !p.core_types.is_empty() {
+        let rule = "each core has the clock of its core_type, and a stated wcet holds on each core";
+        out.push(format!("{rule} that may run the task"));
+    }
     out
 }
 

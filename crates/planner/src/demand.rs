@@ -1,6 +1,7 @@
 //! Execution time and DRAM accesses of one job, as functions of its locked pages.
 
 use solocore_model::system;
+use solocore_model::units::Frequency;
 use solocore_model::{Derivation, ModelError, Platform, Profile, files};
 use std::path::{Path, PathBuf};
 
@@ -96,27 +97,34 @@ impl Demand {
         }
     }
 
-    /// Execution time alone, ps: computation, a shared-cache look-up for every read that leaves the
-    /// private caches, and `L_max` for every DRAM access.
+    /// Execution time alone on the slowest core, ps: computation, a shared-cache look-up for every
+    /// read that leaves the private caches, and `L_max` for every DRAM access.
     pub fn wcet_ps(&self, k: usize, p: &Platform) -> u64 {
-        self.wcet_at(k, p.dram.latency_max.ps(), p)
+        self.wcet_at(k, p.dram.latency_max.ps(), p, p.frequency)
     }
 
-    /// The same where each DRAM access takes `access_ps`. Stated times are unchanged.
-    pub fn wcet_at(&self, k: usize, access_ps: u64, p: &Platform) -> u64 {
+    /// The same on a core with this clock, where each DRAM access takes `access_ps`. Stated times
+    /// are unchanged.
+    pub fn wcet_at(&self, k: usize, access_ps: u64, p: &Platform, clock: Frequency) -> u64 {
         match self {
             Self::Given { wcet_ps, .. } => *wcet_ps,
             Self::Curve(points) => point(points, k).0,
             Self::Profiled { profile, .. } => {
-                inside_ps(profile, p).saturating_add(self.misses(k).saturating_mul(access_ps))
+                let inside = inside_ps(profile, p, clock);
+                inside.saturating_add(self.misses(k).saturating_mul(access_ps))
             }
         }
     }
 
-    /// Time alone of a job, ps, and its DRAM accesses. By the profile: with the whole shared
-    /// cache under LRU, and row hits in DRAM. By a stated curve: with all pages locked. By stated
-    /// numbers: as stated.
+    /// Time alone of a job on the slowest core, ps, and its DRAM accesses. By the profile: with the
+    /// whole shared cache under LRU, and row hits in DRAM. By a stated curve: with all pages locked.
+    /// By stated numbers: as stated.
     pub fn alone(&self, p: &Platform) -> (u64, u64) {
+        self.alone_at(p, p.frequency)
+    }
+
+    /// The same on a core with this clock.
+    pub fn alone_at(&self, p: &Platform, clock: Frequency) -> (u64, u64) {
         match self {
             Self::Given { .. } | Self::Curve(_) => {
                 (self.wcet_ps(usize::MAX, p), self.misses(usize::MAX))
@@ -125,14 +133,15 @@ impl Demand {
                 let misses =
                     profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
                 let memory = misses.saturating_mul(p.row_hit().ps());
-                (inside_ps(profile, p).saturating_add(memory), misses)
+                (inside_ps(profile, p, clock).saturating_add(memory), misses)
             }
         }
     }
 
-    /// Derivation of `C` and `mu` with `k` locked pages.
-    pub fn explain(&self, k: usize, p: &Platform) -> Derivation {
-        let (misses, wcet) = (self.misses(k), self.wcet_ps(k, p));
+    /// Derivation of `C` and `mu` with `k` locked pages, on a core with this clock.
+    pub fn explain(&self, k: usize, p: &Platform, clock: Frequency) -> Derivation {
+        let misses = self.misses(k);
+        let wcet = self.wcet_at(k, p.dram.latency_max.ps(), p, clock);
         match self {
             Self::Given { .. } => Derivation::new("C and mu as stated", "system file")
                 .input("mu", misses)
@@ -152,7 +161,7 @@ impl Demand {
                 "single-core-equivalence section 2.3; the profile",
             )
             .input("cycles", profile.private_cycles)
-            .input("clock ps", p.cycles_to_ps(1))
+            .input("clock ps", clock.cycles_to_ps(1))
             .input("reads", profile.llc_reads())
             .input("look-up ps", p.cycles_to_ps(p.llc.latency.0))
             .input("L ps", p.dram.latency_max.ps())
@@ -188,11 +197,12 @@ impl Demand {
     }
 }
 
-/// Time of a job without its DRAM accesses, ps: computation, and a look-up of the shared cache
-/// for every read that leaves the private ones.
-pub fn inside_ps(profile: &Profile, p: &Platform) -> u64 {
+/// Time of a job without its DRAM accesses on a core with this clock, ps: computation, and a
+/// look-up of the shared cache for every read that leaves the private ones. The shared cache has
+/// one latency for all cores, in cycles of `frequency`.
+pub fn inside_ps(profile: &Profile, p: &Platform, clock: Frequency) -> u64 {
     let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
-    p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups)
+    clock.cycles_to_ps(profile.private_cycles).saturating_add(look_ups)
 }
 
 /// The point of a curve for `k` locked pages; the last point where the curve is shorter.

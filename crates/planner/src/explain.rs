@@ -1,6 +1,6 @@
 //! The reason for each number, and the assumptions of the verdict, in words.
 
-use crate::budgets::Dynamic;
+use crate::budgets::dynamic::Dynamic;
 use crate::demand::Demand;
 use crate::resources::Resources;
 use crate::work::{DETAILED, Work};

@@ -5,6 +5,7 @@
 
 use crate::demand::Demand;
 use crate::error::PlanError;
+use crate::patience::Patience;
 use crate::resources::Resources;
 use crate::work::Work;
 use crate::{assumptions, budgets, levels, lock, memory, promises, vcpus, whole, windows, writes};
@@ -23,23 +24,6 @@ use solocore_model::{System, Time};
 /// If `demands` is not as long as the system's list of tasks.
 pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
     plan_until(system, demands, Patience { stop: &|| false, share: &|_| {}, endless: false })
-}
-
-/// Limits of a search for shares or for a time table.
-#[derive(Clone, Copy)]
-pub struct Patience<'a> {
-    /// Ends the search early, with the best so far, or with a plan that says that it was ended.
-    pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Is told the part done of a placement without a search, 0 to 1.
-    pub share: &'a dyn Fn(f64),
-    /// Goes on until no neighbour is better, without a limit on the number of shares.
-    pub endless: bool,
-}
-
-impl std::fmt::Debug for Patience<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Patience").field("endless", &self.endless).finish_non_exhaustive()
-    }
 }
 
 /// As [`plan`], with stated patience.

@@ -12,6 +12,7 @@ use crate::resources::Resources;
 use solocore_analysis::Derivation;
 use solocore_analysis::response::Demand as Asked;
 use solocore_model::system::{Criticality, Model, Task};
+use solocore_model::units::Frequency;
 
 /// Most tasks for which a plan has the parts whose cost grows with the square of the number:
 /// margins, derivations, and for each promise the names of all its tasks.
@@ -27,11 +28,16 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Execution time alone of a job with `k` locked pages, ps. Under the interference model not
-    /// less than its DRAM accesses take at `L_max` each: a stated time of an analysed task must
-    /// include that. Best effort may overlap its accesses, and has no bound.
+    /// Execution time alone of a job with `k` locked pages on the slowest core, ps.
     pub fn wcet_ps(&self, k: usize, r: &Resources) -> u64 {
-        let stated = self.wcet_at(k, r.platform.dram.latency_max.ps(), r);
+        self.wcet_with(k, r, r.platform.frequency)
+    }
+
+    /// The same on a core with this clock. Under the interference model not less than its DRAM
+    /// accesses take at `L_max` each: a stated time of an analysed task must include that. Best
+    /// effort may overlap its accesses, and has no bound.
+    pub fn wcet_with(&self, k: usize, r: &Resources, clock: Frequency) -> u64 {
+        let stated = self.wcet_at(k, r.platform.dram.latency_max.ps(), r, clock);
         match r.model {
             Model::Sce => stated,
             Model::Sound if self.hard() => stated.max(r.access_ps(self.misses(k, r))),
@@ -39,11 +45,11 @@ impl Work<'_> {
         }
     }
 
-    /// Execution time alone where each DRAM access takes `access_ps`, ps. Stated times contain
-    /// a job's own accesses, but not the evictions that it causes.
-    pub fn wcet_at(&self, k: usize, access_ps: u64, r: &Resources) -> u64 {
+    /// Execution time alone on a core with this clock, where each DRAM access takes `access_ps`, ps.
+    /// Stated times contain a job's own accesses, but not the evictions that it causes.
+    pub fn wcet_at(&self, k: usize, access_ps: u64, r: &Resources, clock: Frequency) -> u64 {
         let pushed = self.pushed(k, r).saturating_mul(access_ps);
-        self.demand.wcet_at(k, access_ps, &r.platform).saturating_add(pushed)
+        self.demand.wcet_at(k, access_ps, &r.platform, clock).saturating_add(pushed)
     }
 
     /// DRAM accesses of a job with `k` locked pages.
@@ -51,11 +57,22 @@ impl Work<'_> {
         self.demand.misses(k).saturating_add(self.pushed(k, r))
     }
 
-    /// Demand of a job with `k` locked pages.
+    /// Demand of a job with `k` locked pages on the slowest core: enough where its core is not
+    /// known.
     pub fn asked(&self, k: usize, r: &Resources) -> Asked {
+        self.asked_with(k, r, r.platform.frequency)
+    }
+
+    /// Demand of a job with `k` locked pages on this core.
+    pub fn asked_on(&self, core: u32, k: usize, r: &Resources) -> Asked {
+        self.asked_with(k, r, r.platform.clock_of(core))
+    }
+
+    fn asked_with(&self, k: usize, r: &Resources, clock: Frequency) -> Asked {
         let (reads, writes) = self.demand.kinds(k);
         let writes = if r.pages.is_own() { writes } else { self.demand.misses(k) };
-        Asked { work_ps: self.wcet_ps(k, r), misses: self.misses(k, r), writes, reads }
+        let work_ps = self.wcet_with(k, r, clock);
+        Asked { work_ps, misses: self.misses(k, r), writes, reads }
     }
 
     /// Dirty lines that the reads of a job may evict from a cache that all tasks share.
@@ -73,9 +90,9 @@ impl Work<'_> {
         each * self.demand.lines().min(r.platform.private_lines())
     }
 
-    /// Derivation of `C` and `mu` with `k` locked pages.
-    pub fn explain(&self, k: usize, r: &Resources) -> Derivation {
-        let own = self.demand.explain(k, &r.platform);
+    /// Derivation of `C` and `mu` with `k` locked pages, on a core with this clock.
+    pub fn explain(&self, k: usize, r: &Resources, clock: Frequency) -> Derivation {
+        let own = self.demand.explain(k, &r.platform, clock);
         if r.pages.is_own() {
             return own;
         }
@@ -86,7 +103,7 @@ impl Work<'_> {
         .input("reads", self.demand.kinds(k).0)
         .step("mu", self.misses(k, r))
         .because(own)
-        .result(self.wcet_ps(k, r))
+        .result(self.wcet_with(k, r, clock))
     }
 
     pub fn hard(&self) -> bool {

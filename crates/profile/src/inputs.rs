@@ -1,6 +1,6 @@
 //! A program with several inputs, for a profile in a place of its own.
 //!
-//! Rule: each input is a run; the profile has the worst per quantity (`solocore_model::profile::worst`)
+//! Rule: each input is a run; the profile has the worst per quantity (`solocore_model::profile::merge::worst`)
 //! and the trace of the slowest. Not covered: the store of profiles, which keeps each run.
 
 use crate::emulation::{profile, put, scratch, trace_path};
@@ -8,7 +8,7 @@ use crate::error::ProfileError;
 use crate::job::Job;
 use crate::store::time;
 use solocore_model::Profile;
-use solocore_model::profile::worst;
+use solocore_model::profile::merge::worst;
 use std::path::{Path, PathBuf};
 
 /// Profiles the job's command with each of `inputs` added, and writes `out` and its trace.

@@ -1,50 +1,50 @@
 //! Measurements beyond the plan's promises, simulated or on a machine.
 //!
 //! Problem: where a measurement contradicts the plan, one of the two is wrong, and nobody may count
-//! on the bound. Rule: each contradiction is a sentence. It begins with the name of its task where
-//! it is about one, and the page then guarantees nothing for that task.
+//! on the bound. Rule: they are listed in a row, and the page guarantees nothing for the task of one.
 
+use crate::contradiction::Contradiction;
 use crate::inputs::{Inputs, result_of};
 use crate::{format, machine, promises, verification};
 use solocore_model::plan::PlanTask;
 
 /// The contradictions of all measurements of a page.
-pub struct Contradictions(Vec<String>);
+pub struct Contradictions(Vec<Contradiction>);
 
 impl Contradictions {
     /// Of the verification, the run and the managed simulation, in this order.
     pub fn of(inputs: &Inputs) -> Self {
-        let mut lines = Vec::new();
+        let mut all = Vec::new();
         if let Some(v) = inputs.verification {
             let plan = &inputs.plan.promises;
-            lines.extend(v.broken.iter().map(|id| promises::broken(plan.iter(), id)));
-            verification::contradictions(v, &mut lines);
+            all.extend(v.broken.iter().map(|id| promises::broken(plan.iter(), id)));
+            verification::contradictions(v, &mut all);
         }
-        inputs.run.iter().for_each(|run| lines.extend(machine::contradictions(inputs.plan, run)));
+        inputs.run.iter().for_each(|run| all.extend(machine::contradictions(inputs.plan, run)));
         for task in inputs.plan.tasks.iter().filter(|t| !t.best_effort()) {
-            managed(inputs, task, &mut lines);
+            managed(inputs, task, &mut all);
         }
-        Self(lines)
+        Self(all)
     }
 
-    /// Each as a sentence without its full stop.
-    pub fn lines(&self) -> &[String] {
+    /// In the order in which they are listed.
+    pub fn all(&self) -> &[Contradiction] {
         &self.0
     }
 
     /// Is any of them about the task called `name`?
     pub fn about(&self, name: &str) -> bool {
-        self.0.iter().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(": ")))
+        self.0.iter().any(|found| found.is_about(name))
     }
 }
 
 /// Those of the managed simulation about a task.
-fn managed(inputs: &Inputs, task: &PlanTask, lines: &mut Vec<String>) {
+fn managed(inputs: &Inputs, task: &PlanTask, all: &mut Vec<Contradiction>) {
     let Some(seen) = result_of(inputs.managed, &task.name) else { return };
-    let name = &task.name;
+    let mut add = |sentence: String| all.push(Contradiction::of_task(&task.name, &sentence));
     if task.schedulable && task.tardiness_ns.is_none() && task.broken_by(seen) {
-        lines.push(format!(
-            "{name}: {} of {} missed the deadline in the managed run",
+        add(format!(
+            "{} of {} missed the deadline in the managed run",
             format::count(seen.misses_deadline),
             format::plural(seen.jobs, "job")
         ));
@@ -56,25 +56,13 @@ fn managed(inputs: &Inputs, task: &PlanTask, lines: &mut Vec<String>) {
         ("response time", seen.max_response_ns, task.wcrt_ns),
     ] {
         if let Some(bound) = bound.filter(|bound| seen > *bound) {
-            lines.push(format!(
-                "{name}: measured {what} {} ({} ns) is above its bound {} ({} ns)",
+            add(format!(
+                "measured {what} {} ({} ns) is above its bound {} ({} ns)",
                 format::time(seen),
                 format::count(seen),
                 format::time(bound),
                 format::count(bound)
             ));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_contradiction_is_about_the_task_that_it_begins_with() {
-        let found = Contradictions(vec!["video: 2 of 4 jobs missed the deadline".to_owned()]);
-        assert!(found.about("video"));
-        assert!(!found.about("vid") && !found.about("2 of 4 jobs"));
     }
 }

@@ -12,6 +12,7 @@
 
 mod bargain;
 mod bars;
+mod contradiction;
 mod contradictions;
 mod curves;
 mod distributions;

@@ -6,6 +6,7 @@
 //! as the CPU was throttled in that span. Long series are drawn with at most `regulated::COLUMNS`
 //! columns; the embedded JSON has them all.
 
+use crate::contradiction::Contradiction;
 use crate::elements::{caption, core_of, data_table, task_name, wide_table};
 use crate::inputs::Inputs;
 use crate::{format, promises, regulated, schedulers, svg};
@@ -26,10 +27,11 @@ pub fn section(inputs: &Inputs) -> Markup {
         section #machine aria-labelledby="machine-h" {
             h2 #machine-h { "On the machine" }
             p { (summary(run)) }
+            @for handover in &run.handovers { p { (handover.text()) "." } }
             @if !contradictions.is_empty() {
                 div.alert role="note" {
                     p { strong { "Beyond the plan:" } }
-                    ul { @for line in &contradictions { li { (line) } } }
+                    ul { @for found in &contradictions { li { (found) } } }
                 }
             }
             @if let Some(regulation) = &run.regulation { (regulated::part(regulation, run.duration_ns)) }
@@ -62,46 +64,44 @@ fn summary(run: &RunResult) -> String {
 }
 
 /// Observations that contradict the plan.
-pub fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
+pub fn contradictions(plan: &Plan, run: &RunResult) -> Vec<Contradiction> {
     let of_run = || run.promises.iter().map(|a| &a.promise);
-    let mut lines: Vec<String> =
+    let mut all: Vec<Contradiction> =
         run.broken.iter().map(|id| promises::broken(of_run(), id)).collect();
     if let Some(regulation) = &run.regulation {
-        regulated::contradictions(regulation, &mut lines);
+        regulated::contradictions(regulation, &mut all);
     }
     if let Some(levels) = &run.levels {
-        schedulers::contradictions(plan, levels, &mut lines);
+        schedulers::contradictions(plan, levels, &mut all);
     }
     for t in run.transfers.iter().filter(|t| t.late > 0 || t.missed > 0) {
-        lines.push(format!(
+        all.push(Contradiction::of_other(format!(
             "{}: {} ended after the slot, {} missed by the driver",
             t.name,
             format::plural(t.late, "transfer"),
             format::plural(t.missed, "slot")
-        ));
+        )));
     }
     for task in &run.tasks {
         let Some(planned) = plan.tasks.iter().find(|t| t.name == task.name && !t.best_effort())
         else {
             continue;
         };
+        let mut add = |sentence: String| all.push(Contradiction::of_task(&task.name, &sentence));
         if planned.schedulable && task.misses_deadline > 0 {
-            lines.push(format!(
-                "{}: {} missed the deadline",
-                task.name,
-                format::plural(task.misses_deadline, "job")
-            ));
+            add(format!("{} missed the deadline", format::plural(task.misses_deadline, "job")));
         }
-        if let Some(bound) = planned.wcrt_ns.filter(|&bound| task.max_response_ns > bound) {
-            lines.push(format!(
-                "{}: a response took {}, above its bound {}",
-                task.name,
+        // After a handover, the longest response may be one under an earlier plan.
+        let bound = if run.handovers.is_empty() { planned.wcrt_ns } else { task.bound_ns };
+        if let Some(bound) = bound.filter(|&bound| task.max_response_ns > bound) {
+            add(format!(
+                "a response took {}, above its bound {}",
                 format::time(task.max_response_ns),
                 format::time(bound)
             ));
         }
     }
-    lines
+    all
 }
 
 fn tasks(plan: &Plan, run: &RunResult) -> Markup {

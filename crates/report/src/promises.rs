@@ -5,6 +5,7 @@
 //! of their own. All others are folded, one line each, in the plan's order, with the answers of a
 //! run beside them.
 
+use crate::contradiction::Contradiction;
 use crate::elements::{caption, data_table, folded, task_name, wide_table};
 use crate::format;
 use crate::inputs::Inputs;
@@ -65,13 +66,13 @@ impl<'a> Found<'a> {
     }
 }
 
-/// A promise that was kept at first, as a sentence without its full stop.
-pub fn broken<'a>(mut promises: impl Iterator<Item = &'a Promise>, id: &str) -> String {
+/// A promise that was kept at first.
+pub fn broken<'a>(mut promises: impl Iterator<Item = &'a Promise>, id: &str) -> Contradiction {
     let named = promises.find(|p| p.id == id).map_or_else(
         || id.to_owned(),
         |p| format!("{} of {}, {}", p.subject.name(), p.resource, p.what),
     );
-    format!("promise {named}: kept as the run began, and not later")
+    Contradiction::of_other(format!("promise {named}: kept as the run began, and not later"))
 }
 
 /// The kinds of promises with their numbers, in the plan's order: `place (2), budget (1)`.

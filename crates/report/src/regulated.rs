@@ -3,6 +3,7 @@
 //! The budget is a line with its number. A budget beyond [`REACH`] times the largest column would
 //! press the columns flat; it is then named at the edge.
 
+use crate::contradiction::Contradiction;
 use crate::elements::{caption, data_table, wide_table};
 use crate::{format, svg};
 use maud::{Markup, html};
@@ -37,9 +38,10 @@ pub fn part(r: &RunRegulation, duration_ns: u64) -> Markup {
 }
 
 /// Observations that contradict the plan.
-pub fn contradictions(r: &RunRegulation, lines: &mut Vec<String>) {
+pub fn contradictions(r: &RunRegulation, all: &mut Vec<Contradiction>) {
+    let mut add = |sentence| all.push(Contradiction::of_other(sentence));
     for core in r.cores.iter().filter(|c| c.periods_over_budget > 0) {
-        lines.push(format!(
+        add(format!(
             "CPU {}: {} of {} exceeded the budget of {} accesses by more than the tolerance of {} \
                 (the most was {})",
             core.cpu,
@@ -55,7 +57,7 @@ pub fn contradictions(r: &RunRegulation, lines: &mut Vec<String>) {
         .iter()
         .filter_map(|c| Some((c.cpu, c.writes.filter(|w| w.periods_over_write_budget > 0)?)));
     for (cpu, writes) in over {
-        lines.push(format!(
+        add(format!(
             "CPU {}: {} had more writes than their budget of {} and one sample (the most was {})",
             cpu,
             format::plural(writes.periods_over_write_budget, "period"),

@@ -1,5 +1,6 @@
 //! Observations of solocore's schedulers in a run: tasks under levels and windows, VCPUs.
 
+use crate::contradiction::Contradiction;
 use crate::elements::{caption, data_table, task_name, wide_table};
 use crate::format;
 use maud::{Markup, html};
@@ -35,7 +36,7 @@ fn level_row(plan: &Plan, t: &RunLevelTask) -> Markup {
 }
 
 /// Observations under levels that contradict the plan.
-pub fn contradictions(plan: &Plan, levels: &RunLevels, lines: &mut Vec<String>) {
+pub fn contradictions(plan: &Plan, levels: &RunLevels, all: &mut Vec<Contradiction>) {
     for seen in &levels.tasks {
         let Some(planned) = plan.tasks.iter().find(|t| t.name == seen.name && t.schedulable) else {
             continue;
@@ -47,7 +48,8 @@ pub fn contradictions(plan: &Plan, levels: &RunLevels, lines: &mut Vec<String>) 
         for (what, seen_ns, bound) in pairs {
             if let Some(bound) = bound.filter(|&bound| seen_ns > bound) {
                 let (seen_for, bound) = (format::time(seen_ns), format::time(bound));
-                lines.push(format!("{}: {what} {seen_for}, above its bound {bound}", seen.name));
+                let sentence = format!("{what} {seen_for}, above its bound {bound}");
+                all.push(Contradiction::of_task(&seen.name, &sentence));
             }
         }
     }

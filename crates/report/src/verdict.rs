@@ -36,10 +36,10 @@ pub fn section(inputs: &Inputs) -> Markup {
                 span aria-hidden="true" { (mark) } (sentence(inputs, doubt.as_deref().unwrap_or_default()))
             }
             (counts(inputs, &found, pass, total))
-            @if !found.lines().is_empty() {
+            @if !found.all().is_empty() {
                 div.alert role="note" {
                     p { strong { "Measurement contradicts the plan:" } }
-                    ul { @for line in found.lines() { li { (line) } } }
+                    ul { @for one in found.all() { li { (one) } } }
                 }
             }
             (reasons(inputs))
@@ -99,7 +99,7 @@ fn sentence(inputs: &Inputs, doubt: &str) -> String {
 
 /// Reason not to count on the plan's verdict here, as the end of a sentence.
 fn doubt(inputs: &Inputs, found: &Contradictions) -> Option<String> {
-    if !found.lines().is_empty() {
+    if !found.all().is_empty() {
         return Some(", but measurements contradict the plan".to_owned());
     }
     let (open, all) = bargain::open(inputs)?;

@@ -5,6 +5,7 @@
 //! cases are listed beside it: a measurement is not a proof.
 
 use crate::bars::{Bar, mark};
+use crate::contradiction::Contradiction;
 use crate::elements::{caption, data_table, task_name, wide_table};
 use crate::format;
 use crate::inputs::Inputs;
@@ -61,18 +62,19 @@ fn verdict(v: &Verification) -> String {
 }
 
 /// Tasks that took longer than their promise.
-pub fn contradictions(v: &Verification, lines: &mut Vec<String>) {
+pub fn contradictions(v: &Verification, all: &mut Vec<Contradiction>) {
+    let mut add = |task: &str, sentence: String| all.push(Contradiction::of_task(task, &sentence));
     for task in v.together.iter().flat_map(|t| &t.tasks) {
         if let Some(promise) = task.promise_ns.filter(|&promise| task.max_response_ns > promise) {
-            lines.push(format!(
-                "{}: a response took {} ({} ns) beside the other tasks on the machine, more than its \
+            let sentence = format!(
+                "a response took {} ({} ns) beside the other tasks on the machine, more than its \
                     bound of {} ({} ns)",
-                task.name,
                 format::time(task.max_response_ns),
                 format::count(task.max_response_ns),
                 format::time(promise),
                 format::count(promise)
-            ));
+            );
+            add(&task.name, sentence);
         }
     }
     for task in &v.tasks {
@@ -80,14 +82,14 @@ pub fn contradictions(v: &Verification, lines: &mut Vec<String>) {
         let stalled = ("under attack", task.attacked_ns, task.promise_ns, "C_sce");
         for (how, seen, promise, what) in [demand, stalled] {
             if let Some(promise) = promise.filter(|&promise| seen > promise) {
-                lines.push(format!(
-                    "{}: a job took {} ({} ns) {how} on the machine, more than its {what} of {} ({} ns)",
-                    task.name,
+                let sentence = format!(
+                    "a job took {} ({} ns) {how} on the machine, more than its {what} of {} ({} ns)",
                     format::time(seen),
                     format::count(seen),
                     format::time(promise),
                     format::count(promise)
-                ));
+                );
+                add(&task.name, sentence);
             }
         }
     }

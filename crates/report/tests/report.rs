@@ -637,6 +637,25 @@ fn a_real_run_is_drawn_and_compared() {
     assert!(!html(&inputs(None)).contains("#machine"));
 }
 
+/// The longest response may be from an earlier plan, so the bound of the run's file counts.
+#[test]
+fn a_run_names_the_plan_that_it_went_over_to() {
+    use solocore_model::run::{RunHandover, RunResult};
+    let sample = sample();
+    let mut run = run_of(&sample.plan);
+    let plan = "night.json".to_owned();
+    run.handovers = vec![RunHandover { plan, ended_ns: 5_000_000, ..RunHandover::default() }];
+    let page =
+        |run: &RunResult| html(&Inputs { run: Some(run), ..Inputs::of("Run", &sample.plan) });
+    let text = page(&run);
+    assert!(text.contains("plan night.json in force since 0.005 s"), "{text}");
+    assert!(!text.contains("a response took"));
+    for task in &mut run.tasks {
+        task.bound_ns = Some(task.max_response_ns.saturating_sub(1).max(1));
+    }
+    assert!(page(&run).contains("a response took"));
+}
+
 /// Runs under schedulers of solocore bring sections of their own.
 #[test]
 fn runs_of_levels_and_of_vcpus_are_drawn() {

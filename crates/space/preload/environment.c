@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-char preload_text[128], space_text[192], queues_text[192];
+char preload_text[128], space_text[192], queues_text[1024];
 
 static void append(char *text, size_t size, const char *more)
 {

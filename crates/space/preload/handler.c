@@ -130,13 +130,17 @@ static void look_again(struct state *s)
 	s->next_look = now + took + (took * 100 > LOOK_NS ? took * 100 : LOOK_NS);
 }
 
-/* Moves all pages to the colours of the new configuration. */
+/* Moves all pages to the colours of the newest configuration: one answer is for all requests so
+ * far, also for those whose asker has gone. */
 static void recolour(struct state *s)
 {
 	uint64_t began = now_ns();
 	struct packet packet;
 	zero_bytes(&packet, sizeof packet);
 	packet.kind = PACKET_RECOLOURED;
+	/* A later request may come meanwhile; it gets an answer of its own. */
+	packet.request = s->request;
+	s->request = 0;
 	s->moved = s->stuck = s->move_ns = 0;
 	if (config_read(&s->config, s->chosen))
 		give_up(s, "the new configuration cannot be read");
@@ -196,6 +200,10 @@ static void serve_request(struct state *s)
 		copy_bytes(text, shared->text, sizeof text);
 		send_packet(s, PACKET_UNCOLOURED, text);
 		break;
+	case REQUEST_NOTE:
+		copy_bytes(text, shared->text, sizeof text);
+		send_packet(s, PACKET_NOTE, text);
+		break;
 	default:
 		break;
 	}
@@ -214,11 +222,12 @@ static void answer_doorbell(struct state *s)
 static void serve_socket(struct state *s)
 {
 	struct packet packet;
-	long got =
-		raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0x40 /* MSG_DONTWAIT */, 0, 0);
-	if (got == (long)sizeof packet && packet.kind == PACKET_RECOLOUR) {
-		s->recolour_asked = 1;
-	} else if (got == 0 || (failed(got) && got != -EAGAIN_)) {
+	long got;
+	while ((got = raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0x40 /* MSG_DONTWAIT */,
+			  0, 0)) == (long)sizeof packet)
+		if (packet.kind == PACKET_RECOLOUR)
+			s->request = packet.request;
+	if (got == 0 || (failed(got) && got != -EAGAIN_)) {
 		/* solocore has gone: the program stays in its colours, and gets no further
 		 * requests. */
 		raw(SYS_close, s->socket);
@@ -264,10 +273,8 @@ int handler_main(void *argument)
 			pool_release(s, 0);
 		if (wait[1].revents)
 			serve_socket(s);
-		if (s->recolour_asked) {
-			s->recolour_asked = 0;
+		while (s->request)
 			recolour(s);
-		}
 		look_again(s);
 		long got = raw(SYS_read, s->uffd, events, sizeof events);
 		for (long i = 0; i < got / (long)sizeof events[0]; i++) {

@@ -10,7 +10,7 @@
 /* The page that threads and handler share; null while there is no handler. */
 extern struct shared *self;
 /* LD_PRELOAD=..., SOLOCORE_SPACE=... and SOLOCORE_QUEUES=... as this program was given them. */
-extern char preload_text[128], space_text[192], queues_text[192];
+extern char preload_text[128], space_text[192], queues_text[1024];
 
 /* hooks.c */
 void call_handler(uint32_t kind, const void *start, size_t length, const char *text);

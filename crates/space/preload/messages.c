@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: POSIX message queues lie in the kernel's memory, in frames of any colour (MC2 3.3).
- * Rule: the program's calls of mq_open() and its like come here. A queue that SOLOCORE_QUEUES names
- * is a file in /dev/shm; its creator puts its pages into frames of the creator's colours. Names,
- * rights and lifetime are those of the file. A descriptor is one of the file, so that fork, dup and
- * close do what they do with the kernel's queues. Other queues are the kernel's. Does not cover:
- * mq_notify (ENOTSUP), poll and select on a descriptor, a limit on a user's queues, programs that
- * run without this library: they get a queue of the kernel by the same name.
+ * Rule: the program's calls of mq_open() and its like come here. A queue of the list is a file
+ * (queue_file.c). Names, rights and lifetime are those of the file. A descriptor is one of the
+ * file, so that fork, dup and close do what they do with the kernel's queues. Other queues are the
+ * kernel's, and so is one that the kernel has already. Does not cover: mq_notify (ENOTSUP), poll
+ * and select on a descriptor, a limit on a user's queues, programs that run without this library:
+ * they get a queue of the kernel by the same name.
  */
 #define _GNU_SOURCE
 #include <sys/cdefs.h>
 /* Programs may pass null where the kernel takes it, whatever <mqueue.h> says. */
 #undef __nonnull
 #define __nonnull(parameters)
+#include "calls.h"
 #include "hooks.h"
 #include "queue.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <mqueue.h>
@@ -26,14 +25,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
-#define EXPORTED __attribute__((visibility("default")))
 #define DESCRIPTORS 1024
 #define DIRECTORY "/dev/shm/"
 #define PREFIX "solocore-queue-"
 #define USUAL_MESSAGES 10
 #define USUAL_BYTES 8192
+#define MOST_MESSAGES 65536ul
+#define KERNELS (1l << 40) /* no descriptor */
 
 /* What this process has mapped, by descriptor. It is a queue's only while the file is the same:
  * close() and dup2() are not seen. */
@@ -44,83 +43,21 @@ static struct opened {
 	int rights; /* O_ACCMODE */
 } opened[DESCRIPTORS];
 
-static long answer(long result)
-{
-	if (!failed(result))
-		return result;
-	errno = (int)-result;
-	return -1;
-}
-
-static int no_function(void)
-{
-	return (int)answer(-ENOSYS);
-}
-
-/* The function of libc. */
-#define NEXT(name)                                                                                 \
-	({                                                                                         \
-		static __typeof__(&name) next;                                                     \
-		void *found = next ? (void *)next : dlsym(RTLD_NEXT, #name);                       \
-		next = (__typeof__(&name))(found ? found : (void *)no_function);                   \
-	})
-
-/* Is this name one of the list NAME,NAME...? Without a program's colours, no name is. */
 static int is_ours(const char *name)
 {
-	const char *list = queues_text + sizeof "SOLOCORE_QUEUES=" - 1;
-	if (!self || !queues_text[0] || !name || name[0] != '/')
-		return 0;
-	while (*list) {
-		size_t length = 0;
-		while (list[length] && list[length] != ',')
-			length++;
-		if (text_length(name) == length && !strncmp(name, list, length))
-			return 1;
-		list += length + (list[length] == ',');
-	}
-	return 0;
+	return name && name[0] == '/' && queue_is_listed(name);
 }
 
+/* The path of a queue; -errno as the kernel has it. */
 static long path_of(char path[NAME_MAX + sizeof DIRECTORY], const char *name)
 {
 	int length = snprintf(path, NAME_MAX + sizeof DIRECTORY, DIRECTORY PREFIX "%s", name + 1);
 	for (const char *c = name + 1; *c; c++)
 		if (*c == '/')
 			return -EACCES;
+	if (!name[1])
+		return -ENOENT;
 	return length < (int)(NAME_MAX + sizeof DIRECTORY) ? 0 : -ENAMETOOLONG;
-}
-
-/* Another descriptor of a file, with other rights. */
-static long open_again(int fd, int flags)
-{
-	char path[48];
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	return raw(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC);
-}
-
-/* Maps the queue of a file that anybody may have made: its owner must be root or this user. */
-static long map_queue(int fd, const struct stat *file, struct view *view)
-{
-	if (!S_ISREG(file->st_mode) || file->st_size < (off_t)sizeof(struct queue))
-		return -EBADF;
-	if (file->st_uid != 0 && file->st_uid != (uid_t)raw(SYS_geteuid, 0))
-		return -EACCES;
-	long writable = open_again(fd, O_RDWR);
-	if (failed(writable))
-		return writable;
-	uint64_t size = (uint64_t)file->st_size;
-	long at = raw(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, writable, 0);
-	raw(SYS_close, writable);
-	if (failed(at))
-		return at;
-	if (queue_view(view, (struct queue *)at, size)) {
-		raw(SYS_munmap, at, size);
-		return -EBADF;
-	}
-	/* A process that may not lock them leaves the pages for the kernel to move. */
-	raw(SYS_mlock, at, size);
-	return 0;
 }
 
 static void forget(struct opened *entry)
@@ -146,66 +83,53 @@ static struct opened *find(int fd, long *error)
 	struct view view;
 	if (failed(flags))
 		return 0;
-	*error = map_queue(fd, &file, &view);
+	*error = queue_file_map(fd, &view);
 	if (*error)
 		return 0;
 	entry->device = file.st_dev;
 	entry->inode = file.st_ino;
 	entry->rights = (int)flags & O_ACCMODE;
 	entry->view.size = view.size;
-	entry->view.messages = view.messages;
+	entry->view.places = view.places;
+	entry->view.piece = view.piece;
 	entry->view.bytes = view.bytes;
 	/* Another thread may look at it. */
 	__atomic_store_n(&entry->view.queue, view.queue, __ATOMIC_RELEASE);
 	return entry;
 }
 
-/* A file without room would end the program when a page of it is touched. */
-static int has_room(int fd, uint64_t size)
-{
-	struct statfs system;
-	return !failed(raw(SYS_fstatfs, fd, &system)) &&
-	       (system.f_blocks == 0 || system.f_bavail >= size / (uint64_t)system.f_bsize);
-}
-
-/* A new queue under this path; -errno. It appears there when it is whole. */
+/* A new queue under this path: a descriptor, or -errno. */
 static long create(const char *path, int flags, mode_t mode, const struct mq_attr *wanted)
 {
 	struct mq_attr usual = {.mq_maxmsg = USUAL_MESSAGES, .mq_msgsize = USUAL_BYTES};
-	const struct mq_attr *limits = wanted ? wanted : &usual;
-	if (limits->mq_maxmsg <= 0 || limits->mq_msgsize <= 0)
+	const struct mq_attr *attributes = wanted ? wanted : &usual;
+	uint64_t messages = (uint64_t)attributes->mq_maxmsg,
+		 bytes = (uint64_t)attributes->mq_msgsize;
+	struct limits limits = {messages, bytes, bytes, messages, ~0ul};
+	struct view view;
+	if (attributes->mq_maxmsg <= 0 || attributes->mq_msgsize <= 0 || messages > MOST_MESSAGES)
 		return -EINVAL;
-	uint64_t size = queue_size((uint64_t)limits->mq_maxmsg, (uint64_t)limits->mq_msgsize);
-	if (!size)
-		return -EINVAL;
-	long made = raw(SYS_openat, AT_FDCWD, DIRECTORY, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+	long made = queue_file_new(&limits, mode, &view);
 	if (failed(made))
 		return made;
-	long result = has_room((int)made, size) ? raw(SYS_ftruncate, made, size) : -ENOSPC;
-	long at = failed(result)
-			  ? result
-			  : raw(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, made, 0);
-	if (failed(at)) {
-		raw(SYS_close, made);
-		return at;
-	}
-	call_handler(REQUEST_PLACE, (void *)at, size, 0);
-	/* Another one may have been quicker to take the room. */
-	result = raw(SYS_fallocate, made, 0, 0, size);
-	if (!result && queue_make((struct queue *)at, (uint64_t)limits->mq_maxmsg,
-				  (uint64_t)limits->mq_msgsize))
-		result = -ENOTSUP;
-	char own[48];
-	snprintf(own, sizeof own, "/proc/self/fd/%ld", made);
-	if (!result)
-		result = raw(SYS_linkat, AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+	long result = queue_file_link(made, path);
 	if (!failed(result))
-		result = open_again((int)made, flags & (O_ACCMODE | O_NONBLOCK));
-	raw(SYS_munmap, at, size);
+		result = queue_file_again(made, flags & (O_ACCMODE | O_NONBLOCK));
+	raw(SYS_munmap, view.queue, view.size);
 	raw(SYS_close, made);
 	return result;
 }
 
+/* Does a program use a queue of the kernel by this name? */
+static int is_kernels(const char *name)
+{
+	mqd_t fd = NEXT(mq_open)(name, O_RDONLY | O_NONBLOCK);
+	if (fd >= 0)
+		NEXT(mq_close)(fd);
+	return fd >= 0 || errno == EACCES;
+}
+
+/* A descriptor, -errno, or KERNELS: the name is one of a queue of the kernel. */
 static long open_queue(const char *name, int flags, mode_t mode, const struct mq_attr *limits)
 {
 	char path[NAME_MAX + sizeof DIRECTORY];
@@ -217,6 +141,8 @@ static long open_queue(const char *name, int flags, mode_t mode, const struct mq
 		result = -ENOENT;
 		if (!(flags & O_CREAT && flags & O_EXCL))
 			result = raw(SYS_openat, AT_FDCWD, path, keep | O_CLOEXEC | O_NOFOLLOW);
+		if (result == -ENOENT && is_kernels(name))
+			return KERNELS;
 		if (result == -ENOENT && flags & O_CREAT)
 			result = create(path, flags, mode, limits);
 		/* Another process may have made it, or removed it, in between. */
@@ -245,8 +171,11 @@ EXPORTED mqd_t mq_open(const char *name, int flags, ...)
 		limits = va_arg(more, struct mq_attr *);
 		va_end(more);
 	}
+	long result = is_ours(name) ? open_queue(name, flags, mode, limits) : KERNELS;
+	if (result != KERNELS)
+		return (mqd_t)answer(result);
 	if (is_ours(name))
-		return (mqd_t)answer(open_queue(name, flags, mode, limits));
+		queue_stays_kernels(name);
 	return NEXT(mq_open)(name, flags, mode, limits);
 }
 
@@ -261,7 +190,9 @@ EXPORTED int mq_unlink(const char *name)
 	char path[NAME_MAX + sizeof DIRECTORY];
 	if (is_ours(name)) {
 		long result = path_of(path, name);
-		return (int)answer(result ? result : raw(SYS_unlinkat, AT_FDCWD, path, 0));
+		result = result ? result : raw(SYS_unlinkat, AT_FDCWD, path, 0);
+		if (result != -ENOENT)
+			return (int)answer(result);
 	}
 	return NEXT(mq_unlink)(name);
 }
@@ -288,6 +219,7 @@ static long send_to(const struct opened *entry, int fd, const char *data, size_t
 		    unsigned priority, const struct timespec *until)
 {
 	struct patience patience = {fd, until};
+	struct call call = {.sends = 1, .message = data, .length = length, .priority = priority};
 	if (priority >= QUEUE_PRIORITIES)
 		return -EINVAL;
 	long error = allowed(entry, O_RDONLY, until);
@@ -295,19 +227,23 @@ static long send_to(const struct opened *entry, int fd, const char *data, size_t
 		return error;
 	if (length > entry->view.bytes)
 		return -EMSGSIZE;
-	return queue_send(&entry->view, data, length, priority, patience);
+	return queue_pass(&entry->view, &call, patience);
 }
 
 static long receive_from(const struct opened *entry, int fd, char *data, size_t room,
 			 unsigned *priority, const struct timespec *until)
 {
 	struct patience patience = {fd, until};
+	struct call call = {.data = data, .length = room};
 	long error = allowed(entry, O_WRONLY, until);
 	if (error)
 		return error;
 	if (room < entry->view.bytes)
 		return -EMSGSIZE;
-	return queue_receive(&entry->view, data, priority, patience);
+	long result = queue_pass(&entry->view, &call, patience);
+	if (!failed(result) && priority)
+		*priority = call.priority;
+	return result;
 }
 
 EXPORTED int mq_timedsend(mqd_t fd, const char *data, size_t length, unsigned priority,
@@ -352,7 +288,7 @@ EXPORTED int mq_setattr(mqd_t fd, const struct mq_attr *restrict wanted,
 		return (int)answer(-EINVAL);
 	if (before)
 		*before = (struct mq_attr){.mq_flags = flags & O_NONBLOCK,
-					   .mq_maxmsg = (long)entry->view.messages,
+					   .mq_maxmsg = (long)entry->view.places,
 					   .mq_msgsize = (long)entry->view.bytes,
 					   .mq_curmsgs = (long)queue_held(&entry->view)};
 	if (wanted)

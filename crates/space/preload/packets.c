@@ -40,7 +40,7 @@ long wait_for_go(struct state *s)
 		if (packet.kind == PACKET_GO)
 			return packet.pages;
 		if (packet.kind == PACKET_RECOLOUR)
-			s->recolour_asked = 1;
+			s->request = packet.request;
 	}
 }
 

@@ -36,7 +36,9 @@ struct packet {
 	uint64_t stuck;	  /* RECOLOURED: pages that could not be moved; NEED: this CPU */
 	uint64_t move_ns; /* RECOLOURED: time of taking out, copying and putting back */
 	uint64_t all_ns;  /* RECOLOURED: with finding the new pages */
-	char text[224];	  /* FAILED, UNCOLOURED: the reason, ends with 0 */
+	uint64_t request; /* RECOLOUR: the number of the request; RECOLOURED: the newest that it
+			     answers */
+	char text[216];	  /* FAILED, UNCOLOURED, NOTE: the reason, ends with 0 */
 };
 
 enum packet_kind {
@@ -50,6 +52,7 @@ enum packet_kind {
 			*/
 	PACKET_UNCOLOURED, /* to solocore: a program is started that cannot be coloured */
 	PACKET_NEED,	   /* to solocore: this process is about to look for pages */
+	PACKET_NOTE,	   /* to solocore: a text that it tells once */
 };
 
 /* Requests of a thread of the program to the handler. */
@@ -62,6 +65,7 @@ enum request_kind {
 	REQUEST_EXIT,
 	REQUEST_UNCOLOURED,
 	REQUEST_PLACE, /* a range of a new shared mapping gets pages */
+	REQUEST_NOTE,  /* solocore tells a text */
 };
 
 /* The page that threads and handler share. It is not copied by fork. */
@@ -92,7 +96,8 @@ struct shared {
 struct state {
 	struct shared *shared;
 	int uffd, pagemap, memory, socket, kpageflags, chosen;
-	int forked, recolour_asked;
+	int forked;
+	uint64_t request;     /* the newest request that has no answer yet, 0: there is none */
 	uint64_t base, limit; /* all of the pool's addresses */
 	uint64_t outside,
 		out; /* pages that were taken out: their start, and the end of the held ones */

@@ -5,8 +5,9 @@
 //! on changes, for which [`crate::recolour`] asks. Rule: library and colours are files in memory of
 //! the process that starts the program, which stays until the program ends. Every process of the
 //! program connects, and sends a message when its pages are in their colours, and before it ends;
-//! its pages are then counted here. Source: maracas IV-D (migration to pages of other colours).
-//! Does not cover: processes that are killed: their pages are not checked at the end.
+//! its pages are then counted here. Changes are numbered: an answer to one that is no longer asked
+//! for counts for no later one. Source: maracas IV-D (migration to pages of other colours). Does not
+//! cover: processes that are killed: their pages are not checked at the end.
 
 use crate::audit::Audit;
 use crate::error::SpaceError;
@@ -33,6 +34,8 @@ pub(crate) const LIBRARY: &[u8] =
 pub(crate) const SPACE: &str = "SOLOCORE_SPACE";
 /// Bytes of a task's name with its end (`SC_TASK_BYTES`).
 const LONGEST_TASK: usize = 64;
+/// Most notes of a program.
+const MOST_NOTES: usize = 20;
 /// Memory that the library leaves to other programs when it searches for frames, bytes.
 const RESERVE: u64 = 512 << 20;
 
@@ -60,6 +63,8 @@ pub struct Events {
     pub uncoloured: Vec<String>,
     /// Frames that a reserve gave for them.
     pub borrowed: u64,
+    /// Message queues that are not in their colours, with the reason; the first few.
+    pub notes: BTreeSet<String>,
 }
 
 /// Serves the processes of one program.
@@ -76,6 +81,8 @@ pub struct Coloured {
     /// Readable when the program's first process has ended.
     child: Option<OwnedFd>,
     asking: Option<Asking>,
+    /// Number of requests to move to other colours.
+    requests: u64,
     reserve: Borrower,
     /// Events so far.
     pub events: Events,
@@ -93,6 +100,7 @@ struct Peer {
 #[derive(Debug)]
 struct Asking {
     socket: RawFd,
+    request: u64,
     waiting: Vec<u32>,
 }
 
@@ -129,6 +137,7 @@ impl Coloured {
             peers,
             child: None,
             asking: None,
+            requests: 0,
             reserve,
             events,
         })
@@ -238,6 +247,9 @@ impl Coloured {
             }
             kind::FAILED => self.events.failed.push((pid, packet.text)),
             kind::UNCOLOURED => self.events.uncoloured.push(packet.text),
+            kind::NOTE if self.events.notes.len() < MOST_NOTES => {
+                self.events.notes.insert(packet.text);
+            }
             kind::RECOLOURED => self.moved(fd, pid, packet),
             kind::ASK => {
                 if let Err(error) = self.ask(fd, &packet.text) {
@@ -269,22 +281,29 @@ impl Coloured {
         let written = self.config.write_all_at(&config, 0);
         written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
         self.choice = choice;
+        self.requests += 1;
+        let request = self.requests;
         let coloured = || self.peers.iter().filter(|p| p.coloured);
-        coloured().for_each(|p| send(&p.socket, &Packet::new(kind::RECOLOUR, "")));
-        self.asking = Some(Asking { socket: asker, waiting: coloured().map(|p| p.pid).collect() });
+        let packet = Packet { request, ..Packet::new(kind::RECOLOUR, "") };
+        coloured().for_each(|p| send(&p.socket, &packet));
+        let waiting = coloured().map(|p| p.pid).collect();
+        self.asking = Some(Asking { socket: asker, request, waiting });
         self.answered(0);
         Ok(())
     }
 
-    /// Counts the pages of a process that has moved and waits for an answer.
+    /// Counts the pages of a process that has moved and waits for an answer. Those of an earlier
+    /// request may not be in the present colours yet.
     fn moved(&mut self, fd: RawFd, pid: u32, mut packet: Packet) {
+        let asking = self.asking.as_ref().filter(|a| a.request == packet.request);
+        let Some(asker) = asking.map(|a| a.socket) else {
+            return self.tell(fd, &Packet::new(kind::GO, ""));
+        };
         let audit = Audit::of(pid, &self.choice).unwrap_or_default();
         self.tell(fd, &Packet::new(kind::GO, ""));
-        if let Some(asking) = &self.asking {
-            packet.kind = kind::MOVED;
-            packet.text = format!("{pid} {} {}", audit.anonymous.resident, audit.anonymous.wrong);
-            self.tell(asking.socket, &packet);
-        }
+        packet.kind = kind::MOVED;
+        packet.text = format!("{pid} {} {}", audit.anonymous.resident, audit.anonymous.wrong);
+        self.tell(asker, &packet);
         self.answered(pid);
     }
 
@@ -329,4 +348,43 @@ pub fn total(ended: &[Ended]) -> Audit {
         }
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::connect;
+
+    /// A process connects, and sends its first packet.
+    fn joined(server: &mut Coloured, packet: &Packet) -> OwnedFd {
+        let socket = connect(&server.name).unwrap();
+        server.serve(Duration::from_secs(10));
+        send(&socket, packet);
+        server.serve(Duration::from_secs(10));
+        socket
+    }
+
+    /// Two are asked for while a program is stopped, and the first asker does not wait for the end.
+    #[test]
+    fn an_answer_to_an_asker_that_has_gone_is_not_one_to_the_next() {
+        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
+        let choice = Choice::new(&map, Some(&[0]), None).unwrap();
+        let mut server = Coloured::new(map, choice, 0, None).unwrap();
+        let program = joined(&mut server, &Packet::new(kind::HELLO, ""));
+        assert_eq!(receive(&program).unwrap().kind, kind::GO);
+        drop(joined(&mut server, &Packet::new(kind::ASK, "1/")));
+        server.serve(Duration::from_secs(10));
+        let asker = joined(&mut server, &Packet::new(kind::ASK, "2/"));
+        let asked: Vec<Packet> = (0..2).map(|_| receive(&program).unwrap()).collect();
+        assert!(asked.iter().all(|p| p.kind == kind::RECOLOUR));
+        let mut answered = |request| {
+            send(&program, &Packet { request, ..Packet::new(kind::RECOLOURED, "") });
+            server.serve(Duration::from_secs(10));
+            assert_eq!(receive(&program).unwrap().kind, kind::GO);
+            wait(&mut [PollFd::new(&asker, PollFlags::IN)], Duration::ZERO)
+        };
+        assert!(!answered(asked[0].request) && answered(asked[1].request));
+        let told = [receive(&asker).unwrap().kind, receive(&asker).unwrap().kind];
+        assert_eq!(told, [kind::MOVED, kind::DONE]);
+    }
 }

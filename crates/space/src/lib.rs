@@ -26,6 +26,7 @@ mod piece;
 mod placed;
 pub mod probe;
 pub mod program;
+pub mod queues;
 pub mod recolour;
 pub mod room;
 mod socket;

@@ -6,7 +6,7 @@ use crate::map::{Choice, MAX_FUNCTIONS};
 const MAGIC: u32 = 0x3165_7061;
 /// Bytes of a packet.
 pub const PACKET: usize = 256;
-const TEXT: usize = 224;
+const TEXT: usize = 216;
 
 /// Kinds of packets.
 pub mod kind {
@@ -16,9 +16,9 @@ pub mod kind {
     pub const EXIT: u32 = 2;
     /// Go on. After [`NEED`], `pages` is the number of frames that a reserve has freed for it.
     pub const GO: u32 = 3;
-    /// The configuration has changed.
+    /// The configuration has changed; `request` numbers the change.
     pub const RECOLOUR: u32 = 4;
-    /// The answer to [`RECOLOUR`]; waits for [`GO`].
+    /// The answer to each [`RECOLOUR`] up to `request`; waits for [`GO`].
     pub const RECOLOURED: u32 = 5;
     /// A process ends, as it would have to go on in wrong colours.
     pub const FAILED: u32 = 6;
@@ -26,6 +26,8 @@ pub mod kind {
     pub const UNCOLOURED: u32 = 7;
     /// A process is about to look for this number of pages, on the CPU in `stuck`; waits for [`GO`].
     pub const NEED: u32 = 8;
+    /// A text about a process, which is told once.
+    pub const NOTE: u32 = 9;
     /// From `solocore recolor`: the text is colours and banks.
     pub const ASK: u32 = 16;
     /// To `solocore recolor`: one process has moved.
@@ -49,7 +51,9 @@ pub struct Packet {
     pub move_ns: u64,
     /// The same time with the search for the new pages, in nanoseconds.
     pub all_ns: u64,
-    /// Cut at 223 bytes.
+    /// Number of a request to move to other colours, from 1.
+    pub request: u64,
+    /// Cut at 215 bytes.
     pub text: String,
 }
 
@@ -64,11 +68,12 @@ impl Packet {
         let mut bytes = [0; PACKET];
         bytes[0..4].copy_from_slice(&self.kind.to_ne_bytes());
         bytes[4..8].copy_from_slice(&self.pages.to_ne_bytes());
-        for (at, value) in [(8, self.stuck), (16, self.move_ns), (24, self.all_ns)] {
+        let numbers = [self.stuck, self.move_ns, self.all_ns, self.request];
+        for (at, value) in (8..).step_by(8).zip(numbers) {
             bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
         }
         let n = self.text.len().min(TEXT - 1);
-        bytes[32..32 + n].copy_from_slice(&self.text.as_bytes()[..n]);
+        bytes[40..40 + n].copy_from_slice(&self.text.as_bytes()[..n]);
         bytes
     }
 
@@ -78,13 +83,14 @@ impl Packet {
         let four = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
         let eight =
             |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
-        let text = bytes[32..].split(|&b| b == 0).next().unwrap_or_default();
+        let text = bytes[40..].split(|&b| b == 0).next().unwrap_or_default();
         Some(Self {
             kind: four(0),
             pages: four(4),
             stuck: eight(8),
             move_ns: eight(16),
             all_ns: eight(24),
+            request: eight(32),
             text: String::from_utf8_lossy(text).into_owned(),
         })
     }
@@ -141,11 +147,12 @@ mod tests {
             stuck: 8,
             move_ns: 9,
             all_ns: u64::MAX,
+            request: 10,
             text: "x".repeat(100),
         };
         assert_eq!(Packet::decode(&packet.encode()), Some(packet));
         let long = Packet::new(1, &"y".repeat(1000));
-        assert_eq!(Packet::decode(&long.encode()).map(|p| p.text.len()), Some(223));
+        assert_eq!(Packet::decode(&long.encode()).map(|p| p.text.len()), Some(215));
         assert_eq!(Packet::decode(&[0; 255]), None);
     }
 

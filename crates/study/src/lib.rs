@@ -25,6 +25,7 @@ pub mod results;
 pub mod sampling;
 pub mod scenario;
 pub mod sensitivity;
+pub mod shards;
 pub mod sporadic;
 pub mod study;
 

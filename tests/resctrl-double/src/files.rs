@@ -1,7 +1,8 @@
 //! Which files there are, and what is read from them and written to them.
 
 use crate::errno::Errno;
-use crate::groups::{Double, Kind, Mode, Owner};
+use crate::group::Mode;
+use crate::groups::{Double, Kind, Owner};
 use crate::schemata;
 use std::collections::BTreeSet;
 

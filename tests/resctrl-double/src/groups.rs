@@ -1,33 +1,10 @@
 //! Groups, and what is done to them.
 
 use crate::errno::Errno;
+use crate::group::{Group, Mode, Monitor};
 use crate::hardware::Hardware;
-use crate::schemata;
+use crate::masks;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a group's ways are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Others may have some of them as well.
-    Shareable,
-    /// Nobody else has.
-    Exclusive,
-    /// A schemata that is written now is pseudo-locked.
-    LockSetup,
-    /// They are.
-    Locked,
-}
-
-impl Mode {
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Shareable => "shareable",
-            Self::Exclusive => "exclusive",
-            Self::LockSetup => "pseudo-locksetup",
-            Self::Locked => "pseudo-locked",
-        }
-    }
-}
 
 /// A group's mode, CPUs, tasks, and masks of its first line by cache.
 pub type Seen = (Mode, Vec<u32>, Vec<u32>, Vec<u32>);
@@ -39,31 +16,6 @@ pub enum Kind {
     Directory,
     /// A file, and whether it may be written.
     File(bool),
-}
-
-/// A group for control and monitoring. The masks are by line (one, or code and data) and cache.
-#[derive(Clone, Debug)]
-pub(crate) struct Group {
-    pub name: String,
-    pub closid: u32,
-    pub rmid: u32,
-    pub mode: Mode,
-    pub cpus: BTreeSet<u32>,
-    pub tasks: BTreeSet<u32>,
-    pub masks: Vec<Vec<u32>>,
-    pub bandwidth: Vec<u32>,
-    /// What is pseudo-locked: index of the cache, mask.
-    pub locked: Option<(usize, u32)>,
-    pub monitors: Vec<Monitor>,
-}
-
-/// A group for monitoring only.
-#[derive(Clone, Debug)]
-pub(crate) struct Monitor {
-    pub name: String,
-    pub rmid: u32,
-    pub cpus: BTreeSet<u32>,
-    pub tasks: BTreeSet<u32>,
 }
 
 /// Who a file belongs to: indices of the group, and of a monitoring group in it.
@@ -204,7 +156,10 @@ impl Double {
             return self.refuse(libc::ENOSPC, "Out of CLOSIDs");
         };
         let rmid = self.free_rmid()?;
-        let masks = schemata::first_masks(self)?;
+        let masks = match masks::first_masks(&self.hardware, &self.groups) {
+            Ok(masks) => masks,
+            Err(why) => return self.refuse(libc::ENOSPC, &why),
+        };
         let bandwidth = self.groups[0].bandwidth.iter().map(|_| self.most_bandwidth()).collect();
         self.used_closids.insert(closid);
         self.used_rmids.insert(rmid);
@@ -299,7 +254,7 @@ impl Double {
                 if self.hardware.ways == 0 {
                     return self.refuse(libc::EINVAL, "Cannot be exclusive without CAT/CDP");
                 }
-                if schemata::overlaps_anything(self, group) {
+                if masks::overlaps_anything(&self.hardware, &self.groups, group) {
                     return self.refuse(libc::EINVAL, "Schemata overlaps");
                 }
                 Mode::Exclusive

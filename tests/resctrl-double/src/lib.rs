@@ -14,10 +14,13 @@
 
 mod errno;
 mod files;
+mod group;
 mod groups;
 mod hardware;
+mod masks;
 mod schemata;
 
 pub use errno::Errno;
-pub use groups::{Double, Kind, Mode, Seen};
+pub use group::Mode;
+pub use groups::{Double, Kind, Seen};
 pub use hardware::{Bandwidth, Hardware};

@@ -2,7 +2,9 @@
 //! once.
 
 use crate::errno::Errno;
-use crate::groups::{Double, Mode};
+use crate::group::Mode;
+use crate::groups::Double;
+use crate::masks::{locked_in, overlaps};
 
 /// What was read of a line, by line and cache, before anything is changed.
 type Staged = Vec<(usize, usize, u32)>;
@@ -125,17 +127,19 @@ fn mask(
     text: &str,
 ) -> Result<u32, Errno> {
     let mode = double.groups[group].mode;
-    if mode == Mode::LockSetup && locked_in(double, cache) != 0 {
+    if mode == Mode::LockSetup && locked_in(&double.groups, cache) != 0 {
         return double.refuse(libc::EINVAL, "Pseudo-locked region in hierarchy");
     }
     let mask = valid(double, text)?;
-    if matches!(mode, Mode::Exclusive | Mode::Shareable) && locked_in(double, cache) & mask != 0 {
+    if matches!(mode, Mode::Exclusive | Mode::Shareable)
+        && locked_in(&double.groups, cache) & mask != 0
+    {
         return double.refuse(libc::EINVAL, "CBM overlaps with pseudo-locked region");
     }
-    if overlaps(double, group, line, cache, mask, true) {
+    if overlaps(&double.hardware, &double.groups, group, line, cache, mask, true) {
         return double.refuse(libc::EINVAL, "Overlaps with exclusive group");
     }
-    if overlaps(double, group, line, cache, mask, false)
+    if overlaps(&double.hardware, &double.groups, group, line, cache, mask, false)
         && matches!(mode, Mode::Exclusive | Mode::LockSetup)
     {
         return double.refuse(libc::EINVAL, "Overlaps with other group");
@@ -164,80 +168,4 @@ fn valid(double: &mut Double, text: &str) -> Result<u32, Errno> {
         return double.refuse(libc::EINVAL, &format!("Need at least {least} bits in the mask"));
     }
     Ok(mask)
-}
-
-fn locked_in(double: &Double, cache: usize) -> u32 {
-    double
-        .groups
-        .iter()
-        .filter_map(|g| g.locked)
-        .filter(|l| l.0 == cache)
-        .fold(0, |all, l| all | l.1)
-}
-
-/// Does the mask meet that of another group? With CDP, code's and data's share the same ways.
-fn overlaps(
-    double: &Double,
-    group: usize,
-    line: usize,
-    cache: usize,
-    mask: u32,
-    exclusive_only: bool,
-) -> bool {
-    if !exclusive_only && mask & double.hardware.shareable != 0 {
-        return true;
-    }
-    let lines =
-        if double.hardware.cdp { 0..double.groups[group].masks.len() } else { line..line + 1 };
-    let others = double.groups.iter().enumerate().filter(|(at, g)| {
-        *at != group
-            && !matches!(g.mode, Mode::LockSetup | Mode::Locked)
-            && (!exclusive_only || g.mode == Mode::Exclusive)
-    });
-    others.into_iter().any(|(_, g)| lines.clone().any(|l| g.masks[l][cache] & mask != 0))
-}
-
-/// Does any mask of the group meet anybody else's, or a device's?
-pub(crate) fn overlaps_anything(double: &Double, group: usize) -> bool {
-    let masks = &double.groups[group].masks;
-    let all = masks
-        .iter()
-        .enumerate()
-        .flat_map(|(l, by)| by.iter().enumerate().map(move |(c, &m)| (l, c, m)));
-    all.into_iter().any(|(line, cache, mask)| overlaps(double, group, line, cache, mask, false))
-}
-
-/// The masks of a new group: all that is free or may be shared, as far as it is in one piece.
-pub(crate) fn first_masks(double: &mut Double) -> Result<Vec<Vec<u32>>, Errno> {
-    let mut masks = Vec::new();
-    for (line, name) in double.hardware.cache_lines().iter().enumerate() {
-        let mut row = Vec::new();
-        for cache in 0..double.hardware.caches.len() {
-            let (mut used, mut may) = (double.hardware.shareable, double.hardware.shareable);
-            for g in
-                double.groups.iter().filter(|g| !matches!(g.mode, Mode::LockSetup | Mode::Locked))
-            {
-                let has = if double.hardware.cdp {
-                    g.masks.iter().fold(0, |all, m| all | m[cache])
-                } else {
-                    g.masks[line][cache]
-                };
-                used |= has;
-                if g.mode == Mode::Shareable {
-                    may |= has;
-                }
-            }
-            used |= locked_in(double, cache);
-            may |= !used & double.hardware.all_ways();
-            let first = may.trailing_zeros();
-            let run = may.checked_shr(first).unwrap_or(0).trailing_ones();
-            if run < double.hardware.least_bits.max(1) {
-                let id = double.hardware.caches[cache];
-                return double.refuse(libc::ENOSPC, &format!("No space on {name}:{id}"));
-            }
-            row.push(u32::MAX.checked_shr(32 - run).unwrap_or(0) << first);
-        }
-        masks.push(row);
-    }
-    Ok(masks)
 }

@@ -33,6 +33,18 @@
 use super::{Level, Mc2Task, Noise};
 use serde::{Deserialize, Serialize};
 
+/// One core: its tasks of levels A and B (of B by period, shortest first), and the time that it
+/// loses otherwise.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Core<'a> {
+    /// Tasks of level A.
+    pub a: &'a [Mc2Task],
+    /// Tasks of level B.
+    pub b: &'a [Mc2Task],
+    /// Time lost in each window of level B, beyond the PETs.
+    pub noise: Noise<'a>,
+}
+
 /// Outcome for a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

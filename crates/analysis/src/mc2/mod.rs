@@ -31,9 +31,9 @@ pub mod overheads;
 mod system;
 mod task;
 
-pub use harmonic::{CoreVerdict, hyperperiod, level_a, level_b};
+pub use harmonic::{Core, CoreVerdict, hyperperiod, level_a, level_b};
 pub use left_over::{level_a_within, level_b_response};
 pub use level_c::{Form, LevelCVerdict, Tardiness, explain_level_c, level_c, tardiness};
 pub use overheads::{Interrupt, Noise, Overheads};
-pub use system::{Core, Verdict, explain, verdict};
+pub use system::{Verdict, explain, verdict};
 pub use task::{Level, Mc2Task, PetScaling, Pets};

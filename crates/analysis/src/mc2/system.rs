@@ -1,22 +1,10 @@
 //! A verdict on a whole system: levels A and B on each core, level C on all.
 
-use super::harmonic::CoreVerdict;
+use super::harmonic::{Core, CoreVerdict};
 use super::level_c::{Form, LevelCVerdict, explain_level_c, level_c};
-use super::{Level, Mc2Task, Noise, hyperperiod, level_a, level_b};
+use super::{Level, Mc2Task, hyperperiod, level_a, level_b};
 use crate::Derivation;
 use serde::{Deserialize, Serialize};
-
-/// One core: its tasks of levels A and B (of B by period, shortest first), and the time that it
-/// loses otherwise.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Core<'a> {
-    /// Tasks of level A.
-    pub a: &'a [Mc2Task],
-    /// Tasks of level B.
-    pub b: &'a [Mc2Task],
-    /// Time lost in each window of level B, beyond the PETs.
-    pub noise: Noise<'a>,
-}
 
 /// Outcome for a system: the first thing that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -53,7 +53,6 @@
 //!   of them. The latency counts from the acceptance. Channels are independent: give the requests
 //!   that can be in one.
 
-pub use super::latency_explained::{explain, explain_arrivals, explain_job};
 pub use super::timing::{Contention, Controller, Dram};
 use super::timing::{LIMIT, MAX_STEPS, Terms};
 

@@ -4,11 +4,12 @@
 //!   ones.
 //! * [`latency`]: the longest time of one request in a DRAM controller, with and without bank
 //!   partitioning.
+//! * [`latency_explained`]: the derivations of these times, in words and numbers.
 //!
 //! Every function is pure; `None` or an error stands where there is no bound, never a small number.
 
 pub(crate) mod costs;
 pub mod dynamic_budget;
 pub mod latency;
-mod latency_explained;
+pub mod latency_explained;
 mod timing;

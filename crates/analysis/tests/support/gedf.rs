@@ -25,6 +25,16 @@ impl Draw {
     }
 }
 
+/// A set of these tasks: WCET, period and deadline of each.
+pub fn set(cores: u32, tasks: &[(u64, u64, u64)]) -> TaskSet {
+    let task = |(wcet, period, deadline): &(u64, u64, u64)| SporadicTask {
+        wcet: *wcet,
+        period: *period,
+        deadline: *deadline,
+    };
+    TaskSet { cores, tasks: tasks.iter().map(task).collect() }
+}
+
 /// Deadlines of a random set.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Deadlines {

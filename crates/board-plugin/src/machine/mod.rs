@@ -11,7 +11,11 @@
 //! Not covered: coherence (a line that another core wrote is found in the shared cache or in DRAM,
 //! and may stay in both private caches), ports and banks, uncached memory other than devices.
 
+mod access;
 mod flush;
+
+pub use access::Access;
+
 use crate::config::PrefetcherKind;
 use crate::front::{Front, Need, Shape};
 use crate::prefetch::Prefetcher;
@@ -68,20 +72,6 @@ pub const ALL: [Event; EVENTS] = [
     Event::PrefetchMisses,
     Event::PageWalks,
 ];
-
-/// A reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Access {
-    /// Data, read.
-    Load,
-    /// Data, written.
-    Store,
-    /// An instruction.
-    Fetch,
-    /// An entry of a page table.
-    Walk,
-}
 
 /// Sizes and times of a board.
 #[derive(Clone, Debug)]
@@ -292,7 +282,7 @@ impl Machine {
         value: impl FnOnce() -> u64,
     ) -> i64 {
         if let Some(trace) = &mut self.trace {
-            trace.push(cpu, line, TraceKind::of(access));
+            trace.push(cpu, line, access.recorded());
         }
         let core = &mut self.cores[cpu];
         let write = access == Access::Store;

@@ -6,7 +6,7 @@
 //! CHANGES.md, which names old commands; commands of other programs (`docs_paths.rs`); the effect
 //! of a command (tests/cli/test_book_commands.py).
 
-use super::Args;
+use super::command_line::Args;
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::fmt::Write;

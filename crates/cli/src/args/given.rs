@@ -33,6 +33,12 @@ impl Given {
         found.map(|(_, option)| option.as_str())
     }
 
+    /// The first option that was given beside these, as it is spelt.
+    pub fn beside(&self, options: &[&str]) -> Option<&str> {
+        let found = self.0.iter().find(|(given, _)| !options.contains(&given.as_str()));
+        found.map(|(_, option)| option.as_str())
+    }
+
     /// Refuses the first of these options that was given, with the reason.
     ///
     /// # Errors

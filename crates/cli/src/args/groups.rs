@@ -136,7 +136,7 @@ mod tests {
     /// clap breaks long lines: one that is broken in the source as well would be broken twice.
     #[test]
     fn what_follows_a_help_is_in_whole_paragraphs() {
-        let mut command = crate::args::Args::command();
+        let mut command = crate::args::command_line::Args::command();
         command.build();
         for command in all(&command) {
             let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn completions_offer_nothing_that_is_hidden() {
-        let mut command = visible(&crate::args::Args::command());
+        let mut command = visible(&crate::args::command_line::Args::command());
         command.build();
         let hidden = all(&command)
             .into_iter()
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group_and_on_one_line() {
-        let mut command = grouped(crate::args::Args::command());
+        let mut command = grouped(crate::args::command_line::Args::command());
         let visible =
             command.get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned());
         let mut there: Vec<String> = visible.collect();

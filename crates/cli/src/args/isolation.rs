@@ -1,6 +1,7 @@
 //! Options of `solocore run` beside budgets: places of tasks, and files to write.
 
 use solocore_linux::schedule::placed::Trial;
+use solocore_space::queues::Queues;
 use std::path::PathBuf;
 
 /// Places of tasks and of other programs.
@@ -46,6 +47,10 @@ pub struct IsolationArgs {
     /// --colors [default: those of the plan's board].
     #[arg(long, value_name = "FILE", requires = "colors")]
     pub map: Option<PathBuf>,
+    /// Keep message queues of these POSIX names and System V keys in frames of the task that makes
+    /// them, for --colors, like /frames,0x4d2, or all queues: `all`.
+    #[arg(long, value_name = "NAMES", requires = "colors")]
+    pub queues: Option<Queues>,
     /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000
     /// periods of each CPU).
     #[arg(long, value_name = "FILE")]

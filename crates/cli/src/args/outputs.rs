@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn every_option_of_a_path_is_an_output_or_an_input() {
-        let mut command = crate::args::Args::command();
+        let mut command = crate::args::command_line::Args::command();
         command.build();
         let all = all(&command);
         let options = || all.iter().filter(|(_, a)| !a.is_positional() && is_path(a));

@@ -79,8 +79,8 @@ pub struct MachineArgs {
     /// Look at the files that `collect` or its script copied here [default: this machine].
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
-    /// The CPUs to look at, like 0-3 [default: the largest group of CPUs of one type that share a
-    /// last-level cache].
+    /// The CPUs to look at, like 0-3 [default: the largest group of CPUs that share a last-level
+    /// cache].
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use super::format::Format;
 use solocore_model::{Bytes, Time};
+use solocore_space::queues::Queues;
 use std::path::PathBuf;
 
 /// Sources of colours and banks.
@@ -37,6 +38,10 @@ pub struct ColourArgs {
     /// Memory in its colours that is reserved before it starts; more is reserved on demand.
     #[arg(long, value_name = "SIZE", default_value = "2 MiB")]
     pub pool: Bytes,
+    /// Keep its message queues with these POSIX names and System V keys in its frames, like
+    /// /frames,0x4d2, or all its queues: `all`.
+    #[arg(long, value_name = "NAMES")]
+    pub queues: Option<Queues>,
     /// At the end, write the number of its pages in each colour to this file (JSON).
     #[arg(long, value_name = "FILE")]
     pub pages: Option<PathBuf>,

@@ -1,7 +1,7 @@
 //! `solocore board list`: boards, and the QEMUs and kernels for them.
 
 use crate::args::Format;
-use crate::commands::board::Terminal;
+use crate::commands::board_terminal::Terminal;
 use crate::fail::Failure;
 use crate::print::print;
 use serde::Serialize;

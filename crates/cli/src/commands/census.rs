@@ -1,6 +1,6 @@
 //! `solocore space audit --kernel`: what each frame of the machine is used for, by colour and bank.
 
-use super::space::{choice_of, map_of};
+use super::memory_map::{choice_of, map_of};
 use crate::args::Format;
 use crate::args::space::AuditCommand;
 use crate::fail::Failure;

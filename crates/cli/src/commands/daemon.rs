@@ -68,7 +68,7 @@ impl Destination<'_> {
             say(format_args!("solocore: note: {note}"));
         }
         if let (Some(path), Some(decisions)) = (self.sched_trace, &traces.decisions) {
-            write_decisions(path, decisions)?;
+            files::write_atomically(path, &csv_of(path, decisions)?)?;
         }
         if let Some(path) = self.trace {
             files::write_atomically(path, &perfetto(run, traces))?;
@@ -83,13 +83,13 @@ impl Destination<'_> {
     }
 }
 
-/// Writes a trace of decisions (CSV).
-pub fn write_decisions(path: &Path, trace: &SchedTrace) -> Result<(), Failure> {
+/// The bytes of a trace of decisions (CSV) for the file `path`.
+pub fn csv_of(path: &Path, trace: &SchedTrace) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     trace.write(&mut bytes).map_err(|e| {
         Failure::Machine(format!("{}: cannot be written: {e}; free some memory", path.display()))
     })?;
-    Ok(files::write_atomically(path, &bytes)?)
+    Ok(bytes)
 }
 
 fn perfetto(run: &RunResult, traces: &Traces) -> Vec<u8> {

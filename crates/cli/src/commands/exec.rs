@@ -74,7 +74,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
 fn check_options(args: &ExecArgs) -> Result<(), Failure> {
     if !args.colours.any() {
         args.given.refuse(
-            &[&["pool", "pages", "map", "platform"]],
+            &[&["pool", "pages", "queues", "map", "platform"]],
             "is for programs on frames of their own; give --colors, --banks or --plan with it",
         )?;
     }

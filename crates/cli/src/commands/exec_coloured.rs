@@ -6,7 +6,7 @@
 //! Does not cover: the pages of a killed process.
 
 use crate::args::ExecArgs;
-use crate::commands::space::{choice_of, map_of};
+use crate::commands::memory_map::{choice_of, map_of};
 use crate::fail::Failure;
 use crate::progress::asked;
 use serde::Serialize;
@@ -17,6 +17,7 @@ use solocore_space::coloured::{self, Coloured, Events};
 use solocore_space::geometry;
 use solocore_space::map::{Choice, Map};
 use solocore_space::program;
+use solocore_space::queues::{QUEUES, Queues};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
@@ -62,6 +63,10 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     } else {
         command.envs(environment);
     }
+    match args.colours.queues.as_ref().map(Queues::variable) {
+        Some((name, list)) => command.env(name, list),
+        None => command.env_remove(QUEUES),
+    };
     let mut child = command.spawn().map_err(|e| Failure::cannot_run(&args.command[0], &e))?;
     let code = watch(&mut child, &mut space)?;
     finish(args, &space.events)?;
@@ -232,6 +237,9 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     }
     for what in &events.uncoloured {
         eprintln!("solocore: note: {what}: it ran without colours");
+    }
+    for note in &events.notes {
+        eprintln!("solocore: note: {note}");
     }
     if let Some((pid, why)) = events.failed.first() {
         return Err(Failure::Machine(format!("process {pid} was stopped: {why}")));

@@ -1,6 +1,6 @@
 //! `solocore man`: manual pages, made of the same text as `--help`.
 
-use crate::args::Args;
+use crate::args::command_line::Args;
 use crate::fail::Failure;
 use crate::print::print;
 use clap::{Command, CommandFactory};

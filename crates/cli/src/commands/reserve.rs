@@ -7,8 +7,8 @@
 //! setting is the keeper's to put back.
 //! Does not cover: pages that boot has placed, which are counted.
 
+use super::memory_map::{choice_of, map_of};
 use super::reserve_plan;
-use super::space::{choice_of, map_of};
 use crate::args::Format;
 use crate::args::space::ReserveArgs;
 use crate::fail::Failure;

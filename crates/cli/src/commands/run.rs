@@ -6,7 +6,9 @@
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::daemon::{self, Destination};
 use crate::commands::other_machine::OtherMachine;
-use crate::commands::{isolation, levels, run_options, run_preview, run_vcpus};
+use crate::commands::{
+    isolation, levels, run_options, run_preview, run_replace, run_text, run_vcpus,
+};
 use crate::fail::Failure;
 use crate::print::print;
 use solocore_linux::clients::{SOCKET, ServiceOptions};
@@ -31,7 +33,11 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
-    let daemon = prepared(args, Plan::load(&args.plan)?)?;
+    let plan = Plan::load(&args.plan)?;
+    if args.replace {
+        return run_replace::run(args, &plan);
+    }
+    let daemon = prepared(args, plan)?;
     if args.dry_run {
         return dry_run(args, daemon);
     }
@@ -58,27 +64,13 @@ pub(crate) fn prepared(args: &RunArgs, plan: Plan) -> Result<Daemon, Failure> {
         daemon.add(other);
     }
     daemon.scheme = RunScheme::of(&plan);
-    daemon.notes.extend(unschedulable(&plan));
+    daemon.notes.extend(run_text::unschedulable(&plan));
     daemon.duration = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
     daemon.metrics.clone_from(&args.metrics);
     daemon.plan = Some(plan);
     daemon.partial = args.partial;
     daemon.vouched.clone_from(&args.vouched);
     Ok(daemon)
-}
-
-/// A warning that a plan does not keep all deadlines: it may be enforced, but proves none of them.
-fn unschedulable(plan: &Plan) -> Option<String> {
-    if plan.schedulable {
-        return None;
-    }
-    let names: Vec<&str> =
-        plan.tasks.iter().filter(|t| !t.schedulable).map(|t| t.name.as_str()).collect();
-    let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-    Some(format!(
-        "the plan is not schedulable: deadlines may be missed{of}; `solocore plan` names changes \
-            that help"
-    ))
 }
 
 fn dry_run(args: &RunArgs, mut daemon: Daemon) -> Result<ExitCode, Failure> {

@@ -3,10 +3,11 @@
 use crate::commands::promises;
 use crate::table;
 use solocore_linux::host::machine;
+use solocore_model::Plan;
 use solocore_model::run::{
-    RunColoured, RunFunctions, RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock,
-    RunLocked, RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu,
-    RunVcpuIntruder, RunVcpus, RunWindow,
+    RunColoured, RunFunctions, RunGroup, RunHandover, RunLevelCpu, RunLevelIntruder, RunLevels,
+    RunLock, RunLocked, RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu,
+    RunVcpuCpu, RunVcpuIntruder, RunVcpus, RunWindow,
 };
 
 /// The text of a run.
@@ -29,7 +30,13 @@ pub fn text(run: &RunResult) -> String {
     out += &locked(&run.locked_pages);
     out += &run.lock.as_ref().map_or_else(String::new, lock);
     out += &promises(run);
+    out += &handovers(&run.handovers);
     out + &format!("\n{}, {:.3} s; ended by {}\n", by(run), run.duration_ns as f64 / 1e9, run.ended)
+}
+
+/// Handovers to other plans, a line each.
+fn handovers(all: &[RunHandover]) -> String {
+    all.iter().map(|handover| handover.text() + "\n").collect()
 }
 
 /// The parts that kept the plan's promises, the broken ones, and a note on a partial run.
@@ -55,6 +62,20 @@ fn by(run: &RunResult) -> String {
     } else {
         "nothing regulated".to_owned()
     }
+}
+
+/// A warning that a plan does not keep all deadlines: it may be enforced, but proves none of them.
+pub fn unschedulable(plan: &Plan) -> Option<String> {
+    if plan.schedulable {
+        return None;
+    }
+    let names: Vec<&str> =
+        plan.tasks.iter().filter(|t| !t.schedulable).map(|t| t.name.as_str()).collect();
+    let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    Some(format!(
+        "the plan is not schedulable: deadlines may be missed{of}; `solocore plan` names changes \
+            that help"
+    ))
 }
 
 /// A heading and rows, as a table after an empty line.

@@ -6,6 +6,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
+use serde::Serialize;
 use solocore_model::results::{CoreResult, Mode, Segment, TaskResult};
 use solocore_model::sched_trace::SchedTrace;
 use solocore_model::{Plan, SimResult, Time, files};
@@ -39,23 +40,35 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let (mut result, decisions) = run_plan(&plan, &options, args.sched_trace.is_some())?;
-    sched_trace::write_simulated(args.sched_trace.as_deref(), decisions.as_ref())?;
-    if let Some(path) = &args.trace {
-        files::write_atomically(path, &solocore_report::perfetto(&result))?;
+    let perfetto = args.trace.as_ref().map(|_| solocore_report::perfetto(&result));
+    if args.trace.is_some() {
         let wanted = args.timeline.map_or(0, Time::ns_ceil);
         cut(&mut result.timeline, wanted);
         result.jobs.retain(|job| job.release_ns < wanted);
         result.timeline_ns = result.timeline_ns.map(|ns| ns.min(wanted)).filter(|&ns| ns > 0);
     }
-    if let Some(path) = &args.output {
-        files::write_json(path, &result)?;
-    }
+    write(args, decisions.as_ref(), perfetto, &result)?;
     match args.format {
         Format::Json => print(&files::to_json(&result))?,
         Format::Text => print(&text(&plan, &result))?,
     }
     let broken = result.io.as_ref().is_some_and(|io| io.violations > 0);
     Ok(ExitCode::from(u8::from(missed(&plan, &result) || broken)))
+}
+
+/// Writes the files that the options name, all or none: the decisions, the trace and the result.
+fn write(
+    args: &SimArgs,
+    decisions: Option<&SchedTrace>,
+    perfetto: Option<Vec<u8>>,
+    result: &impl Serialize,
+) -> Result<(), Failure> {
+    let decisions = sched_trace::of_simulation(args.sched_trace.as_deref(), decisions)?;
+    let trace = args.trace.as_deref().zip(perfetto);
+    let json = args.output.as_deref().map(|path| (path, files::to_json(result).into_bytes()));
+    let named: Vec<(&Path, Vec<u8>)> = decisions.into_iter().chain(trace).chain(json).collect();
+    let all: Vec<(&Path, &[u8])> = named.iter().map(|(path, b)| (*path, b.as_slice())).collect();
+    Ok(files::write_together(&all, true)?)
 }
 
 /// Cuts a schedule that was recorded for a trace to its first `wanted` nanoseconds.
@@ -113,14 +126,11 @@ fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Fail
     let mut result =
         scenario::run(&scenario, prepared, timeline_ns, args.sched_trace.is_some(), &step)?;
     drop(progress);
-    sched_trace::write_simulated(args.sched_trace.as_deref(), result.sched_trace.as_ref())?;
-    if let Some(path) = &args.trace {
-        files::write_atomically(path, &solocore_report::perfetto(&as_schedule(&result)))?;
+    let perfetto = args.trace.as_ref().map(|_| solocore_report::perfetto(&as_schedule(&result)));
+    if args.trace.is_some() {
         cut(&mut result.timeline, wanted);
     }
-    if let Some(path) = &args.output {
-        files::write_json(path, &result)?;
-    }
+    write(args, result.sched_trace.as_ref(), perfetto, &result)?;
     match args.format {
         Format::Json => print(&files::to_json(&result))?,
         Format::Text => print(&scenario_text(&result))?,

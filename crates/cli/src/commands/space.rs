@@ -2,17 +2,18 @@
 //! pages.
 
 use super::census;
+use super::memory_map::{choice_of, geometry, map_of};
 use crate::args::Format;
-use crate::args::space::{AuditCommand, MapArgs, MapCommand, RecolourArgs, SpaceCommand};
+use crate::args::space::{AuditCommand, MapCommand, RecolourArgs, SpaceCommand};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{computing, computing_apart, stopped};
 use crate::table;
 use serde::Serialize;
-use solocore_model::{Platform, files};
+use solocore_model::files;
 use solocore_space::audit::Audit;
-use solocore_space::geometry::{self, Geometry};
-use solocore_space::map::{Choice, Map, parse_list};
+use solocore_space::geometry::in_guest;
+use solocore_space::map::{Map, parse_list};
 use solocore_space::probe::Probe;
 use solocore_space::recolour::{self, Moved};
 use solocore_space::solve::{self, Found};
@@ -33,35 +34,6 @@ pub fn run(command: &SpaceCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-fn geometry(platform: Option<&str>) -> Result<Geometry, Failure> {
-    Ok(match platform {
-        Some(name) => Geometry::of_platform(&Platform::find(name, Path::new("."))?)?,
-        None => Geometry::of_machine()?,
-    })
-}
-
-/// The map that the options name. Colours that a file lacks are those of the board or the machine,
-/// if they are asked for.
-pub fn map_of(args: &MapArgs, colours: bool) -> Result<Map, Failure> {
-    let mut map = match &args.map {
-        Some(path) => Map::read(path)?,
-        None => Map::default(),
-    };
-    if colours && map.colours.is_empty() {
-        map.colours = geometry(args.platform.as_deref())?.colours();
-    }
-    Ok(map)
-}
-
-/// Lists as the user writes them, and the frames that they allow.
-pub fn choice_of(map: &Map, colours: Option<&str>, banks: Option<&str>) -> Result<Choice, Failure> {
-    let list = |option: &str, text: Option<&str>| {
-        text.map(parse_list).transpose().map_err(|e| Failure::Input(format!("{option}: {e}")))
-    };
-    let (colours, banks) = (list("--colors", colours)?, list("--banks", banks)?);
-    Ok(Choice::new(map, colours.as_deref(), banks.as_deref())?)
-}
-
 fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
     let cache = geometry(args.platform.as_deref());
     let mut notes = vec![
@@ -79,7 +51,7 @@ fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
             eprintln!("solocore: note: no colours: {}", error.message())
         }
     }
-    if geometry::in_guest() && args.platform.is_none() {
+    if in_guest() && args.platform.is_none() {
         let note = "this is a guest: the hypervisor places its frames, so the map may not be that \
         of the machine";
         eprintln!("solocore: note: {note}");

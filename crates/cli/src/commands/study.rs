@@ -11,6 +11,7 @@ use solocore_planner::levels::optimiser::Scheme;
 use solocore_study::journal::{self, Journal, Manifest, Points};
 use solocore_study::output::{self, Summary};
 use solocore_study::parameters::DEFAULT_PARAMETERS;
+use solocore_study::shards;
 use solocore_study::study::finished;
 use solocore_study::{Parameters, Scenario, Study, StudyError, asked, sensitivity};
 use std::io::IsTerminal;
@@ -283,7 +284,7 @@ fn same(one: &Path, other: &Path) -> bool {
 }
 
 fn merge(args: &StudyArgs) -> Result<ExitCode, Failure> {
-    let (manifest, points) = journal::merge(&args.merge)?;
+    let (manifest, points) = shards::merge(&args.merge)?;
     let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
     let text = files::read_text(&args.merge[0].join("parameters.toml"))?;
     let mut journal = Journal::create(&dir, &manifest, &text)?;

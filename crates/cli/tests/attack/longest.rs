@@ -11,10 +11,11 @@
 //! read during the drain waits for writes that are the job's own accesses, each with a service of
 //! its own; a read right after the last write waits for that write only.
 
+use super::found;
 use solocore_experiments::attack::evaluate::planned;
+use solocore_experiments::attack::program::Rows;
 use solocore_experiments::attack::program::Visit;
-use solocore_experiments::attack::program::{Job, Rows, Shape};
-use solocore_experiments::attack::system::{Analysed, Attack, Policy};
+use solocore_experiments::attack::system::{Attack, Policy};
 use solocore_model::plan::Plan;
 use solocore_model::platform::PRESETS;
 use solocore_model::results::Mode;
@@ -67,38 +68,7 @@ impl Program for Single {
 }
 
 fn alone(board: &str) -> Attack {
-    let job = Job {
-        misses: POSTED + 1,
-        cycles: 0,
-        read_rows: Rows::Conflicts,
-        read: OpKind::LoadWait,
-        write_each: 0,
-        bank: 0,
-        shape: Shape::Even,
-        empty_each: 0,
-    };
-    Attack {
-        policy: Policy::None,
-        board: board.to_owned(),
-        cores: 1,
-        period_ns: 1_000_000,
-        share: 250,
-        knob: 0,
-        victim: Analysed {
-            job,
-            compute_ns: 1_000,
-            period_ns: 1_000_000,
-            deadline_ps: None,
-            phase_ns: 0,
-        },
-        mates: Vec::new(),
-        own: None,
-        others: Vec::new(),
-        jobs: None,
-        write_part: 0,
-        devices: 0,
-        seed: 1,
-    }
+    found::attack(Policy::None, board, 1, found::victim(1_000, POSTED + 1, 1_000_000))
 }
 
 /// Response of the first job, in ns.

@@ -2,8 +2,8 @@
 
 use super::{ANSWER, BANKS, Channel, small};
 use crate::map::Place;
-use crate::memory::{Completion, Request};
 use crate::queue::Slot;
+use crate::request::{Completion, Request};
 
 impl Channel {
     /// Is there room? This depends on the queues alone, so a refused request fits once one of them

@@ -2,8 +2,8 @@
 
 use super::{ANSWER, BANKS, Candidate, Channel, Claim, NO_ROW, RANKS};
 use crate::command::{Command, CommandKind};
-use crate::memory::Completion;
 use crate::queue::{Slot, WRITES};
+use crate::request::Completion;
 
 impl Channel {
     #[inline]

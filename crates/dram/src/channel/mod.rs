@@ -25,8 +25,8 @@ mod refresh;
 
 use crate::command::{Command, CommandKind};
 use crate::gaps::{CLASSES, Gaps};
-use crate::memory::{Completion, Counters};
 use crate::queue::{BankQueue, ReadPool, WRITES, WriteQueue};
+use crate::request::{Completion, Counters};
 use crate::spec::{MAX_BANKS, Spec};
 use std::collections::VecDeque;
 

@@ -12,6 +12,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Path of the socket at which clients ask for pages (`SC_CLIENT_SOCKET`).
+pub const SOCKET: &str = "/run/solocore-client.sock";
 /// Connections that are taken at a look. A client that connects without end would hold the caller.
 const AT_ONCE: usize = 64;
 

@@ -21,12 +21,11 @@ pub mod slots;
 mod table;
 mod yields;
 
+pub use door::SOCKET;
 pub use program::Sections;
-pub use service::{Service, ServiceOptions, SilentTask};
+pub use service::{Service, ServiceOptions};
+pub use silent::SilentTask;
 pub(crate) use silent::{OwnPage, OwnPages};
 pub use slots::{Slot, SlotTable};
 pub use table::LockCounts;
 pub use yields::{Join, Yields};
-
-/// Path of the socket at which clients ask for pages (`SC_CLIENT_SOCKET`).
-pub const SOCKET: &str = "/run/solocore-client.sock";

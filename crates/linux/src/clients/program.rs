@@ -5,7 +5,7 @@
 //! when the process ends.
 //! Does not cover: a process without root, which cannot set probes.
 
-use super::SOCKET;
+use super::door::SOCKET;
 use super::functions::{Call, Calls, Function, Watch};
 use crate::contract::{SC_GRANTED, SC_PROTOCOL, SC_SCOPE_PROGRAM, sc_answer, sc_request};
 use crate::error::LinuxError;

@@ -7,7 +7,6 @@
 //! task signals by itself, for as long as it is attached.
 //! Source: dynamic-budgeting, section IV; bwlock, section 4.2.
 
-use super::service::SilentTask;
 use super::table::{self, Owner, Page, Scope, Table};
 use crate::contract::sc_page;
 use crate::error::LinuxError;
@@ -18,6 +17,15 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::FromZeros;
+
+/// A task for which solocore signals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SilentTask {
+    /// Name of the task.
+    pub name: String,
+    /// Whether calls of its functions hold the lock; else its jobs are signalled.
+    pub locks: bool,
+}
 
 /// Pages of tasks, by name.
 pub(crate) type OwnPages = BTreeMap<String, Arc<OwnPage>>;

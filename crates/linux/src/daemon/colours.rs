@@ -21,6 +21,7 @@ use solocore_model::run::{RunColoured, RunResult};
 use solocore_space::geometry;
 use solocore_space::map::{Choice, Map};
 use solocore_space::program;
+use solocore_space::queues::Queues;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -42,6 +43,7 @@ pub struct Colours {
     map: Map,
     /// Source of the map, in words.
     source: String,
+    queues: Option<Queues>,
     spaces: Held<Vec<(String, Space)>>,
 }
 
@@ -55,8 +57,16 @@ impl Colours {
             layout: Rc::clone(layout),
             map,
             source: source.to_owned(),
+            queues: None,
             spaces: Held::default(),
         }
+    }
+
+    /// Message queues that lie in frames of the task that makes them.
+    #[must_use]
+    pub fn with_queues(mut self, queues: Option<Queues>) -> Self {
+        self.queues = queues;
+        self
     }
 
     /// Variables for the programs of a task, once the part has started.
@@ -262,7 +272,9 @@ impl Part for Colours {
                 banks: frames.banks,
                 ..RunColoured::default()
             };
-            spaces.push((task.name.clone(), Space::start(&self.map, &frames.choice, seen)?));
+            let queues = self.queues.as_ref();
+            let space = Space::start(&self.map, &frames.choice, seen, queues)?;
+            spaces.push((task.name.clone(), space));
         }
         *self.spaces.borrow_mut() = Some(spaces);
         Ok(())

@@ -119,6 +119,23 @@ impl Part for Ways {
         self.notes.clone()
     }
 
+    /// The hardware has the bandwidths of the first plan.
+    fn can_take(&mut self, plan: &Plan) -> Result<bool, LinuxError> {
+        let of = |plan: &Plan| -> Vec<Option<u64>> {
+            plan.cores.iter().map(|core| core.bandwidth_bytes_per_s).collect()
+        };
+        match &self.offered {
+            Some(Ok(shares)) if shares.limit_bandwidth() && of(plan) != of(&self.plan) => {
+                Err(LinuxError::Machine(
+                    "the hardware limits the bandwidth of each core (--resctrl), and these limits \
+                        stay; end the run and start it with the new plan"
+                        .to_owned(),
+                ))
+            }
+            _ => Ok(false),
+        }
+    }
+
     fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
         run.groups = self.groups.borrow().as_ref().map_or_else(Vec::new, Groups::runs);
         Ok(())
@@ -329,4 +346,28 @@ fn first_of(all: &[impl Display]) -> String {
     let more = all.len().saturating_sub(FIRST);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", list(all.iter().take(FIRST)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::resctrl::{Group, Members};
+
+    #[test]
+    fn bandwidths_that_the_hardware_limits_cannot_change() {
+        let plan: Plan = serde_json::from_str(include_str!("../../tests/plan.json")).unwrap();
+        let mut new = plan.clone();
+        new.cores[1].bandwidth_bytes_per_s = Some(1);
+        let take = |schemata: &str| {
+            let mut ways = Ways::new(&plan, &Settings::default());
+            let (name, members) = ("solocore-cpu0".to_owned(), Members::Cpu(0));
+            let group = Group { name, members, schemata: schemata.to_owned(), exclusive: false };
+            ways.offered = Some(Ok(Shares { groups: vec![group], ..Shares::default() }));
+            (ways.can_take(&plan), ways.can_take(&new))
+        };
+        let (same, other) = take("L3:0=f\nMB:0=70\n");
+        assert_eq!(same, Ok(false));
+        assert!(other.unwrap_err().to_string().contains("--resctrl"));
+        assert_eq!(take("L3:0=f\n"), (Ok(false), Ok(false)));
+    }
 }

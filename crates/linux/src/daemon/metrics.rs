@@ -162,7 +162,10 @@ fn cpu(cpu: u32) -> String {
 /// The text of all metrics.
 pub(super) fn prometheus(run: &RunResult) -> String {
     let mut out = String::new();
-    run.regulation.iter().for_each(|r| regulation(&mut out, r));
+    run.regulation.iter().for_each(|r| {
+        regulation(&mut out, r);
+        plan(&mut out, run);
+    });
     run.levels.iter().for_each(|l| levels(&mut out, l));
     run.vcpus.iter().for_each(|v| vcpus(&mut out, v));
     out
@@ -184,6 +187,20 @@ fn regulation(out: &mut String, r: &RunRegulation) {
             r.cores.iter().filter_map(|c| Some((c.writes.as_ref()?, cpu(c.cpu)))),
         );
     }
+}
+
+/// The plan in force.
+fn plan(out: &mut String, run: &RunResult) {
+    let since_ns = run.handovers.last().map_or(0, |handover| handover.ended_ns);
+    let seconds = run.duration_ns.saturating_sub(since_ns) as f64 / SECOND;
+    let _ = writeln!(
+        out,
+        "# HELP solocore_handovers_total Handovers to other plans.\n# TYPE solocore_handovers_total \
+            counter\nsolocore_handovers_total {}\n# HELP solocore_plan_seconds Time for which the \
+            present plan is in force.\n# TYPE solocore_plan_seconds gauge\nsolocore_plan_seconds \
+            {seconds}",
+        run.handovers.len()
+    );
 }
 
 fn levels(out: &mut String, l: &RunLevels) {
@@ -211,7 +228,7 @@ fn vcpus(out: &mut String, v: &RunVcpus) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use solocore_model::run::RunLevelIntruder;
+    use solocore_model::run::{RunHandover, RunLevelIntruder};
     use std::collections::BTreeMap;
 
     #[test]
@@ -234,15 +251,32 @@ mod tests {
         assert!(text.contains("solocore_periods_total{cpu=\"3\"} 7\n"));
         assert!(text.contains("solocore_throttled_seconds_total{cpu=\"3\"} 1.5\n"));
         assert!(text.contains("solocore_budget_accesses{cpu=\"4\"} +Inf\n"));
-        assert_eq!(text.lines().filter(|l| l.starts_with("# TYPE")).count(), OF_CORES.len() + 1);
+        assert_eq!(text.lines().filter(|l| l.starts_with("# TYPE")).count(), OF_CORES.len() + 3);
         let writes = RunWrites { write_budget: 8, writes: 70, ..RunWrites::default() };
         let text = of(vec![RunCore { writes: Some(writes), ..core }]);
         assert!(text.contains("solocore_write_budget_accesses{cpu=\"3\"} 8\n"));
         assert!(text.contains("solocore_writes_total{cpu=\"3\"} 70\n"));
         assert_eq!(
             text.lines().filter(|l| l.starts_with("# TYPE")).count(),
-            OF_CORES.len() + OF_WRITES.len() + 1
+            OF_CORES.len() + OF_WRITES.len() + 3
         );
+    }
+
+    #[test]
+    fn the_age_of_the_plan_counts_from_the_last_handover() {
+        let handover = |ended_ns| RunHandover { ended_ns, ..RunHandover::default() };
+        let run = RunResult {
+            regulation: Some(RunRegulation::default()),
+            duration_ns: 5_000_000_000,
+            ..RunResult::default()
+        };
+        let text = prometheus(&run);
+        assert!(text.contains("solocore_handovers_total 0\n"), "{text}");
+        assert!(text.contains("solocore_plan_seconds 5\n"), "{text}");
+        let handovers = vec![handover(1_000_000_000), handover(4_500_000_000)];
+        let text = prometheus(&RunResult { handovers, ..run });
+        assert!(text.contains("solocore_handovers_total 2\n"), "{text}");
+        assert!(text.contains("solocore_plan_seconds 0.5\n"), "{text}");
     }
 
     /// Each metric and label that the dashboard reads is exported, and each section has a panel.

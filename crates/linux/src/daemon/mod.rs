@@ -13,6 +13,8 @@ mod clients;
 mod colours;
 mod decisions;
 mod devices;
+mod difference;
+mod handovers;
 mod isolation;
 mod levels;
 mod memory;
@@ -22,18 +24,20 @@ mod probes;
 mod program;
 mod promises;
 mod regulation;
+mod replace;
 mod tasks;
 mod vcpus;
 
 pub use clients::{LockClients, YieldClients};
 pub use colours::{Colours, Environments};
 pub use devices::Devices;
+pub use handovers::replace;
 pub use isolation::{Confinement, Interrupts, Ways};
 pub use levels::Levels;
 pub use memory::{Memory, MemoryWish};
 pub use part::{
     Held, IsolationPreview, LevelPreview, Member, Next, Part, Preview, RegulationPreview, Round,
-    Settings, TablePreview, Traces,
+    Settings, TablePreview, Taking, Traces,
 };
 pub use program::{Program, wait_for};
 pub use regulation::Regulating;
@@ -93,8 +97,9 @@ pub struct Daemon {
     pub partial: bool,
     /// Promises that the user answers for, by id or subject.
     pub vouched: Vec<String>,
-    /// Answers at the start of the run.
+    /// Answers at the start of the run, or of the last handover to another plan.
     promised: Vec<Answer>,
+    replacing: handovers::Replacing,
     parts: Vec<Box<dyn Part>>,
     started: usize,
     begun_ns: u64,
@@ -311,6 +316,9 @@ impl Daemon {
             if left.is_zero() {
                 break "duration".to_owned();
             }
+            if lost.is_none() {
+                self.replace(status, say);
+            }
             status.serve(|| self.snapshot(), || self.metrics());
             // A manager's queue holds ten words: those of a look each would fill it.
             let now = monotonic_ns();
@@ -367,6 +375,7 @@ impl Daemon {
         if let Some(plan) = &self.plan {
             promises::limits(plan, &mut run);
         }
+        self.replacing.seen(&mut run);
         run.partial = self.partial;
         run.since(self.begun_ns);
         Ok(run)

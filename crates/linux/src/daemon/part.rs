@@ -5,8 +5,9 @@ use crate::host::keeper::Changes;
 use crate::regulate::history::Period;
 use crate::regulate::regulation::CoreBudget;
 use serde::Serialize;
+use solocore_model::Plan;
 use solocore_model::plan::{Answer, PlanVcpu, Promise};
-use solocore_model::run::{RunConfined, RunResult, RunScheme};
+use solocore_model::run::{RunConfined, RunOtherBudget, RunResult, RunScheme};
 use solocore_model::sched_trace::SchedTrace;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -78,6 +79,28 @@ pub trait Part {
         Ok(())
     }
 
+    /// Checks that the part can go on under another plan, which has other budgets only, and prepares
+    /// for it. `true`: the part gives the CPUs these budgets. Changes nothing that is in force.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
+    fn can_take(&mut self, _plan: &Plan) -> Result<bool, LinuxError> {
+        Ok(false)
+    }
+
+    /// Begins the handover to the plan that it was asked about last.
+    ///
+    /// # Errors
+    /// The machine refuses it; the old plan is in force.
+    fn take(&mut self) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// The state of the handover that it began; each round asks for it.
+    fn taken(&mut self) -> Taking {
+        Taking::Done(Vec::new())
+    }
+
     /// Hands over the events that it recorded one by one; called once, before the end.
     fn traced(&mut self, _traces: &mut Traces) {}
 
@@ -103,6 +126,17 @@ pub enum Next {
     GoOn,
     /// The end, with its reason.
     Done(String),
+}
+
+/// The state of a part's handover to another plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// It goes on.
+    UnderWay,
+    /// The new plan is in force, with other budgets for these CPUs.
+    Done(Vec<RunOtherBudget>),
+    /// The old plan is in force again, with the reason.
+    GivenUp(String),
 }
 
 /// A round.

@@ -1,18 +1,21 @@
 //! Regulation of accesses to memory, as a part: an engine, and its actions over time.
 
-use super::part::{Held, Next, Part, Preview, RegulationPreview, Round, Traces};
+use super::part::{Held, Next, Part, Preview, RegulationPreview, Round, Taking, Traces};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::regulate::engine::{self, Choice, Engine, Started};
 use crate::regulate::event::Event;
+use crate::regulate::handover::{Asked, Change, Handover, Step};
 use crate::regulate::history::Recorder;
 use crate::regulate::liveness::{self, Liveness, Look};
 use crate::regulate::regulation::{CoreBudget, Regulation};
-use crate::regulate::shared::Counts;
+use crate::regulate::shared::{Counts, UNLIMITED};
 use crate::sys::tasks::monotonic_ns;
+use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject};
-use solocore_model::run::{RunCore, RunRegulation, RunResult};
+use solocore_model::run::{RunCore, RunOtherBudget, RunRegulation, RunResult};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,7 +39,22 @@ pub struct Regulating {
     looked_ns: u64,
     /// Counts of each CPU at the release of the tasks.
     before: Vec<(u32, Counts)>,
+    /// The regulation of another plan, and its handover once it has begun.
+    next: Option<(Regulation, Option<Handing>)>,
 }
+
+/// A handover to other budgets.
+struct Handing {
+    handover: Handover,
+    begun_ns: u64,
+    /// Budgets that the CPUs are still to be asked for.
+    unasked: Asked,
+    /// The CPUs did not follow in time: they go back to their old budgets.
+    given_up: bool,
+}
+
+/// Longest time for the first step of a handover, in which nothing has risen yet.
+const PATIENCE_NS: u64 = 2_000_000_000;
 
 impl Regulating {
     /// The part for a regulation.
@@ -57,6 +75,7 @@ impl Regulating {
             longest_restart_ns: 0,
             looked_ns: 0,
             before: Vec::new(),
+            next: None,
         }
     }
 
@@ -150,6 +169,40 @@ impl Regulating {
         }
     }
 
+    /// Budgets before and after the handover that is prepared.
+    fn changes(&self, next: &Regulation) -> Vec<Change> {
+        let pairs = self.regulation.cores.iter().zip(&next.cores);
+        pairs
+            .map(|(old, new)| Change { cpu: old.cpu, old: old.enforced(), new: new.enforced() })
+            .collect()
+    }
+
+    /// Goes on with a handover that has begun; returns whether every CPU has its new budget. After an
+    /// error the next round tries again.
+    fn go_on(&self, handing: &mut Handing) -> Result<bool, LinuxError> {
+        let engine = self.engine.borrow();
+        let Some(engine) = engine.as_ref() else { return Ok(false) };
+        if handing.unasked.is_empty() {
+            let mut in_force = BTreeMap::new();
+            for core in &self.regulation.cores {
+                in_force.insert(core.cpu, engine.in_force(core.cpu)?);
+            }
+            let step = handing.handover.look(|cpu| in_force.get(&cpu).copied().flatten());
+            let late = monotonic_ns().saturating_sub(handing.begun_ns) > PATIENCE_NS;
+            match (step, handing.handover.give_up()) {
+                (Step::Done, _) => return Ok(true),
+                (Step::Ask(asked), _) => handing.unasked = asked,
+                (Step::Wait, Some(old)) if late => {
+                    (handing.unasked, handing.given_up) = (old, true);
+                }
+                (Step::Wait, _) => {}
+            }
+        }
+        engine.ask(&handing.unasked)?;
+        handing.unasked.clear();
+        Ok(false)
+    }
+
     /// The lapses of its CPUs.
     #[must_use]
     pub(super) fn liveness(&self) -> Rc<RefCell<Liveness>> {
@@ -161,6 +214,25 @@ impl Regulating {
     pub fn engine(&self) -> Held<Box<dyn Engine>> {
         Held::clone(&self.engine)
     }
+}
+
+/// The CPUs with other budgets, for the file of a run.
+fn other_budgets(changes: &[Change]) -> Vec<RunOtherBudget> {
+    let counted = |c: &Change, writes| {
+        let apart = c.old.writes != UNLIMITED || c.new.writes != UNLIMITED;
+        apart.then_some(writes)
+    };
+    changes
+        .iter()
+        .filter(|c| c.old != c.new)
+        .map(|c| RunOtherBudget {
+            cpu: c.cpu,
+            before: c.old.accesses,
+            budget: c.new.accesses,
+            writes_before: counted(c, c.old.writes),
+            write_budget: counted(c, c.new.writes),
+        })
+        .collect()
 }
 
 impl Part for Regulating {
@@ -292,6 +364,45 @@ impl Part for Regulating {
             cores: r.cores.iter().zip(engine.counts()?).map(core).collect(),
         });
         Ok(())
+    }
+
+    fn can_take(&mut self, plan: &Plan) -> Result<bool, LinuxError> {
+        self.next = Some((self.regulation.replaced_by(plan)?, None));
+        Ok(true)
+    }
+
+    fn take(&mut self) -> Result<(), LinuxError> {
+        let Some((next, _)) = self.next.take() else { return Ok(()) };
+        let (handover, asked) = Handover::begin(self.changes(&next));
+        if let Some(engine) = self.engine.borrow().as_ref() {
+            engine.ask(&asked)?;
+        }
+        let begun_ns = monotonic_ns();
+        let handing = Handing { handover, begun_ns, unasked: Vec::new(), given_up: false };
+        self.next = Some((next, Some(handing)));
+        Ok(())
+    }
+
+    fn taken(&mut self) -> Taking {
+        let Some((next, Some(mut handing))) = self.next.take() else {
+            return Taking::Done(Vec::new());
+        };
+        match self.go_on(&mut handing) {
+            Ok(true) => {
+                let changed = other_budgets(&self.changes(&next));
+                self.regulation = next;
+                Taking::Done(changed)
+            }
+            Ok(false) if handing.given_up => Taking::GivenUp(format!(
+                "a CPU has begun no period for {} s, so no budget has risen, and each CPU keeps its \
+                    old budget; is a CPU offline?",
+                PATIENCE_NS / 1_000_000_000
+            )),
+            Ok(false) | Err(_) => {
+                self.next = Some((next, Some(handing)));
+                Taking::UnderWay
+            }
+        }
     }
 
     fn traced(&mut self, traces: &mut Traces) {

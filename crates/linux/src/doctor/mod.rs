@@ -108,7 +108,7 @@ fn sched_ext() -> Finding {
 /// set timers of BPF, which kernels with PREEMPT_RT refuse.
 fn schedulers() -> Finding {
     const WHAT: &str = "schedulers";
-    match vcpus::try_load() {
+    match vcpus::load::try_load() {
         Ok(()) => Finding::new(WHAT, true, "VCPUs, levels and windows can be scheduled"),
         Err(e) if e.to_string().contains("PREEMPT_RT") => Finding::new(
             WHAT,

@@ -5,6 +5,7 @@
 //! budget and a sample of its own.
 
 use super::event::Event;
+use super::handover::Budgets;
 use super::shared::{Counts, UNLIMITED};
 use crate::error::LinuxError;
 use solocore_model::Plan;
@@ -117,6 +118,12 @@ pub struct CoreBudget {
 }
 
 impl CoreBudget {
+    /// The enforced budgets, for a handover.
+    pub(crate) fn enforced(&self) -> Budgets {
+        let writes = self.writes.map_or(UNLIMITED, |w| w.write_budget);
+        Budgets { accesses: self.budget, writes }
+    }
+
     /// The CPU in a run's result: its budget and its counts.
     #[must_use]
     pub fn seen(&self, counts: &Counts, period_ns: u64, series: Vec<RunSpan>) -> RunCore {
@@ -175,6 +182,11 @@ pub(super) fn core_budget(
             options.event.name()
         )));
     }
+    in_samples(cpu, planned, sample, options.skid)
+}
+
+/// A budget in whole samples.
+fn in_samples(cpu: u32, planned: u64, sample: u64, skid: u64) -> Result<CoreBudget, LinuxError> {
     if planned < sample {
         return Err(LinuxError::Input(format!(
             "core {cpu}: its budget of {planned} accesses per period is below one sample \
@@ -183,20 +195,58 @@ pub(super) fn core_budget(
     }
     let of =
         |budget, tolerance| CoreBudget { cpu, planned, budget, sample, tolerance, writes: None };
-    if options.skid == 0 {
+    if skid == 0 {
         return Ok(of(planned / sample * sample, sample));
     }
     let budget = planned.next_multiple_of(sample).saturating_add(sample);
-    let most = planned.saturating_add(options.skid);
+    let most = planned.saturating_add(skid);
     if budget > most {
         return Err(LinuxError::Input(format!(
-            "core {cpu}: two samples of {sample} accesses are more than the plan's skid of {}; give \
-                a lower --sample, or plan with [regulation] skid = {} or more",
-            options.skid,
+            "core {cpu}: two samples of {sample} accesses are more than the plan's skid of {skid}; \
+                give a lower --sample, or plan with [regulation] skid = {} or more",
             4 * sample
         )));
     }
     Ok(of(budget, most - budget))
+}
+
+/// The budget of a CPU in another plan, counted with the samples of its present one: its counters
+/// go on.
+pub(super) fn with_samples_of(
+    old: &CoreBudget,
+    new: &CoreBudget,
+    skid: u64,
+) -> Result<CoreBudget, LinuxError> {
+    let cpu = old.cpu;
+    let again = |why: &str| {
+        LinuxError::Machine(format!(
+            "core {cpu}: {why}; end the run and start it with the new plan"
+        ))
+    };
+    let counted = |(budget, sample): (u64, u64), planned: u64, other: u64| match (
+        budget == UNLIMITED,
+        other == UNLIMITED,
+    ) {
+        (true, true) => Ok((budget, sample)),
+        (false, false) => in_samples(cpu, planned, sample, skid)
+            .map(|counted| (counted.budget, counted.tolerance)),
+        _ => Err(again("a limit of the core comes or goes, which needs another sample")),
+    };
+    let (budget, tolerance) = counted((old.budget, old.sample), new.planned, new.budget)?;
+    if tolerance != old.tolerance {
+        return Err(again("its new budget does not keep the plan's skid with the present sample"));
+    }
+    let writes = match (old.writes, new.writes) {
+        (None, None) => None,
+        (Some(was), Some(new)) => {
+            let of = (was.write_budget, was.write_sample);
+            let (write_budget, _) =
+                counted(of, new.write_planned, new.write_budget).map_err(|e| e.of("writes"))?;
+            Some(WriteBudget { write_budget, write_planned: new.write_planned, ..was })
+        }
+        _ => return Err(again("its writes come to be counted apart, or no longer are")),
+    };
+    Ok(CoreBudget { planned: new.planned, budget, writes, ..*old })
 }
 
 /// The event for writes, where they are to be counted.

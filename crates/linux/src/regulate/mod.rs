@@ -3,12 +3,14 @@
 //! Rule: BPF programs (`bpf`, `shared`) count and decide in the kernel; an [`engine`] loads them,
 //! binds them to counters (`attach`) and stops a CPU.
 
+pub(crate) mod asked;
 pub(crate) mod attach;
 pub(crate) mod bpf;
 pub mod budget;
 pub mod dynamic;
 pub mod engine;
 pub mod event;
+pub(crate) mod handover;
 pub mod history;
 pub(crate) mod liveness;
 pub mod lock;

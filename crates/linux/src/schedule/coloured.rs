@@ -13,6 +13,7 @@ use solocore_space::SpaceError;
 use solocore_space::audit::Audit;
 use solocore_space::coloured::Coloured;
 use solocore_space::map::{Choice, Map};
+use solocore_space::queues::Queues;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,9 +52,15 @@ pub(crate) struct Space {
 
 impl Space {
     /// Serves a task; `seen` has its name and its place so far.
-    pub fn start(map: &Map, choice: &Choice, seen: RunColoured) -> Result<Self, LinuxError> {
+    pub fn start(
+        map: &Map,
+        choice: &Choice,
+        seen: RunColoured,
+        queues: Option<&Queues>,
+    ) -> Result<Self, LinuxError> {
         let space = Coloured::new(map.clone(), choice.clone(), READY, Some(&seen.task))?;
-        let environment = space.environment(std::env::var_os("LD_PRELOAD")).into();
+        let mut environment: Environment = space.environment(std::env::var_os("LD_PRELOAD")).into();
+        environment.extend(queues.map(Queues::variable));
         let name = format!("task `{}`", seen.task);
         let (seen, stop) = (Arc::new(Mutex::new(seen)), Arc::new(AtomicBool::new(false)));
         let (counts, ended) = (Arc::clone(&seen), Arc::clone(&stop));
@@ -105,8 +112,8 @@ fn serve(mut space: Coloured, seen: &Mutex<RunColoured>, stop: &AtomicBool) {
         let uncoloured =
             events.uncoloured.iter().map(|what| format!("{what}: it ran without colours"));
         let failed = events.failed.iter().map(|(pid, why)| format!("process {pid}: {why}"));
-        for fault in uncoloured.chain(failed) {
-            if seen.faults.len() < TOLD {
+        for fault in uncoloured.chain(failed).chain(events.notes) {
+            if seen.faults.len() < TOLD && !seen.faults.contains(&fault) {
                 seen.faults.push(fault);
             }
         }
@@ -133,6 +140,20 @@ fn twice_wrong(before: &mut BTreeMap<u32, u64>, now: &[(u32, Audit)]) -> u64 {
 mod tests {
     use super::*;
     use solocore_space::audit::Share;
+    use solocore_space::queues::QUEUES;
+
+    #[test]
+    fn the_programs_of_a_task_get_the_names_of_its_queues() {
+        let map = Map { colours: vec![1 << 12], banks: Vec::new() };
+        let choice = Choice::new(&map, Some(&[0]), None).unwrap();
+        let queues = "/frames,1234".parse::<Queues>().unwrap();
+        for (queues, want) in [(Some(&queues), Some("/frames,0x4d2")), (None, None)] {
+            let seen = RunColoured { task: "t".into(), ..RunColoured::default() };
+            let space = Space::start(&map, &choice, seen, queues).unwrap();
+            let found = space.environment().into_iter().find(|(name, _)| *name == QUEUES);
+            assert_eq!(found.map(|(_, list)| list), want.map(OsString::from));
+        }
+    }
 
     #[test]
     fn a_page_on_its_way_is_not_wrong_and_one_that_stays_is() {

@@ -8,7 +8,7 @@
 //! Source: single-core-equivalence, sections 2.4 and 3.1 (step 4).
 //! Does not cover: a driver in the kernel, or a running driver, which attaches by itself.
 
-use super::placed::{How, Placed, Probed, Wishes, startable};
+use super::placed::{How, Placed, Wishes, startable};
 use crate::clients::slots::{LONGEST_NAME, SlotTable};
 use crate::error::LinuxError;
 use solocore_model::Plan;
@@ -33,22 +33,10 @@ pub(super) fn place(
             continue;
         };
         let priority = if slot.core.is_some() { DEVICE } else { PHYSICAL };
+        let how = How::Drive(startable(name, command.clone(), &wishes.directory)?);
         placed.push(Placed {
-            name: name.clone(),
-            core: io_core.unwrap_or(irq_cpu),
             fifo: io_core.filter(|_| wishes.fifo).map(|_| priority),
-            rank: None,
-            period_ns: None,
-            rest_ns: None,
-            quiet: false,
-            environment: Vec::new(),
-            deadline_ns: None,
-            window: None,
-            how: How::Drive(startable(name, command.clone(), &wishes.directory)?),
-            group: None,
-            free: false,
-            probed: Probed::default(),
-            account: None,
+            ..Placed::new(name, io_core.unwrap_or(irq_cpu), how)
         });
     }
     Ok(placed)

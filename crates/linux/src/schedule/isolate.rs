@@ -317,21 +317,15 @@ fn place(
     for t in &plan.tasks {
         let how = find(t)?;
         placed.push(Placed {
-            name: t.name.clone(),
-            core: t.core,
             fifo: if wishes.fifo && !t.best_effort() { Some(priority(plan, t)?) } else { None },
-            rank: None,
             period_ns: t.period_ns,
             rest_ns: wishes.trial.as_ref().filter(|r| r.task == t.name).map(|r| r.rest_ns),
             deadline_ns: t.deadline_ns,
             window: windows::of(plan, t),
-            group: None,
-            free: false,
             quiet: wishes.trial.is_some(),
-            environment: Vec::new(),
             probed: Probed::of(t, &how)?,
             account: account(t, &how)?,
-            how,
+            ..Placed::new(&t.name, t.core, how)
         });
     }
     placed.extend(drivers::place(plan, slots, wishes, irq_cpu)?);

@@ -202,7 +202,6 @@ fn present(pagemap: &mut fs::File, address: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::placed::Probed;
 
     const MAPS: &str = "\
 400000-401000 r--p 00000000 08:01 5 /opt/job\n\
@@ -252,23 +251,7 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             PageName { region: "mmap#3".to_owned(), offset: 0 },
         ];
         let me = std::process::id();
-        let placed = Placed {
-            name: "t".to_owned(),
-            core: 1,
-            fifo: None,
-            rank: None,
-            period_ns: None,
-            rest_ns: None,
-            quiet: false,
-            environment: Vec::new(),
-            deadline_ns: None,
-            window: None,
-            how: How::Attach(me),
-            group: None,
-            free: false,
-            probed: Probed::default(),
-            account: None,
-        };
+        let placed = Placed::new("t", 1, How::Attach(me));
         let mut locker = Locker::new(
             &[placed],
             &[("t".to_owned(), pages)].into(),

@@ -181,6 +181,27 @@ pub struct Placed {
 }
 
 impl Placed {
+    /// An ordinary task in its place: everything that a plan or a user may state is left out.
+    pub(super) fn new(name: &str, core: u32, how: How) -> Self {
+        Self {
+            name: name.to_owned(),
+            core,
+            fifo: None,
+            rank: None,
+            period_ns: None,
+            rest_ns: None,
+            deadline_ns: None,
+            window: None,
+            how,
+            group: None,
+            free: false,
+            probed: Probed::default(),
+            quiet: false,
+            environment: Vec::new(),
+            account: None,
+        }
+    }
+
     /// Whether its program goes on, so that its end is not that of a job.
     pub(crate) fn goes_on(&self) -> bool {
         self.probed.jobs.is_some()
@@ -204,6 +225,20 @@ impl Placed {
             self.rank = u32::try_from(HIGHEST - fifo + 1).ok();
         }
     }
+}
+
+/// The windows of a core, each partition once.
+pub(super) fn windows_on_core<'a>(
+    placed: impl Iterator<Item = &'a Placed>,
+    core: u32,
+) -> Vec<Window> {
+    let mut windows: Vec<Window> = Vec::new();
+    for window in placed.filter(|p| p.core == core).filter_map(|p| p.window.as_ref()) {
+        if !windows.contains(window) {
+            windows.push(window.clone());
+        }
+    }
+    windows
 }
 
 /// The command, if its program exists. A relative path starts at the directory; a plain name is

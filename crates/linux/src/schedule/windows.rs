@@ -9,7 +9,6 @@
 //! Does not cover: the table's input and output, which drivers start; prefetch and locking of
 //! pages; processes of a job in another process group; attached processes.
 
-use super::placed::Placed;
 use solocore_model::Plan;
 
 /// Priority of the threads that keep windows: above every task of a plan.
@@ -87,17 +86,6 @@ pub(super) fn of(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Option<W
         length_ns: row.duration_ns,
         period_ns: row.period_ns.max(1),
     })
-}
-
-/// The windows of a core, each partition once.
-pub(super) fn on_core<'a>(placed: impl Iterator<Item = &'a Placed>, core: u32) -> Vec<Window> {
-    let mut windows: Vec<Window> = Vec::new();
-    for window in placed.filter(|p| p.core == core).filter_map(|p| p.window.as_ref()) {
-        if !windows.contains(window) {
-            windows.push(window.clone());
-        }
-    }
-    windows
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub(crate) mod tasks;
 
 pub(crate) mod seqpacket;
 
+pub(crate) use tasks::Scheduling;
+
 use crate::error::LinuxError;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -172,35 +174,6 @@ pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Scheduling of a thread: policy and real-time priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scheduling {
-    policy: i32,
-    priority: i32,
-}
-
-impl Scheduling {
-    /// `SCHED_FIFO` with this priority (1 to 99); children of the thread do not inherit it.
-    pub fn fifo(priority: i32) -> Self {
-        Self { policy: libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority }
-    }
-
-    /// The scheduling of an ordinary thread.
-    pub fn ordinary() -> Self {
-        Self { policy: libc::SCHED_OTHER, priority: 0 }
-    }
-
-    /// The scheduling of the calling thread.
-    pub fn mine() -> io::Result<Self> {
-        Self::of(0)
-    }
-
-    /// Applies this scheduling to the calling thread.
-    pub fn apply(self) -> io::Result<()> {
-        self.apply_to(0)
-    }
-}
-
 /// Ignores signals that ask a process to end, from now on.
 pub(crate) fn ignore_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
@@ -247,7 +220,7 @@ pub(crate) struct Mapped {
     length: usize,
 }
 
-// SAFETY: the mapping is only read, through atomics, and lives until it is dropped.
+// SAFETY: the mapping is used through atomics only, and lives until it is dropped.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
@@ -255,11 +228,13 @@ unsafe impl Sync for Mapped {}
 impl Mapped {
     /// Maps `length` bytes.
     pub fn new(map: &impl AsFd, length: usize) -> Result<Self, LinuxError> {
+        Self::with(map, length, ProtFlags::READ)
+    }
+
+    fn with(map: &impl AsFd, length: usize, may: ProtFlags) -> Result<Self, LinuxError> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, flags, map, 0)
-        };
+        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, may, flags, map, 0) };
         let start = start.map_err(|e| {
             LinuxError::of_io(
                 "the counts of the CPUs cannot be mapped",
@@ -295,6 +270,38 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: this is the mapping that `new` made, and no code reads it any more.
         let _ = unsafe { rustix::mm::munmap(self.start.cast_mut().cast(), self.length) };
+    }
+}
+
+/// An array map, mapped for reading and for stores of single words.
+pub(crate) struct MappedWords(Mapped);
+
+impl MappedWords {
+    /// Maps `length` bytes.
+    pub fn new(map: &impl AsFd, length: usize) -> Result<Self, LinuxError> {
+        Mapped::with(map, length, ProtFlags::READ | ProtFlags::WRITE).map(Self)
+    }
+
+    /// As [`Mapped::word`].
+    pub fn word(&self, at: usize) -> u32 {
+        self.0.word(at)
+    }
+
+    /// As [`Mapped::double_word`].
+    pub fn double_word(&self, at: usize) -> u64 {
+        self.0.double_word(at)
+    }
+
+    /// Stores a 64-bit word at this offset; everything that was stored before it is visible first.
+    /// Nothing beyond the end.
+    pub fn store(&self, at: usize, value: u64) {
+        if !at.is_multiple_of(8) || at + 8 > self.0.length {
+            return;
+        }
+        // SAFETY: the word lies within the mapping, which may be written, and is aligned. The
+        // kernel's programs change it by whole words as well.
+        unsafe { AtomicU64::from_ptr(self.0.start.add(at).cast_mut().cast()) }
+            .store(value, Ordering::Release);
     }
 }
 

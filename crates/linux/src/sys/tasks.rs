@@ -1,6 +1,5 @@
 //! System calls on other tasks: their CPUs, their scheduling, their ends.
 
-use super::Scheduling;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::ClockId;
@@ -49,7 +48,34 @@ pub(super) fn somebody(pid: u32) -> io::Result<Pid> {
     thread(pid)?.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
+/// Scheduling of a thread: policy and real-time priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduling {
+    policy: i32,
+    priority: i32,
+}
+
 impl Scheduling {
+    /// `SCHED_FIFO` with this priority (1 to 99); children of the thread do not inherit it.
+    pub fn fifo(priority: i32) -> Self {
+        Self { policy: libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority }
+    }
+
+    /// The scheduling of an ordinary thread.
+    pub fn ordinary() -> Self {
+        Self { policy: libc::SCHED_OTHER, priority: 0 }
+    }
+
+    /// The scheduling of the calling thread.
+    pub fn mine() -> io::Result<Self> {
+        Self::of(0)
+    }
+
+    /// Applies this scheduling to the calling thread.
+    pub fn apply(self) -> io::Result<()> {
+        self.apply_to(0)
+    }
+
     /// `SCHED_FIFO` with this priority; children of the thread inherit it.
     pub fn fifo_inherited(priority: i32) -> Self {
         Self { policy: libc::SCHED_FIFO, priority }

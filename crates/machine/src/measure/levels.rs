@@ -12,6 +12,7 @@ use super::probe::Probe;
 use super::sampling::{Ended, LeftOut, Sampled, sample};
 use crate::error::MachineError;
 use solocore_model::Platform;
+use solocore_model::units::Frequency;
 
 /// Walks, in ns a load.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,12 @@ pub fn walk_bytes(key: &str, inner: u64, own: u64) -> Result<u64, MachineError> 
     Ok((4 * inner).min(own / 2))
 }
 
+/// Cycles of a time at a clock. The core that measures may be of any type, so its own cycles are
+/// counted at the highest clock. The shared cache has the lowest one.
+fn cycles_at(clock: Frequency, ns: f64) -> f64 {
+    ns * clock.0 as f64 / 1e9
+}
+
 /// Cycles per instruction of a program with its data in the first level.
 ///
 /// # Errors
@@ -59,7 +66,7 @@ pub fn cpi<P: Probe + ?Sized>(
     effort: &Effort,
 ) -> Result<Finding, Ended> {
     let found = sample(probe, "cpi", effort.pieces, effort.share(0.05), |p| Ok(vec![p.compute()]))?;
-    let cycles = found.map(|ns| ns * platform.frequency.0 as f64 / 1e9);
+    let cycles = found.map(|ns| cycles_at(platform.fastest(), ns));
     let method = "instructions by their time: of ten, seven that each wait for the previous one (two \
         loads, a multiplication), a store, a count, a branch";
     Ok(Finding::new(Key::Cpi, &cycles, Side::High, method))
@@ -122,13 +129,15 @@ impl Levels {
     /// The findings of the requested keys.
     pub fn findings(&self, platform: &Platform, wanted: impl Fn(Key) -> bool) -> Vec<Finding> {
         let method = "dependent loads in random order, less those of the first level";
-        let cycles = |s: &Sampled| s.map(|ns| ns * platform.frequency.0 as f64 / 1e9);
+        let cycles = |s: &Sampled, clock: Frequency| s.map(|ns| cycles_at(clock, ns));
         let mut found = Vec::new();
         if let Some(second) = self.second.filter(|_| wanted(Key::L2)) {
-            found.push(Finding::new(Key::L2, &cycles(&second), Side::High, method));
+            let second = cycles(&second, platform.fastest());
+            found.push(Finding::new(Key::L2, &second, Side::High, method));
         }
         if wanted(Key::Llc) {
-            found.push(Finding::new(Key::Llc, &cycles(&self.shared), Side::High, method));
+            let shared = cycles(&self.shared, platform.frequency);
+            found.push(Finding::new(Key::Llc, &shared, Side::High, method));
         }
         found
     }

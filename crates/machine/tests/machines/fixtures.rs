@@ -305,6 +305,31 @@ pub fn big_little() -> Machine {
     machine
 }
 
+/// Four small cores and four large ones behind one shared cache.
+pub fn shared_types() -> Machine {
+    let machine = Machine::new();
+    machine.arm(&[0xd05, 0xd05, 0xd05, 0xd05, 0xd0b, 0xd0b, 0xd0b, 0xd0b]);
+    machine.cpus("0-7").memory(3_900_000);
+    machine.put("proc/device-tree/model", "Test board RK3588\0");
+    for cpu in 0..8 {
+        let large = cpu >= 4;
+        let own = cpu.to_string();
+        machine.cpu(cpu, 0, &own);
+        machine.put(
+            &format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity"),
+            if large { "1024\n" } else { "414\n" },
+        );
+        let (sets, second) = if large { (256, 512) } else { (128, 128) };
+        machine.cache(cpu, 0, ("1", "Data", sets / 4, 4, sets), &own);
+        machine.cache(cpu, 1, ("1", "Instruction", sets / 4, 4, sets), &own);
+        machine.cache(cpu, 2, ("2", "Unified", second, 8, second * 2), &own);
+        machine.cache(cpu, 3, ("3", "Unified", 2048, 16, 2048), "0-7");
+        let khz = if large { "2400000\n" } else { "1800000\n" };
+        machine.put(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq"), khz);
+    }
+    machine
+}
+
 /// A desktop's container without sysfs.
 pub fn container() -> Machine {
     let machine = desktop();
@@ -321,5 +346,6 @@ pub fn all() -> Vec<(&'static str, Machine)> {
         ("hybrid", hybrid()),
         ("server", server()),
         ("big_little", big_little()),
+        ("shared_types", shared_types()),
     ]
 }

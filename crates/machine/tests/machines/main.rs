@@ -9,6 +9,7 @@ use fixtures::{Machine, all};
 use solocore_machine::check::compare;
 use solocore_machine::{Description, MachineError, Source, file};
 use solocore_model::Platform;
+use solocore_model::platform::CoreType;
 use std::path::Path;
 
 fn preset(name: &str) -> Platform {
@@ -134,30 +135,75 @@ fn a_governor_that_slows_is_said_with_its_command() {
     assert!(said.contains("echo performance | sudo tee"), "{said}");
 }
 
+/// Name, cores and MHz of each type.
+fn types(found: &Description) -> Vec<(&str, Vec<u32>, u64)> {
+    let of = |t: &CoreType| t.frequency.0 / 1_000_000;
+    let all = found.platform.core_types.iter();
+    all.map(|t| (t.name.as_str(), t.cores.clone(), of(t))).collect()
+}
+
+/// Four large cores of two threads each, and eight small ones.
 #[test]
-fn types_of_cores_are_described_one_at_a_time() {
+fn types_of_a_hybrid_are_described_together() {
     let machine = fixtures::hybrid();
     let found = machine.described();
-    // Eight threads of the large type, eight small cores: the first of both.
-    assert_eq!(found.platform.cores, 4);
-    assert_eq!(found.platform.l1d.size.0, 48 << 10);
-    assert_eq!(found.platform.frequency.0, 2_700_000_000);
+    let expected: [(&str, Vec<u32>, u64); 2] =
+        [("core", (0..4).collect(), 2700), ("atom", (4..12).collect(), 1800)];
+    assert_eq!(types(&found), expected);
+    let p = &found.platform;
+    assert_eq!((p.cores, p.frequency.0), (12, 1_800_000_000));
+    // The smallest of both, and no second level: small cores share theirs.
+    assert_eq!((p.l1d.size.0, p.l1i.size.0, &p.l2), (32 << 10, 32 << 10, &None));
     assert_eq!(fact(&found, "cpus.types").value, "core: 0-7; atom: 8-15");
-    assert_eq!(found.platform.dram.channels, 4, "two modules of two subchannels");
+    assert_eq!(fact(&found, "core_type[2].name").comment(), "read: /sys/devices/cpu_atom/cpus");
+    assert!(fact(&found, "core_type[1].frequency").comment().contains("cpu0/cpufreq"));
+    assert_eq!(p.dram.channels, 4, "two modules of two subchannels");
     let said = notes(&found);
     for expected in [
-        "CPUs 0-7 (core) and 8-15 (atom) are of different types",
-        "CPUs 8-15 share the last-level cache and are not described",
-        "cpu{8,9,10,11,12,13,14,15}/online",
+        "core_type: CPUs 0-7 (core) and 8-15 (atom) are of different types",
+        "l2: CPUs 8-11 share this cache",
         "echo off | sudo tee /sys/devices/system/cpu/smt/control",
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
+    assert!(!said.contains("have different clocks") && !said.contains("not described:"), "{said}");
+}
+
+#[test]
+fn one_type_of_a_hybrid_is_described_alone() {
+    let machine = fixtures::hybrid();
     let small = machine.describe(Some(&[8, 9, 10, 11])).unwrap();
     assert_eq!((small.platform.cores, &small.platform.l2), (4, &None));
-    assert!(notes(&small).contains("l2: CPUs 8-11 share this cache"), "{}", notes(&small));
-    let error = refused(&machine, Some(&[0, 8]));
-    assert!(error.contains("choose within one of 0-7 or 8-15"), "{error}");
+    assert!(types(&small).is_empty());
+    let said = notes(&small);
+    assert!(said.contains("l2: CPUs 8-11 share this cache"), "{said}");
+    assert!(said.contains("CPUs 0-7,12-15 share the last-level cache and are not described"));
+    let large = machine.describe(Some(&[0, 2, 4, 6])).unwrap().platform;
+    assert_eq!((large.cores, large.frequency.0), (4, 2_700_000_000));
+    assert_eq!((large.l1d.size.0, large.l2.unwrap().size.0), (48 << 10, 1280 << 10));
+}
+
+#[test]
+fn types_behind_one_cache_have_the_smallest_private_ones() {
+    let found = fixtures::shared_types().described();
+    let expected: [(&str, Vec<u32>, u64); 2] = [
+        ("Cortex-A55, capacity 414", (0..4).collect(), 1800),
+        ("Cortex-A76, capacity 1024", (4..8).collect(), 2400),
+    ];
+    assert_eq!(types(&found), expected);
+    let p = &found.platform;
+    assert_eq!((p.l1d.size.0, p.llc.size.0), (32 << 10, 2 << 20));
+    assert_eq!(p.l2.as_ref().map(|l2| l2.size.0), Some(128 << 10));
+    assert!(file(&found).contains("\n[[core_type]]\nname = \"Cortex-A55, capacity 414\" "));
+    // The order of the types does not matter, and a file without them differs.
+    let mut other = p.clone();
+    other.core_types.swap(0, 1);
+    assert!(compare(&other, &found).differences.is_empty());
+    other.core_types.clear();
+    let differences = compare(&other, &found).differences;
+    assert_eq!(differences.len(), 1);
+    assert_eq!((&*differences[0].file, &*differences[0].machine), ("none", "0-3 and 4-7"));
+    assert!(differences[0].from.starts_with("read: /sys/devices/system/cpu/cpu*/topology"));
 }
 
 #[test]
@@ -166,6 +212,9 @@ fn clusters_with_caches_of_their_own_are_described_one_at_a_time() {
     let found = machine.described();
     assert_eq!((found.platform.cores, found.platform.llc.size.0), (4, 512 << 10));
     assert!(notes(&found).contains("CPUs 0-3 (Cortex-A53, capacity 485) and 4-5 (Cortex-A72"));
+    assert!(types(&found).is_empty());
+    let error = refused(&machine, Some(&[0, 4]));
+    assert!(error.contains("choose within one of 0-3 or 4-5"), "{error}");
     let large = machine.describe(Some(&[4, 5])).unwrap();
     assert!(notes(&large).contains("cores: the cores are CPUs 4-5, but"), "{}", notes(&large));
     assert!(!notes(&found).contains("cores: "), "{}", notes(&found));

@@ -1,6 +1,6 @@
 //! From the tables of a file to an instance: every value is checked, and refused by its line.
 
-use super::{
+use super::parts::{
     BASE_NS, Chain, Device, Instance, LONGEST_NS, Margin, Partition, Task, Transfer, time,
 };
 use crate::dma::{Dma, DmaEntry};

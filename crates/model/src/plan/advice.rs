@@ -2,9 +2,9 @@
 //! the file's own.
 //!
 //! Rule: a change is a key of the system file and its new value, as
-//! `solocore plan --what-if KEY=VALUE` reads them ([`crate::system::SystemText`]).
+//! `solocore plan --what-if KEY=VALUE` reads them ([`crate::system::text::SystemText`]).
 
-use super::{Plan, PlanTask, Verdict};
+use super::task::{PlanTask, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -83,21 +83,25 @@ impl Outcome {
 }
 
 impl WhatIf {
-    /// Compares the plan with `changes` to the file's own: `before`, or the reason why there is
-    /// none.
+    /// Compares the tasks of the plan with `changes` to those of the file's own plan: `before`, or
+    /// the reason why there is none.
     #[must_use]
-    pub fn of(changes: Vec<String>, before: Result<&Plan, String>, after: &Plan) -> Self {
+    pub fn of(
+        changes: Vec<String>,
+        before: Result<&[PlanTask], String>,
+        after: &[PlanTask],
+    ) -> Self {
         let (own, refused) = match before {
-            Ok(plan) => (&plan.tasks[..], None),
+            Ok(tasks) => (tasks, None),
             Err(why) => return Self { changes, refused: Some(why), tasks: Vec::new() },
         };
         let find =
             |tasks: &[PlanTask], name: &str| tasks.iter().find(|t| t.name == name).map(Outcome::of);
-        let gone = own.iter().filter(|t| find(&after.tasks, &t.name).is_none());
-        let tasks = after.tasks.iter().chain(gone).map(|t| Compared {
+        let gone = own.iter().filter(|t| find(after, &t.name).is_none());
+        let tasks = after.iter().chain(gone).map(|t| Compared {
             task: t.name.clone(),
             before: find(own, &t.name),
-            after: find(&after.tasks, &t.name),
+            after: find(after, &t.name),
         });
         Self { changes, refused, tasks: tasks.filter(|c| c.before != c.after).collect() }
     }

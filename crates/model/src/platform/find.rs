@@ -1,11 +1,12 @@
 //! A board by the name that a file or an option gives it.
 //!
 //! Rule: the name of a preset, or else the path of a platform file, which has a `/` or ends with
-//! `.toml`.
+//! `.toml`. The error of another name says the kind of the file that has it, if there is one.
 
 use super::{PRESETS, Platform};
 use crate::error::ModelError;
 use crate::files;
+use crate::kind::Kind;
 use std::path::{Path, PathBuf};
 
 impl Platform {
@@ -33,7 +34,7 @@ impl Platform {
             return Ok((Self::parse(&path, &text)?, Some(text)));
         }
         let names: Vec<&str> = PRESETS.iter().map(|(preset, _)| *preset).collect();
-        Err(ModelError::Invalid {
+        let unknown = ModelError::Invalid {
             path: PathBuf::from("platform"),
             line: None,
             message: format!(
@@ -41,6 +42,12 @@ impl Platform {
                     file",
                 names.join(", ")
             ),
+        };
+        let path = base.join(name);
+        let text = if path.is_file() { files::read_text(&path).ok() } else { None };
+        Err(match text {
+            Some(text) => Kind::Platform.explains(&path, &text, unknown),
+            None => unknown,
         })
     }
 }

@@ -3,11 +3,14 @@
 //! Presets live in `platforms/*.toml`, every number with its source in a comment. The same type
 //! drives the profiler's cache geometry, the planner's bounds and the simulator's machine.
 
+mod clocks;
+mod core_types;
 mod find;
 mod row_hit_cap;
 #[cfg(test)]
 mod tests;
 
+pub use core_types::CoreType;
 pub use row_hit_cap::RowHitCap;
 
 use crate::error::ModelError;
@@ -224,7 +227,7 @@ pub struct Platform {
     pub isa: Isa,
     /// Number of cores.
     pub cores: u32,
-    /// Core clock.
+    /// Core clock; with core types, that of the slowest.
     pub frequency: Frequency,
     /// Cycles per instruction when every reference hits the first-level caches.
     pub cpi: f64,
@@ -244,6 +247,9 @@ pub struct Platform {
     pub llc: Llc,
     /// Main memory.
     pub dram: Dram,
+    /// Types of cores with different clocks. Left out: all cores have `frequency`.
+    #[serde(default, rename = "core_type", skip_serializing_if = "Vec::is_empty")]
+    pub core_types: Vec<CoreType>,
 }
 
 macro_rules! presets {
@@ -306,9 +312,10 @@ impl Platform {
                 p.mshrs, p.window
             ));
         }
-        if !(1_000_000..=100_000_000_000).contains(&self.frequency.0) {
+        if !core_types::FREQUENCIES.contains(&self.frequency.0) {
             return Err(format!("frequency = {}; give 1 MHz to 100 GHz", self.frequency));
         }
+        core_types::check(&self.core_types, self.cores, self.frequency)?;
         power("llc.line", self.llc.line.0)?;
         if !(16..=1024).contains(&self.llc.line.0) {
             return Err(format!("llc.line = {}; give 16 B to 1 KiB", self.llc.line));
@@ -450,10 +457,9 @@ impl Platform {
         (self.l1i.size.0 + self.l1d.size.0 + l2) / self.llc.line.0
     }
 
-    /// Time of `cycles` core cycles in picoseconds, rounded up.
+    /// Time of `cycles` at `frequency` in picoseconds, rounded up: enough on every core.
     pub fn cycles_to_ps(&self, cycles: u64) -> u64 {
-        let ps = (u128::from(cycles) * 1_000_000_000_000).div_ceil(u128::from(self.frequency.0));
-        u64::try_from(ps).unwrap_or(u64::MAX)
+        self.frequency.cycles_to_ps(cycles)
     }
 
     /// Facts that a profile depends on: platforms with equal geometry can share profiles.

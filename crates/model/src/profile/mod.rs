@@ -1,7 +1,7 @@
 //! The effect of one run of a program on the memory system, as `solocore profile` writes it.
 
 mod measured;
-mod merge;
+pub mod merge;
 mod origin;
 mod page;
 mod raise;
@@ -9,7 +9,6 @@ mod raise;
 pub use measured::{
     AddressSamples, Extreme, Measured, MeasuredInput, Quantity, Raised, SampledPage, quantity,
 };
-pub use merge::worst;
 pub use origin::{FileState, InputFile, InputRun, Origin, Processes, RestsOn, Worst};
 pub use page::PageName;
 

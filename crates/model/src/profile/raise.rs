@@ -15,7 +15,8 @@ impl Profile {
     /// * Time: a job's time alone is its computation and its waits for memory. A plan adds the
     ///   waits again, each at its worst. The waits within the measured time are not counted, so all
     ///   of it is taken for computation. `private_cycles` becomes at least the cycles of each job,
-    ///   and at least its time on the CPU at the platform's clock.
+    ///   and at least its time on the CPU at the clock of the fastest core, because it is not known
+    ///   which core was measured.
     /// * Misses: the excess over the emulator's count with the whole shared cache belongs to no
     ///   page of the program. It is added to every element of both curves; no locked page and no
     ///   way saves it. Where write-backs are not counted, each such read is charged with one.
@@ -25,7 +26,7 @@ impl Profile {
         let seen = |name| measured.most(name);
         let by_clock = |ns: u64| {
             let cycles =
-                (u128::from(ns) * u128::from(platform.frequency.0)).div_ceil(1_000_000_000);
+                (u128::from(ns) * u128::from(platform.fastest().0)).div_ceil(1_000_000_000);
             u64::try_from(cycles).unwrap_or(u64::MAX)
         };
         let cycles = [
@@ -69,10 +70,12 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::CoreType;
     use crate::profile::Level;
     use crate::profile::measured::{MeasuredInput, Quantity};
     use crate::profile::merge::tests::made_up;
     use crate::random::Random;
+    use crate::units::Frequency;
 
     fn measured(of: &[(&str, u64)]) -> Measured {
         let quantity = |&(name, most): &(&str, u64)| Quantity::of(name, "x", vec![1, most, 2]);
@@ -134,6 +137,13 @@ mod tests {
         raised.raise(&platform, measured(&[(quantity::CPU_TIME, 1_000_000)]));
         assert_eq!(raised.private_cycles, platform.frequency.0 / 1000);
         assert_eq!(raised.lockdown, base().lockdown);
+        // It may have been a fast core, which has more cycles in that time.
+        let mut typed = platform.clone();
+        let frequency = Frequency(2 * platform.frequency.0);
+        typed.core_types = vec![CoreType { name: "big".into(), cores: vec![0], frequency }];
+        let mut raised = base();
+        raised.raise(&typed, measured(&[(quantity::CPU_TIME, 1_000_000)]));
+        assert_eq!(raised.private_cycles, frequency.0 / 1000);
     }
 
     #[test]

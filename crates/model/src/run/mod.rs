@@ -14,7 +14,7 @@ mod vcpus;
 
 pub use clients::{RunClient, RunClientTransfer, RunLock, RunLockCore};
 pub use levels::{RunIntruder, RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLevels, RunLost};
-pub use regulation::{RunCore, RunRegulation, RunSpan, RunWrites};
+pub use regulation::{RunCore, RunHandover, RunOtherBudget, RunRegulation, RunSpan, RunWrites};
 pub use tasks::{
     RunColoured, RunConfined, RunFunctions, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask,
     RunTransfer, RunWindow,
@@ -102,6 +102,10 @@ pub struct RunResult {
     /// The regulation of accesses to memory.
     #[serde(flatten)]
     pub regulation: Option<RunRegulation>,
+    /// Handovers to other plans (`solocore run --replace`), in their order. The plan of the last one
+    /// is in force, and `plan` is that one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handovers: Vec<RunHandover>,
     /// The scheduler of levels and windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<RunLevels>,

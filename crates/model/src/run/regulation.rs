@@ -102,6 +102,73 @@ pub struct RunCore {
     pub series: Vec<RunSpan>,
 }
 
+/// Another budget of a CPU, from the handover to another plan on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunOtherBudget {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// Enforced accesses per period before the handover; 18446744073709551615: no limit.
+    pub before: u64,
+    /// Enforced accesses per period since then.
+    pub budget: u64,
+    /// Enforced writes per period before the handover, where they are counted apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes_before: Option<u64>,
+    /// Enforced writes per period since then, where they are counted apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_budget: Option<u64>,
+}
+
+/// A handover to another plan while the run went on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunHandover {
+    /// File of the new plan, as `solocore run --replace` named it.
+    pub plan: String,
+    /// Time from the start of the run to the begin of the handover, ns. Until then, the old plan
+    /// was in force.
+    pub begun_ns: u64,
+    /// Time from the start of the run to the end of the handover, ns. Since then, the new plan is in
+    /// force.
+    pub ended_ns: u64,
+    /// CPUs with another budget.
+    pub cores: Vec<RunOtherBudget>,
+}
+
+impl RunHandover {
+    /// The name of the plan, on one line.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.plan.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    }
+
+    /// The handover on one line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let since_s = self.ended_ns as f64 / 1e9;
+        let budgets: Vec<String> = self.cores.iter().map(RunOtherBudget::text).collect();
+        let budgets = if budgets.is_empty() {
+            "with the same budgets".to_owned()
+        } else {
+            budgets.join(", ")
+        };
+        format!("plan {} in force since {since_s:.3} s: {budgets}", self.name())
+    }
+}
+
+impl RunOtherBudget {
+    fn text(&self) -> String {
+        let limit = |budget: u64| match budget {
+            u64::MAX => "no limit".to_owned(),
+            budget => budget.to_string(),
+        };
+        let writes =
+            self.writes_before.zip(self.write_budget).map_or_else(String::new, |(before, now)| {
+                format!(" and for writes {} instead of {}", limit(now), limit(before))
+            });
+        format!("CPU {} {} instead of {}{writes}", self.cpu, limit(self.budget), limit(self.before))
+    }
+}
+
 /// The regulation of accesses, and its observations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRegulation {
@@ -146,5 +213,33 @@ impl RunRegulation {
             return Err("it has series without a length of their spans (span_ns)".to_owned());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handover_is_a_line() {
+        let cores = vec![
+            RunOtherBudget { cpu: 0, before: 200, budget: 100, ..RunOtherBudget::default() },
+            RunOtherBudget {
+                cpu: 2,
+                before: 50,
+                budget: 60,
+                writes_before: Some(5),
+                write_budget: Some(u64::MAX),
+            },
+        ];
+        let plan = "new\nplan.json".to_owned();
+        let handover = RunHandover { plan, begun_ns: 1, ended_ns: 1_500_000_000, cores };
+        assert_eq!(
+            handover.text(),
+            "plan new?plan.json in force since 1.500 s: CPU 0 100 instead of 200, CPU 2 60 instead of \
+                50 and for writes no limit instead of 5"
+        );
+        let same = RunHandover { plan: "p".to_owned(), ..RunHandover::default() };
+        assert_eq!(same.text(), "plan p in force since 0.000 s: with the same budgets");
     }
 }

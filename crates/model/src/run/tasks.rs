@@ -98,8 +98,9 @@ pub struct RunColoured {
     pub wrong: u64,
     /// Pages that the kernel had moved to other frames, and that were moved back.
     pub moved_back: u64,
-    /// Programs that ran without colours, and processes that were stopped because their colours had
-    /// no memory left, with the reasons; the first eight.
+    /// Programs that ran without colours, message queues that stayed in the kernel, and processes
+    /// that were stopped because their colours had no memory left, with the reasons; the first
+    /// eight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
 }

@@ -2,18 +2,17 @@
 
 mod file;
 mod program;
-mod regulation;
+pub(crate) mod regulation;
 mod sce;
 mod spare;
-mod task;
-mod text;
+pub(crate) mod task;
+pub mod text;
 
 pub(crate) use file::schema;
 pub use program::{Job, TaskProgram};
 pub use regulation::{CoreEntry, Model, Objective, Pages, Policy, Regulation, Share, Sharing};
 pub use sce::Sce;
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
-pub use text::SystemText;
 
 use crate::error::ModelError;
 use crate::files;
@@ -374,9 +373,14 @@ impl Shares<'_> {
             return Ok((active, even));
         }
         if active < 2 {
-            return Err("there are [[device]]s, but only one core is active: the last one is the \
-                I/O core, which runs no partition; raise active_cores"
-                .to_owned());
+            let remedy = match self.platform.cores {
+                0 | 1 => "remove them, or name a platform with more cores",
+                _ => "raise active_cores",
+            };
+            return Err(format!(
+                "there are [[device]]s, but only one core is active: the last one is the I/O \
+                    core, which runs no partition; {remedy}"
+            ));
         }
         let io = active - 1;
         let stated = self.cores.iter().find(|c| c.id == io).and_then(|c| c.bandwidth);

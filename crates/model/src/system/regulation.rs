@@ -426,6 +426,11 @@ mod thousandths {
     }
 }
 
+/// The other remedy for a core that is not active, where the platform has this core.
+pub(super) fn or_more_cores(core: u32, platform: &Platform) -> &'static str {
+    if core < platform.cores { ", or raise [regulation] active_cores" } else { "" }
+}
+
 pub(super) fn check_core(
     core: &CoreEntry,
     seen: &[CoreEntry],
@@ -435,11 +440,11 @@ pub(super) fn check_core(
     let active = regulation.active_cores.unwrap_or(platform.cores);
     if core.id >= active {
         return Err(format!(
-            "core {} is out of range: the active cores of {} are 0 to {}; name one of these, or \
-                raise [regulation] active_cores",
+            "core {} is out of range: the active cores of {} are 0 to {}; name one of these{}",
             core.id,
             platform.name,
-            active - 1
+            active - 1,
+            or_more_cores(core.id, platform)
         ));
     }
     if seen.iter().any(|c| c.id == core.id) {

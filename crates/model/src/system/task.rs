@@ -1,7 +1,7 @@
 //! `[[task]]`: rate, urgency and demand of each task.
 
 use super::program::TaskProgram;
-use super::regulation::{Policy, Regulation};
+use super::regulation::{Policy, Regulation, or_more_cores};
 use crate::instance::Instance;
 use crate::levels::TaskShape;
 use crate::platform::Platform;
@@ -284,9 +284,10 @@ pub(super) fn check_task(
     if let Some(core) = t.core.filter(|&c| c >= active) {
         return Err(format!(
             "task `{name}`: core {core} is out of range; the active cores of {} are 0 to {}: name \
-                one of these, or raise [regulation] active_cores",
+                one of these{}",
             platform.name,
-            active - 1
+            active - 1,
+            or_more_cores(core, platform)
         ));
     }
     if t.period.is_none() && t.criticality != Criticality::D {

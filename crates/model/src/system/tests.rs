@@ -26,6 +26,26 @@ fn defaults_are_the_interfaces() {
     assert_eq!(s.active_cores(), 8);
 }
 
+/// More active cores are offered only where the platform has the core.
+#[test]
+fn more_active_cores_are_a_remedy_where_there_are_more() {
+    let of = |core: u32, active: &str| {
+        let task = GOOD.replace("core = 0", &format!("core = {core}"));
+        let bandwidth = format!("{GOOD}[[core]]\nid = {core}\n");
+        [task, bandwidth].map(|text| {
+            let error = error_of(&format!("{text}[regulation]\n{active}"));
+            assert!(
+                error.contains("out of range") && error.contains("name one of these"),
+                "{error}"
+            );
+            error.ends_with(", or raise [regulation] active_cores")
+        })
+    };
+    assert_eq!(of(5, "active_cores = 4"), [true, true]);
+    assert_eq!(of(8, "active_cores = 4"), [false, false]);
+    assert_eq!(of(8, ""), [false, false]);
+}
+
 #[test]
 fn bad_input_names_line_and_remedy() {
     for (from, to, expect) in [

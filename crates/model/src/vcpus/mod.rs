@@ -7,7 +7,8 @@
 //! are those of scenarios (`solocore_sim::scenario`). Source: maracas, sections II to V. Does not
 //! cover: allocation of memory (colours are counted, not given), response times (the planner).
 
-use crate::system::{Criticality, Policy, Task};
+use crate::system::regulation::Policy;
+use crate::system::task::{Criticality, Task};
 use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -106,7 +106,12 @@ impl<'a> Asker<'a> {
         let room = usize::try_from(resources.lock_capacity).unwrap_or(usize::MAX);
         let locked = work.demand.page_accesses().take(room).count();
         let cores = work.task.core.map_or(0..resources.cores, |core| core..core + 1);
-        Self { work, asked: work.asked(locked, resources), cores }
+        // Without a stated core, the slowest of all.
+        let asked = match work.task.core {
+            Some(core) => work.asked_on(core, locked, resources),
+            None => work.asked(locked, resources),
+        };
+        Self { work, asked, cores }
     }
 
     /// The longest execution of a job, on the worst of its possible cores, ps.

@@ -6,7 +6,7 @@
 //! task: `dynamic`. With `share = "optimal"`, `optimal` chooses cores, cache and budgets together.
 
 mod choose;
-mod dynamic;
+pub mod dynamic;
 mod judge;
 mod known;
 mod optimal;
@@ -14,7 +14,6 @@ mod placement;
 mod spare;
 
 pub use choose::choose;
-pub use dynamic::Dynamic;
 pub use judge::{Allotment, Judge};
 
 use crate::core_plan::{CoreBounds, CorePlan};
@@ -22,11 +21,12 @@ use crate::error::PlanError;
 use crate::explain;
 use crate::lock;
 use crate::margin::Margins;
-use crate::planning::Patience;
+use crate::patience::Patience;
 use crate::resources::Resources;
 use crate::waterfall;
 use crate::whole::{before_verdict, plan_core, whole};
 use crate::work::{DETAILED, Work};
+use dynamic::Dynamic;
 use optimal::Effort;
 use placement::place;
 use solocore_model::System;
@@ -146,7 +146,7 @@ fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Reso
         let margins = margins.get(core.core as usize);
         for task in core.tasks() {
             let (index, w) = (task.index, &work[task.index]);
-            let demand = || w.explain(task.locked, resources);
+            let demand = || w.explain(task.locked, resources, task.clock);
             entries[index] = Some(PlanTask {
                 margin: margins.and_then(|m| m.task(index)),
                 derivation: margins.and_then(|m| m.derivation(index, task.response_ps, demand())),
@@ -201,7 +201,9 @@ fn assemble_dynamic(
             let c_sce_ns = length.unwrap_or(plain.wcet_ns).max(plain.wcet_ns);
             let (wcet_ps, _) = core.demand_of(index).unwrap_or_default();
             let locked = plain.locked_pages.len();
+            let clock = resources.platform.clock_of(core.core);
             let bound = found.bound.map(|b| waterfall::Bound {
+                clock,
                 wcet_ps,
                 stall_ps: b.length_ps.saturating_sub(wcet_ps),
                 once_ps: 0,
@@ -221,7 +223,7 @@ fn assemble_dynamic(
                 waterfall: match bound {
                     Some(b) => waterfall::terms(w, locked, resources, b),
                     // No budget bounds its stall, and `C_sce` is `C`.
-                    None => waterfall::to_c(w, locked, resources, wcet_ps),
+                    None => waterfall::to_c(w, locked, resources, (clock, wcet_ps)),
                 },
                 ..plain
             }

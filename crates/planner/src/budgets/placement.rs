@@ -117,7 +117,7 @@ impl<'a> Cores<'a> {
             return self.load_of(core, &self.on[own]);
         }
         let (w, bounds) = (&self.work[task], CoreBounds { core, resources: self.resources });
-        self.loads[own] + bounds.utilization(w, w.asked(0, self.resources))
+        self.loads[own] + bounds.utilization(w, w.asked_on(core, 0, self.resources))
     }
 
     /// The least loaded core that may still have room for the task. If no core has, so that
@@ -149,7 +149,7 @@ impl<'a> Cores<'a> {
             return false;
         }
         let of = |t: usize| {
-            let (w, asked) = (&self.work[t], self.work[t].asked(0, self.resources));
+            let (w, asked) = (&self.work[t], self.work[t].asked_on(core, 0, self.resources));
             Task {
                 reads: asked.reads,
                 writes: asked.writes,

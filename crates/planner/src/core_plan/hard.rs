@@ -36,9 +36,10 @@ pub struct HardTasks {
 }
 
 impl HardTasks {
-    /// The analysed tasks among `order`, which has the highest priority first, with this number of
-    /// pages of each locked.
+    /// The analysed tasks among `order` on this core. `order` has the highest priority first, and
+    /// this number of pages of each is locked.
     pub fn of(
+        core: u32,
         order: &[usize],
         locked: &HashMap<usize, usize>,
         work: &[Work],
@@ -52,7 +53,7 @@ impl HardTasks {
                 let w = &work[index];
                 Hard {
                     index,
-                    asked: w.asked(locked.get(&index).copied().unwrap_or(0), resources),
+                    asked: w.asked_on(core, locked.get(&index).copied().unwrap_or(0), resources),
                     reload: w.reload(resources),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
                     deadline_ps: w.task.deadline.map(|d| d.ps()),

@@ -15,6 +15,7 @@ use bounds::all_preemption_accesses;
 use solocore_analysis::Derivation;
 use solocore_model::plan::{PlanTask, Unlocked};
 use solocore_model::profile::PageName;
+use solocore_model::units::Frequency;
 use std::collections::HashMap;
 
 /// Rounds in which tasks that fail are given more cache.
@@ -37,6 +38,8 @@ pub struct TaskPlan {
     pub index: usize,
     /// Locked pages.
     pub locked: usize,
+    /// Clock of a core in `C`.
+    pub clock: Frequency,
     /// `C`.
     pub wcet_ps: u64,
     /// `mu`.
@@ -83,7 +86,7 @@ impl CorePlan {
         let own = CoreBounds { core, resources };
         let share = |&t: &usize| {
             let k = locked.get(&t).copied().unwrap_or(0);
-            own.utilization(&work[t], work[t].asked(k, resources))
+            own.utilization(&work[t], work[t].asked_on(core, k, resources))
         };
         order.iter().filter(|&&t| work[t].hard()).map(share).fold(0.0, |sum, u| sum + u)
     }
@@ -101,7 +104,7 @@ impl CorePlan {
         let mut order: Vec<usize> = on_core.to_vec();
         order.sort_by_key(|&t| work[t].priority);
         let own = CoreBounds { core, resources };
-        HardTasks::of(&order, &locked, work, resources).late(&own)
+        HardTasks::of(core, &order, &locked, work, resources).late(&own)
     }
 
     /// With the pages that save most, even if a deadline is missed.
@@ -156,7 +159,7 @@ impl CorePlan {
         order.sort_by_key(|&t| work[t].priority);
         let own = CoreBounds { core, resources };
         let reloads = all_preemption_accesses(&order, work, resources);
-        let responses = HardTasks::of(&order, locked, work, resources).responses(&own);
+        let responses = HardTasks::of(core, &order, locked, work, resources).responses(&own);
         let mut utilization = 0.0;
         let mut tasks = Vec::with_capacity(order.len());
         // Best effort comes last, so that the indices of the analysed tasks and of their responses
@@ -166,7 +169,7 @@ impl CorePlan {
         {
             let w = &work[index];
             let k = locked.get(&index).copied().unwrap_or(0);
-            let asked = w.asked(k, resources);
+            let asked = w.asked_on(core, k, resources);
             let (wcet_ps, misses) = (asked.work_ps, asked.misses);
             let stall_ps = own.stall(asked).saturating_add(own.once(false));
             let crpd_ps = resources.access_ps(reload);
@@ -181,6 +184,7 @@ impl CorePlan {
             tasks.push(TaskPlan {
                 index,
                 locked: k,
+                clock: resources.platform.clock_of(core),
                 wcet_ps,
                 misses,
                 stall_ps,
@@ -197,7 +201,7 @@ impl CorePlan {
         let locked: HashMap<usize, usize> =
             self.tasks.iter().map(|t| (t.index, t.locked)).collect();
         let order: Vec<usize> = self.tasks.iter().map(|t| t.index).collect();
-        HardTasks::of(&order, &locked, work, resources)
+        HardTasks::of(self.core, &order, &locked, work, resources)
     }
 
     /// The same as a list of levels.
@@ -226,7 +230,7 @@ impl CorePlan {
     /// Derivation of execution time and misses of a task.
     pub fn demand(&self, index: usize, w: &Work, resources: &Resources) -> Derivation {
         let locked = self.tasks.iter().find(|t| t.index == index).map_or(0, |t| t.locked);
-        w.explain(locked, resources)
+        w.explain(locked, resources, resources.platform.clock_of(self.core))
     }
 
     /// The plan's entry of a task of this core, without margin and derivation.

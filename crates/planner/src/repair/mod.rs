@@ -25,7 +25,8 @@ use crate::work::DETAILED;
 use kinds::{Kind, Values};
 use search::{Answer, Cut};
 use solocore_model::plan::advice::Repair;
-use solocore_model::system::{Share, SystemText};
+use solocore_model::system::Share;
+use solocore_model::system::text::SystemText;
 use solocore_model::{Plan, System};
 use trials::Trials;
 

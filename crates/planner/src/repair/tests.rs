@@ -7,7 +7,7 @@ use crate::demand::Demand;
 use crate::planning::{plan, verdict};
 use proptest::prelude::*;
 use solocore_model::plan::advice::Repair;
-use solocore_model::system::SystemText;
+use solocore_model::system::text::SystemText;
 use solocore_model::{Plan, System};
 use std::path::Path;
 

@@ -8,7 +8,8 @@ use super::search::{Answer, Cut};
 use crate::demand::Demand;
 use crate::planning::{Verdict, verdict};
 use solocore_model::System;
-use solocore_model::system::{Scheme, Share, SystemText};
+use solocore_model::system::text::SystemText;
+use solocore_model::system::{Scheme, Share};
 use std::collections::HashMap;
 
 /// Most plannings.

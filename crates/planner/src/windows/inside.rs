@@ -5,7 +5,8 @@
 //! former user: a used-up budget and an access under way; foreign lines in the private caches, and
 //! a refill of them. It also pays for prefetch and lock of its pages (single-core-equivalence,
 //! sections 2.3 and 5.0): each line is read, and may evict a dirty line that another partition had
-//! locked there. A page is locked only where it saves more accesses than its prefetch costs. Not
+//! locked there. A page is locked only where it saves more accesses than its prefetch costs. Times
+//! are those of the slowest core, because the solver may choose the core of a partition later. Not
 //! covered: several partitions that share locked pages.
 
 use crate::core_plan::{CoreBounds, Level, TaskPlan, preemption_accesses};
@@ -294,6 +295,7 @@ impl<'a> Inside<'a> {
             TaskPlan {
                 index,
                 locked: k,
+                clock: self.resources.platform.frequency,
                 wcet_ps: w.wcet_ps(k, self.resources),
                 misses,
                 stall_ps: bounds
@@ -324,7 +326,8 @@ impl<'a> Inside<'a> {
         let (levels, bounds) = (self.levels(core, locked), self.bounds(core));
         let tasks = tasks_of(levels.iter().find(|l| l.index == index)?);
         let k = locked.get(&index).copied().unwrap_or(0);
-        let demand = self.work[index].demand.explain(k, &self.resources.platform);
+        let platform = &self.resources.platform;
+        let demand = self.work[index].demand.explain(k, platform, platform.frequency);
         let last = tasks.len().checked_sub(1)?;
         let d = explain(&tasks, last, windows, &|asked| bounds.stall(asked), response);
         Some(d.because(demand).because(bounds.explain()))

@@ -6,7 +6,8 @@
 //! places of its pages (`fluid::measured_once`). It is measured on pages of its own draw among
 //! those allowed, in the lowest ways, with a seed of its own. The result depends neither on the
 //! program that asked first nor on the board's seed. (Seeds draw orders and pages; how a program
-//! behaves on average does not depend on them.) Not covered: parts that overlap without being
+//! behaves on average does not depend on them.) It is measured at the clock of its core; without a
+//! core of its own, at that of the slowest. Not covered: parts that overlap without being
 //! equal; which banks a program uses (the memory curve is for all of them).
 
 use super::{Board, BoardError, Placed};
@@ -63,7 +64,8 @@ impl Board {
                 parts.push(part);
                 parts.len() - 1
             });
-            let measured = Measured::of(&self.config, &task.name, placed)?;
+            let clock = task.core.map_or(self.config.frequency, |core| self.config.clock_of(core));
+            let measured = Measured::of(&self.config, clock, &task.name, placed)?;
             let mut program = measured_once(measured.key(), || measured.measure(way, go_on))?;
             (program.name, program.partition) = (task.name.clone(), partition);
             programs.push(program);
@@ -88,11 +90,17 @@ struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    fn of(config: &MachineConfig, name: &'a str, placed: &'a Placed) -> Result<Self, FluidError> {
+    fn of(
+        config: &MachineConfig,
+        clock: u64,
+        name: &'a str,
+        placed: &'a Placed,
+    ) -> Result<Self, FluidError> {
         let Some((spec, context)) = &placed.recipe else {
             return Err(failed(format!("`{name}` was added without a description; use requests")));
         };
-        let config = MachineConfig { seed: SEED, ..config.clone() };
+        let clocks = config.clocks.iter().map(|_| clock).collect();
+        let config = MachineConfig { seed: SEED, clocks, ..config.clone() };
         let context = BuildContext { seed: SEED, ..context.clone() };
         Ok(Self { name, config, spec, context, placed })
     }

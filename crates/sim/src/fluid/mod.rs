@@ -20,6 +20,7 @@ mod cache;
 pub mod calibrate;
 mod counters;
 pub mod curve;
+mod device;
 pub mod error;
 mod hardware;
 pub mod program;
@@ -33,6 +34,7 @@ mod tests;
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId};
 use cache::{Caches, Share};
 pub use curve::MemoryCurve;
+pub use device::{FluidDevice, FluidStream};
 pub use program::{Demand, FluidError, FluidProgram, GoOn, Phase};
 use std::sync::Arc;
 pub use store::measured_once;
@@ -50,30 +52,6 @@ pub struct FluidConfig {
     pub curve: Arc<MemoryCurve>,
     /// Time of a line that a program reads from the shared cache into its private ones again, ps.
     pub refill_line_ps: u64,
-}
-
-/// A DMA engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FluidDevice {
-    /// Its name, for messages.
-    pub name: String,
-    /// Time of a line at the least, ps: wait states included.
-    pub line_ps: u64,
-    /// Lines under way at a time.
-    pub outstanding: u32,
-    /// Traffic of its own, without orders.
-    pub stream: Option<FluidStream>,
-}
-
-/// Traffic that a device makes by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FluidStream {
-    /// Direction: into memory, or out of it.
-    pub into_memory: bool,
-    /// Begin of the traffic, ps.
-    pub start_ps: u64,
-    /// End of the traffic, ps.
-    pub stop_ps: u64,
 }
 
 /// Lines of one piece of a device's own traffic.

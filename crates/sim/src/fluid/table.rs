@@ -1,9 +1,9 @@
 //! Programs and devices turned into numbers for every phase and share of the cache, and solved sets
 //! of them kept.
 
-use super::FluidDevice;
 use super::cache::LEVELS;
 use super::curve::MemoryCurve;
+use super::device::FluidDevice;
 use super::program::{Demand, FluidProgram, Phase};
 use super::solve::{Unit, Work, wait_ps};
 use super::task::Counts;

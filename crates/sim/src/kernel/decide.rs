@@ -4,7 +4,7 @@
 use super::observer::{Observer, RunMode, Stretch};
 use super::regulator::Message;
 use super::scheduler::{Call, Pick};
-use super::setup::Timer;
+use super::slots::Timer;
 use super::statistics::{add, since};
 use super::timers::NEVER;
 use super::{Core, Kernel};

@@ -3,7 +3,7 @@
 use super::Kernel;
 use super::observer::Observer;
 use super::regulator::{Made, Message};
-use super::setup::Timer;
+use super::slots::Timer;
 use super::timers::NEVER;
 use crate::hardware::{Hardware, Notice};
 use crate::program::Signal;

@@ -28,9 +28,11 @@ mod regulator;
 mod releases;
 mod scheduler;
 mod setup;
+mod slots;
 mod statistics;
 mod task;
 mod timers;
+mod triggers;
 
 #[cfg(test)]
 mod test_board;
@@ -48,10 +50,11 @@ use cores::CoreSet;
 use devices::Devices;
 use regulator::{Message, Regulator};
 use scheduler::{Pick, Scheduler};
-use setup::{Slots, Triggers};
+use slots::Slots;
 use std::collections::VecDeque;
 use task::Task;
 use timers::Timers;
+use triggers::Triggers;
 
 /// Limits of the simulated time, ps, and of the rounds between two reports of progress. A report
 /// comes within about a second of wall time.

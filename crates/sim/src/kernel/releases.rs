@@ -5,7 +5,7 @@ use super::config::{Action, Release};
 use super::observer::{JobReport, Observer};
 use super::regulator::Message;
 use super::scheduler::{Call, Overlap};
-use super::setup::Timer;
+use super::slots::Timer;
 use super::task::{Job, MOST_WAITING};
 use super::timers::NEVER;
 use crate::hardware::{DeviceId, Hardware};

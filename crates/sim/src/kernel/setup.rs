@@ -1,126 +1,19 @@
 //! Builds a kernel: checks its configuration and lays out its timers.
 
-use super::config::{KernelConfig, KernelError, Release, TaskSpec, Trigger};
+use super::config::{KernelConfig, KernelError, Release, TaskSpec};
 use super::cores::CoreSet;
 use super::devices::Devices;
 use super::observer::RunMode;
 use super::regulator;
 use super::scheduler;
+use super::slots::{Slots, Timer};
 use super::statistics::CoreStatistics;
 use super::task::Task;
 use super::timers::Timers;
+use super::triggers::Triggers;
 use super::{Core, Kernel};
 use crate::hardware::{DeviceId, Hardware, Transfer};
 use std::collections::VecDeque;
-
-/// Event of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timer {
-    /// The counting period.
-    Period,
-    /// The first message arrives.
-    Message,
-    /// The scheduler's monitor.
-    Monitor,
-    /// An overflow's interrupt comes on a core.
-    Overflow(usize),
-    /// The regulator must be called for a core.
-    Budget(usize),
-    /// A task's job.
-    Release(usize),
-    /// A task has slept.
-    Wake(usize),
-    /// A task's time is over.
-    Stop(usize),
-    /// An order of the configuration's list.
-    Transfer(usize),
-    /// A core must pick.
-    Pick(usize),
-}
-
-/// Timers in the order in which they fire at one time.
-pub struct Slots {
-    cores: usize,
-    tasks: usize,
-    pub transfers: Vec<super::config::TransferSpec>,
-}
-
-impl Slots {
-    const FIRST: usize = 3;
-
-    /// The slot of a timer.
-    pub fn of(&self, timer: Timer) -> usize {
-        let per_task = Self::FIRST + 2 * self.cores;
-        let transfers = per_task + 3 * self.tasks;
-        match timer {
-            Timer::Period => 0,
-            Timer::Message => 1,
-            Timer::Monitor => 2,
-            Timer::Overflow(core) => Self::FIRST + core,
-            Timer::Budget(core) => Self::FIRST + self.cores + core,
-            Timer::Release(task) => per_task + task,
-            Timer::Wake(task) => per_task + self.tasks + task,
-            Timer::Stop(task) => per_task + 2 * self.tasks + task,
-            Timer::Transfer(at) => transfers + at,
-            Timer::Pick(core) => transfers + self.transfers.len() + core,
-        }
-    }
-
-    /// The timer of a slot.
-    pub fn timer(&self, slot: usize) -> Timer {
-        let groups = [
-            (self.cores, Timer::Overflow as fn(usize) -> Timer),
-            (self.cores, Timer::Budget),
-            (self.tasks, Timer::Release),
-            (self.tasks, Timer::Wake),
-            (self.tasks, Timer::Stop),
-            (self.transfers.len(), Timer::Transfer),
-            (self.cores, Timer::Pick),
-        ];
-        let Some(mut rest) = slot.checked_sub(Self::FIRST) else {
-            return [Timer::Period, Timer::Message, Timer::Monitor][slot];
-        };
-        for (length, make) in groups {
-            if rest < length {
-                return make(rest);
-            }
-            rest -= length;
-        }
-        Timer::Period
-    }
-
-    fn count(&self) -> usize {
-        Self::FIRST + 3 * (self.cores + self.tasks) + self.transfers.len()
-    }
-}
-
-/// Tasks that each event releases: (cause, task).
-#[derive(Default)]
-pub struct Triggers {
-    pub job_end: Vec<(usize, usize)>,
-    pub mark: Vec<((usize, u32), usize)>,
-    pub transferred: Vec<(DeviceId, usize)>,
-}
-
-fn triggers(tasks: &[TaskSpec]) -> Result<Triggers, KernelError> {
-    let mut all = Triggers::default();
-    for (t, spec) in tasks.iter().enumerate() {
-        let Release::Triggered { by, .. } = spec.release else { continue };
-        match by {
-            Trigger::JobEnd(source) | Trigger::Mark(source, _) if source >= tasks.len() => {
-                let what = format!(
-                    "is released by task {source}, but there are {} tasks; correct it",
-                    tasks.len()
-                );
-                return Err(KernelError::task(spec, what));
-            }
-            Trigger::JobEnd(source) => all.job_end.push((source, t)),
-            Trigger::Mark(source, mark) => all.mark.push(((source, mark), t)),
-            Trigger::Transferred(device) => all.transferred.push((device, t)),
-        }
-    }
-    Ok(all)
-}
 
 fn check_task(task: &TaskSpec) -> Result<(), KernelError> {
     let what = match &task.release {
@@ -213,7 +106,7 @@ impl<H: Hardware> Kernel<H> {
     ) -> Result<Self, KernelError> {
         let (now_ps, count) = (hardware.now_ps(), hardware.cores());
         let task_of = check(&config, &tasks, count)?;
-        let triggers = triggers(&tasks)?;
+        let triggers = Triggers::of(&tasks)?;
         let scheduler = scheduler::build(&config.scheduler, &tasks, count, now_ps)?;
         let regulator = regulator::build(&config.regulator, &tasks, count, now_ps)?;
         let slots = Slots { cores: count, tasks: tasks.len(), transfers: config.transfers };

@@ -44,8 +44,7 @@ impl Machine {
                 recovered_ps: 0,
             }
         });
-        let clock = Clock::new(config.frequency);
-        let way_ps = clock.ps(config.llc.latency.0) + config.overhead_ps;
+        let way_ps = Clock::new(config.frequency).ps(config.llc.latency.0) + config.overhead_ps;
         let count = |n: usize| u16::try_from(n).ok().filter(|&n| n < 1 << 14);
         let (cores, engines) = (count(config.cores as usize).unwrap_or(1), count(devices.len()));
         let engines =
@@ -53,7 +52,7 @@ impl Machine {
         let memory =
             Controller::new(&config.memory, config.row_hit_cap, config.llc.line.0, cores, engines)?;
         Ok(Self {
-            seats: (0..cores).map(|_| seat(&config, kinds)).collect(),
+            seats: (0..usize::from(cores)).map(|core| seat(&config, core, kinds)).collect(),
             next: vec![NEVER; usize::from(cores)],
             programs: programs.collect(),
             shared: shared_cache(&config),
@@ -66,19 +65,17 @@ impl Machine {
             answers: Vec::new(),
             kinds,
             now: 0,
-            until: 0,
-            quantum: clock.at_or_before(config.quantum_ps),
-            llc_latency: config.llc.latency.0,
             way_ps,
             overhead_ps: config.overhead_ps,
-            clock,
             layout,
         })
     }
 }
 
-fn seat(config: &MachineConfig, kinds: Kinds) -> Seat {
+fn seat(config: &MachineConfig, core: usize, kinds: Kinds) -> Seat {
     let line = config.llc.line.0;
+    let clock = Clock::new(config.clock_of(core));
+    let look_up_ps = Clock::new(config.frequency).ps(config.llc.latency.0);
     let private = |size: u64, ways: u32| Private::new(sets(size, ways, line), ways);
     let shape = CoreShape {
         window: config.pipeline.window.0,
@@ -95,6 +92,11 @@ fn seat(config: &MachineConfig, kinds: Kinds) -> Seat {
             private(config.l1d.size.0, config.l1d.ways),
             l2,
         ),
+        clock,
+        until: 0,
+        quantum: clock.at_or_before(config.quantum_ps),
+        // Rounded down, so that no hit takes longer than the plan's.
+        llc_latency: clock.at_or_before(look_up_ps),
         state: State::Idle,
         event: 0,
         loaded: None,

@@ -12,6 +12,9 @@ use solocore_dram::{AddressMap, OfPlatform, Spec};
 use solocore_model::platform::{L1, L2, Llc, Pipeline};
 use solocore_model::{ModelError, Platform};
 
+/// Highest clock of a core, in Hz.
+const MOST_HZ: u64 = 100_000_000_000;
+
 /// Faults of a machine that cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
@@ -92,8 +95,11 @@ pub struct DmaSpec {
 pub struct MachineConfig {
     /// Cores, 1 to 256.
     pub cores: u32,
-    /// Core clock in Hz, 1 MHz to 100 GHz.
+    /// Core clock in Hz, 1 MHz to 100 GHz; with clocks of their own, that of the slowest core. The
+    /// latency of the shared cache is in its cycles.
     pub frequency: u64,
+    /// Clock of each core in Hz, where they differ; empty otherwise.
+    pub clocks: Vec<u64>,
     /// Bytes of a page.
     pub page: u64,
     /// Private instruction cache of each core.
@@ -131,6 +137,7 @@ impl MachineConfig {
         let config = Self {
             cores: p.cores,
             frequency: p.frequency.0,
+            clocks: p.clocks().iter().map(|clock| clock.0).collect(),
             page: p.page.0,
             l1i: p.l1i.clone(),
             l1d: p.l1d.clone(),
@@ -156,8 +163,13 @@ impl MachineConfig {
         if !(1..=256).contains(&self.cores) {
             return fail("cores", format!("{}; give 1 to 256", self.cores));
         }
-        if !(1_000_000..=100_000_000_000).contains(&self.frequency) {
+        if !(1_000_000..=MOST_HZ).contains(&self.frequency) {
             return fail("frequency", format!("{} Hz; give 1 MHz to 100 GHz", self.frequency));
+        }
+        let apart = self.clocks.len() != self.cores as usize && !self.clocks.is_empty();
+        if apart || self.clocks.iter().any(|clock| !(self.frequency..=MOST_HZ).contains(clock)) {
+            let message = "give each core a clock from frequency to 100 GHz".to_owned();
+            return fail("core_type", message);
         }
         let line = self.llc.line.0;
         if !line.is_power_of_two() || !(16..=1024).contains(&line) {
@@ -192,6 +204,12 @@ impl MachineConfig {
             return fail("dram.capacity", "the memory holds no page".to_owned());
         }
         Ok(())
+    }
+
+    /// Clock of a core in Hz.
+    #[must_use]
+    pub fn clock_of(&self, core: usize) -> u64 {
+        self.clocks.get(core).copied().unwrap_or(self.frequency)
     }
 
     fn check_cache(
@@ -383,9 +401,10 @@ mod tests {
         let p = Platform::find("p4080", Path::new(".")).unwrap();
         let base = MachineConfig::of(&p, 1).unwrap();
         type Change = fn(&mut MachineConfig);
-        let cases: [(&str, Change); 6] = [
+        let cases: [(&str, Change); 7] = [
             ("cores", |c| c.cores = 0),
             ("page", |c| c.page = 3000),
+            ("core_type", |c| c.clocks = vec![c.frequency - 1; c.cores as usize]),
             ("llc.size", |c| c.llc.ways = 65),
             ("pipeline.mshrs", |c| c.pipeline.mshrs = 0),
             ("llc.slices", |c| c.llc.slices = 3),

@@ -48,11 +48,11 @@ impl Machine {
     /// Runs a core from cycle `now` to where it stops.
     #[inline]
     fn run(&mut self, core: usize, now: u64) {
-        let limit = (now + self.quantum).min(self.until);
         if self.seats[core].recovers_since_ps != NEVER {
             self.recover(core);
         }
         let seat = &mut self.seats[core];
+        let limit = (now + seat.quantum).min(seat.until);
         let Some((_, loaded)) = &mut seat.loaded else { return };
         let (state, event) = match seat.core.run(loaded, now, limit) {
             Stop::Later(at) => (State::Run, at),
@@ -66,7 +66,7 @@ impl Machine {
             Stop::Window => (State::Window, NEVER),
         };
         (seat.state, seat.event) = (state, event);
-        self.next[core] = if event == NEVER { NEVER } else { self.clock.ps(event) };
+        self.next[core] = if event == NEVER { NEVER } else { seat.clock.ps(event) };
     }
 
     /// Before a core runs on: ends the time of coming back, if it is over.
@@ -76,7 +76,7 @@ impl Machine {
         let Some((program, loaded)) = &seat.loaded else { return };
         if loaded.at >= loaded.recovered_at {
             let since = std::mem::replace(&mut seat.recovers_since_ps, NEVER);
-            let end = self.clock.ps(seat.core.cycle);
+            let end = seat.clock.ps(seat.core.cycle);
             self.programs[program.0 as usize].recovered_ps += end.saturating_sub(since);
         }
     }
@@ -90,13 +90,13 @@ impl Machine {
         // at this instant would be made first.
         seat.core.cycle += u64::from(std::mem::take(&mut seat.interrupted));
         if seat.switch.is_some() {
-            let from = self.now.max(self.clock.ps(seat.core.cycle));
+            let from = self.now.max(seat.clock.ps(seat.core.cycle));
             self.take_hold(core, from);
         } else if self.notices.is_empty() {
             self.run(core, now);
         } else {
             (seat.state, seat.event) = (State::Run, seat.core.cycle);
-            self.next[core] = self.now.max(self.clock.ps(seat.event));
+            self.next[core] = self.now.max(seat.clock.ps(seat.event));
         }
     }
 
@@ -171,8 +171,8 @@ impl Machine {
         }
         if hit {
             if how == How::Wait {
-                let core = &mut self.seats[core].core;
-                core.cycle = core.cycle.max(event + self.llc_latency);
+                let seat = &mut self.seats[core];
+                seat.core.cycle = seat.core.cycle.max(event + seat.llc_latency);
             }
             return None;
         }
@@ -284,7 +284,7 @@ impl Machine {
             State::Register => return self.try_shared_again(core),
             _ => return,
         }
-        let at = self.clock.at_or_after(self.now);
+        let at = seat.clock.at_or_after(self.now);
         seat.core.cycle = seat.core.cycle.max(at);
         self.go_on(core, at);
     }
@@ -292,10 +292,10 @@ impl Machine {
     /// A register or a place in the write buffer is free.
     fn try_shared_again(&mut self, core: usize) {
         let seat = &mut self.seats[core];
-        seat.event = seat.event.max(self.clock.at_or_after(self.now));
+        seat.event = seat.event.max(seat.clock.at_or_after(self.now));
         seat.core.cycle = seat.core.cycle.max(seat.event);
         seat.state = State::Shared;
-        self.next[core] = self.clock.ps(seat.event);
+        self.next[core] = seat.clock.ps(seat.event);
     }
 
     pub(super) fn device_event(&mut self, device: usize) {
@@ -332,7 +332,7 @@ impl Machine {
         let seat = &mut self.seats[core];
         let Some(switch) = seat.switch else { return };
         // The cost of the interrupt passes even if the core is idle after it.
-        let start = self.clock.at_or_after(from_ps + switch.overhead_ps);
+        let start = seat.clock.at_or_after(from_ps + switch.overhead_ps);
         let Some(program) = switch.target else {
             seat.switch = None;
             seat.core.cycle = seat.core.cycle.max(start);
@@ -353,12 +353,12 @@ impl Machine {
         seat.switch = None;
         seat.last = Some(program);
         seat.recovers_since_ps =
-            if loaded.at < loaded.recovered_at { self.clock.ps(start) } else { NEVER };
+            if loaded.at < loaded.recovered_at { seat.clock.ps(start) } else { NEVER };
         seat.loaded = Some((program, loaded));
         seat.core.cycle = start;
         seat.core.live = Counters::default();
         seat.computed_since = seat.core.computed;
-        seat.since_ps = self.clock.ps(start);
+        seat.since_ps = seat.clock.ps(start);
         (seat.state, seat.event) = (State::Run, start);
         self.next[core] = seat.since_ps;
     }
@@ -392,7 +392,8 @@ impl Machine {
         };
         let found = (0..self.seats.len()).find(|&other| other != from && waits(&self.seats[other]));
         if let Some(other) = found {
-            let from_ps = at_ps.max(self.clock.ps(self.seats[other].core.cycle));
+            let seat = &self.seats[other];
+            let from_ps = at_ps.max(seat.clock.ps(seat.core.cycle));
             self.take_hold(other, from_ps);
         }
     }

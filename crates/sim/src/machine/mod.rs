@@ -107,6 +107,13 @@ struct Switch {
 /// A core and its dispatches.
 struct Seat {
     core: Core,
+    clock: Clock,
+    /// Cycle beyond which it does not run: the end of this call of `advance`.
+    until: u64,
+    /// Cycles that it may run ahead of the others.
+    quantum: u64,
+    /// Cycles of a hit in the shared cache.
+    llc_latency: u64,
     state: State,
     /// Cycle of the next event.
     event: u64,
@@ -157,13 +164,8 @@ pub struct Machine {
     devices: Vec<Device>,
     notices: VecDeque<Notice>,
     answers: Vec<Answer>,
-    clock: Clock,
     kinds: Kinds,
     now: u64,
-    /// Cycle beyond which no core runs: the end of this call of `advance`.
-    until: u64,
-    quantum: u64,
-    llc_latency: u64,
     /// Time from the use of the shared cache to the arrival at the controller, ps.
     way_ps: u64,
     overhead_ps: u64,
@@ -235,9 +237,9 @@ impl Machine {
         let Some((_, loaded)) = &seat.loaded else { return Counters::default() };
         let core = &seat.core;
         let mut partly = 0;
-        if matches!(seat.state, State::Run | State::Signal) && self.now > self.clock.ps(core.cycle)
+        if matches!(seat.state, State::Run | State::Signal) && self.now > seat.clock.ps(core.cycle)
         {
-            partly = core.progress(loaded, self.clock.at_or_before(self.now));
+            partly = core.progress(loaded, seat.clock.at_or_before(self.now));
         }
         Counters {
             compute_cycles: core.computed - seat.computed_since + partly,
@@ -280,16 +282,16 @@ impl Hardware for Machine {
         match seat.state {
             State::Run | State::Signal => {
                 if let Some((_, loaded)) = &mut seat.loaded {
-                    let done = seat.core.progress(loaded, self.clock.at_or_before(now));
+                    let done = seat.core.progress(loaded, seat.clock.at_or_before(now));
                     loaded.computed(done);
                     seat.core.cycle += done;
                     seat.core.computed += done;
                 }
-                let from = now.max(self.clock.ps(seat.core.cycle));
+                let from = now.max(seat.clock.ps(seat.core.cycle));
                 self.take_hold(core, from);
             }
             State::Idle | State::Program => {
-                let from = now.max(self.clock.ps(seat.core.cycle));
+                let from = now.max(seat.clock.ps(seat.core.cycle));
                 self.take_hold(core, from);
             }
             // First its accesses must be made, and the data that it waits for must come.
@@ -311,7 +313,9 @@ impl Hardware for Machine {
 
     fn advance(&mut self, until_ps: u64) -> Option<Notice> {
         let until_ps = until_ps.max(self.now);
-        self.until = self.clock.at_or_before(until_ps);
+        for seat in &mut self.seats {
+            seat.until = seat.clock.at_or_before(until_ps);
+        }
         loop {
             if let Some(notice) = self.notices.pop_front() {
                 return Some(notice);

@@ -15,6 +15,7 @@
 //! Not covered: messages between the tasks; interrupts.
 
 use super::options::{Options, PS, SimError};
+use super::regions::{region, shared_banks};
 use super::stand_in::StandIn;
 use crate::board::{Board, BoardError, Place};
 use crate::kernel::config::{CoreTable, Level, Release, SchedulerSpec, TaskSpec, Window};
@@ -24,36 +25,9 @@ use crate::workload::Workload;
 use solocore_model::Plan;
 use solocore_model::levels::Direction;
 use solocore_model::plan::PlanTask;
-use solocore_model::plan::levels::{LevelsPlan, Ways};
+use solocore_model::plan::levels::LevelsPlan;
 use solocore_model::sched_trace::{Event, SchedTrace};
 use solocore_model::system::Criticality;
-
-/// Rows below banks in the address: a page's bank does not choose its sets of the cache.
-const ORDER: [&str; 6] = ["bank", "bank_group", "rank", "row", "column", "channel"];
-
-/// The board of such a plan.
-pub fn board(plan: &Plan, options: &Options) -> Result<Board, SimError> {
-    let mut board = Board::new(&plan.platform, options.seed)?;
-    if plan.levels().is_some() {
-        board.config.memory.map.order = ORDER.map(str::to_owned).to_vec();
-    }
-    Ok(board)
-}
-
-/// Banks and ways of a task under the plan.
-pub(super) fn region(plan: &Plan, mc2: &LevelsPlan, task: &PlanTask) -> (Vec<u32>, Ways) {
-    match (task.criticality, mc2.cores.get(task.core as usize)) {
-        (Criticality::A | Criticality::B, Some(core)) => (vec![core.bank], core.ways),
-        _ => (shared_banks(plan, mc2), mc2.level_c_ways),
-    }
-}
-
-/// Banks of level C and the OS.
-fn shared_banks(plan: &Plan, mc2: &LevelsPlan) -> Vec<u32> {
-    (0..plan.platform.total_banks())
-        .filter(|bank| mc2.cores.iter().all(|core| core.bank != *bank))
-        .collect()
-}
 
 /// Adds a task's program and returns its index.
 pub fn add(

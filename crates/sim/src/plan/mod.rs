@@ -7,7 +7,8 @@
 //! count on none. Where pages lie anywhere, recorded programs share the whole cache.
 
 mod levels;
-mod options;
+pub(crate) mod options;
+mod regions;
 mod stand_in;
 mod vcpus;
 
@@ -142,7 +143,7 @@ fn run(
     traced: bool,
     progress: &(dyn Fn(f64) -> bool + Sync),
 ) -> Result<(SimResult, Option<SchedTrace>), SimError> {
-    let mut board = levels::board(plan, options)?;
+    let mut board = regions::board(plan, options)?;
     let ways = free_ways(plan);
     let mut execution = if options.mode.is_managed() {
         Execution::new(plan, options.duration_ns, options.seed)?
@@ -336,7 +337,14 @@ fn add(
     };
     let workload = match stand_in {
         Some(stand_in) => stand_in.workload(),
-        None => spec.build(&board.context(Path::new("."))).map_err(BoardError::from)?,
+        None => {
+            let mut context = board.context(Path::new("."));
+            // A stated time is one of the task's core; level C has none.
+            if plan.levels().is_none() {
+                context.frequency_hz = board.config.clock_of(core);
+            }
+            spec.build(&context).map_err(BoardError::from)?
+        }
     };
     if let Some(mc2) = plan.levels() {
         let index = levels::add(plan, mc2, options, board, task, (workload, stand_in))?;

@@ -11,8 +11,8 @@
 //! anything. Not covered: the prefetch programs and DMA engines of partitions, and the devices of
 //! levels, which stay the plan's.
 
-use super::levels;
 use super::options::{Options, SimError};
+use super::regions::{board, region};
 use crate::machine::Layout;
 use crate::program::{PageKind, Program};
 use crate::workload::Workload;
@@ -57,7 +57,7 @@ impl StandIn {
 pub fn banks(plan: &Plan, task: usize) -> Option<Vec<u32>> {
     let task = plan.tasks.get(task)?;
     if let Some(mc2) = plan.levels() {
-        return Some(levels::region(plan, mc2, task).0);
+        return Some(region(plan, mc2, task).0);
     }
     let private = plan.cores.iter().all(|c| c.banks.is_some());
     let (first, count) = plan.cores.get(task.core as usize)?.banks.filter(|_| private)?;
@@ -70,7 +70,7 @@ pub fn banks(plan: &Plan, task: usize) -> Option<Vec<u32>> {
 /// [`SimError`] when the platform cannot be simulated.
 pub fn layout(plan: &Plan) -> Result<Layout, SimError> {
     let options = Options { mode: Mode::Managed, duration_ns: 0, seed: 0, timeline_ns: 0 };
-    let board = levels::board(plan, &options)?;
+    let board = board(plan, &options)?;
     Ok(board.config.layout().map_err(crate::board::BoardError::from)?)
 }
 

@@ -20,7 +20,7 @@ use crate::board::{Board, Place};
 use crate::hardware::{DeviceId, Transfer};
 use crate::kernel::KernelConfig;
 use crate::kernel::config::{CoreTable, Release, SchedulerSpec, TransferSpec, Window};
-use crate::plan::SimError;
+use crate::plan::options::{PS, SimError};
 use crate::program::PageKind;
 use crate::workload::params::Spread;
 use crate::workload::{Job, WorkloadSpec};
@@ -32,7 +32,6 @@ use solocore_model::time_table::Stage;
 use std::collections::BTreeMap;
 use transfers::{Load, banks, engine};
 
-const PS: u64 = 1000;
 /// Entries of a table (`SC_MAX_TASKS`).
 const MOST_WINDOWS: usize = 4096;
 /// Instances of all activities in one simulation.

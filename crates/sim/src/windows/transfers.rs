@@ -4,13 +4,12 @@
 //! transfer is paced so that each block takes the time that the plan grants it at worst ([`Load`]);
 //! on the plain machine each device moves its data at once ([`unmanaged`]).
 
-use super::PS;
 use crate::board::{Board, Place};
 use crate::hardware::{DeviceId, Transfer};
 use crate::kernel::KernelConfig;
 use crate::kernel::config::TransferSpec;
 use crate::machine::DmaSpec;
-use crate::plan::SimError;
+use crate::plan::options::{PS, SimError};
 use solocore_model::plan::Plan;
 use solocore_model::plan::windows::{PlanTransfer, WindowsPlan};
 use solocore_model::time_table::{Row, Stage};

@@ -3,10 +3,11 @@
 //! Rule: order along chains, at most one activity at a time on each resource, tasks inside their
 //! windows.
 
-use super::{Execution, PS};
+use super::Execution;
 use crate::hardware::{DeviceId, Notice};
 use crate::kernel::config::Window;
 use crate::kernel::{JobReport, Observer, Stretch, Timeline};
+use crate::plan::options::PS;
 use solocore_model::Time;
 use solocore_model::plan::Plan;
 use solocore_model::results::IoResult;

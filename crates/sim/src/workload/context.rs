@@ -16,7 +16,7 @@ pub struct BuildContext {
     pub line_bytes: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
-    /// Core clock.
+    /// Clock of the core on which stated times hold; by default, of the slowest.
     pub frequency_hz: u64,
     /// Cycles per instruction, for parameters in instructions.
     pub cpi: f64,

@@ -10,6 +10,7 @@ use crate::print::print;
 use crate::progress::computing;
 use crate::table;
 use rayon::prelude::*;
+use solocore_model::plan::Verdict;
 use solocore_model::results::{Mode, TaskResult};
 use solocore_model::{ModelError, Plan, SimResult, System, Time, files};
 use solocore_profile::carried;
@@ -147,9 +148,9 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
             table::ms(task.map(|t| t.moet_ns))
         };
         let seen = match (t.broken_by(&managed.tasks[i]), t.tardiness_ns) {
-            (false, _) => plan::verdict(t),
-            (true, None) => "missed",
-            (true, Some(_)) => "too tardy",
+            (false, _) => table::verdict(Verdict::of(t)),
+            (true, None) => "missed".to_owned(),
+            (true, Some(_)) => "too tardy".to_owned(),
         };
         let mut row = vec![
             t.name.clone(),
@@ -166,7 +167,7 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
                 table::ms(Some(t.c_sce_ns).filter(|&c| c != u64::MAX))
             },
             table::ms(t.deadline_ns),
-            seen.to_owned(),
+            seen,
         ]);
         rows.push(row);
     }

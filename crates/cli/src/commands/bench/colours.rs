@@ -8,7 +8,7 @@
 //! Does not cover: other guests in a cache that this one does not own.
 
 use super::output::{Output, median, show};
-use crate::commands::space::map_of;
+use crate::commands::memory_map::map_of;
 use crate::fail::Failure;
 use serde::Serialize;
 use solocore_linux::host::machine;

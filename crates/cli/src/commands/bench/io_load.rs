@@ -12,7 +12,7 @@
 use super::output::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;
 use crate::commands::exec_coloured;
-use crate::commands::space::map_of;
+use crate::commands::memory_map::map_of;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use clap::ValueEnum;

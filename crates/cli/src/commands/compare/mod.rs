@@ -8,8 +8,11 @@
 //! Source: single-core-equivalence, section 4 (a task beside memory hogs); IsolBench's bandwidth.
 //! Does not cover: a bound. Times that were not seen may be longer.
 
+mod comparison;
 mod text;
 mod times;
+
+pub use comparison::Comparison;
 
 use crate::args::compare::CompareArgs;
 use crate::commands::daemon;
@@ -18,7 +21,6 @@ use crate::commands::exec_start::regulating;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, asked, stopped};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use solocore_client as client;
 use solocore_linux::daemon::Program;
@@ -27,33 +29,6 @@ use solocore_model::{Times, files};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use times::Start;
-
-/// The outcome.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Comparison {
-    /// `solocore-compare/1`.
-    format: &'static str,
-    /// The program and its arguments.
-    command: Vec<String>,
-    /// Runs of each kind.
-    runs: u32,
-    /// CPU of the program.
-    core: u32,
-    /// CPUs of the enemies.
-    enemies: Vec<u32>,
-    /// Name of the enemy program.
-    enemy: &'static str,
-    /// Memory of each enemy.
-    enemy_bytes: u64,
-    /// Times alone.
-    alone: Times,
-    /// Times beside the enemies.
-    beside: Times,
-    /// Times under protection; `null` where this machine cannot protect.
-    protected: Option<Times>,
-    /// Event that the protection counts, or the reason why there is none.
-    protection: String,
-}
 
 /// Message of the protected runs to the process that regulates.
 #[derive(Debug, Serialize, Deserialize)]

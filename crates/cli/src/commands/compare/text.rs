@@ -1,6 +1,6 @@
 //! A comparison for people: a table, and the distribution of the times.
 
-use super::Comparison;
+use super::comparison::Comparison;
 use crate::table::{ms, render};
 use solocore_model::{Times, list};
 

@@ -6,6 +6,7 @@
 //! Does not cover: a board elsewhere; its `doctor` tells.
 
 use super::place::Place;
+use crate::table;
 use solocore_linux::count::misses_event;
 use solocore_linux::host::{machine, prefetch};
 use std::path::Path;
@@ -51,8 +52,9 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     ];
     let first = outcome.here.then_some(measure);
     let lines: Vec<(String, &str)> = first.into_iter().chain(lines).collect();
-    let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
-    let line = |(line, what): &(String, &str)| format!("  {line:width$}   # {what}\n");
+    let width = lines.iter().map(|(line, _)| table::width(line)).max().unwrap_or(0);
+    let line =
+        |(line, what): &(String, &str)| format!("  {}   # {what}\n", table::padded(line, width));
     let edit = if outcome.example {
         format!("  put your task in the place of the example in {}\n", place.system.display())
     } else {

@@ -11,13 +11,12 @@ pub fn repairs(repairs: &[Repair]) -> String {
     let row = |r: &Repair| {
         let step =
             r.step.as_ref().map_or_else(String::new, |step| format!(" (in steps of {step})"));
-        vec![format!("  {}", r.option()), format!("{}{step}", r.meaning)]
+        [format!("  {}", r.option()), format!("{}{step}", r.meaning)]
     };
-    let rows: Vec<Vec<String>> = repairs.iter().map(row).collect();
-    let width = rows.iter().map(|r| r[0].chars().count()).max().unwrap_or(0);
-    let line = |r: &Vec<String>| {
-        format!("{}{}  {}\n", r[0], " ".repeat(width - r[0].chars().count()), r[1])
-    };
+    let rows: Vec<[String; 2]> = repairs.iter().map(row).collect();
+    let width = rows.iter().map(|[option, _]| table::width(option)).max().unwrap_or(0);
+    let line =
+        |[option, meaning]: &[String; 2]| format!("{}  {meaning}\n", table::padded(option, width));
     format!(
         "\nany one of these changes makes the system schedulable:\n{}",
         rows.iter().map(line).collect::<String>()
@@ -44,11 +43,7 @@ pub fn compared(what_if: &WhatIf) -> String {
 fn row(c: &Compared) -> Vec<String> {
     let of = |o: &Option<Outcome>| match o {
         None => ["-", "-", "no such task"].map(str::to_owned),
-        Some(o) => [
-            o.core.to_string(),
-            table::ms(o.wcrt_ns),
-            o.verdict.map_or("best effort".to_owned(), |v| v.to_string()),
-        ],
+        Some(o) => [o.core.to_string(), table::ms(o.wcrt_ns), table::verdict(o.verdict)],
     };
     std::iter::once(c.task.clone()).chain(of(&c.before)).chain(of(&c.after)).collect()
 }

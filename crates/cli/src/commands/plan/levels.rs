@@ -1,9 +1,9 @@
 //! The text of a plan with criticality levels.
 
-use super::verdict;
 use crate::commands::promises;
 use crate::table;
 use solocore_model::Plan;
+use solocore_model::plan::Verdict;
 use solocore_model::plan::levels::{LevelsPlan, Method};
 use solocore_model::system::Criticality;
 
@@ -70,7 +70,7 @@ fn tasks(plan: &Plan, mc2: &LevelsPlan) -> String {
             table::ms(t.period_ns),
             table::ms(t.wcrt_ns),
             table::ms(t.tardiness_ns),
-            verdict(t).to_owned(),
+            table::verdict(Verdict::of(t)),
         ]);
     }
     table::render(&rows)

@@ -11,10 +11,12 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, computing, stopped};
 use crate::table;
+use solocore_model::plan::Verdict;
 use solocore_model::plan::advice::WhatIf;
 use solocore_model::profile::Worst;
 use solocore_model::provenance::{InputRole, PlanInput};
-use solocore_model::system::{self, Model, Share, SystemText, Task};
+use solocore_model::system::text::SystemText;
+use solocore_model::system::{self, Model, Share, Task};
 use solocore_model::{Plan, System, Time, files};
 use solocore_planner::{Demand, Patience};
 use solocore_profile::carried;
@@ -92,7 +94,8 @@ fn compare(own: &System, plan: &Plan, args: &PlanArgs) -> Result<WhatIf, Failure
         Err(Failure::Input(why)) => Err(why),
         Err(other) => return Err(other),
     };
-    Ok(WhatIf::of(args.what_if.clone(), before.as_ref().map_err(Clone::clone), plan))
+    let before = before.as_ref().map(|plan| plan.tasks.as_slice()).map_err(Clone::clone);
+    Ok(WhatIf::of(args.what_if.clone(), before, &plan.tasks))
 }
 
 /// Checks that the chosen method fits this system.
@@ -284,7 +287,7 @@ fn text(plan: &Plan, explain: bool) -> String {
             table::ms(t.wcrt_ns),
             table::ms(t.deadline_ns),
             table::ms(t.margin.and_then(|m| m.wcet_ns)),
-            verdict(t).to_owned(),
+            table::verdict(Verdict::of(t)),
         ]);
     }
     let mut out = table::render(&rows);
@@ -327,14 +330,4 @@ fn table_text(rows: &[solocore_model::time_table::Row]) -> String {
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     lines.extend(rows.iter().map(super::schedule_io::line));
     format!("\n{}", table::render(&lines))
-}
-
-/// A task's verdict in a word or two.
-pub fn verdict(t: &solocore_model::plan::PlanTask) -> &'static str {
-    match (t.best_effort(), t.schedulable) {
-        (true, _) => "best effort",
-        (false, true) => "meets",
-        (false, false) if t.wcrt_ns.is_none() => "no bound",
-        (false, false) => "may miss",
-    }
 }

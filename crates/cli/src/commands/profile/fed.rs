@@ -50,7 +50,7 @@ pub fn run(args: &ProfileArgs, from: &Path, plan: &Path, task: &str) -> Result<E
     let (mut profile, place) = profile_of(named, path)?;
     let seen = seen(from, named)?;
     let beyond = seen.most_ns.saturating_sub(named.c_sce_ns);
-    let clock = u128::from(plan.platform.frequency.0);
+    let clock = u128::from(plan.platform.fastest().0);
     let cycles = u64::try_from((u128::from(beyond) * clock).div_ceil(1_000_000_000));
     let raised = Raised { private_cycles: cycles.unwrap_or(u64::MAX), ..Raised::default() };
     profile.private_cycles = profile.private_cycles.saturating_add(raised.private_cycles);

@@ -7,8 +7,16 @@ use crate::commands::run_text::{self, bandwidth, limit};
 use crate::table;
 use solocore_model::run::{RunClient, RunGroup, RunLock, RunRegulation, RunResult};
 
-/// The run in a line: what enforces it, and since when.
+/// The run in a line: what enforces it, and since when, with the plan of the last handover.
 pub fn headline(now: &RunResult) -> String {
+    let handed = now.handovers.last().map_or_else(String::new, |handover| {
+        let since_s = handover.ended_ns as f64 / 1e9;
+        format!(", plan {} since {since_s:.1} s", handover.name())
+    });
+    by(now) + &handed
+}
+
+fn by(now: &RunResult) -> String {
     let seconds = now.duration_ns as f64 / 1e9;
     match &now.regulation {
         Some(r) => {
@@ -174,7 +182,23 @@ pub fn holder(c: &RunClient) -> (String, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use solocore_model::run::{RunCore, RunWrites};
+    use solocore_model::run::{RunCore, RunHandover, RunWrites};
+
+    #[test]
+    fn the_headline_names_the_plan_of_the_last_handover() {
+        let handover = RunHandover {
+            plan: "night.json".to_owned(),
+            ended_ns: 2_500_000_000,
+            ..RunHandover::default()
+        };
+        let run = RunResult { handovers: vec![handover], ..snapshot(1, 1, 4_000_000_000) };
+        assert!(
+            headline(&run).ends_with(" 4.0 s, plan night.json since 2.5 s"),
+            "{}",
+            headline(&run)
+        );
+        assert!(!headline(&snapshot(1, 1, 1)).contains("plan"));
+    }
 
     fn snapshot(periods: u64, accesses: u64, duration_ns: u64) -> RunResult {
         let core = RunCore {

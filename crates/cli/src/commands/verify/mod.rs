@@ -19,11 +19,11 @@ mod trials;
 use crate::args::Format;
 use crate::args::enemy::Enemy;
 use crate::args::verify::VerifyArgs;
-use crate::commands::enemies::{self, Weapon};
+use crate::commands::enemies;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::Progress;
-use opponents::{Opponents, has_command};
+use opponents::{Opponents, has_command, weapon};
 use solocore_linux::host::machine;
 use solocore_model::plan::{PlanTask, Scheme};
 use solocore_model::verification::{Channel, FORMAT, Verification, Verified};
@@ -131,11 +131,6 @@ fn kinds(args: &VerifyArgs) -> Vec<Enemy> {
     } else {
         args.enemies.clone()
     }
-}
-
-/// An enemy of this kind with this memory.
-fn weapon(args: &VerifyArgs, enemy: Enemy, bytes: u64) -> Weapon<'_> {
-    Weapon { enemy, bytes, map: args.map.as_deref().filter(|_| enemy == Enemy::Bank) }
 }
 
 /// The worst kinds of enemies, each once; all where there was no search.

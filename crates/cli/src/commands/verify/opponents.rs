@@ -5,7 +5,9 @@
 //! core, an enemy replaces all its programs. Other tasks of the task's own core do not run: `C_sce`
 //! is of a job that has its core to itself.
 
+use crate::args::enemy::Enemy;
 use crate::args::verify::VerifyArgs;
+use crate::commands::enemies::Weapon;
 use solocore_model::Plan;
 use solocore_model::plan::{PlanTask, Promise, Subject};
 
@@ -72,6 +74,11 @@ pub fn is_kept_free(plan: &Plan, task: &PlanTask, core: u32) -> bool {
 pub fn has_command(args: &VerifyArgs, task: &PlanTask) -> bool {
     let own = |c: &String| c.split_once('=').is_some_and(|(name, _)| name == task.name);
     task.command.is_some() || args.commands.iter().any(own)
+}
+
+/// An enemy of this kind with this memory.
+pub fn weapon(args: &VerifyArgs, enemy: Enemy, bytes: u64) -> Weapon<'_> {
+    Weapon { enemy, bytes, map: args.map.as_deref().filter(|_| enemy == Enemy::Bank) }
 }
 
 /// Whether the bound of a task rests on the demand of another one.

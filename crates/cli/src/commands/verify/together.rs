@@ -8,9 +8,8 @@
 //! Does not cover: enemies inside windows, VCPUs and levels; phases of releases that did not come
 //! up.
 
-use super::opponents::{has_command, is_kept_free};
+use super::opponents::{has_command, is_kept_free, weapon};
 use super::trials::{Trials, succeeded};
-use super::weapon;
 use crate::args::enemy::Enemy;
 use crate::args::verify::VerifyArgs;
 use crate::fail::Failure;

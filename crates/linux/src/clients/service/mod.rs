@@ -8,7 +8,7 @@
 
 mod options;
 
-pub use options::{ServiceOptions, SilentTask};
+pub use options::ServiceOptions;
 
 use super::door::Door;
 use super::silent::{Own, OwnPages, pages};

@@ -1,17 +1,9 @@
 //! Options of a service: its socket, its users and its tasks.
 
-use crate::clients::SlotTable;
+use crate::clients::silent::SilentTask;
+use crate::clients::slots::SlotTable;
 use crate::regulate::lock::Serving;
 use std::path::{Path, PathBuf};
-
-/// A task for which solocore signals.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SilentTask {
-    /// Name of the task.
-    pub name: String,
-    /// Whether calls of its functions hold the lock; else its jobs are signalled.
-    pub locks: bool,
-}
 
 /// Options that the user chooses.
 #[derive(Clone, Debug)]

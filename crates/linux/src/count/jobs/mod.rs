@@ -15,9 +15,9 @@
 
 use super::addresses::tracepoint;
 use super::child::{self, Refused, Start};
+use super::counters::{Counter, Counters, refused};
 use super::listener::{Listener, Taker};
 use super::records::{self, Fields, GROUP_WITH_NUMBERS, Record, Sample};
-use super::{Counter, Counters, refused};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::sys::ring::{self, Ring};

@@ -29,6 +29,8 @@ mod tree;
 pub(crate) use held::lost;
 pub(crate) use info::Info;
 pub(crate) use monitor::Groups;
+#[cfg(test)]
+pub(crate) use shares::Group;
 pub(crate) use shares::{Members, Shares, shares};
 pub(crate) use tree::{Mounted, Record, Tree, root};
 

@@ -63,6 +63,14 @@ pub(crate) struct Shares {
     pub notes: Vec<String>,
 }
 
+impl Shares {
+    /// Whether a group has a bandwidth.
+    pub fn limit_bandwidth(&self) -> bool {
+        let mut lines = self.groups.iter().flat_map(|group| group.schemata.lines());
+        lines.any(|line| line.starts_with("MB"))
+    }
+}
+
 fn refused<T>(what: String) -> Result<T, LinuxError> {
     Err(LinuxError::Machine(what))
 }

@@ -2,6 +2,8 @@
 //!
 //! Rule: nothing here waits. A client has [`REQUEST`] for its request, of at most [`LONGEST`] bytes
 //! of HTTP, and [`ANSWER`] to read the answer; then it is disconnected. Each connection has one answer.
+//! A plan may have [`LONGEST_PLAN`] bytes, and may take [`ANSWER`]. It ends where the client has said
+//! all; a plan that is cut off is no longer JSON, so the daemon refuses it.
 //! Does not cover: how many clients there may be (`server`).
 
 use rustix::event::PollFlags;
@@ -18,6 +20,8 @@ pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// Bytes of a request with all its headers. A scraper's has some hundred.
 const LONGEST: usize = 8192;
 const HEADERS: usize = 64;
+/// Bytes of another plan.
+pub(super) const LONGEST_PLAN: usize = 16 << 20;
 
 /// The kind of answer that a listener gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,14 @@ pub(super) enum Kind {
     Snapshot,
     /// The metrics, by HTTP.
     Metrics,
+    /// The daemon's answer to another plan, which it sends.
+    Plan,
+}
+
+impl Kind {
+    fn longest(self) -> usize {
+        if self == Self::Plan { LONGEST_PLAN } else { LONGEST }
+    }
 }
 
 #[derive(Debug)]
@@ -34,6 +46,10 @@ enum State {
     Asking(Vec<u8>),
     /// It waits for the snapshot with this number.
     Waiting(u64),
+    /// Its plan is complete.
+    Asked(Vec<u8>),
+    /// The daemon has its plan, under this number.
+    Deciding(u64),
     /// `sent` bytes of the answer are sent: its head, then its body.
     Answering { head: Vec<u8>, body: Arc<str>, sent: usize },
     /// All is sent. Its further bytes are thrown away: to close now could take the answer from it.
@@ -64,6 +80,7 @@ impl Client {
         let (state, patience) = match kind {
             Kind::Snapshot => (State::Waiting(wanted), ANSWER),
             Kind::Metrics => (State::Asking(Vec::new()), REQUEST),
+            Kind::Plan => (State::Asking(Vec::new()), ANSWER),
         };
         Self { socket, kind, until: Instant::now() + patience, state }
     }
@@ -73,7 +90,22 @@ impl Client {
         match self.state {
             State::Asking(_) | State::Leaving => Some(PollFlags::IN),
             State::Answering { .. } => Some(PollFlags::OUT),
-            State::Waiting(_) => None,
+            State::Waiting(_) | State::Asked(_) | State::Deciding(_) => None,
+        }
+    }
+
+    /// Takes the plan that has come, if there is one; it has this number from now on.
+    pub fn asked(&mut self, number: u64) -> Option<Vec<u8>> {
+        let State::Asked(plan) = &mut self.state else { return None };
+        let plan = std::mem::take(plan);
+        self.state = State::Deciding(number);
+        Some(plan)
+    }
+
+    /// The daemon's answer to the plan with this number.
+    pub fn decided(&mut self, number: u64, answer: &Arc<str>) {
+        if matches!(self.state, State::Deciding(of) if of == number) {
+            self.answer(Vec::new(), Arc::clone(answer));
         }
     }
 
@@ -83,7 +115,10 @@ impl Client {
             return None;
         }
         if let State::Asking(got) = &mut self.state {
-            let ended = read(&self.socket, got)?;
+            let ended = read(&self.socket, got, self.kind.longest())?;
+            if self.kind == Kind::Plan {
+                return self.asking_plan(ended);
+            }
             let asked = request(got);
             let (status, text) = match asked {
                 Request::Partial if ended => return None,
@@ -113,8 +148,21 @@ impl Client {
             self.state = State::Leaving;
             self.until = Instant::now() + REQUEST;
         }
-        if matches!(self.state, State::Leaving) && read(&self.socket, &mut Vec::new())? {
+        if matches!(self.state, State::Leaving) && read(&self.socket, &mut Vec::new(), LONGEST)? {
             return None;
+        }
+        Some(self)
+    }
+
+    /// More of a plan has come; `ended`: the client has said all.
+    fn asking_plan(mut self, ended: bool) -> Option<Self> {
+        let State::Asking(plan) = &mut self.state else { return Some(self) };
+        if plan.len() > LONGEST_PLAN {
+            return None;
+        }
+        if ended {
+            self.state = State::Asked(std::mem::take(plan));
+            self.until = Instant::now() + ANSWER;
         }
         Some(self)
     }
@@ -172,12 +220,12 @@ fn head(status: &str, length: usize) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Takes what has come, up to one byte more than [`LONGEST`]; has the other end said all?
+/// Takes what has come, up to one byte more than `longest`; has the other end said all?
 /// `None`: the connection is broken.
-fn read(socket: &OwnedFd, got: &mut Vec<u8>) -> Option<bool> {
+fn read(socket: &OwnedFd, got: &mut Vec<u8>, longest: usize) -> Option<bool> {
     let mut part = [0; 2048];
-    while got.len() <= LONGEST {
-        let room = part.len().min(LONGEST + 1 - got.len());
+    while got.len() <= longest {
+        let room = part.len().min(longest + 1 - got.len());
         match rustix::net::recv(socket, &mut part[..room], RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Some(true),
             Ok((bytes, _)) => got.extend_from_slice(&part[..bytes]),

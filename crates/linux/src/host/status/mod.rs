@@ -1,4 +1,5 @@
-//! Views of a running solocore: a socket for `solocore top`, and Prometheus metrics over HTTP.
+//! Views of a running solocore: a socket for `solocore top`, and Prometheus metrics over HTTP. A
+//! third socket takes another plan (`solocore run --replace`).
 //!
 //! Rule: a separate thread answers all clients (`server`). The daemon leaves it texts between two
 //! looks at its engine: metrics twice a second, and a snapshot once a client has asked for one. So
@@ -10,14 +11,14 @@ mod client;
 mod server;
 
 use crate::error::LinuxError;
-use client::Kind;
+use client::{Kind, LONGEST_PLAN};
 use server::Server;
 use solocore_model::{ModelError, files};
 use std::cell::Cell;
 use std::fmt;
 use std::fs::{self, Permissions};
-use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -27,9 +28,11 @@ use std::time::{Duration, Instant};
 
 /// Socket of a running solocore; only root may connect.
 pub const SOCKET: &str = "/run/solocore.sock";
+/// Its socket for another plan; only root and the user of the run may connect.
+const PLANS: &str = "/run/solocore.plan.sock";
 /// Default socket of its metrics; only root may connect.
 pub const METRICS: &str = "/run/solocore-metrics.sock";
-/// Longest time for which `solocore top` waits for an answer.
+/// Longest time for which `solocore top` and `solocore run --replace` wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for which metrics count as new.
 const RENEWED: Duration = Duration::from_millis(500);
@@ -134,7 +137,7 @@ fn refused(place: &Place, error: &io::Error) -> LinuxError {
 
 /// Paths of the files that [`Status::open`] makes.
 pub(crate) fn paths(metrics: Option<&Place>) -> Vec<PathBuf> {
-    let own = Some(PathBuf::from(SOCKET));
+    let own = [SOCKET, PLANS].map(PathBuf::from);
     let metrics = metrics.and_then(|place| match place {
         Place::Address(_) => None,
         Place::Socket(path) => Some(path.clone()),
@@ -148,15 +151,24 @@ impl Status {
     /// # Errors
     /// The place is taken or not allowed.
     pub fn open(metrics: Option<&Place>) -> Result<Self, LinuxError> {
-        Self::at(Path::new(SOCKET), metrics)
+        Self::at(Path::new(SOCKET), Path::new(PLANS), metrics)
     }
 
-    fn at(path: &Path, metrics: Option<&Place>) -> Result<Self, LinuxError> {
-        let fail = |e: io::Error| {
+    /// As [`Status::open`], at these paths.
+    pub(crate) fn at(
+        path: &Path,
+        plans: &Path,
+        metrics: Option<&Place>,
+    ) -> Result<Self, LinuxError> {
+        let fail = |path: &Path, e: io::Error| {
             LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run")
         };
-        let (socket, file) = listen(path).map_err(fail)?;
-        let (mut listeners, mut files) = (vec![(socket, Kind::Snapshot)], vec![file]);
+        let (mut listeners, mut files) = (Vec::new(), Vec::new());
+        for (path, kind) in [(path, Kind::Snapshot), (plans, Kind::Plan)] {
+            let (socket, file) = listen(path).map_err(|e| fail(path, e))?;
+            listeners.push((socket, kind));
+            files.push(file);
+        }
         if let Some(place) = metrics {
             let socket = match place {
                 Place::Address(address) => bind(*address).map_err(|e| refused(place, &e))?,
@@ -168,7 +180,7 @@ impl Status {
             };
             listeners.push((socket, Kind::Metrics));
         }
-        let server = Server::start(listeners).map_err(fail)?;
+        let server = Server::start(listeners).map_err(|e| fail(path, e))?;
         Ok(Self { server, renewed: metrics.map(|_| Cell::default()), _files: files })
     }
 
@@ -181,6 +193,16 @@ impl Status {
             renewed.set(Some(Instant::now()));
             self.server.put_metrics(metrics());
         }
+    }
+
+    /// The next plan that a client has sent, and its number.
+    pub fn plan(&self) -> Option<(u64, Vec<u8>)> {
+        self.server.plan()
+    }
+
+    /// Answers the client that sent the plan with this number. Never waits.
+    pub fn decide(&self, number: u64, answer: String) {
+        self.server.decide(number, answer);
     }
 }
 
@@ -195,28 +217,67 @@ fn bind(address: SocketAddr) -> io::Result<OwnedFd> {
 /// # Errors
 /// None runs, or this process may not ask.
 pub fn ask() -> Result<String, LinuxError> {
-    let nobody = || {
-        LinuxError::Machine(
-            "no solocore regulates this machine; start one: solocore run PLAN".to_owned(),
-        )
-    };
-    let fail = |e: io::Error| match e.kind() {
+    let mut text = String::new();
+    UnixStream::connect(SOCKET)
+        .and_then(|mut stream| {
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.read_to_string(&mut text)
+        })
+        .map_err(|e| unanswered(SOCKET, &e))?;
+    // A daemon that ends just now closes what it took.
+    if text.is_empty() { Err(nobody()) } else { Ok(text) }
+}
+
+/// Sends another plan to a running solocore, and waits for its answer.
+///
+/// # Errors
+/// None runs, this process may not ask, or the run ended before it answered.
+pub(crate) fn send_plan(text: &str) -> Result<String, LinuxError> {
+    if text.len() > LONGEST_PLAN {
+        return Err(LinuxError::Input(format!(
+            "the new plan has {} bytes, and a run takes {LONGEST_PLAN}; end the run and start it with \
+                the new plan",
+            text.len()
+        )));
+    }
+    let fail = |e: io::Error| unanswered(PLANS, &e);
+    let mut stream = UnixStream::connect(PLANS).map_err(fail)?;
+    let mut answer = String::new();
+    stream
+        .set_write_timeout(Some(PATIENCE))
+        .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+        // A plan that is cut off here changes nothing.
+        .and_then(|()| stream.write_all(text.as_bytes()))
+        .and_then(|()| stream.shutdown(Shutdown::Write))
+        .and_then(|()| stream.read_to_string(&mut answer))
+        .map_err(fail)?;
+    if answer.is_empty() {
+        return Err(LinuxError::Machine(
+            "the run ended before it answered, or its user is another one; `solocore top` shows \
+                whether it goes on"
+                .to_owned(),
+        ));
+    }
+    Ok(answer)
+}
+
+fn nobody() -> LinuxError {
+    LinuxError::Machine(
+        "no solocore regulates this machine; start one: solocore run PLAN".to_owned(),
+    )
+}
+
+/// The error of a connection to a running solocore.
+fn unanswered(socket: &str, error: &io::Error) -> LinuxError {
+    match error.kind() {
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset => nobody(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LinuxError::Machine(format!(
-            "{SOCKET}: no answer in 10 s: the daemon is stopped or busy; try again"
+            "{socket}: no answer in 10 s: the daemon is stopped or busy; try again"
         )),
-        _ => LinuxError::of_io(SOCKET, &e, "run as root"),
-    };
-    let mut text = String::new();
-    let mut stream = UnixStream::connect(SOCKET).map_err(fail)?;
-    stream
-        .set_read_timeout(Some(PATIENCE))
-        .and_then(|()| stream.read_to_string(&mut text))
-        .map_err(fail)?;
-    // A daemon that ends just now closes what it took.
-    if text.is_empty() { Err(nobody()) } else { Ok(text) }
+        _ => LinuxError::of_io(socket, error, "run as root"),
+    }
 }
 
 #[cfg(test)]

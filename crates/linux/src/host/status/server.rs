@@ -10,6 +10,7 @@
 use super::client::{Client, Figures, Kind};
 use crate::sys::seqpacket;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -31,6 +32,12 @@ struct Shared {
     made: u64,
     snapshot: Option<Arc<str>>,
     metrics: Option<Arc<str>>,
+    /// Plans that came so far; the last one has this number.
+    plans: u64,
+    /// Plans that the daemon has not taken, by number.
+    asked: VecDeque<(u64, Vec<u8>)>,
+    /// Its answers that have not reached their clients, by number.
+    decided: Vec<(u64, Arc<str>)>,
     stop: bool,
 }
 
@@ -85,6 +92,17 @@ impl Server {
         self.wake();
     }
 
+    /// The next plan that a client has sent, and its number.
+    pub fn plan(&self) -> Option<(u64, Vec<u8>)> {
+        lock(&self.shared).asked.pop_front()
+    }
+
+    /// Answers the client that sent the plan with this number.
+    pub fn decide(&self, number: u64, answer: String) {
+        lock(&self.shared).decided.push((number, Arc::from(answer)));
+        self.wake();
+    }
+
     fn wake(&self) {
         // It fails only where the thread is to wake already.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
@@ -99,6 +117,12 @@ impl Drop for Server {
             let _ = thread.join();
         }
     }
+}
+
+/// Whether the process at the other end is of root, or of the user of this run.
+fn may_replace(socket: &OwnedFd) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    seqpacket::peer(socket).is_ok_and(|peer| peer.uid == 0 || peer.uid == own)
 }
 
 /// The state of the thread. Clients are in the order of their connections.
@@ -117,14 +141,32 @@ impl Rounds {
         for (listener, _) in waits.iter().enumerate().filter(|(_, waits)| **waits) {
             self.accept(listener);
         }
-        let (stop, made, snapshot, metrics) = {
-            let shared = lock(&self.shared);
+        let (stop, made, snapshot, metrics, decided) = {
+            let mut shared = lock(&self.shared);
             let text = |text: &Option<Arc<str>>| text.clone().unwrap_or_else(|| Arc::from(""));
-            (shared.stop, shared.made, text(&shared.snapshot), text(&shared.metrics))
+            let (snapshot, metrics) = (text(&shared.snapshot), text(&shared.metrics));
+            let decided = std::mem::take(&mut shared.decided);
+            (shared.stop, shared.made, snapshot, metrics, decided)
         };
+        for (number, answer) in &decided {
+            self.clients.iter_mut().for_each(|client| client.decided(*number, answer));
+        }
         let figures = Figures { made, snapshot: &snapshot, metrics: &metrics };
         self.clients = self.clients.drain(..).filter_map(|client| client.go_on(&figures)).collect();
+        self.hand_in();
         !stop
+    }
+
+    /// Leaves the plans that have come for the daemon.
+    fn hand_in(&mut self) {
+        let mut shared = lock(&self.shared);
+        for client in &mut self.clients {
+            let number = shared.plans + 1;
+            if let Some(plan) = client.asked(number) {
+                shared.plans = number;
+                shared.asked.push_back((number, plan));
+            }
+        }
     }
 
     /// Until a socket is ready or a client's time is over; at which listeners a client waits.
@@ -166,6 +208,10 @@ impl Rounds {
     }
 
     fn admit(&mut self, socket: OwnedFd, kind: Kind) {
+        // The socket's mode says the same; a plan that another user sent would be theirs.
+        if kind == Kind::Plan && !may_replace(&socket) {
+            return;
+        }
         let of_kind = |client: &Client| client.kind == kind;
         if self.clients.iter().filter(|c| of_kind(c)).count() >= MOST {
             let oldest = self.clients.iter().position(of_kind);

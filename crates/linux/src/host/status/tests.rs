@@ -18,6 +18,11 @@ impl Drop for Stops<'_> {
     }
 }
 
+/// The sockets of a daemon, with the one for plans beside the one for snapshots.
+fn status_at(path: &Path, metrics: Option<&Place>) -> Result<Status, LinuxError> {
+    Status::at(path, &path.with_extension("plan"), metrics)
+}
+
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -49,7 +54,7 @@ fn whoever_asks_is_answered() {
     let (path, other) = (dir.path().join("socket"), dir.path().join("metrics"));
     // Left over by a daemon that was killed.
     drop(UnixListener::bind(&path).unwrap());
-    let status = Status::at(&path, Some(&Place::Socket(other.clone()))).unwrap();
+    let status = status_at(&path, Some(&Place::Socket(other.clone()))).unwrap();
     for file in [&path, &other] {
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     }
@@ -82,7 +87,7 @@ fn whoever_asks_is_answered() {
     // A place where somebody listens is his, and so is a file.
     let third = dir.path().join("third");
     for taken in [&other, &dir.path().to_owned()] {
-        let refused = Status::at(&third, Some(&Place::Socket(taken.clone())));
+        let refused = status_at(&third, Some(&Place::Socket(taken.clone())));
         let error = refused.map(drop).unwrap_err().to_string();
         assert!(error.contains("--metrics") && error.contains("choose another place"), "{error}");
         assert!(!third.exists());
@@ -111,7 +116,7 @@ fn a_look_at_a_place_leaves_nothing_there() {
 fn nobody_keeps_others_from_their_answers() {
     let dir = tempfile::tempdir().unwrap();
     let (path, address) = (dir.path().join("socket"), free_address());
-    let status = Status::at(&path, Some(&Place::Address(address))).unwrap();
+    let status = status_at(&path, Some(&Place::Address(address))).unwrap();
     // Longer than what a socket holds for a client that does not read.
     let (snapshot, metrics) = ("s".repeat(4 << 20), "m".repeat(4 << 20));
     let (stop, longest) = (AtomicBool::new(false), std::sync::Mutex::new(Duration::ZERO));
@@ -174,7 +179,7 @@ fn nobody_keeps_others_from_their_answers() {
 fn the_number_of_clients_is_bounded() {
     let address = free_address();
     let dir = tempfile::tempdir().unwrap();
-    let status = Status::at(&dir.path().join("s"), Some(&Place::Address(address))).unwrap();
+    let status = status_at(&dir.path().join("s"), Some(&Place::Address(address))).unwrap();
     status.serve(String::new, || "metrics\n".to_owned());
     let mut clients: Vec<_> = (0..2 * MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
     scrape(address);
@@ -186,6 +191,59 @@ fn the_number_of_clients_is_bounded() {
     let last = clients.last_mut().unwrap();
     last.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     assert!(rest(last).ends_with("metrics\n"));
+}
+
+/// The next plan that the daemon finds.
+fn next_plan(status: &Status) -> (u64, Vec<u8>) {
+    let since = Instant::now();
+    loop {
+        if let Some(found) = status.plan() {
+            return found;
+        }
+        assert!(since.elapsed() < SOON, "no plan comes");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_plan_comes_when_its_client_has_said_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let status = status_at(&path, None).unwrap();
+    let connect = || UnixStream::connect(path.with_extension("plan")).unwrap();
+    // One that stalls, one that dies half-way, and two that say all.
+    let mut stalled = connect();
+    stalled.write_all(b"{\"format\":").unwrap();
+    let mut dying = connect();
+    dying.write_all(b"{\"cut").unwrap();
+    drop(dying);
+    let (number, plan) = next_plan(&status);
+    assert_eq!(plan, b"{\"cut");
+    status.decide(number, "refused".to_owned());
+    // Longer than what a socket holds.
+    let long = "x".repeat(1 << 20);
+    let text = long.as_bytes();
+    let (mut first, mut second) = (connect(), connect());
+    std::thread::scope(|scope| {
+        for client in [&mut first, &mut second] {
+            scope.spawn(move || {
+                client.write_all(text).unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+            });
+        }
+    });
+    let both = [next_plan(&status), next_plan(&status)];
+    for (number, plan) in &both {
+        assert_eq!(plan.len(), long.len());
+        status.decide(*number, "taken".to_owned());
+    }
+    for client in [&mut first, &mut second] {
+        client.set_read_timeout(Some(SOON)).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "taken");
+    }
+    assert!(status.plan().is_none(), "the one that stalls has not said all");
 }
 
 #[test]
@@ -203,7 +261,7 @@ fn a_place_is_an_address_or_a_path() {
 fn no_request_ends_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("metrics");
-    let status = Status::at(&dir.path().join("s"), Some(&Place::Socket(place.clone()))).unwrap();
+    let status = status_at(&dir.path().join("s"), Some(&Place::Socket(place.clone()))).unwrap();
     status.serve(String::new, || "metrics\n".to_owned());
     let base = b"GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: text/plain\r\n\r\n";
     let long = [b'x'; 9000];

@@ -21,8 +21,10 @@ use crate::contract::{self, run_core};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::server::Server;
+use crate::regulate::asked;
 use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
+use crate::regulate::handover::Budgets;
 use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
 use crate::regulate::regulation::{Regulation, Sharing};
@@ -211,6 +213,14 @@ impl Engine for Helper {
         }
         let events = self.events.as_mut();
         events.map_or(Ok(()), |e| e.rearm(&self.object, &self.regulation, cpu))
+    }
+
+    fn ask(&self, budgets: &[(u32, Budgets)]) -> Result<(), LinuxError> {
+        asked::ask(&self.object, budgets)
+    }
+
+    fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError> {
+        asked::in_force(&self.object, cpu)
     }
 
     fn periods(&self) -> Vec<Taken> {

@@ -2,6 +2,7 @@
 
 use crate::error::LinuxError;
 use crate::regulate::attach::{Attached, Pulse};
+use crate::regulate::handover::Budgets;
 use crate::regulate::history::Taken;
 use crate::regulate::lock::Serving;
 use crate::regulate::shared::Counts;
@@ -33,6 +34,19 @@ pub trait Engine {
     /// # Errors
     /// The kernel refuses one; the CPU is not regulated then.
     fn rearm(&mut self, cpu: u32) -> Result<(), LinuxError>;
+
+    /// Asks for other budgets of regulated CPUs. Each CPU takes them as its next period begins.
+    ///
+    /// # Errors
+    /// The kernel refuses access to the state of the CPUs; no CPU was asked then.
+    fn ask(&self, asked: &[(u32, Budgets)]) -> Result<(), LinuxError>;
+
+    /// The budgets of a CPU's present period; `None` while it has not taken those that it was asked
+    /// for.
+    ///
+    /// # Errors
+    /// The kernel refuses access to the state of the CPUs.
+    fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError>;
 
     /// The periods that have ended since the last call, by CPU.
     fn periods(&self) -> Vec<Taken>;

@@ -7,8 +7,10 @@ use crate::error::LinuxError;
 use crate::host::cgroup;
 use crate::host::keeper::Changes;
 use crate::host::server::{self, Server};
+use crate::regulate::asked;
 use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
+use crate::regulate::handover::Budgets;
 use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
 use crate::regulate::regulation::Regulation;
@@ -142,6 +144,14 @@ impl Engine for SchedExt {
 
     fn rearm(&mut self, cpu: u32) -> Result<(), LinuxError> {
         self.events.rearm(&self.object, &self.regulation, cpu)
+    }
+
+    fn ask(&self, budgets: &[(u32, Budgets)]) -> Result<(), LinuxError> {
+        asked::ask(&self.object, budgets)
+    }
+
+    fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError> {
+        asked::in_force(&self.object, cpu)
     }
 
     fn periods(&self) -> Vec<Taken> {

@@ -10,8 +10,9 @@
 
 pub use super::budget::{CoreBudget, Options, Sharing, WriteBudget};
 
-use super::budget::{core_budget, lock_budget, with_writes, write_event};
+use super::budget::{core_budget, lock_budget, with_samples_of, with_writes, write_event};
 use crate::error::LinuxError;
+use crate::host::machine::{cpu_list, needed_rate, sample_rate};
 use crate::regulate::dynamic::DynamicRegulation;
 use crate::regulate::event::Event;
 use crate::regulate::lock::{LockRegulation, Serving};
@@ -57,6 +58,8 @@ pub struct Regulation {
     pub dynamic: Option<DynamicRegulation>,
     /// Parts of the plan that are not applied, for the user.
     pub notes: Vec<String>,
+    /// The user's options.
+    pub options: Options,
 }
 
 impl Regulation {
@@ -120,6 +123,7 @@ impl Regulation {
             lock,
             dynamic,
             notes,
+            options: options.clone(),
         })
     }
 
@@ -159,6 +163,7 @@ impl Regulation {
         let budget = cores.first().map_or(UNLIMITED, |c| c.budget);
         let look_ns = period_ns / LOOKS_PER_PERIOD;
         let lock = LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus };
+        let options = options.clone();
         let Options { event, reclaim, sharing, .. } = options.clone();
         let lock = cpu.is_none().then_some(lock);
         let (write_event, dynamic, notes) = (None, None, Vec::new());
@@ -176,7 +181,47 @@ impl Regulation {
             lock,
             dynamic,
             notes,
+            options,
         })
+    }
+
+    /// The regulation of another plan, which differs in budgets only, with the counters of this one:
+    /// each CPU keeps its samples.
+    ///
+    /// # Errors
+    /// As [`Self::new`], or the present counters cannot keep a budget of the plan.
+    pub(crate) fn replaced_by(&self, plan: &Plan) -> Result<Self, LinuxError> {
+        if self.serving().is_some() {
+            return Err(LinuxError::Machine(
+                "budgets of policy = \"bwlock\" or \"dynamic\" cannot change while a run goes on; \
+                    end the run and start it with the new plan"
+                    .to_owned(),
+            ));
+        }
+        let online: Vec<u32> = (0..self.cpus).collect();
+        let new = Self::new(plan, &self.options, &online)?;
+        if new.regulated() != self.regulated() {
+            return Err(LinuxError::Machine(format!(
+                "the new plan gives budgets to CPUs {}, and the present one to CPUs {}; end the run \
+                    and start it with the new plan",
+                cpu_list(&new.regulated()),
+                cpu_list(&self.regulated())
+            )));
+        }
+        let pairs = self.cores.iter().zip(&new.cores);
+        let cores: Vec<CoreBudget> = pairs
+            .map(|(old, new)| with_samples_of(old, new, self.options.skid))
+            .collect::<Result<_, _>>()?;
+        let new = Self { cores, binds_fifo: self.binds_fifo, ..new };
+        let needed = needed_rate(new.period_ns, new.interrupts_per_period());
+        match sample_rate() {
+            Some(rate) if rate < needed => Err(LinuxError::Machine(format!(
+                "the new budgets need {needed} interrupts a second with the present samples, and \
+                    kernel.perf_event_max_sample_rate is {rate}; end the run and start it with the \
+                    new plan"
+            ))),
+            _ => Ok(new),
+        }
     }
 
     /// The daemon's settings for serving clients, where the policy has clients.

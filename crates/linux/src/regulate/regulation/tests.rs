@@ -177,3 +177,43 @@ fn a_budget_beyond_what_is_countable_is_no_limit() {
     let error = core_budget(0, 1000, &Options { skid: 80, ..options("r412e") }).unwrap_err();
     assert!(matches!(&error, LinuxError::Input(t) if t.contains("skid = 400")), "{error:?}");
 }
+
+/// The regulation of a plan with these budgets, in place of one with 200 for each core.
+fn replaced(budgets: &[u64], options: &Options) -> Result<Regulation, LinuxError> {
+    let mut new = plan(None);
+    for (core, &budget) in new.cores.iter_mut().zip(budgets) {
+        core.budget_accesses = Some(budget);
+    }
+    regulation(&plan(None), options)?.replaced_by(&new)
+}
+
+#[test]
+fn another_plan_keeps_the_samples() {
+    if std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let old = regulation(&plan(None), &options("page-faults")).unwrap();
+    let new = replaced(&[430, 100], &options("page-faults")).unwrap();
+    let sample = old.cores[0].sample;
+    assert_eq!((new.cores[0].sample, new.cores[1].sample), (sample, old.cores[1].sample));
+    assert_eq!((new.cores[0].planned, new.cores[0].budget), (430, 430 / sample * sample));
+    assert_eq!((new.cores[1].budget, new.cores[1].tolerance), (100, old.cores[1].tolerance));
+    let refused = replaced(&[sample - 1], &options("page-faults")).unwrap_err().to_string();
+    assert!(refused.contains("below one sample"), "{refused}");
+    let refused = replaced(&[u64::MAX], &options("page-faults")).unwrap_err().to_string();
+    assert!(refused.contains("core 0: a limit of the core comes or goes"), "{refused}");
+}
+
+#[test]
+fn a_budget_that_the_samples_do_not_fit_is_refused_with_a_skid() {
+    if std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let skid = Options { skid: 100, ..options("page-faults") };
+    let sample = regulation(&plan(None), &skid).unwrap().cores[0].sample;
+    assert_eq!(sample, 25);
+    let new = replaced(&[300], &skid).unwrap();
+    assert_eq!((new.cores[0].budget, new.cores[0].tolerance), (325, 75));
+    let refused = replaced(&[310], &skid).unwrap_err().to_string();
+    assert!(refused.contains("does not keep the plan's skid"), "{refused}");
+}

@@ -18,7 +18,7 @@ mod place;
 mod spawn;
 
 use self::spawn::spawn;
-use super::placed::{How, Placed};
+use super::placed::{How, Placed, windows_on_core};
 use super::windows::{self, Turns, Window};
 use crate::clients::{OwnPage, OwnPages};
 use crate::error::LinuxError;
@@ -168,7 +168,7 @@ impl Jobs {
         cores.dedup();
         let guard = |core| Guard {
             core,
-            windows: windows::on_core(started().map(|t| &t.placed), core),
+            windows: windows_on_core(started().map(|t| &t.placed), core),
             tasks: started().filter(|t| t.placed.core == core).map(Arc::clone).collect(),
             stop: Arc::clone(&self.stop),
             seen: Arc::clone(&self.windows),

@@ -1,29 +1,12 @@
 //! Jobs start in time and in their windows, and end with their children.
 
 use super::*;
-use crate::schedule::placed::Probed;
 
 fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
     let core = *tasks::affinity_of(0).unwrap().last().unwrap();
     let command = command.iter().map(|&a| a.to_owned()).collect();
     let how = How::Start(command);
-    Placed {
-        name: "t".into(),
-        core,
-        fifo: None,
-        rank: None,
-        period_ns,
-        rest_ns: None,
-        quiet: false,
-        environment: Vec::new(),
-        deadline_ns: period_ns,
-        window: None,
-        how,
-        group: None,
-        free: false,
-        probed: Probed::default(),
-        account: None,
-    }
+    Placed { period_ns, deadline_ns: period_ns, ..Placed::new("t", core, how) }
 }
 
 fn start(placed: Placed) -> Jobs {

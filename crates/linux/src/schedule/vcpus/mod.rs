@@ -11,7 +11,7 @@ pub mod admission;
 pub mod control;
 pub mod drill;
 mod groups;
-mod load;
+pub(crate) mod load;
 pub(crate) mod requests;
 mod shared;
 
@@ -41,7 +41,6 @@ use zerocopy::IntoBytes;
 
 pub use admission::check_name;
 pub use groups::Group;
-pub(crate) use load::try_load;
 pub use shared::MAX_VCPUS;
 
 /// Options of the scheduler.

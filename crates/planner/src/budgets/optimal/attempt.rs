@@ -410,7 +410,7 @@ fn jobs(problem: &Problem, core: &CorePlan, resources: &Resources) -> Vec<Analys
     let of = |level: Level| Analysed {
         tasks: level.tasks.iter().map(|(_, t)| *t).collect(),
         company: level.company,
-        asked: problem.work[level.index].asked(locked(level.index), resources),
+        asked: problem.work[level.index].asked_on(core.core, locked(level.index), resources),
         alone_ps: problem.alone[level.index],
     };
     core.levels(problem.work, resources).into_iter().map(of).collect()

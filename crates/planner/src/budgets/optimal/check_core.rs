@@ -53,7 +53,8 @@ impl<'a> Cores<'a> {
         let all_meet = (0..count).all(|core| base.rivals(core).len() as u32 + 1 == count);
         let alike = base.stalls.windows(2).all(|pair| pair[0].costs == pair[1].costs);
         let writes = base.platform.dram.counts_writes;
-        if !all_meet || !alike || base.stalls.is_empty() || writes || base.io.is_some() {
+        let typed = !base.platform.core_types.is_empty();
+        if !all_meet || !alike || base.stalls.is_empty() || writes || typed || base.io.is_some() {
             return Err("the cores are not equal".to_owned());
         }
         let mut named = certificate.tasks.clone();
@@ -152,7 +153,7 @@ impl<'a> Cores<'a> {
         let mut on = self.tasks_of(set);
         let locked = pages::locked(0, &on, alone, work, &resources);
         on.sort_by_key(|&t| work[t].priority);
-        let hard = HardTasks::of(&on, &locked, work, &resources);
+        let hard = HardTasks::of(0, &on, &locked, work, &resources);
         let rate = |n: u64, task: usize| {
             n as f64 / work[task].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
         };

@@ -1,9 +1,9 @@
 //! Largest distance of a choice from the best one.
 //!
-//! Rule: no choice exceeds the value of every task alone, with all pages locked and no other core
-//! at work. The gap is the difference to that value. A choice that misses a deadline or the wanted
-//! slowdown has the largest gap: that no choice keeps it is not proved. Does not cover: a closer
-//! bound.
+//! Rule: no choice exceeds the value of every task alone on the fastest core, with all pages locked
+//! and no other core at work. The gap is the difference to that value. A choice that misses a
+//! deadline or the wanted slowdown has the largest gap: that no choice keeps it is not proved. Does
+//! not cover: a closer bound.
 
 use super::outcome::Value;
 use super::problem::Problem;
@@ -21,15 +21,14 @@ impl Problem<'_> {
             // With every page locked, and no other core at all.
             Objective::Margin => {
                 let least = |w: &Work| {
-                    let work = w.wcet_ps(usize::MAX, &self.base) as f64;
-                    work / w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
+                    self.fastest_ps(w) as f64
+                        / w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
                 };
                 -self.work.iter().filter(|w| w.hard()).map(least).fold(0.0, f64::max)
             }
             _ => {
-                let least = |(w, alone): (&Work, &u64)| {
-                    w.wcet_ps(usize::MAX, &self.base) as f64 / (*alone).max(1) as f64
-                };
+                let least =
+                    |(w, alone): (&Work, &u64)| self.fastest_ps(w) as f64 / (*alone).max(1) as f64;
                 -self
                     .work
                     .iter()
@@ -39,6 +38,11 @@ impl Problem<'_> {
                     .fold(0.0, f64::max)
             }
         }
+    }
+
+    /// Time of a job that no choice goes below, ps.
+    fn fastest_ps(&self, w: &Work) -> u64 {
+        w.wcet_with(usize::MAX, &self.base, self.base.platform.fastest())
     }
 
     /// See [`super::Why::gap`]. Where a deadline or the wanted slowdown is missed, another choice

@@ -22,7 +22,7 @@ pub struct Problem<'a> {
     pub objective: Objective,
     /// The wanted slowdown, in thousandths.
     pub wish: Option<u64>,
-    /// Time alone with the whole cache, by task, ps.
+    /// Time alone on the slowest core with the whole cache, by task, ps.
     pub alone: Vec<u64>,
     /// Demands of the best-effort programs.
     pub needs: Vec<Need>,

@@ -7,9 +7,8 @@
 //! cost is at most that under C: so O|y is never worse than C|y.
 
 use super::machine::Machine;
-use super::per_buffer;
 use super::placement::Kind;
-use super::scheme::{Io, Ipc, Scheme};
+use super::scheme::{Ipc, Scheme};
 use super::tables::{Demand, Placed, Tables, Traffic};
 use super::tasks::{TaskSystem, own_bank};
 use super::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, lower, search};
@@ -56,6 +55,16 @@ pub struct Problem {
     pub least: Option<f64>,
 }
 
+/// Working space of O|opt, and the choice made.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scratch {
+    /// By task of levels A and B: is its I/O buffer in its core's bank?
+    pub own_bank: Vec<bool>,
+    pub best: Vec<bool>,
+    /// Direct buffers of a core by `a_i/d_i`, with their tasks.
+    pub ranked: Vec<(f64, usize)>,
+}
+
 /// Allocates one system after the other, in the same memory.
 pub struct Allocator {
     pub(super) p: Machine,
@@ -65,7 +74,7 @@ pub struct Allocator {
     /// Placements that are those of the loaded system.
     ready: [bool; 2],
     pub(super) demand: Vec<Demand>,
-    pub(super) scratch: per_buffer::Scratch,
+    pub(super) scratch: Scratch,
 }
 
 impl Allocator {
@@ -79,7 +88,7 @@ impl Allocator {
             together: Placed::default(),
             ready: [false; 2],
             demand: Vec::new(),
-            scratch: per_buffer::Scratch::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -109,14 +118,6 @@ impl Allocator {
             Kind::Apart => &self.apart,
             Kind::Together => &self.together,
         }
-    }
-
-    /// An allocation of the loaded system, good for `goal`.
-    pub fn allocate(&mut self, system: &TaskSystem, scheme: Scheme, goal: Objective) -> Answer {
-        if scheme.io == Io::PerBuffer {
-            return per_buffer::allocate(self, system, goal);
-        }
-        self.by_rule(system, scheme, goal).map_or(Answer::None, Answer::Allocation)
     }
 
     /// Is the loaded system schedulable by a scheme with a fixed rule for I/O buffers?
@@ -251,16 +252,6 @@ impl Allocator {
     fn limits(&self, placed: &Placed, ipc: Ipc) -> Limits {
         let most_locked = if ipc == Ipc::Optimized { placed.most_locked } else { 0 };
         Limits { ways: self.p.ways, least_c: self.p.least_ways_of_c, most_locked }
-    }
-
-    /// Is the I/O buffer of a task of levels A and B in its core's bank under that allocation? It
-    /// must be the last that was made.
-    #[must_use]
-    pub fn own_bank(&self, system: &TaskSystem, allocation: &Allocation, task: usize) -> bool {
-        match allocation.scheme.io {
-            Io::PerBuffer => self.scratch.own_bank.get(task).copied().unwrap_or(false),
-            io => own_bank(&system.tasks[task], io),
-        }
     }
 }
 

@@ -15,6 +15,7 @@
 //! ones.
 
 mod allocate;
+mod by_scheme;
 pub mod curve;
 mod machine;
 pub mod per_buffer;

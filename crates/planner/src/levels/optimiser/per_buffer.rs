@@ -30,16 +30,6 @@ use super::scheme::{Io, Ipc, Scheme};
 use super::tasks::TaskSystem;
 use super::ways::{Checks, MOST_CORES, Objective, SIZES, Split};
 
-/// Working space, and the choice made.
-#[derive(Debug, Clone, Default)]
-pub struct Scratch {
-    /// By task of levels A and B: is its I/O buffer in its core's bank?
-    pub own_bank: Vec<bool>,
-    best: Vec<bool>,
-    /// Direct buffers of a core by `a_i/d_i`, with their tasks.
-    ranked: Vec<(f64, usize)>,
-}
-
 const O_OPT: Scheme = Scheme { ipc: Ipc::Optimized, io: Io::PerBuffer };
 
 /// The allocation of O|opt, or the answer that there is none or that it is not known.

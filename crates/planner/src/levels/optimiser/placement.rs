@@ -12,9 +12,8 @@
 //!
 //! Not covered: placement and ways decided together, which the paper leaves out as well.
 
-use super::tables::Weights;
 use super::tasks::TaskSystem;
-use super::ways::MOST_CORES;
+use super::ways::{Checks, MOST_CORES};
 use solocore_analysis::mc2::Level;
 
 /// Treatment of chains.
@@ -35,6 +34,20 @@ pub struct Estimate {
     pub b: f64,
     /// Added to both on core 0.
     pub interrupts: f64,
+}
+
+/// A task of level A or B as the three checks see it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Weights {
+    /// Utilization by A-, B- and C-PET. That by A-PET is zero for level B, as level A does not see
+    /// these tasks.
+    pub checks: Checks,
+    /// Time that it takes at any size, over its idle time.
+    pub constant: f64,
+    /// Utilization lost to interrupts on core 0.
+    pub interrupts: f64,
+    /// For phase 1.
+    pub estimate: Estimate,
 }
 
 /// Working space and result of phase 1.

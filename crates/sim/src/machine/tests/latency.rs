@@ -56,6 +56,26 @@ fn hits_cost_the_latency_of_their_level() {
     assert_eq!(between_marks(&c, ops, 2), [10 + 40], "shared cache");
 }
 
+/// A core of twice the clock computes in half the time; the shared cache takes as long as before.
+#[test]
+fn a_fast_core_has_its_own_cycles() {
+    let mut c = config(2);
+    c.l2 = None;
+    c.clocks = vec![2 * c.frequency, c.frequency];
+    let mut ops: Vec<Op> = (0..9).map(|i| wait(i * 64)).collect();
+    ops.extend([MARK, wait(0), MARK]);
+    assert_eq!(between_marks(&c, ops, 2), [5 + 40]);
+    let ops = vec![Op::compute(3000), MARK, Op::compute(Op::MAX_COMPUTE)];
+    let program = |first| -> (Box<dyn Program>, Space) {
+        (Box::new(Loop(ops.clone(), 64)), space(first, 64, &c))
+    };
+    let mut m = machine(&c, vec![program(0), program(64)], vec![]);
+    m.dispatch(0, Some(ProgramId(0)), 0);
+    m.dispatch(1, Some(ProgramId(1)), 0);
+    let ends: Vec<u64> = run(&mut m, 3_000_000).iter().map(|(at, _)| *at).collect();
+    assert_eq!(ends, [1_000_000, 2_000_000]);
+}
+
 #[test]
 fn misses_cost_look_up_overhead_and_dram() {
     let mut c = config(1);

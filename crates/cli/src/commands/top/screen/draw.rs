@@ -89,7 +89,7 @@ fn overview(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
         _ => " time of tasks ",
     };
     let widest =
-        |of: fn(&Bar) -> &str| bars.iter().map(|b| of(b).chars().count()).max().unwrap_or(0);
+        |of: fn(&Bar) -> &str| bars.iter().map(|b| table::width(&plain(of(b)))).max().unwrap_or(0);
     let widths = (widest(|b| &b.name), widest(|b| &b.figures));
     let rows = bars.iter().map(|b| bar_line(b, widths, above.width, state)).collect::<Vec<_>>();
     frame.render_widget(Paragraph::new(rows).block(Block::bordered().title(of)), above);
@@ -146,7 +146,7 @@ fn bar_line(
     let marks: Vec<_> = bar.line.map(|at| (at, "│", BOLD)).into_iter().collect();
     let beside = names + columns + figures + 8;
     let mut spans =
-        vec![Span::raw(format!("{:names$} ", plain(&bar.name))), Span::styled("[", DIM)];
+        vec![Span::raw(table::padded(&plain(&bar.name), names + 1)), Span::styled("[", DIM)];
     spans.extend(cells(bar_width(width, beside), bar.used, Style::new().fg(colour), &marks));
     spans.push(Span::styled("]", DIM));
     let latest = &history[history.len().saturating_sub(columns)..];
@@ -203,7 +203,7 @@ fn task_panel(frame: &mut Frame<'_>, area: Rect, tasks: &[Task], state: &mut Sta
 }
 
 fn width_of(text: &str) -> usize {
-    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    text.lines().map(table::width).max().unwrap_or(0)
 }
 
 /// The rows of a table that is at most `room` columns wide, as far as this can be: long names are
@@ -231,12 +231,10 @@ fn fitted(mut rows: Vec<Vec<String>>, room: usize) -> Vec<Vec<String>> {
 /// Cuts names, so that their column becomes narrower by `over`, but keeps `least` of each.
 fn cut_names(rows: &mut [Vec<String>], over: usize, least: usize) {
     let names = || rows.iter().filter_map(|row| row.first());
-    let longest = names().map(|name| name.chars().count()).max().unwrap_or(0);
+    let longest = names().map(|name| table::width(name)).max().unwrap_or(0);
     let most = longest.saturating_sub(over).max(least);
     for name in rows.iter_mut().filter_map(|row| row.first_mut()) {
-        if name.chars().count() > most {
-            *name = name.chars().take(most - 1).chain(['…']).collect();
-        }
+        *name = table::cut(name, most);
     }
 }
 
@@ -250,7 +248,7 @@ fn task_line(task: &Task, line: &str, widest: usize, width: usize) -> Line<'stat
         _ => Color::Green,
     };
     let style = if colour == Color::Green { Style::new() } else { Style::new().fg(colour) };
-    let mut spans = vec![Span::styled(format!("{line:widest$} "), style)];
+    let mut spans = vec![Span::styled(table::padded(line, widest + 1), style)];
     let Some(deadline) = task.deadline_ns.filter(|_| width >= 10) else { return Line::from(spans) };
     let share = |ns: u64| DEADLINE_AT * ns as f64 / deadline.max(1) as f64;
     let mut marks = vec![(DEADLINE_AT, "│", BOLD)];

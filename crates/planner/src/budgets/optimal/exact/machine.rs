@@ -66,7 +66,7 @@ pub struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// The system; `None` where the search does not cover it: more than [`MOST_TASKS`] tasks, no
-    /// analysed one, cores that differ, or budgets with a part for writes.
+    /// analysed one, cores that differ (also in type), or budgets with a part for writes.
     pub fn of(problem: &'a Problem<'a>) -> Option<Self> {
         let (work, base) = (problem.work, &problem.base);
         let costs = base.stalls.first()?.costs;
@@ -74,6 +74,7 @@ impl<'a> Machine<'a> {
         let equal = base.stalls.len() == base.cores as usize
             && (0..base.cores).all(|core| base.rivals(core).len() == rivals)
             && base.stalls.iter().all(|stall| stall.costs == costs)
+            && base.platform.core_types.is_empty()
             && base.io.is_none();
         let known = !base.other_programs && work.iter().all(crate::work::Work::hard);
         let analysed = work.iter().any(crate::work::Work::hard);

@@ -34,7 +34,7 @@ mod level_c;
 
 use super::curve::saturation;
 use super::machine::Machine;
-use super::placement::{Estimate, Kind, Placement};
+use super::placement::{Estimate, Kind, Placement, Weights};
 use super::scheme::Ipc;
 use super::tasks::{Accesses, BANKS, Edge, SystemTask, TaskSystem};
 use super::ways::{Checks, MOST_CORES, SIZES};
@@ -45,20 +45,6 @@ pub use level_c::GlobalDemand;
 
 /// Bank number that stands for all banks of level C.
 pub(crate) const BANK_OF_C: usize = MOST_CORES;
-
-/// A task of level A or B as the three checks see it.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Weights {
-    /// Utilization by A-, B- and C-PET. That by A-PET is zero for level B, as level A does not see
-    /// these tasks.
-    pub checks: Checks,
-    /// Time that it takes at any size, over its idle time.
-    pub constant: f64,
-    /// Utilization lost to interrupts on core 0.
-    pub interrupts: f64,
-    /// For phase 1.
-    pub estimate: Estimate,
-}
 
 /// Traffic to each bank; the last entry stands for all banks of level C.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -1,0 +1,158 @@
+//! Differences of two plans beside their budgets.
+//!
+//! Problem: a run can go over to a plan with other budgets, and to nothing else; a key that a later
+//! version adds to plans must not slip through. Rule: the new plan gets the budgets of the old one, and
+//! all that follows from budgets (bounds, promises, reasons). Then both must be equal. The first key
+//! that is not is named.
+//! Does not cover: profiles that the plans carry; the caller takes those of the old plan.
+
+use serde_json::{Map, Number, Value};
+use solocore_model::Plan;
+use solocore_model::plan::{PlanCore, PlanRegulation, PlanTask};
+use std::collections::BTreeSet;
+
+/// Longest value that is shown.
+const SHOWN: usize = 40;
+
+/// The first difference between two plans beside budgets, and bounds that follow from them.
+pub(super) fn difference(old: &Plan, new: &Plan) -> Option<String> {
+    let names =
+        |plan: &Plan| -> BTreeSet<String> { plan.tasks.iter().map(|t| t.name.clone()).collect() };
+    let (before, after) = (names(old), names(new));
+    if let Some(name) = after.symmetric_difference(&before).next() {
+        return Some(format!("its tasks (`{name}`)"));
+    }
+    if old.cores.len() != new.cores.len() || old.tasks.len() != new.tasks.len() {
+        return Some("the number of its cores or tasks".to_owned());
+    }
+    let value = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
+    first_difference(&value(old), &value(&with_budgets_of(old, new)), "")
+}
+
+/// A plan with the budgets of another one, and all that may differ with them.
+fn with_budgets_of(old: &Plan, new: &Plan) -> Plan {
+    let core = |(old, new): (&PlanCore, &PlanCore)| PlanCore {
+        budget_accesses: old.budget_accesses,
+        write_budget_accesses: old.write_budget_accesses,
+        bandwidth_bytes_per_s: old.bandwidth_bytes_per_s,
+        utilization: old.utilization,
+        margin: old.margin.clone(),
+        ..new.clone()
+    };
+    let task = |(old, new): (&PlanTask, &PlanTask)| PlanTask {
+        stall_ns: old.stall_ns,
+        c_sce_ns: old.c_sce_ns,
+        wcrt_ns: old.wcrt_ns,
+        schedulable: old.schedulable,
+        verdict: old.verdict,
+        assumes: old.assumes.clone(),
+        margin: old.margin,
+        derivation: old.derivation.clone(),
+        waterfall: old.waterfall.clone(),
+        ..new.clone()
+    };
+    Plan {
+        schedulable: old.schedulable,
+        model: old.model,
+        reasons: old.reasons.clone(),
+        assumptions: old.assumptions.clone(),
+        promises: old.promises.clone(),
+        certificate: old.certificate,
+        repair: old.repair.clone(),
+        what_if: old.what_if.clone(),
+        inputs: old.inputs.clone(),
+        regulation: PlanRegulation {
+            share: old.regulation.share,
+            carry_in: old.regulation.carry_in,
+            ..new.regulation.clone()
+        },
+        cores: old.cores.iter().zip(&new.cores).map(core).collect(),
+        tasks: old.tasks.iter().zip(&new.tasks).map(task).collect(),
+        ..new.clone()
+    }
+}
+
+/// The place of the first difference between two values, with both.
+fn first_difference(old: &Value, new: &Value, place: &str) -> Option<String> {
+    let below =
+        |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+    match (old, new) {
+        (Value::Object(before), Value::Object(after)) => {
+            let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            let of =
+                |map: &Map<String, Value>, key: &str| map.get(key).cloned().unwrap_or_default();
+            keys.into_iter()
+                .find_map(|key| first_difference(&of(before, key), &of(after, key), &below(key)))
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            let name = |at: usize, item: &Value| {
+                item["name"].as_str().map_or_else(|| at.to_string(), str::to_owned)
+            };
+            let mut pairs = before.iter().zip(after).enumerate();
+            pairs.find_map(|(at, (b, a))| first_difference(b, a, &below(&name(at, b))))
+        }
+        (Value::Number(before), Value::Number(after)) if are_close(before, after) => None,
+        _ if old == new => None,
+        _ => Some(format!("{place} ({}, now {})", shown(old), shown(new))),
+    }
+}
+
+/// Whether two numbers with a fraction are equal but for the last digits, which can change when a
+/// number is written and read again.
+fn are_close(a: &Number, b: &Number) -> bool {
+    let (true, Some(x), Some(y)) = (a.is_f64() && b.is_f64(), a.as_f64(), b.as_f64()) else {
+        return false;
+    };
+    (x - y).abs() <= 1e-12 * x.abs().max(y.abs())
+}
+
+/// A value, cut to a length.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}...", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        serde_json::from_str(include_str!("../../tests/plan.json")).unwrap()
+    }
+
+    #[test]
+    fn budgets_and_their_bounds_are_no_difference() {
+        let mut new = plan();
+        for core in &mut new.cores {
+            core.budget_accesses = Some(77);
+            core.bandwidth_bytes_per_s = None;
+        }
+        (new.tasks[0].wcrt_ns, new.tasks[0].stall_ns) = (None, 5);
+        (new.schedulable, new.reasons) = (false, Vec::new());
+        assert_eq!(difference(&plan(), &new), None);
+        let again = serde_json::from_str(&serde_json::to_string(&new).unwrap()).unwrap();
+        assert_eq!(difference(&plan(), &again), None);
+    }
+
+    #[test]
+    fn other_differences_are_refused_by_their_names() {
+        type Change = fn(&mut Plan);
+        let changes: [(Change, &str); 6] = [
+            (|p| p.tasks[0].name = "camera".to_owned(), "its tasks (`camera`)"),
+            (|p| p.tasks[1].wcet_ns += 1, "tasks.batch.wcet_ns ("),
+            (|p| p.tasks[0].core = 0, "tasks.video.core (1, now 0)"),
+            (|p| p.cores[1].ways += 1, "cores.1.ways ("),
+            (|p| p.regulation.period_ns = 2_000_000, "regulation.period_ns (1000000, now 2000000)"),
+            (|p| p.regulation.reclaim = true, "regulation.reclaim (null, now true)"),
+        ];
+        for (change, named) in changes {
+            let mut new = plan();
+            change(&mut new);
+            let found = difference(&plan(), &new).unwrap();
+            assert!(found.starts_with(named), "{found}");
+        }
+    }
+}

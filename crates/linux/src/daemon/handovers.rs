@@ -1,0 +1,103 @@
+//! What `solocore run --replace` asks for, the daemon's answer, and the handovers of a run.
+//!
+//! Problem: a run may have had several plans, but its result has one bound for each task. Rule: the
+//! result lists all handovers, and a task's bound is the weakest one of all plans. Does not cover:
+//! the decision on another plan (`replace`).
+
+use crate::error::LinuxError;
+use crate::host::status;
+use serde::{Deserialize, Serialize};
+use solocore_model::Plan;
+use solocore_model::files::to_json;
+use solocore_model::plan::Answer;
+use solocore_model::run::{RunHandover, RunResult};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The daemon's answer to another plan.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Decision {
+    /// It is in force.
+    Taken(RunHandover),
+    /// It is not a plan, or no machine can regulate it.
+    BadInput(String),
+    /// The run cannot go over to it.
+    Refused(String),
+}
+
+impl From<LinuxError> for Decision {
+    fn from(error: LinuxError) -> Self {
+        match error {
+            LinuxError::Input(why) => Self::BadInput(why),
+            LinuxError::Machine(why) => Self::Refused(why),
+        }
+    }
+}
+
+/// Has the running solocore go over to another plan, which was read from `path`.
+///
+/// # Errors
+/// None runs, this process may not ask, or the run goes on under its old plan.
+pub fn replace(path: &Path, plan: &Plan) -> Result<RunHandover, LinuxError> {
+    // The run has the profiles of the same tasks already.
+    let plan = Plan { carried: BTreeMap::new(), ..plan.clone() };
+    let name = path.display().to_string().replace(char::is_control, "?");
+    let answer = status::send_plan(&format!("{name}\n{}", to_json(&plan)))?;
+    match serde_json::from_str(&answer) {
+        Ok(Decision::Taken(handover)) => Ok(handover),
+        Ok(Decision::BadInput(why)) => Err(LinuxError::Input(why)),
+        Ok(Decision::Refused(why)) => Err(LinuxError::Machine(why)),
+        Err(e) => Err(LinuxError::Machine(format!(
+            "this solocore cannot read the answer of the running one: {e}; use the same version"
+        ))),
+    }
+}
+
+/// The handovers of a run.
+#[derive(Default)]
+pub(super) struct Replacing {
+    pub pending: Option<Pending>,
+    /// Those that are done.
+    pub done: Vec<RunHandover>,
+    /// The weakest bound of each task under earlier plans; `None`: one of them had none.
+    pub earlier: BTreeMap<String, Option<u64>>,
+}
+
+/// A plan that comes into force.
+pub(super) struct Pending {
+    /// Its number at the socket.
+    pub number: u64,
+    /// Its file.
+    pub name: String,
+    pub plan: Plan,
+    /// The part that hands over.
+    pub part: usize,
+    /// Answers to the plan's promises.
+    pub answers: Vec<Answer>,
+    pub begun_ns: u64,
+}
+
+impl Replacing {
+    /// Adds the handovers to a result. The longest responses of a run may be from earlier plans, so
+    /// a task's bound is the weakest one of all.
+    pub fn seen(&self, run: &mut RunResult) {
+        run.handovers.clone_from(&self.done);
+        for task in &mut run.tasks {
+            if let Some(&earlier) = self.earlier.get(&task.name) {
+                task.bound_ns = task.bound_ns.zip(earlier).map(|(now, before)| now.max(before));
+            }
+        }
+    }
+
+    /// Keeps the bounds of a plan that is no longer in force.
+    pub fn keep_bounds(&mut self, old: &Plan) {
+        for task in &old.tasks {
+            let known = self.earlier.get(&task.name).copied();
+            let weakest = known.map_or(task.wcrt_ns, |known| {
+                known.zip(task.wcrt_ns).map(|(known, bound)| known.max(bound))
+            });
+            self.earlier.insert(task.name.clone(), weakest);
+        }
+    }
+}

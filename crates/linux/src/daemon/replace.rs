@@ -1,0 +1,321 @@
+//! Another plan for a run that goes on (`solocore run --replace`).
+//!
+//! Problem: a run that is ended and started again leaves a gap without budgets, and ends its tasks
+//! and its clients' locks. Rule: the daemon takes another plan at its socket for plans
+//! (`host/status`), and checks everything before anything changes. The plan may differ in budgets
+//! only (`difference`). Each part must be able to go on under it, and each of its promises must be
+//! kept. One of the two plans must bound each job that is active meanwhile (regulate/handover.rs).
+//! The answer to a refused plan is the reason, and the old plan stays in force. Otherwise the part
+//! that regulates hands over, in some rounds, and then the new plan is the run's plan. Tasks,
+//! clients, engines and settings stay. A plan that was sent as a whole is carried out even if its
+//! client has gone.
+//! Does not cover: other tasks, ways, colours, banks, periods, schemes and policies; a run without a
+//! plan. Notes of the run are those on its first plan.
+
+use super::difference::difference;
+use super::handovers::{Decision, Pending};
+use super::part::Taking;
+use super::{Daemon, Word, promises};
+use crate::error::LinuxError;
+use crate::host::status::Status;
+use crate::regulate::handover::{Budgets, Change, uncovered};
+use crate::regulate::shared::UNLIMITED;
+use crate::sys::tasks::monotonic_ns;
+use solocore_model::Plan;
+use solocore_model::files::to_json;
+use solocore_model::plan::PlanCore;
+use solocore_model::run::RunHandover;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The remedy for plans that a run cannot take.
+const AGAIN: &str = "end the run and start it with the new plan";
+
+impl Daemon {
+    /// Takes another plan if one has come, or goes on with the handover to it. Never waits.
+    pub(super) fn replace(&mut self, status: &Status, say: &dyn Fn(Word<'_>)) {
+        let Some(pending) = self.replacing.pending.take() else {
+            let Some((number, text)) = status.plan() else { return };
+            match self.begin(number, &text) {
+                Ok(pending) => {
+                    say(Word::Message(&format!("hands over to the plan {}", pending.name)));
+                    self.replacing.pending = Some(pending);
+                }
+                Err(error) => refuse(status, number, error, say),
+            }
+            return;
+        };
+        match self.parts.get_mut(pending.part).map(|part| part.taken()) {
+            Some(Taking::UnderWay) => self.replacing.pending = Some(pending),
+            Some(Taking::GivenUp(why)) => {
+                refuse(status, pending.number, LinuxError::Machine(why), say);
+            }
+            Some(Taking::Done(cores)) => {
+                let since = |ns: u64| ns.saturating_sub(self.begun_ns);
+                let handover = RunHandover {
+                    plan: pending.name,
+                    begun_ns: since(pending.begun_ns),
+                    ended_ns: since(monotonic_ns()),
+                    cores,
+                };
+                say(Word::Message(&handover.text()));
+                status.decide(pending.number, to_json(&Decision::Taken(handover.clone())));
+                self.replacing.done.push(handover);
+                if let Some(old) = self.plan.replace(pending.plan) {
+                    self.replacing.keep_bounds(&old);
+                }
+                self.promised = pending.answers;
+            }
+            None => {}
+        }
+    }
+
+    /// Checks another plan, and begins the handover to it.
+    fn begin(&mut self, number: u64, text: &[u8]) -> Result<Pending, LinuxError> {
+        let (name, new) = read(text)?;
+        let Some(old) = &self.plan else {
+            return Err(LinuxError::Machine(
+                "the run has no plan, because `solocore exec` began it; end it, and start the plan \
+                    with `solocore run`"
+                    .to_owned(),
+            ));
+        };
+        let new = Plan { carried: old.carried.clone(), ..new };
+        if let Some(what) = difference(old, &new) {
+            return Err(LinuxError::Machine(format!(
+                "the new plan differs from the present one in {what}, and only budgets can change \
+                    while a run goes on; {AGAIN}"
+            )));
+        }
+        if let (Some(core), false) = (first_uncovered(old, &new), self.partial) {
+            return Err(LinuxError::Machine(format!(
+                "neither plan bounds a job on core {core} while all these budgets change; change the \
+                    budget of one core at a time, by several plans"
+            )));
+        }
+        let mut by = None;
+        for (at, part) in self.parts.iter_mut().enumerate() {
+            if part.can_take(&new)? {
+                by = Some(at);
+            }
+        }
+        let answers = promises::answers(&new, &self.parts, &self.vouched, &[]);
+        let refused = promises::refusal(&new, &answers).filter(|_| !self.partial);
+        if let Some(why) = refused {
+            return Err(LinuxError::Machine(why).of("the new plan"));
+        }
+        let Some(part) = by else {
+            return Err(LinuxError::Machine(format!(
+                "this run regulates no accesses, so it has no budgets that could change; {AGAIN}"
+            )));
+        };
+        let begun_ns = monotonic_ns();
+        self.parts[part].take()?;
+        Ok(Pending { number, name, plan: new, part, answers, begun_ns })
+    }
+}
+
+fn refuse(status: &Status, number: u64, error: LinuxError, say: &dyn Fn(Word<'_>)) {
+    say(Word::Message(&format!("another plan is refused: {error}")));
+    status.decide(number, to_json(&Decision::from(error)));
+}
+
+/// The plan in a client's text, and its name: the first line.
+fn read(text: &[u8]) -> Result<(String, Plan), LinuxError> {
+    let text = std::str::from_utf8(text).ok().and_then(|text| text.split_once('\n'));
+    let Some((name, plan)) = text else {
+        return Err(LinuxError::Input(
+            "the text that came is not a plan with its name; use solocore run --replace".to_owned(),
+        ));
+    };
+    let plan = Plan::parse(Path::new(name), plan).map_err(|e| LinuxError::Input(e.to_string()))?;
+    Ok((name.to_owned(), plan))
+}
+
+/// The first core on which neither plan bounds a job that is active during the handover.
+fn first_uncovered(old: &Plan, new: &Plan) -> Option<u32> {
+    let bounded = old.tasks.iter().chain(&new.tasks);
+    let bounded = bounded.filter(|t| !t.best_effort() && t.wcrt_ns.is_some()).map(|t| t.core);
+    let analysed: Vec<u32> = bounded.collect::<BTreeSet<u32>>().into_iter().collect();
+    let pairs = old.cores.iter().zip(&new.cores);
+    let changes: Vec<Change> = pairs
+        .map(|(old, new)| Change { cpu: old.id, old: budgets(old), new: budgets(new) })
+        .collect();
+    uncovered(&changes, &analysed)
+}
+
+fn budgets(core: &PlanCore) -> Budgets {
+    match (core.budget_accesses, core.write_budget_accesses) {
+        (None, _) => Budgets::NONE,
+        (Some(all), None) => Budgets { accesses: all, writes: UNLIMITED },
+        (Some(all), Some(writes)) => Budgets { accesses: all.saturating_sub(writes), writes },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::part::Part;
+    use solocore_model::run::{RunOtherBudget, RunResult, RunTask};
+    use std::cell::RefCell;
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+    use std::rc::Rc;
+    use std::time::{Duration, Instant};
+
+    fn plan() -> Plan {
+        serde_json::from_str(include_str!("../../tests/plan.json")).unwrap()
+    }
+
+    /// A part whose handover takes this number of rounds, and its log.
+    struct Told {
+        rounds: u32,
+        ends: Taking,
+        log: Rc<RefCell<Vec<&'static str>>>,
+    }
+
+    impl Part for Told {
+        fn start(&mut self) -> Result<(), LinuxError> {
+            Ok(())
+        }
+
+        fn can_take(&mut self, _: &Plan) -> Result<bool, LinuxError> {
+            self.log.borrow_mut().push("asked");
+            Ok(true)
+        }
+
+        fn take(&mut self) -> Result<(), LinuxError> {
+            self.log.borrow_mut().push("begun");
+            Ok(())
+        }
+
+        fn taken(&mut self) -> Taking {
+            if self.rounds == 0 {
+                return self.ends.clone();
+            }
+            self.rounds -= 1;
+            Taking::UnderWay
+        }
+
+        fn end(&mut self) {}
+    }
+
+    /// A daemon under the plan of the tests, without a part.
+    fn alone() -> Daemon {
+        let mut daemon = Daemon::default();
+        (daemon.plan, daemon.partial) = (Some(plan()), true);
+        daemon
+    }
+
+    /// The same, with one part.
+    fn daemon(ends: Taking) -> (Daemon, Rc<RefCell<Vec<&'static str>>>) {
+        let log = Rc::default();
+        let mut daemon = alone();
+        daemon.add(Told { rounds: 3, ends, log: Rc::clone(&log) });
+        (daemon, log)
+    }
+
+    fn text(plan: &Plan) -> Vec<u8> {
+        format!("new.json\n{}", to_json(plan)).into_bytes()
+    }
+
+    /// The daemon's answer to a client that sends this.
+    fn answer(daemon: &mut Daemon, text: &[u8]) -> Decision {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, plans) = (dir.path().join("s"), dir.path().join("plans"));
+        let status = Status::at(&path, &plans, None).unwrap();
+        let mut client = UnixStream::connect(&plans).unwrap();
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(move || {
+                client.write_all(text).unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+                let mut answer = String::new();
+                client.read_to_string(&mut answer).unwrap();
+                answer
+            });
+            let since = Instant::now();
+            while !asked.is_finished() {
+                assert!(since.elapsed() < Duration::from_secs(20), "no answer");
+                daemon.replace(&status, &|_| {});
+            }
+            serde_json::from_str(&asked.join().unwrap()).unwrap()
+        })
+    }
+
+    fn refusal(decision: Decision) -> String {
+        match decision {
+            Decision::Refused(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_plan_with_other_budgets_is_taken() {
+        let changed = RunOtherBudget { cpu: 1, before: 7, budget: 5, ..RunOtherBudget::default() };
+        let (mut daemon, log) = daemon(Taking::Done(vec![changed]));
+        let mut new = plan();
+        new.cores[1].budget_accesses = Some(5);
+        let (old_bound, name) = (new.tasks[0].wcrt_ns, new.tasks[0].name.clone());
+        new.tasks[0].wcrt_ns = Some(1);
+        let Decision::Taken(handover) = answer(&mut daemon, &text(&new)) else { panic!() };
+        assert_eq!((handover.plan.as_str(), handover.cores), ("new.json", vec![changed]));
+        assert_eq!(*log.borrow(), ["asked", "begun"]);
+        assert_eq!(daemon.plan.as_ref().unwrap().cores[1].budget_accesses, Some(5));
+        let tasks = vec![RunTask { name, bound_ns: Some(1), ..RunTask::default() }];
+        let mut run = RunResult { tasks, ..RunResult::default() };
+        daemon.replacing.seen(&mut run);
+        assert_eq!((run.handovers.len(), run.tasks[0].bound_ns), (1, old_bound));
+    }
+
+    #[test]
+    fn a_handover_that_is_given_up_leaves_the_old_plan() {
+        let (mut daemon, _) = daemon(Taking::GivenUp("a CPU is away".to_owned()));
+        assert_eq!(refusal(answer(&mut daemon, &text(&plan()))), "a CPU is away");
+        assert_eq!(daemon.plan, Some(plan()));
+        assert!(daemon.replacing.done.is_empty());
+    }
+
+    #[test]
+    fn a_plan_that_is_cut_off_changes_nothing() {
+        let (mut daemon, log) = daemon(Taking::UnderWay);
+        let whole = text(&plan());
+        for length in [0, 3, 9, whole.len() / 2, whole.len() - 3] {
+            let decision = answer(&mut daemon, &whole[..length]);
+            assert!(matches!(&decision, Decision::BadInput(_)), "{length}: {decision:?}");
+        }
+        assert!(log.borrow().is_empty());
+    }
+
+    #[test]
+    fn another_period_is_refused_before_any_part_is_asked() {
+        let (mut daemon, log) = daemon(Taking::UnderWay);
+        let mut new = plan();
+        new.regulation.period_ns = 2_000_000;
+        let why = refusal(answer(&mut daemon, &text(&new)));
+        assert!(why.contains("regulation.period_ns") && why.ends_with(AGAIN), "{why}");
+        assert!(log.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_run_that_regulates_nothing_or_has_no_plan_takes_none() {
+        let why = refusal(answer(&mut alone(), &text(&plan())));
+        assert!(why.contains("regulates no accesses"), "{why}");
+        let why = refusal(answer(&mut Daemon::default(), &text(&plan())));
+        assert!(why.contains("the run has no plan"), "{why}");
+    }
+
+    #[test]
+    fn a_plan_that_leaves_a_job_without_a_bound_is_refused() {
+        let mut new = plan();
+        let rises = |budget: Option<u64>| Some(budget.unwrap_or(1) + 10);
+        new.cores[0].budget_accesses = rises(new.cores[0].budget_accesses);
+        new.cores[1].budget_accesses = rises(new.cores[1].budget_accesses);
+        assert!(new.tasks.iter().any(|t| !t.best_effort() && t.wcrt_ns.is_some()));
+        let (mut daemon, log) = daemon(Taking::UnderWay);
+        daemon.partial = false;
+        let why = refusal(answer(&mut daemon, &text(&new)));
+        assert!(why.contains("neither plan bounds a job on core 1"), "{why}");
+        assert!(log.borrow().is_empty());
+    }
+}

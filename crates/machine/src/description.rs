@@ -1,0 +1,19 @@
+//! A machine described: the values of its platform file, their sources, and the notes on them.
+
+use crate::known::{Fact, Note};
+use solocore_model::platform::Platform;
+
+/// A machine as a platform file.
+#[derive(Debug)]
+pub struct Description {
+    /// The values of the file.
+    pub platform: Platform,
+    /// Its keys, in the order of the file.
+    pub facts: Vec<Fact>,
+    /// Facts beside the keys.
+    pub found: Vec<Fact>,
+    /// Notes for the user.
+    pub notes: Vec<Note>,
+    /// Highest clock of the CPUs described, in Hz; of several types, the lowest one.
+    pub highest: Option<u64>,
+}

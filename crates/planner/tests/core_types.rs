@@ -1,0 +1,183 @@
+//! Plans for cores of several types: a task has the time of its core, or of the slowest where the
+//! plan does not know its core.
+
+use solocore_model::plan::{Plan, PlanTask};
+use solocore_model::platform::CoreType;
+use solocore_model::profile::{BandwidthSeries, FORMAT, Origin, Profile, WorkingSet};
+use solocore_model::system::{Demand as Stated, System};
+use solocore_model::units::Frequency;
+use solocore_planner::{Demand, Patience, plan_until};
+use std::path::{Path, PathBuf};
+
+/// Cycles of a job of the profiled program: 10 ms on a slow core, 5 ms on a fast one.
+const CYCLES: u64 = 33_000_000;
+
+/// A program that only computes.
+fn profile(system: &System) -> Profile {
+    let p = &system.platform;
+    Profile {
+        format: FORMAT.to_owned(),
+        command: vec!["a".to_owned()],
+        isa: p.isa,
+        engine: "qemu".to_owned(),
+        platform: p.name.clone(),
+        geometry: p.geometry(),
+        exit_code: 0,
+        instructions: 1,
+        loads: 1,
+        stores: 1,
+        references: 2,
+        threads: 1,
+        children: 0,
+        exec: None,
+        levels: Vec::new(),
+        private_cycles: CYCLES,
+        working_set: WorkingSet { pages: 0, lines: 0, bytes: 0 },
+        lockdown: vec![0],
+        by_ways: vec![0],
+        pages: Vec::new(),
+        functions: Vec::new(),
+        bandwidth: BandwidthSeries::default(),
+        trace: None,
+        origin: Origin::default(),
+    }
+}
+
+fn kind(name: &str, cores: [u32; 2], frequency: Frequency) -> CoreType {
+    CoreType { name: name.to_owned(), cores: cores.to_vec(), frequency }
+}
+
+/// A plan for cores 0 and 1 that are slow, and 2 and 3 that are fast. `command = ["profile"]` stands
+/// for the program.
+fn planned(text: &str, types: bool, endless: bool) -> Plan {
+    let mut system =
+        System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    if types {
+        let slow = system.platform.frequency;
+        let big = kind("big", [2, 3], Frequency(2 * slow.0));
+        system.platform.core_types = vec![big, kind("little", [0, 1], slow)];
+        system.platform.check().unwrap();
+    }
+    let demand = |stated: &Stated| match stated {
+        Stated::Command(_) => {
+            Demand::Profiled { path: PathBuf::from("a.json"), profile: Box::new(profile(&system)) }
+        }
+        stated => Demand::stated(stated).unwrap(),
+    };
+    let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();
+    let patience = Patience { stop: &|| false, share: &|_| {}, endless };
+    let plan = plan_until(&system, &demands, patience).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    plan.check().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    plan
+}
+
+fn plan(text: &str) -> Plan {
+    planned(text, true, false)
+}
+
+/// A system of the i5-2500K with these keys of `[regulation]`.
+fn system(regulation: &str, tasks: &str) -> String {
+    format!(
+        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\n{regulation}\n{tasks}"
+    )
+}
+
+/// A task of the program, with further keys.
+fn task(name: &str, period: &str, keys: &str) -> String {
+    format!("[[task]]\nname = \"{name}\"\nperiod = \"{period}\"\ncommand = [\"profile\"]\n{keys}\n")
+}
+
+const SHARES: [&str; 2] = ["share = \"even\"", "share = \"optimal\""];
+
+#[test]
+fn a_task_has_the_time_of_its_core() {
+    for share in SHARES {
+        let tasks = task("slow", "90 ms", "core = 0") + &task("fast", "90 ms", "core = 3");
+        let plan = plan(&system(share, &tasks));
+        assert!(plan.schedulable, "{share}");
+        assert_eq!(plan.tasks[0].wcet_ns, 10_000_000, "{share}");
+        assert_eq!(plan.tasks[1].wcet_ns, 5_000_000, "{share}");
+        for task in &plan.tasks {
+            let all: i64 = task.waterfall.iter().map(|term| term.ns).sum();
+            assert_eq!(u64::try_from(all).ok(), task.wcrt_ns, "{share}: {task:?}");
+            assert!(task.wcrt_ns.unwrap() >= task.wcet_ns);
+            let first = u64::try_from(task.waterfall[0].ns).unwrap();
+            assert_eq!(first, task.wcet_ns, "the time alone is that of its core");
+        }
+    }
+}
+
+/// No core is fast enough by the time of another one.
+#[test]
+fn a_deadline_that_only_a_fast_core_meets_is_not_met_on_a_slow_one() {
+    for share in SHARES {
+        let on_slow = plan(&system(share, &task("a", "9 ms", "core = 1")));
+        assert!(!on_slow.schedulable, "{share}");
+        assert_eq!(on_slow.tasks[0].wcet_ns, 10_000_000);
+        let free = plan(&system(share, &task("a", "9 ms", "")));
+        assert!(free.schedulable, "{share}: {:?}", free.reasons);
+        assert!(free.tasks[0].core >= 2, "{share}");
+        // Two such tasks have a fast core each; the third has none.
+        let two = task("a", "9 ms", "") + &task("b", "9 ms", "");
+        let both = plan(&system(share, &two));
+        assert!(both.schedulable, "{share}: {:?}", both.reasons);
+        let three = two + &task("c", "9 ms", "");
+        assert!(!plan(&system(share, &three)).schedulable, "{share}");
+    }
+}
+
+/// Each number of the plan is the one that the response of its core has.
+#[test]
+fn every_task_that_meets_its_deadline_has_the_time_of_its_core() {
+    let tasks: String =
+        (0..9).map(|i| task(&format!("t{i}"), &format!("{} ms", 30 + 7 * i), "")).collect();
+    for share in SHARES {
+        let plan = plan(&system(share, &tasks));
+        let clock = |t: &PlanTask| plan.platform.clock_of(t.core);
+        for task in &plan.tasks {
+            let time = clock(task).cycles_to_ps(CYCLES).div_ceil(1000);
+            assert_eq!(task.wcet_ns, time, "{share}: {} on core {}", task.name, task.core);
+        }
+        assert!(plan.tasks.iter().any(|t| clock(t) > plan.platform.frequency), "{share}");
+    }
+}
+
+#[test]
+fn a_stated_time_is_as_stated_on_every_core() {
+    for core in [0, 3] {
+        let stated = format!(
+            "[[task]]\nname = \"a\"\ncore = {core}\nperiod = \"90 ms\"\nwcet = \"10 ms\"\nmisses = 5\n"
+        );
+        let plan = plan(&system("share = \"even\"", &stated));
+        assert_eq!(plan.tasks[0].wcet_ns, 10_000_000);
+        assert!(plan.tasks[0].assumes.iter().any(|a| a.contains("holds on each core")));
+    }
+}
+
+/// Cores that differ are not covered by the proof, and the gap counts with the fastest core.
+#[test]
+fn nothing_is_proved_of_cores_that_differ() {
+    let text = system(
+        "share = \"optimal\"\nobjective = \"margin\"\nactive_cores = 4",
+        &(task("a", "40 ms", "") + &task("b", "50 ms", "")),
+    );
+    let certificate = |types: bool| planned(&text, types, true).certificate.unwrap();
+    assert!(certificate(false).proof.is_some());
+    let with = certificate(true);
+    assert!(with.proof.is_none());
+    assert!((0.0..1.0).contains(&with.gap), "{}", with.gap);
+}
+
+/// A VCPU has a core. Levels move tasks of level C, and plan all with the slowest core.
+#[test]
+fn vcpus_have_the_time_of_their_core_and_levels_that_of_the_slowest() {
+    let vcpu = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"maracas\"\n[[vcpu]]\nname = \
+        \"v\"\ncore = 2\ncapacity = \"10 ms\"\nperiod = \"20 ms\"\ntasks = [\"a\"]\n";
+    let on_vcpu = plan(&format!("{vcpu}{}", task("a", "90 ms", "")));
+    assert_eq!((on_vcpu.tasks[0].core, on_vcpu.tasks[0].wcet_ns), (2, 5_000_000));
+    let levels = "platform = \"imx6q\"\n[mc2]\n";
+    let text = format!("{levels}{}", task("a", "90 ms", "core = 2\ncriticality = \"B\""));
+    let time = |types: bool| planned(&text, types, false).tasks[0].wcet_ns;
+    assert_eq!(time(true), time(false));
+    assert!(time(true) >= Frequency(800_000_000).cycles_to_ps(CYCLES) / 1000);
+}

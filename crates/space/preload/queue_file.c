@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Problem: queues of POSIX and of System V need the same memory, which other processes find by a
+ * name. Rule: SOLOCORE_QUEUES has the names (solocore exec --queues): /NAME for POSIX, a key like
+ * 0x4d2 for System V, or `all`. A queue is a file in /dev/shm; its creator puts its pages into
+ * frames of the creator's colours, and it appears under its names when it is whole. A queue that
+ * the kernel has already stays there, and solocore is told.
+ */
+#define _GNU_SOURCE
+#include "hooks.h"
+#include "queue.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+/* Is this name one of the list NAME,NAME...? Without a program's colours, no name is. */
+int queue_is_listed(const char *name)
+{
+	const char *list = queues_text + sizeof "SOLOCORE_QUEUES=" - 1;
+	if (!self || !queues_text[0])
+		return 0;
+	if (!strcmp(list, "all"))
+		return 1;
+	while (*list) {
+		size_t length = 0;
+		while (list[length] && list[length] != ',')
+			length++;
+		if (text_length(name) == length && !strncmp(name, list, length))
+			return 1;
+		list += length + (list[length] == ',');
+	}
+	return 0;
+}
+
+/* Tells solocore of a queue that is not in this program's colours. */
+void queue_stays_kernels(const char *name)
+{
+	char text[sizeof self->text];
+	snprintf(text, sizeof text,
+		 "message queue %.100s stays in the kernel, because it was made without solocore; "
+		 "remove it first",
+		 name);
+	call_handler(REQUEST_NOTE, 0, 0, text);
+}
+
+/* Another descriptor of a file, with other rights; -errno. */
+long queue_file_again(long fd, int flags)
+{
+	char path[48];
+	snprintf(path, sizeof path, "/proc/self/fd/%ld", fd);
+	return raw(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC);
+}
+
+/* Maps the queue of a file that any user may have made: its owner must be root or this user. */
+long queue_file_map(long fd, struct view *view)
+{
+	struct stat file;
+	if (failed(raw(SYS_fstat, fd, &file)) || !S_ISREG(file.st_mode) ||
+	    file.st_size < (off_t)sizeof(struct queue))
+		return -EBADF;
+	if (file.st_uid != 0 && file.st_uid != (uid_t)raw(SYS_geteuid, 0))
+		return -EACCES;
+	long writable = queue_file_again(fd, O_RDWR);
+	if (failed(writable))
+		return writable;
+	uint64_t size = (uint64_t)file.st_size;
+	long at = raw(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, writable, 0);
+	raw(SYS_close, writable);
+	if (failed(at))
+		return at;
+	if (queue_view(view, (struct queue *)at, size)) {
+		raw(SYS_munmap, at, size);
+		return -EBADF;
+	}
+	/* A process that may not lock them leaves the pages for the kernel to move. */
+	raw(SYS_mlock, at, size);
+	return 0;
+}
+
+/* A file without room would end the program when a page of it is touched. */
+static int has_room(long fd, uint64_t size)
+{
+	struct statfs system;
+	return !failed(raw(SYS_fstatfs, fd, &system)) &&
+	       (system.f_blocks == 0 || system.f_bavail >= size / (uint64_t)system.f_bsize);
+}
+
+/* Maps a new file of this size, with pages in this program's frames, and makes a queue there. */
+static long fill(long fd, const struct limits *limits, uint64_t size, struct view *view)
+{
+	long result = has_room(fd, size) ? raw(SYS_ftruncate, fd, size) : -ENOSPC;
+	if (failed(result))
+		return result;
+	long at = raw(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (failed(at))
+		return at;
+	call_handler(REQUEST_PLACE, (void *)at, size, 0);
+	/* Another program may have been quicker to take the room. */
+	result = raw(SYS_fallocate, fd, 0, 0, size);
+	if (!result &&
+	    (queue_make((struct queue *)at, limits) || queue_view(view, (struct queue *)at, size)))
+		result = -ENOTSUP;
+	if (result)
+		raw(SYS_munmap, at, size);
+	return result;
+}
+
+/* A new queue in a file without a name: the file's descriptor, or -errno. */
+long queue_file_new(const struct limits *limits, mode_t mode, struct view *view)
+{
+	uint64_t size = queue_size(limits);
+	if (!size)
+		return -EINVAL;
+	long fd = raw(SYS_openat, AT_FDCWD, "/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+	if (failed(fd))
+		return fd;
+	long result = fill(fd, limits, size, view);
+	if (!result)
+		return fd;
+	raw(SYS_close, fd);
+	return result;
+}
+
+/* Gives the file a name; -EEXIST: another one has it. */
+long queue_file_link(long fd, const char *path)
+{
+	char own[48];
+	snprintf(own, sizeof own, "/proc/self/fd/%ld", fd);
+	return raw(SYS_linkat, AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
