@@ -84,10 +84,10 @@ def test_bounds_hold_for_stated_tasks(solocore, seed):
     assert result["simulated_ns"] == 120_000_000 and result["seed"] == seed and result["mode"] == "managed"
 
 
-def with_types(solocore):
-    """A platform file of the i5-2500K with cores 2 and 3 of twice the clock."""
-    board = (ROOT / "platforms/core-i5-2500k.toml").read_text()
-    types = (("little", [0, 1], "3.3 GHz"), ("big", [2, 3], "6.6 GHz"))
+def with_types(solocore, name="core-i5-2500k", slow="3.3 GHz", fast="6.6 GHz"):
+    """A platform file with cores 2 and 3 of twice the clock."""
+    board = (ROOT / f"platforms/{name}.toml").read_text()
+    types = (("little", [0, 1], slow), ("big", [2, 3], fast))
     for name, cores, clock in types:
         board += f'[[core_type]]\nname = "{name}"\ncores = {cores}\nfrequency = "{clock}"\n'
     solocore.write("board.toml", board)
@@ -118,6 +118,17 @@ def test_a_program_is_faster_on_a_fast_core(solocore, compile_c):
     for times in ([t["wcet_ns"] for t in plan["tasks"]], [t["moet_ns"] for t in result["tasks"]]):
         slow, fast = times
         assert 0.45 * slow < fast < 0.75 * slow, times
+
+
+def test_a_stated_time_under_levels_is_one_of_its_core(solocore):
+    """Level B has a core: its job computes as long as stated, also on a fast one."""
+    head = with_types(solocore, "imx6q", "800 MHz", "1.6 GHz")
+    tasks = [f'[[task]]\nname = "{name}"\ncriticality = "B"\ncore = {core}\nperiod = "50 ms"\nwcet = "10 ms"\nmisses = 0\n'
+             for name, core in (("slow", 0), ("fast", 3))]
+    plan = solocore.plan(head + "[mc2]\n" + "".join(tasks))
+    result = solocore.sim("plan.json", "--duration", "200 ms")
+    assert [t["moet_ns"] for t in result["tasks"]] == [10_000_000, 10_000_000]
+    assert all(t["max_response_ns"] <= p["wcrt_ns"] for p, t in zip(plan["tasks"], result["tasks"], strict=True))
 
 
 @pytest.fixture

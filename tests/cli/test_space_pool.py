@@ -386,6 +386,11 @@ def test_message_queues_answer_as_the_kernels_do(coloured, tmp_path):
     assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0
     assert frames.code == 0 and frames.out.startswith(b"huge: -1 EINVAL\nnotify: -1 EOPNOTSUPP\nwrong pages: 0 \nmapped: -1"), (frames.out, frames.err)
     assert not os.path.exists(f"/dev/shm/solocore-queue-{name[1:]}")
+    # A FIFO of another user in its place is no reason to wait.
+    os.mkfifo(f"/dev/shm/solocore-queue-{name[1:]}")
+    fifo = coloured("exec", "--map", "map.txt", "--colors", "0-15", *names, "--", tmp_path / "queues", name, "frames")
+    assert fifo.code == 0 and fifo.out.startswith(b"huge: -1 EBADF\n"), (fifo.out, fifo.err)
+    assert not os.path.exists(f"/dev/shm/solocore-queue-{name[1:]}")
 
 
 def test_system_v_queues_answer_as_the_kernels_do(coloured, tmp_path):
@@ -402,6 +407,16 @@ def test_system_v_queues_answer_as_the_kernels_do(coloured, tmp_path):
         frames = coloured("exec", "--map", "map.txt", "--colors", "0-15", "--queues", queues, "--", tmp_path / "sysv", str(key), "frames")
         assert frames.code == 0 and f"wrong pages: {wrong}\n" in frames.out.decode(), (queues, frames.out, frames.err)
     assert not [name for name in os.listdir("/dev/shm") if name.startswith("solocore-messages-") and f"-{key:x}" in name]
+
+
+def test_names_of_system_v_queues_are_used_for_their_own_files_alone(coloured, tmp_path):
+    """A program marks a queue as removed, and leaves its names: the key gets another queue. IPC_SET does not follow a link in the place of the file."""
+    build(tmp_path, "sysv")
+    key = 0x51000000 | os.getpid()
+    done = coloured(*COLOURED, "--queues", hex(key), "--", tmp_path / "sysv", str(key), "names")
+    assert done.code == 0 and done.out.decode().splitlines() == [
+        "marked: 4 ", "another: 1 ", "no such limit: -1 EPERM", "no user: -1 EINVAL", "link: 0 ", "set: -1 EIDRM", "mode: 0 ", "remove: 0 ", "key's file: 0 ", "link: 0 ",
+    ], (done.out, done.err)
 
 
 def test_a_queue_that_the_kernel_has_stays_there(coloured, tmp_path):

@@ -258,6 +258,35 @@ static void threads(const char *name)
 	mq_unlink(name);
 }
 
+static pid_t receiver;
+static void *receive_one(void *unused)
+{
+	char text[8];
+	(void)unused;
+	__atomic_store_n(&receiver, gettid(), __ATOMIC_SEQ_CST);
+	return (void *)mq_receive(shared, text, sizeof text, 0);
+}
+
+/* A thread waits, and another one closes its descriptor. */
+static void closed_meanwhile(const char *name)
+{
+	struct mq_attr a = {.mq_maxmsg = 5, .mq_msgsize = 8};
+	pthread_t thread;
+	void *length;
+	shared = mq_open(name, O_RDWR | O_CREAT, 0600, &a);
+	mqd_t other = mq_open(name, O_RDWR);
+	pthread_create(&thread, 0, receive_one, 0);
+	while (!__atomic_load_n(&receiver, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	await_sleep(receiver);
+	say("close", mq_close(shared));
+	say("send", mq_send(other, "after", 6, 0));
+	pthread_join(thread, &length);
+	say("receive", (long)length);
+	mq_close(other);
+	mq_unlink(name);
+}
+
 /* Pages of mapped queues in frames outside of the lower half of 32 colours; -1: no queue is mapped.
  */
 static int wrong_pages(void)
@@ -299,5 +328,6 @@ int main(int argc, char **argv)
 	across_fork(argv[1]);
 	signals(argv[1]);
 	threads(argv[1]);
+	closed_meanwhile(argv[1]);
 	return 0;
 }

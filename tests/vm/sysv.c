@@ -8,10 +8,12 @@
  *   sysv KEY frames     prints the pages of a mapped queue outside of the lower half of 32 colours
  *   sysv KEY send ID    sends a message of type 7 to the queue of this number
  *   sysv KEY has        says whether the key has a queue, and leaves it
+ *   sysv KEY names      says which names are used of a queue of the library that others write to
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/msg.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -345,6 +348,8 @@ static void kills(key_t key)
 		kill(child, SIGKILL);
 		exit_code(child);
 	}
+	/* So that this process takes the last one, if the children left none. */
+	put(q, 1, text, IPC_NOWAIT);
 	while (msgrcv(q, &m, 400, 0, IPC_NOWAIT) >= 0)
 		;
 	say("emptied", -1);
@@ -420,11 +425,62 @@ static int wrong_pages(void)
 	return pages ? wrong : -1;
 }
 
+/* The path of a queue's file in the library; another file has been put there if it is a link. */
+static const char *file_of(const char *kind, unsigned number)
+{
+	static char path[256];
+	char pattern[64];
+	glob_t found;
+	snprintf(pattern, sizeof pattern, "/dev/shm/solocore-messages-*-%s-%x", kind, number);
+	if (glob(pattern, 0, 0, &found))
+		return "";
+	snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
+	globfree(&found);
+	return path;
+}
+
+/* Programs that may write to a queue mark it as removed, and put a link in the place of its file.
+ */
+static void names(key_t key)
+{
+	const uint32_t removed = 1;
+	char victim[] = "/tmp/solocore-victim-XXXXXX";
+	struct msqid_ds s;
+	struct stat file;
+	int q = msgget(key, IPC_CREAT | 0600), fd = open(file_of("key", (unsigned)key), O_RDWR);
+	say("marked", pwrite(fd, &removed, sizeof removed, 4));
+	int other = msgget(key, IPC_CREAT | 0600);
+	say("another", other >= 0 && other != q);
+	unlink(file_of("id", (unsigned)q));
+	msgctl(other, IPC_STAT, &s);
+	s.msg_qbytes = ~0ul / 49 * 48 + 48;
+	say("no such limit", msgctl(other, IPC_SET, &s));
+	msgctl(other, IPC_STAT, &s);
+	s.msg_perm.uid = (uid_t)-1;
+	say("no user", msgctl(other, IPC_SET, &s));
+	close(fd);
+	close(mkstemp(victim));
+	const char *path = file_of("id", (unsigned)other);
+	say("link", unlink(path) || symlink(victim, path));
+	msgctl(other, IPC_STAT, &s);
+	s.msg_perm.mode = 0666;
+	say("set", msgctl(other, IPC_SET, &s));
+	say("mode", stat(victim, &file) || file.st_mode & 077);
+	say("remove", msgctl(other, IPC_RMID, 0));
+	say("key's file", *file_of("key", (unsigned)key) != 0);
+	say("link", unlink(path) || unlink(victim));
+}
+
 int main(int argc, char **argv)
 {
 	key_t key = (key_t)strtoul(argv[1], 0, 0);
 	if (argc == 4)
 		return put(atoi(argv[3]), 7, "program", 0) ? 1 : 8;
+	if (argc == 3 && !strcmp(argv[2], "names")) {
+		alarm(60);
+		names(key);
+		return 0;
+	}
 	if (argc == 3) {
 		int makes = strcmp(argv[2], "has") != 0;
 		int q = msgget(key, makes ? IPC_CREAT | 0600 : 0);

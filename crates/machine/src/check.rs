@@ -3,7 +3,8 @@
 //! Problem: a platform file of another machine plans as well as the right one, and its bounds mean
 //! nothing here. Rule: each key with a value from the machine, or from a document about it, is
 //! compared; assumed values are not. A clock agrees with the lowest or the highest that the machine
-//! has, within 1 %. Does not cover: times, which have to be measured.
+//! has, within 1 %. Where cores are of several types, each type has its own two clocks. Does not
+//! cover: times, which have to be measured.
 
 use crate::description::Description;
 use crate::known::{Fact, Source};
@@ -11,6 +12,7 @@ use crate::lists;
 use serde::Serialize;
 use solocore_model::Platform;
 use solocore_model::platform::CoreType;
+use solocore_model::units::Frequency;
 
 /// A key on which file and machine differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -92,10 +94,36 @@ pub fn compare(file: &Platform, machine: &Description) -> Comparison {
         let difference = Difference { key: (*key).to_owned(), file: ours, machine: theirs, from };
         comparison.differences.push(difference);
     }
+    if types(file) == types(&machine.platform) {
+        clocks_of_types(file, machine, &mut comparison);
+    }
     comparison
 }
 
+/// The clock that the file gives the cores of each type of the machine.
+fn clocks_of_types(file: &Platform, machine: &Description, comparison: &mut Comparison) {
+    for (at, kind) in (1..).zip(&machine.platform.core_types) {
+        let key = format!("core_type[{at}].frequency");
+        let fact = machine.facts.iter().find(|fact| fact.key == key);
+        let Some(fact) = fact.filter(|fact| fact.source != Source::Assumed) else { continue };
+        let highest = machine.highest.get(at - 1).copied().flatten();
+        let ours = kind.cores.first().map_or(file.frequency, |&core| file.clock_of(core));
+        if is_near(ours, kind.frequency, highest) {
+            comparison.agree.push(key);
+            continue;
+        }
+        let (file, machine, from) = (ours.to_string(), kind.frequency.to_string(), fact.comment());
+        comparison.differences.push(Difference { key, file, machine, from });
+    }
+}
+
+/// `frequency` is a clock of the slowest type.
 fn is_a_clock(file: &Platform, machine: &Description) -> bool {
-    let near = |hz: u64| file.frequency.0.abs_diff(hz) <= hz / 100;
-    near(machine.platform.frequency.0) || machine.highest.is_some_and(near)
+    let highest = machine.highest.iter().copied().flatten().min();
+    is_near(file.frequency, machine.platform.frequency, highest)
+}
+
+fn is_near(clock: Frequency, lowest: Frequency, highest: Option<u64>) -> bool {
+    let near = |hz: u64| clock.0.abs_diff(hz) <= hz / 100;
+    near(lowest.0) || highest.is_some_and(near)
 }

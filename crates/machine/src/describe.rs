@@ -52,9 +52,8 @@ pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, Machi
     let mut notes: Vec<Note> = notes.into_iter().chain(more).collect();
     notes.sort();
     notes.dedup();
-    // `frequency` is a clock of the slowest type.
     let highest_of = |kind: Kind| kind.cpus.iter().filter_map(|cpu| cpu.highest).max();
-    let highest = domain.kinds().into_iter().filter_map(highest_of).min();
+    let highest = domain.kinds().into_iter().map(highest_of).collect();
     Ok(Description { platform, facts, found, notes, highest })
 }
 

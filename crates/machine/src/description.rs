@@ -14,6 +14,6 @@ pub struct Description {
     pub found: Vec<Fact>,
     /// Notes for the user.
     pub notes: Vec<Note>,
-    /// Highest clock of the CPUs described, in Hz; of several types, the lowest one.
-    pub highest: Option<u64>,
+    /// Highest clock of the CPUs of each type, in Hz; one where all are alike.
+    pub highest: Vec<Option<u64>>,
 }

@@ -50,12 +50,17 @@ fn kind(name: &str, cores: [u32; 2], frequency: Frequency) -> CoreType {
 /// A plan for cores 0 and 1 that are slow, and 2 and 3 that are fast. `command = ["profile"]` stands
 /// for the program.
 fn planned(text: &str, types: bool, endless: bool) -> Plan {
+    planned_on(text, types.then_some([[0, 1], [2, 3]]), endless)
+}
+
+/// The same for these slow and fast cores.
+fn planned_on(text: &str, types: Option<[[u32; 2]; 2]>, endless: bool) -> Plan {
     let mut system =
         System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    if types {
+    if let Some([little, big]) = types {
         let slow = system.platform.frequency;
-        let big = kind("big", [2, 3], Frequency(2 * slow.0));
-        system.platform.core_types = vec![big, kind("little", [0, 1], slow)];
+        let big = kind("big", big, Frequency(2 * slow.0));
+        system.platform.core_types = vec![big, kind("little", little, slow)];
         system.platform.check().unwrap();
     }
     let demand = |stated: &Stated| match stated {
@@ -166,6 +171,20 @@ fn nothing_is_proved_of_cores_that_differ() {
     let with = certificate(true);
     assert!(with.proof.is_none());
     assert!((0.0..1.0).contains(&with.gap), "{}", with.gap);
+}
+
+/// A slow core would have more work than time. The short deadline needs a core beside which no
+/// other is active.
+#[test]
+fn one_fast_core_is_tried_for_tasks_that_fill_a_slow_one() {
+    let tasks =
+        "[[task]]\nname = \"a\"\nperiod = \"8 ms\"\ndeadline = \"1.16 ms\"\nwcet = \"100 us\"\n\
+        misses = 1000\n"
+            .to_owned()
+            + &task("c", "10 ms", "")
+            + "[[task]]\nname = \"b\"\ncriticality = \"D\"\nwcet = \"1 ms\"\nmisses = 10000\n";
+    let plan = planned_on(&system(SHARES[1], &tasks), Some([[2, 3], [0, 1]]), false);
+    assert_eq!((plan.schedulable, plan.regulation.active_cores), (true, 1), "{:?}", plan.reasons);
 }
 
 /// A VCPU has a core. Levels move tasks of level C, and plan all with the slowest core.

@@ -52,7 +52,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use solocore_model::run::RunResult;
 use solocore_model::time_table::TableFile;
-use solocore_model::{Plan, SimResult};
+use solocore_model::{Plan, Platform, SimResult};
 
 /// The script that zooms the timelines.
 const ZOOM: &str = include_str!("zoom.js");
@@ -155,13 +155,19 @@ fn head(title: &str) -> Markup {
     }
 }
 
+/// The clocks of the cores, from the slowest to the fastest.
+fn clocks(platform: &Platform) -> String {
+    let (slowest, fastest) = (platform.frequency, platform.fastest());
+    if slowest == fastest { slowest.to_string() } else { format!("{slowest} to {fastest}") }
+}
+
 fn subtitle(plan: &Plan) -> String {
     let platform = &plan.platform;
     format!(
         "{}: {} at {}, {} of shared cache; {} on {} in the plan",
         platform.title,
         format::plural(u64::from(platform.cores), "core"),
-        platform.frequency,
+        clocks(platform),
         platform.llc.size,
         format::plural(format::len(&plan.tasks), "task"),
         format::plural(u64::from(plan.regulation.active_cores), "active core"),

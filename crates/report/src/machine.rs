@@ -88,11 +88,17 @@ pub fn contradictions(plan: &Plan, run: &RunResult) -> Vec<Contradiction> {
             continue;
         };
         let mut add = |sentence: String| all.push(Contradiction::of_task(&task.name, &sentence));
-        if planned.schedulable && task.misses_deadline > 0 {
+        // After a handover, a job may be one under an earlier plan. A handover that was given up
+        // can have raised the bound of the run as well.
+        let bound = match run.handovers.is_empty() {
+            true => planned.wcrt_ns.map(|bound| bound.max(task.bound_ns.unwrap_or(0))),
+            false => task.bound_ns,
+        };
+        let meets = run.handovers.is_empty()
+            || bound.zip(planned.deadline_ns).is_some_and(|(bound, deadline)| bound <= deadline);
+        if planned.schedulable && meets && task.misses_deadline > 0 {
             add(format!("{} missed the deadline", format::plural(task.misses_deadline, "job")));
         }
-        // After a handover, the longest response may be one under an earlier plan.
-        let bound = if run.handovers.is_empty() { planned.wcrt_ns } else { task.bound_ns };
         if let Some(bound) = bound.filter(|&bound| task.max_response_ns > bound) {
             add(format!(
                 "a response took {}, above its bound {}",

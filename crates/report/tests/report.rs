@@ -5,7 +5,9 @@ mod inputs;
 
 use inputs::{HOSTILE, Sample, sample};
 use serde_json::Value;
+use solocore_model::platform::CoreType;
 use solocore_model::results::Activity;
+use solocore_model::units::Frequency;
 use solocore_report::{Inputs, html};
 
 fn full(sample: &Sample) -> String {
@@ -54,6 +56,16 @@ fn nothing_is_fetched() {
     assert_eq!(page.matches("<link").count(), 1);
     assert!(page.contains(r#"<link rel="icon" href="data:,">"#));
     assert!(page.split("url(").skip(1).all(|rest| rest.starts_with("#fill-")));
+}
+
+#[test]
+fn clocks_of_several_types_are_named() {
+    let mut sample = sample();
+    let platform = &mut sample.plan.platform;
+    let frequency = Frequency(2 * platform.frequency.0);
+    let clocks = format!(" at {} to {frequency},", platform.frequency);
+    platform.core_types = vec![CoreType { name: "big".to_owned(), cores: vec![0], frequency }];
+    assert!(bare(&sample).contains(&clocks));
 }
 
 #[test]
@@ -654,6 +666,13 @@ fn a_run_names_the_plan_that_it_went_over_to() {
         task.bound_ns = Some(task.max_response_ns.saturating_sub(1).max(1));
     }
     assert!(page(&run).contains("a response took"));
+    // Under an earlier plan, jobs could miss their deadlines.
+    for task in &mut run.tasks {
+        (task.misses_deadline, task.bound_ns) = (1, Some(u64::MAX));
+    }
+    assert!(!page(&run).contains("missed the deadline"));
+    run.handovers.clear();
+    assert!(page(&run).contains("missed the deadline"));
 }
 
 /// Runs under schedulers of solocore bring sections of their own.

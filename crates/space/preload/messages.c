@@ -5,8 +5,10 @@
  * (queue_file.c). Names, rights and lifetime are those of the file. A descriptor is one of the
  * file, so that fork, dup and close do what they do with the kernel's queues. Other queues are the
  * kernel's, and so is one that the kernel has already. Does not cover: mq_notify (ENOTSUP), poll
- * and select on a descriptor, a limit on a user's queues, programs that run without this library:
- * they get a queue of the kernel by the same name.
+ * and select on a descriptor, descriptors from 1024 on (EMFILE), a limit on a user's queues, users
+ * who may only read the file or only write to it (EACCES), SA_RESTART of a wait with a limit (the
+ * kernel ends a futex's with EINTR), programs that run without this library: they get a queue of
+ * the kernel by the same name.
  */
 #define _GNU_SOURCE
 #include <sys/cdefs.h>
@@ -41,6 +43,7 @@ static struct opened {
 	dev_t device;
 	ino_t inode;
 	int rights; /* O_ACCMODE */
+	int users;  /* calls; more, after a fork cut some off */
 } opened[DESCRIPTORS];
 
 static int is_ours(const char *name)
@@ -60,42 +63,65 @@ static long path_of(char path[NAME_MAX + sizeof DIRECTORY], const char *name)
 	return length < (int)(NAME_MAX + sizeof DIRECTORY) ? 0 : -ENAMETOOLONG;
 }
 
-static void forget(struct opened *entry)
+static void let_go(int fd)
 {
-	if (entry->view.queue)
-		raw(SYS_munmap, entry->view.queue, entry->view.size);
-	entry->view.queue = 0;
+	__atomic_fetch_sub(&opened[fd].users, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The queue of a descriptor, which may be a copy of another one; null, with `error`: it has none.
- */
-static struct opened *find(int fd, long *error)
+/* For a call that uses the entry: if another one does, the queue stays mapped for good. */
+static void forget(struct opened *entry)
+{
+	uint64_t size = entry->view.size;
+	struct queue *q = __atomic_exchange_n(&entry->view.queue, 0, __ATOMIC_SEQ_CST);
+	if (q && __atomic_load_n(&entry->users, __ATOMIC_SEQ_CST) == 1)
+		raw(SYS_munmap, q, size);
+}
+
+/* Copies the entry; 0: it is not that of this file, or another thread is changing it. */
+static int copy_of(const struct opened *entry, const struct stat *file, struct opened *own)
+{
+	struct queue *q = __atomic_load_n(&entry->view.queue, __ATOMIC_SEQ_CST);
+	copy_bytes(own, entry, sizeof *own);
+	own->view.queue = q;
+	return q && q == __atomic_load_n(&entry->view.queue, __ATOMIC_SEQ_CST) &&
+	       own->device == file->st_dev && own->inode == file->st_ino;
+}
+
+/* Maps the queue of this file, for the entry and for a call. */
+static long map(int fd, const struct stat *file, struct opened *own)
+{
+	struct opened *entry = &opened[fd];
+	long flags = raw(SYS_fcntl, fd, F_GETFL);
+	forget(entry);
+	long result = failed(flags) ? -EBADF : queue_file_map(fd, &own->view);
+	if (result)
+		return result;
+	entry->device = own->device = file->st_dev;
+	entry->inode = own->inode = file->st_ino;
+	entry->rights = own->rights = (int)flags & O_ACCMODE;
+	entry->view.size = own->view.size;
+	entry->view.places = own->view.places;
+	entry->view.piece = own->view.piece;
+	entry->view.bytes = own->view.bytes;
+	/* Another thread may look at it. */
+	__atomic_store_n(&entry->view.queue, own->view.queue, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+/* The queue of a descriptor, which may be a copy of another one, in `own` until let_go(): another
+ * thread may close the descriptor meanwhile. Null, with `error`: it has none. */
+static struct opened *find(int fd, struct opened *own, long *error)
 {
 	struct stat file;
 	*error = -EBADF;
 	if (!queues_text[0] || fd < 0 || fd >= DESCRIPTORS || failed(raw(SYS_fstat, fd, &file)))
 		return 0;
-	struct opened *entry = &opened[fd];
-	if (entry->view.queue && entry->device == file.st_dev && entry->inode == file.st_ino)
-		return entry;
-	forget(entry);
-	long flags = raw(SYS_fcntl, fd, F_GETFL);
-	struct view view;
-	if (failed(flags))
-		return 0;
-	*error = queue_file_map(fd, &view);
-	if (*error)
-		return 0;
-	entry->device = file.st_dev;
-	entry->inode = file.st_ino;
-	entry->rights = (int)flags & O_ACCMODE;
-	entry->view.size = view.size;
-	entry->view.places = view.places;
-	entry->view.piece = view.piece;
-	entry->view.bytes = view.bytes;
-	/* Another thread may look at it. */
-	__atomic_store_n(&entry->view.queue, view.queue, __ATOMIC_RELEASE);
-	return entry;
+	__atomic_fetch_add(&opened[fd].users, 1, __ATOMIC_SEQ_CST);
+	*error = copy_of(&opened[fd], &file, own) ? 0 : map(fd, &file, own);
+	if (!*error)
+		return own;
+	let_go(fd);
+	return 0;
 }
 
 /* A new queue under this path: a descriptor, or -errno. */
@@ -140,7 +166,9 @@ static long open_queue(const char *name, int flags, mode_t mode, const struct mq
 		int keep = flags & (O_ACCMODE | O_NONBLOCK);
 		result = -ENOENT;
 		if (!(flags & O_CREAT && flags & O_EXCL))
-			result = raw(SYS_openat, AT_FDCWD, path, keep | O_CLOEXEC | O_NOFOLLOW);
+			/* Another user's FIFO of this name would wait here. */
+			result = raw(SYS_openat, AT_FDCWD, path,
+				     keep | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 		if (result == -ENOENT && is_kernels(name))
 			return KERNELS;
 		if (result == -ENOENT && flags & O_CREAT)
@@ -150,10 +178,15 @@ static long open_queue(const char *name, int flags, mode_t mode, const struct mq
 			break;
 	}
 	long error;
+	struct opened own;
 	if (failed(result))
 		return result;
-	if (result < DESCRIPTORS && find((int)result, &error))
+	if (result < DESCRIPTORS && find((int)result, &own, &error)) {
+		let_go((int)result);
+		if (!(flags & O_NONBLOCK))
+			raw(SYS_fcntl, result, F_SETFL, 0);
 		return result;
+	}
 	if (result >= DESCRIPTORS)
 		error = -EMFILE;
 	raw(SYS_close, result);
@@ -200,10 +233,11 @@ EXPORTED int mq_unlink(const char *name)
 EXPORTED int mq_close(mqd_t fd)
 {
 	long error;
-	struct opened *entry = find(fd, &error);
-	if (!entry)
+	struct opened own;
+	if (!find(fd, &own, &error))
 		return NEXT(mq_close)(fd);
-	forget(entry);
+	forget(&opened[fd]);
+	let_go(fd);
 	return (int)answer(raw(SYS_close, fd));
 }
 
@@ -250,10 +284,13 @@ EXPORTED int mq_timedsend(mqd_t fd, const char *data, size_t length, unsigned pr
 			  const struct timespec *until)
 {
 	long error;
-	const struct opened *entry = find(fd, &error);
+	struct opened own;
+	const struct opened *entry = find(fd, &own, &error);
 	if (!entry)
 		return NEXT(mq_timedsend)(fd, data, length, priority, until);
-	return (int)answer(send_to(entry, fd, data, length, priority, until));
+	error = send_to(entry, fd, data, length, priority, until);
+	let_go(fd);
+	return (int)answer(error);
 }
 
 EXPORTED int mq_send(mqd_t fd, const char *data, size_t length, unsigned priority)
@@ -264,11 +301,14 @@ EXPORTED int mq_send(mqd_t fd, const char *data, size_t length, unsigned priorit
 EXPORTED ssize_t mq_timedreceive(mqd_t fd, char *restrict data, size_t room,
 				 unsigned *restrict priority, const struct timespec *restrict until)
 {
-	long error;
-	const struct opened *entry = find(fd, &error);
+	long result;
+	struct opened own;
+	const struct opened *entry = find(fd, &own, &result);
 	if (!entry)
 		return NEXT(mq_timedreceive)(fd, data, room, priority, until);
-	return answer(receive_from(entry, fd, data, room, priority, until));
+	result = receive_from(entry, fd, data, room, priority, until);
+	let_go(fd);
+	return answer(result);
 }
 
 EXPORTED ssize_t mq_receive(mqd_t fd, char *data, size_t room, unsigned *priority)
@@ -280,19 +320,21 @@ EXPORTED int mq_setattr(mqd_t fd, const struct mq_attr *restrict wanted,
 			struct mq_attr *restrict before)
 {
 	long error;
-	const struct opened *entry = find(fd, &error);
+	struct opened own;
+	const struct opened *entry = find(fd, &own, &error);
 	if (!entry)
 		return NEXT(mq_setattr)(fd, wanted, before);
 	long flags = raw(SYS_fcntl, fd, F_GETFL);
 	if (wanted && wanted->mq_flags & ~O_NONBLOCK)
-		return (int)answer(-EINVAL);
-	if (before)
+		flags = -EINVAL;
+	else if (before)
 		*before = (struct mq_attr){.mq_flags = flags & O_NONBLOCK,
 					   .mq_maxmsg = (long)entry->view.places,
 					   .mq_msgsize = (long)entry->view.bytes,
 					   .mq_curmsgs = (long)queue_held(&entry->view)};
-	if (wanted)
+	if (wanted && !failed(flags))
 		flags = raw(SYS_fcntl, fd, F_SETFL, (flags & ~O_NONBLOCK) | wanted->mq_flags);
+	let_go(fd);
 	return failed(flags) ? (int)answer(flags) : 0;
 }
 
@@ -304,5 +346,9 @@ EXPORTED int mq_getattr(mqd_t fd, struct mq_attr *before)
 EXPORTED int mq_notify(mqd_t fd, const struct sigevent *how)
 {
 	long error;
-	return find(fd, &error) ? (int)answer(-ENOTSUP) : NEXT(mq_notify)(fd, how);
+	struct opened own;
+	if (!find(fd, &own, &error))
+		return NEXT(mq_notify)(fd, how);
+	let_go(fd);
+	return (int)answer(-ENOTSUP);
 }

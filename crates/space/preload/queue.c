@@ -8,8 +8,9 @@
  * there. Signals are blocked while the lock is held: a handler may use the queue, or never return.
  * All waiting threads are woken, as one that is killed would take the wake with it. Does not cover:
  * buffers that are not mapped (the process ends, where the kernel says EFAULT); a sender that is
- * killed between its message and the wake (it is seen with the next one); programs that write to
- * the queue's memory in other ways; the order of threads that wait.
+ * killed between its message and the wake (it is seen with the next one); a program that is stopped
+ * with the lock (others wait for it, and signals do not end that wait); programs that write to the
+ * queue's memory in other ways; the order of threads that wait.
  */
 #define _GNU_SOURCE
 #include "queue.h"
@@ -20,7 +21,6 @@
 #define MAGIC 0x3271636du /* "mcq2" */
 #define LINE 64ul
 #define MOST_PLACES (1ul << 20)
-#define MOST_BYTES (16ul << 20)
 #define MOST_SIZE (64ul << 20)
 #define NUMBERS (1ul << 48)
 #define CONTINUES 1ul /* the key of a place that a message goes on in */

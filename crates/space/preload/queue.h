@@ -13,6 +13,7 @@
 #include <time.h>
 
 #define QUEUE_PRIORITIES 32768u /* MQ_PRIO_MAX */
+#define MOST_BYTES (16ul << 20) /* of a message */
 
 /* A message takes a place, or several if it is longer than a piece. */
 struct limits {
@@ -39,6 +40,7 @@ struct queue {
 struct view {
 	struct queue *queue;
 	uint64_t size, places, piece, bytes;
+	uint64_t inode; /* of its file */
 };
 
 /* The time that a call waits. */
@@ -97,5 +99,7 @@ long queue_file_again(long fd, int flags);
 long queue_file_map(long fd, struct view *view);
 long queue_file_new(const struct limits *limits, mode_t mode, struct view *view);
 long queue_file_link(long fd, const char *path);
+long queue_file_named(const struct view *view, const char *path);
+long queue_file_unlink(const struct view *view, const char *path);
 
 #endif

@@ -77,6 +77,7 @@ long queue_file_map(long fd, struct view *view)
 		raw(SYS_munmap, at, size);
 		return -EBADF;
 	}
+	view->inode = file.st_ino;
 	/* A process that may not lock them leaves the pages for the kernel to move. */
 	raw(SYS_mlock, at, size);
 	return 0;
@@ -93,7 +94,10 @@ static int has_room(long fd, uint64_t size)
 /* Maps a new file of this size, with pages in this program's frames, and makes a queue there. */
 static long fill(long fd, const struct limits *limits, uint64_t size, struct view *view)
 {
+	struct stat file;
 	long result = has_room(fd, size) ? raw(SYS_ftruncate, fd, size) : -ENOSPC;
+	if (!failed(result))
+		result = raw(SYS_fstat, fd, &file);
 	if (failed(result))
 		return result;
 	long at = raw(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -107,6 +111,7 @@ static long fill(long fd, const struct limits *limits, uint64_t size, struct vie
 		result = -ENOTSUP;
 	if (result)
 		raw(SYS_munmap, at, size);
+	view->inode = file.st_ino;
 	return result;
 }
 
@@ -132,4 +137,28 @@ long queue_file_link(long fd, const char *path)
 	char own[48];
 	snprintf(own, sizeof own, "/proc/self/fd/%ld", fd);
 	return raw(SYS_linkat, AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* A descriptor (O_PATH) of the file with this name; -ENOENT: the name is not this queue's. */
+long queue_file_named(const struct view *view, const char *path)
+{
+	struct stat file;
+	long fd = raw(SYS_openat, AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (failed(fd))
+		return fd;
+	if (!failed(raw(SYS_fstat, fd, &file)) && S_ISREG(file.st_mode) &&
+	    file.st_ino == view->inode)
+		return fd;
+	raw(SYS_close, fd);
+	return -ENOENT;
+}
+
+/* Removes a name of this queue, with its lock held, and leaves that of another file. */
+long queue_file_unlink(const struct view *view, const char *path)
+{
+	long fd = queue_file_named(view, path);
+	if (failed(fd))
+		return fd == -ENOENT ? 0 : fd;
+	raw(SYS_close, fd);
+	return raw(SYS_unlinkat, AT_FDCWD, path, 0);
 }

@@ -8,8 +8,9 @@
  * and times lie in the queue. Other queues are the kernel's, and so is one that it has already.
  * Does not cover: MSG_COPY (ENOSYS), raising msg_qbytes above kernel.msgmnb at the creation
  * (EPERM), ipcs and ipcrm, capabilities other than those of root, queues of another user than root
- * and the caller (EACCES), programs that run without this library: they get a queue of the kernel
- * by the same key.
+ * and the caller (EACCES), a user other than root who gives a queue to another one, or removes one
+ * that is another's by then (EPERM), more than 512 queues of a process (ENOMEM), programs that run
+ * without this library: they get a queue of the kernel by the same key.
  */
 #define _GNU_SOURCE
 #include "calls.h"
@@ -114,6 +115,19 @@ static int is_owner(const struct queue *q)
 	return me == 0 || me == q->facts.msg_perm.uid || me == q->facts.msg_perm.cuid;
 }
 
+/* Removes a name that is left of a queue that was removed. That is so only after a program wrote to
+ * the queue in other ways: IPC_RMID removes the names first. */
+static long remove_rest(const struct view *view, const char *path)
+{
+	uint64_t signals;
+	long result = queue_lock(view, &signals);
+	if (result)
+		return result;
+	result = queue_file_unlink(view, path);
+	queue_unlock(view, signals);
+	return result;
+}
+
 /* Maps the queue of a path; -ENOENT: there is none. */
 static long map(const char *path, struct view *view)
 {
@@ -123,8 +137,8 @@ static long map(const char *path, struct view *view)
 	long result = queue_file_map(fd, view);
 	raw(SYS_close, fd);
 	if (!result && view->queue->removed) {
+		result = remove_rest(view, path) ? -EACCES : -ENOENT;
 		raw(SYS_munmap, view->queue, view->size);
-		return -ENOENT;
 	}
 	return result;
 }
@@ -196,9 +210,10 @@ static long number(long fd, struct queue *q, char path[PATH_BYTES])
 static long create(key_t key, int flags, const char *key_path)
 {
 	uint64_t room = setting("/proc/sys/kernel/msgmnb", 16384);
+	uint64_t bytes = setting("/proc/sys/kernel/msgmax", 8192);
 	room = room < MOST_ROOM ? room : MOST_ROOM;
-	struct limits limits = {places_for(room), IN_A_PLACE,
-				setting("/proc/sys/kernel/msgmax", 8192), room, room};
+	bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+	struct limits limits = {places_for(room), IN_A_PLACE, bytes, room, room};
 	char id_path[PATH_BYTES];
 	struct view view;
 	long fd = queue_file_new(&limits, 0600, &view);
@@ -222,6 +237,9 @@ static long create(key_t key, int flags, const char *key_path)
 	raw(SYS_mlock, view.queue, view.size);
 	int id = view.queue->id;
 	result = mapped_keep(id, &view);
+	/* No process can find a queue without a key. */
+	if (result && key == IPC_PRIVATE)
+		raw(SYS_unlinkat, AT_FDCWD, id_path, 0);
 	return result ? result : id;
 }
 
@@ -238,6 +256,8 @@ static long existing(const char *path, int flags)
 		result = -EEXIST;
 	else if (!may(view.queue, asked & 7))
 		result = -EACCES;
+	else if (id <= 0 || (id & ((1 << INDEX_BITS) - 1)) < FIRST_INDEX)
+		result = -EBADF;
 	struct mapped *place = result ? 0 : mapped_use(id);
 	if (place)
 		mapped_let_go(place);
@@ -377,13 +397,21 @@ static long set(const struct view *view, const struct msqid_ds *wanted)
 	const struct ipc_perm *owner = &wanted->msg_perm;
 	char path[PATH_BYTES];
 	uint64_t signals;
-	if (!is_owner(q) || places_for(wanted->msg_qbytes) > view->places)
+	if (!is_owner(q) || wanted->msg_qbytes > view->places ||
+	    places_for(wanted->msg_qbytes) > view->places)
 		return -EPERM;
+	if (owner->uid == (uid_t)-1 || owner->gid == (gid_t)-1)
+		return -EINVAL;
 	long result = path_of(path, "id", (unsigned)q->id);
-	if (!result)
-		result = raw(SYS_fchownat, AT_FDCWD, path, owner->uid, owner->gid, 0);
+	long fd = result ? result : queue_file_named(view, path);
+	if (failed(fd))
+		return fd == -ENOENT ? -EIDRM : fd;
+	/* The file itself: its former owner may have given the name to another file. */
+	snprintf(path, PATH_BYTES, "/proc/self/fd/%ld", fd);
+	result = raw(SYS_fchownat, AT_FDCWD, path, owner->uid, owner->gid, 0);
 	if (!result)
 		result = raw(SYS_fchmodat, AT_FDCWD, path, file_mode(owner->mode));
+	raw(SYS_close, fd);
 	result = result ? result : queue_lock(view, &signals);
 	if (result)
 		return result;
@@ -407,18 +435,18 @@ static long remove_queue(const struct view *view)
 	long result = queue_lock(view, &signals);
 	if (result)
 		return result;
-	if (q->removed) {
-		queue_unlock(view, signals);
-		return -EIDRM;
+	if (q->removed)
+		result = -EIDRM;
+	if (!result && q->named) {
+		result = path_of(path, "key", (unsigned)q->facts.msg_perm.__key);
+		result = result ? result : queue_file_unlink(view, path);
+		q->named = result != 0;
 	}
-	if (q->named && !path_of(path, "key", (unsigned)q->facts.msg_perm.__key))
-		raw(SYS_unlinkat, AT_FDCWD, path, 0);
-	q->named = 0;
-	if (!path_of(path, "id", (unsigned)q->id))
-		raw(SYS_unlinkat, AT_FDCWD, path, 0);
-	q->removed = 1;
+	result = result ? result : path_of(path, "id", (unsigned)q->id);
+	result = result ? result : queue_file_unlink(view, path);
+	q->removed |= !result;
 	queue_unlock(view, signals);
-	return 0;
+	return result;
 }
 
 EXPORTED int msgctl(int id, int command, struct msqid_ds *facts)

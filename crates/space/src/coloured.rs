@@ -36,6 +36,8 @@ pub(crate) const SPACE: &str = "SOLOCORE_SPACE";
 const LONGEST_TASK: usize = 64;
 /// Most notes of a program.
 const MOST_NOTES: usize = 20;
+/// Most processes that wait to be connected (crates/space/src/socket.rs).
+const MOST_WAITING: usize = 128;
 /// Memory that the library leaves to other programs when it searches for frames, bytes.
 const RESERVE: u64 = 512 << 20;
 
@@ -94,6 +96,8 @@ struct Peer {
     pid: u32,
     /// Has it sent its hello? Then it is a process of the program.
     coloured: bool,
+    /// Requests to move to other colours when it connected: it reads the colours after that.
+    requests: u64,
 }
 
 /// A `solocore recolor` that waits.
@@ -191,6 +195,15 @@ impl Coloured {
             self.serve_peer(fd);
         }
         if connects {
+            self.accept_waiting();
+        }
+    }
+
+    fn accept_waiting(&mut self) {
+        for _ in 0..MOST_WAITING {
+            if !wait(&mut [PollFd::new(&self.listener, PollFlags::IN)], Duration::ZERO) {
+                return;
+            }
             self.accept();
         }
     }
@@ -204,7 +217,7 @@ impl Coloured {
         if let Some((pid, user)) = peer_of(&socket)
             && (user == me || user == 0)
         {
-            self.peers.push(Peer { socket, pid, coloured: false });
+            self.peers.push(Peer { socket, pid, coloured: false, requests: self.requests });
         }
     }
 
@@ -231,6 +244,7 @@ impl Coloured {
                 self.peers[at].coloured = true;
                 self.events.coloured.insert(pid);
                 self.tell(fd, &Packet::new(kind::GO, ""));
+                self.catch_up(at);
             }
             kind::EXIT => {
                 if let Ok(audit) = Audit::of(pid, &self.choice) {
@@ -261,6 +275,16 @@ impl Coloured {
         }
     }
 
+    /// Asks a process to move that may have read the colours before the newest request.
+    fn catch_up(&mut self, at: usize) {
+        let request = self.requests;
+        let Some(peer) = self.peers.get(at).filter(|p| p.requests < request) else { return };
+        send(&peer.socket, &Packet { request, ..Packet::new(kind::RECOLOUR, "") });
+        if let Some(asking) = &mut self.asking {
+            asking.waiting.push(peer.pid);
+        }
+    }
+
     /// Starts to move every process to other colours.
     fn ask(&mut self, asker: RawFd, text: &str) -> Result<(), SpaceError> {
         if self.asking.is_some() {
@@ -280,6 +304,8 @@ impl Coloured {
         let config = wire::config(&choice, self.prefill, RESERVE, self.reserve.is_served());
         let written = self.config.write_all_at(&config, 0);
         written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
+        // A process that connects from here on reads the new colours.
+        self.accept_waiting();
         self.choice = choice;
         self.requests += 1;
         let request = self.requests;
@@ -362,6 +388,32 @@ mod tests {
         send(&socket, packet);
         server.serve(Duration::from_secs(10));
         socket
+    }
+
+    /// It has read the colours of before, and has not said hello when the others are asked.
+    #[test]
+    fn a_process_that_starts_during_a_request_moves_too() {
+        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
+        let choice = Choice::new(&map, Some(&[0]), None).unwrap();
+        let mut server = Coloured::new(map, choice, 0, None).unwrap();
+        let early = joined(&mut server, &Packet::new(kind::HELLO, ""));
+        let starts = connect(&server.name).unwrap();
+        let asker = joined(&mut server, &Packet::new(kind::ASK, "1/"));
+        let told = [receive(&early), receive(&early)].map(|p| p.unwrap().kind);
+        assert_eq!(told, [kind::GO, kind::RECOLOUR]);
+        send(&starts, &Packet::new(kind::HELLO, ""));
+        server.serve(Duration::from_secs(10));
+        assert_eq!(receive(&starts).unwrap().kind, kind::GO);
+        let asked = receive(&starts).unwrap();
+        assert_eq!((asked.kind, asked.request), (kind::RECOLOUR, 1));
+        send(&starts, &Packet { request: 1, ..Packet::new(kind::RECOLOURED, "") });
+        server.serve(Duration::from_secs(10));
+        assert_eq!(receive(&starts).unwrap().kind, kind::GO);
+        assert_eq!(receive(&asker).unwrap().kind, kind::MOVED);
+        // A later one reads the new colours.
+        let later = joined(&mut server, &Packet::new(kind::HELLO, ""));
+        assert_eq!(receive(&later).unwrap().kind, kind::GO);
+        assert!(!wait(&mut [PollFd::new(&later, PollFlags::IN)], Duration::ZERO));
     }
 
     /// Two are asked for while a program is stopped, and the first asker does not wait for the end.

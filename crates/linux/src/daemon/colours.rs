@@ -105,6 +105,21 @@ impl Colours {
         all.filter_map(|p| Some((p, p.how.command()?)))
     }
 
+    /// A note on the tasks that have no frames of their own, and so no queues there either.
+    fn without_queues(&self) -> Option<String> {
+        self.queues.as_ref()?;
+        let kernels = |p: &Placed| matches!(self.frames(p.core), Ok(None));
+        let tasks =
+            self.started().filter(|(p, _)| kernels(p)).map(|(p, _)| format!("`{}`", p.name));
+        let tasks = tasks.collect::<Vec<_>>().join(", ");
+        (!tasks.is_empty()).then(|| {
+            format!(
+                "--queues: the plan gives no colours or banks to the cores of {tasks}; these tasks \
+                    use the kernel's queues, and do not meet the other tasks there"
+            )
+        })
+    }
+
     /// Checks that the tasks of each core find frames for the pages that they are known to touch.
     fn check_footprint(&self, available: u64) -> Result<(), LinuxError> {
         for core in &self.plan.cores {
@@ -259,7 +274,7 @@ impl Part for Colours {
                 hypervisor maps them in huge pages"
                 .to_owned()
         });
-        guest.into_iter().collect()
+        guest.into_iter().chain(self.without_queues()).collect()
     }
 
     fn start(&mut self) -> Result<(), LinuxError> {
@@ -390,6 +405,16 @@ mod tests {
         none.cores.iter_mut().for_each(|c| (c.colours, c.banks) = (None, None));
         let mut none = part(&none, &wishes(), banks());
         assert!(none.check().unwrap_err().to_string().contains("gives colours to no core"));
+    }
+
+    #[test]
+    fn tasks_without_frames_are_named_beside_queues() {
+        let mut plan = plan();
+        (plan.cores[1].colours, plan.cores[1].banks) = (None, None);
+        let part = part(&plan, &wishes(), banks());
+        assert_eq!(part.without_queues(), None);
+        let note = part.with_queues("/frames".parse().ok()).without_queues().unwrap();
+        assert!(note.contains("cores of `two`; these tasks use the kernel's queues"), "{note}");
     }
 
     #[test]

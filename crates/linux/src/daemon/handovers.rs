@@ -1,9 +1,11 @@
 //! What `solocore run --replace` asks for, the daemon's answer, and the handovers of a run.
 //!
 //! Problem: a run may have had several plans, but its result has one bound for each task. Rule: the
-//! result lists all handovers, and a task's bound is the weakest one of all plans. Does not cover:
-//! the decision on another plan (`replace`).
+//! result lists all handovers, and a task's bound is the weakest one of all plans. A plan counts from
+//! the beginning of its handover, also if that is given up. Promises that were broken under an earlier
+//! plan stay broken. Does not cover: the decision on another plan (`replace`).
 
+use super::promises::bounds;
 use crate::error::LinuxError;
 use crate::host::status;
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,7 @@ use solocore_model::Plan;
 use solocore_model::files::to_json;
 use solocore_model::plan::Answer;
 use solocore_model::run::{RunHandover, RunResult};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The daemon's answer to another plan.
@@ -60,8 +62,10 @@ pub(super) struct Replacing {
     pub pending: Option<Pending>,
     /// Those that are done.
     pub done: Vec<RunHandover>,
-    /// The weakest bound of each task under earlier plans; `None`: one of them had none.
+    /// The weakest bound of each task under other plans; `None`: one of them had none.
     pub earlier: BTreeMap<String, Option<u64>>,
+    /// Promises of earlier plans that were broken while these were in force.
+    pub broken: BTreeSet<String>,
 }
 
 /// A plan that comes into force.
@@ -75,6 +79,8 @@ pub(super) struct Pending {
     pub part: usize,
     /// Answers to the plan's promises.
     pub answers: Vec<Answer>,
+    /// Cores on which neither plan bounds a job that is active during the handover.
+    pub uncovered: Vec<u32>,
     pub begun_ns: u64,
 }
 
@@ -90,13 +96,13 @@ impl Replacing {
         }
     }
 
-    /// Keeps the bounds of a plan that is no longer in force.
-    pub fn keep_bounds(&mut self, old: &Plan) {
-        for task in &old.tasks {
+    /// Keeps the bounds of a plan under which jobs may have run; tasks of `uncovered` cores have none.
+    pub fn keep_bounds(&mut self, plan: &Plan, answers: &[Answer], uncovered: &[u32]) {
+        for (task, bound) in bounds(plan, answers) {
+            let bound = bound.filter(|_| !uncovered.contains(&task.core));
             let known = self.earlier.get(&task.name).copied();
-            let weakest = known.map_or(task.wcrt_ns, |known| {
-                known.zip(task.wcrt_ns).map(|(known, bound)| known.max(bound))
-            });
+            let weakest =
+                known.map_or(bound, |known| known.zip(bound).map(|(known, b)| known.max(b)));
             self.earlier.insert(task.name.clone(), weakest);
         }
     }

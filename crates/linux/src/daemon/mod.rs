@@ -217,7 +217,10 @@ impl Daemon {
             promises::in_force(plan, &run.promises);
         }
         let broken = promises::broken(&self.promised, &run.promises);
-        run.broken = broken.iter().map(|a| a.promise.id.clone()).collect();
+        run.broken = broken.into_iter().map(|a| a.promise.id).collect();
+        let earlier = self.replacing.broken.iter().filter(|id| !run.broken.contains(id));
+        let earlier: Vec<String> = earlier.cloned().collect();
+        run.broken.extend(earlier);
         let mut traces = Traces { begun_ns: self.begun_ns, ..Traces::default() };
         self.parts.iter_mut().for_each(|part| part.traced(&mut traces));
         self.end();

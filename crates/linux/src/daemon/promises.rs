@@ -180,13 +180,17 @@ pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
     }
 }
 
+/// The tasks of a plan, each with its bound that is in force: it rests on no open promise.
+pub(super) fn bounds<'p>(plan: &'p Plan, answers: &[Answer]) -> Vec<(&'p PlanTask, Option<u64>)> {
+    let open = Open::of(plan, answers);
+    plan.tasks.iter().map(|t| (t, t.wcrt_ns.filter(|_| !open.holds(t)))).collect()
+}
+
 /// Gives the tasks of a run their deadlines, and the bounds that are in force.
 pub(super) fn limits(plan: &Plan, run: &mut RunResult) {
-    let open = Open::of(plan, &run.promises);
-    let planned: BTreeMap<&str, (Option<u64>, Option<u64>)> = plan
-        .tasks
-        .iter()
-        .map(|t| (t.name.as_str(), (t.deadline_ns, t.wcrt_ns.filter(|_| !open.holds(t)))))
+    let planned: BTreeMap<&str, (Option<u64>, Option<u64>)> = bounds(plan, &run.promises)
+        .into_iter()
+        .map(|(t, bound)| (t.name.as_str(), (t.deadline_ns, bound)))
         .collect();
     let of = |name: &str| planned.get(name).copied().unwrap_or_default();
     for task in &mut run.tasks {

@@ -185,7 +185,8 @@ impl Regulating {
         if handing.unasked.is_empty() {
             let mut in_force = BTreeMap::new();
             for core in &self.regulation.cores {
-                in_force.insert(core.cpu, engine.in_force(core.cpu)?);
+                // A CPU that cannot be read has not followed, and the patience with it ends.
+                in_force.insert(core.cpu, engine.in_force(core.cpu).ok().flatten());
             }
             let step = handing.handover.look(|cpu| in_force.get(&cpu).copied().flatten());
             let late = monotonic_ns().saturating_sub(handing.begun_ns) > PATIENCE_NS;

@@ -39,6 +39,9 @@ impl Daemon {
             match self.begin(number, &text) {
                 Ok(pending) => {
                     say(Word::Message(&format!("hands over to the plan {}", pending.name)));
+                    // Some jobs have only its bounds, also if it is given up or the run ends first.
+                    let Pending { plan, answers, uncovered, .. } = &pending;
+                    self.replacing.keep_bounds(plan, answers, uncovered);
                     self.replacing.pending = Some(pending);
                 }
                 Err(error) => refuse(status, number, error, say),
@@ -61,8 +64,11 @@ impl Daemon {
                 say(Word::Message(&handover.text()));
                 status.decide(pending.number, to_json(&Decision::Taken(handover.clone())));
                 self.replacing.done.push(handover);
+                let before = self.answers();
+                let broken = promises::broken(&self.promised, &before);
+                self.replacing.broken.extend(broken.into_iter().map(|a| a.promise.id));
                 if let Some(old) = self.plan.replace(pending.plan) {
-                    self.replacing.keep_bounds(&old);
+                    self.replacing.keep_bounds(&old, &before, &[]);
                 }
                 self.promised = pending.answers;
             }
@@ -87,7 +93,8 @@ impl Daemon {
                     while a run goes on; {AGAIN}"
             )));
         }
-        if let (Some(core), false) = (first_uncovered(old, &new), self.partial) {
+        let uncovered = uncovered_cores(old, &new);
+        if let (Some(core), false) = (uncovered.first(), self.partial) {
             return Err(LinuxError::Machine(format!(
                 "neither plan bounds a job on core {core} while all these budgets change; change the \
                     budget of one core at a time, by several plans"
@@ -111,7 +118,7 @@ impl Daemon {
         };
         let begun_ns = monotonic_ns();
         self.parts[part].take()?;
-        Ok(Pending { number, name, plan: new, part, answers, begun_ns })
+        Ok(Pending { number, name, plan: new, part, answers, uncovered, begun_ns })
     }
 }
 
@@ -132,16 +139,16 @@ fn read(text: &[u8]) -> Result<(String, Plan), LinuxError> {
     Ok((name.to_owned(), plan))
 }
 
-/// The first core on which neither plan bounds a job that is active during the handover.
-fn first_uncovered(old: &Plan, new: &Plan) -> Option<u32> {
+/// The cores on which neither plan bounds a job that is active during the handover.
+fn uncovered_cores(old: &Plan, new: &Plan) -> Vec<u32> {
     let bounded = old.tasks.iter().chain(&new.tasks);
     let bounded = bounded.filter(|t| !t.best_effort() && t.wcrt_ns.is_some()).map(|t| t.core);
-    let analysed: Vec<u32> = bounded.collect::<BTreeSet<u32>>().into_iter().collect();
+    let analysed: BTreeSet<u32> = bounded.collect();
     let pairs = old.cores.iter().zip(&new.cores);
     let changes: Vec<Change> = pairs
         .map(|(old, new)| Change { cpu: old.id, old: budgets(old), new: budgets(new) })
         .collect();
-    uncovered(&changes, &analysed)
+    analysed.into_iter().filter(|&core| uncovered(&changes, &[core]).is_some()).collect()
 }
 
 fn budgets(core: &PlanCore) -> Budgets {
@@ -156,6 +163,7 @@ fn budgets(core: &PlanCore) -> Budgets {
 mod tests {
     use super::*;
     use crate::daemon::part::Part;
+    use solocore_model::plan::{Answer, Promise, Subject};
     use solocore_model::run::{RunOtherBudget, RunResult, RunTask};
     use std::cell::RefCell;
     use std::io::{Read, Write};
@@ -164,8 +172,23 @@ mod tests {
     use std::rc::Rc;
     use std::time::{Duration, Instant};
 
+    /// A plan with a promise that the system file keeps, so that its bounds are in force.
     fn plan() -> Plan {
-        serde_json::from_str(include_str!("../../tests/plan.json")).unwrap()
+        let plan: Plan = serde_json::from_str(include_str!("../../tests/plan.json")).unwrap();
+        Plan { promises: vec![promise(Subject::Demand, "task video")], ..plan }
+    }
+
+    fn promise(subject: Subject, resource: &str) -> Promise {
+        Promise::new(subject, resource, vec!["video".to_owned()], String::new())
+    }
+
+    /// The bound of the first task in a result, where the plan in force has `now`.
+    fn bound(daemon: &Daemon, now: Option<u64>) -> Option<u64> {
+        let name = plan().tasks[0].name.clone();
+        let tasks = vec![RunTask { name, bound_ns: now, ..RunTask::default() }];
+        let mut run = RunResult { tasks, ..RunResult::default() };
+        daemon.replacing.seen(&mut run);
+        run.tasks[0].bound_ns
     }
 
     /// A part whose handover takes this number of rounds, and its log.
@@ -178,6 +201,10 @@ mod tests {
     impl Part for Told {
         fn start(&mut self) -> Result<(), LinuxError> {
             Ok(())
+        }
+
+        fn keeps(&self, promise: &Promise) -> Option<Answer> {
+            (promise.subject == Subject::Budget).then(|| Answer::open(promise, true, "a lapse"))
         }
 
         fn can_take(&mut self, _: &Plan) -> Result<bool, LinuxError> {
@@ -256,16 +283,48 @@ mod tests {
         let (mut daemon, log) = daemon(Taking::Done(vec![changed]));
         let mut new = plan();
         new.cores[1].budget_accesses = Some(5);
-        let (old_bound, name) = (new.tasks[0].wcrt_ns, new.tasks[0].name.clone());
+        let old_bound = new.tasks[0].wcrt_ns;
         new.tasks[0].wcrt_ns = Some(1);
         let Decision::Taken(handover) = answer(&mut daemon, &text(&new)) else { panic!() };
         assert_eq!((handover.plan.as_str(), handover.cores), ("new.json", vec![changed]));
         assert_eq!(*log.borrow(), ["asked", "begun"]);
         assert_eq!(daemon.plan.as_ref().unwrap().cores[1].budget_accesses, Some(5));
-        let tasks = vec![RunTask { name, bound_ns: Some(1), ..RunTask::default() }];
-        let mut run = RunResult { tasks, ..RunResult::default() };
-        daemon.replacing.seen(&mut run);
-        assert_eq!((run.handovers.len(), run.tasks[0].bound_ns), (1, old_bound));
+        assert!(old_bound.is_some());
+        assert_eq!((daemon.replacing.done.len(), bound(&daemon, Some(1))), (1, old_bound));
+    }
+
+    #[test]
+    fn a_partial_run_has_no_bound_where_neither_plan_covered_a_job() {
+        let (mut daemon, _) = daemon(Taking::Done(Vec::new()));
+        let mut new = plan();
+        for core in &mut new.cores {
+            core.budget_accesses = core.budget_accesses.map(|budget| budget + 10);
+        }
+        let decision = answer(&mut daemon, &text(&new));
+        assert!(matches!(&decision, Decision::Taken(_)), "{decision:?}");
+        assert_eq!(bound(&daemon, Some(1)), None);
+    }
+
+    /// Budgets that fell for a moment: the bounds of the plan that is refused cover these jobs.
+    #[test]
+    fn a_plan_that_is_given_up_counts_for_the_bounds() {
+        let (mut daemon, _) = daemon(Taking::GivenUp("a CPU is away".to_owned()));
+        let mut new = plan();
+        new.tasks[0].wcrt_ns = Some(99_000_000);
+        refusal(answer(&mut daemon, &text(&new)));
+        assert_eq!(bound(&daemon, plan().tasks[0].wcrt_ns), Some(99_000_000));
+    }
+
+    #[test]
+    fn a_promise_that_was_broken_under_the_old_plan_stays_broken() {
+        let (mut daemon, _) = daemon(Taking::Done(Vec::new()));
+        let budget = promise(Subject::Budget, "core 1");
+        daemon.promised = vec![Answer::kept(&budget, "regulation", true, "counted")];
+        daemon.plan.as_mut().unwrap().promises.push(budget);
+        let decision = answer(&mut daemon, &text(&plan()));
+        assert!(matches!(&decision, Decision::Taken(_)), "{decision:?}");
+        assert!(daemon.replacing.broken.contains("budget:core-1"));
+        assert_eq!(bound(&daemon, Some(1)), None, "the old plan's bound rests on it");
     }
 
     #[test]

@@ -115,11 +115,16 @@ impl Handover {
     }
 
     /// The next step. `in_force`: the budgets of a CPU's present period; `None` while it has not
-    /// taken those that it was asked for.
+    /// taken those that it was asked for. A CPU that was just starting can have lost them: then it
+    /// is asked again.
     pub fn look(&mut self, in_force: impl Fn(u32) -> Option<Budgets>) -> Step {
         let wanted = |c: &Change| if self.raising { c.new } else { c.least() };
-        if self.changes.iter().any(|c| in_force(c.cpu) != Some(wanted(c))) {
-            return Step::Wait;
+        let others = self.changes.iter().filter(|c| in_force(c.cpu) != Some(wanted(c)));
+        let others: Vec<&Change> = others.collect();
+        if !others.is_empty() {
+            let lost = others.into_iter().filter(|c| in_force(c.cpu).is_some());
+            let lost: Asked = lost.map(|c| (c.cpu, wanted(c))).collect();
+            return if lost.is_empty() { Step::Wait } else { Step::Ask(lost) };
         }
         let raised = self.changes.iter().filter(|c| !self.raising && c.least() != c.new);
         let asked: Asked = raised.map(|c| (c.cpu, c.new)).collect();
@@ -272,12 +277,24 @@ mod tests {
         let (mut handover, first) = Handover::begin(vec![change(0, 200, 100), change(1, 100, 200)]);
         let of = |accesses| Budgets { accesses, writes: UNLIMITED };
         assert_eq!(first, [(0, of(100))]);
-        assert_eq!(handover.look(|cpu| Some(of([200, 100][cpu as usize]))), Step::Wait);
+        assert_eq!(handover.look(|cpu| (cpu == 1).then(|| of(100))), Step::Wait);
         assert_eq!(handover.look(|_| None), Step::Wait);
         assert!(handover.give_up().is_some());
         assert_eq!(handover.look(|_| Some(of(100))), Step::Ask(vec![(1, of(200))]));
         assert_eq!(handover.give_up(), None);
-        assert_eq!(handover.look(|_| Some(of(100))), Step::Wait);
+        assert_eq!(handover.look(|cpu| (cpu == 0).then(|| of(100))), Step::Wait);
+        assert_eq!(handover.look(|cpu| Some(of([100, 200][cpu as usize]))), Step::Done);
+    }
+
+    /// A CPU that starts as it is asked forgets the request (`sc_memguard_core_init`).
+    #[test]
+    fn a_cpu_that_lost_a_request_is_asked_again() {
+        let (mut handover, first) = Handover::begin(vec![change(0, 200, 100), change(1, 100, 200)]);
+        let of = |accesses| Budgets { accesses, writes: UNLIMITED };
+        assert_eq!(handover.look(|cpu| Some(of([200, 100][cpu as usize]))), Step::Ask(first));
+        let second = Step::Ask(vec![(1, of(200))]);
+        assert_eq!(handover.look(|_| Some(of(100))), second);
+        assert_eq!(handover.look(|_| Some(of(100))), second);
         assert_eq!(handover.look(|cpu| Some(of([100, 200][cpu as usize]))), Step::Done);
     }
 }

@@ -207,6 +207,24 @@ fn types_behind_one_cache_have_the_smallest_private_ones() {
 }
 
 #[test]
+fn each_type_has_its_own_clock_in_a_comparison() {
+    let found = fixtures::shared_types().described();
+    let keys = |clocks: [u64; 2]| -> Vec<String> {
+        let mut other = found.platform.clone();
+        for (kind, mhz) in other.core_types.iter_mut().zip(clocks) {
+            kind.frequency.0 = mhz * 1_000_000;
+        }
+        compare(&other, &found).differences.into_iter().map(|d| d.key).collect()
+    };
+    assert!(keys([1800, 2400]).is_empty());
+    assert_eq!(keys([1800, 4800]), ["core_type[2].frequency"]);
+    // The types have each other's clock.
+    assert_eq!(keys([2400, 1800]), ["core_type[1].frequency", "core_type[2].frequency"]);
+    let agree = compare(&found.platform, &found).agree;
+    assert!(agree.iter().any(|key| key == "core_type[2].frequency"), "{agree:?}");
+}
+
+#[test]
 fn clusters_with_caches_of_their_own_are_described_one_at_a_time() {
     let machine = fixtures::big_little();
     let found = machine.described();

@@ -4,7 +4,7 @@
 //! gives each core its clock, and `frequency` is the clock of the slowest type. A time by
 //! `frequency` is then long enough for every core, and only code that knows the core of a job may
 //! take less. Does not cover: cores that differ in more than the clock. `cpi`, `pipeline` and the
-//! private caches are one for all types; docs/machine.md says which values are safe.
+//! private caches are one for all types; docs/machine.md says which values to give.
 
 use crate::units::Frequency;
 use schemars::JsonSchema;
@@ -118,6 +118,7 @@ mod tests {
         );
         assert_eq!((p.fastest().0, p.clocks().len()), (6_600_000_000, 4));
         assert_eq!(p.clock_of(2).cycles_to_ps(6_600), 1_000_000);
+        assert_ne!(p.geometry(), board("").unwrap().geometry(), "times are measured at its clocks");
     }
 
     #[test]

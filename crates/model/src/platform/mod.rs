@@ -468,8 +468,11 @@ impl Platform {
             .l2
             .as_ref()
             .map_or("none".to_owned(), |c| format!("{}/{}/{}", c.size.0, c.ways, c.latency.0));
+        // A measured time is counted in cycles of the fastest core.
+        let typed = !self.core_types.is_empty();
+        let to = if typed { format!(" to {}", self.fastest().0) } else { String::new() };
         format!(
-            "l1i {}/{} l1d {}/{} l2 {l2} llc {}/{}/{} line {} page {} cpi {} clock {} lmax {}",
+            "l1i {}/{} l1d {}/{} l2 {l2} llc {}/{}/{} line {} page {} cpi {} clock {}{to} lmax {}",
             self.l1i.size.0,
             self.l1i.ways,
             self.l1d.size.0,

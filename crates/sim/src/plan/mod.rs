@@ -33,7 +33,7 @@ use solocore_model::results::{
     Activity, CoreResult, FORMAT, Mode, SimResult, TaskResult, TimelineJob,
 };
 use solocore_model::sched_trace::SchedTrace;
-use solocore_model::system::{self, Policy};
+use solocore_model::system::{self, Criticality, Policy};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -340,7 +340,7 @@ fn add(
         None => {
             let mut context = board.context(Path::new("."));
             // A stated time is one of the task's core; level C has none.
-            if plan.levels().is_none() {
+            if plan.levels().is_none() || task.criticality != Criticality::C {
                 context.frequency_hz = board.config.clock_of(core);
             }
             spec.build(&context).map_err(BoardError::from)?

@@ -249,12 +249,18 @@ pub(crate) fn send_plan(text: &str) -> Result<String, LinuxError> {
         // A plan that is cut off here changes nothing.
         .and_then(|()| stream.write_all(text.as_bytes()))
         .and_then(|()| stream.shutdown(Shutdown::Write))
-        .and_then(|()| stream.read_to_string(&mut answer))
         .map_err(fail)?;
+    stream.read_to_string(&mut answer).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LinuxError::Machine(format!(
+            "{PLANS}: no answer in 10 s, and the plan may still come into force; `solocore top` \
+                shows the plan"
+        )),
+        _ => fail(e),
+    })?;
     if answer.is_empty() {
         return Err(LinuxError::Machine(
-            "the run ended before it answered, or its user is another one; `solocore top` shows \
-                whether it goes on"
+            "the run ended or was busy before it answered, or its user is another one; `solocore top` \
+                shows whether it goes on, and its plan"
                 .to_owned(),
         ));
     }

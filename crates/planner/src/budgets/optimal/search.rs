@@ -176,13 +176,11 @@ pub fn fewer<'a>(
     let of = asked.fewer.filter(|_| !all.value.keeps_wish())?;
     let stated =
         solver.problem.work.iter().filter_map(|w| w.task.core).max().map_or(1, |core| core + 1);
-    let least: f64 = solver
-        .problem
-        .work
-        .iter()
-        .filter(|w| w.hard())
-        .map(|w| candidate::load(w, &solver.problem.base))
-        .sum();
+    // No core has more work done in its time than the fastest.
+    let base = &solver.problem.base;
+    let fastest = base.platform.fastest();
+    let hard = solver.problem.work.iter().filter(|w| w.hard());
+    let least: f64 = hard.map(|w| candidate::load_at(w, base, fastest)).sum();
     for cores in (stated..solver.problem.base.cores).rev() {
         if f64::from(cores) < least || (asked.stop)(&all.value) {
             break;
