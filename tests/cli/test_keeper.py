@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_run import LEAVE, planned  # noqa: F401 (a fixture)
+from test_run import LEAVE, planned, until_regulating  # noqa: F401 (a fixture)
 
 
 @pytest.mark.parametrize("heard", [True, False], ids=["heard", "unheard"])
@@ -90,12 +90,7 @@ def test_the_end_of_its_terminal_ends_a_run_that_is_not_to_outlive_it(planned, h
     duration = "60 s" if ended == "signal" else "2 s"
     process = subprocess.Popen(["env", f"{how}=HUP", planned.program, *RUN, "--duration", duration, "--format", "json"],
                                cwd=planned.dir, env=planned.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-    said = [b""]
-    while b"regulating" not in said[-1]:
-        said.append(process.stderr.readline())
-        if not said[-1]:
-            assert process.wait() == 3, said
-            pytest.skip(said[-2].decode().strip())
+    until_regulating(process)
     process.send_signal(signal.SIGHUP)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err.decode()

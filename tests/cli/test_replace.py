@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import board_like_here, refused
-from test_run import LEAVE
+from test_run import LEAVE, until_regulating
 
 PLANS = Path("/run/solocore.plan.sock")
 TASKS = """
@@ -49,12 +49,7 @@ def planned(solocore):
 def running(planned):
     """A run of the plan, under way."""
     process = planned.start("run", "plan.json", *LEAVE, "--duration", "60 s", "-o", "run.json")
-    said = [b""]
-    while b"regulating" not in said[-1]:
-        said.append(process.stderr.readline())
-        if not said[-1]:
-            assert process.wait() == 3, said
-            pytest.skip(said[-2].decode().strip())
+    until_regulating(process)
     planned.daemon = process
     yield planned
     if process.poll() is None:

@@ -72,6 +72,16 @@ def test_an_option_without_a_task_is_bad_usage(planned):
     assert done.code == 2 and "TASK=" in done.err and not done.out
 
 
+def until_regulating(process):
+    """Waits until a run that was started regulates; a machine that cannot is skipped."""
+    said = [b""]
+    while b"regulating" not in said[-1]:
+        said.append(process.stderr.readline())
+        if not said[-1]:
+            assert process.wait() == 3, said
+            pytest.skip(said[-2].decode().strip())
+
+
 @pytest.fixture
 def run(planned):
     done = planned("run", "plan.json", *LEAVE, "--command", "video=/bin/true", "--duration", "1 s", "-o", "run.json",

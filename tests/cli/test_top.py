@@ -14,19 +14,14 @@ import time
 import pyte
 import pytest
 from conftest import refused
-from test_run import LEAVE, planned  # noqa: F401 (a fixture)
+from test_run import LEAVE, planned, until_regulating  # noqa: F401 (a fixture)
 
 
 @pytest.fixture
 def running(planned):
     """A run of the plan, under way."""
     process = planned.start("run", "plan.json", *LEAVE, "--command", "video=/bin/true", "--duration", "60 s")
-    said = [b""]
-    while b"regulating" not in said[-1]:
-        said.append(process.stderr.readline())
-        if not said[-1]:
-            assert process.wait() == 3, said
-            pytest.skip(said[-2].decode().strip())
+    until_regulating(process)
     planned.daemon = process
     yield planned
     process.send_signal(signal.SIGTERM)

@@ -10,32 +10,19 @@
  *   sysv KEY has        says whether the key has a queue, and leaves it
  *   sysv KEY names      says which names are used of a queue of the library that others write to
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+#include "answers.h"
 #include <glob.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/msg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static struct message {
 	long type;
 	char text[9000];
 } m;
-
-static void say(const char *what, long result)
-{
-	printf("%s: %ld %s\n", what, result, result < 0 ? strerrorname_np(errno) : "");
-	fflush(stdout);
-}
 
 static long put(int q, long type, const char *text, int flags)
 {
@@ -62,20 +49,6 @@ static void status(int q)
 	       s.msg_qbytes, s.msg_stime ? "sent" : "not sent", s.msg_rtime ? "taken" : "not taken",
 	       s.msg_ctime ? "changed" : "not changed", s.msg_lspid == getpid(),
 	       s.msg_lrpid == getpid());
-}
-
-/* Until a process waits, and goes on doing so. */
-static void await_sleep(pid_t process)
-{
-	char path[64], state;
-	snprintf(path, sizeof path, "/proc/%d/stat", process);
-	for (int seen = 0; seen < 20; usleep(1000)) {
-		FILE *file = fopen(path, "r");
-		if (!file || fscanf(file, "%*d %*s %c", &state) != 1)
-			_exit(2);
-		fclose(file);
-		seen = state == 'S' ? seen + 1 : 0;
-	}
 }
 
 static int exit_code(pid_t child)
@@ -401,28 +374,6 @@ static void threads(key_t key)
 		if (put(q, 1, "x", 0) || msgrcv(q, &m, 1, 0, 0) != 1 || msgctl(q, IPC_RMID, 0))
 			say("round", i);
 	}
-}
-
-/* Pages of mapped queues in frames outside of the lower half of 32 colours; -1: none is mapped. */
-static int wrong_pages(void)
-{
-	char line[4096];
-	unsigned long start, end;
-	int wrong = 0, pages = 0, pagemap = open("/proc/self/pagemap", O_RDONLY);
-	FILE *maps = fopen("/proc/self/maps", "r");
-	while (fgets(line, sizeof line, maps)) {
-		if (!strstr(line, "/dev/shm/") || sscanf(line, "%lx-%lx", &start, &end) != 2)
-			continue;
-		for (; start < end; start += 4096, pages++) {
-			uint64_t entry = 0;
-			if (pread(pagemap, &entry, 8, (long)(start / 4096 * 8)) != 8)
-				exit(2);
-			wrong += !(entry >> 63) || (entry & 31) >= 16;
-		}
-	}
-	fclose(maps);
-	close(pagemap);
-	return pages ? wrong : -1;
 }
 
 /* The path of a queue's file in the library; another file has been put there if it is a link. */

@@ -1,47 +1,18 @@
 //! Plans for cores of several types: a task has the time of its core, or of the slowest where the
 //! plan does not know its core.
 
+mod support;
+
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::platform::CoreType;
-use solocore_model::profile::{BandwidthSeries, FORMAT, Origin, Profile, WorkingSet};
 use solocore_model::system::{Demand as Stated, System};
 use solocore_model::units::Frequency;
 use solocore_planner::{Demand, Patience, plan_until};
 use std::path::{Path, PathBuf};
+use support::computing;
 
 /// Cycles of a job of the profiled program: 10 ms on a slow core, 5 ms on a fast one.
 const CYCLES: u64 = 33_000_000;
-
-/// A program that only computes.
-fn profile(system: &System) -> Profile {
-    let p = &system.platform;
-    Profile {
-        format: FORMAT.to_owned(),
-        command: vec!["a".to_owned()],
-        isa: p.isa,
-        engine: "qemu".to_owned(),
-        platform: p.name.clone(),
-        geometry: p.geometry(),
-        exit_code: 0,
-        instructions: 1,
-        loads: 1,
-        stores: 1,
-        references: 2,
-        threads: 1,
-        children: 0,
-        exec: None,
-        levels: Vec::new(),
-        private_cycles: CYCLES,
-        working_set: WorkingSet { pages: 0, lines: 0, bytes: 0 },
-        lockdown: vec![0],
-        by_ways: vec![0],
-        pages: Vec::new(),
-        functions: Vec::new(),
-        bandwidth: BandwidthSeries::default(),
-        trace: None,
-        origin: Origin::default(),
-    }
-}
 
 fn kind(name: &str, cores: [u32; 2], frequency: Frequency) -> CoreType {
     CoreType { name: name.to_owned(), cores: cores.to_vec(), frequency }
@@ -64,9 +35,10 @@ fn planned_on(text: &str, types: Option<[[u32; 2]; 2]>, endless: bool) -> Plan {
         system.platform.check().unwrap();
     }
     let demand = |stated: &Stated| match stated {
-        Stated::Command(_) => {
-            Demand::Profiled { path: PathBuf::from("a.json"), profile: Box::new(profile(&system)) }
-        }
+        Stated::Command(_) => Demand::Profiled {
+            path: PathBuf::from("a.json"),
+            profile: Box::new(computing(CYCLES, &system.platform)),
+        },
         stated => Demand::stated(stated).unwrap(),
     };
     let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();

@@ -1,14 +1,15 @@
 //! The terms of bounds: they sum to the bound, and each has the value that its name says.
 
+mod support;
+
 use proptest::prelude::*;
 use solocore_model::plan::waterfall::{Cause, whole_ns};
 use solocore_model::plan::{Plan, PlanTask};
-use solocore_model::profile::{
-    BandwidthSeries, FORMAT, Origin, PageName, PageProfile, Profile, WorkingSet,
-};
+use solocore_model::profile::{PageName, PageProfile, Profile, WorkingSet};
 use solocore_model::system::{Demand as Stated, System};
 use solocore_planner::Demand;
 use std::path::{Path, PathBuf};
+use support::computing;
 
 /// A profile of `pages` pages that are read `each` times by a job; with the whole cache each of
 /// their lines misses once.
@@ -23,30 +24,11 @@ fn profile(pages: u64, each: u64, system: &System) -> Profile {
         frame: u32::try_from(offset).unwrap(),
     };
     Profile {
-        format: FORMAT.to_owned(),
-        command: vec!["a".to_owned()],
-        isa: p.isa,
-        engine: "qemu".to_owned(),
-        platform: p.name.clone(),
-        geometry: p.geometry(),
-        exit_code: 0,
-        instructions: 1,
-        loads: 1,
-        stores: 1,
-        references: 2,
-        threads: 1,
-        children: 0,
-        exec: None,
-        levels: Vec::new(),
-        private_cycles: 10_000_000,
         working_set: WorkingSet { pages, lines: pages * 64, bytes: pages * 4096 },
         lockdown: (0..=pages).map(|k| (pages - k) * each).collect(),
         by_ways: vec![pages * each, pages * 64],
         pages: (0..pages).map(page).collect(),
-        functions: Vec::new(),
-        bandwidth: BandwidthSeries::default(),
-        trace: None,
-        origin: Origin::default(),
+        ..computing(10_000_000, p)
     }
 }
 

@@ -18,7 +18,7 @@ use super::part::Taking;
 use super::{Daemon, Word, promises};
 use crate::error::LinuxError;
 use crate::host::status::Status;
-use crate::regulate::handover::{Budgets, Change, uncovered};
+use crate::regulate::handover::{Budgets, Change, covers};
 use crate::regulate::shared::UNLIMITED;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
@@ -148,7 +148,7 @@ fn uncovered_cores(old: &Plan, new: &Plan) -> Vec<u32> {
     let changes: Vec<Change> = pairs
         .map(|(old, new)| Change { cpu: old.id, old: budgets(old), new: budgets(new) })
         .collect();
-    analysed.into_iter().filter(|&core| uncovered(&changes, &[core]).is_some()).collect()
+    analysed.into_iter().filter(|&core| !covers(&changes, core)).collect()
 }
 
 fn budgets(core: &PlanCore) -> Budgets {

@@ -18,8 +18,7 @@
 //! true for the old plan at each moment before, during and after the handover. If the budget of k
 //! does not rise and no other one falls, it is true for the new plan at each of these moments. So a
 //! job that is released before the handover and ends after it has one of the two bounds. In all other
-//! cases neither plan covers such a job; [`uncovered`] finds these cores, and the daemon refuses the
-//! new plan.
+//! cases neither plan covers such a job ([`covers`]), and the daemon refuses the new plan.
 //! Source: own derivation.
 //! Does not cover: another length of a period, another sample of a counter, the bandwidth lock, and
 //! dynamic budgets. Two handovers that one busy interval of a core spans: each is covered, both
@@ -70,17 +69,14 @@ impl Change {
     }
 }
 
-/// The first of these cores on which neither plan bounds a job that is active during the handover.
+/// Whether one of the plans bounds each job of this core that is active during the handover.
 #[must_use]
-pub fn uncovered(changes: &[Change], analysed: &[u32]) -> Option<u32> {
-    let covered = |core: u32| {
-        let own = |what: fn(&Change) -> bool| changes.iter().any(|c| c.cpu == core && what(c));
-        let other = |what: fn(&Change) -> bool| changes.iter().any(|c| c.cpu != core && what(c));
-        let by_old = !own(Change::falls) && !other(Change::rises);
-        let by_new = !own(Change::rises) && !other(Change::falls);
-        by_old || by_new
-    };
-    analysed.iter().copied().find(|&core| !covered(core))
+pub fn covers(changes: &[Change], core: u32) -> bool {
+    let own = |what: fn(&Change) -> bool| changes.iter().any(|c| c.cpu == core && what(c));
+    let other = |what: fn(&Change) -> bool| changes.iter().any(|c| c.cpu != core && what(c));
+    let by_old = !own(Change::falls) && !other(Change::rises);
+    let by_new = !own(Change::rises) && !other(Change::falls);
+    by_old || by_new
 }
 
 /// Budgets that CPUs are to be asked for.
@@ -242,7 +238,7 @@ mod tests {
         fn one_plan_covers_each_core(changes in any_changes()) {
             let all: Vec<u32> = changes.iter().map(|c| c.cpu).collect();
             for &core in &all {
-                if uncovered(&changes, &[core]).is_some() {
+                if !covers(&changes, core) {
                     continue;
                 }
                 let holds = |of: fn(&Change) -> Budgets| changes.iter().all(|c| {
@@ -266,10 +262,9 @@ mod tests {
     #[test]
     fn a_transfer_between_two_cores_is_covered_and_one_beside_a_third_is_not() {
         let transfer = [change(0, 200, 100), change(1, 100, 200), change(2, 50, 50)];
-        assert_eq!(uncovered(&transfer, &[0, 1]), None);
-        assert_eq!(uncovered(&transfer, &[0, 1, 2]), Some(2));
+        assert_eq!([0, 1, 2].map(|core| covers(&transfer, core)), [true, true, false]);
         let single = [change(0, 200, 100), change(1, 100, 100), change(2, 50, 50)];
-        assert_eq!(uncovered(&single, &[0, 1, 2]), None);
+        assert_eq!([0, 1, 2].map(|core| covers(&single, core)), [true, true, true]);
     }
 
     #[test]
