@@ -15,6 +15,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Most sets with their pages that are kept.
+const MOST_KEPT: usize = 1 << 16;
+
 /// A set of tasks with its pages locked.
 #[derive(Debug)]
 pub struct Content {
@@ -36,7 +39,8 @@ pub struct Cores<'a> {
     /// All ways, and the most of one core; the number of cores and 1 where there is no choice.
     pub ways: (u32, u32),
     tasks: &'a [usize],
-    known: bool,
+    /// Are the others' jobs known?
+    pub known: bool,
     contents: HashMap<(Set, u32), Rc<Content>>,
     /// Jobs of the others beside the last set, with its least ways.
     beside: Option<(Set, u32, Arc<Rivals>)>,
@@ -171,6 +175,9 @@ impl<'a> Cores<'a> {
             ),
             locked: places().map(|(t, _)| locked.get(&t).copied().unwrap_or(0)).sum(),
         });
+        if self.contents.len() > MOST_KEPT {
+            self.contents.clear();
+        }
         self.contents.insert((set, ways), Rc::clone(&made));
         made
     }

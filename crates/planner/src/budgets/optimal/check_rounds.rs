@@ -10,14 +10,14 @@ use super::certificate::{Set, Ways};
 use super::check_core::Cores;
 use super::check_facts::Facts;
 use super::check_speed::Wants;
-use super::check_ways::{ByWays, Held};
+use super::check_ways::{ByWays, Held, WIDTH};
 
 /// Sums of speeds are rounded by less than this.
 pub const ROUNDED: f64 = 5e-10;
 
 /// Most rounds.
-const MOST: u32 = 40;
-/// Most sets that are looked at with each number of ways.
+const MOST: u32 = 100;
+/// Most sets that are looked at with each number of ways if the others' jobs are known.
 const FEW_SETS: usize = 20_000;
 /// Most sets of a system for which there is a table of budgets by ways.
 const MOST_SETS: usize = 1 << 16;
@@ -67,19 +67,26 @@ impl Sets {
         sets.sum(cores, stop)?;
         for _ in 0..MOST {
             let before = sets.held.clone();
+            let mut by_ways = sets.by_ways.take();
             for set in 0..=cores.all() {
                 if let Some(held) = before[set as usize] {
                     let mut after = sets.after(cores, facts, set, held);
-                    if let Some(by_ways) = &mut sets.by_ways {
-                        after = after.and_then(|held| by_ways.after(cores, facts, set, held));
+                    if let Some(by_ways) = &mut by_ways {
+                        let mut needed = |cores: &mut Cores, ways, own| {
+                            sets.reaching(cores, set, ways, own).map(|(_, budget)| budget)
+                        };
+                        after = after
+                            .and_then(|held| by_ways.after(cores, facts, set, held, &mut needed));
                     }
                     sets.held[set as usize] = after;
                 }
             }
+            sets.by_ways = by_ways;
             sets.sum(cores, stop)?;
             let ends = sets.held == before;
-            let few =
-                sets.held.iter().flatten().count() <= FEW_SETS && sets.held.len() <= MOST_SETS;
+            let few = sets.held.len() <= MOST_SETS
+                && (cores.ways.0 as usize) < WIDTH
+                && (!cores.known || sets.held.iter().flatten().count() <= FEW_SETS);
             match &mut sets.by_ways {
                 Some(by_ways) => by_ways.again(cores, &sets.held, stop)?,
                 None if ends && few && cores.ways.1 > 1 => {
@@ -167,27 +174,39 @@ impl Sets {
             held.breaks = facts.breaks(set, held.ways);
             held.budget = held.budget.max(facts.needs(set, held.ways, beside));
         }
-        if cores.question.speed > 0.0 { self.reaching(cores, set, held) } else { Some(held) }
+        let (speed, budget) = self.reaching(cores, set, held.ways, held.budget)?;
+        Some(Held { speed: held.speed.min(speed), budget, ..held })
     }
 
-    /// With the budget that its programs need; `None`: they are too slow.
-    fn reaching(&self, cores: &mut Cores, set: Set, held: Held) -> Option<Held> {
+    /// The largest speed of the programs of a set with these ways, and the budget that they need, `own`
+    /// at least; `None`: they are too slow.
+    pub fn reaching(
+        &self,
+        cores: &mut Cores,
+        set: Set,
+        ways: Ways,
+        own: u64,
+    ) -> Option<(f64, u64)> {
+        if cores.question.speed <= 0.0 {
+            return Some((f64::INFINITY, own));
+        }
         let (rest, others) = (cores.all() & !set, cores.count - 1);
         let wanted = cores.question.speed - self.speed(others, rest);
         if cores.programs(set).is_empty() {
-            return (wanted <= ROUNDED).then_some(Held { speed: 0.0, ..held });
+            return (wanted <= ROUNDED).then_some((0.0, own));
         }
         let most = self.bears(others, rest).min(cores.bus());
-        let content = cores.content(set, held.ways.most);
-        let (placed, ways, bounds) = (&[set][..], &[held.ways.most][..], &[most][..]);
-        let wants = Wants { cores, placed, ways, loosely: true, most: bounds };
+        let content = cores.content(set, ways.most);
+        let (placed, of_core, bounds) = (&[set][..], &[ways.most][..], &[most][..]);
+        // How many ways locked pages leave is known of one number of ways.
+        let loosely = ways.least < ways.most;
+        let wants = Wants { cores, placed, ways: of_core, loosely, most: bounds };
         let reached = |budget: u64| wants.speed(0, &content, budget);
-        let speed = held.speed.min(reached(most));
-        if speed < wanted - ROUNDED || held.budget > most {
+        let speed = reached(most);
+        if speed < wanted - ROUNDED || own > most {
             return None;
         }
-        let least = wants.needed(wanted - 2.0 * ROUNDED, reached);
-        Some(Held { speed, budget: held.budget.max(least), ..held })
+        Some((speed, own.max(wants.needed(wanted - 2.0 * ROUNDED, reached))))
     }
 }
 

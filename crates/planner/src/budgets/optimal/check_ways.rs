@@ -8,6 +8,14 @@ use super::certificate::{Set, Ways};
 use super::check_core::Cores;
 use super::check_facts::Facts;
 
+/// Numbers of ways of a table, with none.
+pub const WIDTH: usize = 16;
+/// Most units of a sum: all sums up to it are exact.
+const MOST_UNITS: f64 = 10_000_000.0;
+
+/// Budgets by ways.
+type Row = [f32; WIDTH];
+
 /// A set on a core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
@@ -23,8 +31,10 @@ pub struct Held {
 /// Budgets by set and ways; infinite where there is no partition.
 pub struct ByWays {
     own: Vec<Vec<f64>>,
-    /// Least sums on one core, two, and so on, by set and the ways of these cores.
-    sums: Vec<Vec<Vec<f64>>>,
+    /// Least sums on one core, two, and so on, by set and the ways of these cores, in units.
+    sums: Vec<Vec<Row>>,
+    /// Accesses: budgets of whole units, rounded down, have exact sums.
+    unit: f64,
 }
 
 impl ByWays {
@@ -44,18 +54,20 @@ impl ByWays {
             };
             (0..=cores.ways.0).map(budget).collect()
         };
-        let mut made = Self { own: held.iter().map(of).collect(), sums: Vec::new() };
+        let mut made = Self { own: held.iter().map(of).collect(), sums: Vec::new(), unit: 1.0 };
         made.sum(cores, stop)?;
         Ok(made)
     }
 
-    /// Looks at a set with each number of ways; `None`: it has none.
+    /// Looks at a set with each number of ways; `None`: it has none. `needed`: the budget that its
+    /// programs need with these ways, this one at least; `None` if they are too slow.
     pub fn after(
         &mut self,
-        cores: &Cores,
+        cores: &mut Cores,
         facts: &Facts,
         set: Set,
         mut held: Held,
+        needed: &mut dyn FnMut(&mut Cores, Ways, u64) -> Option<u64>,
     ) -> Option<Held> {
         let rest = cores.all() & !set;
         let all = cores.ways.0;
@@ -69,6 +81,10 @@ impl ByWays {
                 let breaks = beside >= facts.breaks(set, just);
                 let needs = own.max(held.budget as f64).max(facts.needs(set, just, beside) as f64);
                 *own = if breaks { f64::INFINITY } else { needs };
+            }
+            if *own < f64::INFINITY {
+                let budget = needed(cores, Ways::just(ways), *own as u64);
+                *own = budget.map_or(f64::INFINITY, |budget| budget as f64);
             }
         }
         let own = &self.own[set as usize];
@@ -100,24 +116,30 @@ impl ByWays {
 
     fn sum(&mut self, cores: &Cores, stop: &dyn Fn() -> bool) -> Result<(), String> {
         let all = self.own.len() - 1;
-        let width = cores.ways.0 as usize + 1;
-        let mut sums = vec![self.own.clone()];
-        while sums.len() < cores.count as usize {
+        self.unit = (f64::from(cores.count) * cores.bus() as f64 / MOST_UNITS).ceil();
+        let in_units = |budgets: &Vec<f64>| {
+            let mut row = [f32::INFINITY; WIDTH];
+            row.iter_mut().zip(budgets).for_each(|(n, b)| *n = (b / self.unit).floor() as f32);
+            row
+        };
+        let own: Vec<Row> = self.own.iter().map(in_units).collect();
+        let mut sums = vec![own.clone()];
+        while sums.len() + 1 < cores.count as usize {
             let fewer = &sums[sums.len() - 1];
-            let mut next = vec![vec![f64::INFINITY; width]; self.own.len()];
-            add(&mut next[0], &self.own[0], &fewer[0]);
+            let mut next = vec![[f32::INFINITY; WIDTH]; own.len()];
+            next[0] = with(&next[0], &own[0], &fewer[0]);
             for part in 1..=all {
                 if part % 256 == 0 && stop() {
                     return Err("the check was ended".to_owned());
                 }
-                if self.own[part].iter().all(|budget| *budget == f64::INFINITY) {
+                if own[part].iter().all(|budget| *budget == f32::INFINITY) {
                     continue;
                 }
                 let first = part & part.wrapping_neg();
                 let later = all & !part & !(first - 1);
                 let mut rest = later;
                 loop {
-                    add(&mut next[part | rest], &self.own[part], &fewer[rest]);
+                    next[part | rest] = with(&next[part | rest], &own[part], &fewer[rest]);
                     if rest == 0 {
                         break;
                     }
@@ -134,7 +156,7 @@ impl ByWays {
         match (cores as usize).checked_sub(1) {
             None if set == 0 && ways == 0 => 0.0,
             None => f64::INFINITY,
-            Some(at) => self.sums[at][set as usize][ways],
+            Some(at) => f64::from(self.sums[at][set as usize][ways]) * self.unit,
         }
     }
 
@@ -149,6 +171,26 @@ impl ByWays {
         }
         sums[width - 1]
     }
+}
+
+/// The smaller ones of these sums and of those of two costs by ways.
+#[allow(clippy::needless_range_loop, reason = "the lanes of rows with a fixed width")]
+fn with(sums: &Row, own: &Row, beside: &Row) -> Row {
+    let mut out = [f32::INFINITY; 2 * WIDTH];
+    out[..WIDTH].copy_from_slice(sums);
+    for ways in 0..WIDTH {
+        let budget = own[ways];
+        if budget < f32::INFINITY {
+            let Some(sums) = out[ways..].first_chunk_mut::<WIDTH>() else { continue };
+            for at in 0..WIDTH {
+                let both = budget + beside[at];
+                sums[at] = if both < sums[at] { both } else { sums[at] };
+            }
+        }
+    }
+    let mut row = [f32::INFINITY; WIDTH];
+    row.copy_from_slice(&out[..WIDTH]);
+    row
 }
 
 /// Lowers sums to those of two costs by ways.

@@ -75,7 +75,9 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
                 Err(end) => return (Rounds::default(), Err(end)),
             },
         };
-        let ended = rounds.all(self.sets, &mut pause);
+        let solve = &mut *self.caller.solve;
+        let mut look = |rounds: &Rounds, sets: &Sets| near(rounds, sets, solve);
+        let ended = rounds.all(self.sets, &mut pause, &mut look);
         let ended = ended.and_then(|()| self.place(&rounds, all, &mut Vec::new(), Sums::default()));
         (rounds, ended)
     }
@@ -335,6 +337,20 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
         self.open += 1;
         if self.open > MOST_OPEN { Err(End::Open) } else { Ok(()) }
     }
+}
+
+/// Solves the partition with the least sum of budgets. If a choice keeps to the limits, it is often
+/// this one.
+///
+/// # Errors
+/// If it is better than the best so far.
+fn near(
+    rounds: &Rounds,
+    sets: &Sets,
+    solve: &mut dyn FnMut(&Candidate) -> bool,
+) -> Result<(), End> {
+    let Some((placed, ways)) = rounds.best(sets) else { return Ok(()) };
+    if solve(&sets.machine.candidate(&placed, &ways)) { Err(End::Better) } else { Ok(()) }
 }
 
 /// Largest budget of each core: so much as no other core breaks a limit for it.

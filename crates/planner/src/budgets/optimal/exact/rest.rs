@@ -65,70 +65,103 @@ fn least(set: usize, costs: &[f64], fewer: &[f64], join: impl Fn(f64, f64) -> f6
     }
 }
 
-/// The same by the number of ways that the cores have together.
+/// Numbers of ways of a table, with none: a row is as wide as some registers.
+pub const WIDTH: usize = 16;
+
+/// Costs of a set by ways.
+type Row = [f32; WIDTH];
+
+/// The costs of a set that is on no core.
+const NONE: Row = [f32::INFINITY; WIDTH];
+
+/// The same by the number of ways that the cores have together. Costs are whole numbers of a unit with
+/// which their sums are exact.
 #[derive(Debug, Default)]
 pub struct ByWays {
-    by_cores: Vec<Vec<f64>>,
-    width: usize,
+    by_cores: Vec<Vec<Row>>,
+    unit: f64,
 }
 
 impl ByWays {
-    /// Least sums of costs on up to this number of cores. `costs`: of each set on one core, by the
-    /// number of its ways from 0 to `most`. `None`: ended by `stop`.
+    /// Least sums of costs on up to this number of cores, rounded down. `costs`: of each set on one core,
+    /// by the number of its ways from none on, less than [`WIDTH`]. `asked`: the sets that are asked
+    /// for on all these cores. `None`: ended by `stop`.
     pub fn of(
         costs: &[Vec<f64>],
         cores: u32,
-        most: usize,
+        asked: impl Fn(usize) -> bool,
         stop: &mut impl FnMut() -> bool,
     ) -> Option<Self> {
-        let width = most + 1;
+        let finite = costs.iter().flatten().copied().filter(|cost| *cost < f64::INFINITY);
+        let unit = (finite.fold(0.0, f64::max) * f64::from(cores) / EXACT).ceil().max(1.0);
         let own = |costs: &Vec<f64>| {
-            (0..width).map(|ways| costs.get(ways).copied().unwrap_or(f64::INFINITY)).collect()
+            let mut row = NONE;
+            row.iter_mut().zip(costs).for_each(|(own, cost)| *own = (cost / unit).floor() as f32);
+            row
         };
-        let first: Vec<Vec<f64>> = costs.iter().map(own).collect();
-        let mut by_cores = vec![first.concat()];
-        for _ in 1..cores {
+        let own: Vec<Row> = costs.iter().map(own).collect();
+        let mut by_cores = vec![own.clone()];
+        for count in 2..=cores {
             let fewer = by_cores.last()?;
+            let live: Vec<bool> = fewer.iter().map(possible).collect();
             let mut next = Vec::with_capacity(fewer.len());
-            for set in 0..costs.len() {
+            for set in 0..own.len() {
                 if set.is_multiple_of(1 << 8) && stop() {
                     return None;
                 }
-                next.extend(least_by_ways(set, costs, fewer, width));
+                let any = count < cores || asked(set);
+                next.push(if any { least_by_ways(set, &own, fewer, &live) } else { NONE });
             }
             by_cores.push(next);
         }
-        Some(Self { by_cores, width })
+        Some(Self { by_cores, unit })
     }
 
     /// The least sum of a set on a number of cores that have these ways together.
     pub fn least(&self, cores: u32, set: Set, ways: usize) -> f64 {
         let of = (cores as usize).checked_sub(1).and_then(|at| self.by_cores.get(at));
-        match of {
-            Some(costs) if ways < self.width => {
-                costs.get(set as usize * self.width + ways).copied().unwrap_or(f64::INFINITY)
-            }
-            _ => f64::INFINITY,
+        if cores == 0 && set == 0 && ways == 0 {
+            return 0.0;
         }
+        let row = of.and_then(|costs| costs.get(set as usize));
+        let sum = row.and_then(|row| row.get(ways)).copied().unwrap_or(f32::INFINITY);
+        f64::from(sum) * self.unit
     }
 }
 
-fn least_by_ways(set: usize, costs: &[Vec<f64>], fewer: &[f64], width: usize) -> Vec<f64> {
+/// Sums of whole numbers up to this one are exact.
+const EXACT: f64 = 16_000_000.0;
+
+fn possible(row: &Row) -> bool {
+    row.iter().any(|cost| *cost < f32::INFINITY)
+}
+
+/// `live`: the sets that have costs in `fewer`.
+#[allow(clippy::needless_range_loop, reason = "the lanes of rows with a fixed width")]
+fn least_by_ways(set: usize, own: &[Row], fewer: &[Row], live: &[bool]) -> Row {
     let first = set & set.wrapping_neg();
     let others = set ^ first;
-    let (mut least, mut more) = (vec![f64::INFINITY; width], others);
+    let (mut least, mut more) = ([f32::INFINITY; 2 * WIDTH], others);
     loop {
         let rest = others ^ more;
-        for (own, cost) in costs[first | more].iter().enumerate() {
-            if *cost < f64::INFINITY {
-                let beside = &fewer[rest * width..(rest + 1) * width];
-                for (sum, beside) in least.iter_mut().skip(own).zip(beside) {
-                    *sum = sum.min(cost + beside);
+        if live[rest] {
+            let beside = &fewer[rest];
+            let own = &own[first | more];
+            for ways in 0..WIDTH {
+                let cost = own[ways];
+                if cost < f32::INFINITY {
+                    let Some(sums) = least[ways..].first_chunk_mut::<WIDTH>() else { continue };
+                    for at in 0..WIDTH {
+                        let both = cost + beside[at];
+                        sums[at] = if both < sums[at] { both } else { sums[at] };
+                    }
                 }
             }
         }
         if more == 0 {
-            return least;
+            let mut row = NONE;
+            row.copy_from_slice(&least[..WIDTH]);
+            return row;
         }
         more = (more - 1) & others;
     }
@@ -178,7 +211,7 @@ mod tests {
                 (0..4).map(|ways| if ways == 0 { f64::INFINITY } else { cost(rng) }).collect()
             };
             let costs: Vec<Vec<f64>> = (0..32).map(|_| own(&mut rng)).collect();
-            let rest = ByWays::of(&costs, 3, 6, &mut || false).unwrap();
+            let rest = ByWays::of(&costs, 3, |_| true, &mut || false).unwrap();
             let mut least = f64::INFINITY;
             for [a, b, c] in placements() {
                 for (own, next) in (1..4).flat_map(|own| (1..4).map(move |next| (own, next))) {
@@ -190,6 +223,20 @@ mod tests {
                 }
             }
             assert!(rest.least(3, 31, 6) == least, "{costs:?}");
+        }
+    }
+
+    /// Sums of costs that need more digits than a table has are rounded down.
+    #[test]
+    fn the_least_cost_by_ways_is_never_too_large() {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        for _ in 0..100 {
+            let mut one = || rng.random_range(1..u64::from(u32::MAX)) as f64;
+            let costs = [vec![0.0; 2], vec![f64::INFINITY, one()], vec![f64::INFINITY, one()]];
+            let costs = [&costs[..], &[vec![f64::INFINITY; 2]]].concat();
+            let rest = ByWays::of(&costs, 2, |_| true, &mut || false).unwrap();
+            let (least, sum) = (rest.least(2, 3, 2), costs[1][1] + costs[2][1]);
+            assert!(least <= sum && least > sum * 0.99999 - 2000.0, "{least} {sum}");
         }
     }
 }

@@ -6,16 +6,22 @@
 //! set that breaks a limit there is in no partition. Each limit of a set raises the needs of the others,
 //! so all sets are looked at again, until little changes. Programs that must reach a speed have at most
 //! the budget that the others bear, and must reach the rest that the programs outside cannot reach.
+//! With the sums by ways, the rounds end at the least sum of all budgets with which no set needs more.
+//! If the others' jobs are not known, bounds depend on the others' budgets only by their sum. Then the
+//! partition that has this sum keeps to the limits, up to the accuracy of the needs, so it is solved
+//! after each round. A set whose partitions make a far larger sum is left as it is until then.
 //! Does not cover: the sets that stand beside each other ([`super::cover`]).
 
 use super::programs::Share;
-use super::rest::{ByWays, Rest};
+use super::rest::{ByWays, Rest, WIDTH};
 use super::sets::{End, Sets};
 use crate::budgets::optimal::certificate::{Set, Ways};
 
 /// Most rounds.
-const MOST: u32 = 24;
-/// Most sets that are looked at with each number of ways.
+const MOST: u32 = 60;
+/// A set is looked at if the budgets of all cores with it make at most this multiple of the least sum.
+const NEAR: f64 = 1.5;
+/// Most sets that are looked at with each number of ways if the others' jobs are known.
 const FEW_SETS: usize = 16_000;
 /// Most sets of a system for which there is a table of budgets by ways.
 const MOST_SETS: usize = 1 << 16;
@@ -54,6 +60,8 @@ pub struct Rounds {
     pub least: Least,
     /// By set, the least budget with each number of ways, infinite where it breaks a limit.
     pub by_ways: Vec<Vec<f64>>,
+    /// Sum of the budgets of all cores up to which needs are looked for.
+    near: f64,
 }
 
 impl Rounds {
@@ -68,7 +76,7 @@ impl Rounds {
         };
         let possible = |set: &Set| !sets.impossible(*set) && sets.machine.allowed(*set);
         let entries = (0..=all).map(|set| Some(set).filter(possible).map(entry)).collect();
-        Self { entries, least: Least::default(), by_ways: Vec::new() }
+        Self { entries, least: Least::default(), by_ways: Vec::new(), near: 0.0 }
     }
 
     /// All rounds: first with all ways of a set together, then with each number of them by itself.
@@ -79,35 +87,51 @@ impl Rounds {
         &mut self,
         sets: &mut Sets,
         pause: &mut dyn FnMut() -> Result<(), End>,
+        look: &mut dyn FnMut(&Self, &Sets) -> Result<(), End>,
     ) -> Result<(), End> {
         self.least.by_ways = None;
+        sets.fine = false;
         self.sum(sets, pause)?;
+        if !self.by_ways.is_empty() {
+            self.begin_by_ways(sets);
+            self.sum_by_ways(sets, pause)?;
+        }
         for _ in 0..MOST {
-            let fine = self.least.by_ways.is_some();
+            let by_ways = self.least.by_ways.is_some();
             let (before, count) = (self.total(sets), self.count());
+            self.near = before * NEAR;
             for set in 0..self.entries.len() {
                 pause()?;
                 if let Some(entry) = self.entries[set] {
                     let found = self.found(sets, set as Set, entry);
-                    let found = found.filter(|_| !fine || self.with_ways(sets, set as Set));
+                    let found = found.filter(|_| !by_ways || self.with_ways(sets, set as Set));
                     self.entries[set] = found.map(|entry| self.raised(set, entry));
                 }
             }
             self.sum(sets, pause)?;
-            if fine {
+            if by_ways {
                 self.sum_by_ways(sets, pause)?;
+                look(self, sets)?;
             }
-            let changed = self.total(sets) > before * 1.02 || self.count() * 50 < count * 49;
-            if self.count() == 0 || (!changed && fine) {
+            let (more, fewer) = if sets.fine { (1.001, 0.995) } else { (1.02, 0.98) };
+            let changed =
+                self.total(sets) > before * more || (self.count() as f64) < count as f64 * fewer;
+            if self.count() == 0 || self.total(sets) == f64::INFINITY {
                 return Ok(());
             }
-            if !fine && !changed {
-                let many = self.count() > FEW_SETS || self.entries.len() > MOST_SETS;
-                if many || sets.machine.ways.1 == 1 {
-                    return Ok(());
+            let known = sets.machine.known;
+            let whole = self.entries.len() > MOST_SETS
+                || sets.machine.ways.1 == 1
+                || sets.machine.ways.0 as usize >= WIDTH
+                || (known && self.count() > FEW_SETS);
+            match (changed, by_ways || whole, sets.fine || known) {
+                (true, ..) => {}
+                (false, false, _) => {
+                    self.begin_by_ways(sets);
+                    self.sum_by_ways(sets, pause)?;
                 }
-                self.begin_by_ways(sets);
-                self.sum_by_ways(sets, pause)?;
+                (false, true, false) => sets.fine = true,
+                (false, true, true) => return Ok(()),
             }
         }
         Ok(())
@@ -133,24 +157,37 @@ impl Rounds {
         let machine = sets.machine;
         let (rest, cores) = (machine.all() & !set, machine.cores - 1);
         let Some(least) = &self.least.by_ways else { return true };
-        let Some(own) = self.by_ways.get_mut(set as usize) else { return true };
+        let mut own = self.by_ways.get(set as usize).cloned().unwrap_or_default();
         for (ways, known) in own.iter_mut().enumerate().filter(|(_, known)| **known < f64::INFINITY)
         {
             let others = (machine.ways.0 as usize).checked_sub(ways);
             let others = others.map_or(f64::INFINITY, |others| least.least(cores, rest, others));
             if others == f64::INFINITY {
                 *known = f64::INFINITY;
-            } else if set & machine.hard != 0 {
+                continue;
+            }
+            if others + *known > self.near {
+                continue;
+            }
+            if set & machine.hard != 0 {
                 let others = (others as u64).max(sets.least_others());
                 let ways = Ways::just(ways as u32);
                 *known = if sets.keeps(set, ways, others) {
-                    known.max(sets.needs(set, ways, others) as f64)
+                    sets.needs_above(set, ways, others, *known as u64) as f64
                 } else {
                     f64::INFINITY
                 };
             }
+            if sets.question.speed > 0.0 && *known < f64::INFINITY {
+                let needed = self.programs(sets, set, Ways::just(ways as u32), *known as u64);
+                *known = needed.map_or(f64::INFINITY, |(_, budget)| budget as f64);
+            }
         }
-        own.iter().any(|known| *known < f64::INFINITY)
+        let possible = own.iter().any(|known| *known < f64::INFINITY);
+        if let Some(known) = self.by_ways.get_mut(set as usize) {
+            *known = own;
+        }
+        possible
     }
 
     /// An entry with no less than the least of the budgets by ways, and no other ways.
@@ -186,8 +223,11 @@ impl Rounds {
             }
         }
         let machine = sets.machine;
-        let all = machine.ways.0 as usize;
-        self.least.by_ways = ByWays::of(&self.by_ways, machine.cores, all, &mut stop);
+        let all = machine.all() as usize;
+        // Beside a set that is possible.
+        let beside: Vec<bool> = (0..=all).map(|set| self.entries[all ^ set].is_some()).collect();
+        self.least.by_ways =
+            ByWays::of(&self.by_ways, machine.cores - 1, |set| beside[set], &mut stop);
         ended
     }
 
@@ -218,8 +258,58 @@ impl Rounds {
         self.entries.iter().flatten().count()
     }
 
+    /// A partition with the least sum of budgets, with the ways of its cores; `None`: there is none, or
+    /// it is not known by ways.
+    pub fn best(&self, sets: &Sets) -> Option<(Vec<Set>, Vec<u32>)> {
+        let machine = sets.machine;
+        let least = self.least.by_ways.as_ref()?;
+        let (mut placed, mut ways) = (Vec::new(), Vec::new());
+        let (mut rest, mut left) = (machine.all(), machine.ways.0 as usize);
+        for cores in (0..machine.cores).rev() {
+            let first = rest & rest.wrapping_neg();
+            let beside = |set: Set, ways: usize| match (cores, ways) {
+                (0, 0) if rest == set => 0.0,
+                (0, _) => f64::INFINITY,
+                _ => least.least(cores, rest & !set, ways),
+            };
+            let mut best = (f64::INFINITY, 0, 0);
+            let mut more = rest & !first;
+            loop {
+                let set = first | more;
+                for (own, cost) in self.by_ways[set as usize].iter().enumerate().take(left + 1) {
+                    let sum = cost + beside(set, left - own);
+                    if sum < best.0 {
+                        best = (sum, set, own);
+                    }
+                }
+                if more == 0 {
+                    break;
+                }
+                more = (more - 1) & rest & !first;
+            }
+            if best.0 == f64::INFINITY {
+                return None;
+            }
+            placed.push(best.1);
+            ways.push(best.2 as u32);
+            (rest, left) = (rest & !best.1, left - best.2);
+        }
+        Some((placed, ways))
+    }
+
+    /// The least sum of the budgets of all partitions.
     fn total(&self, sets: &Sets) -> f64 {
-        self.least.budgets.least(sets.machine.cores, sets.machine.all())
+        let (all, others) = (sets.machine.all(), sets.machine.cores - 1);
+        // The first task is in one of the sets.
+        let with = |set: Set| {
+            let entry = self.entries[set as usize]?;
+            let rest = all & !set;
+            Some(match self.least.by_ways {
+                Some(_) => self.total_by_ways(sets, &[set], rest),
+                None => entry.budget as f64 + self.least.budgets.least(others, rest),
+            })
+        };
+        (1..=all).step_by(2).filter_map(with).fold(f64::INFINITY, f64::min)
     }
 
     /// Sums up the needs of all sets.
@@ -229,7 +319,8 @@ impl Rounds {
             ended = ended.and(pause());
             ended.is_err()
         };
-        let cores = sets.machine.cores;
+        // Beside a set.
+        let cores = sets.machine.cores - 1;
         let costs = |of: &dyn Fn(&Entry) -> f64| -> Vec<f64> {
             self.entries.iter().map(|e| e.as_ref().map_or(f64::INFINITY, of)).collect()
         };
@@ -266,7 +357,7 @@ impl Rounds {
         let others = (others as u64).max(sets.least_others());
         if set & machine.hard != 0 {
             narrow(sets, set, &mut entry.ways, others)?;
-            entry.budget = entry.budget.max(sets.needs(set, entry.ways, others));
+            entry.budget = sets.needs_above(set, entry.ways, others, entry.budget);
         }
         self.reach(sets, set, &mut entry)?;
         Some(entry)
@@ -274,31 +365,44 @@ impl Rounds {
 
     /// Raises the budget of a set to the need of its programs; `None`: they are too slow.
     fn reach(&self, sets: &mut Sets, set: Set, entry: &mut Entry) -> Option<()> {
-        let (machine, wanted) = (sets.machine, sets.question.speed);
-        if wanted <= 0.0 {
+        let machine = sets.machine;
+        if sets.question.speed <= 0.0 {
             return Some(());
         }
-        let (rest, cores) = (machine.all() & !set, machine.cores - 1);
         if set & machine.hard != 0 {
             entry.breaks = entry.breaks.min(sets.breaks(set, entry.ways));
         }
+        let (speed, budget) = self.programs(sets, set, entry.ways, entry.budget)?;
+        entry.speed = entry.speed.min(speed);
+        entry.budget = budget;
+        Some(())
+    }
+
+    /// The largest speed of the programs of a set, and the budget of this one at least that they need;
+    /// `None`: they are too slow.
+    fn programs(&self, sets: &mut Sets, set: Set, ways: Ways, budget: u64) -> Option<(f64, u64)> {
+        let (machine, question) = (sets.machine, sets.question);
+        let (rest, cores) = (machine.all() & !set, machine.cores - 1);
         let bears = (-self.least.bears.least(cores, rest)).min(machine.problem.bus as f64);
         let most = (bears as u64).saturating_sub(u64::from(bears < machine.problem.bus as f64));
-        let wanted = wanted + self.least.speeds.least(cores, rest) - ROUNDED;
+        let wanted = question.speed + self.least.speeds.least(cores, rest) - ROUNDED;
         if set & machine.programs == 0 {
-            entry.speed = 0.0;
-            return (wanted <= 0.0).then_some(());
+            return (wanted <= 0.0).then_some((0.0, budget));
         }
-        let content = sets.content(set, entry.ways.most);
-        let ways = machine.stated_ways(entry.ways.most);
+        let content = sets.content(set, ways.most);
+        // How many ways locked pages leave is known of one number of ways.
+        let one = ways.least == ways.most;
+        let ways = if one { content.free_ways } else { machine.stated_ways(ways.most) };
         let share = Share { set, content: &content, ways, most };
-        entry.speed = entry.speed.min(machine.speed(&share, most));
-        if entry.speed < wanted || entry.budget > most {
+        let speed = machine.speed(&share, most);
+        if speed < wanted || budget > most {
             return None;
         }
-        let least = machine.least(most, wanted - ROUNDED, |budget| machine.speed(&share, budget));
-        entry.budget = entry.budget.max(least);
-        Some(())
+        let reached = |budget: u64| machine.speed(&share, budget);
+        if reached(budget) >= wanted - ROUNDED {
+            return Some((speed, budget));
+        }
+        Some((speed, budget.max(machine.least(most, wanted - ROUNDED, reached))))
     }
 }
 

@@ -53,6 +53,12 @@ pub struct Sets<'a> {
     edges: HashMap<(Set, Ways), (u64, u64)>,
     /// Own budgets that a set needs, by set and ways.
     needs: HashMap<(Set, Ways, u64), u64>,
+    /// Own budgets that suffice there.
+    suffice: HashMap<(Set, Ways, u64), u64>,
+    /// Are limits found to a smaller part of themselves?
+    pub fine: bool,
+    /// The last budget that was found: the next one is often near it.
+    guess: u64,
     /// Jobs of the others beside the last set, with its least ways.
     beside: Option<(Set, u32, Arc<Rivals>)>,
     contents: HashMap<(Set, u32), Rc<Content>>,
@@ -68,8 +74,18 @@ pub fn fits(content: &Content, stall: &Stall, question: &Question) -> bool {
 
 /// The largest number from `fails` on for which a search by ratios finds that it fails; `works` does
 /// not.
-pub fn last_failing(mut fails: u64, mut works: u64, mut keeps: impl FnMut(u64) -> bool) -> u64 {
-    while works - fails > 1 + works / FINE {
+pub fn last_failing(fails: u64, works: u64, keeps: impl FnMut(u64) -> bool) -> u64 {
+    last_failing_to(FINE, fails, works, keeps)
+}
+
+/// The same, accurate to one part in the given number.
+fn last_failing_to(
+    parts: u64,
+    mut fails: u64,
+    mut works: u64,
+    mut keeps: impl FnMut(u64) -> bool,
+) -> u64 {
+    while works - fails > 1 + works / parts {
         let middle = ((fails as f64 * works as f64).sqrt() as u64).clamp(fails + 1, works - 1);
         if keeps(middle) { works = middle } else { fails = middle }
     }
@@ -85,6 +101,9 @@ impl<'a> Sets<'a> {
             alone: Vec::new(),
             edges: HashMap::new(),
             needs: HashMap::new(),
+            suffice: HashMap::new(),
+            fine: false,
+            guess: 1,
             beside: None,
             contents: HashMap::new(),
         }
@@ -190,12 +209,16 @@ impl<'a> Sets<'a> {
     /// Is this sum of the others' budgets not known to break a limit with each of these ways?
     pub fn keeps(&mut self, set: Set, ways: Ways, others: u64) -> bool {
         let (key, endless) = (self.key(set, ways), self.machine.endless());
-        let known = self.edges.get(&key).copied();
-        let (mut keeps, mut breaks) = known.unwrap_or_else(|| {
-            if self.tried(set, ways, endless) { (u64::MAX, u64::MAX) } else { (0, endless) }
-        });
+        let (mut keeps, mut breaks) = self.edges.get(&key).copied().unwrap_or((0, u64::MAX));
         if others > keeps && others < breaks {
-            if self.tried(set, ways, others) { keeps = others } else { breaks = others }
+            if self.tried(set, ways, others) {
+                keeps = others
+            } else {
+                breaks = others
+            }
+            if keeps >= endless {
+                keeps = u64::MAX;
+            }
         }
         self.edges.insert(key, (keeps, breaks));
         others < breaks
@@ -204,7 +227,9 @@ impl<'a> Sets<'a> {
     /// The least sum of the others' budgets that is known to break a limit of a set with analysed
     /// tasks; [`u64::MAX`] if none does.
     pub fn breaks(&mut self, set: Set, ways: Ways) -> u64 {
-        self.keeps(set, ways, self.least_others());
+        if self.keeps(set, ways, self.machine.endless()) {
+            return u64::MAX;
+        }
         let key = self.key(set, ways);
         let (mut works, mut breaks) = self.edges.get(&key).copied().unwrap_or_default();
         let least = works.max(1);
@@ -226,28 +251,54 @@ impl<'a> Sets<'a> {
     /// An own budget below which the set breaks a limit with each of these ways, beside this sum of
     /// the others' budgets, or a little less.
     pub fn needs(&mut self, set: Set, ways: Ways, others: u64) -> u64 {
-        let floor = self.question.floor(self.machine, set);
+        self.needs_above(set, ways, others, 1)
+    }
+
+    /// The same, or `known` if that suffices.
+    pub fn needs_above(&mut self, set: Set, ways: Ways, others: u64, known: u64) -> u64 {
+        let floor = self.question.floor(self.machine, set).max(known);
         if set & self.machine.hard == 0 {
             return floor;
         }
-        let others = rounded(others);
+        let others = if self.fine { rounded(others, 7) } else { rounded(others, 4) };
         let (set, ways) = self.key(set, ways);
-        if let Some(&known) = self.needs.get(&(set, ways, others)) {
-            return known;
+        if let Some(&found) = self.needs.get(&(set, ways, others)) {
+            return found.max(floor);
+        }
+        if self.suffice.get(&(set, ways, others)).is_some_and(|&enough| floor >= enough) {
+            return floor;
         }
         let content = self.content(set, ways.most);
         let (machine, question, jobs) = (self.machine, self.question, self.jobs(set, ways.least));
         let keeps = |own: u64| fits(&content, &machine.stall(own, others, jobs.clone()), &question);
-        let bus = machine.problem.bus;
-        let found =
-            if keeps(floor) || !keeps(bus) { floor } else { last_failing(floor, bus, keeps) + 1 };
+        let (mut fails, mut works) = (floor, machine.problem.bus);
+        if keeps(fails) || !keeps(works) {
+            self.suffice.insert((set, ways, others), floor);
+            return floor;
+        }
+        // From the guess on in larger steps, up or down.
+        let mut step = 1.05f64;
+        let mut next = self.guess.clamp(fails, works);
+        while next > fails && next < works {
+            let up = !keeps(next);
+            (fails, works) = if up { (next, works) } else { (fails, next) };
+            let further = if up { next as f64 * step } else { next as f64 / step };
+            if (up && further as u64 >= works) || (!up && further as u64 <= fails) {
+                break;
+            }
+            next = further as u64;
+            step *= step;
+        }
+        let part = if self.fine { 4 * FINE } else { FINE / 2 };
+        let found = last_failing_to(part, fails, works, keeps) + 1;
+        self.guess = found;
         self.needs.insert((set, ways, others), found);
         found
     }
 }
 
-/// A sum of budgets, less by at most a sixteenth.
-fn rounded(sum: u64) -> u64 {
-    let low = sum.max(1).ilog2().saturating_sub(4);
+/// A sum of budgets, less by at most the part that this power of two is of it.
+fn rounded(sum: u64, power: u32) -> u64 {
+    let low = sum.max(1).ilog2().saturating_sub(power);
     (sum >> low) << low
 }
