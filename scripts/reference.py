@@ -103,7 +103,7 @@ GUIDE = {
         "maracas": "vcpus.md",
         "vcpus": "vcpus.md",
     },
-    "profile": {"": "profiles.md"},
+    "profile": {"": "profiles.md", "functions": "functions.md"},
     "run": {
         "": "watching.md",
         "plan": "tutorial.md",

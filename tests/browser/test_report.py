@@ -280,15 +280,15 @@ def test_the_flame_graph_is_the_misses(page):
     figures = page.evaluate(
         """[...document.querySelectorAll('svg.flame')].map(svg => [svg.getBoundingClientRect().width, [...svg.querySelectorAll(
             'rect')].map(r => [r.dataset.kind, +r.dataset.misses, r.getBoundingClientRect().x - svg.getBoundingClientRect().x,
-            r.getBoundingClientRect().width])])"""
+            r.getBoundingClientRect().width, +r.getAttribute('y')])])"""
     )
     for width, blocks in (f for f in figures if f[0]):  # folded ones have no width
         total = next(misses for kind, misses, *_ in blocks if kind == "program")
-        assert sum(misses for kind, misses, *_ in blocks if kind == "file") <= total
-        for kind, misses, x, wide in blocks:
+        for kind, misses, _, wide, _ in blocks:
             assert wide == pytest.approx(width * misses / total, abs=0.5), kind
-        for kind in ("file", "function"):
-            row = sorted((x, wide) for of, _, x, wide in blocks if of == kind)
+        for y in {y for *_, y in blocks}:
+            assert sum(misses for _, misses, *_, at in blocks if at == y) <= total
+            row = sorted((x, wide) for _, _, x, wide, at in blocks if at == y)
             assert all(x + wide <= after + 0.5 for (x, wide), (after, _) in zip(row, row[1:]))
 
 

@@ -112,9 +112,11 @@ pub struct RawPage {
     pub lines: u32,
 }
 
-/// One instruction that reached the shared cache.
+/// One instruction that reached the shared cache, in one context.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RawCode {
+    /// Number of the context, from 1 on; 0: not known, or outside of all calls.
+    pub context: u32,
     /// Index into `regions`.
     pub region: u32,
     /// Byte offset within the region's file, or within the region if it has no file.
@@ -123,6 +125,34 @@ pub struct RawCode {
     pub accesses: u64,
     /// Shared-cache reads that missed the whole shared cache.
     pub misses: u64,
+}
+
+/// A context: the chain of calls of its parent, and one more call.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RawContext {
+    /// Number of the parent, which is less than its own; 0: none.
+    pub parent: u32,
+    /// Region of the call instruction.
+    pub region: u32,
+    /// Byte offset of the call instruction, as in [`RawCode`].
+    pub offset: u64,
+}
+
+/// Calls of a function of one thread; those within a call of the same function count with it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RawCalls {
+    /// Region of its first instruction.
+    pub region: u32,
+    /// Byte offset of its first instruction, as in [`RawCode`].
+    pub offset: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Shared-cache misses during the calls, those of called functions as well.
+    pub misses: u64,
+    /// Time of all calls, alone on the machine.
+    pub held_ns: u64,
+    /// Time of the longest call.
+    pub longest_ns: u64,
 }
 
 /// Everything the plugin counted.
@@ -134,6 +164,12 @@ pub struct Raw {
     pub pages: Vec<RawPage>,
     /// Instructions with shared-cache reads.
     pub code: Vec<RawCode>,
+    /// Chains of calls, by number from 1 on.
+    pub contexts: Vec<RawContext>,
+    /// Calls of functions.
+    pub calls: Vec<RawCalls>,
+    /// Was there no room for all chains or functions?
+    pub chains_cut: bool,
     /// Counts of the caches.
     pub counts: Summary,
     /// Threads.

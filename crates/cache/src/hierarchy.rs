@@ -26,6 +26,7 @@ pub struct Geometry {
     llc_latency: u64,
     frequency: u64,
     conflict_ps: u64,
+    conflict_q: u64,
 }
 
 impl Geometry {
@@ -52,12 +53,39 @@ impl Geometry {
             llc_latency: p.llc.latency.0,
             frequency: p.frequency.0,
             conflict_ps: p.row_conflict().ps(),
+            conflict_q: cycles_q(p.row_conflict().ps(), p.frequency.0),
         }
+    }
+
+    /// Time of a thread so far, alone on the machine, in 1/256 cycles: its execution, `reads` of the
+    /// shared cache, and `misses` of it, each with a row conflict. It waits for no write-back.
+    #[must_use]
+    pub fn time_alone_q(&self, private: &Private, reads: u64, misses: u64) -> u64 {
+        self.private_q(private) + reads * self.llc_latency * Q + misses * self.conflict_q
+    }
+
+    /// A time in 1/256 cycles, in nanoseconds.
+    #[must_use]
+    pub fn ns_of_q(&self, time_q: u64) -> u64 {
+        let ns = u128::from(time_q) * 1_000_000_000
+            / (u128::from(self.frequency.max(1)) * u128::from(Q));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    fn private_q(&self, private: &Private) -> u64 {
+        let l2_latency = self.l2.map_or(0, |l2| l2.2);
+        private.instructions * self.cpi_q + private.l2_hits * l2_latency * Q
     }
 
     fn lines_per_page_shift(&self) -> u32 {
         self.page_shift - self.line_shift
     }
+}
+
+/// A time in 1/256 cycles.
+fn cycles_q(ps: u64, frequency: u64) -> u64 {
+    let q = u128::from(ps) * u128::from(frequency) * u128::from(Q) / 1_000_000_000_000;
+    u64::try_from(q).unwrap_or(u64::MAX)
 }
 
 /// Gives each virtual page its frame, in order of first touch. Physically indexed caches see
@@ -319,8 +347,7 @@ impl Shared {
 
     /// Adds the thread's own execution since it was last seen to the clock: threads share one core.
     fn advance(&mut self, private: &mut Private) {
-        let l2_latency = self.g.l2.map_or(0, |l2| l2.2);
-        let now = private.instructions * self.g.cpi_q + private.l2_hits * l2_latency * Q;
+        let now = self.g.private_q(private);
         self.clock_q += now.saturating_sub(private.cycles_seen_q);
         private.cycles_seen_q = now;
     }

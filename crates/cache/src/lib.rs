@@ -13,6 +13,7 @@
 //! back-invalidation.
 
 pub mod contract;
+mod ends;
 mod hierarchy;
 mod l1;
 pub mod look;
@@ -24,6 +25,7 @@ pub mod shared;
 mod stack;
 pub mod trace;
 
+pub use ends::Ends;
 pub use hierarchy::{Event, Frames, Geometry, PageCounts, Private, Shared, Summary};
 pub use l1::{Evicted, L1, Slow};
 pub use lru::LruCache;

@@ -35,8 +35,13 @@ pub extern "C" fn on_syscall(
     let Some(target) = g.target else { return };
     g.part.called();
     let call = syscalls::identify(target, number);
-    if call == Call::Other {
-        return;
+    match call {
+        Call::Other => return,
+        Call::Resume => {
+            t.chains.resume();
+            return;
+        }
+        _ => {}
     }
     let args = [a, b, c, d, e, f];
     let mut file = None;

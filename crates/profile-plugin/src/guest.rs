@@ -4,6 +4,7 @@
 //! target's name says both; memory is read through the kernel, so that a wrong address is an error
 //! and no fault.
 
+use solocore_model::platform::Isa;
 use std::ffi::c_void;
 
 /// An instruction set that can be followed.
@@ -46,6 +47,20 @@ impl Target {
             Self::Riscv64 => riscv64::Sysno::new(number).map(|n| n.name()),
             Self::Ppc => powerpc::Sysno::new(number).map(|n| n.name()),
             Self::Ppc64 | Self::Ppc64le => powerpc64::Sysno::new(number).map(|n| n.name()),
+        }
+    }
+
+    /// The instruction set of the encodings.
+    pub fn isa(self) -> Isa {
+        match self {
+            Self::X86_64 => Isa::X86_64,
+            Self::I386 => Isa::I386,
+            Self::Arm => Isa::Arm,
+            Self::Aarch64 => Isa::Aarch64,
+            Self::Riscv64 => Isa::Riscv64,
+            Self::Ppc => Isa::Powerpc,
+            Self::Ppc64 => Isa::Powerpc64,
+            Self::Ppc64le => Isa::Powerpc64le,
         }
     }
 

@@ -9,7 +9,9 @@
 //! walks.
 
 mod calls;
+mod chains;
 mod clock;
+mod code;
 mod files;
 mod frames;
 mod guest;
@@ -22,6 +24,7 @@ mod results;
 mod state;
 mod syscalls;
 
+use code::{Block, Code};
 use files::{Files, How};
 use frames::FrameTable;
 use guest::Target;
@@ -30,8 +33,8 @@ use qemu::{CB_NO_REGS, Id, Info, Insn, MEM_RW, Tb};
 use recorder::Recorder;
 use rustc_hash::FxHashMap;
 use solocore_cache::contract::{Config, PROGRESS_INSTRUCTIONS, PartFile};
-use solocore_cache::{Geometry, Shared};
-use state::{Code, GLOBAL, Gate, Global, MANY, THREADS, Thread, global, thread};
+use solocore_cache::{Ends, Geometry, Shared};
+use state::{GLOBAL, Gate, Global, MANY, THREADS, Thread, global, thread};
 use std::cell::UnsafeCell;
 use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -43,17 +46,9 @@ use std::sync::atomic::Ordering::Relaxed;
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 1;
 
-/// A translated block: its lines, and the instruction that fetch misses are attributed to.
-struct Block {
-    first_line: u64,
-    last_line: u64,
-    instructions: u64,
-    code: *const Code,
-}
-
 /// A reference that is not a plain hit at the front of its set.
 #[inline(never)]
-fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: *const Code) {
+fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: &'static Code) {
     let cache = if fetch { &mut thread.private.l1i } else { &mut thread.private.l1d };
     let Some(what) = cache.reference_deep(vline, write) else { return };
     let Some(mut guard) = global() else { return };
@@ -66,18 +61,16 @@ fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: *const 
         g.shared.resolve(&mut thread.private, &mut g.frames, vline, what, fetch, &mut |access| {
             recorder.push(access)
         });
-    if let Some(event) = event
-        // SAFETY: null, or a leaked `Code` from `code_of`, which is never freed.
-        && let Some(code) = unsafe { code.as_ref() }
-    {
-        // Only ever changed here, with the gate held.
-        code.accesses.store(code.accesses.load(Relaxed) + 1, Relaxed);
-        code.misses.store(code.misses.load(Relaxed) + u64::from(event.miss), Relaxed);
+    if let Some(event) = event {
+        // With the gate held, so that another thread can read the counts at the end.
+        thread.chains.read(code, event.miss);
     }
 }
 
 extern "C" fn on_access(vcpu: c_uint, info: u32, vaddr: u64, user: *mut c_void) {
     let Some(t) = thread(vcpu) else { return };
+    // SAFETY: `user` is a leaked `Code` from `code_of`, which is never freed.
+    let code: &'static Code = unsafe { &*user.cast() };
     let write = if t.store_bit != 0 {
         info & t.store_bit != 0
     } else {
@@ -89,18 +82,18 @@ extern "C" fn on_access(vcpu: c_uint, info: u32, vaddr: u64, user: *mut c_void) 
     }
     let line = vaddr >> t.line_shift;
     if !t.private.l1d.front_hit(line, write) {
-        slow(t, line, write, false, user.cast());
+        slow(t, line, write, false, code);
     }
     let size = 1u64 << t.line_shift;
     if (vaddr & (size - 1)) + 8 > size {
-        crosses_line(t, info, vaddr, write, user.cast());
+        crosses_line(t, info, vaddr, write, code);
     }
 }
 
 /// Handles an access near the end of a line, which may continue in the next. (Accesses above 8
 /// bytes reach the plugin in halves.)
 #[inline(never)]
-fn crosses_line(t: &mut Thread, info: u32, vaddr: u64, write: bool, code: *const Code) {
+fn crosses_line(t: &mut Thread, info: u32, vaddr: u64, write: bool, code: &'static Code) {
     // SAFETY: a pure function of `info`, which QEMU passed to the callback.
     let size = 1u64 << unsafe { qemu::qemu_plugin_mem_size_shift(info) };
     let line = vaddr >> t.line_shift;
@@ -115,7 +108,8 @@ fn crosses_line(t: &mut Thread, info: u32, vaddr: u64, write: bool, code: *const
 extern "C" fn on_block(vcpu: c_uint, user: *mut c_void) {
     let Some(t) = thread(vcpu) else { return };
     // SAFETY: `user` is the leaked `Block` that `on_translate` registered with this callback.
-    let block = unsafe { &*user.cast::<Block>() };
+    let block: &'static Block = unsafe { &*user.cast() };
+    t.chains.begin(block, &t.private, &t.geometry);
     t.private.instructions += block.instructions;
     if t.private.instructions >= t.next_report {
         report(t);
@@ -128,7 +122,7 @@ extern "C" fn on_block(vcpu: c_uint, user: *mut c_void) {
     let mut line = block.first_line;
     loop {
         if !t.private.l1i.front_hit(line, false) {
-            slow(t, line, false, true, block.code);
+            slow(t, line, false, true, block.first);
         }
         if line >= block.last_line {
             break;
@@ -180,27 +174,34 @@ extern "C" fn on_translate(_: Id, tb: *mut Tb) {
             }
         }
     }
-    let mut first_code: *const Code = std::ptr::null();
+    let mut ends: Option<(&'static Code, &'static Code)> = None;
     for insn in instructions {
         // SAFETY: as above.
         let code = g.code_of(unsafe { qemu::qemu_plugin_insn_vaddr(insn) });
-        if first_code.is_null() {
-            first_code = code;
-        }
+        ends = Some((ends.map_or(code, |(first, _)| first), code));
         let user = std::ptr::from_ref(code).cast_mut().cast();
         // SAFETY: as above; the callbacks match the declared types and `user` lives for ever.
         unsafe {
             qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_access, CB_NO_REGS, MEM_RW, user);
         }
     }
+    let Some((first_code, last_code)) = ends else { return };
     let shift = g.geometry.line_shift;
-    // SAFETY: as above.
-    let instructions = unsafe { qemu::qemu_plugin_tb_n_insns(tb) } as u64;
+    // SAFETY: as above; the bytes of an instruction are valid during this callback.
+    let (instructions, bytes) = unsafe {
+        let (data, size) = (qemu::qemu_plugin_insn_data(last), qemu::qemu_plugin_insn_size(last));
+        let bytes = std::slice::from_raw_parts(data.cast::<u8>(), size);
+        (qemu::qemu_plugin_tb_n_insns(tb) as u64, bytes)
+    };
     let block = Box::new(Block {
+        start,
+        next: end,
         first_line: start >> shift,
         last_line: (end - 1) >> shift,
         instructions,
-        code: first_code,
+        ends: g.target.map_or(Ends::Otherwise, |target| Ends::of(target.isa(), bytes)),
+        first: first_code,
+        last: last_code,
     });
     // SAFETY: as above; the block is leaked because QEMU may run it until the program ends.
     unsafe {
@@ -220,9 +221,10 @@ extern "C" fn on_thread(_: Id, vcpu: c_uint) {
     }
     g.threads += 1;
     let Some(slot) = THREADS.get(vcpu as usize) else { return };
-    if slot.load(Relaxed).is_null() {
-        let thread = Thread::new(&g);
-        slot.store(Box::into_raw(Box::new(thread)), Relaxed);
+    if let Some(t) = thread(vcpu) {
+        t.chains.next_thread(&t.private, &t.geometry);
+    } else {
+        slot.store(Box::into_raw(Box::new(Thread::new(&g))), Relaxed);
     }
 }
 

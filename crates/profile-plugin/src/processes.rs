@@ -9,6 +9,7 @@
 //! Not covered: programs of another instruction set (the part says that they could not be
 //! followed).
 
+use crate::chains::Chains;
 use crate::files::Files;
 use crate::part::Part;
 use crate::recorder::Recorder;
@@ -83,10 +84,6 @@ impl Global {
         self.recorder = Recorder::new(trace, self.config.trace_limit);
         self.shared = solocore_cache::Shared::new(&self.geometry);
         self.frames.start_over();
-        for code in self.code.values() {
-            code.accesses.store(0, Relaxed);
-            code.misses.store(0, Relaxed);
-        }
         self.unmaps.clear();
         self.files = Files::default();
         self.threads = 1;
@@ -96,7 +93,9 @@ impl Global {
                 slot.store(std::ptr::null_mut(), Relaxed);
             }
         }
-        *t = Thread::new(self);
+        let mut chains = std::mem::replace(&mut t.chains, Chains::new());
+        chains.start_over();
+        *t = Thread { chains, ..Thread::new(self) };
     }
 
     /// Writes the progress of the process, after `more` further instructions.

@@ -1,23 +1,19 @@
 //! Gathers the counts of the threads, and writes them at the end.
 
+use crate::chains::Gathered;
 use crate::clock::clock_ns;
-use crate::state::{Code, Global, THREADS, Thread};
+use crate::code::Code;
+use crate::state::{Global, THREADS, Thread};
 use solocore_cache::Private;
-use solocore_cache::contract::{PartFile, Raw, RawCode, RawPage};
-use std::sync::atomic::AtomicU64;
+use solocore_cache::contract::{PartFile, Raw, RawPage};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Global {
     pub(super) fn code_of(&mut self, address: u64) -> &'static Code {
         let (region, offset) = self.frames.regions.resolve(address);
-        self.code.entry((region, offset)).or_insert_with(|| {
-            Box::leak(Box::new(Code {
-                region,
-                offset,
-                accesses: AtomicU64::new(0),
-                misses: AtomicU64::new(0),
-            }))
-        })
+        self.code
+            .entry((region, offset))
+            .or_insert_with(|| Box::leak(Box::new(Code { region, offset })))
     }
 
     /// Drops the lines of ranges that other threads unmapped; their frames are gone already.
@@ -59,6 +55,7 @@ impl Global {
     pub(super) fn finish(&mut self, current: &mut Thread, exec: Option<String>) {
         let recorder = &mut self.recorder;
         let mut privates: Vec<*const Private> = Vec::new();
+        let mut gathered = Gathered::default();
         for slot in &THREADS {
             let at = slot.load(Relaxed);
             if at.is_null() {
@@ -73,6 +70,7 @@ impl Global {
             };
             self.shared
                 .drain(&mut t.private, &mut self.frames, |_| true, true, &mut |a| recorder.push(a));
+            gathered.add(&t.chains, &t.private, &self.geometry);
             privates.push(&raw const t.private);
         }
         // SAFETY: pointers into the leaked boxes above; nothing changes them while the lock is
@@ -83,7 +81,10 @@ impl Global {
         let raw = Raw {
             regions: self.frames.regions.regions.clone(),
             pages: self.pages(),
-            code: self.code.values().filter_map(|c| raw_code(c)).collect(),
+            code: gathered.code,
+            contexts: gathered.contexts,
+            calls: gathered.calls,
+            chains_cut: gathered.cut,
             counts,
             threads: self.threads,
             children: self.children,
@@ -129,10 +130,4 @@ impl Global {
             })
             .collect()
     }
-}
-
-fn raw_code(code: &Code) -> Option<RawCode> {
-    let accesses = code.accesses.load(Relaxed);
-    let misses = code.misses.load(Relaxed);
-    (accesses > 0).then_some(RawCode { region: code.region, offset: code.offset, accesses, misses })
 }

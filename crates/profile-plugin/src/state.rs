@@ -2,6 +2,8 @@
 //!
 //! Rule: a thread touches only its own part; the gate is locked once there is a second thread.
 
+use crate::chains::Chains;
+use crate::code::Code;
 use crate::files::Files;
 use crate::frames::FrameTable;
 use crate::guest::Target;
@@ -16,7 +18,7 @@ use std::cell::UnsafeCell;
 use std::collections::HashSet;
 use std::ffi::c_uint;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 pub const MAX_THREADS: usize = 4096;
@@ -63,6 +65,8 @@ pub struct Thread {
     pub store_bit: u32,
     pub last_fetch: u64,
     pub private: Private,
+    pub chains: Chains,
+    pub geometry: Geometry,
     pub unmaps_seen: usize,
     pub pending: Option<Pending>,
     /// Instruction count at which progress is written again.
@@ -76,6 +80,8 @@ impl Thread {
             store_bit: find_store_bit(),
             last_fetch: u64::MAX,
             private: Private::new(&g.geometry),
+            chains: Chains::new(),
+            geometry: g.geometry.clone(),
             unmaps_seen: g.unmaps.len(),
             pending: None,
             next_report: PROGRESS_INSTRUCTIONS,
@@ -90,14 +96,6 @@ pub struct Pending {
     pub file: Option<PathBuf>,
     /// Path that it opens for reading.
     pub opened: Option<PathBuf>,
-}
-
-/// An instruction.
-pub struct Code {
-    pub region: u32,
-    pub offset: u64,
-    pub accesses: AtomicU64,
-    pub misses: AtomicU64,
 }
 
 pub struct Global {

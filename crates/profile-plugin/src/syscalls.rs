@@ -1,5 +1,5 @@
 //! The system calls that the profiler follows, by target: those that change a program's address
-//! space, make processes, or look at files.
+//! space, make processes, look at files, or end a handler of a signal.
 //!
 //! Numbers are those of the crate `syscalls`, made of the kernel's tables.
 
@@ -37,6 +37,8 @@ pub enum Call {
     List,
     /// Asks for something that no file contains.
     Asks(&'static str),
+    /// The handler of a signal goes back to the program.
+    Resume,
     /// A call without interest.
     Other,
 }
@@ -93,6 +95,7 @@ pub fn identify(target: Target, number: i64) -> Call {
             Call::Asks(CLOCK)
         }
         "getrandom" => Call::Asks(RANDOM),
+        "rt_sigreturn" | "sigreturn" => Call::Resume,
         "socket" | "socketcall" | "connect" => Call::Asks(SOCKETS),
         "shmget" | "msgget" | "semget" | "ipc" | "mq_open" => Call::Asks(SHARED),
         "uname" | "sysinfo" | "sched_getaffinity" | "getcpu" => Call::Asks(MACHINE),

@@ -1,17 +1,16 @@
 //! From the plugin's counts to a profile.
 
 use crate::elf::Program;
+use crate::functions;
 use crate::job::Job;
-use crate::symbols::Functions;
-use solocore_cache::contract::{Raw, RawCode, Region};
+use solocore_cache::contract::{Raw, Region};
 use solocore_model::profile::{
-    BandwidthSeries, FORMAT, FunctionProfile, Origin, PageName, PageProfile, Profile, TraceRef,
-    WorkingSet,
+    BandwidthSeries, FORMAT, Origin, PageName, PageProfile, Profile, TraceRef, WorkingSet,
 };
-use std::collections::BTreeMap;
 
 /// Puts the profile together.
 pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: TraceRef) -> Profile {
+    let functions = functions::of(&raw, &program.path);
     let mut pages: Vec<PageProfile> = raw
         .pages
         .iter()
@@ -48,7 +47,7 @@ pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: Tr
         working_set: WorkingSet { pages: touched, lines, bytes: lines * line },
         lockdown: lockdown_curve(&pages),
         by_ways: raw.counts.by_ways,
-        functions: functions(&raw.regions, &raw.code),
+        functions,
         bandwidth: BandwidthSeries {
             interval_ns: raw.counts.interval_ns,
             bytes_per_s: raw
@@ -74,39 +73,6 @@ pub(crate) fn lockdown_curve(pages: &[PageProfile]) -> Vec<u64> {
         curve.push(left);
     }
     curve
-}
-
-fn functions(regions: &[Region], code: &[RawCode]) -> Vec<FunctionProfile> {
-    let mut files: BTreeMap<u32, Functions> = BTreeMap::new();
-    let mut sums: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
-    for c in code {
-        let region = &regions[c.region as usize];
-        let known = files
-            .entry(c.region)
-            .or_insert_with(|| region.path.as_deref().map(Functions::load).unwrap_or_default());
-        let name =
-            known.at(c.offset).map_or_else(|| format!("({})", region.name), ToOwned::to_owned);
-        let sum = sums.entry((name, region.name.clone())).or_default();
-        sum.0 += c.misses;
-        sum.1 += c.accesses;
-    }
-    let total: u64 = sums.values().map(|s| s.0).sum();
-    let mut out: Vec<FunctionProfile> = sums
-        .into_iter()
-        .map(|((name, file), (llc_misses, llc_accesses))| FunctionProfile {
-            share: if total == 0 { 0.0 } else { llc_misses as f64 / total as f64 },
-            name,
-            file,
-            llc_misses,
-            llc_accesses,
-        })
-        .collect();
-    out.sort_by(|a, b| {
-        (b.llc_misses, b.llc_accesses)
-            .cmp(&(a.llc_misses, a.llc_accesses))
-            .then_with(|| a.name.cmp(&b.name))
-    });
-    out
 }
 
 fn region_name(regions: &[Region], index: u32) -> String {

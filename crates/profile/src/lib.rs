@@ -10,6 +10,8 @@ pub mod carried;
 mod elf;
 mod emulation;
 mod error;
+mod functions;
+mod inlined;
 mod inputs;
 mod job;
 mod parts;

@@ -14,6 +14,7 @@
 use crate::build;
 use crate::elf::Program;
 use crate::error::ProfileError;
+use crate::functions;
 use crate::job::Job;
 use solocore_cache::contract::{Config, PartFile, Raw, Started};
 use solocore_cache::trace::{self, Access, Encoder};
@@ -138,6 +139,7 @@ impl Parts {
         let forked = self.started.iter().filter(|s| s.forked).count();
         let switches: u64 = self.raw.values().map(switches).sum();
         let single = self.raw.len() == 1;
+        let chains_cut = self.raw.values().any(|raw| raw.chains_cut);
         let mut profiles = Vec::new();
         for (number, raw) in self.raw {
             if let Some(error) = &raw.trace_error {
@@ -168,6 +170,7 @@ impl Parts {
         };
         profile.children = u32::try_from(forked).unwrap_or(u32::MAX);
         profile.origin.rests_on = rests_on;
+        profile.origin.chains_cut = chains_cut;
         Ok(profile)
     }
 }
@@ -266,7 +269,7 @@ fn sum(parts: Vec<Profile>, job: &Job, switches: u64) -> Profile {
             page.frame = page.frame.saturating_add(free);
             sum.pages.push(page);
         }
-        sum.functions.append(&mut p.functions);
+        functions::add(&mut sum.functions, std::mem::take(&mut p.functions));
         if sum.bandwidth.interval_ns == p.bandwidth.interval_ns {
             sum.bandwidth.bytes_per_s.append(&mut p.bandwidth.bytes_per_s);
         }

@@ -5,7 +5,7 @@ use crate::inputs::Inputs;
 use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
-use solocore_model::profile::{BandwidthSeries, FunctionProfile, Level, PageProfile};
+use solocore_model::profile::{BandwidthSeries, FunctionProfile, Level, PageProfile, best_to_lock};
 use solocore_model::{Plan, Profile};
 
 /// Rows of the tables of pages and functions.
@@ -153,6 +153,21 @@ fn functions(profile: &Profile) -> Markup {
     html! {
         (data_table(&caption(&html! { (head("Functions by misses: candidates for a bandwidth lock \
                 (BWLOCK)", profile.functions.len())) }), &["Function", "File", "#LLC misses", "#Share"], &html! { @for function in profile.functions.iter().take(TOP) { (function_row(function)) } }))
+        (best(profile))
+    }
+}
+
+/// The line of a system file that locks the best function.
+fn best(profile: &Profile) -> Markup {
+    let Some((function, calls)) = best_to_lock(&profile.functions) else { return html! {} };
+    let Some(lock) = &function.lock else { return html! {} };
+    let all = profile.functions.iter().map(|f| f.llc_misses).sum();
+    html! {
+        p {
+            code { "lock = [\"" (lock) "\"]" } " covers "
+            (format::percent_of(calls.llc_misses, all)) " of the misses; its longest call took "
+            (format::time(calls.longest_ns)) " alone on the board."
+        }
     }
 }
 

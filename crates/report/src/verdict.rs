@@ -11,6 +11,7 @@ use solocore_model::plan::PlanTask;
 use solocore_model::results::TaskResult;
 use solocore_model::system::Criticality;
 use solocore_model::{SimResult, list};
+use std::collections::HashSet;
 
 /// A task with a promised deadline.
 fn analysed(task: &&PlanTask) -> bool {
@@ -70,13 +71,13 @@ fn counts(inputs: &Inputs, found: &Contradictions, pass: usize, total: usize) ->
 /// Why tasks may miss their deadlines: the plan's verdict, and its reasons for each such task.
 fn reasons(inputs: &Inputs) -> Markup {
     let plan = inputs.plan;
-    let failing =
-        |name: &str| plan.tasks.iter().any(|t| analysed(&t) && !t.schedulable && t.name == name);
+    let failing = plan.tasks.iter().filter(analysed).filter(|t| !t.schedulable);
+    let failing: HashSet<&str> = failing.map(|t| t.name.as_str()).collect();
     let because: Vec<(&str, &str)> = plan
         .reasons
         .iter()
         .filter_map(|reason| reason.split_once(": "))
-        .filter(|(of, _)| *of == "verdict" || failing(of))
+        .filter(|(of, _)| *of == "verdict" || failing.contains(of))
         .collect();
     html! {
         @if !plan.schedulable && !because.is_empty() {

@@ -555,11 +555,12 @@ fn functions_make_a_flame_graph() {
     let page = full(&sample);
     let functions = &sample.profiles[0].1.functions;
     let all: u64 = functions.iter().map(|f| f.llc_misses).sum();
-    for kind in ["program", "file"] {
-        let block = format!(r#"data-kind="{kind}" data-name="tracking" data-misses="{all}""#);
+    for (kind, name) in [("program", "tracking"), ("function", "main")] {
+        let block = format!(r#"data-kind="{kind}" data-name="{name}" data-misses="{all}""#);
         assert_eq!(page.matches(&block).count(), 1, "{block}");
     }
     assert_eq!(page.matches(r#"data-kind="function""#).count(), functions.len());
+    assert!(page.contains("function:gradient") && page.contains("call took 4\u{a0}ms alone"));
 }
 
 #[test]

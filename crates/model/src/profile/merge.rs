@@ -13,7 +13,7 @@
 //! A sum of maxima may exceed every input: merging never gives less, and often more.
 
 use super::origin::{InputFile, InputRun, Origin, Worst};
-use super::{FunctionProfile, PageName, PageProfile, Profile};
+use super::{FunctionCalls, FunctionProfile, PageName, PageProfile, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Merges the profiles of one program with several inputs. `time` gives the time of a job, in any
@@ -62,6 +62,7 @@ pub fn worst(
         all.switches = all.switches.max(one.switches);
         all.reads = all.reads.max(one.reads);
         all.writes = all.writes.max(one.writes);
+        out.origin.chains_cut |= p.origin.chains_cut;
         join(&mut out.origin, &p.origin);
     }
     Some((out, slowest))
@@ -175,17 +176,36 @@ fn lockdown(profiles: &[Profile], order: &[PageProfile]) -> Vec<u64> {
 }
 
 fn functions(profiles: &[Profile]) -> Vec<FunctionProfile> {
-    let mut most: BTreeMap<(&str, &str), FunctionProfile> = BTreeMap::new();
+    let mut most: BTreeMap<(&str, &str, Option<&str>), FunctionProfile> = BTreeMap::new();
     for f in profiles.iter().flat_map(|p| &p.functions) {
-        let known = most.entry((&f.name, &f.file)).or_insert_with(|| f.clone());
+        let key = (f.name.as_str(), f.file.as_str(), f.inlined_into.as_deref());
+        let known = most.entry(key).or_insert_with(|| f.clone());
+        if f.llc_misses > known.llc_misses {
+            // Its chains of callers are those of the input with the most of its misses.
+            known.callers.clone_from(&f.callers);
+        }
         known.llc_misses = known.llc_misses.max(f.llc_misses);
         known.llc_accesses = known.llc_accesses.max(f.llc_accesses);
+        known.calls = most_calls(known.calls.take(), f.calls.as_ref());
     }
     let mut out: Vec<FunctionProfile> = most.into_values().collect();
     let total = out.iter().map(|f| f.llc_misses).fold(0, u64::saturating_add);
     out.iter_mut().for_each(|f| f.share = f.llc_misses as f64 / total.max(1) as f64);
     out.sort_by_key(|f| std::cmp::Reverse((f.llc_misses, f.llc_accesses)));
     out
+}
+
+/// The most of each number.
+fn most_calls(a: Option<FunctionCalls>, b: Option<&FunctionCalls>) -> Option<FunctionCalls> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(FunctionCalls {
+            calls: a.calls.max(b.calls),
+            llc_misses: a.llc_misses.max(b.llc_misses),
+            held_ns: a.held_ns.max(b.held_ns),
+            longest_ns: a.longest_ns.max(b.longest_ns),
+        }),
+        (a, b) => a.or_else(|| b.cloned()),
+    }
 }
 
 /// The files of all runs.
@@ -204,7 +224,7 @@ fn join(all: &mut Origin, one: &Origin) {
 pub(super) mod tests {
     use super::*;
     use crate::platform::Platform;
-    use crate::profile::{BandwidthSeries, FORMAT, Processes, WorkingSet};
+    use crate::profile::{BandwidthSeries, CallChain, FORMAT, Processes, WorkingSet};
     use crate::random::Random;
     use std::collections::HashSet;
 
@@ -302,6 +322,29 @@ pub(super) mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_function_has_the_most_of_each_number_and_the_callers_of_its_most_misses() {
+        let mut random = Random::new(1);
+        let mut with = |llc_misses, caller: &str, held_ns, longest_ns| {
+            let functions = vec![caller.to_owned()];
+            let function = FunctionProfile {
+                name: "f".to_owned(),
+                llc_misses,
+                calls: Some(FunctionCalls { calls: 1, llc_misses, held_ns, longest_ns }),
+                callers: vec![CallChain { functions, llc_misses, llc_accesses: llc_misses }],
+                ..FunctionProfile::default()
+            };
+            Profile { functions: vec![function], ..made_up(&mut random) }
+        };
+        let inputs = vec![with(5, "a", 90, 10), with(9, "b", 20, 20)];
+        let (merged, _) = worst(inputs, &[Vec::new(), Vec::new()], |_| 0).unwrap();
+        let [f] = &merged.functions[..] else { panic!("one function") };
+        assert_eq!((f.llc_misses, f.callers.len()), (9, 1));
+        assert_eq!(f.callers[0].functions, ["b"]);
+        let most = FunctionCalls { calls: 1, llc_misses: 9, held_ns: 90, longest_ns: 20 };
+        assert_eq!(f.calls, Some(most));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The effect of one run of a program on the memory system, as `solocore profile` writes it.
 
+mod function;
 mod measured;
 pub mod merge;
 mod origin;
 mod page;
 mod raise;
 
+pub use function::{CallChain, FunctionCalls, FunctionProfile, best_to_lock};
 pub use measured::{
     AddressSamples, Extreme, Measured, MeasuredInput, Quantity, Raised, SampledPage, quantity,
 };
@@ -56,21 +58,6 @@ impl PageProfile {
     pub fn llc_accesses(&self) -> u64 {
         self.llc_reads.saturating_add(self.llc_writes)
     }
-}
-
-/// One function and its share of the misses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FunctionProfile {
-    /// Symbol, or `fn@0xADDR` in a stripped program.
-    pub name: String,
-    /// File it lies in.
-    pub file: String,
-    /// Misses of the whole shared cache that its instructions caused.
-    pub llc_misses: u64,
-    /// Its accesses to the shared cache.
-    pub llc_accesses: u64,
-    /// `llc_misses` over those of the program, 0 to 1.
-    pub share: f64,
 }
 
 /// Memory traffic over the run.
@@ -153,7 +140,7 @@ pub struct Profile {
     pub by_ways: Vec<u64>,
     /// Pages, most shared-cache accesses first.
     pub pages: Vec<PageProfile>,
-    /// Functions, most misses first.
+    /// Functions, most misses first. The last ones miss only in the functions that they call.
     pub functions: Vec<FunctionProfile>,
     /// Traffic over time.
     pub bandwidth: BandwidthSeries,

@@ -29,6 +29,9 @@ pub struct Origin {
     /// Amounts by which counters of a machine raised the emulator's numbers.
     #[serde(default, skip_serializing_if = "Raised::is_nothing")]
     pub raised: Raised,
+    /// Callers or calls of functions are missing, because there was no room for all of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub chains_cut: bool,
     /// Values of those counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,

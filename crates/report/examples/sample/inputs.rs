@@ -5,8 +5,8 @@ use solocore_model::Platform;
 use solocore_model::plan::waterfall::{Cause, Term};
 use solocore_model::plan::{self, Plan, PlanCore, PlanRegulation, PlanTask, Scheme, Verdict};
 use solocore_model::profile::{
-    self, BandwidthSeries, FunctionProfile, Level, PageName, PageProfile, Profile, TraceRef,
-    WorkingSet,
+    self, BandwidthSeries, CallChain, FunctionCalls, FunctionProfile, Level, PageName, PageProfile,
+    Profile, TraceRef, WorkingSet,
 };
 use solocore_model::results::{
     self, Activity, CoreResult, Mode, Segment, SimResult, TaskResult, TimelineJob,
@@ -323,6 +323,15 @@ fn long_profile() -> Profile {
         llc_misses: 200_000 >> i,
         llc_accesses: 300_000 >> i,
         share: 0.5 / f64::from(1_u32 << i),
+        callers: callers(name, 200_000 >> i),
+        calls: (name == "gradient").then_some(FunctionCalls {
+            calls: 3,
+            llc_misses: 225_000,
+            held_ns: 9_000_000,
+            longest_ns: 4_000_000,
+        }),
+        lock: (name == "gradient").then(|| "function:gradient".to_owned()),
+        ..FunctionProfile::default()
     };
     let names = [
         "gradient",
@@ -340,6 +349,17 @@ fn long_profile() -> Profile {
         },
         ..short_profile()
     }
+}
+
+/// All functions are called by `main`, and `memcpy` by the first one.
+fn callers(name: &str, llc_misses: u64) -> Vec<CallChain> {
+    let functions: &[&str] = match name {
+        "main" => return Vec::new(),
+        "memcpy" => &["main", "gradient"],
+        _ => &["main"],
+    };
+    let functions = functions.iter().map(ToString::to_string).collect();
+    vec![CallChain { functions, llc_misses, llc_accesses: llc_misses }]
 }
 
 fn short_profile() -> Profile {

@@ -2,7 +2,11 @@
 
 use crate::table;
 use solocore_model::Profile;
-use solocore_model::profile::{AddressSamples, Measured, Quantity, Raised};
+use solocore_model::platform::Isa;
+use solocore_model::profile::{
+    AddressSamples, FunctionProfile, Measured, Quantity, Raised, best_to_lock,
+};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The summary on stderr.
@@ -28,9 +32,7 @@ pub fn summarise(p: &Profile, out: &Path) {
     let hot: Vec<String> =
         p.pages.iter().take(5).map(|h| format!("{}+{}", h.name.region, h.name.offset)).collect();
     eprintln!("  hottest pages: {}", hot.join(", "));
-    for f in p.functions.iter().take(5).filter(|f| f.llc_misses > 0) {
-        eprintln!("  {:>5.1} % of misses in {} ({})", 100.0 * f.share, f.name, f.file);
-    }
+    say_functions(p);
     eprintln!(
         "  {} thread(s), {} child process(es){}",
         p.threads,
@@ -58,6 +60,73 @@ pub fn summarise(p: &Profile, out: &Path) {
         say(measured, &p.origin.raised);
     }
     eprintln!("  written to {}", out.display());
+}
+
+/// The functions with the most misses, and the line of a system file that locks the best one.
+fn say_functions(p: &Profile) {
+    let first = || p.functions.iter().take(5).filter(|f| f.llc_misses > 0);
+    for f in first() {
+        eprintln!("  {:>5.1} % of misses in {}", 100.0 * f.share, place(f));
+    }
+    let total: u64 = p.functions.iter().map(|f| f.llc_misses).sum();
+    if total == 0 {
+        return;
+    }
+    if let Some((f, calls)) = best_to_lock(&p.functions) {
+        let name = f.lock.as_deref().unwrap_or_default();
+        eprintln!(
+            "  lock = [\"{name}\"]   # {:.1} % of misses; its {} call(s) hold the lock for {}, the \
+                longest for {}",
+            100.0 * calls.llc_misses as f64 / total as f64,
+            calls.calls,
+            milliseconds(calls.held_ns),
+            milliseconds(calls.longest_ns)
+        );
+    } else {
+        eprintln!(
+            "  {}; `solocore exec --lock` holds the lock for the whole program",
+            no_best(p.isa)
+        );
+    }
+    // Reasons for small shares would be longer than the list.
+    for why in first().filter(|f| f.share >= 0.05).filter_map(|f| f.no_lock.as_ref()) {
+        eprintln!("  no lock: {why}");
+    }
+    if p.origin.chains_cut {
+        eprintln!("  note: there was no room for all chains of calls, so some callers are missing");
+    }
+}
+
+/// Reason why there is no best function to lock.
+fn no_best(isa: Isa) -> &'static str {
+    match isa {
+        Isa::Arm => "the calls of programs for 32-bit Arm are not known, so no function is chosen",
+        _ => "no function but main covers misses and has a symbol of its own",
+    }
+}
+
+/// The function, its file, and its callers with their parts of its misses.
+fn place(f: &FunctionProfile) -> String {
+    let mut callers: BTreeMap<&str, u64> = BTreeMap::new();
+    for chain in &f.callers {
+        if let Some(last) = chain.functions.last() {
+            *callers.entry(last).or_default() += chain.llc_misses;
+        }
+    }
+    let mut callers: Vec<(&str, u64)> = callers.into_iter().collect();
+    callers.sort_by_key(|(_, misses)| std::cmp::Reverse(*misses));
+    let part = |misses: u64| 100.0 * misses as f64 / f.llc_misses.max(1) as f64;
+    let parts = callers.iter().take(3).map(|(name, n)| format!("{name} {:.0} %", part(*n)));
+    let parts: Vec<String> = parts.collect();
+    match &f.inlined_into {
+        Some(into) => format!("{}, inlined into {into} ({})", f.name, f.file),
+        None if parts.is_empty() => format!("{} ({})", f.name, f.file),
+        None => format!("{} ({}), called by {}", f.name, f.file, parts.join(", ")),
+    }
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
 }
 
 /// Observations of counters.
@@ -138,4 +207,15 @@ fn row(q: &Quantity) -> Vec<String> {
     row.extend(numbers);
     row.push(rare);
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_calls_are_not_taken_for_missing_symbols() {
+        assert!(no_best(Isa::Arm).contains("calls of programs for 32-bit Arm are not known"));
+        assert!(no_best(Isa::Aarch64).contains("symbol"));
+    }
 }
