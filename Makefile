@@ -140,6 +140,7 @@ bench: setup-test build vision
 	python3 bench/machine.py
 	$(SOLOCORE) bench ipc --rounds 20
 	$(SOLOCORE) bench lockdown || test $$? = 3
+	python3 bench/queues.py || test $$? = 3
 
 # What is too slow for every change: the demo for other seeds, long random tests, packages, licences.
 nightly: test bench
@@ -162,6 +163,7 @@ nightly: test bench
 	VM_SECONDS=3600 VM_KERNELS=6.19.14-rt:sched-ext VM_PARTS="quick regulate" $(MAKE) --no-print-directory vm-test VM_PERIODS=3000
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)
+	tests/vm/forks.sh 10000 || test $$? = 3
 	$(MAKE) --no-print-directory install-test
 	$(MAKE) --no-print-directory install-test-arm64
 	BOOK=1 $(PYTEST) tests/cli/test_book_commands.py

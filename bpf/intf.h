@@ -28,8 +28,8 @@ struct run_settings {
 };
 
 /* One CPU. The loader fills the first part in before it opens the events; the CPU's own programs
- * write the rest. Later the loader stores single words only: reservations, and `asked` of the guard
- * (crates/linux/src/regulate/asked.rs). */
+ * write the rest. Later the loader stores single words only: reservations, the sample, the
+ * tolerance, and `asked` of the guard (crates/linux/src/regulate/asked.rs). */
 struct run_core {
 	sc_u64 reservation; /* accesses per period; SC_UNLIMITED: not regulated */
 	sc_u64 sample;	    /* accesses per overflow of the counter */

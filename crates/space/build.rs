@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 18] = [
     "start.c",
     "hooks.c",
     "environment.c",
@@ -17,7 +17,9 @@ const SOURCES: [&str; 16] = [
     "privileges.c",
     "adopt.c",
     "shared.c",
+    "place.c",
     "pool.c",
+    "locked.c",
     "memory.c",
     "areas.c",
     "packets.c",

@@ -98,7 +98,7 @@ def test_a_plan_that_does_not_fit_is_refused_with_its_numbers(solocore, plan, ch
 
 
 @pytest.mark.parametrize("option", [["--reclaim"], ["--sample", "7"], ["--engine", "helper"], ["--share", "spare"],
-                                    ["--no-confine"], ["--no-fifo"], ["--colors"], ["--max-hold", "2 s"], ["--event", "page-faults"]])
+                                    ["--no-confine"], ["--no-fifo"], ["--max-hold", "2 s"], ["--event", "page-faults"]])
 def test_options_that_nobody_takes_are_refused(solocore, plan, option):
     refused(run(solocore, plan, *option), option[0], "leave one of them out", codes=(2,))
 
@@ -157,6 +157,74 @@ def test_ways_beside_levels(solocore, plan, mounted):  # noqa: F811
     without = mounted(*board(4, cpus=4))
     done = solocore(*command, SOLOCORE_RESCTRL=str(without.root))
     assert done.code in (2, 3) and "ways" in done.err, done.err
+
+
+# The i.MX6's: 16 colours, and eight banks whose bits choose no colour.
+MAP = "".join(f"# colour: {bit}\n" for bit in range(12, 16)) + "16\n17\n18\n"
+
+
+def in_frames(solocore, plan, *options):
+    """Who would keep the promises of a run with frames, and why; and its notes."""
+    solocore.write("map.txt", MAP)
+    done = run(solocore, plan, "--colors", "--map", "map.txt", "--format", "json", *options)
+    seen = done.json()
+    return {p["id"]: (p["kept_by"], p["why"]) for p in seen["promises"]}, seen["notes"]
+
+
+def test_banks_are_kept_by_frames_and_ways_by_the_hardware_alone(solocore, plan):
+    found, notes = in_frames(solocore, plan, "--command", "gps=/bin/true")
+    assert {found[f"banks:core-{core}"][0] for core in range(4)} == {"colours"}, found
+    keeper, why = found["ways:core-0"]
+    assert keeper is None and "stand for its 5 ways" in why and "--resctrl" in why
+    assert any(note.startswith("ways of the plan are not applied") for note in notes), notes
+    solocore.write("map.txt", MAP.replace("18\n", ""))
+    few = run(solocore, plan, "--colors", "--map", "map.txt", "--format", "json").json()["promises"]
+    assert all(p["kept_by"] is None and "has 4 banks of pages, and the plan 8" in p["why"] for p in few if p["subject"] == "banks")
+    # An attached task has any frames, which may be those of any other task.
+    found, _ = in_frames(solocore, plan, "--command", "fusion=/bin/true", "--attach", f"gps={os.getpid()}")
+    assert found["banks:core-1"][0] is None and "`gps` is attached" in found["banks:core-1"][1]
+
+
+def test_messages_lie_where_the_plan_has_them_or_are_named(solocore, plan):
+    ends = [word for task in ("gps", "fusion", "video", "map") for word in ("--command", f"{task}=/bin/true")]
+    found, _ = in_frames(solocore, plan, *ends, "--queues", "/fixes,0x4d2")
+    # CE of core 0, and level C.
+    for message in ("gps-to-fusion", "video-to-map"):
+        assert found[f"buffer:message-{message}"][0] == "colours", found
+    keeper, why = found["buffer:message-attitude-to-actuate"]
+    assert keeper is None and "does not start `attitude`" in why and "--command attitude=" in why
+    assert found["buffer:buffer-receiver-of-gps"][0] is None, "a device's"
+    without, _ = in_frames(solocore, plan, *ends)
+    assert "name this one in --queues" in without["buffer:message-gps-to-fusion"][1]
+    for method, words in (("SBP", "uncacheable (SBP)"), ("CL", "locked in the cache (CL)")):
+        next(m for m in plan["mc2"]["messages"] if m["from"] == "gps").update(method=method, bank=None)
+        found, _ = in_frames(solocore, plan, *ends, "--queues", "all")
+        keeper, why = found["buffer:message-gps-to-fusion"]
+        assert keeper is None and words in why and "--vouch buffer" in why, why
+    plain = {p["id"]: p["why"] for p in run(solocore, plan, *ends, "--format", "json").json()["promises"]}
+    assert "--colors" in plain["buffer:message-gps-to-fusion"] and "--colors" in plain["banks:core-0"]
+
+
+def test_ways_without_colours_are_refused_before_anything_changes(solocore, plan):
+    def refusal(text):
+        solocore.write("map.txt", text)
+        solocore.write("changed.json", json.dumps(plan))
+        done = solocore("run", "changed.json", "--scheduler", "levels", "--partial", "--colors", "--map", "map.txt")
+        if "privileges" in done.err or "CAP_" in done.err:
+            pytest.skip(done.err)
+        return done
+
+    # Five and four of 16 ways make a colour of four; one way makes none.
+    plan["mc2"]["level_c_ways"].update(first=10, count=6)
+    plan["mc2"]["cores"][2]["ways"]["count"] = 1
+    banks = "16\n17\n18\n"
+    few = refusal("# colour: 12\n# colour: 13\n" + banks)
+    refused(few, "1 of 16 ways to core 2", "less than one of the 4 colours of map.txt", "--resctrl", codes=(3,))
+    # A way of one page: neither the map nor the board has colours.
+    plan["platform"]["llc"]["size"] = "64 KiB"
+    refused(refusal(banks), "5 of 16 ways to core 0", "map.txt has no colours that stand for them", codes=(3,))
+    plan["mc2"]["cores"][1]["bank"] = 0
+    refused(refusal(MAP), "have a bank together", "make the plan again", codes=(2,))
 
 
 def test_windows_that_overlap_are_refused(solocore):

@@ -173,6 +173,41 @@ def test_a_hybrid_has_a_clock_for_each_type(desktop):
     refused(desktop("plan", "system.toml"), "machine.toml", "no type lists core 3")
 
 
+def test_core_types_have_numbers_of_cores_where_cores_have_threads(desktop):
+    devices = desktop.dir / "board/sys/devices"
+    for unit, cpus in (("core", "0-1"), ("atom", "2-3")):
+        (devices / f"cpu_{unit}").mkdir(parents=True)
+        (devices / f"cpu_{unit}/cpus").write_text(f"{cpus}\n")
+    for n, siblings in enumerate(("0-1", "0-1", "2", "3")):
+        folder = devices / f"system/cpu/cpu{n}/topology"
+        folder.mkdir()
+        (folder / "thread_siblings_list").write_text(f"{siblings}\n")
+    done = desktop("platform", "detect", "--from", "board", "-o", "machine.toml")
+    assert done.code == 0, done.err
+    text = (desktop.dir / "machine.toml").read_text()
+    found = tomllib.loads(text)
+    assert found["cores"] == 3 and [t["cores"] for t in found["core_type"]] == [[0], [1, 2]]
+    comments = [line.split("# ")[1] for line in text[text.index("[[core_type]]"):].splitlines() if line.startswith("cores = ")]
+    topology = "read: /sys/devices/system/cpu/cpu*/topology, CPUs "
+    assert comments == [topology + "0, one thread each", topology + "2-3"]
+    assert "the cores are CPUs 0,2-3, but `solocore run` takes core i of a plan for CPU i" in done.err
+    assert desktop("platform", "check", "machine.toml", "--from", "board").code == 0
+
+
+def test_complexes_with_caches_of_their_own_are_described_one_at_a_time(desktop):
+    """As the CCX of AMD's CPUs: the note says how to describe the other one, and how to turn its CPUs off."""
+    for n in range(4):
+        last = desktop.dir / f"board/sys/devices/system/cpu/cpu{n}/cache/index3/shared_cpu_list"
+        last.write_text("0-1\n" if n < 2 else "2-3\n")
+    done = desktop("platform", "detect", "--from", "board", "-o", "machine.toml")
+    assert done.code == 0, done.err
+    for words in ("CPUs 0-1 and 2-3 are behind different last-level caches", "the file describes CPUs 0-1 alone, and `--cpus 2-3` describes others",
+                  "turn them off: echo 0 | sudo tee /sys/devices/system/cpu/cpu{2,3}/online"):
+        assert words in done.err, done.err
+    done = desktop("platform", "detect", "--from", "board", "--cpus", "2-3", "--format", "json")
+    assert done.json()["platform"]["cores"] == 2 and "`--cpus 0-1` describes others" in done.err
+
+
 def test_a_file_of_another_machine_is_told(desktop):
     done = desktop("platform", "check", "core-i5-2500k", "--from", "board")
     assert done.code == 0, done.out

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import board_like_here, refused
 from test_run import LEAVE, until_regulating
+from test_ways import with_ways
 
 PLANS = Path("/run/solocore.plan.sock")
 TASKS = """
@@ -91,9 +92,11 @@ def test_what_a_run_cannot_take_changes_nothing(running):
     running.write("other.toml", system(before, period=50))
     assert running("plan", "other.toml", "-o", "other.json").code == 0
     refused(running("run", "other.json", "--replace"), "tasks.video.deadline_ns (100000000, now 50000000)", "end the run", codes=(3,))
-    running.write("small.toml", system([400, 20, *before[2:]]))
-    assert running("plan", "small.toml", "-o", "small.json").code == 0
-    refused(running("run", "small.json", "--replace"), "core 1", "below one sample", codes=(2,))
+    # This run does not divide the cache.
+    plan = json.loads((running.dir / "night.json").read_text())
+    plan = with_ways(plan, [plan["cores"][0]["ways"] - 1, plan["cores"][1]["ways"] + 1, *(core["ways"] for core in plan["cores"][2:])])
+    running.write("ways.json", json.dumps(plan))
+    refused(running("run", "ways.json", "--replace"), "cores.0.", "--resctrl", "end the run", codes=(3,))
     running.write("cut.json", (running.dir / "night.json").read_text()[:-9])
     refused(running("run", "cut.json", "--replace"), "cut.json", codes=(2,))
     # A client that stalls, and one that dies half-way.
@@ -105,6 +108,43 @@ def test_what_a_run_cannot_take_changes_nothing(running):
             dies.sendall(b"night.json\n" + (running.dir / "night.json").read_bytes()[:500])
         assert budgets(running) == before
         assert running("run", "night.json", "--replace").code == 0
+    assert budgets(running)[:2] == [300, 500]
+
+
+def test_a_budget_far_from_the_present_one_gets_a_sample_of_its_own(running):
+    # With the sample of 400, which is 50, it would be 100.
+    running.write("odd.toml", system([400, 149] + [400] * (running.cpus - 2)))
+    assert running("plan", "odd.toml", "-o", "odd.json").code == 0
+    done = running("run", "odd.json", "--replace")
+    assert done.code == 0, done.err
+    assert budgets(running) == [400, 147] + [400] * (running.cpus - 2)
+    running.daemon.send_signal(signal.SIGTERM)
+    _, err = running.daemon.communicate(timeout=20)
+    assert running.daemon.returncode == 0, err
+    core = json.loads((running.dir / "run.json").read_text())["cores"][1]
+    assert (core["planned"], core["budget"], core["sample"], core["tolerance"]) == (149, 147, 21, 21)
+
+
+def test_best_effort_that_the_run_does_not_start_may_differ(running):
+    more = '[[task]]\nname = "logger"\ncore = 1\ncriticality = "D"\nwcet = "2 ms"\nmisses = 1\n'
+    running.write("more.toml", system([300, 500] + [400] * (running.cpus - 2)).replace("batch", "backup") + more)
+    assert running("plan", "more.toml", "-o", "more.json").code == 0
+    done = running("run", "more.json", "--replace")
+    assert done.code == 0, done.err
+    assert budgets(running)[:2] == [300, 500]
+    running.daemon.send_signal(signal.SIGTERM)
+    _, err = running.daemon.communicate(timeout=20)
+    assert running.daemon.returncode == 0, err
+    run = json.loads((running.dir / "run.json").read_text())
+    assert [task["name"] for task in run["tasks"]] == ["video", "backup", "logger"]
+    assert running("report", "run.json", "-o", "run.html").code == 0
+
+
+def test_names_and_dates_are_no_difference(running):
+    plan = json.loads((running.dir / "night.json").read_text())
+    plan["platform"]["title"] = "The board in the lab"
+    running.write("named.json", json.dumps(plan))
+    assert running("run", "named.json", "--replace").code == 0
     assert budgets(running)[:2] == [300, 500]
 
 

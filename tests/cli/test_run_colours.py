@@ -154,3 +154,107 @@ def test_what_nobody_colours_is_open(planned, compile_c):
     assert plain.code == 3
     if "nobody keeps" in plain.err:
         assert "--colors" in plain.err and "ways:core-0" in plain.err
+
+
+# Pages of the heap, of data and bss, and of a mapping.
+HOT = r"""
+#include <stdlib.h>
+#include <string.h>
+static char data[3 * 4096] = {1}, bss[3 * 4096];
+int main(void)
+{
+	char *heap = malloc(4 * 4096), *mapped = malloc(1 << 20);
+	int sum = 0;
+	for (int round = 0; round < 20; round++) {
+		memset(heap, round, 4 * 4096);
+		memset(data, round, sizeof data);
+		memset(bss, round, sizeof bss);
+		memset(mapped, round, 1 << 20);
+		sum += mapped[5000] + heap[5000] + data[5000] + bss[5000];
+	}
+	return sum == 4 * 190 ? 0 : 1;
+}
+"""
+
+
+def locking(solocore, program, pages, name="locking.json"):
+    """The plan, with these pages of task `one` locked."""
+    plan = json.loads((solocore.dir / "plan.json").read_text())
+    one = next(t for t in plan["tasks"] if t["name"] == "one")
+    one["locked_pages"] = [{"region": region, "offset": offset} for region, offset in pages]
+    one["command"] = [str(program)]
+    plan["promises"].append({"id": "locked-pages:task-one", "subject": "locked-pages", "bound_of": ["one"], "what": "pages stay", "resource": "task one"})
+    solocore.write(name, json.dumps(plan))
+
+
+def run_locking(solocore, program, *options, plan="locking.json", map="map.txt"):
+    subjects = {p["subject"] for p in json.loads((solocore.dir / plan).read_text())["promises"]} - {"ways", "banks", "locked-pages"}
+    words = [word for subject in sorted(subjects) for word in ("--vouch", subject)]
+    done = solocore("run", plan, *LEAVE, *words, "--colors", "--map", map, "--command", f"one={program}", "--duration", "2 s", "--format", "json",
+                    *options, timeout=120)
+    if done.code == 3 and re.search("CAP_SYS_ADMIN|6.8|aarch64|self-test|perf", done.err):
+        pytest.skip(done.err.strip().splitlines()[-1])
+    return done
+
+
+def answer_of(done):
+    return next(p for p in done.json()["promises"] if p["id"] == "locked-pages:task-one")
+
+
+def hot_pages(solocore, program):
+    """Pages of each kind, by the names of a profile."""
+    done = solocore("profile", "--platform", "machine.toml", "-o", "hot.json", "--", program, timeout=120)
+    assert done.code == 0, done.err
+    names = [(p["region"], p["offset"]) for p in json.loads((solocore.dir / "hot.json").read_text())["pages"]]
+    large = max((region for region, _ in names if region.startswith("mmap#")), key=[region for region, _ in names].count)
+    wanted = {"heap": 3, f"{program.name}:data": 3, f"{program.name}:bss": 2, large: 8}
+    pages = [name for region, count in wanted.items() for name in sorted(n for n in names if n[0] == region)[:count]]
+    assert len(pages) == 16, pages
+    return pages
+
+
+def test_locked_pages_lie_in_colours_of_their_own(planned, compile_c):
+    program = compile_c(HOT, name="hot")
+    locking(planned, program, hot_pages(planned, program))
+    done = run_locking(planned, program)
+    assert done.code in (0, 1), done.err
+    [seen] = done.json()["locked_pages"]
+    # Sixteen pages and twelve ways: two of the core's sixteen colours.
+    assert (seen["task"], seen["pages"], seen["colours"]) == ("one", 16, [14, 2]), seen
+    assert (seen["found"], seen["present"], seen["verified"]) == (16, 16, 16) and seen["moved"] >= 16 and "fault" not in seen, seen
+    assert seen["processes"] >= 1
+    [task] = [t for t in done.json()["coloured"] if t["task"] == "one"]
+    assert task["ended"] >= 1 and task["wrong"] == 0, task
+    if not task["moved_back"]:
+        answer = answer_of(done)
+        assert answer["kept_by"] == "colours" and answer["checked"] and "colours 14 to 15" in answer["why"], answer
+
+
+def test_fewer_locked_pages_than_planned_break_the_promise(planned, compile_c):
+    program = compile_c(HOT, name="hot")
+    locking(planned, program, [(f"{program.name}:data", 100), (f"{program.name}:bss", 1), ("mmap#99", 0)])
+    done = run_locking(planned, program)
+    assert done.code == 1, done.err
+    [seen] = done.json()["locked_pages"]
+    assert (seen["pages"], seen["found"], seen["verified"]) == (3, 1, 1), seen
+    assert "1 of 3 locked pages" in seen["fault"] and "locked-pages:task-one" in done.json()["broken"]
+
+
+def test_pages_that_cannot_be_locked_are_refused_first(planned, compile_c):
+    program, other = compile_c(HOT, name="hot"), compile_c(FILLS)
+    pages = [(f"{program.name}:data", n) for n in range(16)]
+    locking(planned, program, pages)
+    dry = run_locking(planned, program, "--dry-run")
+    assert answer_of(dry)["kept_by"] == "colours", answer_of(dry)
+    refused(run_locking(planned, other), "task `one`", "locks pages of `hot`", codes=(3,))
+    # The last colours have bit 15, and the banks of core 0 do not.
+    planned.write("banks.txt", "".join(f"# colour: {bit}\n" for bit in range(12, 17)) + "13\n14\n17\n15\n")
+    refused(run_locking(planned, program, map="banks.txt"), "core 0", "locked pages find no frames of colours 14", codes=(3,))
+    # More than fifteen colours, twelve ways and four slices hold; and more than a slice surely holds.
+    for count, words in ((721, "more than the 720 that 15 of its 16 colours hold"), (181, "a colour gets 13 locked pages")):
+        locking(planned, program, [("heap", n) for n in range(count)], name="many.json")
+        done = run_locking(planned, program, plan="many.json")
+        assert done.code == 3 and "locked-pages:task-one" in done.err and words in done.err, done.err
+    locking(planned, program, [("stated", 0)], name="stated.json")
+    done = run_locking(planned, program, plan="stated.json")
+    assert done.code == 3 and "names no pages" in done.err, done.err

@@ -20,20 +20,55 @@ def system(tasks, load=0.5):
     return text
 
 
-@pytest.mark.parametrize(("load", "code", "exponent"), [(0.5, 0, 1.25), (30, 1, 1.35)])
-def test_what_a_plan_costs_grows_with_the_number_of_tasks(solocore, load, code, exponent):
-    """Instructions of the whole command, counted by the profiler: the same on each machine, however busy. A square would have an exponent of 2."""
+def levels(tasks):
+    """Tasks of levels A, B and C that together take about half of a core."""
+    text = 'platform = "imx6q"\n[regulation]\npolicy = "none"\nmodel = "sce"\n[mc2]\n'
+    for i in range(tasks):
+        period_ms = (10, (20, 40)[i % 2], 80 + i % 7 * 10)[i % 3]
+        wcet_ns = int(0.6e6 / tasks * period_ms)
+        text += f'[[task]]\nname = "t{i}"\ncriticality = "{"ABC"[i % 3]}"\nperiod = "{period_ms} ms"\nwcet = "{wcet_ns} ns"\nmisses = {wcet_ns // 5000}\n'
+    return text
+
+
+def instructions(solocore, *command, code):
+    """Instructions of a whole command, counted by the profiler: the same on each machine, however busy."""
+    done = solocore("profile", "--trace-limit", 0, "-o", "count.json", "--", solocore.program, *command, timeout=600)
+    assert done.code == code, done.err
+    return json.loads((solocore.dir / "count.json").read_text())["instructions"]
+
+
+@pytest.mark.parametrize(("made", "large", "code", "exponent"),
+                         [(system, LARGE, 0, 1.25), (lambda tasks: system(tasks, 30), LARGE, 1, 1.35), (levels, 2 * SMALL, 0, 1.4)],
+                         ids=["empty", "full", "levels"])
+def test_what_a_plan_costs_grows_with_the_number_of_tasks(solocore, made, large, code, exponent):
+    """A square would have an exponent of 2."""
     counts = []
-    for tasks in (SMALL, LARGE):
-        name = solocore.write(f"{tasks}.toml", system(tasks, load))
-        out = f"{tasks}.profile.json"
-        done = solocore("profile", "--trace-limit", 0, "-o", out, "--", solocore.program, "plan", name, "-o", f"{tasks}.plan.json", timeout=600)
-        assert done.code == code, done.err
-        counts.append(json.loads((solocore.dir / out).read_text())["instructions"])
-    measured = LARGE / SMALL
+    for tasks in (SMALL, large):
+        name = solocore.write(f"{tasks}.toml", made(tasks))
+        counts.append(instructions(solocore, "plan", name, "-o", f"{tasks}.plan.json", code=code))
+    measured = large / SMALL
     assert counts[1] / counts[0] < measured**exponent, counts
     # The count is of the plan: nothing else takes so many.
     assert counts[0] > 10_000_000
+
+
+def test_what_a_comparison_of_plans_costs_grows_with_the_number_of_tasks(solocore):
+    """A search for the name of each task would have an exponent of 1.4 at these numbers."""
+    counts = []
+    for tasks in (SMALL, LARGE):
+        plan = solocore("plan", solocore.write("system.toml", system(tasks)), "--format", "json").json()
+        # Parts that diff reads and does not compare would hide the search.
+        plan["promises"] = []
+        plan["tasks"] = [task | {"waterfall": [], "assumes": []} for task in plan["tasks"]]
+        name = solocore.write(f"{tasks}.json", json.dumps(plan))
+        counts.append(instructions(solocore, "diff", name, name, code=0))
+    assert counts[1] / counts[0] < (LARGE / SMALL) ** 1.25, counts
+
+
+def test_dynamic_budgets_of_full_cores_are_planned_without_endless_response_times(solocore):
+    """None of these tasks has a bound without budgets. A million steps for each, task by task, would take twice this number of instructions."""
+    name = solocore.write("system.toml", system(20).replace("\n", '\n[regulation]\npolicy = "dynamic"\n', 1))
+    assert instructions(solocore, "plan", name, code=1) < 2_500_000_000
 
 
 def cpu_seconds(pid):
@@ -78,6 +113,15 @@ def test_more_tasks_than_a_plan_holds_are_refused(solocore):
     )
 
 
+def test_more_tasks_than_a_simulation_holds_are_refused(solocore):
+    solocore("plan", solocore.write("system.toml", system(4097)), "-o", "plan.json")
+    done = solocore("sim", "plan.json", "--duration", "5 ms")
+    assert done.code == 2
+    assert done.err.splitlines()[-1].endswith(
+        "tasks: there are 4097, and a simulation has at most 4096; join tasks with equal periods, or simulate parts of the machine separately"
+    )
+
+
 def test_a_plan_of_many_tasks_names_cores_in_the_place_of_tasks(solocore):
     few, many = solocore("plan", solocore.write("512.toml", system(512)), "--format", "json").json(), None
     done = solocore("plan", solocore.write("513.toml", system(513)), "--format", "json")
@@ -99,3 +143,18 @@ def test_a_plan_of_many_tasks_names_cores_in_the_place_of_tasks(solocore):
         else:
             assert {t["core"] for t in few["tasks"] if t["name"] in promise["bound_of"]} == set(other["bound_of_cores"]), promise["id"]
     assert all({"place:task-" + t["name"], "releases:task-" + t["name"], "demand:task-" + t["name"]} <= by_id.keys() for t in many["tasks"])
+
+
+def test_a_plan_of_many_tasks_with_levels_names_cores_in_the_place_of_tasks(solocore):
+    few, many = (solocore("plan", solocore.write(f"{n}.toml", levels(n)), "--format", "json").json() for n in (512, 513))
+    assert few["schedulable"] and many["schedulable"]
+    chosen = [{c["of"] for c in plan["mc2"]["choices"]} for plan in (few, many)]
+    assert chosen[1] < chosen[0] and not any("t0" in of for of in chosen[1]), chosen[1]
+    assert any(r.startswith("details: ") for r in many["reasons"]) and not any(r.startswith("details: ") for r in few["reasons"])
+    core_of = {t["name"]: t["core"] for t in few["tasks"]}
+    by_id = {p["id"]: p for p in many["promises"]}
+    for promise in few["promises"]:
+        other = by_id[promise["id"]]
+        assert other["bound_of"] == []
+        # Each task that a promise concerns is on one of its cores.
+        assert {core_of[name] for name in promise["bound_of"]} <= set(other["bound_of_cores"]), promise["id"]

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 
 import pytest
 from conftest import ROOT, refused
@@ -356,6 +357,15 @@ def test_a_memory_cgroup_is_not_exceeded(coloured, compile_c, small_cgroup):
         assert done.returncode == 0 or "left to its cgroup" in done.stderr
 
 
+def test_a_search_for_few_frames_ends(coloured, small_cgroup):
+    """One class of 16,384, whose bits no memory has: the search ends after its memory was looked through, and not after terabytes."""
+    coloured.write("few.txt", "".join(f"# colour: {bit}\n" for bit in range(12, 17)) + "".join(f"{bit}\n" for bit in range(40, 49)))
+    inside = ["/bin/sh", "-c", f'echo $$ > {small_cgroup}/cgroup.procs; exec "$@"', "sh", coloured.program]
+    done = subprocess.run([*inside, "exec", "--map", "few.txt", "--colors", "0", "--banks", "1", "--", "true"],
+                          cwd=coloured.dir, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 3 and "left to its cgroup" in done.stderr, done.stderr
+
+
 def build(folder, *names):
     """The library by its makefile, and programs of tests/vm."""
     subprocess.run(["make", "-s", "-C", ROOT / "crates/space/preload", f"OUT={folder}"], check=True)
@@ -419,6 +429,17 @@ def test_names_of_system_v_queues_are_used_for_their_own_files_alone(coloured, t
     ], (done.out, done.err)
 
 
+def test_a_killed_process_leaves_no_file_of_a_queue_for_long(coloured, tmp_path):
+    """It was killed between the two names of a queue that it made or removed: the next process that makes a queue removes the file."""
+    build(tmp_path, "sysv")
+    key = 0x52000000 | os.getpid()
+    done = coloured(*COLOURED, "--queues", hex(key), "--", tmp_path / "sysv", str(key), "left")
+    assert done.code == 0 and done.out.decode().splitlines() == [
+        "its file: 1 ", "another: 1 ", "its file: 0 ", "removed: -1 EINVAL", "none: -1 ENOENT", "its key's file: 0 ", "at work: 1 ", "its file: 0 ", "remove: 0 ",
+        "writable by others: 1 ",
+    ], (done.out, done.err)
+
+
 def test_a_queue_that_the_kernel_has_stays_there(coloured, tmp_path):
     """A program without the library made it: programs with the library use the same one, and solocore says so once."""
     build(tmp_path, "sysv", "queues")
@@ -453,6 +474,27 @@ def test_the_library_is_built_for_aarch64(tmp_path):
     made = subprocess.run(["make", "-C", ROOT / "crates" / "space" / "preload", "CC=aarch64-linux-gnu-gcc", f"OUT={tmp_path}"], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "libsolocore-colours.so").read_bytes()[18] == 0xb7  # EM_AARCH64
+
+
+def test_the_bench_of_queues_compares_them_with_the_kernels(coloured):
+    bench = [sys.executable, ROOT / "bench/queues.py", "--rounds", "1", "--batches", "5"]
+    done = subprocess.run(bench, env={**os.environ, "SOLOCORE": coloured.program}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[1:-1]]
+    assert [row[:2] for row in rows[:3]] == [["posix", "64"], ["sysv", "64"], ["pipe", "64"]] and len(rows) == 15, done.stdout
+    assert all(float(number) > 0 for row in rows for number in row[2:5])
+    none = subprocess.run(bench, env={**os.environ, "SOLOCORE": "/nowhere/solocore"}, capture_output=True, text=True)
+    assert none.returncode == 3 and none.stderr == "bench/queues.py: /nowhere/solocore is not there; build it, or name it in SOLOCORE\n", none.stderr
+    wrong = subprocess.run([*bench, "--colors", "99"], env={**os.environ, "SOLOCORE": coloured.program}, capture_output=True, text=True)
+    assert wrong.returncode == 3 and "there is no colour 99" in wrong.stderr, wrong.stderr
+
+
+def test_programs_that_fork_and_execute_again_and_again_have_no_wrong_page(coloured):
+    """The same with 1,000 children, and more: tests/vm/forks.sh COUNT."""
+    done = subprocess.run([ROOT / "tests/vm/forks.sh", "20"], env={**os.environ, "SOLOCORE": coloured.program}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and re.match(r"31 processes, \d+ private pages, 0 in wrong colours;", done.stdout), done.stdout + done.stderr
+    none = subprocess.run([ROOT / "tests/vm/forks.sh"], env={**os.environ, "SOLOCORE": "/nowhere/solocore"}, capture_output=True, text=True)
+    assert none.returncode == 3 and "is not there; build it, or name it in SOLOCORE" in none.stderr, none.stderr
 
 
 def test_what_a_coloured_start_costs(coloured):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import refused
 
-from test_run import LEAVE, planned  # noqa: F401 (a fixture)
+from test_run import LEAVE, planned, until_regulating  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +88,16 @@ def shares_of(planned):
     return [core["ways"] for core in json.loads((planned.dir / "plan.json").read_text())["cores"]]
 
 
+def with_ways(plan, shares):
+    """A plan with these ways of its cores, which are all ways, and the colours that stand for them."""
+    colours, first = sum(core["colours"][1] for core in plan["cores"]), 0
+    for core, count in zip(plan["cores"], shares):
+        start, end = (way * colours // sum(shares) for way in (first, first + count))
+        core["ways"], core["colours"] = count, [start, end - start]
+        first += count
+    return plan
+
+
 @pytest.fixture
 def ways(planned):
     """As many as the plan's board has."""
@@ -108,6 +118,31 @@ def test_a_run_gives_ways_and_puts_them_back(planned, mounted, ways):
     assert mount.state() == before
     page = planned("report", "run.json", "-o", "page.html")
     assert page.code == 0, page.err
+
+
+def test_a_run_that_goes_on_takes_other_ways(planned, mounted, ways):
+    mount = mounted(*board(ways))
+    before, shares = mount.state(), shares_of(planned)
+    planned.write("other.json", json.dumps(with_ways(json.loads((planned.dir / "plan.json").read_text()), [shares[0] + 1, shares[1] - 1, *shares[2:]])))
+    planned.env["SOLOCORE_RESCTRL"] = str(mount.root)
+    process = planned.start("run", "plan.json", *LEAVE, "--resctrl", "--duration", "60 s", "-o", "run.json")
+    try:
+        until_regulating(process)
+        done = planned("run", "other.json", "--replace")
+        assert done.code == 0, done.err
+        masks = [int(re.search(r"L3:0=([0-9a-f]+)", mount.read(f"solocore-cpu{core}/schemata"))[1], 16) for core in range(len(shares))]
+        assert [bin(mask).count("1") for mask in masks] == [shares[0] + 1, shares[1] - 1, *shares[2:]]
+        assert sum(masks) == (1 << sum(shares)) - 1, "no way belongs to two"
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err
+    finally:
+        process.kill()
+        process.wait()
+    run = json.loads((planned.dir / "run.json").read_text())
+    assert [core["ways"] for core in run["plan"]["cores"]][:2] == [shares[0] + 1, shares[1] - 1]
+    assert f"L3:0={masks[0]:x}" in run["groups"][0]["schemata"][0]
+    assert mount.state() == before
 
 
 def test_while_it_runs_the_groups_are_there_and_a_kill_removes_them(planned, mounted, ways):

@@ -2,7 +2,7 @@
  *
  * A program for tests of programs in their colours: threads, large and small blocks, rights that
  * change, a library that is loaded later, a file's private copy, a child; what it wrote must be
- * there two seconds later.
+ * there two seconds later. Its first mapping and the first pages of its heap stay.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,10 +61,30 @@ static void change_rights(void)
 	must(copy[1] == 'X' && copy[2] == 'L', "a file's private page");
 }
 
+/* Small blocks and a mapping that stay, with numbers in each line. */
+static unsigned char *stays[2];
+#define STAYS (8u * 4096)
+
+static void fill_those_that_stay(void)
+{
+	stays[0] = malloc(STAYS);
+	stays[1] = mmap(0, STAYS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (unsigned i = 0; i < STAYS; i++)
+		stays[0][i] = stays[1][i] = (unsigned char)(i / 64);
+}
+
+static void check_those_that_stay(void)
+{
+	for (unsigned i = 0; i < STAYS; i++)
+		must(stays[0][i] == (unsigned char)(i / 64) && stays[1][i] == stays[0][i],
+		     "a page that stays");
+}
+
 int main(void)
 {
 	double time = 2;
 	pthread_t threads[2];
+	fill_those_that_stay();
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], 0, count_up, &time);
 	change_rights();
@@ -82,6 +102,7 @@ int main(void)
 	must(WEXITSTATUS(status) == 5 && shared[0] == 1, "a child's pages");
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], 0);
+	check_those_that_stay();
 	puts("good");
 	return 0;
 }

@@ -4,11 +4,13 @@
  * Rule: starts a program with the library, in the lower half of 32 colours, as
  * `solocore exec --colors` does; moves it to the upper half after a second if that is asked for;
  * or holds frames as `solocore reserve` does, and lends them to a program that gets no others;
+ * or has pages of its heap and of its first mapping locked in two colours that its other pages do
+ * not get;
  * counts its private pages by /proc/PID/pagemap when it says that it has moved, and before it ends.
  * Exit code 0: the program's was, and no page was wrong. Does not cover: more than that one process
  * tree, and options.
  *
- *   colours LIBRARY stay|move|lend PROGRAM [ARGUMENTS]
+ *   colours LIBRARY stay|move|lend|lock PROGRAM [ARGUMENTS]
  *   colours - plain PROGRAM [ARGUMENTS]            without it; exit code 0 if pages are wrong
  */
 #define _GNU_SOURCE
@@ -35,6 +37,13 @@ static struct config config;
 static int config_file, failures, moved;
 static char *held, *settled;
 static unsigned left, lent, asked; /* pages that may hold a frame; frames given; requests */
+/* Locked pages of the process `locker`: four of the heap, eight of a mapping. */
+#define LOCKED 12
+#define HEAP_PAGES 4
+#define FIRST_LOCKED 14 /* of two colours */
+static struct locked locked[LOCKED];
+static unsigned long mapping; /* address of the mapping, as the library says */
+static int locker, checked;
 
 static void choose(int upper)
 {
@@ -51,6 +60,57 @@ static void choose(int upper)
 		exit(2);
 }
 
+/* Keeps two of its colours for locked pages. */
+static void keep_colours(void)
+{
+	config.lock_mask = 31;
+	config.lock_rest = 0;
+	config.allowed_classes -= 2;
+	config.classes[FIRST_LOCKED / 8] &= (uint8_t) ~(3 << FIRST_LOCKED % 8);
+	if (pwrite(config_file, &config, sizeof config, 0) != sizeof config)
+		exit(2);
+}
+
+/* Where the heap of a process begins. */
+static unsigned long heap_of(int pid)
+{
+	char path[64], text[2048], *at;
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	FILE *file = fopen(path, "r");
+	if (!file || !fgets(text, sizeof text, file) || !(at = strrchr(text, ')')))
+		exit(2);
+	fclose(file);
+	for (int field = 2; field < 47; field++)
+		at = strchr(at + 1, ' ');
+	return (strtoul(at, 0, 10) + PAGE - 1) & ~(PAGE - 1);
+}
+
+/* The locked pages of the first process; the others have none. Returns their number. */
+static unsigned lock(int pid)
+{
+	if (!config.lock_mask || (locker && locker != pid))
+		return 0;
+	locker = pid;
+	for (unsigned i = 0; i < LOCKED; i++) {
+		locked[i].colour = FIRST_LOCKED + i % 2;
+		locked[i].number = i < HEAP_PAGES ? 0 : 1;
+		locked[i].where =
+			i < HEAP_PAGES ? heap_of(pid) + i * PAGE : (i - HEAP_PAGES) * PAGE;
+	}
+	if (pwrite(config_file, locked, sizeof locked, sizeof config) != sizeof locked)
+		exit(2);
+	return LOCKED;
+}
+
+/* The locked page at an address of the process; null: none is. */
+static const struct locked *locked_at(int pid, unsigned long address)
+{
+	for (unsigned i = 0; pid == locker && i < LOCKED; i++)
+		if (address == (locked[i].number ? mapping : 0) + locked[i].where)
+			return &locked[i];
+	return 0;
+}
+
 static int is_wrong(uint64_t entry)
 {
 	uint64_t frame = entry & ((1ul << 55) - 1);
@@ -63,7 +123,7 @@ static int is_wrong(uint64_t entry)
 static void count(int pid, const char *when)
 {
 	char path[64], line[4096];
-	unsigned long start, end, present = 0, wrong = 0;
+	unsigned long start, end, present = 0, wrong = 0, right = 0;
 	snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
 	int pagemap = open(path, O_RDONLY);
 	snprintf(path, sizeof path, "/proc/%d/maps", pid);
@@ -72,17 +132,23 @@ static void count(int pid, const char *when)
 		exit(2);
 	while (fgets(line, sizeof line, maps)) {
 		char rights[8] = "";
-		/* Not [vvar] and [vdso], which are the kernel's. */
+		/* Not [vvar] and [vdso], which are the kernel's, and not frames that wait for
+		 * locked pages. */
 		if (sscanf(line, "%lx-%lx %7s", &start, &end, rights) != 3 || rights[3] != 'p' ||
-		    strstr(line, " [v"))
+		    strstr(line, " [v") || (config.lock_mask && strstr(line, "solocore-looks")))
 			continue;
 		static uint64_t entries[4096];
 		for (unsigned long at = start / PAGE; at < end / PAGE;) {
 			unsigned long n = end / PAGE - at < 4096 ? end / PAGE - at : 4096;
 			long got = pread(pagemap, entries, n * 8, (long)(at * 8));
 			for (long i = 0; i < got / 8; i++) {
+				const struct locked *page =
+					locked_at(pid, (at + (unsigned long)i) * PAGE);
 				present += entries[i] >> 63;
-				wrong += (unsigned long)is_wrong(entries[i]);
+				if (!page)
+					wrong += (unsigned long)is_wrong(entries[i]);
+				else if (entries[i] >> 63)
+					right += (entries[i] & 31) == page->colour;
 			}
 			at += n;
 		}
@@ -91,6 +157,11 @@ static void count(int pid, const char *when)
 	close(pagemap);
 	printf("%s: process %d has %lu pages, %lu wrong\n", when, pid, present, wrong);
 	failures += wrong > 0 || present < 100;
+	if (pid == locker) {
+		printf("%lu of %u locked pages lie in their colours\n", right, LOCKED);
+		failures += right < LOCKED;
+		checked++;
+	}
 }
 
 static uint64_t entry_of(const char *page)
@@ -168,14 +239,24 @@ static int answer(int peer)
 		failures += packet.stuck > 0 || packet.pages < 100;
 		count(who.pid, "moved");
 	}
+	if (packet.kind == PACKET_MAPPED)
+		mapping = packet.move_ns;
 	if (packet.kind == PACKET_EXIT)
 		count(who.pid, "at the end");
+	if (packet.kind == PACKET_HELLO)
+		packet.pages = lock(who.pid);
 	if (packet.kind == PACKET_NEED)
 		packet.pages = lend(packet.pages, (unsigned)packet.stuck);
 	if (packet.kind == PACKET_HELLO || packet.kind == PACKET_EXIT ||
 	    packet.kind == PACKET_RECOLOURED || packet.kind == PACKET_NEED) {
+		int asks = packet.kind == PACKET_NEED;
 		packet.kind = PACKET_GO;
 		send(peer, &packet, sizeof packet, MSG_NOSIGNAL);
+		/* As a late answer: it must not count as the one to HELLO, whose pages are locked
+		 * ones. */
+		packet.pages = ~0u;
+		if (asks)
+			send(peer, &packet, sizeof packet, MSG_NOSIGNAL);
 	}
 	return peer;
 }
@@ -238,6 +319,8 @@ int main(int argc, char **argv)
 	choose(0);
 	if (strcmp(argv[2], "lend") == 0)
 		hold();
+	if (strcmp(argv[2], "lock") == 0)
+		keep_colours();
 	snprintf(name, sizeof name, "colours-%d", getpid());
 	snprintf(space, sizeof space, "%s:/proc/%d/fd/%d", name, getpid(), config_file);
 	int listener = listen_as(name);
@@ -254,7 +337,7 @@ int main(int argc, char **argv)
 	if (plain)
 		return count_plain(child);
 	int move = strcmp(argv[2], "move") == 0, code = serve(child, listener, move);
-	failures += move && !moved;
+	failures += (move && !moved) || (config.lock_mask && !checked);
 	if (held)
 		printf("lent %u frames in answer to %u requests\n", lent, asked);
 	printf("exit code %d, %d failures\n", code, failures);

@@ -48,7 +48,7 @@ failed=0
 # Before others have left pages of their colours behind.
 echo "+ without the library"
 colours - plain coloured || failed=1
-for what in stay move; do
+for what in stay move lock; do
 	echo "+ $what"
 	colours $library $what coloured || failed=1
 done

@@ -9,15 +9,19 @@
  *   sysv KEY send ID    sends a message of type 7 to the queue of this number
  *   sysv KEY has        says whether the key has a queue, and leaves it
  *   sysv KEY names      says which names are used of a queue of the library that others write to
+ *   sysv KEY left       says what becomes of the library's queues that killed processes leave
  */
 #include "answers.h"
 #include <glob.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include "../../crates/space/preload/queue.h"
 
 static struct message {
 	long type;
@@ -422,6 +426,52 @@ static void names(key_t key)
 	say("link", unlink(path) || unlink(victim));
 }
 
+/* As a process that is killed while it makes or removes a queue leaves it: with this name alone. */
+static int leave(key_t key, const char *kind, int mode)
+{
+	const uint32_t whole = 0;
+	int q = msgget(key, IPC_CREAT | mode);
+	int fd = open(file_of("key", (unsigned)key), O_RDWR);
+	if (pwrite(fd, &whole, sizeof whole, offsetof(struct queue, whole)) != sizeof whole)
+		say("offset", -1);
+	close(fd);
+	unlink(strcmp(kind, "id") ? file_of("id", (unsigned)q) : file_of("key", (unsigned)key));
+	return q;
+}
+
+/* Files of queues that killed processes have left; those of a process at work stay, and those that
+ * other users may write to. */
+static void left(key_t key)
+{
+	int q = leave(key, "id", 0600);
+	say("its file", *file_of("id", (unsigned)q) != 0);
+	int other = msgget(key, IPC_CREAT | 0600);
+	say("another", other >= 0 && other != q);
+	say("its file", *file_of("id", (unsigned)q) != 0);
+	say("removed", put(q, 1, "x", 0));
+	msgctl(other, IPC_RMID, 0);
+	q = leave(key, "key", 0600);
+	say("none", msgget(key, 0));
+	say("its key's file", *file_of("key", (unsigned)key) != 0);
+	q = leave(key, "id", 0600);
+	struct queue *at = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+				open(file_of("id", (unsigned)q), O_RDWR), 0);
+	pthread_mutex_lock(&at->lock);
+	other = msgget(key, IPC_CREAT | 0600);
+	say("at work", *file_of("id", (unsigned)q) != 0);
+	pthread_mutex_unlock(&at->lock);
+	msgctl(other, IPC_RMID, 0);
+	other = msgget(key, IPC_CREAT | 0600);
+	say("its file", *file_of("id", (unsigned)q) != 0);
+	say("remove", msgctl(other, IPC_RMID, 0));
+	/* Others may write to its lock, so no program that does not use it takes it. */
+	q = leave(key, "id", 0620);
+	other = msgget(key, IPC_CREAT | 0600);
+	say("writable by others", *file_of("id", (unsigned)q) != 0);
+	msgctl(other, IPC_RMID, 0);
+	unlink(file_of("id", (unsigned)q));
+}
+
 int main(int argc, char **argv)
 {
 	key_t key = (key_t)strtoul(argv[1], 0, 0);
@@ -430,6 +480,11 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[2], "names")) {
 		alarm(60);
 		names(key);
+		return 0;
+	}
+	if (argc == 3 && !strcmp(argv[2], "left")) {
+		alarm(60);
+		left(key);
 		return 0;
 	}
 	if (argc == 3) {

@@ -137,9 +137,10 @@ impl Writer<'_> {
                 format!("/{SYSFS}/cpu*/cpu_capacity, and part numbers")
             };
             self.quote(&key("name"), &Known::read((), from), name);
-            let ids: Vec<u32> = kind.cpus.iter().map(|cpu| cpu.id).collect();
-            let from = format!("/{SYSFS}/cpu*/topology, CPUs {}", lists::show(&ids));
-            self.put(&key("cores"), &Known::read((), from), format!("{:?}", kind.cores));
+            let from = format!("/{SYSFS}/cpu*/topology, CPUs {}", lists::show(&kind.heads));
+            let threads = if kind.cpus.len() > kind.cores.len() { ", one thread each" } else { "" };
+            let cores = format!("{:?}", kind.cores);
+            self.put(&key("cores"), &Known::read((), format!("{from}{threads}")), cores);
             let clock = clock(&kind.cpus);
             self.quote(&key("frequency"), &clock, Frequency(clock.value));
         }

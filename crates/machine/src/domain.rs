@@ -30,6 +30,8 @@ pub struct Kind<'a> {
     pub cpus: Vec<&'a Cpu>,
     /// Numbers of their cores in the platform file.
     pub cores: Vec<usize>,
+    /// The first CPU of each of these cores.
+    pub heads: Vec<u32>,
 }
 
 impl<'a> Domain<'a> {
@@ -51,15 +53,21 @@ impl<'a> Domain<'a> {
         for &cpu in &self.cpus {
             match kinds.iter_mut().find(|kind| kind.first.kind == cpu.kind) {
                 Some(kind) => kind.cpus.push(cpu),
-                None => kinds.push(Kind { first: cpu, cpus: vec![cpu], cores: Vec::new() }),
+                None => kinds.push(Kind {
+                    first: cpu,
+                    cpus: vec![cpu],
+                    cores: Vec::new(),
+                    heads: Vec::new(),
+                }),
             }
         }
         for (core, siblings) in cores.into_iter().enumerate() {
             let first = self.cpus.iter().find(|cpu| cpu.siblings == *siblings);
             let own =
                 kinds.iter_mut().find(|kind| first.is_some_and(|f| f.kind == kind.first.kind));
-            if let Some(kind) = own {
+            if let (Some(kind), Some(first)) = (own, first) {
                 kind.cores.push(core);
+                kind.heads.push(first.id);
             }
         }
         kinds.retain(|kind| !kind.cores.is_empty());

@@ -58,6 +58,8 @@ pub struct Machine {
     pub cpus: Vec<Cpu>,
     /// Evidence that it is a guest; `None` if there is none.
     pub guest: Option<String>,
+    /// Does the kernel keep the second threads of cores off?
+    pub smt_off: bool,
     /// Is the CPU one of Intel's?
     pub intel: bool,
     /// Bytes of a page, where a file gives them.
@@ -99,6 +101,9 @@ impl Machine {
             isa: isa(root, &info),
             possible: root.list(&format!("{}/possible", cpus::SYSFS)),
             guest: guest(root, &info),
+            smt_off: root
+                .text(&format!("{}/smt/control", cpus::SYSFS))
+                .is_some_and(|control| matches!(control.as_str(), "off" | "forceoff")),
             intel: info.intel(),
             page: page(root),
             nodes: nodes(root),

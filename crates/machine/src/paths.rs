@@ -41,7 +41,7 @@ pub const FILES: &[Files] = &[
     ("proc/device-tree/cpus/*/*", TREE),
     ("proc/device-tree/*cache*", TREE),
     ("proc/device-tree/soc*/*cache*", TREE),
-    ("sys/devices/system/cpu", &["online", "possible", "smt/active"]),
+    ("sys/devices/system/cpu", &["online", "possible", "smt/active", "smt/control"]),
     ("sys/devices/system/cpu/cpu*", &["cpu_capacity"]),
     ("sys/devices/system/cpu/cpu*/regs/identification", &["midr_el1"]),
     (

@@ -142,7 +142,12 @@ fn offline(machine: &Machine) -> Vec<Note> {
         possible.copied().filter(|cpu| !machine.online.value.contains(cpu)).collect();
     if !offline.is_empty() {
         let text = format!("CPUs {} are offline, and are not described", lists::show(&offline));
-        notes.push(Note::with("cores", text, switch(&offline, 1)));
+        // While SMT is off, the kernel refuses to turn second threads on.
+        notes.push(if machine.smt_off {
+            Note::new("cores", format!("{text}; SMT is off"))
+        } else {
+            Note::with("cores", text, switch(&offline, 1))
+        });
     }
     if let [only] = machine.online.value[..] {
         let text = format!("only CPU {only} is online: there are no other CPUs to isolate it from");
@@ -176,14 +181,7 @@ fn others(machine: &Machine, domain: &Domain) -> Vec<Note> {
     let all = domain::domains(&machine.cpus);
     let mut notes = Vec::new();
     if all.len() > 1 {
-        let text = format!(
-            "CPUs {} are behind different last-level caches, or their caches differ; the file \
-                describes {}, and `--cpus LIST` chooses. No bound counts the accesses of the \
-                other CPUs to memory: keep them idle",
-            several(&all),
-            lists::show(&domain.ids())
-        );
-        notes.push(Note::new("llc", text));
+        notes.push(apart(machine, domain, &all));
     }
     notes.extend(behind(domain));
     let nodes = machine.nodes.iter().filter(|node| !node.cpus.is_empty()).count();
@@ -195,6 +193,30 @@ fn others(machine: &Machine, domain: &Domain) -> Vec<Note> {
         notes.push(Note::new("dram", text));
     }
     notes
+}
+
+/// One of several domains is described. The note says how to describe another one, or turn it off.
+fn apart(machine: &Machine, domain: &Domain, all: &[Domain]) -> Note {
+    let ids = domain.ids();
+    let text = format!(
+        "CPUs {} are behind different last-level caches, or their caches differ; the file describes \
+            CPUs {} alone",
+        several(all),
+        lists::show(&ids)
+    );
+    let other = all.iter().find(|other| other.cpus.iter().all(|cpu| !ids.contains(&cpu.id)));
+    let other = other.map_or_else(String::new, |other| {
+        format!(", and `--cpus {}` describes others", lists::show(&other.ids()))
+    });
+    let text = format!("{text}{other}. No bound counts the accesses of the other CPUs to memory");
+    let near = domain.first.last().map(|cache| &cache.shared.value);
+    let far = |cpu: &u32| !ids.contains(cpu) && near.is_none_or(|near| !near.contains(cpu));
+    let off: Vec<u32> = machine.online.value.iter().copied().filter(far).collect();
+    // Most kernels do not turn the first CPU off.
+    if off.is_empty() || off.contains(&0) {
+        return Note::new("llc", format!("{text}: keep them idle"));
+    }
+    Note::with("llc", format!("{text}: turn them off"), switch(&off, 0))
 }
 
 /// A core type has a clock of its own, and nothing else.

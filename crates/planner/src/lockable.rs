@@ -17,7 +17,7 @@ pub fn lock_capacity(p: &Platform, ways: u32) -> u64 {
     let (each, less) = match p.llc.partition {
         Partition::Lock => (p.pages_per_way(), ways),
         Partition::Way => (p.pages_per_way(), ways.saturating_sub(1)),
-        Partition::Colour => (p.pages_per_colour(), colours.saturating_sub(1)),
+        Partition::Colour => (p.pages_per_colour(), PlanCore::colours_to_lock(colours)),
     };
     u64::from(each) * u64::from(less)
 }

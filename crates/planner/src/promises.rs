@@ -28,10 +28,10 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Promise> {
     }
     let list = List {
         plan,
-        // Level C has no core.
-        named: plan.tasks.len() <= DETAILED || plan.levels().is_some(),
+        named: plan.tasks.len() <= DETAILED,
         held: plan.cores.iter().all(|c| c.budget_accesses.is_some()) && best_effort(plan),
         cores: cores.into_iter().collect(),
+        of_level_c: level_c(plan),
         made: Vec::new(),
     };
     list.tasks(system).shares().scheme().budgets().others().machine().made
@@ -45,6 +45,13 @@ fn best_effort(plan: &Plan) -> bool {
 /// Does it have a bound that can be broken?
 fn bounded(task: &PlanTask) -> bool {
     !task.best_effort() && (task.wcrt_ns.is_some() || task.tardiness_ns.is_some())
+}
+
+/// The core numbers that a plan with levels has for its tasks of level C, which run on every core.
+fn level_c(plan: &Plan) -> BTreeSet<u32> {
+    let levels = plan.levels().is_some();
+    let all = plan.tasks.iter().filter(|t| levels && bounded(t));
+    all.filter(|t| t.criticality == Criticality::C).map(|t| t.core).collect()
 }
 
 /// Tasks with bounds that rest on a promise.
@@ -63,6 +70,8 @@ struct List<'a> {
     held: bool,
     /// Cores with tasks that have bounds.
     cores: Vec<u32>,
+    /// See [`level_c`].
+    of_level_c: BTreeSet<u32>,
     made: Vec<Promise>,
 }
 
@@ -128,7 +137,9 @@ impl List<'_> {
             // Level C of MC2 runs on every core.
             self.names(|t| t.core == core || self.everywhere(t))
         } else {
-            Whose::Cores(self.cores.iter().copied().filter(|&c| c == core).collect())
+            // More tasks than those concerned: the core of level C has others, too.
+            let concerned = |c: &u32| *c == core || self.of_level_c.contains(c);
+            Whose::Cores(self.cores.iter().copied().filter(concerned).collect())
         }
     }
 
@@ -188,11 +199,11 @@ impl List<'_> {
     /// Does the plan count on the misses by ways of a task's profile? Level C counts on no hit where
     /// contention is bounded.
     fn counts_by_ways(&self, task: &PlanTask, measured: bool) -> bool {
-        let pets = self.plan.levels().and_then(|levels| levels.pets_of(&task.name));
+        let has_ways = |levels: &LevelsPlan| levels.pets_of(&task.name).is_some_and(|p| p.ways > 0);
         task.profile.is_some()
-            && pets.is_some_and(|p| p.ways > 0)
             && self.plan.platform.counts_by_ways()
             && (measured || !self.everywhere(task))
+            && self.plan.levels().is_some_and(has_ways)
     }
 
     fn of_dynamic(&mut self, task: &PlanTask, resource: &str) {

@@ -41,17 +41,14 @@ static void drop(uint64_t start, uint64_t length)
  * /proc/self/mem, which fails where it has gone, and does not wait. */
 static int unshare_page(struct state *s, uint64_t page)
 {
-	pool_need(s, 1);
+	uint64_t frame = pool_frame(s, page);
 	long moved = 0;
-	if (raw(SYS_pread64, s->memory, s->head, PAGE, page) == (long)PAGE) {
+	if (raw(SYS_pread64, s->memory, frame, PAGE, page) == (long)PAGE) {
 		drop(page, PAGE);
 		moved = pool_place(s, page, 1);
 	}
-	if (moved <= 0) {
-		/* The page of the queue may hold data now, and its next user must find it empty. */
-		drop(s->head, PAGE);
-		s->head += PAGE;
-	}
+	if (moved <= 0)
+		pool_drop(s, frame);
 	wake(s, page, PAGE);
 	return moved > 0 ? 0 : -1;
 }
@@ -76,7 +73,7 @@ void write_fault(struct state *s, uint64_t page)
 {
 	uint64_t entry;
 	if (raw(SYS_pread64, s->pagemap, &entry, 8, page / PAGE * 8) == 8 && entry & PRESENT &&
-	    frame_allowed(&s->config, entry & FRAME_MASK) && pinned(s, entry))
+	    page_right(s, page, entry & FRAME_MASK) && pinned(s, entry))
 		write_protect(s, page, PAGE, 0);
 	else
 		unshare_page(s, page);
@@ -86,7 +83,7 @@ void write_fault(struct state *s, uint64_t page)
  * a while, or the kernel would give them again as raw pages. */
 static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 {
-	uint64_t from = s->head, placed = 0;
+	uint64_t from = pool_frame(s, page), placed = 0;
 	copy_bytes((void *)from, (void *)s->out, pages * PAGE);
 	while (placed < pages) {
 		long n = pool_place(s, page + placed * PAGE, pages - placed);
@@ -96,8 +93,7 @@ static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 		}
 		/* The program has unmapped it, or mapped other pages there: the copies are useless.
 		 * */
-		drop(s->head, PAGE);
-		s->head += PAGE;
+		pool_drop(s, from + placed * PAGE);
 		wake(s, page + placed * PAGE, PAGE);
 		placed++;
 	}
@@ -111,7 +107,9 @@ static void replace_run(struct state *s, uint64_t page, const uint64_t *entries,
 	pool_need(s, pages);
 	uint64_t began = now_ns();
 	for (uint64_t done = 0; done < pages;) {
-		uint64_t n = pages - done;
+		uint64_t n = lock_run(s, page + done * PAGE, pages - done);
+		/* A search for a frame may give back pages that lie at `out`. */
+		pool_frame(s, page + done * PAGE);
 		if (s->out + n * PAGE > s->end)
 			pool_release(s, 0);
 		long out = move_pages(s, s->out, page + done * PAGE, n);
@@ -152,7 +150,8 @@ static int sweep_present(struct state *s, uint64_t start, uint64_t end, int zero
 		for (uint64_t i = 0; i < n;) {
 			uint64_t run = 0;
 			while (i + run < n && entries[i + run] & PRESENT &&
-			       (zero || !frame_allowed(&s->config, entries[i + run] & FRAME_MASK)))
+			       (zero || !page_right(s, at + (i + run) * PAGE,
+						    entries[i + run] & FRAME_MASK)))
 				run++;
 			if (run)
 				replace_run(s, at + i * PAGE, entries + i, run);
@@ -199,7 +198,8 @@ static int rebuild(struct state *s, const struct area *area)
 	register_range(s, (uint64_t)at, (uint64_t)at + pages * PAGE);
 	uint64_t began = now_ns();
 	for (uint64_t done = 0; done < pages;) {
-		long moved = pool_place(s, (uint64_t)at + done * PAGE, pages - done);
+		long moved = pool_place_for(s, (uint64_t)at + done * PAGE,
+					    area->start + done * PAGE, pages - done);
 		if (moved <= 0) {
 			raw(SYS_munmap, at, pages * PAGE);
 			return -1;
@@ -229,7 +229,7 @@ int has_wrong_page(struct state *s, uint64_t start, uint64_t end)
 			return 1;
 		for (uint64_t i = 0; i < n; i++)
 			if (s->entries[i] & PRESENT &&
-			    !frame_allowed(&s->config, s->entries[i] & FRAME_MASK))
+			    !page_right(s, at + i * PAGE, s->entries[i] & FRAME_MASK))
 				return 1;
 		at += n * PAGE;
 	}

@@ -114,6 +114,7 @@ static void keep_right(struct state *s)
 		s->head = s->tail = s->floor;
 		s->moved++;
 	}
+	pool_check_locked(s);
 	if (has_wrong_page(s, (uint64_t)s, (uint64_t)s + STATE_PAGES * PAGE))
 		replace_own(s);
 	s->repaired += s->moved - before;
@@ -161,7 +162,23 @@ static void recolour(struct state *s)
 	s->repaired = repaired;
 	/* Its pages are counted now: no other pages may be examined meanwhile. */
 	if (!failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)))
-		wait_for_go(s);
+		wait_for_go(s, 0);
+}
+
+/* Locked pages of a mapping have their addresses before its first page is touched. Returns whether
+ * it has, or had, some. */
+static int know_mapping(struct state *s, uint64_t start, uint64_t end, uint32_t number)
+{
+	struct packet packet;
+	if (!s->lock_count || !lock_mapped(s, start, end, number))
+		return 0;
+	zero_bytes(&packet, sizeof packet);
+	packet.kind = PACKET_MAPPED;
+	packet.request = number;
+	packet.move_ns = start;
+	packet.all_ns = end;
+	raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0);
+	return 1;
 }
 
 static void serve_request(struct state *s)
@@ -169,12 +186,17 @@ static void serve_request(struct state *s)
 	struct shared *shared = s->shared;
 	uint64_t start = shared->start, end = shared->start + shared->length;
 	char text[sizeof shared->text];
+	int locked = know_mapping(s, start, end, shared->number);
 	switch (shared->kind) {
 	case REQUEST_REGISTER:
 		adopt_new(s, start, end);
 		break;
 	case REQUEST_ADOPT:
 		adopt_range(s, start, end, 1);
+		break;
+	case REQUEST_SHRUNK:
+		if (locked)
+			adopt_range(s, start, end, 1);
 		break;
 	case REQUEST_WRITABLE:
 		adopt_range(s, start, end, 0);
@@ -191,7 +213,7 @@ static void serve_request(struct state *s)
 		keep_right(s);
 		pool_release(s, 0);
 		if (!send_packet(s, PACKET_EXIT, 0))
-			wait_for_go(s);
+			wait_for_go(s, 0);
 		break;
 	case REQUEST_PLACE:
 		place_shared(s, start, end);

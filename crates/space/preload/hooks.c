@@ -19,6 +19,8 @@
 
 #define MAP_KIND 0x0f
 #define MCL_ONFAULT_ 4
+/* A new mapping that is not anonymous: no locked page lies in it. */
+#define NO_NUMBER (~0u)
 
 extern void *__curbrk;
 
@@ -41,7 +43,8 @@ static void free_lock(struct shared *s)
 }
 
 /* Signals are blocked: a handler that maps memory would wait for its own thread. */
-void call_handler(uint32_t kind, const void *start, size_t length, const char *text)
+static void call_for(uint32_t kind, const void *start, size_t length, const char *text,
+		     uint32_t number)
 {
 	uint64_t all = ~0ul, before;
 	struct shared *s = self;
@@ -50,6 +53,7 @@ void call_handler(uint32_t kind, const void *start, size_t length, const char *t
 	raw(SYS_rt_sigprocmask, 0, &all, &before, 8);
 	take_lock(s);
 	s->kind = kind;
+	s->number = number;
 	s->start = (uint64_t)start & ~(PAGE - 1);
 	s->length = (length + ((uint64_t)start & (PAGE - 1)) + PAGE - 1) & ~(PAGE - 1);
 	for (size_t i = 0; text && i < sizeof s->text; i++) {
@@ -61,6 +65,17 @@ void call_handler(uint32_t kind, const void *start, size_t length, const char *t
 	raw(SYS_madvise, s->doorbell, PAGE, MADV_DONTNEED);
 	free_lock(s);
 	raw(SYS_rt_sigprocmask, 2, &before, 0, 8);
+}
+
+void call_handler(uint32_t kind, const void *start, size_t length, const char *text)
+{
+	call_for(kind, start, length, text, 0);
+}
+
+/* The number of a new anonymous mapping, by the order in which they are made, as in a profile. */
+static uint32_t next_mapping(void)
+{
+	return self ? __sync_add_and_fetch(&self->mappings, 1) : 0;
 }
 
 static long answer(long result)
@@ -87,12 +102,13 @@ static void *hook_mmap(void *start, size_t length, int protection, int flags, in
 		return MAP_FAILED;
 	}
 	long at = raw(SYS_mmap, start, length, protection, early, fd, offset);
+	uint32_t number = !failed(at) && flags & MAP_ANONYMOUS ? next_mapping() : 0;
 	if (failed(at) || !private)
 		return (void *)answer(at);
 	if (flags & MAP_ANONYMOUS)
-		call_handler(REQUEST_REGISTER, (void *)at, length, 0);
+		call_for(REQUEST_REGISTER, (void *)at, length, 0, number);
 	else if (protection & PROT_WRITE)
-		call_handler(REQUEST_WRITABLE, (void *)at, length, 0);
+		call_for(REQUEST_WRITABLE, (void *)at, length, 0, NO_NUMBER);
 	else if (self)
 		__sync_fetch_and_add(&self->plain_files, 1);
 	if (flags & MAP_LOCKED)
@@ -109,8 +125,10 @@ static void *hook_mremap(void *old, size_t old_size, size_t size, int flags, voi
 		return MAP_FAILED;
 	}
 	long at = raw(SYS_mremap, old, old_size, size, flags, target);
-	if (!failed(at) && ((void *)at != old || size > old_size))
-		call_handler(REQUEST_ADOPT, (void *)at, size, 0);
+	int shrunk = (void *)at == old && size <= old_size;
+	if (!failed(at))
+		call_for(shrunk ? REQUEST_SHRUNK : REQUEST_ADOPT, (void *)at, size, 0,
+			 next_mapping());
 	return (void *)answer(at);
 }
 

@@ -16,14 +16,17 @@ int send_packet(struct state *s, uint32_t kind, const char *text)
 	packet.kind = kind;
 	packet.pages = (uint32_t)s->repaired;
 	packet.stuck = s->stuck;
+	packet.all_ns = kind == PACKET_EXIT ? s->lock_placed : 0;
 	for (size_t i = 0; text && text[i] && i + 1 < sizeof packet.text; i++)
 		packet.text[i] = text[i];
 	/* MSG_NOSIGNAL */
 	return failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)) ? -1 : 0;
 }
 
-/* Returns the pages of the answer; -1: solocore has gone, which must not stop the program. */
-long wait_for_go(struct state *s)
+/* Returns the pages of the answer; -1: solocore has gone, which must not stop the program. The
+ * answer to an earlier question for frames may come late: it is not the one to this (0: to no such
+ * question). */
+long wait_for_go(struct state *s, uint64_t question)
 {
 	struct packet packet;
 	for (;;) {
@@ -37,7 +40,8 @@ long wait_for_go(struct state *s)
 		long got = raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0, 0, 0);
 		if (got != (long)sizeof packet)
 			return -1;
-		if (packet.kind == PACKET_GO)
+		uint64_t answers = packet.request < FIRST_QUESTION ? 0 : packet.request;
+		if (packet.kind == PACKET_GO && answers == question)
 			return packet.pages;
 		if (packet.kind == PACKET_RECOLOUR)
 			s->request = packet.request;
@@ -55,11 +59,12 @@ uint64_t ask_for_pages(struct state *s, uint64_t pages)
 	zero_bytes(&packet, sizeof packet);
 	packet.kind = PACKET_NEED;
 	packet.pages = pages < ~0u ? (uint32_t)pages : ~0u;
+	packet.request = FIRST_QUESTION + s->asked++;
 	raw(SYS_getcpu, &cpu, 0, 0);
 	packet.stuck = cpu;
 	if (failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)))
 		return 0;
-	long given = wait_for_go(s);
+	long given = wait_for_go(s, packet.request);
 	return given > 0 ? (uint64_t)given : 0;
 }
 

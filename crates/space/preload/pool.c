@@ -22,12 +22,39 @@
 #define LENT_AT_ONCE 2048
 #define TRIES 8
 
-int frame_allowed(const struct config *config, uint64_t frame)
+static uint32_t frame_class(const struct config *config, uint64_t frame)
 {
 	uint32_t class = 0;
 	for (uint32_t i = 0; i < config->functions; i++)
 		class |= (uint32_t)__builtin_parityl((frame * PAGE) & config->masks[i]) << i;
+	return class;
+}
+
+static int class_allowed(const struct config *config, uint32_t class)
+{
 	return config->classes[class / 8] >> (class % 8) & 1;
+}
+
+int frame_allowed(const struct config *config, uint64_t frame)
+{
+	return class_allowed(config, frame_class(config, frame));
+}
+
+/* May a locked page of this colour have a frame of this class? */
+static int class_locks(const struct config *config, uint32_t class, uint32_t colour)
+{
+	uint32_t mask = (uint32_t)config->lock_mask;
+	return (class & mask) == colour &&
+	       class_allowed(config, (class & ~mask) | (uint32_t)config->lock_rest);
+}
+
+/* Is this the right frame for the page at an address? */
+int page_right(const struct state *s, uint64_t page, uint64_t frame)
+{
+	long at = lock_at(s, page);
+	return at < 0 ? frame_allowed(&s->config, frame)
+		      : class_locks(&s->config, frame_class(&s->config, frame),
+				    s->locks[at].page.colour);
 }
 
 int config_read(struct config *config, int fd)
@@ -113,13 +140,21 @@ static uint64_t keep_run(struct state *s, uint64_t from, uint64_t pages)
 	return (uint64_t)moved;
 }
 
+/* Takes raw pages from the kernel, and reads their frames; -1: the kernel gives none. */
+static int take_raw(struct state *s, uint64_t start)
+{
+	return populate(start, PIECE * PAGE) || raw(SYS_pread64, s->pagemap, s->entries, PIECE * 8,
+						    start / PAGE * 8) != PIECE * 8
+		       ? -1
+		       : 0;
+}
+
 /* Takes raw pages from the kernel, and moves the allowed ones to the queue; returns their number,
  * or -1 if the kernel gives none. */
 static long look_through(struct state *s, uint64_t start)
 {
 	long kept = 0;
-	if (populate(start, PIECE * PAGE) ||
-	    raw(SYS_pread64, s->pagemap, s->entries, PIECE * 8, start / PAGE * 8) != PIECE * 8)
+	if (take_raw(s, start))
 		return -1;
 	for (uint64_t i = 0; i < PIECE;) {
 		uint64_t run = 0;
@@ -236,6 +271,9 @@ static int next_step(struct state *s, struct search *search)
 	return may_take(s, search->allowance, given || search->looked < search->most / 4, others);
 }
 
+static const char no_memory[] = "the kernel has no memory for it; end other programs, or raise the "
+				"limit of its memory cgroup";
+
 /* Searches until the queue has enough pages, or there are no more. */
 static void look_for(struct state *s, struct search *search)
 {
@@ -251,9 +289,7 @@ static void look_for(struct state *s, struct search *search)
 		long kept = look_through(s, s->raw);
 		s->raw += PIECE * PAGE;
 		if (kept < 0) {
-			s->why = "the kernel has no memory for it; end other programs, or raise "
-				 "the limit of "
-				 "its memory cgroup";
+			s->why = no_memory;
 			return;
 		}
 		search->found += (uint64_t)kept;
@@ -264,15 +300,27 @@ static void look_for(struct state *s, struct search *search)
 	}
 }
 
+/* Raw pages after which there are none of this number of classes, if none was found: 1 GiB, and 64
+ * times the expected number, even if memory is left. Pages that others have just given back come
+ * first, and may all be of one colour. A start with a smaller share of the classes than a quarter
+ * has given back more; it looks at most four times through the memory that it may take. */
+static uint64_t most_looked(const struct state *s, uint64_t classes)
+{
+	uint64_t share = (1ul << s->config.functions) / classes, least = 262144 + 64 * share;
+	if (share <= 4)
+		return least;
+	uint64_t more = 262144 * (share / 4) + 64 * share;
+	uint64_t most = 4 * memory_room(s->end - s->outside, s->config.reserve) / PAGE;
+	more = more < most ? more : most;
+	return more > least ? more : least;
+}
+
 /* Fills the queue to at least `pages` pages; -1, with the reason in `why`, if it fails. Pages that
  * are not allowed are held for a while, or the kernel would give the same frames again. */
 int pool_fill(struct state *s, uint64_t pages)
 {
-	/* Without one in 1 GiB, and in 64 times the expected number, there are none, even if memory
-	 * is left. Pages that others have just given back come first, and may all be of one colour.
-	 * */
 	struct search search = {.pages = pages, .tries = s->config.lends ? TRIES : 0};
-	search.most = 262144 + 64 * (1ul << s->config.functions) / s->config.allowed_classes;
+	search.most = most_looked(s, s->config.allowed_classes);
 	unsigned long cpus[MOST_CPUS / 64];
 	long size = s->config.lends ? stay_here(cpus, sizeof cpus) : -1;
 	s->looked = s->found = 0;
@@ -282,6 +330,111 @@ int pool_fill(struct state *s, uint64_t pages)
 	pool_release(s, s->hold);
 	s->release_at = now_ns() + HOLD_NS;
 	return queued(s) >= pages ? 0 : -1;
+}
+
+/* The first locked page that waits for a frame of this class; -1: none does. */
+static long waits_for(const struct state *s, uint32_t class)
+{
+	for (uint32_t i = 0; i < s->lock_count; i++)
+		if (s->locks[i].state == LOCK_WAITS &&
+		    class_locks(&s->config, class, s->locks[i].page.colour))
+			return (long)i;
+	return -1;
+}
+
+static uint32_t waiting(const struct state *s)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < s->lock_count; i++)
+		count += s->locks[i].state == LOCK_WAITS;
+	return count;
+}
+
+/* Classes of each colour that may be for locked pages. */
+static uint64_t classes_of_colour(const struct config *config)
+{
+	uint64_t count = 0;
+	for (uint32_t i = 0; i < 1u << config->functions; i++)
+		count += (uint64_t)class_locks(config, i, (uint32_t)config->lock_rest);
+	return count ? count : 1;
+}
+
+/* Moves raw pages for which locked pages wait to the stash; returns their number. */
+static uint64_t keep_locked(struct state *s, uint64_t start)
+{
+	uint64_t kept = 0;
+	for (uint64_t i = 0; i < PIECE; i++) {
+		long at =
+			s->entries[i] & PRESENT
+				? waits_for(s, frame_class(&s->config, s->entries[i] & FRAME_MASK))
+				: -1;
+		if (at < 0)
+			continue;
+		uint64_t place = s->stash + (uint64_t)at * PAGE;
+		raw(SYS_madvise, place, PAGE, MADV_DONTNEED_LOCKED_);
+		if (move_pages(s, place, start + i * PAGE, 1) == 1) {
+			s->locks[at].state = LOCK_READY;
+			kept++;
+		}
+	}
+	return kept;
+}
+
+static int look_for_locked(struct state *s)
+{
+	uint64_t most = most_looked(s, classes_of_colour(&s->config)), looked = 0, vain = 0;
+	while (waiting(s)) {
+		if (vain >= most) {
+			s->why = "no frame that the kernel gives has the colours of its locked "
+				 "pages; end other programs, or lock fewer pages";
+			return -1;
+		}
+		if (looked % STEP == 0) {
+			uint64_t given = ask_for_pages(s, LENT_AT_ONCE);
+			if (!may_take(s, STEP, 1, given ? 0 : s->config.reserve))
+				return -1;
+		}
+		if (take_raw(s, s->raw)) {
+			s->why = no_memory;
+			return -1;
+		}
+		vain = keep_locked(s, s->raw) ? 0 : vain + PIECE;
+		s->raw += PIECE * PAGE;
+		looked += PIECE;
+	}
+	return 0;
+}
+
+/* Finds a frame for each locked page that waits; -1, with the reason in `why`, if it fails. */
+int pool_fill_locked(struct state *s)
+{
+	unsigned long cpus[MOST_CPUS / 64];
+	if (!waiting(s))
+		return 0;
+	long size = s->config.lends ? stay_here(cpus, sizeof cpus) : -1;
+	int result = look_for_locked(s);
+	if (size > 0)
+		raw(SYS_sched_setaffinity, 0, size, cpus);
+	pool_release(s, s->hold);
+	s->release_at = now_ns() + HOLD_NS;
+	return result;
+}
+
+/* Frames of the stash that the kernel has moved are given up, and others are looked for. The
+ * program does not use these pages yet: without a frame, it ends when it does. */
+void pool_check_locked(struct state *s)
+{
+	for (uint32_t i = 0; i < s->lock_count; i++) {
+		uint64_t entry = 0, place = s->stash + i * PAGE;
+		if (s->locks[i].state != LOCK_READY)
+			continue;
+		raw(SYS_pread64, s->pagemap, &entry, 8, place / PAGE * 8);
+		if (!(entry & PRESENT) ||
+		    !class_locks(&s->config, frame_class(&s->config, entry & FRAME_MASK),
+				 s->locks[i].page.colour))
+			s->locks[i].state = LOCK_WAITS;
+	}
+	pool_fill_locked(s);
 }
 
 /* Makes sure that the queue has this number of pages. */
@@ -300,46 +453,4 @@ void pool_expect(struct state *s, uint64_t pages)
 	s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
 	if (pool_fill(s, more))
 		pool_need(s, pages);
-}
-
-/* Puts one page into an area that differs from the pool's: locked, or with other rights. */
-static long place_in_other_area(struct state *s, uint64_t to)
-{
-	struct area area;
-	uint64_t from = s->head;
-	long moved;
-	raw(SYS_mlock2, from, PAGE, 1 /* MLOCK_ONFAULT */);
-	moved = move_pages(s, to, from, 1);
-	raw(SYS_munlock, from, PAGE);
-	if (moved != -EINVAL_ || area_at(s, to, &area))
-		return moved;
-	int writable = PROT_READ | PROT_WRITE;
-	if ((area.protection & writable) == writable) {
-		raw(SYS_mprotect, from, PAGE, area.protection);
-		moved = move_pages(s, to, from, 1);
-		raw(SYS_mprotect, from, PAGE, writable);
-		return moved;
-	}
-	/* Pages move between writable areas only. */
-	raw(SYS_mprotect, to, PAGE, writable);
-	moved = move_pages(s, to, from, 1);
-	raw(SYS_mprotect, to, PAGE, area.protection);
-	return moved;
-}
-
-/* Puts up to `pages` pages of the queue at addresses without pages, and wakes waiting threads.
- * Returns their number (0: there was a page already), or -errno. */
-long pool_place(struct state *s, uint64_t to, uint64_t pages)
-{
-	pool_need(s, pages);
-	long moved = move_pages(s, to, s->head, pages);
-	if (moved < 0 && moved != -EEXIST_ && pages > 1)
-		moved = move_pages(s, to, s->head, 1);
-	if (moved == -EINVAL_)
-		moved = place_in_other_area(s, to);
-	if (moved == -EEXIST_)
-		return 0;
-	if (moved > 0)
-		s->head += (uint64_t)moved * PAGE;
-	return moved;
 }

@@ -17,8 +17,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 
-#define MAGIC 0x3271636du /* "mcq2" */
+#define MAGIC 0x3371636du /* "mcq3" */
 #define LINE 64ul
 #define MOST_PLACES (1ul << 20)
 #define MOST_SIZE (64ul << 20)
@@ -186,12 +187,12 @@ static void recover(const struct view *view)
 }
 
 /* Takes the lock, and blocks signals until queue_unlock(); -errno: it did neither. */
-long queue_lock(const struct view *view, uint64_t *signals)
+static long lock_by(int (*take)(pthread_mutex_t *), const struct view *view, uint64_t *signals)
 {
 	struct queue *q = view->queue;
 	uint64_t all = ~0ul;
 	raw(SYS_rt_sigprocmask, 0, &all, signals, 8);
-	int error = pthread_mutex_lock(&q->lock);
+	int error = take(&q->lock);
 	if (error == EOWNERDEAD) {
 		recover(view);
 		error = pthread_mutex_consistent(&q->lock);
@@ -199,6 +200,17 @@ long queue_lock(const struct view *view, uint64_t *signals)
 	if (error)
 		raw(SYS_rt_sigprocmask, 2, signals, 0, 8);
 	return -error;
+}
+
+long queue_lock(const struct view *view, uint64_t *signals)
+{
+	return lock_by(pthread_mutex_lock, view, signals);
+}
+
+/* -EBUSY: another thread holds it. */
+long queue_try_lock(const struct view *view, uint64_t *signals)
+{
+	return lock_by(pthread_mutex_trylock, view, signals);
 }
 
 void queue_unlock(const struct view *view, uint64_t signals)
@@ -237,16 +249,16 @@ static long wait_for_change(const uint32_t *word, uint32_t seen, struct patience
 /* The process and the time of a call that wants them to be kept. */
 static void note(struct queue *q, const struct call *call)
 {
-	long time[2] = {0, 0};
+	struct timespec time = {0, 0};
 	if (!call->process)
 		return;
-	raw(SYS_clock_gettime, CLOCK_REALTIME, time);
+	clock_gettime(CLOCK_REALTIME, &time);
 	if (call->sends) {
 		q->facts.msg_lspid = call->process;
-		q->facts.msg_stime = time[0];
+		q->facts.msg_stime = time.tv_sec;
 	} else {
 		q->facts.msg_lrpid = call->process;
-		q->facts.msg_rtime = time[0];
+		q->facts.msg_rtime = time.tv_sec;
 	}
 }
 
@@ -261,7 +273,7 @@ static long put(const struct view *view, const struct call *call)
 	place(view, head)->type = call->type;
 	for (;;) {
 		uint64_t piece = left < view->piece ? left : view->piece;
-		copy_bytes(place(view, at)->data, from, piece);
+		memcpy(place(view, at)->data, from, piece);
 		from += piece;
 		left -= piece;
 		used = used > at ? used : at + 1;
@@ -297,7 +309,7 @@ static long get(const struct view *view, uint64_t head, struct call *call)
 	uint64_t wanted = length < call->length ? length : call->length;
 	for (uint64_t done = 0; done < wanted && at < view->places; at = place(view, at)->next) {
 		uint64_t piece = wanted - done < view->piece ? wanted - done : view->piece;
-		copy_bytes(call->data + done, place(view, at)->data, piece);
+		memcpy(call->data + done, place(view, at)->data, piece);
 		done += piece;
 	}
 	call->priority = (unsigned)(q->keys[head] >> 48) - 1;

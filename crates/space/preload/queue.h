@@ -24,6 +24,8 @@ struct limits {
 
 struct queue {
 	uint32_t magic, removed; /* removed: calls end with EIDRM */
+	uint32_t whole; /* System V: it has its names; not so with a free lock: its maker, or the
+			   process that removed it, was killed meanwhile */
 	struct limits limits;
 	pthread_mutex_t lock;
 	uint64_t held, held_bytes;   /* messages that are in it */
@@ -76,6 +78,7 @@ int queue_make(struct queue *q, const struct limits *limits);
 int queue_view(struct view *view, struct queue *q, uint64_t size);
 uint64_t queue_held(const struct view *view);
 long queue_lock(const struct view *view, uint64_t *signals);
+long queue_try_lock(const struct view *view, uint64_t *signals);
 void queue_unlock(const struct view *view, uint64_t signals);
 void queue_wake(const struct view *view);
 long queue_pass(const struct view *view, struct call *call, struct patience patience);
@@ -101,5 +104,7 @@ long queue_file_new(const struct limits *limits, mode_t mode, struct view *view)
 long queue_file_link(long fd, const char *path);
 long queue_file_named(const struct view *view, const char *path);
 long queue_file_unlink(const struct view *view, const char *path);
+long queue_file_check(const struct view *view, const char *path, int waits);
+void queue_files_tidy(const char *start);
 
 #endif

@@ -4,14 +4,20 @@
  * name. Rule: SOLOCORE_QUEUES has the names (solocore exec --queues): /NAME for POSIX, a key like
  * 0x4d2 for System V, or `all`. A queue is a file in /dev/shm; its creator puts its pages into
  * frames of the creator's colours, and it appears under its names when it is whole. A queue that
- * the kernel has already stays there, and solocore is told.
+ * the kernel has already stays there, and solocore is told. A queue of System V has two names: what
+ * a killed process leaves of one is removed by the next process that finds it, and by the next that
+ * makes a queue if no other user may write to it. Does not cover: a user with the right to write
+ * who cuts the file short, which ends the other programs by SIGBUS (files with a name cannot be
+ * sealed).
  */
 #define _GNU_SOURCE
 #include "hooks.h"
 #include "queue.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -161,4 +167,75 @@ long queue_file_unlink(const struct view *view, const char *path)
 		return fd == -ENOENT ? 0 : fd;
 	raw(SYS_close, fd);
 	return raw(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+/* 0: a queue of System V has all of its names. -ENOENT: it was removed, or a process that made or
+ * removed it was killed meanwhile; then this name is removed, too. -EBUSY: such a process is at
+ * work; with `waits`, its end is awaited. */
+long queue_file_check(const struct view *view, const char *path, int waits)
+{
+	struct queue *q = view->queue;
+	uint64_t signals;
+	if (q->whole && !q->removed)
+		return 0;
+	long result = waits ? queue_lock(view, &signals) : queue_try_lock(view, &signals);
+	if (result)
+		return result == -EBUSY ? result : -EACCES;
+	if (!q->whole || q->removed)
+		result = queue_file_unlink(view, path) ? -EACCES : -ENOENT;
+	q->removed |= result == -ENOENT;
+	queue_unlock(view, signals);
+	if (result)
+		queue_wake(view);
+	return result;
+}
+
+/* Is this perhaps the file of a queue that is none? Without mapping it, as most are. */
+static int may_be_left(const char *path)
+{
+	struct queue q = {.whole = 1};
+	long fd = raw(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (failed(fd))
+		return 0;
+	long got = raw(SYS_pread64, fd, &q, sizeof q, 0);
+	raw(SYS_close, fd);
+	return got == (long)sizeof q && (!q.whole || q.removed);
+}
+
+/* A user with the right to write to a queue could take this process over by its lock. Programs that
+ * use the queue trust that user, and remove its names themselves: queue_file_check(). */
+static void tidy(const char *path)
+{
+	struct stat file;
+	struct view view;
+	long fd = raw(SYS_openat, AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (failed(fd))
+		return;
+	if (!failed(raw(SYS_fstat, fd, &file)) && !(file.st_mode & 022) &&
+	    !queue_file_map(fd, &view)) {
+		queue_file_check(&view, path, 0);
+		raw(SYS_munmap, view.queue, view.size);
+	}
+	raw(SYS_close, fd);
+}
+
+/* Removes files that killed processes have left of queues whose paths begin so, and that no other
+ * user may write to. */
+void queue_files_tidy(const char *start)
+{
+	static const char directory[] = "/dev/shm/";
+	char entries[4096] __attribute__((aligned(8))), path[NAME_MAX + sizeof directory];
+	long fd = raw(SYS_openat, AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), got;
+	if (failed(fd))
+		return;
+	while ((got = raw(SYS_getdents64, fd, entries, sizeof entries)) > 0) {
+		const struct dirent64 *entry;
+		for (long at = 0; at < got; at += entry->d_reclen) {
+			entry = (const struct dirent64 *)(entries + at);
+			snprintf(path, sizeof path, "%s%s", directory, entry->d_name);
+			if (starts_with(path, start) && may_be_left(path))
+				tidy(path);
+		}
+	}
+	raw(SYS_close, fd);
 }

@@ -25,7 +25,17 @@ struct config {
 	uint64_t prefill;	  /* pages that are ready before the program starts */
 	uint64_t reserve;	  /* bytes of free memory that are left to others */
 	uint64_t lends; /* not 0: solocore has frames for the program (`solocore reserve`) */
+	/* Bits of a class that are its colour, and a colour that is allowed. Locked pages get
+	 * frames of other colours, whose remaining bits are allowed. 0: no page is locked. */
+	uint64_t lock_mask, lock_rest;
 	uint8_t classes[(1u << MAX_FUNCTIONS) / 8];
+};
+
+/* A locked page; behind the configuration, the file has those of one process. */
+struct locked {
+	uint64_t where;	 /* its address; or, of a numbered mapping, its offset in bytes */
+	uint32_t number; /* of an anonymous mapping of the program, from 1; 0: it has an address */
+	uint32_t colour;
 };
 
 /* One packet between the library and solocore. */
@@ -34,18 +44,24 @@ struct packet {
 	uint32_t pages;	  /* RECOLOURED: moved; EXIT: moved back, as the kernel had moved them;
 			     NEED: pages */
 	uint64_t stuck;	  /* RECOLOURED: pages that could not be moved; NEED: this CPU */
-	uint64_t move_ns; /* RECOLOURED: time of taking out, copying and putting back */
-	uint64_t all_ns;  /* RECOLOURED: with finding the new pages */
+	uint64_t move_ns; /* RECOLOURED: time of taking out, copying and putting back; MAPPED: the
+			     first address */
+	uint64_t all_ns;  /* RECOLOURED: with finding the new pages; MAPPED: the end; EXIT: locked
+			     pages that were put into frames of their colours */
 	uint64_t request; /* RECOLOUR: the number of the request; RECOLOURED: the newest that it
-			     answers */
+			     answers; MAPPED: the number of the mapping; NEED, and its GO: the
+			     number of the question, from FIRST_QUESTION */
 	char text[216];	  /* FAILED, UNCOLOURED, NOTE: the reason, ends with 0 */
 };
+
+#define FIRST_QUESTION (1ul << 32)
 
 enum packet_kind {
 	PACKET_HELLO = 1, /* to solocore: this process is coloured from here on */
 	PACKET_EXIT,	  /* to solocore: check the pages now, the process is about to end */
 	PACKET_GO, /* from solocore: go on, after HELLO, EXIT, RECOLOURED and NEED; after NEED,
-		      `pages` is the number of frames that a reserve has freed */
+		      `pages` is the number of frames that a reserve has freed; after HELLO,
+		      the number of locked pages in the file */
 	PACKET_RECOLOUR,   /* from solocore: the configuration has changed */
 	PACKET_RECOLOURED, /* to solocore: the answer */
 	PACKET_FAILED, /* to solocore: the process ends, as it would have to go on in wrong colours
@@ -53,6 +69,7 @@ enum packet_kind {
 	PACKET_UNCOLOURED, /* to solocore: a program is started that cannot be coloured */
 	PACKET_NEED,	   /* to solocore: this process is about to look for pages */
 	PACKET_NOTE,	   /* to solocore: a text that it tells once */
+	PACKET_MAPPED,	   /* to solocore: a mapping has, or had, locked pages */
 };
 
 /* Requests of a thread of the program to the handler. */
@@ -64,8 +81,9 @@ enum request_kind {
 	REQUEST_FORKED,	      /* this process has a child that shares its pages */
 	REQUEST_EXIT,
 	REQUEST_UNCOLOURED,
-	REQUEST_PLACE, /* a range of a new shared mapping gets pages */
-	REQUEST_NOTE,  /* solocore tells a text */
+	REQUEST_PLACE,	/* a range of a new shared mapping gets pages */
+	REQUEST_NOTE,	/* solocore tells a text */
+	REQUEST_SHRUNK, /* a mapping is shorter: its pages may be other locked ones now */
 };
 
 /* The page that threads and handler share. It is not copied by fork. */
@@ -76,7 +94,8 @@ struct shared {
 	volatile int plain_files; /* private mappings of files that are not writable (yet) */
 	uint64_t doorbell;	  /* reading this address calls the handler */
 	uint64_t base, end;	  /* the pool's addresses, which the program must not map over */
-	volatile uint32_t kind;
+	uint32_t mappings;	  /* anonymous ones that the program has made */
+	volatile uint32_t kind, number;
 	volatile uint64_t start, length;
 	char text[224];
 };
@@ -90,6 +109,20 @@ struct shared {
 #define HOLD_MOST 262144
 #define HOLD_NS 100000000ul
 #define STREAMS 4
+/* Most locked pages of a process (crates/space/src/wire.rs). */
+#define MOST_LOCKED 2048
+
+/* A locked page, and its frame. */
+struct lock {
+	struct locked page;
+	uint64_t address; /* 0: its mapping is not made yet, or has gone */
+	enum {
+		LOCK_WAITS,  /* a frame is to be found */
+		LOCK_READY,  /* its frame lies in the stash */
+		LOCK_PLACED, /* the program has it */
+		LOCK_OVER,   /* its mapping has gone */
+	} state;
+};
 
 /* State of the handler alone. It lies in the pool's own first pages, so in the program's colours,
  * too. */
@@ -98,6 +131,7 @@ struct state {
 	int uffd, pagemap, memory, socket, kpageflags, chosen;
 	int forked;
 	uint64_t request;     /* the newest request that has no answer yet, 0: there is none */
+	uint64_t asked;	      /* questions for frames so far */
 	uint64_t base, limit; /* all of the pool's addresses */
 	uint64_t outside,
 		out; /* pages that were taken out: their start, and the end of the held ones */
@@ -106,6 +140,7 @@ struct state {
 	uint64_t looked, found; /* raw pages since the pool was last filled, or had to give back
 				   what it held */
 	uint64_t release_at;	/* time at which they are given back */
+	uint64_t stash;		/* a frame for each locked page */
 	uint64_t floor;		/* the first address of the queue of free pages */
 	uint64_t head, tail;	/* the queue of free pages */
 	uint64_t grow;		/* pages to get when the queue is empty */
@@ -122,6 +157,10 @@ struct state {
 	const char *why;	/* reason for which the pool could not be filled */
 	uint64_t objects[1024]; /* inodes of files that are mapped for execution */
 	uint32_t object_count;
+	uint32_t lock_count, lock_known; /* locked pages, and those with an address */
+	uint64_t lock_placed;		 /* frames that the program got for them */
+	struct lock locks[MOST_LOCKED];
+	uint16_t lock_order[MOST_LOCKED]; /* those with an address, by it */
 	char stack[HANDLER_STACK] __attribute__((aligned(64)));
 };
 
@@ -138,7 +177,7 @@ struct area {
 
 /* packets.c */
 int send_packet(struct state *s, uint32_t kind, const char *text);
-long wait_for_go(struct state *s);
+long wait_for_go(struct state *s, uint64_t question);
 uint64_t ask_for_pages(struct state *s, uint64_t pages);
 void give_up(struct state *s, const char *why) __attribute__((noreturn));
 
@@ -149,6 +188,12 @@ void each_area_or_end(struct state *s, void (*act)(struct state *, const struct 
 		      void *argument);
 int area_at(struct state *s, uint64_t address, struct area *area);
 
+/* locked.c */
+long lock_at(const struct state *s, uint64_t page);
+uint64_t lock_run(const struct state *s, uint64_t page, uint64_t pages);
+int lock_read(struct state *s, long pages);
+int lock_mapped(struct state *s, uint64_t start, uint64_t end, uint32_t number);
+
 /* memory.c */
 uint64_t memory_room(uint64_t need, uint64_t reserve);
 
@@ -156,6 +201,7 @@ uint64_t memory_room(uint64_t need, uint64_t reserve);
 #define MOST_CPUS 8192
 long stay_here(unsigned long *cpus, size_t size);
 int frame_allowed(const struct config *config, uint64_t frame);
+int page_right(const struct state *s, uint64_t page, uint64_t frame);
 int config_read(struct config *config, int fd);
 int register_range(const struct state *s, uint64_t start, uint64_t end);
 long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
@@ -164,6 +210,13 @@ void pool_need(struct state *s, uint64_t pages);
 void pool_expect(struct state *s, uint64_t pages);
 void pool_release(struct state *s, uint64_t most);
 int pool_holds(const struct state *s);
+int pool_fill_locked(struct state *s);
+void pool_check_locked(struct state *s);
+
+/* place.c */
+uint64_t pool_frame(struct state *s, uint64_t page);
+void pool_drop(struct state *s, uint64_t frame);
+long pool_place_for(struct state *s, uint64_t to, uint64_t page, uint64_t pages);
 long pool_place(struct state *s, uint64_t to, uint64_t pages);
 
 /* shared.c */

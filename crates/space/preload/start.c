@@ -86,9 +86,9 @@ static uint64_t memory_bytes(void)
 	return failed(raw(SYS_sysinfo, &info)) ? 1ul << 34 : info.total;
 }
 
-/* The pool's addresses: the shared page, the state, the doorbell, the queue; then pages that were
- * taken out, and raw pages that are examined; only these may not wait for this thread to serve
- * their faults. */
+/* The pool's addresses: the shared page, the state, the doorbell, the stash, the queue; then pages
+ * that were taken out, and raw pages that are examined; only these may not wait for this thread to
+ * serve their faults. */
 static void lay_out(struct state *s)
 {
 	uint64_t size = (memory_bytes() + (1ul << 30)) & ~((2ul << 20) - 1);
@@ -98,7 +98,8 @@ static void lay_out(struct state *s)
 		refuse("there is no room for the pool's addresses; raise the limit on addresses "
 		       "(ulimit -v)");
 	s->base = (uint64_t)base;
-	s->floor = s->head = s->tail = s->base + (2 + STATE_PAGES) * PAGE;
+	s->stash = s->base + (2 + STATE_PAGES) * PAGE;
+	s->floor = s->head = s->tail = s->stash + MOST_LOCKED * PAGE;
 	s->outside = s->out = s->base + size;
 	s->end = s->raw = s->outside + size;
 	s->limit = s->end + size;
@@ -108,6 +109,7 @@ static void lay_out(struct state *s)
 	 * are not its own. */
 	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, s->outside, 2 * size,
 	    "solocore-looks");
+	raw(SYS_prctl, PR_SET_VMA_, 0, s->stash, MOST_LOCKED * PAGE, "solocore-looks");
 	if (register_range(s, s->base, s->end))
 		refuse("userfaultfd does not take the pool");
 }
@@ -146,10 +148,15 @@ static void begin(int forked)
 	open_all(s, space_text + sizeof "SOLOCORE_SPACE=" - 1);
 	lay_out(s);
 	s = settle(s);
-	if (send_packet(s, PACKET_HELLO, 0) || wait_for_go(s) < 0)
+	long locked = send_packet(s, PACKET_HELLO, 0) ? -1 : wait_for_go(s, 0);
+	if (locked < 0)
 		refuse("the solocore that started it does not answer; start it again with solocore "
 		       "exec "
 		       "--colors");
+	if (lock_read(s, locked))
+		refuse("its locked pages cannot be read; start it again");
+	if (pool_fill_locked(s))
+		refuse(s->why);
 	if (!forked && install_hooks())
 		refuse("it does not use the GNU C library");
 	raw(SYS_rt_sigprocmask, 2, &all, &before, 8);

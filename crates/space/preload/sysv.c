@@ -31,14 +31,25 @@
 #define INDEX_BITS 15
 #define KERNELS (1l << 40) /* no number, and no -errno */
 
-static long path_of(char path[PATH_BYTES], const char *kind, unsigned number)
+/* The start of all paths. */
+static long start_of_path(char path[PATH_BYTES])
 {
 	struct stat namespace;
 	long result = raw(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/ipc", &namespace, 0);
 	if (failed(result))
 		return result;
-	snprintf(path, PATH_BYTES, "/dev/shm/solocore-messages-%lu-%s-%x",
-		 (unsigned long)namespace.st_ino, kind, number);
+	snprintf(path, PATH_BYTES, "/dev/shm/solocore-messages-%lu-",
+		 (unsigned long)namespace.st_ino);
+	return 0;
+}
+
+static long path_of(char path[PATH_BYTES], const char *kind, unsigned number)
+{
+	long result = start_of_path(path);
+	if (result)
+		return result;
+	size_t length = text_length(path);
+	snprintf(path + length, PATH_BYTES - length, "%s-%x", kind, number);
 	return 0;
 }
 
@@ -115,19 +126,6 @@ static int is_owner(const struct queue *q)
 	return me == 0 || me == q->facts.msg_perm.uid || me == q->facts.msg_perm.cuid;
 }
 
-/* Removes a name that is left of a queue that was removed. That is so only after a program wrote to
- * the queue in other ways: IPC_RMID removes the names first. */
-static long remove_rest(const struct view *view, const char *path)
-{
-	uint64_t signals;
-	long result = queue_lock(view, &signals);
-	if (result)
-		return result;
-	result = queue_file_unlink(view, path);
-	queue_unlock(view, signals);
-	return result;
-}
-
 /* Maps the queue of a path; -ENOENT: there is none. */
 static long map(const char *path, struct view *view)
 {
@@ -136,10 +134,11 @@ static long map(const char *path, struct view *view)
 		return fd;
 	long result = queue_file_map(fd, view);
 	raw(SYS_close, fd);
-	if (!result && view->queue->removed) {
-		result = remove_rest(view, path) ? -EACCES : -ENOENT;
+	if (result)
+		return result;
+	result = queue_file_check(view, path, 1);
+	if (result)
 		raw(SYS_munmap, view->queue, view->size);
-	}
 	return result;
 }
 
@@ -206,6 +205,28 @@ static long number(long fd, struct queue *q, char path[PATH_BYTES])
 	}
 }
 
+/* Gives a new queue its names. It is whole with the last one, and its lock is held until then: a
+ * process that is killed leaves a queue that others know to be none. */
+static long give_names(long fd, const struct view *view, key_t key, const char *key_path)
+{
+	struct queue *q = view->queue;
+	char path[PATH_BYTES];
+	uint64_t signals;
+	long result = queue_lock(view, &signals);
+	if (result)
+		return result;
+	result = number(fd, q, path);
+	if (!result && key != IPC_PRIVATE) {
+		result = queue_file_link(fd, key_path);
+		if (result)
+			raw(SYS_unlinkat, AT_FDCWD, path, 0);
+		q->named = !result;
+	}
+	q->whole = !result;
+	queue_unlock(view, signals);
+	return result;
+}
+
 /* A new queue: its number, or -errno; -EEXIST: another process was quicker. */
 static long create(key_t key, int flags, const char *key_path)
 {
@@ -214,21 +235,17 @@ static long create(key_t key, int flags, const char *key_path)
 	room = room < MOST_ROOM ? room : MOST_ROOM;
 	bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
 	struct limits limits = {places_for(room), IN_A_PLACE, bytes, room, room};
-	char id_path[PATH_BYTES];
+	char path[PATH_BYTES];
 	struct view view;
+	if (!start_of_path(path))
+		queue_files_tidy(path);
 	long fd = queue_file_new(&limits, 0600, &view);
 	if (failed(fd))
 		return fd == -EINVAL ? -ENOSPC : fd;
 	describe(view.queue, key, flags);
 	long result = raw(SYS_fchmod, fd, file_mode((unsigned)flags));
 	if (!result)
-		result = number(fd, view.queue, id_path);
-	if (!result && key != IPC_PRIVATE) {
-		result = queue_file_link(fd, key_path);
-		if (result)
-			raw(SYS_unlinkat, AT_FDCWD, id_path, 0);
-		view.queue->named = !result;
-	}
+		result = give_names(fd, &view, key, key_path);
 	raw(SYS_close, fd);
 	if (result) {
 		raw(SYS_munmap, view.queue, view.size);
@@ -238,8 +255,8 @@ static long create(key_t key, int flags, const char *key_path)
 	int id = view.queue->id;
 	result = mapped_keep(id, &view);
 	/* No process can find a queue without a key. */
-	if (result && key == IPC_PRIVATE)
-		raw(SYS_unlinkat, AT_FDCWD, id_path, 0);
+	if (result && key == IPC_PRIVATE && !path_of(path, "id", (unsigned)id))
+		raw(SYS_unlinkat, AT_FDCWD, path, 0);
 	return result ? result : id;
 }
 
@@ -437,6 +454,8 @@ static long remove_queue(const struct view *view)
 		return result;
 	if (q->removed)
 		result = -EIDRM;
+	/* If this process is killed now, others know that the queue is none. */
+	q->whole = 0;
 	if (!result && q->named) {
 		result = path_of(path, "key", (unsigned)q->facts.msg_perm.__key);
 		result = result ? result : queue_file_unlink(view, path);
@@ -445,6 +464,7 @@ static long remove_queue(const struct view *view)
 	result = result ? result : path_of(path, "id", (unsigned)q->id);
 	result = result ? result : queue_file_unlink(view, path);
 	q->removed |= !result;
+	q->whole = result != 0;
 	queue_unlock(view, signals);
 	return result;
 }

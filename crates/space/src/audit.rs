@@ -4,7 +4,8 @@
 //! may move pages later. Rule: every present page of every mapping, by /proc/PID/maps and pagemap,
 //! is compared with the chosen colours and banks. Pages that the library examines, and old ones
 //! that it has taken out, belong to no mapping until it gives them back. It names their addresses,
-//! and they are left out. Does not cover: page tables and other memory that the kernel has for the
+//! and they are left out. Files of /dev/shm are also counted one by one, because message queues of
+//! programs are such files. Does not cover: page tables and other memory that the kernel has for the
 //! process.
 
 use crate::error::SpaceError;
@@ -41,36 +42,74 @@ pub struct Audit {
     pub kernel: Share,
 }
 
-impl Audit {
-    /// Audits a process; a running one may change meanwhile.
+/// A file of /dev/shm that a process maps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedFile {
+    /// Its number, by which processes that know it under different names have it in common.
+    pub inode: u64,
+    /// Its path; its maker may know it by a number alone.
+    pub path: String,
+    /// Its pages that the process has touched.
+    pub pages: Share,
+}
+
+/// The pages of a process, and the files of shared memory among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// All pages, by kind.
+    pub audit: Audit,
+    /// Files of /dev/shm.
+    pub shared: Vec<SharedFile>,
+}
+
+impl Look {
+    /// Looks at a process; a running one may change meanwhile.
     ///
     /// # Errors
     /// There is no such process, or its frames are hidden from this one.
-    pub fn of(pid: u32, choice: &Choice) -> Result<Self, SpaceError> {
+    pub fn at(pid: u32, choice: &Choice) -> Result<Self, SpaceError> {
         let path = format!("/proc/{pid}/maps");
         let maps = fs::read_to_string(&path)
             .map_err(|e| SpaceError::of_io(&path, &e, "is the process there, and is this root?"))?;
         let path = format!("/proc/{pid}/pagemap");
         let remedy = "Linux 6.7 or newer is needed, and root";
-        let pagemap = File::open(&path).map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
-        let mut audit = Self::default();
+        let failed = |e: std::io::Error| SpaceError::of_io(&path, &e, remedy);
+        let pagemap = File::open(&path).map_err(failed)?;
+        let mut look = Self::default();
         for line in maps.lines() {
             let Some((start, end, kind)) = mapping(line) else { continue };
-            let ranges = present_ranges(&pagemap, start, end)
-                .map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
-            for (from, to, zero) in ranges {
+            let mut pages = Share::default();
+            for (from, to, zero) in present_ranges(&pagemap, start, end).map_err(failed)? {
                 let share = match kind {
-                    _ if zero => &mut audit.kernel,
-                    Kind::Anonymous => &mut audit.anonymous,
-                    Kind::File => &mut audit.files,
-                    Kind::Shared => &mut audit.shared,
-                    Kind::Kernel => &mut audit.kernel,
+                    _ if zero => &mut look.audit.kernel,
+                    Kind::Anonymous => &mut look.audit.anonymous,
+                    Kind::File => &mut look.audit.files,
+                    Kind::Shared => &mut pages,
+                    Kind::Kernel => &mut look.audit.kernel,
                 };
-                count(&pagemap, from, to, choice, share)
-                    .map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
+                count(&pagemap, from, to, choice, share).map_err(failed)?;
             }
+            look.audit.shared.add(pages);
+            look.shared.extend(shared_file(line).map(|file| SharedFile { pages, ..file }));
         }
-        Ok(audit)
+        Ok(look)
+    }
+}
+
+impl Share {
+    fn add(&mut self, more: Self) {
+        self.resident += more.resident;
+        self.wrong += more.wrong;
+    }
+}
+
+impl Audit {
+    /// Audits a process; a running one may change meanwhile.
+    ///
+    /// # Errors
+    /// As [`Look::at`].
+    pub fn of(pid: u32, choice: &Choice) -> Result<Self, SpaceError> {
+        Look::at(pid, choice).map(|look| look.audit)
     }
 
     /// The audit as one line of text.
@@ -118,6 +157,14 @@ fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
     (start < 1 << 63 && name != LOOKED_THROUGH).then_some((start, end, kind))
 }
 
+/// The file of /dev/shm that a line of /proc/PID/maps has.
+fn shared_file(line: &str) -> Option<SharedFile> {
+    let mut words = line.split_ascii_whitespace().skip(4);
+    let inode = words.next()?.parse().ok()?;
+    let path = words.next().filter(|path| path.starts_with("/dev/shm/"))?.to_owned();
+    Some(SharedFile { inode, path, pages: Share::default() })
+}
+
 fn count(
     pagemap: &File,
     from: u64,
@@ -153,6 +200,26 @@ fn count(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::Map;
+    use crate::sys::Area;
+
+    /// Frames are shown to root only.
+    #[test]
+    fn files_of_shared_memory_are_counted_one_by_one() {
+        let path = format!("/dev/shm/solocore-audit-{}", std::process::id());
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let Ok(file) = file else { return };
+        fs::remove_file(&path).unwrap();
+        file.set_len(3 * PAGE).unwrap();
+        let area = Area::of_file(&file, 3 * PAGE as usize).unwrap();
+        assert!(area.populate(0, 2));
+        let map = Map { colours: vec![1 << 12], banks: vec![] };
+        let choice = Choice::new(&map, Some(&[0, 1]), None).unwrap();
+        let Ok(look) = Look::at(std::process::id(), &choice) else { return };
+        let found = look.shared.iter().find(|f| f.path == path).unwrap();
+        assert_eq!(found.pages, Share { resident: 2, wrong: 0 });
+        assert!(look.audit.shared.resident >= 2);
+    }
 
     #[test]
     fn lines_have_kinds() {
@@ -178,6 +245,15 @@ mod tests {
             Some(Kind::Anonymous)
         );
         assert_eq!(kind("nonsense"), None);
+        let file = |line: &str| shared_file(line).map(|f| (f.inode, f.path));
+        let queue = "/dev/shm/solocore-queue-frames";
+        let line = format!("7f00-8000 rw-s 00000000 00:1a 77    {queue}");
+        assert_eq!(file(&line), Some((77, queue.to_owned())));
+        // The one that made it, before it had a name.
+        let line = "7f00-8000 rw-s 00000000 00:1a 77   /dev/shm/#77 (deleted)";
+        assert_eq!(file(line), Some((77, "/dev/shm/#77".to_owned())));
+        assert_eq!(file("7f00-8000 rw-s 00000000 00:01 1        /dev/zero (deleted)"), None);
+        assert_eq!(file("7f00-8000 rw-p 00000000 00:00 0 "), None);
         assert_eq!(mapping("1000-3000 rw-p 0 00:00 0"), Some((0x1000, 0x3000, Kind::Anonymous)));
     }
 }

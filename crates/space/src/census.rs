@@ -235,9 +235,23 @@ impl Census {
     /// # Errors
     /// The kernel does not show its frames to this process.
     pub fn of_machine(map: &Map, choice: Option<&Choice>) -> Result<Self, SpaceError> {
+        Self::in_pieces(map, choice, &mut || {})
+    }
+
+    /// As [`Census::of_machine`], and calls `between` before each piece of 8192 frames: a census of
+    /// a large machine takes seconds, and the caller may have other work meanwhile.
+    ///
+    /// # Errors
+    /// The kernel does not show its frames to this process.
+    pub fn in_pieces(
+        map: &Map,
+        choice: Option<&Choice>,
+        between: &mut dyn FnMut(),
+    ) -> Result<Self, SpaceError> {
         let open = |path: &str| File::open(path).map_err(|e| hidden(path, &e));
         let iomem = std::fs::read_to_string(IOMEM).unwrap_or_default();
-        Self::of(map, choice, open(FLAGS)?, open(MAPPED)?, &iomem).map_err(|e| hidden(FLAGS, &e))
+        let flags = Between { from: open(FLAGS)?, between };
+        Self::of(map, choice, flags, open(MAPPED)?, &iomem).map_err(|e| hidden(FLAGS, &e))
     }
 
     /// Counts frames from the contents of both files, which have a word of 8 bytes for each frame,
@@ -325,6 +339,19 @@ fn hidden(path: &str, error: &io::Error) -> SpaceError {
         error,
         "run as root, outside of a container, on a kernel with CONFIG_PROC_PAGE_MONITOR",
     )
+}
+
+/// A file, and a function that is called before each piece of it is read.
+struct Between<'a, R> {
+    from: R,
+    between: &'a mut dyn FnMut(),
+}
+
+impl<R: Read> Read for Between<'_, R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        (self.between)();
+        self.from.read(to)
+    }
 }
 
 /// Words of 8 bytes of a file of /proc, in large pieces.

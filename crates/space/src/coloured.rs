@@ -9,9 +9,10 @@
 //! for counts for no later one. Source: maracas IV-D (migration to pages of other colours). Does not
 //! cover: processes that are killed: their pages are not checked at the end.
 
-use crate::audit::Audit;
+use crate::audit::{Audit, Look, SharedFile};
 use crate::error::SpaceError;
 use crate::lend::Borrower;
+use crate::locked::{Found, Lockdown, Wanted};
 use crate::map::{Choice, Map, parse_list};
 use crate::socket::{listen, peer_of, receive, send, wait};
 use crate::sys::memory_file;
@@ -42,12 +43,14 @@ const MOST_WAITING: usize = 128;
 const RESERVE: u64 = 512 << 20;
 
 /// A process of the program that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its number.
     pub pid: u32,
     /// Its pages just before its end.
     pub audit: Audit,
+    /// Files of shared memory that it had then.
+    pub shared: Vec<SharedFile>,
     /// Pages that the kernel had moved to other frames, and that were moved back.
     pub moved_back: u32,
 }
@@ -67,6 +70,8 @@ pub struct Events {
     pub borrowed: u64,
     /// Message queues that are not in their colours, with the reason; the first few.
     pub notes: BTreeSet<String>,
+    /// Locked pages of processes just before their ends.
+    pub locked: Vec<Found>,
 }
 
 /// Serves the processes of one program.
@@ -86,6 +91,7 @@ pub struct Coloured {
     /// Number of requests to move to other colours.
     requests: u64,
     reserve: Borrower,
+    lockdown: Option<Lockdown>,
     /// Events so far.
     pub events: Events,
 }
@@ -143,8 +149,45 @@ impl Coloured {
             asking: None,
             requests: 0,
             reserve,
+            lockdown: None,
             events,
         })
+    }
+
+    /// The same server; some pages of the program get frames of colours that its other pages do not
+    /// get. All of these colours are among those of the program.
+    ///
+    /// # Errors
+    /// The file of its configuration cannot be written.
+    pub fn locking(mut self, wanted: Wanted) -> Result<Self, SpaceError> {
+        let lends = self.reserve.is_served();
+        let mut config = wire::config(&wanted.ordinary, self.prefill, RESERVE, lends);
+        let lockdown = Lockdown::new(wanted);
+        let (mask, rest) = lockdown.words(&self.map);
+        wire::lock(&mut config, mask, rest);
+        self.write(&config, 0)?;
+        self.lockdown = Some(lockdown);
+        Ok(self)
+    }
+
+    /// Writes to the file that the program's processes read.
+    fn write(&self, bytes: &[u8], at: u64) -> Result<(), SpaceError> {
+        let written = self.config.write_all_at(bytes, at);
+        written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))
+    }
+
+    /// The locked pages of the process that has them now.
+    pub fn locked(&self) -> Option<Found> {
+        self.lockdown.as_ref()?.look(&self.map, None)
+    }
+
+    /// The locked pages of a process that begins, behind the configuration; returns their number.
+    fn lock_pages(&mut self, fd: RawFd, pid: u32) -> u32 {
+        let locked = self.lockdown.as_mut().map_or_else(Vec::new, |l| l.begin(fd, pid));
+        match self.write(&wire::locked(&locked), wire::CONFIG as u64) {
+            Ok(()) => u32::try_from(locked.len()).unwrap_or(0),
+            Err(_) => 0,
+        }
     }
 
     /// Variables for the program's environment; `preload` is its LD_PRELOAD so far.
@@ -165,8 +208,8 @@ impl Coloured {
 
     /// The pages of each process that runs now in its colours. They may change meanwhile: a page that
     /// is wrong once may be on its way.
-    pub fn running(&self) -> Vec<(u32, Audit)> {
-        let of = |p: &Peer| Audit::of(p.pid, &self.choice).ok().map(|audit| (p.pid, audit));
+    pub fn running(&self) -> Vec<(u32, Look)> {
+        let of = |p: &Peer| Look::at(p.pid, &self.choice).ok().map(|look| (p.pid, look));
         self.peers.iter().filter(|p| p.coloured).filter_map(of).collect()
     }
 
@@ -232,6 +275,7 @@ impl Coloured {
         let Some(at) = self.peers.iter().position(|p| p.socket.as_raw_fd() == fd) else { return };
         let Some(packet) = receive(&self.peers[at].socket) else {
             let gone = self.peers.swap_remove(at);
+            self.lockdown.iter_mut().for_each(|l| l.gone(fd));
             self.answered(gone.pid);
             if self.asking.as_ref().is_some_and(|a| a.socket == fd) {
                 self.asking = None;
@@ -243,12 +287,17 @@ impl Coloured {
             kind::HELLO => {
                 self.peers[at].coloured = true;
                 self.events.coloured.insert(pid);
-                self.tell(fd, &Packet::new(kind::GO, ""));
+                let pages = self.lock_pages(fd, pid);
+                self.tell(fd, &Packet { pages, ..Packet::new(kind::GO, "") });
                 self.catch_up(at);
             }
             kind::EXIT => {
-                if let Ok(audit) = Audit::of(pid, &self.choice) {
-                    self.events.ended.push(Ended { pid, audit, moved_back: packet.pages });
+                if let Ok(Look { audit, shared }) = Look::at(pid, &self.choice) {
+                    let (moved_back, wrong) = (packet.pages, audit.anonymous.wrong);
+                    self.events.ended.push(Ended { pid, audit, shared, moved_back });
+                    let found = self.lockdown.as_mut();
+                    let found = found.and_then(|l| l.end(&self.map, fd, packet.all_ns, wrong));
+                    self.events.locked.extend(found);
                 }
                 self.tell(fd, &Packet::new(kind::GO, ""));
             }
@@ -257,13 +306,14 @@ impl Coloured {
                 let given = self.reserve.borrow(&self.choice, packet.pages.into(), cpu);
                 self.events.borrowed += given.unwrap_or(0);
                 let pages = u32::try_from(given.unwrap_or(0)).unwrap_or(u32::MAX);
-                self.tell(fd, &Packet { pages, ..Packet::new(kind::GO, "") });
+                self.tell(fd, &Packet { kind: kind::GO, pages, ..packet });
             }
             kind::FAILED => self.events.failed.push((pid, packet.text)),
             kind::UNCOLOURED => self.events.uncoloured.push(packet.text),
             kind::NOTE if self.events.notes.len() < MOST_NOTES => {
                 self.events.notes.insert(packet.text);
             }
+            kind::MAPPED => self.lockdown.iter_mut().for_each(|l| l.mapped(fd, &packet)),
             kind::RECOLOURED => self.moved(fd, pid, packet),
             kind::ASK => {
                 if let Err(error) = self.ask(fd, &packet.text) {
@@ -292,6 +342,11 @@ impl Coloured {
                 "it is being recoloured already; wait for that".into(),
             ));
         }
+        if self.lockdown.is_some() {
+            return Err(SpaceError::Machine(
+                "a plan locks its pages in colours of their own; end that run first".into(),
+            ));
+        }
         let (colours, banks) = text.split_once('/').unwrap_or((text, ""));
         let list = |option: &str, text: &str| match text {
             "" => Ok(None),
@@ -302,8 +357,7 @@ impl Coloured {
         let (colours, banks) = (list("--colors", colours)?, list("--banks", banks)?);
         let choice = Choice::new(&self.map, colours.as_deref(), banks.as_deref())?;
         let config = wire::config(&choice, self.prefill, RESERVE, self.reserve.is_served());
-        let written = self.config.write_all_at(&config, 0);
-        written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
+        self.write(&config, 0)?;
         // A process that connects from here on reads the new colours.
         self.accept_waiting();
         self.choice = choice;
@@ -424,6 +478,9 @@ mod tests {
         let mut server = Coloured::new(map, choice, 0, None).unwrap();
         let program = joined(&mut server, &Packet::new(kind::HELLO, ""));
         assert_eq!(receive(&program).unwrap().kind, kind::GO);
+        send(&program, &Packet { request: 1 << 32, ..Packet::new(kind::NEED, "") });
+        server.serve(Duration::from_secs(10));
+        assert_eq!(receive(&program).unwrap().request, 1 << 32, "the program's question");
         drop(joined(&mut server, &Packet::new(kind::ASK, "1/")));
         server.serve(Duration::from_secs(10));
         let asker = joined(&mut server, &Packet::new(kind::ASK, "2/"));

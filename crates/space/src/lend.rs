@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Longest wait for the reserve: it may be in the middle of a pass.
+/// Longest wait for the reserve: it may be taking its first frames, or giving others back.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// Connections at a time. Each buffer takes two descriptors, of usually 1024; without any, the next
 /// census would fail, which ends the reserve.
@@ -105,6 +105,15 @@ impl Lender {
             self.accept(limit);
         }
         given
+    }
+
+    /// Takes a connection that waits; returns whether a program waits for an answer, or has gone.
+    pub fn is_asked(&mut self) -> bool {
+        let waits = |fd: &OwnedFd| wait(&mut [PollFd::new(fd, PollFlags::IN)], Duration::ZERO);
+        if waits(&self.listener) {
+            self.accept(Duration::ZERO);
+        }
+        self.peers.iter().any(|peer| waits(&peer.socket))
     }
 
     /// Frames that programs were given that have ended since the last question.
@@ -323,6 +332,34 @@ mod tests {
         drop(program);
         lender.serve(Duration::from_secs(1), &mut hold);
         assert_eq!((lender.returned(), lender.returned()), (held - hold.held(), 0));
+    }
+
+    #[test]
+    fn a_request_waits_neither_for_a_census_nor_for_a_pass() {
+        let name = format!("solocore-reserve-test-{}-census", std::process::id());
+        let Some((mut lender, mut hold)) = reserve(&name) else { return };
+        assert!(!lender.is_asked());
+        let socket = crate::socket::connect(&name).expect("it listens");
+        assert!(!lender.is_asked(), "it has not asked yet");
+        let request = encode(&colours_of(&[2, 3]), 30, 0);
+        rustix::net::send(&socket, &request, SendFlags::NOSIGNAL).expect("sent");
+        let asked = std::cell::RefCell::new(&mut lender);
+        let pass = hold.pass(64 << 20, &|| asked.borrow_mut().is_asked()).expect("taken");
+        assert_eq!((pass.taken, pass.end), (0, crate::hold::End::Stopped));
+        let (mut given, mut pieces) = (Vec::new(), 0);
+        let mut between = || {
+            pieces += 1;
+            let lent = lender.serve(Duration::ZERO, &mut hold);
+            if lent > 0 {
+                given.push((pieces, lent));
+            }
+        };
+        crate::census::Census::in_pieces(&Map::default(), None, &mut between).expect("shown");
+        assert_eq!(given, [(1, 30)], "one of {pieces} pieces");
+        assert!(pieces > 2 && !lender.is_asked());
+        let mut answer = [0; 8];
+        rustix::net::recv(&socket, &mut answer, RecvFlags::DONTWAIT).expect("answered");
+        assert_eq!(u64::from_ne_bytes(answer), 30);
     }
 
     #[test]

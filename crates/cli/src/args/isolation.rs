@@ -39,8 +39,8 @@ pub struct IsolationArgs {
     /// bandwidth. Locked pages get ways of their own.
     #[arg(long)]
     pub resctrl: bool,
-    /// Start each program on frames of its core's cache colours and DRAM banks (root, Linux 6.8 or
-    /// later).
+    /// Start each program on frames of its core's cache colours and DRAM banks; in a plan with
+    /// levels, on those of its level (root, Linux 6.8 or later).
     #[arg(long, alias = "colours")]
     pub colors: bool,
     /// Map of this machine's colours and bank functions, as `solocore space map` writes it, for

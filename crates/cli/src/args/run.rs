@@ -87,8 +87,9 @@ pub struct RunArgs {
     /// Check everything, say what would be done, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Have the solocore that runs go over to this plan, which differs from its present one in
-    /// budgets only. The run goes on with its options. A refused plan changes nothing.
+    /// Have the solocore that runs go over to this plan, which may differ from its present one in
+    /// budgets, and with --resctrl in ways. The run goes on with its options. A refused plan changes
+    /// nothing.
     #[arg(long)]
     pub replace: bool,
     /// Run even if nobody keeps some promises of the plan. The run then repeats no verdict that

@@ -16,7 +16,7 @@ use serde::Serialize;
 use solocore_model::plan::{PlanTask, Verdict};
 use solocore_model::system::Model;
 use solocore_model::{Plan, files};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::process::ExitCode;
 
 /// Two plans side by side. Times in nanoseconds.
@@ -143,17 +143,22 @@ fn worse(old: Option<Side>, new: Option<Side>, allow: u32) -> Vec<String> {
     out
 }
 
+/// A plan's statements by name of the task; a search for each name would be quadratic.
+fn sides(plan: &Plan) -> HashMap<&str, Side> {
+    plan.tasks.iter().map(|t| (t.name.as_str(), Side::of(t))).collect()
+}
+
 impl Difference {
     fn of(old: &Plan, new: &Plan, allow: u32) -> Self {
-        let side =
-            |plan: &Plan, name: &str| plan.tasks.iter().find(|t| t.name == name).map(Side::of);
-        let added = new.tasks.iter().filter(|t| side(old, &t.name).is_none());
+        let (sides_of_old, sides_of_new) = (sides(old), sides(new));
+        let added = new.tasks.iter().filter(|t| !sides_of_old.contains_key(t.name.as_str()));
         let tasks: Vec<TaskDifference> = old
             .tasks
             .iter()
             .chain(added)
             .map(|t| {
-                let (before, after) = (side(old, &t.name), side(new, &t.name));
+                let of = |sides: &HashMap<&str, Side>| sides.get(t.name.as_str()).copied();
+                let (before, after) = (of(&sides_of_old), of(&sides_of_new));
                 let worse = worse(before, after, allow);
                 TaskDifference { name: t.name.clone(), old: before, new: after, worse }
             })

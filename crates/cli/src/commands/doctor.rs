@@ -33,11 +33,14 @@ pub(super) struct Report {
 
 /// Examines and prints; exit code 1 if no plan can be regulated here.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let findings = doctor::examine(args.event.as_deref(), &machine::cpuinfo())?;
+    let plan = args.plan.as_deref().map(Plan::load).transpose()?;
+    let types = plan.as_ref().map_or(&[][..], |plan| &plan.platform.core_types);
+    let findings = doctor::examine(args.event.as_deref(), &machine::cpuinfo(), types)?;
     let regulates = doctor::regulates(&findings);
     let counts_memory = doctor::counts_memory(&findings);
+    let named = args.plan.as_deref().zip(plan);
     let promises =
-        args.plan.as_deref().map(|plan| promised(plan, args.event.as_deref())).transpose()?;
+        named.map(|(path, plan)| promised(path, plan, args.event.as_deref())).transpose()?;
     let open = promises.iter().flatten().any(|a| a.kept_by.is_none());
     let code = ExitCode::from(u8::from(!regulates || open));
     if args.format == Format::Json {
@@ -98,8 +101,7 @@ fn weakened(findings: &[doctor::Finding], answers: &[Answer]) -> String {
 
 /// The parts that would keep a plan's promises here, if all of it were started and this event
 /// counted accesses.
-fn promised(path: &Path, event: Option<&str>) -> Result<Vec<Answer>, Failure> {
-    let plan = Plan::load(path)?;
+fn promised(path: &Path, plan: Plan, event: Option<&str>) -> Result<Vec<Answer>, Failure> {
     let mut words = vec![OsString::from("run"), path.into()];
     words.extend(event.into_iter().flat_map(|event| ["--event", event]).map(OsString::from));
     if plan.tasks.iter().any(|t| t.command.is_some()) {

@@ -11,6 +11,7 @@ use crate::fail::Failure;
 use crate::progress::asked;
 use serde::Serialize;
 use solocore_linux::host::machine;
+use solocore_model::plan::{LevelsPlan, PlanCore, PlanTask};
 use solocore_model::{Plan, files};
 use solocore_space::audit::Audit;
 use solocore_space::coloured::{self, Coloured, Events};
@@ -154,8 +155,8 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
 
 pub type Lists = (Vec<u32>, Option<Vec<u32>>);
 
-/// The colours for the ways of a task's core. Its banks are included if the map has as many as the
-/// plan's board.
+/// The colours for the ways of a task's core, or of level C where those are the task's. Its banks are
+/// included if the map has as many as the plan's board.
 pub fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
     let task = plan
         .tasks
@@ -175,17 +176,31 @@ pub fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
             plan.platform.colours()
         ));
     }
-    let (first, own) = plan.colours_of(core.id, count).unwrap_or_default();
+    let total = plan.platform.total_banks();
+    let (who, (first, own), banks) = match level_c(plan, task) {
+        Some(levels) => {
+            let (ways, all) = (levels.level_c_ways, plan.platform.llc.ways);
+            let colours = PlanCore::colours_for(ways.first, ways.count, all, count);
+            ("level C".to_owned(), colours, Some(levels.shared_banks(total)))
+        }
+        None => (
+            format!("core {}", core.id),
+            plan.colours_of(core.id, count).unwrap_or_default(),
+            core.banks.map(|(first, n)| (first..first + n).collect()),
+        ),
+    };
     if own == 0 {
         return Err(format!(
-            "core {} has less than a colour of {count}; give it more ways, or name --colors",
-            task.core
+            "{who} has less than a colour of {count}; give it more ways, or name --colors"
         ));
     }
-    let banks = core
-        .banks
-        .filter(|_| map.bank_count() == plan.platform.total_banks() && map.bank_count() > 1);
-    Ok(((first..first + own).collect(), banks.map(|(first, n)| (first..first + n).collect())))
+    let banks = banks.filter(|_| map.bank_count() == total && total > 1);
+    Ok(((first..first + own).collect(), banks))
+}
+
+/// The levels of a plan in which a task has the ways and banks of level C.
+pub fn level_c<'p>(plan: &'p Plan, task: &PlanTask) -> Option<&'p LevelsPlan> {
+    plan.levels().filter(|levels| levels.core_of(task).is_none())
 }
 
 fn names(plan: &Plan) -> String {

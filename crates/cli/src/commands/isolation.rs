@@ -83,7 +83,8 @@ pub fn colours(
                 with a platform file of this machine"
         )));
     }
-    Ok(Some(Colours::new(plan, layout, map, &source).with_queues(args.queues.clone())))
+    let colours = Colours::new(plan, layout, map, &source).beside_masks(args.resctrl);
+    Ok(Some(colours.with_queues(args.queues.clone())))
 }
 
 /// The map of a board: colours by its cache, bank functions by its memory's address map.

@@ -30,13 +30,17 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
         )));
     }
     let traced = args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some();
-    daemon.notes = notes(plan, args.isolation.resctrl);
+    daemon.notes = notes(plan, (args.isolation.resctrl, args.isolation.colors));
     let settings = Settings::default();
     let mut levels = Levels::new(layout, &places, traced);
     if args.isolation.resctrl {
         let ways = Ways::new(plan, &settings);
         levels = levels.in_ways(&ways);
         daemon.add(ways);
+    }
+    if let Some(colours) = isolation::colours(&args.isolation, plan, &places)? {
+        levels = levels.in_colours(&colours);
+        daemon.add(colours);
     }
     if !args.isolation.no_move_irqs {
         daemon.add(Interrupts::new(&places, &settings));
@@ -48,7 +52,8 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
     Ok(())
 }
 
-fn notes(plan: &Plan, resctrl: bool) -> Vec<String> {
+/// Parts of the plan that are not applied; the options apply the ways, and the banks.
+fn notes(plan: &Plan, (ways, banks): (bool, bool)) -> Vec<String> {
     let mut notes = Vec::new();
     if plan.cores.iter().any(|c| c.budget_accesses.is_some()) {
         notes.push(
@@ -57,8 +62,13 @@ fn notes(plan: &Plan, resctrl: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if plan.levels().is_some() {
-        let what = if resctrl { "banks" } else { "ways and banks" };
+    let what = match (ways, banks) {
+        (false, false) => Some("ways and banks"),
+        (true, false) => Some("banks"),
+        (false, true) => Some("ways"),
+        (true, true) => None,
+    };
+    if let Some(what) = what.filter(|_| plan.levels().is_some()) {
         notes.push(format!("{what} of the plan are not applied; its execution times rest on them"));
     }
     notes

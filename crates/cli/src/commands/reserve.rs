@@ -3,8 +3,9 @@
 //!
 //! Rule: drop files, take the frames in passes, compact, and take again. Then look at the held
 //! frames each second, lend some to programs of their colours and to buffers of a plan's tasks, and
-//! try for the rest after longer and longer waits. All memory goes back with the process; the one
-//! setting is the keeper's to put back.
+//! try for the rest after longer and longer waits. Requests are answered between the pieces of a
+//! census, and end a pass. All memory goes back with the process; the one setting is the keeper's to
+//! put back.
 //! Does not cover: pages that boot has placed, which are counted.
 
 use super::memory_map::{choice_of, map_of};
@@ -25,6 +26,7 @@ use solocore_space::hold::{End, Hold, Pass};
 use solocore_space::lend::Lender;
 use solocore_space::map::{Choice, Map};
 use solocore_space::room;
+use std::cell::RefCell;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -65,6 +67,7 @@ struct Reserve {
     map: Map,
     choice: Choice,
     hold: Hold,
+    lender: Lender,
     settings: Reclaim,
     passes: Vec<Pass>,
     lent: u64,
@@ -94,9 +97,9 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     let hold = Hold::new(choice.clone())?;
     // Nothing is held or changed yet.
     computing(|| Census::of_machine(&Map::default(), None))?;
-    let mut lender = Lender::new(tasks)?;
+    let lender = Lender::new(tasks)?;
     let settings = Reclaim::begin()?;
-    let mut reserve = Reserve { map, choice, hold, settings, passes: Vec::new(), lent: 0 };
+    let mut reserve = Reserve { map, choice, hold, lender, settings, passes: Vec::new(), lent: 0 };
     reserve.fill(!args.no_drop)?;
     if stopped() {
         return Err(Failure::Interrupted);
@@ -109,9 +112,8 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     let (mut wait, mut tried, mut looked) = (TRIES[0], Instant::now(), Instant::now());
     let mut quiet = tried;
     while !stopped() && end.is_none_or(|end| Instant::now() < end) {
-        let lent = lender.serve(Duration::from_millis(50), &mut reserve.hold);
-        reserve.lent += lent;
-        if lent > 0 || lender.returned() > 0 {
+        let lent = reserve.answer(Duration::from_millis(50));
+        if lent > 0 || reserve.lender.returned() > 0 {
             wait = TRIES[0];
         }
         if lent > 0 && tried.elapsed() < wait * 2 {
@@ -129,13 +131,16 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
             }
         }
         if tried.elapsed() >= wait && quiet.elapsed() >= LOOK {
+            let before = reserve.lent;
             let more = reserve.try_again()?;
-            wait = if more { TRIES[0] } else { (wait * 2).min(TRIES[1]) };
             if more {
                 report = reserve.report(filled_ns)?;
                 say(report.line());
             }
             tried = Instant::now();
+            let asked = reserve.lent > before;
+            wait = if more || asked { TRIES[0] } else { (wait * 2).min(TRIES[1]) };
+            quiet = if asked { tried } else { quiet };
         }
     }
     notify::send("STOPPING=1");
@@ -153,13 +158,20 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
 }
 
 impl Reserve {
+    /// Answers requests within this time; returns the number of frames that were lent.
+    fn answer(&mut self, limit: Duration) -> u64 {
+        let lent = self.lender.serve(limit, &mut self.hold);
+        self.lent += lent;
+        lent
+    }
+
     /// Takes the frames that are available at once.
     fn fill(&mut self, drop: bool) -> Result<(), Failure> {
         if drop {
             self.settings.drop_files()?;
         }
         for n in 0..PASSES {
-            let pass = self.pass()?;
+            let pass = self.pass(false)?;
             if stopped() || (n > 0 && pass.kept * LITTLE < self.hold.held()) {
                 break;
             }
@@ -171,9 +183,12 @@ impl Reserve {
         Ok(())
     }
 
-    fn pass(&mut self) -> Result<Pass, Failure> {
+    /// Takes frames until others need the rest, or, `until_asked`, until a request waits.
+    fn pass(&mut self, until_asked: bool) -> Result<Pass, Failure> {
         let score = Score::first();
-        let pass = self.hold.pass(u64::MAX, &stopped)?;
+        let lender = RefCell::new(&mut self.lender);
+        let stop = || stopped() || (until_asked && lender.borrow_mut().is_asked());
+        let pass = self.hold.pass(u64::MAX, &stop)?;
         drop(score);
         self.passes.push(pass);
         Ok(pass)
@@ -181,19 +196,24 @@ impl Reserve {
 
     /// Takes frames that have become free; returns whether that was worth it.
     fn try_again(&mut self) -> Result<bool, Failure> {
+        let before = self.lent;
         let [chosen, _] = self.census()?;
-        if chosen.free * LITTLE / 2 < chosen.all() {
+        // What was lent meanwhile is about to be used.
+        if self.lent > before || chosen.free * LITTLE / 2 < chosen.all() {
             return Ok(false);
         }
-        let pass = self.pass()?;
+        let pass = self.pass(true)?;
         Ok(pass.end != End::Stopped && pass.kept * LITTLE >= chosen.all())
     }
 
-    fn census(&self) -> Result<[Counts; 2], Failure> {
-        Ok(Census::of_machine(&self.map, Some(&self.choice))?.chosen().unwrap_or_default())
+    /// Answers requests meanwhile.
+    fn census(&mut self) -> Result<[Counts; 2], Failure> {
+        let mut answer = || self.lent += self.lender.serve(Duration::ZERO, &mut self.hold);
+        let census = Census::in_pieces(&self.map, Some(&self.choice), &mut answer)?;
+        Ok(census.chosen().unwrap_or_default())
     }
 
-    fn report(&self, filled_ns: u64) -> Result<Report, Failure> {
+    fn report(&mut self, filled_ns: u64) -> Result<Report, Failure> {
         let [mut left, _] = self.census()?;
         let frames = left.all();
         left.anonymous = left.anonymous.saturating_sub(self.hold.held());

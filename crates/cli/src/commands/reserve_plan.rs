@@ -1,7 +1,8 @@
 //! Frames of a plan's tasks, for `solocore reserve --plan`.
 //!
 //! Rule: a task has the frames of its core, as in `solocore exec --plan --task`: the colours that
-//! stand for the core's ways, and its banks if the map has as many as the plan's board. A task whose
+//! stand for the core's ways, and its banks if the map has as many as the plan's board. Tasks of
+//! level C have those of level C. A task whose
 //! core has none has no buffers; a plan without any such core is refused. The frames of all tasks are
 //! those of any of them. Does not cover: keeping level C's programs out of them: what is held is not
 //! theirs anyway.
@@ -96,6 +97,53 @@ mod tests {
         assert!(tasks["one"].allows(15) && !tasks["one"].allows(16));
         assert!(tasks["two"].allows(16) && !tasks["two"].allows(15));
         assert!((all(&tasks).unwrap().share() - 1.0).abs() < 1e-9);
+    }
+
+    /// Both tasks are on core 0: one of level A, which has three of twelve ways, and one of level C,
+    /// which has six.
+    fn with_levels() -> Plan {
+        use solocore_model::plan::levels::{LevelsCore, LevelsPlan, Ways};
+        let core = |id: u32| LevelsCore {
+            id,
+            ways: Ways { first: 3 * id, count: 3 },
+            bank: id,
+            level_a: 0.0,
+            level_b: 0.0,
+            level_c: 0.0,
+        };
+        let levels = LevelsPlan {
+            scheme: solocore_model::levels::BufferScheme::default(),
+            contention: solocore_model::levels::Contention::Bounded,
+            ways: 12,
+            cores: vec![core(0), core(1)],
+            level_c_ways: Ways { first: 6, count: 6 },
+            locked_ways: Ways::default(),
+            level_c_utilization: 0.0,
+            pets: Vec::new(),
+            messages: Vec::new(),
+            io: Vec::new(),
+            tables: Vec::new(),
+            choices: Vec::new(),
+            derivation: None,
+        };
+        let mut plan = plan(false);
+        plan.cores.iter_mut().for_each(|c| (c.colours, c.banks) = (None, Some((c.id, 1))));
+        plan.tasks.iter_mut().for_each(|t| t.core = 0);
+        plan.tasks[0].criticality = solocore_model::system::Criticality::A;
+        plan.tasks[1].criticality = solocore_model::system::Criticality::C;
+        plan.scheme = solocore_model::plan::Scheme::Levels(Box::new(levels));
+        plan
+    }
+
+    #[test]
+    fn a_task_of_level_c_does_not_have_the_frames_of_a_core() {
+        let found = lists(&with_levels(), &map(vec![1 << 20, 1 << 21])).unwrap();
+        let of = |name: &str| found.iter().find(|(task, _)| task == name).unwrap().1.clone();
+        let want = |colours: std::ops::Range<u32>, banks: &[u32]| -> Lists {
+            (colours.collect(), Some(banks.to_vec()))
+        };
+        assert_eq!(of("one"), want(0..8, &[0]));
+        assert_eq!(of("two"), want(16..32, &[2, 3]));
     }
 
     #[test]

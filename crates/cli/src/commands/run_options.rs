@@ -45,11 +45,6 @@ pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
             out",
     )?;
     args.given.refuse(
-        &[&["colors"]],
-        "is for plans of budgets, windows and VCPUs: --scheduler levels gives tasks no frames; leave \
-            one of them out",
-    )?;
-    args.given.refuse(
         &[OF_PLACES],
         "is for runs under the kernel's own scheduler; --scheduler levels does not move other \
         programs; leave one of them out",

@@ -389,13 +389,27 @@ fn locked(runs: &[RunLocked]) -> String {
     if runs.is_empty() {
         return String::new();
     }
-    let head = ["locked pages of", "planned", "found", "used", "reads", "ns a page", "processes"];
+    let head = [
+        "locked pages of",
+        "planned",
+        "found",
+        "used",
+        "moved",
+        "verified",
+        "reads",
+        "ns a page",
+        "processes",
+    ];
+    let some = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let row = |r: &RunLocked| {
-        let numbers = [r.pages, r.found, r.present, r.reads, r.mean_read_ns, r.processes]
-            .map(|n| n.to_string());
+        let pages = [Some(r.pages), Some(r.found), Some(r.present), r.moved, r.verified];
+        let reads = [r.reads, r.mean_read_ns, r.processes];
+        let numbers = pages.into_iter().chain(reads.map(Some)).map(some);
         std::iter::once(r.task.clone()).chain(numbers).collect()
     };
-    shown(&head, runs.iter().map(row))
+    let faults = runs.iter().filter_map(|r| Some((&r.task, r.fault.as_ref()?)));
+    let faults: String = faults.map(|(task, fault)| format!("task {task}: {fault}\n")).collect();
+    shown(&head, runs.iter().map(row)) + &faults
 }
 
 /// Input and output of the time table; empty without any.

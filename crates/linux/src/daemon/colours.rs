@@ -6,10 +6,14 @@
 //! before anything is started: that the plan is for this cache, that each program can be coloured,
 //! and that there are enough frames. A promise holds while all of the plan's programs that run were
 //! started so, and no page of theirs was found elsewhere: a page in a wrong colour may be in that of
-//! any core. Source: single-core-equivalence, section 2 (PALLOC); maracas, section V.
+//! any core. In a plan with levels, ways that colours only stand for are not promised: the bounds
+//! count on ways. Source: single-core-equivalence, section 2 (PALLOC); maracas, section V.
 //! Does not cover: programs outside of the plan, the kernel's own memory, the page cache and shared
 //! memory, which use frames of all colours; `docs/space.md` lists them.
 
+use super::frames::Planned;
+use super::locked;
+use super::messages::{self, End};
 use super::part::{Held, Part};
 use crate::error::LinuxError;
 use crate::schedule::coloured::{Environment, Space};
@@ -19,9 +23,10 @@ use solocore_model::Plan;
 use solocore_model::plan::{Answer, PlanCore, Promise, Subject};
 use solocore_model::run::{RunColoured, RunResult};
 use solocore_space::geometry;
-use solocore_space::map::{Choice, Map};
+use solocore_space::map::Map;
 use solocore_space::program;
 use solocore_space::queues::Queues;
+use solocore_space::room::Memory;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -29,20 +34,10 @@ use std::rc::Rc;
 const LEFT: u64 = 512 << 20;
 const PAGE: u64 = 4096;
 
-/// Frames of a core.
-struct Frames {
-    colours: Option<(u32, u32)>,
-    banks: Option<(u32, u32)>,
-    choice: Choice,
-}
-
 /// The part that starts the plan's programs in their colours and banks.
 pub struct Colours {
-    plan: Plan,
+    planned: Planned,
     layout: Rc<Layout>,
-    map: Map,
-    /// Source of the map, in words.
-    source: String,
     queues: Option<Queues>,
     spaces: Held<Vec<(String, Space)>>,
 }
@@ -52,14 +47,20 @@ impl Colours {
     /// is from.
     #[must_use]
     pub fn new(plan: &Plan, layout: &Rc<Layout>, map: Map, source: &str) -> Self {
+        let (plan, source) = (plan.clone(), source.to_owned());
         Self {
-            plan: plan.clone(),
+            planned: Planned { plan, map, source, by_masks: false },
             layout: Rc::clone(layout),
-            map,
-            source: source.to_owned(),
             queues: None,
             spaces: Held::default(),
         }
+    }
+
+    /// Whether the hardware gives the ways of levels, so that banks alone choose frames there.
+    #[must_use]
+    pub fn beside_masks(mut self, by_masks: bool) -> Self {
+        self.planned.by_masks = by_masks;
+        self
     }
 
     /// Message queues that lie in frames of the task that makes them.
@@ -75,29 +76,6 @@ impl Colours {
         Environments(Held::clone(&self.spaces))
     }
 
-    /// The frames of a core; `None`: the plan gives it neither colours nor banks, or the map knows
-    /// none.
-    fn frames(&self, core: u32) -> Result<Option<Frames>, LinuxError> {
-        let Some(core) = self.plan.cores.iter().find(|c| c.id == core) else { return Ok(None) };
-        let (colours, banks) = (core.colours, core.banks.filter(|_| self.knows_banks()));
-        if colours.is_none() && banks.is_none() {
-            return Ok(None);
-        }
-        let list = |of: Option<(u32, u32)>| of.map(|(first, n)| (first..first + n).collect());
-        let (c, b): (Option<Vec<u32>>, Option<Vec<u32>>) = (list(colours), list(banks));
-        let choice = Choice::new(&self.map, c.as_deref(), b.as_deref());
-        let choice = choice.map_err(|e| {
-            LinuxError::from(e).of(&format!("core {} of the plan ({})", core.id, self.source))
-        })?;
-        Ok(Some(Frames { colours, banks, choice }))
-    }
-
-    /// Whether the map has the banks of the plan's board.
-    fn knows_banks(&self) -> bool {
-        let known = self.map.bank_count();
-        known > 1 && known == self.plan.platform.total_banks()
-    }
-
     /// Tasks with programs that run in this run, and their commands.
     fn started(&self) -> impl Iterator<Item = (&Placed, &[String])> {
         let of = |p: &'_ Placed| matches!(p.how, How::Start(_));
@@ -108,7 +86,9 @@ impl Colours {
     /// A note on the tasks that have no frames of their own, and so no queues there either.
     fn without_queues(&self) -> Option<String> {
         self.queues.as_ref()?;
-        let kernels = |p: &Placed| matches!(self.frames(p.core), Ok(None));
+        let region = |p: &Placed| self.planned.region_named(&p.name);
+        let frames = |p: &Placed| region(p).map(|region| self.planned.frames(region));
+        let kernels = |p: &Placed| matches!(frames(p), Some(Ok(None)));
         let tasks =
             self.started().filter(|(p, _)| kernels(p)).map(|(p, _)| format!("`{}`", p.name));
         let tasks = tasks.collect::<Vec<_>>().join(", ");
@@ -120,21 +100,20 @@ impl Colours {
         })
     }
 
-    /// Checks that the tasks of each core find frames for the pages that they are known to touch.
+    /// Checks that the tasks of each region find frames for the pages that they are known to touch.
     fn check_footprint(&self, available: u64) -> Result<(), LinuxError> {
-        for core in &self.plan.cores {
-            let Some(frames) = self.frames(core.id)? else { continue };
+        for region in self.planned.regions() {
+            let Some(frames) = self.planned.frames(region)? else { continue };
             let here = |name: &str| self.started().any(|(p, _)| p.name == name);
-            let tasks = self.plan.tasks.iter().filter(|t| t.core == core.id && here(&t.name));
+            let tasks = self.planned.plan.tasks.iter();
+            let tasks = tasks.filter(|t| self.planned.region_of(t) == region && here(&t.name));
             let pages = tasks.filter_map(|t| t.touched_pages).fold(0, u64::saturating_add);
             let has = (available.saturating_sub(LEFT) as f64 * frames.choice.share()) as u64 / PAGE;
             if pages > has {
                 return Err(LinuxError::Machine(format!(
-                    "core {}: its tasks touch {pages} pages, and of the free memory of this \
+                    "{region}: its tasks touch {pages} pages, and of the free memory of this \
                     machine about {has} pages have its colours and banks; free memory, or plan \
-                    with more \
-                        colours for it",
-                    core.id
+                    with more colours for it",
                 )));
             }
         }
@@ -143,20 +122,19 @@ impl Colours {
 
     /// Reason why a core's colours or banks are not its own.
     fn lost(&self, core: &PlanCore, subject: Subject) -> Option<String> {
-        if subject == Subject::Banks && !self.knows_banks() {
-            return Some(format!(
-                "the map ({}) has {} banks of pages, and the plan {}; give --map with the bank \
-                    functions of this machine (`solocore space map`)",
-                self.source,
-                self.map.bank_count(),
-                self.plan.platform.total_banks()
-            ));
-        }
-        if subject == Subject::Ways
-            && let Some(why) = too_few(&self.plan, core)
-        {
-            return Some(why);
-        }
+        let unknown = || match subject {
+            Subject::Banks => {
+                let unknown = self.planned.without_banks();
+                unknown.or_else(|| self.planned.banks_choose_sets())
+            }
+            Subject::Ways => self.planned.too_few(core),
+            _ => None,
+        };
+        unknown().or_else(|| self.elsewhere())
+    }
+
+    /// Reason why pages of the plan's tasks are or were in other frames.
+    fn elsewhere(&self) -> Option<String> {
         let elsewhere = |p: &&Placed| matches!(p.how, How::Attach(_) | How::Drive(_));
         if let Some(task) = self.layout.tasks.iter().find(elsewhere) {
             return Some(format!(
@@ -168,19 +146,59 @@ impl Colours {
         }
         self.spaces.borrow().iter().flatten().find_map(|(_, space)| fault(&space.seen()))
     }
-}
 
-/// Whole colours that hold less than the ways for which the plan was made.
-fn too_few(plan: &Plan, core: &PlanCore) -> Option<String> {
-    let (_, count) = core.colours?;
-    let (all, ways) = (u64::from(plan.platform.colours()), u64::from(plan.platform.llc.ways));
-    let (own, share) = (u64::from(count), plan.ways_of(core.id).map_or(0, |(_, n)| n));
-    (own * ways < u64::from(share) * all).then(|| {
-        format!(
-            "its {count} whole colours of {all} hold less than the {share} ways of {ways} that the \
-                plan counts on; give each core a number of ways that makes whole colours"
-        )
-    })
+    /// The answer about ways of levels A and B, for which colours stand.
+    fn keeps_ways(&self, promise: &Promise) -> Option<Answer> {
+        let own = self.planned.plan.ways_of(promise.core()?).filter(|_| !self.planned.by_masks)?;
+        let stand = || {
+            format!(
+                "colours that stand for its {} ways keep other tasks of the plan out, but the bounds \
+                    count on ways; give --resctrl, or measure the tasks in these colours and give \
+                    --vouch ways",
+                own.1
+            )
+        };
+        Some(Answer::open(promise, true, self.elsewhere().unwrap_or_else(stand)))
+    }
+
+    /// The answer about locked pages; `None`: they get no colours of their own.
+    fn keeps_locked(&self, promise: &Promise) -> Option<Answer> {
+        let spaces = self.spaces.borrow();
+        let state = |task: &str| locked::State {
+            starts: self.started().any(|(p, _)| p.name == task),
+            seen: spaces
+                .iter()
+                .flatten()
+                .find(|(name, _)| name == task)
+                .and_then(|s| s.1.lockdown()),
+        };
+        locked::answer(&self.planned, promise, self.elsewhere(), state)
+    }
+
+    /// The answer about the buffer of a message; `None`: the promise is about another one.
+    fn keeps_buffer(&self, promise: &Promise) -> Option<Answer> {
+        let message = messages::of(&self.planned.plan, promise)?;
+        let spaces = self.spaces.borrow();
+        let end = |task: &str| End {
+            region: self.planned.region_named(task),
+            starts: self.started().any(|(p, _)| p.name == task),
+            memory: spaces
+                .iter()
+                .flatten()
+                .find(|(name, _)| name == task)
+                .map(|(_, space)| space.memory()),
+        };
+        let ends = [end(&message.from), end(&message.to)];
+        let placed = messages::planned(message, &ends, self.queues.is_some());
+        let kept = placed
+            .and_then(|()| self.planned.without_banks().map_or(Ok(()), Err))
+            .and_then(|()| self.elsewhere().map_or(Ok(()), Err))
+            .and_then(|()| messages::measured(message, &ends));
+        Some(match kept {
+            Ok(why) => Answer::kept(promise, "colours", true, why),
+            Err(why) => Answer::open(promise, true, why),
+        })
+    }
 }
 
 /// Reason against promises of colours, from the observations of a task.
@@ -218,39 +236,44 @@ impl Environments {
 }
 
 impl Part for Colours {
+    fn places_pages(&self) -> bool {
+        true
+    }
+
     fn keeps(&self, promise: &Promise) -> Option<Answer> {
-        let core = self.plan.cores.iter().find(|c| Some(c.id) == promise.core())?;
+        let core = match promise.subject {
+            Subject::Buffer => return self.keeps_buffer(promise),
+            Subject::LockedPages | Subject::Prefetch => return self.keeps_locked(promise),
+            Subject::Ways if self.planned.plan.levels().is_some() => {
+                return self.keeps_ways(promise);
+            }
+            _ => self.planned.plan.cores.iter().find(|c| Some(c.id) == promise.core())?,
+        };
         let mine = match promise.subject {
             Subject::Ways => core.colours.is_some(),
             Subject::Banks => core.banks.is_some(),
             _ => false,
         };
+        let kept = || {
+            let source = &self.planned.source;
+            format!(
+                "programs that solocore starts have only frames of their cores ({source}); others \
+                    have any"
+            )
+        };
         mine.then(|| match self.lost(core, promise.subject) {
             Some(why) => Answer::open(promise, true, why),
-            None => Answer::kept(
-                promise,
-                "colours",
-                true,
-                format!(
-                    "programs that solocore starts have only frames of their cores ({}); others \
-                        have any",
-                    self.source
-                ),
-            ),
+            None => Answer::kept(promise, "colours", true, kept()),
         })
     }
 
     fn check(&mut self) -> Result<(), LinuxError> {
         let mut any = false;
-        for core in &self.plan.cores {
-            any |= self.frames(core.id)?.is_some();
+        for region in self.planned.regions() {
+            any |= self.planned.frames(region)?.is_some();
         }
         if !any {
-            return Err(LinuxError::Input(
-                "--colors: the plan gives colours to no core, and no map has its banks; \
-                    plan for a board with partition = \"colour\", give --map, or leave --colors out"
-                    .to_owned(),
-            ));
+            return Err(LinuxError::Input(self.planned.nothing()));
         }
         for (task, command) in self.started() {
             let of = |e: LinuxError| e.of(&format!("--colors: task `{}`", task.name));
@@ -265,7 +288,10 @@ impl Part for Colours {
             program::check(path).map_err(|e| of(e.into()))?;
         }
         program::check_machine().map_err(|e| LinuxError::from(e).of("--colors"))?;
-        self.check_footprint(available_memory())
+        let available = Memory::of(Path::new("/")).map_or(u64::MAX, |memory| memory.available);
+        let started = self.started().map(|(task, command)| (task.name.as_str(), command));
+        locked::check(&self.planned, started, available.saturating_sub(LEFT))?;
+        self.check_footprint(available)
     }
 
     fn notes(&self) -> Vec<String> {
@@ -279,8 +305,9 @@ impl Part for Colours {
 
     fn start(&mut self) -> Result<(), LinuxError> {
         let mut spaces = Vec::new();
-        for (task, _) in self.started() {
-            let Some(frames) = self.frames(task.core)? else { continue };
+        for (task, command) in self.started() {
+            let Some(region) = self.planned.region_named(&task.name) else { continue };
+            let Some(frames) = self.planned.frames(region)? else { continue };
             let seen = RunColoured {
                 task: task.name.clone(),
                 colours: frames.colours,
@@ -288,7 +315,10 @@ impl Part for Colours {
                 ..RunColoured::default()
             };
             let queues = self.queues.as_ref();
-            let space = Space::start(&self.map, &frames.choice, seen, queues)?;
+            let directory = self.layout.directory();
+            let (choice, locked) =
+                locked::placing(&self.planned, &task.name, command, directory, &frames.choice)?;
+            let space = Space::start(&self.planned.map, &choice, seen, queues, locked)?;
             spaces.push((task.name.clone(), space));
         }
         *self.spaces.borrow_mut() = Some(spaces);
@@ -298,6 +328,7 @@ impl Part for Colours {
     fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
         let spaces = self.spaces.borrow();
         run.coloured = spaces.iter().flatten().map(|(_, space)| space.seen()).collect();
+        run.locked_pages.extend(spaces.iter().flatten().filter_map(|(_, space)| space.lockdown()));
         Ok(())
     }
 
@@ -306,16 +337,9 @@ impl Part for Colours {
     }
 }
 
-/// Memory that is free or can be made free, bytes; all, where the kernel does not say.
-fn available_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map_or(u64::MAX, |kib| kib << 10)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::frames::{Region, example};
     use super::*;
     use crate::schedule::placed::Wishes;
 
@@ -383,7 +407,7 @@ mod tests {
         assert_eq!([Subject::Ways, Subject::Banks].map(|s| open(&part, s)), [None, None]);
         assert!(part.keeps(&promise(Subject::Budget, 0)).is_none());
         assert!(part.keeps(&promise(Subject::Ways, 9)).is_none(), "no such core");
-        let frames = part.frames(1).unwrap().unwrap();
+        let frames = part.planned.frames(Region::Core(1)).unwrap().unwrap();
         assert!((frames.choice.share() - 0.25).abs() < 1e-9, "half of both");
         assert!(frames.choice.allows(16 | 1 << 9) && !frames.choice.allows(16 | 1 << 8));
     }
@@ -405,6 +429,18 @@ mod tests {
         none.cores.iter_mut().for_each(|c| (c.colours, c.banks) = (None, None));
         let mut none = part(&none, &wishes(), banks());
         assert!(none.check().unwrap_err().to_string().contains("gives colours to no core"));
+    }
+
+    #[test]
+    fn under_levels_ways_are_not_promised_by_colours() {
+        let part = part(&example::plan(), &wishes(), vec![1 << 20, 1 << 21, 1 << 22]);
+        assert_eq!(open(&part, Subject::Banks), None);
+        assert!(open(&part, Subject::Ways).unwrap().contains("stand for its 4 ways"));
+        let message = Promise::new(Subject::Buffer, "message a to b", Vec::new(), String::new());
+        assert!(part.keeps(&message).unwrap().why.contains("in --queues"));
+        let part = part.with_queues("all".parse().ok()).beside_masks(true);
+        assert_eq!(part.keeps(&message).unwrap().kept_by.as_deref(), Some("colours"));
+        assert!(part.keeps(&promise(Subject::Ways, 0)).is_none(), "that is resctrl's");
     }
 
     #[test]

@@ -1,21 +1,31 @@
-//! Differences of two plans beside their budgets.
+//! Differences of two plans beside their budgets, and the ways of their cores.
 //!
-//! Problem: a run can go over to a plan with other budgets, and to nothing else; a key that a later
+//! Problem: a run can go over to a plan with other budgets, and to little else; a key that a later
 //! version adds to plans must not slip through. Rule: the new plan gets the budgets of the old one, and
-//! all that follows from budgets (bounds, promises, reasons). Then both must be equal. The first key
-//! that is not is named.
+//! all that follows from budgets (bounds, promises, reasons). It also gets the keys that no bound and no
+//! part of a run rests on: names of the platform, and the history of profiles. Where the run divides
+//! the cache, it gets the ways, and the demands of tasks on cores with other ways. Best effort that the
+//! run neither starts nor binds is left out: bounds count on the budgets of its cores only. Then both
+//! must be equal. The first key that is not is named.
 //! Does not cover: profiles that the plans carry; the caller takes those of the old plan.
 
 use serde_json::{Map, Number, Value};
-use solocore_model::Plan;
 use solocore_model::plan::{PlanCore, PlanRegulation, PlanTask};
+use solocore_model::{Plan, Platform};
 use std::collections::BTreeSet;
 
 /// Longest value that is shown.
 const SHOWN: usize = 40;
 
-/// The first difference between two plans beside budgets, and bounds that follow from them.
-pub(super) fn difference(old: &Plan, new: &Plan) -> Option<String> {
+/// The first difference between two plans beside budgets, and bounds that follow from them; where
+/// the run `divides` the cache, also beside ways. `runs`: whether the run starts or binds a task.
+pub(super) fn difference(
+    old: &Plan,
+    new: &Plan,
+    divides: bool,
+    runs: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let (old, new) = (&without_others(old, runs), &without_others(new, runs));
     let names =
         |plan: &Plan| -> BTreeSet<String> { plan.tasks.iter().map(|t| t.name.clone()).collect() };
     let (before, after) = (names(old), names(new));
@@ -25,8 +35,46 @@ pub(super) fn difference(old: &Plan, new: &Plan) -> Option<String> {
     if old.cores.len() != new.cores.len() || old.tasks.len() != new.tasks.len() {
         return Some("the number of its cores or tasks".to_owned());
     }
+    let mut new = with_budgets_of(old, new);
+    if divides {
+        new = with_ways_of(old, new);
+    }
+    // Long plans are seldom compared key by key.
+    if new == *old {
+        return None;
+    }
     let value = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
-    first_difference(&value(old), &value(&with_budgets_of(old, new)), "")
+    first_difference(&value(old), &value(&new), "")
+}
+
+/// A plan without the best effort that no part of the run knows. The result of a run has the profiles
+/// of its first plan, so tasks with a profile stay.
+fn without_others(plan: &Plan, runs: &dyn Fn(&str) -> bool) -> Plan {
+    let mut plan = plan.clone();
+    plan.tasks.retain(|task| {
+        let known = task.profile.is_some() || !task.locked_pages.is_empty() || runs(&task.name);
+        known || !task.best_effort()
+    });
+    plan
+}
+
+/// A plan with the ways of another one, and the colours that stand for them. The tasks of a core with
+/// other ways have its demands.
+fn with_ways_of(old: &Plan, mut new: Plan) -> Plan {
+    let mut divided = BTreeSet::new();
+    for (old, new) in old.cores.iter().zip(&mut new.cores) {
+        new.colours = old.colours;
+        if new.ways != old.ways {
+            divided.insert(old.id);
+            (new.ways, new.lock_capacity_pages) = (old.ways, old.lock_capacity_pages);
+        }
+    }
+    for (old, new) in old.tasks.iter().zip(&mut new.tasks) {
+        if divided.contains(&old.core) {
+            (new.wcet_ns, new.misses, new.crpd_ns) = (old.wcet_ns, old.misses, old.crpd_ns);
+        }
+    }
+    new
 }
 
 /// A plan with the budgets of another one, and all that may differ with them.
@@ -49,6 +97,7 @@ fn with_budgets_of(old: &Plan, new: &Plan) -> Plan {
         margin: old.margin,
         derivation: old.derivation.clone(),
         waterfall: old.waterfall.clone(),
+        profiled: old.profiled.clone(),
         ..new.clone()
     };
     Plan {
@@ -61,6 +110,11 @@ fn with_budgets_of(old: &Plan, new: &Plan) -> Plan {
         repair: old.repair.clone(),
         what_if: old.what_if.clone(),
         inputs: old.inputs.clone(),
+        platform: Platform {
+            name: old.platform.name.clone(),
+            title: old.platform.title.clone(),
+            ..new.platform.clone()
+        },
         regulation: PlanRegulation {
             share: old.regulation.share,
             carry_in: old.regulation.carry_in,
@@ -118,6 +172,7 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use solocore_model::plan::Profiled;
 
     fn plan() -> Plan {
         serde_json::from_str(include_str!("../../tests/plan.json")).unwrap()
@@ -132,9 +187,50 @@ mod tests {
         }
         (new.tasks[0].wcrt_ns, new.tasks[0].stall_ns) = (None, 5);
         (new.schedulable, new.reasons) = (false, Vec::new());
-        assert_eq!(difference(&plan(), &new), None);
+        assert_eq!(difference(&plan(), &new, false, &|_| true), None);
         let again = serde_json::from_str(&serde_json::to_string(&new).unwrap()).unwrap();
-        assert_eq!(difference(&plan(), &again), None);
+        assert_eq!(difference(&plan(), &again, false, &|_| true), None);
+    }
+
+    #[test]
+    fn names_and_the_history_of_profiles_are_no_difference() {
+        let mut new = plan();
+        (new.platform.name, new.platform.title) = ("lab".to_owned(), "Board of the lab".to_owned());
+        let from_cache = Some("2026-11-20".to_owned());
+        new.tasks[0].profiled = Some(Profiled { from_cache, ..Profiled::default() });
+        assert_eq!(difference(&plan(), &new, false, &|_| true), None);
+    }
+
+    #[test]
+    fn best_effort_that_the_run_does_not_start_may_differ() {
+        let mut new = plan();
+        new.tasks.push(PlanTask { name: "logger".to_owned(), ..new.tasks[1].clone() });
+        new.tasks[1].wcet_ns += 1;
+        assert_eq!(difference(&plan(), &new, false, &|_| false), None);
+        new.tasks.remove(1);
+        assert_eq!(difference(&plan(), &new, false, &|_| false), None);
+        let found = difference(&plan(), &new, false, &|task| task == "batch").unwrap();
+        assert_eq!(found, "its tasks (`batch`)");
+        let mut analysed = plan();
+        analysed.tasks[1].criticality = analysed.tasks[0].criticality;
+        let found = difference(&plan(), &analysed, false, &|_| false).unwrap();
+        assert_eq!(found, "its tasks (`batch`)");
+    }
+
+    #[test]
+    fn ways_and_demands_in_them_differ_only_where_the_run_divides_the_cache() {
+        let mut new = plan();
+        let core = new.tasks[0].core;
+        new.cores[core as usize].ways += 1;
+        new.tasks[0].misses += 1;
+        assert_eq!(difference(&plan(), &new, true, &|_| true), None);
+        let found = difference(&plan(), &new, false, &|_| true).unwrap();
+        assert!(found.starts_with("cores.1.ways ("), "{found}");
+        // The demand of a task on a core with its old ways.
+        let other = new.tasks.iter_mut().find(|task| task.core != core).unwrap();
+        other.misses += 1;
+        let found = difference(&plan(), &new, true, &|_| true).unwrap();
+        assert!(found.contains(".misses ("), "{found}");
     }
 
     #[test]
@@ -151,7 +247,7 @@ mod tests {
         for (change, named) in changes {
             let mut new = plan();
             change(&mut new);
-            let found = difference(&plan(), &new).unwrap();
+            let found = difference(&plan(), &new, false, &|_| true).unwrap();
             assert!(found.starts_with(named), "{found}");
         }
     }

@@ -3,16 +3,17 @@
 //! Problem: a run may have had several plans, but its result has one bound for each task. Rule: the
 //! result lists all handovers, and a task's bound is the weakest one of all plans. A plan counts from
 //! the beginning of its handover, also if that is given up. Promises that were broken under an earlier
-//! plan stay broken. Does not cover: the decision on another plan (`replace`).
+//! plan stay broken. The tasks are those of the plan in force. Does not cover: the decision on another plan (`replace`).
 
 use super::promises::bounds;
 use crate::error::LinuxError;
 use crate::host::status;
+use crate::schedule::placed::How;
 use serde::{Deserialize, Serialize};
 use solocore_model::Plan;
 use solocore_model::files::to_json;
-use solocore_model::plan::Answer;
-use solocore_model::run::{RunHandover, RunResult};
+use solocore_model::plan::{Answer, PlanTask};
+use solocore_model::run::{RunHandover, RunResult, RunTask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -96,6 +97,25 @@ impl Replacing {
         }
     }
 
+    /// Gives a result the tasks of the plan in force, in its order. Best effort that the run does not
+    /// start can be other than in its first plan.
+    pub fn order(&self, plan: &Plan, run: &mut RunResult) {
+        if self.done.is_empty() || run.tasks.is_empty() {
+            return;
+        }
+        let rows = std::mem::take(&mut run.tasks).into_iter();
+        let mut rows: BTreeMap<String, RunTask> = rows.map(|t| (t.name.clone(), t)).collect();
+        let row = |task: &PlanTask| {
+            let not_run = || RunTask {
+                name: task.name.clone(),
+                how: How::NotRun.word().to_owned(),
+                ..RunTask::default()
+            };
+            RunTask { core: task.core, ..rows.remove(&task.name).unwrap_or_else(not_run) }
+        };
+        run.tasks = plan.tasks.iter().map(row).collect();
+    }
+
     /// Keeps the bounds of a plan under which jobs may have run; tasks of `uncovered` cores have none.
     pub fn keep_bounds(&mut self, plan: &Plan, answers: &[Answer], uncovered: &[u32]) {
         for (task, bound) in bounds(plan, answers) {
@@ -105,5 +125,34 @@ impl Replacing {
                 known.map_or(bound, |known| known.zip(bound).map(|(known, b)| known.max(b)));
             self.earlier.insert(task.name.clone(), weakest);
         }
+    }
+
+    /// Tasks of these cores have no bound in this run.
+    pub fn lose_bounds(&mut self, plan: &Plan, cores: &[u32]) {
+        let tasks = plan.tasks.iter().filter(|task| cores.contains(&task.core));
+        self.earlier.extend(tasks.map(|task| (task.name.clone(), None)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tasks_of_a_result_are_those_of_the_last_plan() {
+        let mut plan: Plan = serde_json::from_str(include_str!("../../tests/plan.json")).unwrap();
+        let row = |task: &PlanTask| RunTask { name: task.name.clone(), ..RunTask::default() };
+        let tasks: Vec<RunTask> = plan.tasks.iter().map(row).collect();
+        let mut run = RunResult { tasks, ..RunResult::default() };
+        run.tasks[0].jobs = 7;
+        plan.tasks[1].name = "logger".to_owned();
+        let mut replacing = Replacing::default();
+        replacing.order(&plan, &mut run);
+        assert_eq!(run.tasks[1].name, "batch", "it is the first plan");
+        replacing.done.push(RunHandover::default());
+        replacing.order(&plan, &mut run);
+        let found: Vec<(&str, u64)> = run.tasks.iter().map(|t| (t.name.as_str(), t.jobs)).collect();
+        assert_eq!(found, [("video", 7), ("logger", 0)]);
+        assert_eq!((run.tasks[1].how.as_str(), run.tasks[1].core), ("not run", plan.tasks[1].core));
     }
 }

@@ -4,7 +4,7 @@ use super::part::{Held, Next, Part, Preview, Round, Settings};
 use crate::error::LinuxError;
 use crate::host::cpuset::Confiner;
 use crate::host::irq::{self, Places};
-use crate::host::resctrl::{self, Groups, Mounted, Shares};
+use crate::host::resctrl::{self, Groups, Mounted, Other, Shares};
 use crate::host::threads;
 use crate::schedule::isolate::Layout;
 use solocore_model::plan::{Answer, Promise, Subject};
@@ -27,6 +27,8 @@ pub struct Ways {
     groups: Held<Groups>,
     /// What the kernel would give, or why it gives nothing.
     offered: Option<Result<Shares, String>>,
+    /// Another plan and its shares; after `divide`, the plan before and its shares.
+    next: Option<(Plan, Other)>,
     /// Cores whose ways were not their own at some time, with the reason.
     lost: BTreeMap<u32, String>,
     looked: Instant,
@@ -42,6 +44,7 @@ impl Ways {
             settings: Some(settings.clone()),
             groups: Held::default(),
             offered: None,
+            next: None,
             lost: BTreeMap::new(),
             looked: Instant::now(),
             notes: Vec::new(),
@@ -71,6 +74,15 @@ impl Ways {
 
     pub(super) fn groups(&self) -> Held<Groups> {
         Held::clone(&self.groups)
+    }
+
+    /// The cores have these shares now, by this plan. Returns those before.
+    fn have(&mut self, plan: Plan, shares: &Shares) -> Plan {
+        if let Some(groups) = self.groups.borrow_mut().as_mut() {
+            groups.have(shares);
+        }
+        self.offered = Some(Ok(shares.clone()));
+        std::mem::replace(&mut self.plan, plan)
     }
 }
 
@@ -119,21 +131,42 @@ impl Part for Ways {
         self.notes.clone()
     }
 
+    fn divides(&self) -> bool {
+        true
+    }
+
     /// The hardware has the bandwidths of the first plan.
     fn can_take(&mut self, plan: &Plan) -> Result<bool, LinuxError> {
+        self.next = None;
+        let Some(Ok(shares)) = &self.offered else { return Ok(false) };
         let of = |plan: &Plan| -> Vec<Option<u64>> {
             plan.cores.iter().map(|core| core.bandwidth_bytes_per_s).collect()
         };
-        match &self.offered {
-            Some(Ok(shares)) if shares.limit_bandwidth() && of(plan) != of(&self.plan) => {
-                Err(LinuxError::Machine(
-                    "the hardware limits the bandwidth of each core (--resctrl), and these limits \
-                        stay; end the run and start it with the new plan"
-                        .to_owned(),
-                ))
-            }
-            _ => Ok(false),
+        if shares.limit_bandwidth() && of(plan) != of(&self.plan) {
+            return Err(LinuxError::Machine(
+                "the hardware limits the bandwidth of each core (--resctrl), and these limits stay; \
+                    end the run and start it with the new plan"
+                    .to_owned(),
+            ));
         }
+        if ways(plan) != ways(&self.plan) {
+            self.next = Some((plan.clone(), resctrl::look_at_other(shares, plan)?));
+        }
+        Ok(false)
+    }
+
+    fn divide(&mut self) -> Result<(), LinuxError> {
+        let Some((plan, other)) = self.next.take() else { return Ok(()) };
+        other.give(&mut Mounted(resctrl::root()))?;
+        let before = self.have(plan, &other.shares);
+        self.next = Some((before, other));
+        Ok(())
+    }
+
+    fn divide_as_before(&mut self) {
+        let Some((before, other)) = self.next.take() else { return };
+        other.take_back(&mut Mounted(resctrl::root()));
+        self.have(before, other.before());
     }
 
     fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
@@ -145,6 +178,11 @@ impl Part for Ways {
         self.groups.borrow_mut().take();
         self.settings = None;
     }
+}
+
+/// The ways of each core.
+fn ways(plan: &Plan) -> Vec<u32> {
+    plan.cores.iter().map(|core| core.ways).collect()
 }
 
 /// Interrupts moved off the cores of analysed tasks.

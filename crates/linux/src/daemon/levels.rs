@@ -4,6 +4,7 @@
 //! the request to end. A program that goes on (`job = "wakeup"` or a function) is started once; for
 //! the scheduler a job of it ends where all its threads sleep, and probes report its jobs.
 
+use super::colours::{Colours, Environments};
 use super::decisions::Decisions;
 use super::isolation::Ways;
 use super::part::{Held, LevelPreview, Next, Part, Preview, Round, TablePreview, Traces};
@@ -32,6 +33,8 @@ pub struct Levels {
     traced: bool,
     /// Groups of the hardware, once they exist.
     groups: Held<Groups>,
+    /// Frames of the tasks' own, by variables of their programs' environment.
+    colours: Option<Environments>,
     scheduler: Held<Scheduler>,
     probes: Option<Probes>,
     jobs: Option<Jobs>,
@@ -60,6 +63,7 @@ impl Levels {
             placed,
             traced,
             groups: Held::default(),
+            colours: None,
             scheduler,
             probes: None,
             jobs: None,
@@ -72,6 +76,12 @@ impl Levels {
     #[must_use]
     pub fn in_ways(self, ways: &Ways) -> Self {
         Self { groups: ways.groups(), ..self }
+    }
+
+    /// The same part, with programs on frames of their tasks.
+    #[must_use]
+    pub fn in_colours(self, colours: &Colours) -> Self {
+        Self { colours: Some(colours.environments()), ..self }
     }
 
     /// The scheduler, while it is there.
@@ -98,6 +108,9 @@ impl Levels {
         if let Some(groups) = self.groups.borrow().as_ref() {
             placed.iter_mut().for_each(|p| p.group = groups.tasks_file(&p.name));
             self.join(groups)?;
+        }
+        if let Some(colours) = &self.colours {
+            placed.iter_mut().for_each(|p| p.environment = colours.of(&p.name));
         }
         let probes = Probes::set(&placed, &OwnPages::new())?;
         let belongs = |name: &str, process: u32, thread: u32| {

@@ -11,13 +11,18 @@
 
 mod clients;
 mod colours;
+mod covered;
 mod decisions;
 mod devices;
 mod difference;
+mod frames;
+mod handing;
 mod handovers;
 mod isolation;
 mod levels;
+mod locked;
 mod memory;
+mod messages;
 mod metrics;
 mod part;
 mod probes;
@@ -319,8 +324,9 @@ impl Daemon {
             if left.is_zero() {
                 break "duration".to_owned();
             }
-            if lost.is_none() {
-                self.replace(status, say);
+            match &lost {
+                None => self.replace(status, say),
+                Some(failure) => self.replace_no_more(status, failure, say),
             }
             status.serve(|| self.snapshot(), || self.metrics());
             // A manager's queue holds ten words: those of a look each would fill it.
@@ -376,6 +382,7 @@ impl Daemon {
         self.parts.iter().try_for_each(|part| part.seen(&mut run))?;
         run.promises = self.answers();
         if let Some(plan) = &self.plan {
+            self.replacing.order(plan, &mut run);
             promises::limits(plan, &mut run);
         }
         self.replacing.seen(&mut run);

@@ -79,8 +79,23 @@ pub trait Part {
         Ok(())
     }
 
-    /// Checks that the part can go on under another plan, which has other budgets only, and prepares
-    /// for it. `true`: the part gives the CPUs these budgets. Changes nothing that is in force.
+    /// Whether it starts or binds this task of the plan.
+    fn runs(&self, _task: &str) -> bool {
+        false
+    }
+
+    /// Whether it gives cores the ways of the shared cache.
+    fn divides(&self) -> bool {
+        false
+    }
+
+    /// Whether it has placed pages in the colours of their cores.
+    fn places_pages(&self) -> bool {
+        false
+    }
+
+    /// Checks that the part can go on under another plan, which has other budgets and ways only, and
+    /// prepares for it. `true`: the part gives the CPUs these budgets. Changes nothing that is in force.
     ///
     /// # Errors
     /// The reason why it cannot.
@@ -88,7 +103,18 @@ pub trait Part {
         Ok(false)
     }
 
-    /// Begins the handover to the plan that it was asked about last.
+    /// Gives the cores the ways of the plan that it was asked about last.
+    ///
+    /// # Errors
+    /// The machine refuses them; the cores have those of the old plan.
+    fn divide(&mut self) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// Gives the cores the ways of the old plan again, after `divide`.
+    fn divide_as_before(&mut self) {}
+
+    /// Begins the handover of budgets to the plan that it was asked about last.
     ///
     /// # Errors
     /// The machine refuses it; the old plan is in force.

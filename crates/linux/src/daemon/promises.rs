@@ -77,18 +77,18 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
                 = true, so that bounds count on budgets alone",
         ),
         Subject::Ways => of_ways(plan, promise),
-        Subject::Banks if plan.levels().is_some() => open(
-            "no part of a run places pages in banks under --scheduler levels; place them yourself \
-                and give --vouch banks",
-        ),
         Subject::Banks => open(&format!(
             "no part of this run places pages in banks; give --colors with a --map that has the \
                 banks{}",
             or_anywhere(plan)
         )),
         Subject::LockedPages => open(&format!(
-            "no part of this run locks pages; --resctrl reads them into ways of their own \
-                (docs/ways.md){}",
+            "no part of this run locks pages; {} (docs/ways.md){}",
+            if coloured(plan) {
+                "--colors gives them colours of their own"
+            } else {
+                "--resctrl reads them into ways of their own"
+            },
             or_anywhere(plan)
         )),
         Subject::PageColours => open(
@@ -103,8 +103,13 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
                 it and give --vouch prefetch",
         ),
         Subject::Transfer => open("no driver is attached for it; give --command NAME=DRIVER"),
+        Subject::Buffer if promise.resource.starts_with("message ") => open(
+            "no part of this run places messages; give --colors with the queue in --queues, or let \
+                the programs place it and give --vouch buffer",
+        ),
         Subject::Buffer => open(
-            "no part of a run places buffers; let the programs place them and give --vouch buffer",
+            "no part of a run places buffers of devices; let the programs place them and give \
+                --vouch buffer",
         ),
         Subject::Vcpu => open("this run schedules no VCPUs"),
         Subject::Interrupts => open("interrupts are left where they are; drop --no-move-irqs"),
@@ -135,9 +140,13 @@ fn or_anywhere(plan: &Plan) -> &'static str {
     }
 }
 
+/// Does the plan give cores colours?
+fn coloured(plan: &Plan) -> bool {
+    plan.cores.iter().any(|c| c.colours.is_some())
+}
+
 fn of_ways(plan: &Plan, promise: &Promise) -> Answer {
-    let coloured = plan.cores.iter().any(|c| c.colours.is_some());
-    let option = if coloured {
+    let option = if coloured(plan) {
         "give --colors, which starts programs in the colours of their cores"
     } else {
         "give --resctrl, where the CPU has it"

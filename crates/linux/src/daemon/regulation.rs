@@ -1,11 +1,12 @@
 //! Regulation of accesses to memory, as a part: an engine, and its actions over time.
 
+use super::handing::{self, End, Handing, PATIENCE_NS};
 use super::part::{Held, Next, Part, Preview, RegulationPreview, Round, Taking, Traces};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::regulate::engine::{self, Choice, Engine, Started};
 use crate::regulate::event::Event;
-use crate::regulate::handover::{Asked, Change, Handover, Step};
+use crate::regulate::handover::Change;
 use crate::regulate::history::Recorder;
 use crate::regulate::liveness::{self, Liveness, Look};
 use crate::regulate::regulation::{CoreBudget, Regulation};
@@ -15,7 +16,6 @@ use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunCore, RunOtherBudget, RunRegulation, RunResult};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -42,19 +42,6 @@ pub struct Regulating {
     /// The regulation of another plan, and its handover once it has begun.
     next: Option<(Regulation, Option<Handing>)>,
 }
-
-/// A handover to other budgets.
-struct Handing {
-    handover: Handover,
-    begun_ns: u64,
-    /// Budgets that the CPUs are still to be asked for.
-    unasked: Asked,
-    /// The CPUs did not follow in time: they go back to their old budgets.
-    given_up: bool,
-}
-
-/// Longest time for the first step of a handover, in which nothing has risen yet.
-const PATIENCE_NS: u64 = 2_000_000_000;
 
 impl Regulating {
     /// The part for a regulation.
@@ -169,39 +156,9 @@ impl Regulating {
         }
     }
 
-    /// Budgets before and after the handover that is prepared.
-    fn changes(&self, next: &Regulation) -> Vec<Change> {
-        let pairs = self.regulation.cores.iter().zip(&next.cores);
-        pairs
-            .map(|(old, new)| Change { cpu: old.cpu, old: old.enforced(), new: new.enforced() })
-            .collect()
-    }
-
-    /// Goes on with a handover that has begun; returns whether every CPU has its new budget. After an
-    /// error the next round tries again.
-    fn go_on(&self, handing: &mut Handing) -> Result<bool, LinuxError> {
-        let engine = self.engine.borrow();
-        let Some(engine) = engine.as_ref() else { return Ok(false) };
-        if handing.unasked.is_empty() {
-            let mut in_force = BTreeMap::new();
-            for core in &self.regulation.cores {
-                // A CPU that cannot be read has not followed, and the patience with it ends.
-                in_force.insert(core.cpu, engine.in_force(core.cpu).ok().flatten());
-            }
-            let step = handing.handover.look(|cpu| in_force.get(&cpu).copied().flatten());
-            let late = monotonic_ns().saturating_sub(handing.begun_ns) > PATIENCE_NS;
-            match (step, handing.handover.give_up()) {
-                (Step::Done, _) => return Ok(true),
-                (Step::Ask(asked), _) => handing.unasked = asked,
-                (Step::Wait, Some(old)) if late => {
-                    (handing.unasked, handing.given_up) = (old, true);
-                }
-                (Step::Wait, _) => {}
-            }
-        }
-        engine.ask(&handing.unasked)?;
-        handing.unasked.clear();
-        Ok(false)
+    /// CPUs before and after the handover that is prepared.
+    fn pairs(&self, next: &Regulation) -> Vec<(CoreBudget, CoreBudget)> {
+        self.regulation.cores.iter().copied().zip(next.cores.iter().copied()).collect()
     }
 
     /// The lapses of its CPUs.
@@ -374,12 +331,9 @@ impl Part for Regulating {
 
     fn take(&mut self) -> Result<(), LinuxError> {
         let Some((next, _)) = self.next.take() else { return Ok(()) };
-        let (handover, asked) = Handover::begin(self.changes(&next));
-        if let Some(engine) = self.engine.borrow().as_ref() {
-            engine.ask(&asked)?;
-        }
-        let begun_ns = monotonic_ns();
-        let handing = Handing { handover, begun_ns, unasked: Vec::new(), given_up: false };
+        let engine = self.engine.borrow();
+        let Some(engine) = engine.as_deref() else { return Ok(()) };
+        let handing = Handing::begin(engine, self.pairs(&next), monotonic_ns())?;
         self.next = Some((next, Some(handing)));
         Ok(())
     }
@@ -388,18 +342,23 @@ impl Part for Regulating {
         let Some((next, Some(mut handing))) = self.next.take() else {
             return Taking::Done(Vec::new());
         };
-        match self.go_on(&mut handing) {
-            Ok(true) => {
-                let changed = other_budgets(&self.changes(&next));
+        let ended = self
+            .engine
+            .borrow()
+            .as_deref()
+            .map_or(Ok(None), |engine| handing.go_on(engine, monotonic_ns()));
+        match ended {
+            Ok(Some(End::Taken)) => {
+                let changed = other_budgets(&handing::changes(&self.pairs(&next)));
                 self.regulation = next;
                 Taking::Done(changed)
             }
-            Ok(false) if handing.given_up => Taking::GivenUp(format!(
+            Ok(Some(End::GivenUp)) => Taking::GivenUp(format!(
                 "a CPU has begun no period for {} s, so no budget has risen, and each CPU keeps its \
                     old budget; is a CPU offline?",
                 PATIENCE_NS / 1_000_000_000
             )),
-            Ok(false) | Err(_) => {
+            Ok(None) | Err(_) => {
                 self.next = Some((next, Some(handing)));
                 Taking::UnderWay
             }

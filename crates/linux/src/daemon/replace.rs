@@ -2,41 +2,35 @@
 //!
 //! Problem: a run that is ended and started again leaves a gap without budgets, and ends its tasks
 //! and its clients' locks. Rule: the daemon takes another plan at its socket for plans
-//! (`host/status`), and checks everything before anything changes. The plan may differ in budgets
-//! only (`difference`). Each part must be able to go on under it, and each of its promises must be
-//! kept. One of the two plans must bound each job that is active meanwhile (regulate/handover.rs).
-//! The answer to a refused plan is the reason, and the old plan stays in force. Otherwise the part
-//! that regulates hands over, in some rounds, and then the new plan is the run's plan. Tasks,
-//! clients, engines and settings stay. A plan that was sent as a whole is carried out even if its
-//! client has gone.
-//! Does not cover: other tasks, ways, colours, banks, periods, schemes and policies; a run without a
+//! (`host/status`), and checks everything before anything changes. The plan may differ in budgets, in
+//! best effort, and in ways where the run divides the cache (`difference`). Each part must be able to go on under
+//! it, and each of its promises must be kept. One of the two plans must bound each job that is active
+//! meanwhile (`covered`). The answer to a refused plan is the reason, and the old plan stays in force.
+//! Otherwise the cores get their new ways (host/resctrl/other.rs). Then the part that regulates hands
+//! over, in some rounds, and then the new plan is the run's plan. If that is given up or fails, the
+//! cores lose their new ways again, and no bound counts on jobs there in this run (`covered`). Tasks,
+//! clients, engines and settings stay. A plan that was sent as a whole is carried out even if its client has gone.
+//! Does not cover: other tasks that are analysed or started, colours, banks, periods, schemes and policies; a run without a
 //! plan. Notes of the run are those on its first plan.
 
+use super::covered::{self, AGAIN, unbounded_cores, uncovered_cores};
 use super::difference::difference;
 use super::handovers::{Decision, Pending};
 use super::part::Taking;
 use super::{Daemon, Word, promises};
 use crate::error::LinuxError;
-use crate::host::status::Status;
-use crate::regulate::handover::{Budgets, Change, covers};
-use crate::regulate::shared::UNLIMITED;
+use crate::host::status::{Sent, Status};
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
 use solocore_model::files::to_json;
-use solocore_model::plan::PlanCore;
 use solocore_model::run::RunHandover;
-use std::collections::BTreeSet;
-use std::path::Path;
-
-/// The remedy for plans that a run cannot take.
-const AGAIN: &str = "end the run and start it with the new plan";
 
 impl Daemon {
     /// Takes another plan if one has come, or goes on with the handover to it. Never waits.
     pub(super) fn replace(&mut self, status: &Status, say: &dyn Fn(Word<'_>)) {
         let Some(pending) = self.replacing.pending.take() else {
-            let Some((number, text)) = status.plan() else { return };
-            match self.begin(number, &text) {
+            let Some((number, sent)) = status.plan() else { return };
+            match sent.and_then(|sent| self.begin(number, sent)) {
                 Ok(pending) => {
                     say(Word::Message(&format!("hands over to the plan {}", pending.name)));
                     // Some jobs have only its bounds, also if it is given up or the run ends first.
@@ -51,6 +45,7 @@ impl Daemon {
         match self.parts.get_mut(pending.part).map(|part| part.taken()) {
             Some(Taking::UnderWay) => self.replacing.pending = Some(pending),
             Some(Taking::GivenUp(why)) => {
+                self.divide_as_before(&pending.plan);
                 refuse(status, pending.number, LinuxError::Machine(why), say);
             }
             Some(Taking::Done(cores)) => {
@@ -76,9 +71,27 @@ impl Daemon {
         }
     }
 
+    /// Refuses the plans that have come, because the run goes on for its program only. Never waits.
+    pub(super) fn replace_no_more(
+        &mut self,
+        status: &Status,
+        failure: &LinuxError,
+        say: &dyn Fn(Word<'_>),
+    ) {
+        let pending = self.replacing.pending.take().map(|pending| pending.number);
+        let sent = status.plan().map(|(number, _)| number);
+        for number in pending.into_iter().chain(sent) {
+            let why = format!(
+                "a failure ended the regulation, and only the program of the run goes on \
+                    ({failure}); end the program, and start a run with the new plan"
+            );
+            refuse(status, number, LinuxError::Machine(why), say);
+        }
+    }
+
     /// Checks another plan, and begins the handover to it.
-    fn begin(&mut self, number: u64, text: &[u8]) -> Result<Pending, LinuxError> {
-        let (name, new) = read(text)?;
+    fn begin(&mut self, number: u64, sent: Sent) -> Result<Pending, LinuxError> {
+        let Sent { name, plan: new } = sent;
         let Some(old) = &self.plan else {
             return Err(LinuxError::Machine(
                 "the run has no plan, because `solocore exec` began it; end it, and start the plan \
@@ -87,18 +100,20 @@ impl Daemon {
             ));
         };
         let new = Plan { carried: old.carried.clone(), ..new };
-        if let Some(what) = difference(old, &new) {
+        // Pages that lie in the colours of their cores stay there.
+        let placed = self.parts.iter().any(|part| part.places_pages());
+        let divides = !placed && self.parts.iter().any(|part| part.divides());
+        let runs = |task: &str| self.parts.iter().any(|part| part.runs(task));
+        if let Some(what) = difference(old, &new, divides, &runs) {
             return Err(LinuxError::Machine(format!(
-                "the new plan differs from the present one in {what}, and only budgets can change \
-                    while a run goes on; {AGAIN}"
+                "the new plan differs from the present one in {what}; only budgets, ways by \
+                    --resctrl, and best effort that the run does not start can change while it goes \
+                    on; {AGAIN}"
             )));
         }
         let uncovered = uncovered_cores(old, &new);
         if let (Some(core), false) = (uncovered.first(), self.partial) {
-            return Err(LinuxError::Machine(format!(
-                "neither plan bounds a job on core {core} while all these budgets change; change the \
-                    budget of one core at a time, by several plans"
-            )));
+            return Err(LinuxError::Machine(covered::uncovered(old, &new, *core)));
         }
         let mut by = None;
         for (at, part) in self.parts.iter_mut().enumerate() {
@@ -117,8 +132,20 @@ impl Daemon {
             )));
         };
         let begun_ns = monotonic_ns();
-        self.parts[part].take()?;
+        let divided = self.parts.iter_mut().try_for_each(|part| part.divide());
+        if let Err(error) = divided.and_then(|()| self.parts[part].take()) {
+            self.divide_as_before(&new);
+            return Err(error);
+        }
         Ok(Pending { number, name, plan: new, part, answers, uncovered, begun_ns })
+    }
+
+    /// Gives the cores their old ways again, after some or all of those of a new plan.
+    fn divide_as_before(&mut self, new: &Plan) {
+        self.parts.iter_mut().for_each(|part| part.divide_as_before());
+        if let Some(old) = &self.plan {
+            self.replacing.lose_bounds(old, &unbounded_cores(old, new));
+        }
     }
 }
 
@@ -127,42 +154,10 @@ fn refuse(status: &Status, number: u64, error: LinuxError, say: &dyn Fn(Word<'_>
     status.decide(number, to_json(&Decision::from(error)));
 }
 
-/// The plan in a client's text, and its name: the first line.
-fn read(text: &[u8]) -> Result<(String, Plan), LinuxError> {
-    let text = std::str::from_utf8(text).ok().and_then(|text| text.split_once('\n'));
-    let Some((name, plan)) = text else {
-        return Err(LinuxError::Input(
-            "the text that came is not a plan with its name; use solocore run --replace".to_owned(),
-        ));
-    };
-    let plan = Plan::parse(Path::new(name), plan).map_err(|e| LinuxError::Input(e.to_string()))?;
-    Ok((name.to_owned(), plan))
-}
-
-/// The cores on which neither plan bounds a job that is active during the handover.
-fn uncovered_cores(old: &Plan, new: &Plan) -> Vec<u32> {
-    let bounded = old.tasks.iter().chain(&new.tasks);
-    let bounded = bounded.filter(|t| !t.best_effort() && t.wcrt_ns.is_some()).map(|t| t.core);
-    let analysed: BTreeSet<u32> = bounded.collect();
-    let pairs = old.cores.iter().zip(&new.cores);
-    let changes: Vec<Change> = pairs
-        .map(|(old, new)| Change { cpu: old.id, old: budgets(old), new: budgets(new) })
-        .collect();
-    analysed.into_iter().filter(|&core| !covers(&changes, core)).collect()
-}
-
-fn budgets(core: &PlanCore) -> Budgets {
-    match (core.budget_accesses, core.write_budget_accesses) {
-        (None, _) => Budgets::NONE,
-        (Some(all), None) => Budgets { accesses: all, writes: UNLIMITED },
-        (Some(all), Some(writes)) => Budgets { accesses: all.saturating_sub(writes), writes },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::part::Part;
+    use crate::daemon::part::{Next, Part, Round};
     use solocore_model::plan::{Answer, Promise, Subject};
     use solocore_model::run::{RunOtherBudget, RunResult, RunTask};
     use std::cell::RefCell;
@@ -170,6 +165,8 @@ mod tests {
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;
     use std::rc::Rc;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
     /// A plan with a promise that the system file keeps, so that its bounds are in force.
@@ -193,6 +190,9 @@ mod tests {
 
     /// A part whose handover takes this number of rounds, and its log.
     struct Told {
+        divides: bool,
+        /// It cannot begin the handover.
+        refuses: bool,
         rounds: u32,
         ends: Taking,
         log: Rc<RefCell<Vec<&'static str>>>,
@@ -207,6 +207,19 @@ mod tests {
             (promise.subject == Subject::Budget).then(|| Answer::open(promise, true, "a lapse"))
         }
 
+        fn divides(&self) -> bool {
+            self.divides
+        }
+
+        fn divide(&mut self) -> Result<(), LinuxError> {
+            self.log.borrow_mut().extend(self.divides.then_some("divided"));
+            Ok(())
+        }
+
+        fn divide_as_before(&mut self) {
+            self.log.borrow_mut().extend(self.divides.then_some("as before"));
+        }
+
         fn can_take(&mut self, _: &Plan) -> Result<bool, LinuxError> {
             self.log.borrow_mut().push("asked");
             Ok(true)
@@ -214,7 +227,7 @@ mod tests {
 
         fn take(&mut self) -> Result<(), LinuxError> {
             self.log.borrow_mut().push("begun");
-            Ok(())
+            if self.refuses { Err(LinuxError::Machine("no memory".to_owned())) } else { Ok(()) }
         }
 
         fn taken(&mut self) -> Taking {
@@ -237,9 +250,13 @@ mod tests {
 
     /// The same, with one part.
     fn daemon(ends: Taking) -> (Daemon, Rc<RefCell<Vec<&'static str>>>) {
+        with_part(ends, false)
+    }
+
+    fn with_part(ends: Taking, divides: bool) -> (Daemon, Rc<RefCell<Vec<&'static str>>>) {
         let log = Rc::default();
         let mut daemon = alone();
-        daemon.add(Told { rounds: 3, ends, log: Rc::clone(&log) });
+        daemon.add(Told { divides, refuses: false, rounds: 3, ends, log: Rc::clone(&log) });
         (daemon, log)
     }
 
@@ -316,6 +333,36 @@ mod tests {
     }
 
     #[test]
+    fn ways_come_before_budgets_and_go_if_these_are_given_up() {
+        let mut new = plan();
+        (new.cores[0].ways, new.cores[1].ways) = (5, 7);
+        let (mut dividing, log) = with_part(Taking::Done(Vec::new()), true);
+        let decision = answer(&mut dividing, &text(&new));
+        assert!(matches!(&decision, Decision::Taken(_)), "{decision:?}");
+        assert_eq!(*log.borrow(), ["asked", "divided", "begun"]);
+        let (mut dividing, log) = with_part(Taking::GivenUp("a CPU is away".to_owned()), true);
+        refusal(answer(&mut dividing, &text(&new)));
+        assert_eq!(*log.borrow(), ["asked", "divided", "begun", "as before"]);
+        let bound = bound(&dividing, plan().tasks[0].wcrt_ns);
+        assert_eq!(bound, None, "a job of the task lost ways in its midst");
+        let why = refusal(answer(&mut daemon(Taking::UnderWay).0, &text(&new)));
+        assert!(why.contains("cores.0.ways (6, now 5)"), "{why}");
+    }
+
+    #[test]
+    fn ways_that_came_before_budgets_were_refused_leave_no_bound() {
+        let mut new = plan();
+        (new.cores[0].ways, new.cores[1].ways) = (5, 7);
+        let (mut daemon, log) = (alone(), Rc::default());
+        let (ends, rounds) = (Taking::UnderWay, 0);
+        daemon.add(Told { divides: true, refuses: true, rounds, ends, log: Rc::clone(&log) });
+        assert_eq!(refusal(answer(&mut daemon, &text(&new))), "no memory");
+        assert_eq!(*log.borrow(), ["asked", "divided", "begun", "as before"]);
+        assert_eq!(bound(&daemon, plan().tasks[0].wcrt_ns), None);
+        assert_eq!(daemon.plan, Some(plan()));
+    }
+
+    #[test]
     fn a_promise_that_was_broken_under_the_old_plan_stays_broken() {
         let (mut daemon, _) = daemon(Taking::Done(Vec::new()));
         let budget = promise(Subject::Budget, "core 1");
@@ -362,6 +409,54 @@ mod tests {
         assert!(why.contains("regulates no accesses"), "{why}");
         let why = refusal(answer(&mut Daemon::default(), &text(&plan())));
         assert!(why.contains("the run has no plan"), "{why}");
+    }
+
+    /// A part that fails, or one that outlives it until a client has its answer.
+    struct Outlives(Option<Arc<AtomicBool>>);
+
+    impl Part for Outlives {
+        fn start(&mut self) -> Result<(), LinuxError> {
+            Ok(())
+        }
+
+        fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+            let Some(answered) = &self.0 else {
+                return Err(LinuxError::Machine("a CPU is away".to_owned()));
+            };
+            let ended = answered.load(Ordering::SeqCst);
+            Ok(if ended { Next::Done("program".to_owned()) } else { Next::GoOn })
+        }
+
+        fn outlives(&self) -> bool {
+            self.0.is_some()
+        }
+
+        fn end(&mut self) {}
+    }
+
+    #[test]
+    fn a_program_that_goes_on_after_a_failure_leaves_no_sender_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let plans = dir.path().join("plans");
+        let status = Status::at(&dir.path().join("s"), &plans, None).unwrap();
+        let answered = Arc::new(AtomicBool::new(false));
+        let mut daemon = alone();
+        daemon.add(Outlives(Some(Arc::clone(&answered))));
+        daemon.add(Outlives(None));
+        let mut client = UnixStream::connect(&plans).unwrap();
+        let asked = std::thread::spawn(move || {
+            client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let mut answer = String::new();
+            let done = client
+                .write_all(&text(&plan()))
+                .and_then(|()| client.shutdown(Shutdown::Write))
+                .and_then(|()| client.read_to_string(&mut answer));
+            answered.store(true, Ordering::SeqCst);
+            done.map(|_| answer)
+        });
+        daemon.rounds(&status, &|| false, &|_| {});
+        let why = refusal(serde_json::from_str(&asked.join().unwrap().unwrap()).unwrap());
+        assert!(why.contains("only the program of the run goes on (a CPU is away)"), "{why}");
     }
 
     #[test]

@@ -196,6 +196,10 @@ impl Tasks {
 }
 
 impl Part for Tasks {
+    fn runs(&self, task: &str) -> bool {
+        self.layout.tasks.iter().any(|placed| placed.name == task && placed.how != How::NotRun)
+    }
+
     fn check(&mut self) -> Result<(), LinuxError> {
         self.layout.tasks.iter().try_for_each(|task| task.check_attached())
     }
@@ -305,7 +309,7 @@ impl Part for Tasks {
         (run.drivers, run.tasks) = jobs.seen().into_iter().partition(|t| t.how == "driver");
         run.windows = jobs.windows();
         run.functions = self.probes.as_ref().map_or_else(Vec::new, Probes::seen);
-        run.locked_pages = self.locker.as_ref().map_or_else(Vec::new, Locker::runs);
+        run.locked_pages.extend(self.locker.iter().flat_map(Locker::runs));
         Ok(())
     }
 

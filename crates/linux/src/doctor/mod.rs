@@ -17,14 +17,20 @@ use crate::regulate::engine;
 use crate::regulate::event::{self, Event};
 use crate::schedule::vcpus;
 use crate::sys;
+use solocore_model::platform::CoreType;
 use std::fs;
 use std::path::Path;
 
-/// All findings. `event` is tested beside those that are known here.
+/// All findings. `event` is tested beside those that are known here; `described` are the core types
+/// of a plan's platform.
 ///
 /// # Errors
 /// The event is unknown.
-pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, LinuxError> {
+pub fn examine(
+    event: Option<&str>,
+    cpuinfo: &str,
+    described: &[CoreType],
+) -> Result<Vec<Finding>, LinuxError> {
     let named = event.map(|name| Event::find(name, cpuinfo)).transpose()?;
     let mut findings = vec![kernel(), cpus(), privileges(), bpf_loads(), sched_ext(), helper()];
     let types = event::types(cpuinfo);
@@ -46,7 +52,7 @@ pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, Linux
     findings.push(schedulers());
     findings.push(memory_latency(cpuinfo));
     findings.extend(resctrl::findings(cpuinfo));
-    findings.extend(conditions::all(&conditions::Root::machine()));
+    findings.extend(conditions::all(&conditions::Root::machine(), described));
     Ok(findings)
 }
 
@@ -173,9 +179,9 @@ mod tests {
 
     #[test]
     fn every_finding_says_something() {
-        for f in examine(Some("page-faults"), "").unwrap() {
+        for f in examine(Some("page-faults"), "", &[]).unwrap() {
             assert!(!f.found.is_empty(), "{}", f.what);
         }
-        assert!(matches!(examine(Some("nonsense"), ""), Err(LinuxError::Input(_))));
+        assert!(matches!(examine(Some("nonsense"), "", &[]), Err(LinuxError::Input(_))));
     }
 }

@@ -5,7 +5,7 @@
 //! state holds for the next period (`sc_memguard_request` in solocore/memguard.h does the same).
 //! The loader's own words hold for a CPU whose events are opened again. They are stored first, so a
 //! CPU that begins again in between has the budget that it is asked for, one period early.
-//! Does not cover: samples and tolerances, which stay.
+//! Does not cover: the period of a counter, which must be that of the sample stored here (attach.rs).
 
 use super::bpf::map;
 use super::handover::Budgets;
@@ -37,6 +37,24 @@ pub(crate) fn ask(object: &Object, asked: &[(u32, Budgets)]) -> Result<(), Linux
         for (kind, value) in KINDS.into_iter().zip([accesses, writes]) {
             store(offset_of!(run_core, guard.asked) + kind, value);
         }
+    }
+    Ok(())
+}
+
+/// Sets the accesses that each overflow of a CPU's counter reports.
+pub(crate) fn report(object: &Object, cpu: u32, sample: u64) -> Result<(), LinuxError> {
+    cores(object)?.store(place(cpu) + offset_of!(run_core, sample), sample);
+    Ok(())
+}
+
+/// Sets the accesses beyond its budget that a CPU's period may have without counting as over it.
+pub(crate) fn tolerate(object: &Object, tolerances: &[(u32, u64)]) -> Result<(), LinuxError> {
+    if tolerances.is_empty() {
+        return Ok(());
+    }
+    let cores = cores(object)?;
+    for &(cpu, tolerance) in tolerances {
+        cores.store(place(cpu) + offset_of!(run_core, tolerance), tolerance);
     }
     Ok(())
 }

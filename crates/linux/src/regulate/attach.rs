@@ -5,6 +5,7 @@
 //! as before. The kernel takes the events from a CPU that goes offline, and does not give them
 //! back: they are opened again ([`Attached::rearm`]).
 
+use super::asked;
 use super::bpf::{inside, load_object, map};
 use super::dynamic::DynamicRegulation;
 use super::lock::{self, LockRegulation};
@@ -230,7 +231,10 @@ pub(crate) struct Attached {
     links: BTreeMap<u32, Vec<CpuLink>>,
     /// The link at the change of tasks.
     _hook: Option<CpuLink>,
+    /// Counters of accesses in hardware.
     pub counters: Vec<Paced>,
+    /// Counters of accesses of any kind.
+    sampled: Vec<Paced>,
     write_counters: Vec<Paced>,
     pub ticks: Vec<Paced>,
 }
@@ -278,12 +282,30 @@ impl Attached {
             let event = events.iter().find(|e| e.cpu == cpu).cloned();
             move |opened: &OwnedFd| event.map_or(Ok(()), |event| event.renew(opened))
         };
-        let mut links = vec![open_counter(object, regulation, core, renew(&self.counters))?];
+        let mut links = vec![open_counter(object, regulation, core, renew(&self.sampled))?];
         let writes = renew(&self.write_counters);
         links.extend(open_write_counter(object, regulation, core, writes)?);
         links.push(open_tick(object, regulation, cpu, renew(&self.ticks))?);
         self.links.insert(cpu, links);
         Ok(())
+    }
+
+    /// Gives the counter of a CPU another sample. At no time an overflow reports more than one sample
+    /// of the counter, so the CPU is not stopped before its budget. The thread goes to that CPU, so
+    /// that no program there makes accesses between the two changes. One that preempts the thread
+    /// just then can exceed its budget; the count of its period says so.
+    pub fn resample(&self, object: &Object, cpu: u32, sample: u64) -> Result<(), LinuxError> {
+        let Some(counter) = self.sampled.iter().find(|c| c.cpu == cpu) else { return Ok(()) };
+        let smaller = sample < counter.now().period;
+        let report = || asked::report(object, cpu, sample);
+        let pace = || {
+            counter.pace(sample).map_err(|e| {
+                inside(&format!("the counter of CPU {cpu} takes no sample of {sample}: {e}"))
+            })
+        };
+        sys::on_cpu(cpu, || {
+            if smaller { report().and_then(|()| pace()) } else { pace().and_then(|()| report()) }
+        })
     }
 }
 
@@ -309,14 +331,16 @@ pub(crate) fn attach(
     if let Some(dynamic) = &regulation.dynamic {
         dynamic.fill(&map(object, "dynamic_tasks")?)?;
     }
-    let (mut links, mut counters) = (BTreeMap::new(), Vec::new());
+    let (mut links, mut counters, mut sampled) = (BTreeMap::new(), Vec::new(), Vec::new());
     for core in &regulation.cores {
         let keep = |counter: &OwnedFd| {
-            // Interrupts of software events cost nothing, and the kernel reloads them with the last
-            // period, not the new one.
+            let paced = Paced::of(core.cpu, counter, core.sample)?;
+            // Interrupts of software events cost nothing, and the kernel reloads them once more with
+            // the last period before it takes the new one.
             if !regulation.event.is_software() {
-                counters.push(Paced::of(core.cpu, counter, core.sample)?);
+                counters.push(paced.clone());
             }
+            sampled.push(paced);
             Ok(())
         };
         links.insert(core.cpu, vec![open_counter(object, regulation, core, keep)?]);
@@ -344,7 +368,7 @@ pub(crate) fn attach(
         let tick = open_tick(object, regulation, core.cpu, keep)?;
         links.entry(core.cpu).or_default().push(tick);
     }
-    Ok(Attached { links, _hook: hook, counters, write_counters, ticks })
+    Ok(Attached { links, _hook: hook, counters, sampled, write_counters, ticks })
 }
 
 /// Opens the counter of a CPU. `keep` sees it before any program is called.

@@ -124,6 +124,11 @@ impl CoreBudget {
         Budgets { accesses: self.budget, writes }
     }
 
+    /// Most accesses of a period that does not count as over its budget.
+    pub(crate) fn most(&self) -> u64 {
+        self.budget.saturating_add(self.tolerance)
+    }
+
     /// The CPU in a run's result: its budget and its counts.
     #[must_use]
     pub fn seen(&self, counts: &Counts, period_ns: u64, series: Vec<RunSpan>) -> RunCore {
@@ -210,12 +215,15 @@ fn in_samples(cpu: u32, planned: u64, sample: u64, skid: u64) -> Result<CoreBudg
     Ok(of(budget, most - budget))
 }
 
-/// The budget of a CPU in another plan, counted with the samples of its present one: its counters
-/// go on.
-pub(super) fn with_samples_of(
+/// The budget of a CPU in another plan, for counters that go on. `new` has the sample that a run
+/// would begin with. The counter of accesses takes it if `resamples`, and if the two budgets differ
+/// by both samples (`handover`). Else each counter keeps its present sample, if that loses at most a
+/// fifth of the budget.
+pub(super) fn counted_on(
     old: &CoreBudget,
     new: &CoreBudget,
     skid: u64,
+    resamples: bool,
 ) -> Result<CoreBudget, LinuxError> {
     let cpu = old.cpu;
     let again = |why: &str| {
@@ -223,30 +231,46 @@ pub(super) fn with_samples_of(
             "core {cpu}: {why}; end the run and start it with the new plan"
         ))
     };
-    let counted = |(budget, sample): (u64, u64), planned: u64, other: u64| match (
-        budget == UNLIMITED,
-        other == UNLIMITED,
-    ) {
-        (true, true) => Ok((budget, sample)),
-        (false, false) => in_samples(cpu, planned, sample, skid)
-            .map(|counted| (counted.budget, counted.tolerance)),
-        _ => Err(again("a limit of the core comes or goes, which needs another sample")),
+    let counted = |(budget, sample): (u64, u64), planned: u64, other: u64| {
+        if (budget == UNLIMITED) != (other == UNLIMITED) {
+            return Err(again("a limit of the core comes or goes, which needs another sample"));
+        }
+        if budget == UNLIMITED {
+            let tolerance = sample;
+            return Ok(CoreBudget { cpu, planned, budget, sample, tolerance, writes: None });
+        }
+        let counted = in_samples(cpu, planned, sample, skid)?;
+        if counted.budget < planned / 5 * 4 {
+            return Err(again(&format!(
+                "the present sample of {sample} accesses would round its new budget of {planned} \
+                    down to {}",
+                counted.budget
+            )));
+        }
+        Ok(counted)
     };
-    let (budget, tolerance) = counted((old.budget, old.sample), new.planned, new.budget)?;
-    if tolerance != old.tolerance {
-        return Err(again("its new budget does not keep the plan's skid with the present sample"));
-    }
+    let both = old.sample.saturating_add(new.sample);
+    let limited = old.budget != UNLIMITED && new.budget != UNLIMITED;
+    let accesses = if resamples && limited && old.budget.abs_diff(new.budget) >= both {
+        *new
+    } else {
+        counted((old.budget, old.sample), new.planned, new.budget)?
+    };
     let writes = match (old.writes, new.writes) {
         (None, None) => None,
         (Some(was), Some(new)) => {
             let of = (was.write_budget, was.write_sample);
-            let (write_budget, _) =
+            let writes =
                 counted(of, new.write_planned, new.write_budget).map_err(|e| e.of("writes"))?;
-            Some(WriteBudget { write_budget, write_planned: new.write_planned, ..was })
+            Some(WriteBudget {
+                write_budget: writes.budget,
+                write_planned: new.write_planned,
+                ..was
+            })
         }
         _ => return Err(again("its writes come to be counted apart, or no longer are")),
     };
-    Ok(CoreBudget { planned: new.planned, budget, writes, ..*old })
+    Ok(CoreBudget { writes, ..accesses })
 }
 
 /// The event for writes, where they are to be counted.

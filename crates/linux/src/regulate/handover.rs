@@ -7,22 +7,32 @@
 //! Rule: there are two steps. First each CPU is asked for the least of its two budgets. When every
 //! CPU has begun a period with that, each is asked for its new budget. If a CPU does not follow in
 //! the first step, each is asked for its old budget again.
+//! A counter gets the sample of its new budget between the two steps, where it needs another one, and
+//! forgets the part of a sample that it has counted. So a CPU can exceed its budget by both samples
+//! together (s) until it has begun a period after that. A budget that falls is in force before its sample changes, and no other
+//! budget rises before that period has begun. A budget that rises first rises to its new value less
+//! s. Only then its sample changes, and the last s accesses follow.
 //! Proof: a CPU has one budget in a period (`asked` in solocore/memguard.h). Let o and n be its old
 //! and new budget, and m the smaller one. In the first step it has o or m; all together have at most
 //! the sum of o. The second step begins when every CPU has begun a period with m, so no period with
 //! o is left. From then on it has m or n; all together have at most the sum of n. So at each moment
 //! the budgets in force are together at most the larger one of the two sums, and each CPU has at
-//! least m.
+//! least m. Samples change only where o and n differ by at least s. So a CPU with a budget that falls
+//! makes at most n + s <= o accesses while the others have at most o. One with a budget that rises
+//! makes at most n - s + s while the others have at most n, and has at least n - s >= o.
 //! Which bounds hold: a plan bounds a job of core k while k has at least its budget of that plan, and
 //! each other core at most its own. If the budget of k does not fall and no other one rises, that is
 //! true for the old plan at each moment before, during and after the handover. If the budget of k
 //! does not rise and no other one falls, it is true for the new plan at each of these moments. So a
 //! job that is released before the handover and ends after it has one of the two bounds. In all other
-//! cases neither plan covers such a job ([`covers`]), and the daemon refuses the new plan.
+//! cases neither plan covers such a job, and the daemon refuses the new plan (`daemon/covered.rs`; it
+//! also has the conditions of bounds that count on the jobs of other cores).
 //! Source: own derivation.
-//! Does not cover: another length of a period, another sample of a counter, the bandwidth lock, and
-//! dynamic budgets. Two handovers that one busy interval of a core spans: each is covered, both
-//! together are not.
+//! Does not cover: another length of a period, another sample of a counter of writes, the bandwidth
+//! lock, and dynamic budgets. Where cores reclaim or share budget, samples stay. A program that preempts
+//! the daemon between the two halves of a change of sample can exceed its budget by more; the counts
+//! of periods say so (`daemon/handing.rs`). Two handovers that one busy interval of a core spans: each
+//! is covered, both together are not.
 
 use super::shared::UNLIMITED;
 
@@ -53,6 +63,9 @@ pub struct Change {
     pub old: Budgets,
     /// After it.
     pub new: Budgets,
+    /// Old and new sample of the counter of accesses together; 0: the sample stays. At most the
+    /// difference of the two budgets.
+    pub samples: u64,
 }
 
 impl Change {
@@ -67,16 +80,29 @@ impl Change {
     fn least(&self) -> Budgets {
         self.old.least(self.new)
     }
+
+    /// Whether the sample changes after a budget of accesses has risen, or has fallen.
+    fn is_resampled(&self, risen: bool) -> bool {
+        self.samples > 0 && (self.new.accesses > self.old.accesses) == risen
+    }
+
+    /// The new budget, less the samples where one changes after the budget has risen.
+    fn near(&self) -> Budgets {
+        let less = if self.is_resampled(true) { self.samples } else { 0 };
+        Budgets { accesses: self.new.accesses.saturating_sub(less), ..self.new }
+    }
 }
 
-/// Whether one of the plans bounds each job of this core that is active during the handover.
+/// Whether the budgets of the old plan bound each job of this core that is active during the handover.
 #[must_use]
-pub fn covers(changes: &[Change], core: u32) -> bool {
-    let own = |what: fn(&Change) -> bool| changes.iter().any(|c| c.cpu == core && what(c));
-    let other = |what: fn(&Change) -> bool| changes.iter().any(|c| c.cpu != core && what(c));
-    let by_old = !own(Change::falls) && !other(Change::rises);
-    let by_new = !own(Change::rises) && !other(Change::falls);
-    by_old || by_new
+pub fn covers_by_old(changes: &[Change], core: u32) -> bool {
+    changes.iter().all(|c| if c.cpu == core { !c.falls() } else { !c.rises() })
+}
+
+/// Whether those of the new plan do.
+#[must_use]
+pub fn covers_by_new(changes: &[Change], core: u32) -> bool {
+    changes.iter().all(|c| if c.cpu == core { !c.rises() } else { !c.falls() })
 }
 
 /// Budgets that CPUs are to be asked for.
@@ -89,15 +115,33 @@ pub enum Step {
     Wait,
     /// CPUs are to be asked for these budgets.
     Ask(Asked),
-    /// Every CPU has its new budget.
+    /// The counters of these CPUs get their new samples; then the CPUs are to be asked for these
+    /// budgets.
+    Resample(Asked),
+    /// Every CPU has its new budget, or its old one if the handover was given up.
     Done,
+}
+
+/// The budgets that CPUs are to have, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The least ones.
+    Lower,
+    /// The least ones, in a period that began after samples have changed.
+    Settle,
+    /// The new ones, less the samples that are still to change.
+    Near,
+    /// The new ones.
+    Raise,
+    /// The old ones: the handover is given up.
+    Back,
 }
 
 /// A handover, from its first step on.
 #[derive(Clone, Debug)]
 pub struct Handover {
     changes: Vec<Change>,
-    raising: bool,
+    stage: Stage,
 }
 
 impl Handover {
@@ -107,33 +151,64 @@ impl Handover {
     pub fn begin(changes: Vec<Change>) -> (Self, Asked) {
         let lowered = changes.iter().filter(|c| c.least() != c.old);
         let asked = lowered.map(|c| (c.cpu, c.least())).collect();
-        (Self { changes, raising: false }, asked)
+        (Self { changes, stage: Stage::Lower }, asked)
+    }
+
+    fn wanted(&self, change: &Change) -> Budgets {
+        match self.stage {
+            Stage::Lower | Stage::Settle => change.least(),
+            Stage::Near => change.near(),
+            Stage::Raise => change.new,
+            Stage::Back => change.old,
+        }
     }
 
     /// The next step. `in_force`: the budgets of a CPU's present period; `None` while it has not
     /// taken those that it was asked for. A CPU that was just starting can have lost them: then it
     /// is asked again.
     pub fn look(&mut self, in_force: impl Fn(u32) -> Option<Budgets>) -> Step {
-        let wanted = |c: &Change| if self.raising { c.new } else { c.least() };
-        let others = self.changes.iter().filter(|c| in_force(c.cpu) != Some(wanted(c)));
+        let others = self.changes.iter().filter(|c| in_force(c.cpu) != Some(self.wanted(c)));
         let others: Vec<&Change> = others.collect();
         if !others.is_empty() {
             let lost = others.into_iter().filter(|c| in_force(c.cpu).is_some());
-            let lost: Asked = lost.map(|c| (c.cpu, wanted(c))).collect();
+            let lost: Asked = lost.map(|c| (c.cpu, self.wanted(c))).collect();
             return if lost.is_empty() { Step::Wait } else { Step::Ask(lost) };
         }
-        let raised = self.changes.iter().filter(|c| !self.raising && c.least() != c.new);
-        let asked: Asked = raised.map(|c| (c.cpu, c.new)).collect();
-        self.raising = true;
-        if asked.is_empty() { Step::Done } else { Step::Ask(asked) }
+        loop {
+            let step = match self.stage {
+                Stage::Lower => {
+                    self.stage = Stage::Settle;
+                    Step::Resample(self.asked(|c| c.is_resampled(false)))
+                }
+                Stage::Settle => {
+                    self.stage = Stage::Near;
+                    Step::Ask(self.asked(|c| c.near() != c.least()))
+                }
+                Stage::Near => {
+                    self.stage = Stage::Raise;
+                    Step::Resample(self.asked(|c| c.is_resampled(true)))
+                }
+                Stage::Raise | Stage::Back => return Step::Done,
+            };
+            if !matches!(&step, Step::Ask(none) | Step::Resample(none) if none.is_empty()) {
+                return step;
+            }
+        }
     }
 
-    /// Gives it up: the budgets that the CPUs are to be asked for. `None`: its second step has
-    /// begun, and it goes on.
-    #[must_use]
-    pub fn give_up(&self) -> Option<Asked> {
-        let lowered = self.changes.iter().filter(|c| c.least() != c.old);
-        (!self.raising).then(|| lowered.map(|c| (c.cpu, c.old)).collect())
+    /// The budgets of this stage, for some of the CPUs.
+    fn asked(&self, of: fn(&Change) -> bool) -> Asked {
+        self.changes.iter().filter(|c| of(c)).map(|c| (c.cpu, self.wanted(c))).collect()
+    }
+
+    /// Gives it up: the budgets that the CPUs are to be asked for. `None`: the first step is over,
+    /// and it goes on; or it is given up already.
+    pub fn give_up(&mut self) -> Option<Asked> {
+        if self.stage != Stage::Lower {
+            return None;
+        }
+        self.stage = Stage::Back;
+        Some(self.asked(|c| c.least() != c.old))
     }
 }
 
@@ -147,12 +222,25 @@ mod tests {
         changes: Vec<Change>,
         in_force: Vec<Budgets>,
         asked: Vec<Option<Budgets>>,
+        /// Counters with their new samples.
+        resampled: Vec<bool>,
+        /// Counters of which the sample has changed, or does not divide the budget in force.
+        inexact: Vec<bool>,
     }
 
     impl Cpus {
         fn new(changes: Vec<Change>) -> Self {
             let in_force: Vec<Budgets> = changes.iter().map(|c| c.old).collect();
-            Self { asked: vec![None; in_force.len()], in_force, changes }
+            let [resampled, inexact] = [(); 2].map(|()| vec![false; in_force.len()]);
+            Self { asked: vec![None; in_force.len()], in_force, changes, resampled, inexact }
+        }
+
+        fn resample(&mut self, asked: &Asked) {
+            for &(cpu, _) in asked {
+                let cpu = cpu as usize;
+                assert!(!self.resampled[cpu] && self.changes[cpu].samples > 0);
+                (self.resampled[cpu], self.inexact[cpu]) = (true, true);
+            }
         }
 
         fn ask(&mut self, asked: Asked) {
@@ -165,6 +253,16 @@ mod tests {
             if let Some(budgets) = self.asked[cpu].take() {
                 self.in_force[cpu] = budgets;
             }
+            let Change { old, new, samples, .. } = self.changes[cpu];
+            let of_sample = if self.resampled[cpu] { new } else { old };
+            self.inexact[cpu] = samples > 0 && self.in_force[cpu].accesses != of_sample.accesses;
+        }
+
+        /// Accesses and writes that a CPU can make in its present period.
+        fn most(&self, cpu: usize) -> Budgets {
+            let now = self.in_force[cpu];
+            let beyond = if self.inexact[cpu] { self.changes[cpu].samples } else { 0 };
+            Budgets { accesses: now.accesses + beyond, ..now }
         }
 
         fn of(&self, cpu: u32) -> Option<Budgets> {
@@ -176,7 +274,7 @@ mod tests {
         fn check(&self) {
             let kinds: [fn(&Budgets) -> u64; 2] = [|b| b.accesses, |b| b.writes];
             for kind in kinds {
-                let now: u64 = self.in_force.iter().map(kind).sum();
+                let now: u64 = (0..self.changes.len()).map(|cpu| kind(&self.most(cpu))).sum();
                 let old: u64 = self.changes.iter().map(|c| kind(&c.old)).sum();
                 let new: u64 = self.changes.iter().map(|c| kind(&c.new)).sum();
                 assert!(now <= old.max(new), "{now}: {:?}", self.changes);
@@ -192,8 +290,11 @@ mod tests {
     }
 
     fn any_changes() -> impl Strategy<Value = Vec<Change>> {
-        let of = |(cpu, (old, new))| Change { cpu, old, new };
-        prop::collection::vec((budgets(), budgets()), 1..6)
+        let of = |(cpu, (old, new, samples)): (u32, (Budgets, Budgets, u64))| {
+            let samples = samples.min(old.accesses.abs_diff(new.accesses));
+            Change { cpu, old, new, samples }
+        };
+        prop::collection::vec((budgets(), budgets(), 0..100u64), 1..6)
             .prop_map(move |all| (0u32..).zip(all).map(of).collect())
     }
 
@@ -214,10 +315,14 @@ mod tests {
             for (number, event) in events.into_iter().chain(settled).enumerate() {
                 if event < changes.len() {
                     cpus.begins(event);
-                } else if !given_up && !done {
+                } else if !done {
                     match handover.look(|cpu| cpus.of(cpu)) {
                         Step::Wait => {}
                         Step::Ask(asked) => cpus.ask(asked),
+                        Step::Resample(asked) => {
+                            cpus.resample(&asked);
+                            cpus.ask(asked);
+                        }
                         Step::Done => done = true,
                     }
                 }
@@ -227,9 +332,12 @@ mod tests {
                     given_up = true;
                 }
             }
-            prop_assert_ne!(done, given_up, "it ends");
-            for (c, now) in changes.iter().zip(&cpus.in_force) {
-                prop_assert_eq!(*now, if done { c.new } else { c.old });
+            prop_assert!(done, "it ends");
+            for (cpu, c) in changes.iter().enumerate() {
+                let (budgets, resampled) =
+                    if given_up { (c.old, false) } else { (c.new, c.samples > 0) };
+                prop_assert_eq!(cpus.most(cpu), budgets);
+                prop_assert_eq!(cpus.resampled[cpu], resampled);
             }
         }
 
@@ -254,9 +362,13 @@ mod tests {
         }
     }
 
+    fn covers(changes: &[Change], core: u32) -> bool {
+        covers_by_old(changes, core) || covers_by_new(changes, core)
+    }
+
     fn change(cpu: u32, old: u64, new: u64) -> Change {
         let of = |accesses| Budgets { accesses, writes: UNLIMITED };
-        Change { cpu, old: of(old), new: of(new) }
+        Change { cpu, old: of(old), new: of(new), samples: 0 }
     }
 
     #[test]
@@ -274,11 +386,37 @@ mod tests {
         assert_eq!(first, [(0, of(100))]);
         assert_eq!(handover.look(|cpu| (cpu == 1).then(|| of(100))), Step::Wait);
         assert_eq!(handover.look(|_| None), Step::Wait);
-        assert!(handover.give_up().is_some());
+        assert!(handover.clone().give_up().is_some());
         assert_eq!(handover.look(|_| Some(of(100))), Step::Ask(vec![(1, of(200))]));
         assert_eq!(handover.give_up(), None);
         assert_eq!(handover.look(|cpu| (cpu == 0).then(|| of(100))), Step::Wait);
         assert_eq!(handover.look(|cpu| Some(of([100, 200][cpu as usize]))), Step::Done);
+    }
+
+    #[test]
+    fn a_handover_that_is_given_up_ends_when_the_old_budgets_are_in_force() {
+        let (mut handover, _) = Handover::begin(vec![change(0, 200, 100), change(1, 100, 200)]);
+        let of = |accesses| Budgets { accesses, writes: UNLIMITED };
+        assert_eq!(handover.give_up(), Some(vec![(0, of(200))]));
+        assert_eq!(handover.give_up(), None);
+        assert_eq!(handover.look(|cpu| (cpu == 1).then(|| of(100))), Step::Wait);
+        assert_eq!(handover.look(|cpu| Some(of([200, 100][cpu as usize]))), Step::Done);
+    }
+
+    /// Budgets of 160 and 600 with samples of 20 and 75 change places.
+    #[test]
+    fn a_sample_changes_after_a_fall_and_before_the_end_of_a_rise() {
+        let resampled = |cpu, old, new| Change { samples: 95, ..change(cpu, old, new) };
+        let (mut handover, first) =
+            Handover::begin(vec![resampled(0, 600, 160), resampled(1, 160, 600)]);
+        let of = |accesses| Budgets { accesses, writes: UNLIMITED };
+        let both = |zero, one| move |cpu: u32| Some(of([zero, one][cpu as usize]));
+        assert_eq!(first, [(0, of(160))]);
+        assert_eq!(handover.look(both(160, 160)), Step::Resample(first));
+        assert_eq!(handover.look(|cpu| (cpu == 1).then(|| of(160))), Step::Wait);
+        assert_eq!(handover.look(both(160, 160)), Step::Ask(vec![(1, of(505))]));
+        assert_eq!(handover.look(both(160, 505)), Step::Resample(vec![(1, of(600))]));
+        assert_eq!(handover.look(both(160, 600)), Step::Done);
     }
 
     /// A CPU that starts as it is asked forgets the request (`sc_memguard_core_init`).

@@ -357,7 +357,7 @@ fn priority(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Result<i32, L
     let rank = i32::try_from(above.len()).unwrap_or(i32::MAX);
     if rank > HIGHEST - LOWEST {
         return Err(LinuxError::Input(format!(
-            "core {} has more than {} priorities of analysed tasks; give --no-fifo",
+            "core {} has more than {} priorities of analysed tasks; run the plan with --no-fifo",
             task.core,
             HIGHEST - LOWEST + 1
         )));

@@ -9,83 +9,26 @@
 //! page is read once the process has used it (it is present), and again with every look, some
 //! twenty times a second. A line that was already in the cache, in the ways of others, is evicted
 //! some time later, and comes back into the right ways. Pages are named by region and offset
-//! (profile). Those of anonymous mappings (`mmap#N`) have no stable name and are counted as not
-//! found. The locks end with the process.
+//! (profile). Those of anonymous mappings (`mmap#N`) are counted as not found: only a program in its
+//! colours says which mapping is the Nth. The locks end with the process.
 //! Source: single-core-equivalence, section 2.3 (Colored Lockdown; deferred to the first use of a
 //! page).
 //! Does not cover: the time between a loss and the next look; more pages of one colour than the
 //! ways kept for them; jobs that end before the first look at them. So a bound that rests on locked
 //! pages is only approximated, not enforced: the figures give the numbers of pages found and read.
 
+use super::lockdown;
 use super::placed::{How, Placed};
-use crate::sys::{self, tasks};
+use crate::sys::tasks;
 use solocore_model::profile::PageName;
 use solocore_model::run::RunLocked;
+use solocore_space::named::Mappings;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
-
-/// A mapping of a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Span {
-    start: u64,
-    end: u64,
-    writable: bool,
-    file_offset: u64,
-    /// Base name of a file, or the kernel's name of the mapping.
-    name: String,
-}
-
-fn spans(maps: &str) -> Vec<Span> {
-    let one = |line: &str| {
-        let mut fields = line.splitn(6, ' ');
-        let (start, end) = fields.next()?.split_once('-')?;
-        let perms = fields.next()?;
-        let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-        let path = fields.nth(2).unwrap_or_default().trim();
-        Some(Span {
-            start: u64::from_str_radix(start, 16).ok()?,
-            end: u64::from_str_radix(end, 16).ok()?,
-            writable: perms.contains('w'),
-            file_offset,
-            name: path.rsplit('/').next().unwrap_or_default().to_owned(),
-        })
-    };
-    maps.lines().filter_map(one).collect()
-}
-
-/// Address of a page of the profile in this process.
-fn address(spans: &[Span], page: &PageName) -> Option<u64> {
-    let at = page.offset.checked_mul(PAGE)?;
-    let inside =
-        |span: &Span, address: u64| (span.start..span.end).contains(&address).then_some(address);
-    if page.region == "stack" {
-        let span = spans.iter().find(|s| s.name == "[stack]")?;
-        return inside(span, span.end.checked_sub(at + PAGE)?);
-    }
-    if page.region == "heap" {
-        let span = spans.iter().find(|s| s.name == "[heap]")?;
-        return inside(span, span.start.checked_add(at)?);
-    }
-    if let Some(file) = page.region.strip_suffix(":bss") {
-        // The anonymous mapping directly behind the file's last one.
-        let behind = spans
-            .windows(2)
-            .rfind(|w| w[0].name == file && w[1].name.is_empty() && w[0].end == w[1].start)?;
-        return inside(&behind[1], behind[1].start.checked_add(at)?);
-    }
-    let (file, writable) = match page.region.strip_suffix(":data") {
-        Some(file) => (file, true),
-        None => (page.region.as_str(), false),
-    };
-    let of_file = spans.iter().filter(|s| s.name == file && s.writable == writable);
-    of_file
-        .into_iter()
-        .find_map(|s| inside(s, s.start.checked_add(at.checked_sub(s.file_offset)?)?))
-}
 
 /// A task with locked pages.
 struct Task {
@@ -141,7 +84,7 @@ impl Locker {
             if addresses.is_empty() || join(&task.group).is_err() {
                 continue;
             }
-            task.read(pid, &addresses);
+            lockdown::read(pid, &addresses, &mut task.run, &mut task.spent_ns);
             // A daemon that stayed would put its own lines there.
             let _ = join(&self.home);
         }
@@ -160,10 +103,9 @@ fn join(tasks_file: &std::path::Path) -> io::Result<()> {
 impl Task {
     /// Addresses of the pages that the process has used.
     fn find(&mut self, pid: u32) -> Vec<u64> {
-        let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
-        let spans = spans(&maps);
+        let Some(mappings) = Mappings::of(pid) else { return Vec::new() };
         let mut addresses: Vec<u64> =
-            self.pages.iter().filter_map(|p| address(&spans, p)).collect();
+            self.pages.iter().filter_map(|p| mappings.address(p)).collect();
         if self.last.replace(pid) != Some(pid) {
             self.run.processes += 1;
         }
@@ -174,18 +116,6 @@ impl Task {
         addresses.retain(|&address| present(&mut pagemap, address));
         self.run.present = addresses.len() as u64;
         addresses
-    }
-
-    fn read(&mut self, pid: u32, addresses: &[u64]) {
-        let mut page = [0u8; PAGE as usize];
-        for &address in addresses {
-            let begun = tasks::monotonic_ns();
-            if sys::tasks::read_of(pid, address, &mut page).is_ok() {
-                self.run.reads += 1;
-                self.spent_ns += tasks::monotonic_ns().saturating_sub(begun);
-            }
-        }
-        self.run.mean_read_ns = self.spent_ns / self.run.reads.max(1);
     }
 }
 
@@ -203,50 +133,17 @@ fn present(pagemap: &mut fs::File, address: u64) -> bool {
 mod tests {
     use super::*;
 
-    const MAPS: &str = "\
-400000-401000 r--p 00000000 08:01 5 /opt/job\n\
-401000-404000 r-xp 00001000 08:01 5 /opt/job\n\
-404000-405000 rw-p 00004000 08:01 5 /opt/job\n\
-405000-409000 rw-p 00000000 00:00 0 \n\
-a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
-7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \n\
-7ffffff00000-7ffffff21000 rw-p 00000000 00:00 0                      [stack]\n";
-
-    #[test]
-    fn pages_are_found_by_region_and_offset() {
-        let spans = spans(MAPS);
-        let at =
-            |region: &str, offset| address(&spans, &PageName { region: region.to_owned(), offset });
-        assert_eq!(
-            (at("job", 0), at("job", 1), at("job", 3)),
-            (Some(0x400000), Some(0x401000), Some(0x403000))
-        );
-        assert_eq!((at("job:data", 4), at("job", 4)), (Some(0x404000), None));
-        assert_eq!(
-            (at("job:bss", 0), at("job:bss", 3), at("job:bss", 4)),
-            (Some(0x405000), Some(0x408000), None)
-        );
-        assert_eq!((at("heap", 0), at("heap", 0x21)), (Some(0xa00000), None));
-        assert_eq!((at("stack", 0), at("stack", 0x21)), (Some(0x7fff_fff2_0000), None));
-        for region in ["mmap#0", "other", "", "other:bss"] {
-            assert_eq!(at(region, 0), None, "{region}");
-        }
-        assert_eq!(at("heap", u64::MAX), None);
-        assert!(super::spans("noise\n1-\n").is_empty());
-    }
-
     /// The pages of this test's own process are found, and read from outside.
     #[test]
     fn a_process_is_read() {
         let used = vec![7u8; 3 * PAGE as usize];
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let program =
-            spans(&maps).into_iter().find(|s| s.name.starts_with("solocore_linux")).unwrap();
+        let program = std::env::current_exe().unwrap();
+        let program = program.file_name().unwrap().to_string_lossy().into_owned();
         let place = tempfile::tempdir().unwrap();
         let group = place.path().join("locked");
         let home = place.path().join("home");
         let pages = vec![
-            PageName { region: program.name.clone(), offset: 0 },
+            PageName { region: program, offset: 0 },
             PageName { region: "stack".to_owned(), offset: 0 },
             PageName { region: "mmap#3".to_owned(), offset: 0 },
         ];

@@ -11,6 +11,7 @@ pub mod intruders;
 pub mod isolate;
 pub mod jobs;
 pub mod levels;
+mod lockdown;
 pub mod locker;
 pub mod placed;
 pub(crate) mod programs;

@@ -14,7 +14,7 @@ pub fn take_machine() -> Option<Instance> {
 
 fn try_to_take() -> Result<Instance, String> {
     machine::check_privileges().map_err(|e| e.to_string())?;
-    let findings = doctor::examine(None, "").expect("no event is named");
+    let findings = doctor::examine(None, "", &[]).expect("no event is named");
     if let Some(bpf) =
         findings.iter().find(|f| f.what == "bpf" && f.found.contains("Operation not permitted"))
     {

@@ -156,6 +156,10 @@ fn types_of_a_hybrid_are_described_together() {
     assert_eq!((p.l1d.size.0, p.l1i.size.0, &p.l2), (32 << 10, 32 << 10, &None));
     assert_eq!(fact(&found, "cpus.types").value, "core: 0-7; atom: 8-15");
     assert_eq!(fact(&found, "core_type[2].name").comment(), "read: /sys/devices/cpu_atom/cpus");
+    // Cores 4 to 11 are not the CPUs of these numbers.
+    let cpus = |at: u32| fact(&found, &format!("core_type[{at}].cores")).from.clone();
+    assert!(cpus(1).ends_with("topology, CPUs 0,2,4,6, one thread each"), "{}", cpus(1));
+    assert!(cpus(2).ends_with("topology, CPUs 8-15"), "{}", cpus(2));
     assert!(fact(&found, "core_type[1].frequency").comment().contains("cpu0/cpufreq"));
     assert_eq!(p.dram.channels, 4, "two modules of two subchannels");
     let said = notes(&found);
@@ -229,12 +233,21 @@ fn clusters_with_caches_of_their_own_are_described_one_at_a_time() {
     let machine = fixtures::big_little();
     let found = machine.described();
     assert_eq!((found.platform.cores, found.platform.llc.size.0), (4, 512 << 10));
-    assert!(notes(&found).contains("CPUs 0-3 (Cortex-A53, capacity 485) and 4-5 (Cortex-A72"));
+    let said = notes(&found);
+    for expected in [
+        "CPUs 0-3 (Cortex-A53, capacity 485) and 4-5 (Cortex-A72",
+        "the file describes CPUs 0-3 alone, and `--cpus 4-5` describes others. ",
+        "turn them off: echo 0 | sudo tee /sys/devices/system/cpu/cpu{4,5}/online",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
     assert!(types(&found).is_empty());
     let error = refused(&machine, Some(&[0, 4]));
     assert!(error.contains("choose within one of 0-3 or 4-5"), "{error}");
     let large = machine.describe(Some(&[4, 5])).unwrap();
     assert!(notes(&large).contains("cores: the cores are CPUs 4-5, but"), "{}", notes(&large));
+    assert!(notes(&large).contains("`--cpus 0-3` describes others"), "{}", notes(&large));
+    assert!(notes(&large).contains("to memory: keep them idle"), "CPU 0 stays on");
     assert!(!notes(&found).contains("cores: "), "{}", notes(&found));
     let large = large.platform;
     assert_eq!((large.cores, large.llc.size.0, large.frequency.0), (2, 1 << 20, 1_800_000_000));
@@ -272,6 +285,10 @@ fn cpus_that_are_offline_are_not_described() {
     let said = notes(&found);
     assert!(said.contains("cores: CPUs 1,3 are offline"), "{said}");
     assert!(said.contains("cpu{1,3}/online"), "{said}");
+    machine.put("sys/devices/system/cpu/smt/control", "off\n");
+    let said = notes(&machine.described());
+    assert!(said.contains("cores: CPUs 1,3 are offline, and are not described; SMT is off"));
+    assert!(!said.contains("cpu{1,3}/online"), "{said}");
     let error = refused(&machine, Some(&[0, 1]));
     assert!(error.contains("there is no CPU 1 online; choose among 0,2"), "{error}");
     machine.put("sys/devices/system/cpu/online", "2\n");

@@ -8,6 +8,7 @@ use super::task::{PlanTask, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// A change of one key with which every analysed task meets its deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -82,6 +83,11 @@ impl Outcome {
     }
 }
 
+/// The outcomes by name of the task; a search for each name would be quadratic.
+fn by_name(tasks: &[PlanTask]) -> HashMap<&str, Outcome> {
+    tasks.iter().map(|t| (t.name.as_str(), Outcome::of(t))).collect()
+}
+
 impl WhatIf {
     /// Compares the tasks of the plan with `changes` to those of the file's own plan: `before`, or
     /// the reason why there is none.
@@ -95,13 +101,12 @@ impl WhatIf {
             Ok(tasks) => (tasks, None),
             Err(why) => return Self { changes, refused: Some(why), tasks: Vec::new() },
         };
-        let find =
-            |tasks: &[PlanTask], name: &str| tasks.iter().find(|t| t.name == name).map(Outcome::of);
-        let gone = own.iter().filter(|t| find(after, &t.name).is_none());
+        let (first, then) = (by_name(own), by_name(after));
+        let gone = own.iter().filter(|t| !then.contains_key(t.name.as_str()));
         let tasks = after.iter().chain(gone).map(|t| Compared {
             task: t.name.clone(),
-            before: find(own, &t.name),
-            after: find(after, &t.name),
+            before: first.get(t.name.as_str()).cloned(),
+            after: then.get(t.name.as_str()).cloned(),
         });
         Self { changes, refused, tasks: tasks.filter(|c| c.before != c.after).collect() }
     }

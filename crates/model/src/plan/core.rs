@@ -75,6 +75,13 @@ impl PlanCore {
         let from = share(first);
         (from, share(first.saturating_add(ways)) - from)
     }
+
+    /// Of a core's colours, the number that may be for locked pages alone: one is left for its other
+    /// pages.
+    #[must_use]
+    pub fn colours_to_lock(colours: u32) -> u32 {
+        colours.saturating_sub(1)
+    }
 }
 
 /// Regulation as planned.

@@ -199,6 +199,19 @@ impl LevelsPlan {
         self.pets.iter().find(|p| p.task == task)
     }
 
+    /// The core with the ways and the bank of a task; `None`: it has those of level C and the OS.
+    #[must_use]
+    pub fn core_of(&self, task: &PlanTask) -> Option<&LevelsCore> {
+        let own = matches!(task.criticality, Criticality::A | Criticality::B);
+        self.cores.get(task.core as usize).filter(|_| own)
+    }
+
+    /// Banks of level C and the OS, of the number of banks of the board: those of no core.
+    #[must_use]
+    pub fn shared_banks(&self, banks: u32) -> Vec<u32> {
+        (0..banks).filter(|bank| self.cores.iter().all(|core| core.bank != *bank)).collect()
+    }
+
     /// Checks that it can be run as it stands.
     pub(crate) fn check(
         &self,

@@ -8,6 +8,7 @@ pub mod advice;
 pub mod core;
 pub mod file;
 pub mod levels;
+pub mod locked;
 pub mod promise;
 pub mod task;
 pub mod vcpus;
@@ -16,6 +17,7 @@ pub mod windows;
 
 pub use self::core::{CoreMargin, PlanCore, PlanRegulation};
 pub use levels::LevelsPlan;
+pub use locked::LockColours;
 pub use promise::{Answer, Promise, Subject};
 pub use task::{PlanTask, Profiled, TaskMargin, Unlocked, Verdict};
 pub use vcpus::{PlanVcpu, VcpuScheduling, VcpusPlan};
@@ -25,6 +27,7 @@ use crate::error::ModelError;
 use crate::files;
 use crate::kind::Kind;
 use crate::platform::Platform;
+use crate::profile::PageName;
 use crate::provenance::PlanInput;
 use crate::system::Model;
 use schemars::JsonSchema;
@@ -198,6 +201,25 @@ impl Plan {
     pub fn colours_of(&self, core: u32, colours: u32) -> Option<(u32, u32)> {
         let (first, ways) = self.ways_of(core)?;
         Some(PlanCore::colours_for(first, ways, self.platform.llc.ways, colours))
+    }
+
+    /// The colours of a core for its locked pages alone; `None`: it has no locked pages, or no
+    /// colours.
+    ///
+    /// # Errors
+    /// Its colours do not hold its pages.
+    pub fn lock_colours(&self, core: u32) -> Result<Option<LockColours>, String> {
+        locked::of_core(&self.platform, &self.cores, &self.tasks, core)
+    }
+
+    /// The locked pages of a task, each with its colour; empty where it has none.
+    ///
+    /// # Errors
+    /// The colours of its core do not hold the core's pages.
+    pub fn locked_in_colours(&self, task: &str) -> Result<Vec<(PageName, u32)>, String> {
+        let Some(task) = self.tasks.iter().find(|t| t.name == task) else { return Ok(Vec::new()) };
+        let colours = self.lock_colours(task.core)?;
+        Ok(colours.map_or_else(Vec::new, |colours| locked::of_task(colours, &self.tasks, task)))
     }
 
     /// Checks that the plan can be run as it stands. Plans are files, and files get edited.

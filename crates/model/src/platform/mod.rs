@@ -349,6 +349,13 @@ impl Platform {
                 "dram.capacity must hold a page and dram.t_burst must be more than zero".to_owned()
             );
         }
+        if d.t_ras < d.t_rcd {
+            return Err(format!(
+                "dram.t_ras = {} is below dram.t_rcd = {}, and a row is open for t_rcd at least; \
+                    correct one",
+                d.t_ras, d.t_rcd
+            ));
+        }
         let conflict = self.row_conflict();
         let cycle = Time::from_ps(d.t_ras.ps() + d.t_rp.ps());
         if d.latency_max < conflict || d.latency_max < cycle {

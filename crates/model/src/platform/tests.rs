@@ -26,6 +26,7 @@ fn impossible_boards_are_refused() {
     let (_, text) = PRESETS[0];
     for (from, to, expect) in [
         ("\"90.8 ns\"", "\"20 ns\"", "latency_max"),
+        ("t_ras = \"36 ns\"", "t_ras = \"13 ns\"", "t_ras = 13 ns is below dram.t_rcd"),
         ("cores = 8", "cores = 0", "cores"),
         ("cores = 8", "cores = 8\ncolour = 3", "unknown field"),
         ("cores = 8", "cores = -8", "invalid value"),

@@ -139,7 +139,7 @@ pub struct RunResult {
     /// Tasks on frames of their cores' colours and banks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coloured: Vec<RunColoured>,
-    /// Locked pages that were read into ways of their own.
+    /// Locked pages that were read into ways of their own, or put into colours of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locked_pages: Vec<RunLocked>,
     /// The bandwidth lock, and programs that signal jobs.

@@ -17,7 +17,7 @@
 use crate::core_plan::CorePlan;
 use crate::error::PlanError;
 use crate::resources::Resources;
-use crate::work::Work;
+use crate::work::{DETAILED, Work};
 use solocore_analysis::Derivation;
 use solocore_analysis::interference::{Costs, Refresh};
 use solocore_analysis::memory::dynamic_budget::{
@@ -25,6 +25,7 @@ use solocore_analysis::memory::dynamic_budget::{
 };
 use solocore_model::System;
 use solocore_model::system::{self, Model};
+use std::collections::HashMap;
 
 /// Results for an analysed task.
 #[derive(Debug)]
@@ -79,12 +80,23 @@ impl Dynamic {
     }
 }
 
-/// Plans a system under the policy `dynamic`.
+/// Plans a system under the policy `dynamic`. `share` is told the part of the analysed tasks that
+/// is placed, 0 to 1.
 ///
 /// # Errors
 /// If best effort is to share a core with analysed tasks, or has no core.
-pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dynamic, PlanError> {
-    let placement = place(system, work, resources)?;
+pub fn plan(
+    system: &System,
+    work: &[Work],
+    resources: &Resources,
+    share: &dyn Fn(f64),
+) -> Result<Dynamic, PlanError> {
+    let mut resources = resources.clone();
+    // The response times of a core without budgets are not used. Beyond the deadline, where the
+    // core is too full, they would take a million steps each.
+    resources.verdict_only = true;
+    let resources = &resources;
+    let placement = place(system, work, resources, share)?;
     let (cores, soft) = cores(&placement, work, resources);
     let (mut tasks, order) = hard_tasks(&placement, &cores, work, resources);
     let memory = memory(&soft, resources);
@@ -120,11 +132,12 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
         Ok(bounds) => (Some(bounds), None),
         Err(first) => (None, Some(order[first])),
     };
+    let detailed = work.len() <= DETAILED;
     let budgeted = order.iter().enumerate().map(|(at, &index)| Budgeted {
         index,
         budget: tasks[at].budget,
         bound: bounds.as_ref().map(|b| b[at]),
-        derivation: explain(&tasks, at, &memory).ok(),
+        derivation: detailed.then(|| explain(&tasks, at, &memory).ok()).flatten(),
     });
     let tasks = budgeted.collect();
     Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses: memory.switch_accesses })
@@ -178,20 +191,33 @@ fn hard_tasks(
         (0..work.len()).filter(|&t| work[t].hard() && placement[t] < resources.cores).collect();
     order.sort_by_key(|&t| work[t].priority);
     let lines = |t: usize| work[t].demand.lines().min(resources.platform.private_lines());
+    let demands: HashMap<usize, (u64, u64)> =
+        cores.iter().flat_map(CorePlan::tasks).map(|t| (t.index, (t.wcet_ps, t.misses))).collect();
+    // By core, from the lowest priority up: the most lines that a task below uses.
+    let mut most: Vec<Option<u64>> = vec![None; cores.len()];
+    let mut pushed: Vec<Option<u64>> = Vec::with_capacity(order.len());
+    for &t in order.iter().rev() {
+        let most = &mut most[placement[t] as usize];
+        pushed.push(*most);
+        *most = (*most).max(Some(lines(t)));
+    }
+    pushed.reverse();
     let tasks = order
         .iter()
         .enumerate()
         .map(|(at, &t)| {
             let core = placement[t];
+            let pushed = pushed[at];
             let on_core = |other: &&usize| placement[**other] == core;
-            let pushed = order[at + 1..].iter().filter(on_core).map(|&below| lines(below)).max();
             let deadline_ps = work[t].task.deadline.map_or(u64::MAX, |d| d.ps());
-            let preemptions = order[..at].iter().filter(on_core).fold(0u64, |sum, &above| {
+            let reload = work[t].reload(resources);
+            // Without lines to reload, their number has no effect.
+            let above = order[..at].iter().filter(|_| reload > 0).filter(on_core);
+            let preemptions = above.fold(0u64, |sum, &above| {
                 let period_ps = work[above].task.period.map_or(u64::MAX, |p| p.ps());
                 sum.saturating_add(deadline_ps.div_ceil(period_ps))
             });
-            let reload = work[t].reload(resources);
-            let (wcet_ps, misses) = cores[core as usize].demand_of(t).unwrap_or((0, 0));
+            let (wcet_ps, misses) = demands.get(&t).copied().unwrap_or((0, 0));
             // An access of lower priority may be under way at its release.
             let blocking = if pushed.is_some() { resources.blocking_ps() } else { 0 };
             HardTask {
@@ -215,7 +241,12 @@ fn hard_tasks(
 /// Core of a task that is not placed yet.
 const NOWHERE: u32 = u32::MAX;
 
-fn place(system: &System, work: &[Work], resources: &Resources) -> Result<Vec<u32>, PlanError> {
+fn place(
+    system: &System,
+    work: &[Work],
+    resources: &Resources,
+    share: &dyn Fn(f64),
+) -> Result<Vec<u32>, PlanError> {
     let mut placed: Vec<u32> = work.iter().map(|w| w.task.core.unwrap_or(NOWHERE)).collect();
     let best_effort = work.iter().any(|w| !w.hard());
     let mut open: Vec<usize> =
@@ -225,7 +256,8 @@ fn place(system: &System, work: &[Work], resources: &Resources) -> Result<Vec<u3
         work[t].wcet_ps(0, resources) as f64 / period as f64
     };
     open.sort_by(|&a, &b| load(b).total_cmp(&load(a)).then(a.cmp(&b)));
-    for task in open {
+    let count = open.len();
+    for (done, task) in open.into_iter().enumerate() {
         let kept = |core: u32| (0..work.len()).any(|t| placed[t] == core && !work[t].hard());
         let hard = |core: u32| (0..work.len()).any(|t| placed[t] == core && work[t].hard());
         let mut candidates: Vec<u32> = (0..resources.cores).filter(|&c| !kept(c)).collect();
@@ -240,6 +272,7 @@ fn place(system: &System, work: &[Work], resources: &Resources) -> Result<Vec<u3
             safe(system, &with, work, resources)
         };
         placed[task] = candidates.iter().copied().find(|c| fits(c)).unwrap_or(first);
+        share((done + 1) as f64 / count as f64);
     }
     place_best_effort(system, work, resources, placed)
 }

@@ -43,7 +43,7 @@ pub fn plan(
     patience: Patience<'_>,
 ) -> Result<Plan, PlanError> {
     if system.regulation.policy == Policy::Dynamic {
-        let dynamic = dynamic::plan(system, work, &resources)?;
+        let dynamic = dynamic::plan(system, work, &resources, patience.share)?;
         return Ok(assemble_dynamic(system, work, &dynamic, &resources));
     }
     if system.regulation.share() == Share::Optimal {
@@ -249,6 +249,9 @@ fn assemble_dynamic(
         .collect();
     let mut plan = whole(system, tasks, cores, resources, dynamic.schedulable());
     plan.reasons = explain::reasons(&plan, work, resources, Some(dynamic));
+    if work.len() > DETAILED {
+        plan.reasons.insert(0, explain::without_details(work.len()));
+    }
     plan.assumptions = crate::assumptions::assumptions(&plan, work);
     plan
 }

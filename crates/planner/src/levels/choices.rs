@@ -6,6 +6,9 @@
 //! keeps all others where they are (they are bound there), and the ways are shared out again. A
 //! region is made one way smaller; a buffer is moved; another scheme starts from nothing.
 //!
+//! Each price of a task or buffer takes an allocation of all tasks: systems with more than
+//! [`DETAILED`] tasks have only the prices of the scheme and the regions.
+//!
 //! Not covered: two choices changed at once.
 
 use super::found::{Found, bounded, scheme_of};
@@ -15,6 +18,7 @@ use super::optimiser::ways::{MARGIN, Split};
 use super::optimiser::{Allocator, Answer, Objective, Problem};
 use crate::error::PlanError;
 use crate::explain;
+use crate::work::DETAILED;
 use solocore_model::levels::BufferScheme;
 use solocore_model::plan::levels::{Choice, Method};
 
@@ -31,6 +35,9 @@ pub fn all(found: &Found) -> Result<Vec<Choice>, PlanError> {
     out.push(pricing.region_of_c(found));
     if pricing.problem.most_locked > 0 {
         out.push(pricing.region_of_locked(found));
+    }
+    if found.system.tasks.len() > DETAILED {
+        return Ok(out);
     }
     for at in 0..found.translated.system.starts[1] {
         out.push(pricing.core(found, at));

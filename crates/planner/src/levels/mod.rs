@@ -72,6 +72,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         scheme: WhoRuns::Levels(Box::new(mc2)),
     };
     plan.reasons = reasons::reasons(&found, &plan, &faults)?;
+    plan.reasons.splice(0..0, reasons::without_details(system.tasks.len()));
     let warnings: Vec<String> = plan
         .tasks
         .iter()

@@ -6,6 +6,7 @@ use super::optimiser::ways::MARGIN;
 use super::optimiser::{Allocator, Answer};
 use crate::demand::Demand;
 use crate::error::PlanError;
+use crate::work::DETAILED;
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::Verdict;
 use solocore_model::plan::Plan;
@@ -33,6 +34,17 @@ pub fn derivation(found: &Found, at: usize) -> Derivation {
     .step("PET_B, ps", pets.b.div_ceil(1000))
     .step("PET_C, ps", pets.c.div_ceil(1000))
     .result(pets.at(task.level).div_ceil(1000))
+}
+
+/// The reason why a plan with many tasks lacks prices and names.
+pub fn without_details(tasks: usize) -> Option<String> {
+    (tasks > DETAILED).then(|| {
+        format!(
+            "details: the system has {tasks} tasks; above {DETAILED}, a plan has no prices of other \
+                places for its tasks and buffers, and each promise names cores in place of tasks. \
+                Tasks of level C count as tasks of core 0"
+        )
+    })
 }
 
 /// One line per rule and choice, the verdict last.

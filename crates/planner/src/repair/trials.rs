@@ -9,7 +9,7 @@ use crate::demand::Demand;
 use crate::planning::{Verdict, verdict};
 use solocore_model::System;
 use solocore_model::system::text::SystemText;
-use solocore_model::system::{Scheme, Share};
+use solocore_model::system::{Policy, Scheme, Share};
 use std::collections::HashMap;
 
 /// Most plannings.
@@ -21,18 +21,26 @@ const READ: u64 = 20;
 /// Work of a candidate for optimal shares, for each task, and most for pages.
 const CANDIDATE: u64 = 4;
 const CANDIDATE_PAGES: u64 = 100;
+/// Looks of dynamic budgets at a task, in one unit of work.
+const DYNAMIC: u64 = 50;
 /// Candidates that a planning usually tries.
 const USUAL: u64 = 40;
 
 /// The units of work of one planning, fitted to measured times: worst fit tries tasks beside tasks
-/// and hands out their pages; optimal shares do so first, and then for each candidate.
+/// and hands out their pages; optimal shares do so first, and then for each candidate. Dynamic
+/// budgets try each task on each core beside all others.
 fn work_of(system: &System, pages: u64, tried: u64) -> u64 {
     let tasks = system.tasks.len() as u64;
     let candidates = match system.regulation.share() {
         Share::Optimal => tried.saturating_mul(CANDIDATE * tasks + pages.min(CANDIDATE_PAGES)),
         _ => 0,
     };
-    (tasks * tasks).saturating_add(pages).saturating_add(READ).saturating_add(candidates)
+    let beside = match system.regulation.policy {
+        Policy::Dynamic => tasks.saturating_pow(3) / DYNAMIC,
+        _ => 0,
+    };
+    let more = candidates.saturating_add(beside);
+    (tasks * tasks).saturating_add(pages).saturating_add(READ).saturating_add(more)
 }
 
 /// See the module.

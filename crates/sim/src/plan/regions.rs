@@ -5,7 +5,6 @@ use crate::board::Board;
 use solocore_model::Plan;
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::levels::{LevelsPlan, Ways};
-use solocore_model::system::Criticality;
 
 /// Rows below banks in the address: a page's bank does not choose its sets of the cache.
 const ORDER: [&str; 6] = ["bank", "bank_group", "rank", "row", "column", "channel"];
@@ -21,15 +20,13 @@ pub fn board(plan: &Plan, options: &Options) -> Result<Board, SimError> {
 
 /// Banks and ways of a task under the plan.
 pub(super) fn region(plan: &Plan, mc2: &LevelsPlan, task: &PlanTask) -> (Vec<u32>, Ways) {
-    match (task.criticality, mc2.cores.get(task.core as usize)) {
-        (Criticality::A | Criticality::B, Some(core)) => (vec![core.bank], core.ways),
-        _ => (shared_banks(plan, mc2), mc2.level_c_ways),
+    match mc2.core_of(task) {
+        Some(core) => (vec![core.bank], core.ways),
+        None => (shared_banks(plan, mc2), mc2.level_c_ways),
     }
 }
 
 /// Banks of level C and the OS.
 pub(super) fn shared_banks(plan: &Plan, mc2: &LevelsPlan) -> Vec<u32> {
-    (0..plan.platform.total_banks())
-        .filter(|bank| mc2.cores.iter().all(|core| core.bank != *bank))
-        .collect()
+    mc2.shared_banks(plan.platform.total_banks())
 }

@@ -175,17 +175,19 @@ impl ColouredFrames {
     ) -> Result<Self, Failure> {
         let map = map_of(map, true)?;
         let all = map.colour_count();
-        let (core, banks) = match task {
-            Some((path, task)) => exec_coloured::of_plan(&Plan::load(path)?, task, &map)
-                .map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?,
-            None => ((0..all / 2).collect(), None),
-        };
-        let rest: Vec<u32> = (0..all).filter(|colour| !core.contains(colour)).collect();
-        let choices = [
-            Choice::new(&map, Some(&core), banks.as_deref())?,
-            Choice::new(&map, Some(&rest), None)?,
-        ];
-        Self::of(choices, bytes)
+        let (mut of_level_c, mut banks) = (false, None);
+        let mut own: Vec<u32> = (0..all / 2).collect();
+        if let Some((path, task)) = task {
+            let plan = Plan::load(path)?;
+            (own, banks) = exec_coloured::of_plan(&plan, task, &map)
+                .map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
+            let planned = plan.tasks.iter().find(|t| t.name == task);
+            of_level_c = planned.is_some_and(|t| exec_coloured::level_c(&plan, t).is_some());
+        }
+        let rest: Vec<u32> = (0..all).filter(|colour| !own.contains(colour)).collect();
+        let own = Choice::new(&map, Some(&own), banks.as_deref())?;
+        let rest = Choice::new(&map, Some(&rest), None)?;
+        Self::of(if of_level_c { [rest, own] } else { [own, rest] }, bytes)
     }
 
     /// Two lists with these frames, each with at least this memory.

@@ -4,8 +4,9 @@ use crate::commands::promises;
 use crate::table;
 use solocore_model::Plan;
 use solocore_model::plan::Verdict;
-use solocore_model::plan::levels::{LevelsPlan, Method};
+use solocore_model::plan::levels::{LevelsPets, LevelsPlan, Method};
 use solocore_model::system::Criticality;
+use std::collections::HashMap;
 
 pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
     let mut out = tasks(plan, mc2);
@@ -52,8 +53,9 @@ fn tasks(plan: &Plan, mc2: &LevelsPlan) -> String {
         "verdict",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let all: HashMap<&str, &LevelsPets> = mc2.pets.iter().map(|p| (p.task.as_str(), p)).collect();
     for t in &plan.tasks {
-        let pets = mc2.pets_of(&t.name);
+        let pets = all.get(t.name.as_str());
         let pet = pets.map(|p| match t.criticality {
             Criticality::A => p.a_ns,
             Criticality::B => p.b_ns,

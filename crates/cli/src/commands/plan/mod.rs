@@ -16,7 +16,7 @@ use solocore_model::plan::advice::WhatIf;
 use solocore_model::profile::Worst;
 use solocore_model::provenance::{InputRole, PlanInput};
 use solocore_model::system::text::SystemText;
-use solocore_model::system::{self, Model, Share, Task};
+use solocore_model::system::{self, Model, Policy, Share, Task};
 use solocore_model::{Plan, System, Time, files};
 use solocore_planner::{Demand, Patience};
 use solocore_profile::carried;
@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// Number of tasks above which planning announces itself.
 const MANY: usize = 1000;
+/// The same for dynamic budgets, which take the cube of the number.
+const MANY_DYNAMIC: usize = 100;
 
 /// Plans and prints; exit code 1 if unschedulable.
 pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
@@ -181,10 +183,12 @@ fn demands(
 /// Plans; with a limit, a search ends then, or when no neighbour is better.
 fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<Plan, Failure> {
     let many = system.tasks.len();
+    let dynamic = system.regulation.policy == Policy::Dynamic;
+    let least = if dynamic { MANY_DYNAMIC } else { MANY };
     let progress = match (system.windows(), limit) {
         (Some(_), _) => Some(Progress::new("looking for a time table")),
         (None, Some(_)) => Some(Progress::new("looking for better shares")),
-        (None, None) if many > MANY => Some(Progress::new(&format!("planning {many} tasks"))),
+        (None, None) if many > least => Some(Progress::new(&format!("planning {many} tasks"))),
         (None, None) => None,
     };
     let share = |done: f64| progress.iter().for_each(|progress| progress.share(done));

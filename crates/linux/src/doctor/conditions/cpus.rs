@@ -1,8 +1,9 @@
 //! Checks that all CPUs are alike, whole, and this machine's own.
 //!
 //! Problem: a plan states one time for a job, on one kind of core. Rule: the units of a hybrid, or
-//! the capacities of cores, distinguish types; lists of siblings name the CPUs that are halves of
-//! one core. A flag of the CPU tells a guest, and the kernel counts the time that its host took.
+//! the capacities of cores, distinguish types. A plan whose platform has them as core types computes
+//! the times of each with its own clock; another plan does not. Lists of siblings name the CPUs
+//! that are halves of one core. A flag of the CPU tells a guest, and the kernel counts the time that its host took.
 //! Source: Linux, Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/
 //! sysfs-devices-system-cpu (`smt`, `cpu_capacity`); proc(5) (`steal`).
 //! Does not cover: guests on Arm whose firmware says nothing; modules of two cores with one cache.
@@ -11,6 +12,8 @@ use super::root::{CPUS, Root, grouped, named};
 use crate::host::finding::{Finding, Topic};
 use crate::host::machine::parse_cpu_list;
 use solocore_model::plan::Subject;
+use solocore_model::platform::CoreType;
+use std::collections::BTreeSet;
 
 const HYBRID: Topic = Topic::new("hybrid cpus", &[Subject::Demand]);
 const SIBLINGS: Topic =
@@ -30,8 +33,9 @@ const GUEST: Topic = Topic::new(
 /// Units of counters of hybrids.
 const UNITS: &[&str] = &["cpu_core", "cpu_atom", "cpu_lowpower"];
 
-/// Whether there are CPUs of several types.
-pub(super) fn hybrid(root: &Root) -> Finding {
+/// Whether there are CPUs of several types that the plan's platform does not describe. `described`:
+/// its core types; core i is CPU i.
+pub(super) fn hybrid(root: &Root, described: &[CoreType]) -> Finding {
     let online = root.online();
     let Some(first) = online.first() else {
         return HYBRID.unknown("the CPUs cannot be read");
@@ -46,11 +50,52 @@ pub(super) fn hybrid(root: &Root) -> Finding {
     let stays = types.iter().position(|(_, cpus)| cpus.contains(first)).unwrap_or(0);
     let others = types.iter().enumerate().filter(|(index, _)| *index != stays);
     let others: Vec<u32> = others.flat_map(|(_, (_, cpus))| cpus.iter().copied()).collect();
-    let found = format!(
-        "{}: the times of a task hold only on the type of CPU where they were measured",
-        all.join(", ")
-    );
-    HYBRID.bad(found).helped_by(offline(&others))
+    let all = all.join(", ");
+    if described.is_empty() {
+        return HYBRID
+            .bad(format!(
+                "{all}: the times of a task hold only on the type of CPU where they were measured, \
+                    unless the plan's platform has a [[core_type]] for each (`solocore platform \
+                    detect` writes them)"
+            ))
+            .helped_by(offline(&others));
+    }
+    match undescribed(described, &types) {
+        Some(why) => HYBRID
+            .bad(format!("{all}: {why}; write its [[core_type]]s as `platform detect` does"))
+            .helped_by("solocore platform detect"),
+        None => HYBRID.good(format!(
+            "{all}: the plan's platform has them as the core types {}, each with its own clock; \
+                cpi, pipeline and private caches hold for all of them",
+            listed(described)
+        )),
+    }
+}
+
+/// How core types of a plan's platform contradict the types of the CPUs; `None`: they do not.
+fn undescribed(described: &[CoreType], types: &[(String, Vec<u32>)]) -> Option<String> {
+    let type_of = |cpu: u32| types.iter().position(|(_, cpus)| cpus.contains(&cpu));
+    let mixed = |kind: &&CoreType| {
+        let of = kind.cores.iter().filter_map(|&core| type_of(core)).collect::<BTreeSet<usize>>();
+        of.len() > 1
+    };
+    if let Some(kind) = described.iter().find(mixed) {
+        return Some(format!(
+            "core_type `{}` of the plan's platform has CPUs of several types, because core i is \
+                CPU i",
+            kind.name
+        ));
+    }
+    let mut left: Vec<u32> = types.iter().flat_map(|(_, cpus)| cpus.iter().copied()).collect();
+    left.retain(|cpu| !described.iter().any(|kind| kind.cores.contains(cpu)));
+    left.sort_unstable();
+    (!left.is_empty()).then(|| format!("no core_type of the plan's platform has {}", named(&left)))
+}
+
+/// The names of core types.
+fn listed(described: &[CoreType]) -> String {
+    let names: Vec<String> = described.iter().map(|kind| format!("`{}`", kind.name)).collect();
+    names.join(" and ")
 }
 
 /// Types with their online CPUs, by units or else by capacity.
@@ -147,6 +192,7 @@ fn stolen(stat: &str) -> Option<String> {
 mod tests {
     use super::super::root::fixture::Fixture;
     use super::*;
+    use solocore_model::units::Frequency;
 
     const ONLINE: (&str, &str) = ("sys/devices/system/cpu/online", "0-3\n");
 
@@ -170,19 +216,42 @@ mod tests {
     fn types_of_cpus_are_told_apart() {
         let units =
             [("sys/devices/cpu_core/cpus", "0-1\n"), ("sys/devices/cpu_atom/cpus", "2-3,8\n")];
-        let found = hybrid(&machine(&units, &[]).root);
+        let found = hybrid(&machine(&units, &[]).root, &[]);
         assert!(!found.good && found.found.starts_with("CPUs 0-1 cpu_core, CPUs 2-3 cpu_atom: "));
         let command = "for cpu in 2 3; do echo 0 > /sys/devices/system/cpu/cpu$cpu/online; done";
         assert_eq!(found.command.as_deref(), Some(command));
         // One type is offline, or a guest sees one type only.
-        assert!(hybrid(&machine(&units[..1], &[]).root).good);
+        assert!(hybrid(&machine(&units[..1], &[]).root, &[]).good);
         let little = cpu("cpu_capacity", ["430", "430", "1024", "1024"]);
-        let found = hybrid(&machine(&[], &little).root);
+        let found = hybrid(&machine(&[], &little).root, &[]);
         assert!(found.found.starts_with("CPUs 0-1 of capacity 430, CPUs 2-3 of capacity 1024: "));
-        let alike = hybrid(&machine(&[], &cpu("cpu_capacity", ["1024"; 4])).root);
+        let alike = hybrid(&machine(&[], &cpu("cpu_capacity", ["1024"; 4])).root, &[]);
         assert!(alike.good && !alike.unknown && alike.found.contains("all 4 CPUs"));
-        assert!(hybrid(&Fixture::of(&[]).root).unknown);
-        assert!(hybrid(&machine(&[], &cpu("cpu_capacity", ["x", "", "-1", "1024"])).root).good);
+        assert!(hybrid(&Fixture::of(&[]).root, &[]).unknown);
+        let odd = machine(&[], &cpu("cpu_capacity", ["x", "", "-1", "1024"]));
+        assert!(hybrid(&odd.root, &[]).good);
+    }
+
+    #[test]
+    fn types_that_the_plan_has_are_not_bad() {
+        let kind = |name: &str, cores: &[u32]| CoreType {
+            name: name.to_owned(),
+            cores: cores.to_vec(),
+            frequency: Frequency(1_800_000_000),
+        };
+        let little = machine(&[], &cpu("cpu_capacity", ["430", "430", "1024", "1024"]));
+        let found = |types: &[CoreType]| hybrid(&little.root, types);
+        let same = found(&[kind("big", &[2, 3]), kind("little", &[0, 1])]);
+        assert!(same.good && same.command.is_none(), "{same:?}");
+        assert!(same.found.contains("core types `big` and `little`, each with"), "{same:?}");
+        // Two clocks of one type are described as well.
+        assert!(found(&[kind("a", &[0]), kind("b", &[1]), kind("c", &[2, 3])]).good);
+        let mixed = found(&[kind("x", &[0, 1, 2]), kind("y", &[3])]);
+        assert!(!mixed.good && mixed.found.contains("core_type `x` of"), "{mixed:?}");
+        let fewer = found(&[kind("big", &[2]), kind("little", &[0, 1])]);
+        assert!(!fewer.good && fewer.found.contains("platform has CPU 3;"), "{fewer:?}");
+        let plain = found(&[]);
+        assert!(!plain.good && plain.found.contains("[[core_type]]"), "{plain:?}");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! Problem: a run can hold every budget, and a job may still miss its deadline: a sibling, a low
 //! clock or a sleeping machine took its time. Rule: each condition is a function of a root folder,
-//! which is `/` or that of a test. Its finding has the state, the promises that depend on it, and
-//! one command as a remedy. A state that cannot be read is unknown; nothing is changed.
+//! which is `/` or that of a test. Types of CPUs are also compared with those of a plan. A finding
+//! has the state, the promises that depend on it, and one command as a remedy. A state that cannot
+//! be read is unknown; nothing is changed.
 //! Source: docs/promises.md; Linux, Documentation/ABI and Documentation/admin-guide.
 //! Does not cover: firmware (system management interrupts), other guests of a host, memory's speed.
 
@@ -18,11 +19,11 @@ mod scheduler;
 pub(super) use root::Root;
 
 use crate::host::finding::Finding;
+use solocore_model::platform::CoreType;
 
-/// All findings, in the order of print.
-pub(super) fn all(root: &Root) -> Vec<Finding> {
-    const ALL: &[fn(&Root) -> Finding] = &[
-        cpus::hybrid,
+/// All findings, in the order of print. `described`: the core types of a plan's platform.
+pub(super) fn all(root: &Root, described: &[CoreType]) -> Vec<Finding> {
+    const REST: &[fn(&Root) -> Finding] = &[
         cpus::siblings,
         cpus::virtual_machine,
         memory::numa,
@@ -43,7 +44,8 @@ pub(super) fn all(root: &Root) -> Vec<Finding> {
         scheduler::real_time,
         scheduler::preemption,
     ];
-    ALL.iter().map(|look| look(root)).collect()
+    let first = std::iter::once(cpus::hybrid(root, described));
+    first.chain(REST.iter().map(|look| look(root))).collect()
 }
 
 #[cfg(test)]

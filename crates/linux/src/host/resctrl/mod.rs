@@ -19,6 +19,9 @@ mod held;
 mod held_tests;
 mod info;
 mod monitor;
+mod other;
+#[cfg(test)]
+mod other_tests;
 pub(crate) mod pseudo_lock;
 pub(crate) mod reserve;
 mod shares;
@@ -29,6 +32,7 @@ mod tree;
 pub(crate) use held::lost;
 pub(crate) use info::Info;
 pub(crate) use monitor::Groups;
+pub(crate) use other::Other;
 #[cfg(test)]
 pub(crate) use shares::Group;
 pub(crate) use shares::{Members, Shares, shares};
@@ -59,7 +63,7 @@ pub(crate) fn apply(
 ) -> Result<(), LinuxError> {
     let mut made = Vec::new();
     let Err((at, e)) = change(tree, shares, record, &mut made) else { return Ok(()) };
-    let said = tree.read("info/last_cmd_status").unwrap_or_default();
+    let said = tree::said(tree);
     for name in made.iter().rev() {
         // The group was made here, and no other program knows it yet.
         let _ = tree.remove(name);
@@ -68,13 +72,6 @@ pub(crate) fn apply(
     for line in shares.first.iter().flat_map(|f| &f.back) {
         let _ = tree.write("schemata", &format!("{line}\n"));
     }
-    let said = said
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty() && *l != "ok")
-        .collect::<Vec<_>>()
-        .join("; ");
-    let said = if said.is_empty() { said } else { format!(" ({said})") };
     let remedy = if e.kind() == io::ErrorKind::AlreadyExists {
         format!("remove what is left over: rmdir {}", root().join(&at).display())
     } else {
@@ -141,6 +138,15 @@ pub(crate) fn give(
 pub(crate) fn look(plan: &Plan) -> Result<Shares, LinuxError> {
     let tree = Mounted(root());
     shares(plan, &Info::read(&tree, &mounts())?, &tree)
+}
+
+/// The change to the shares of another plan, while those of a run are in force.
+///
+/// # Errors
+/// As [`look`], or the new shares cannot follow the old ones.
+pub(crate) fn look_at_other(old: &Shares, plan: &Plan) -> Result<Other, LinuxError> {
+    let tree = Mounted(root());
+    Other::of(old, plan, &Info::read(&tree, &mounts())?, &tree)
 }
 
 fn mounts() -> String {

@@ -83,6 +83,14 @@ impl Groups {
         self.groups.iter().map(one).collect()
     }
 
+    /// The same groups have other shares from now on.
+    pub fn have(&mut self, shares: &Shares) {
+        for ((run, _), group) in self.groups.iter_mut().zip(&shares.groups) {
+            run.schemata = group.schemata.lines().map(str::to_owned).collect();
+        }
+        self.shares = shares.clone();
+    }
+
     /// Reason why a core's ways are not its own now; `None` while they are.
     pub fn lost(&self, core: u32) -> Option<String> {
         lost(&Mounted(self.root.clone()), &self.shares, core)

@@ -55,6 +55,14 @@ impl Tree for Mounted {
     }
 }
 
+/// The kernel's reason for its last refusal, in parentheses; empty if there is none.
+pub(super) fn said(tree: &dyn Tree) -> String {
+    let said = tree.read("info/last_cmd_status").unwrap_or_default();
+    let lines = said.lines().map(str::trim).filter(|l| !l.is_empty() && *l != "ok");
+    let said = lines.collect::<Vec<_>>().join("; ");
+    if said.is_empty() { said } else { format!(" ({said})") }
+}
+
 /// The keeper. It hears of each change before it is made, so that the change is always undone.
 pub(crate) trait Record {
     /// A group that is about to be made.

@@ -8,7 +8,10 @@
 //! Does not cover: access control at an address; bind it to a local one.
 
 mod client;
+mod sent;
 mod server;
+
+pub(crate) use sent::Sent;
 
 use crate::error::LinuxError;
 use client::{Kind, LONGEST_PLAN};
@@ -195,8 +198,8 @@ impl Status {
         }
     }
 
-    /// The next plan that a client has sent, and its number.
-    pub fn plan(&self) -> Option<(u64, Vec<u8>)> {
+    /// The next plan that a client has sent, and its number; or the reason why it is none.
+    pub(crate) fn plan(&self) -> Option<(u64, Result<Sent, LinuxError>)> {
         self.server.plan()
     }
 

@@ -4,10 +4,14 @@
 //! delays all other clients, and the daemon. Rule: one thread waits for all sockets at once and for
 //! none alone. A listener has at most [`MOST`] clients: one
 //! more takes the place of the oldest. So memory and descriptors are bounded, and a client that asks
-//! at once is answered beside any others.
-//! Does not cover: a flood of new connections in the time in which one client asks.
+//! at once is answered beside any others. The thread parses the plans that come, so that the daemon
+//! does not.
+//! Does not cover: the fraction of a second in which it parses a long plan; a flood of new
+//! connections in the time in which one client asks.
 
 use super::client::{Client, Figures, Kind};
+use super::sent::Sent;
+use crate::error::LinuxError;
 use crate::sys::seqpacket;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use std::collections::VecDeque;
@@ -32,10 +36,8 @@ struct Shared {
     made: u64,
     snapshot: Option<Arc<str>>,
     metrics: Option<Arc<str>>,
-    /// Plans that came so far; the last one has this number.
-    plans: u64,
     /// Plans that the daemon has not taken, by number.
-    asked: VecDeque<(u64, Vec<u8>)>,
+    asked: VecDeque<(u64, Result<Sent, LinuxError>)>,
     /// Its answers that have not reached their clients, by number.
     decided: Vec<(u64, Arc<str>)>,
     stop: bool,
@@ -63,6 +65,7 @@ impl Server {
             wake: Arc::clone(&wake),
             listeners,
             clients: Vec::new(),
+            plans: 0,
         };
         let thread = std::thread::Builder::new()
             .name("solocore/status".to_owned())
@@ -93,7 +96,7 @@ impl Server {
     }
 
     /// The next plan that a client has sent, and its number.
-    pub fn plan(&self) -> Option<(u64, Vec<u8>)> {
+    pub fn plan(&self) -> Option<(u64, Result<Sent, LinuxError>)> {
         lock(&self.shared).asked.pop_front()
     }
 
@@ -131,6 +134,8 @@ struct Rounds {
     wake: Arc<OwnedFd>,
     listeners: Vec<(OwnedFd, Kind)>,
     clients: Vec<Client>,
+    /// Plans that came so far; the last one has this number.
+    plans: u64,
 }
 
 impl Rounds {
@@ -159,13 +164,12 @@ impl Rounds {
 
     /// Leaves the plans that have come for the daemon.
     fn hand_in(&mut self) {
-        let mut shared = lock(&self.shared);
         for client in &mut self.clients {
-            let number = shared.plans + 1;
-            if let Some(plan) = client.asked(number) {
-                shared.plans = number;
-                shared.asked.push_back((number, plan));
-            }
+            let Some(text) = client.asked(self.plans + 1) else { continue };
+            self.plans += 1;
+            // Before the lock, for which the daemon may wait.
+            let sent = Sent::parse(&text);
+            lock(&self.shared).asked.push_back((self.plans, sent));
         }
     }
 

@@ -219,6 +219,15 @@ impl Engine for Helper {
         asked::ask(&self.object, budgets)
     }
 
+    fn resample(&self, cpu: u32, sample: u64) -> Result<(), LinuxError> {
+        let events = self.events.as_ref();
+        events.map_or(Ok(()), |e| e.resample(&self.object, cpu, sample))
+    }
+
+    fn tolerate(&self, tolerances: &[(u32, u64)]) -> Result<(), LinuxError> {
+        asked::tolerate(&self.object, tolerances)
+    }
+
     fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError> {
         asked::in_force(&self.object, cpu)
     }

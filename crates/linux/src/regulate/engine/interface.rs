@@ -41,6 +41,20 @@ pub trait Engine {
     /// The kernel refuses access to the state of the CPUs; no CPU was asked then.
     fn ask(&self, asked: &[(u32, Budgets)]) -> Result<(), LinuxError>;
 
+    /// Gives the counter of a regulated CPU another sample, at once. It forgets the part of a sample
+    /// that it has counted.
+    ///
+    /// # Errors
+    /// The kernel refuses it; the CPU keeps its sample then.
+    fn resample(&self, cpu: u32, sample: u64) -> Result<(), LinuxError>;
+
+    /// Sets the accesses beyond their budgets that periods of CPUs may have without counting as over
+    /// them.
+    ///
+    /// # Errors
+    /// The kernel refuses access to the state of the CPUs.
+    fn tolerate(&self, tolerances: &[(u32, u64)]) -> Result<(), LinuxError>;
+
     /// The budgets of a CPU's present period; `None` while it has not taken those that it was asked
     /// for.
     ///

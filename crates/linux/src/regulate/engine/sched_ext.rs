@@ -150,6 +150,14 @@ impl Engine for SchedExt {
         asked::ask(&self.object, budgets)
     }
 
+    fn resample(&self, cpu: u32, sample: u64) -> Result<(), LinuxError> {
+        self.events.resample(&self.object, cpu, sample)
+    }
+
+    fn tolerate(&self, tolerances: &[(u32, u64)]) -> Result<(), LinuxError> {
+        asked::tolerate(&self.object, tolerances)
+    }
+
     fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError> {
         asked::in_force(&self.object, cpu)
     }

@@ -10,7 +10,7 @@
 
 pub use super::budget::{CoreBudget, Options, Sharing, WriteBudget};
 
-use super::budget::{core_budget, lock_budget, with_samples_of, with_writes, write_event};
+use super::budget::{core_budget, counted_on, lock_budget, with_writes, write_event};
 use crate::error::LinuxError;
 use crate::host::machine::{cpu_list, needed_rate, sample_rate};
 use crate::regulate::dynamic::DynamicRegulation;
@@ -185,8 +185,8 @@ impl Regulation {
         })
     }
 
-    /// The regulation of another plan, which differs in budgets only, with the counters of this one:
-    /// each CPU keeps its samples.
+    /// The regulation of another plan, which differs in budgets only, with the counters of this one.
+    /// CPUs keep their samples, except where a handover can change them.
     ///
     /// # Errors
     /// As [`Self::new`], or the present counters cannot keep a budget of the plan.
@@ -208,12 +208,14 @@ impl Regulation {
                 cpu_list(&self.regulated())
             )));
         }
+        // Cores that reclaim or share budget do so by the samples at the start of the run.
+        let resamples = !self.reclaim && self.sharing == Sharing::None;
         let pairs = self.cores.iter().zip(&new.cores);
         let cores: Vec<CoreBudget> = pairs
-            .map(|(old, new)| with_samples_of(old, new, self.options.skid))
+            .map(|(old, new)| counted_on(old, new, self.options.skid, resamples))
             .collect::<Result<_, _>>()?;
         let new = Self { cores, binds_fifo: self.binds_fifo, ..new };
-        let needed = needed_rate(new.period_ns, new.interrupts_per_period());
+        let needed = needed_rate(new.period_ns, self.interrupts_before(&new));
         match sample_rate() {
             Some(rate) if rate < needed => Err(LinuxError::Machine(format!(
                 "the new budgets need {needed} interrupts a second with the present samples, and \
@@ -285,6 +287,15 @@ impl Regulation {
             .as_ref()
             .map_or(1, |event| of(event, &|c| c.writes.map(|w| (w.write_budget, w.write_sample))));
         reads.max(writes)
+    }
+
+    /// Most interrupts in a period until a handover ends: budgets rise before their samples do.
+    fn interrupts_before(&self, next: &Self) -> u64 {
+        let pairs = self.cores.iter().zip(&next.cores);
+        let cores = pairs
+            .map(|(old, new)| CoreBudget { sample: old.sample.min(new.sample), ..*new })
+            .collect();
+        Self { cores, ..next.clone() }.interrupts_per_period()
     }
 
     /// Flags of the policy for a CPU: `SC_RECLAIM` with `SC_PREDICT`, or with `SC_HARD` where it

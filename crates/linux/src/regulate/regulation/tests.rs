@@ -188,32 +188,48 @@ fn replaced(budgets: &[u64], options: &Options) -> Result<Regulation, LinuxError
 }
 
 #[test]
-fn another_plan_keeps_the_samples() {
+fn another_plan_gets_the_samples_of_a_start_where_budgets_differ_enough() {
     if std::env::consts::ARCH != "x86_64" {
         return;
     }
-    let old = regulation(&plan(None), &options("page-faults")).unwrap();
-    let new = replaced(&[430, 100], &options("page-faults")).unwrap();
-    let sample = old.cores[0].sample;
-    assert_eq!((new.cores[0].sample, new.cores[1].sample), (sample, old.cores[1].sample));
-    assert_eq!((new.cores[0].planned, new.cores[0].budget), (430, 430 / sample * sample));
-    assert_eq!((new.cores[1].budget, new.cores[1].tolerance), (100, old.cores[1].tolerance));
-    let refused = replaced(&[sample - 1], &options("page-faults")).unwrap_err().to_string();
+    let chosen = options("page-faults");
+    let old = regulation(&plan(None), &chosen).unwrap().cores[0];
+    assert_eq!((old.budget, old.sample), (200, 25));
+    let of = |planned| replaced(&[planned], &chosen).unwrap().cores[0];
+    for planned in 1..500 {
+        let (new, fresh) = (of(planned), core_budget(0, planned, &chosen).unwrap());
+        let both = old.sample + fresh.sample;
+        if fresh.budget.abs_diff(old.budget) >= both {
+            assert_eq!(new, fresh);
+        } else {
+            assert_eq!((new.sample, new.budget), (old.sample, planned / 25 * 25));
+        }
+        // About a half was lost just below two of the present samples.
+        assert!(new.budget <= planned && new.budget * 5 >= planned * 4, "{new:?}");
+    }
+    // Cores that take chunks of other budgets keep their samples.
+    let reclaims = Options { reclaim: true, ..chosen.clone() };
+    let new = replaced(&[430, 100], &reclaims).unwrap();
+    assert_eq!([0, 1].map(|cpu| new.cores[cpu].sample), [25, 25]);
+    assert_eq!(new.cores[0].budget, 425);
+    let refused = replaced(&[49], &reclaims).unwrap_err().to_string();
+    assert!(refused.contains("core 0: the present sample of 25 accesses would round"), "{refused}");
+    let refused = replaced(&[24], &reclaims).unwrap_err().to_string();
     assert!(refused.contains("below one sample"), "{refused}");
-    let refused = replaced(&[u64::MAX], &options("page-faults")).unwrap_err().to_string();
+    let refused = replaced(&[u64::MAX], &chosen).unwrap_err().to_string();
     assert!(refused.contains("core 0: a limit of the core comes or goes"), "{refused}");
 }
 
 #[test]
-fn a_budget_that_the_samples_do_not_fit_is_refused_with_a_skid() {
+fn another_budget_keeps_the_skid() {
     if std::env::consts::ARCH != "x86_64" {
         return;
     }
     let skid = Options { skid: 100, ..options("page-faults") };
-    let sample = regulation(&plan(None), &skid).unwrap().cores[0].sample;
-    assert_eq!(sample, 25);
-    let new = replaced(&[300], &skid).unwrap();
-    assert_eq!((new.cores[0].budget, new.cores[0].tolerance), (325, 75));
-    let refused = replaced(&[310], &skid).unwrap_err().to_string();
-    assert!(refused.contains("does not keep the plan's skid"), "{refused}");
+    assert_eq!(regulation(&plan(None), &skid).unwrap().cores[0].sample, 25);
+    for planned in [150, 190, 201, 300, 310, 5000] {
+        let new = replaced(&[planned], &skid).unwrap().cores[0];
+        assert!(new.budget - new.sample >= planned, "{new:?}");
+        assert_eq!(new.budget + new.tolerance, planned + 100, "{new:?}");
+    }
 }

@@ -32,7 +32,12 @@ pub fn build(
     if tasks.len() > solocore_policy::MAX_TASKS {
         return Err(KernelError::config(
             "tasks",
-            format!("there are {}; at most 4096 are possible", tasks.len()),
+            format!(
+                "there are {}, and a simulation has at most {}; join tasks with equal periods, or \
+                    simulate parts of the machine separately",
+                tasks.len(),
+                solocore_policy::MAX_TASKS
+            ),
         ));
     }
     Ok(match spec {
