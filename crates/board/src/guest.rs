@@ -126,7 +126,6 @@ pub fn main() -> Result<(), String> {
 fn serve(line: &Line) -> Result<(), String> {
     let text = std::fs::read_to_string(TASK).map_err(|e| format!("{TASK}: {e}"))?;
     let task: Task = serde_json::from_str(&text).map_err(|e| format!("{TASK}: {e}"))?;
-    line.tell(&Event::Started { ns: clock_ns() });
     let ended = run(&task, line)?;
     line.tell(&ended);
     send_files(Path::new("/out"), Path::new(""), line).map_err(|e| format!("/out: {e}"))
@@ -142,6 +141,8 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         }
     }
+    // The host may type from now on.
+    line.tell(&Event::Started { ns: clock_ns() });
     if task.switch {
         ask(Request::ModelOn, "");
     }

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Interval between two reads of the guest's messages.
@@ -53,6 +53,9 @@ pub struct Followed {
 #[derive(Debug)]
 pub struct Machine {
     child: Child,
+    /// The guest's terminal, until its shell starts: bytes that come before the terminal is open
+    /// would be lost, or stop all that follow.
+    input: Option<ChildStdin>,
     channel: Channel,
     directory: PathBuf,
 }
@@ -144,10 +147,8 @@ impl Machine {
                 "QEMU does not start: {e}; remove it from the cache, so that it is fetched again"
             ))
         })?;
-        if let Some(input) = child.stdin.take() {
-            std::thread::spawn(move || type_in(std::io::stdin(), input));
-        }
-        Ok(Self { child, channel, directory: directory.to_owned() })
+        let input = child.stdin.take();
+        Ok(Self { child, input, channel, directory: directory.to_owned() })
     }
 
     /// Reads the guest's messages until it ends.
@@ -200,6 +201,10 @@ impl Machine {
                 Kind::Event => {
                     let event = serde_json::from_slice(&bytes).map_err(|e| damaged(e.into()))?;
                     state.event(event, begin, watch)?;
+                    let input = self.input.take_if(|_| state.started.is_some());
+                    if let Some(input) = input {
+                        std::thread::spawn(move || type_in(std::io::stdin(), input));
+                    }
                 }
             }
         }

@@ -24,6 +24,8 @@ const LEAST: f64 = 0.002;
 const LETTER: f64 = 0.023;
 /// The same on a page of 64rem or more, where the drawing has at least 976 px.
 const WIDE_LETTER: f64 = 0.0087;
+/// Space beside a name, in letters, so that those of two blocks do not touch.
+const GAP: f64 = 0.6;
 
 /// A function in its chain of callers, or a file; the misses are those of all below it, too.
 #[derive(Default)]
@@ -138,7 +140,7 @@ fn block(name: &str, kind: &str, at: u64, misses: u64, total: u64, row: usize) -
         odd if odd % 2 == 1 => "#f0e442",
         _ => "#56b4e9",
     };
-    let (narrow, wide) = (cut(name, share / LETTER), cut(name, share / WIDE_LETTER));
+    let [narrow, wide] = [LETTER, WIDE_LETTER].map(|letter| cut(name, share / letter - GAP));
     let labels = if narrow == wide {
         vec![("", narrow)]
     } else {
