@@ -83,6 +83,18 @@ impl Colours {
         all.filter_map(|p| Some((p, p.how.command()?)))
     }
 
+    /// Whether this run starts the task's program.
+    fn starts(&self, task: &str) -> bool {
+        self.started().any(|(p, _)| p.name == task)
+    }
+
+    /// A fact of the task's programs; `None`: it has no frames of its own.
+    fn of_space<T>(&self, task: &str, fact: impl Fn(&Space) -> T) -> Option<T> {
+        let spaces = self.spaces.borrow();
+        let (_, space) = spaces.as_ref()?.iter().find(|(name, _)| name == task)?;
+        Some(fact(space))
+    }
+
     /// A note on the tasks that have no frames of their own, and so no queues there either.
     fn without_queues(&self) -> Option<String> {
         self.queues.as_ref()?;
@@ -104,9 +116,9 @@ impl Colours {
     fn check_footprint(&self, available: u64) -> Result<(), LinuxError> {
         for region in self.planned.regions() {
             let Some(frames) = self.planned.frames(region)? else { continue };
-            let here = |name: &str| self.started().any(|(p, _)| p.name == name);
             let tasks = self.planned.plan.tasks.iter();
-            let tasks = tasks.filter(|t| self.planned.region_of(t) == region && here(&t.name));
+            let tasks =
+                tasks.filter(|t| self.planned.region_of(t) == region && self.starts(&t.name));
             let pages = tasks.filter_map(|t| t.touched_pages).fold(0, u64::saturating_add);
             let has = (available.saturating_sub(LEFT) as f64 * frames.choice.share()) as u64 / PAGE;
             if pages > has {
@@ -163,14 +175,9 @@ impl Colours {
 
     /// The answer about locked pages; `None`: they get no colours of their own.
     fn keeps_locked(&self, promise: &Promise) -> Option<Answer> {
-        let spaces = self.spaces.borrow();
         let state = |task: &str| locked::State {
-            starts: self.started().any(|(p, _)| p.name == task),
-            seen: spaces
-                .iter()
-                .flatten()
-                .find(|(name, _)| name == task)
-                .and_then(|s| s.1.lockdown()),
+            starts: self.starts(task),
+            seen: self.of_space(task, Space::lockdown).flatten(),
         };
         locked::answer(&self.planned, promise, self.elsewhere(), state)
     }
@@ -178,15 +185,10 @@ impl Colours {
     /// The answer about the buffer of a message; `None`: the promise is about another one.
     fn keeps_buffer(&self, promise: &Promise) -> Option<Answer> {
         let message = messages::of(&self.planned.plan, promise)?;
-        let spaces = self.spaces.borrow();
         let end = |task: &str| End {
             region: self.planned.region_named(task),
-            starts: self.started().any(|(p, _)| p.name == task),
-            memory: spaces
-                .iter()
-                .flatten()
-                .find(|(name, _)| name == task)
-                .map(|(_, space)| space.memory()),
+            starts: self.starts(task),
+            memory: self.of_space(task, Space::memory),
         };
         let ends = [end(&message.from), end(&message.to)];
         let placed = messages::planned(message, &ends, self.queues.is_some());
