@@ -107,24 +107,13 @@ mod tests {
             id,
             ways: Ways { first: 3 * id, count: 3 },
             bank: id,
-            level_a: 0.0,
-            level_b: 0.0,
-            level_c: 0.0,
+            ..LevelsCore::default()
         };
         let levels = LevelsPlan {
-            scheme: solocore_model::levels::BufferScheme::default(),
-            contention: solocore_model::levels::Contention::Bounded,
             ways: 12,
             cores: vec![core(0), core(1)],
             level_c_ways: Ways { first: 6, count: 6 },
-            locked_ways: Ways::default(),
-            level_c_utilization: 0.0,
-            pets: Vec::new(),
-            messages: Vec::new(),
-            io: Vec::new(),
-            tables: Vec::new(),
-            choices: Vec::new(),
-            derivation: None,
+            ..LevelsPlan::default()
         };
         let mut plan = plan(false);
         plan.cores.iter_mut().for_each(|c| (c.colours, c.banks) = (None, Some((c.id, 1))));

@@ -232,21 +232,13 @@ impl Planned {
 pub(super) mod example {
     use super::*;
     use solocore_model::Platform;
-    use solocore_model::levels::{BufferScheme, Contention};
     use solocore_model::plan::Scheme;
     use solocore_model::plan::levels::{LevelsCore, LevelsMessage, Method, Ways};
     use solocore_model::system::Criticality;
 
     fn levels() -> LevelsPlan {
         let region = |first, count| Ways { first, count };
-        let core = |id: u32, ways| LevelsCore {
-            id,
-            ways,
-            bank: id,
-            level_a: 0.0,
-            level_b: 0.0,
-            level_c: 0.0,
-        };
+        let core = |id: u32, ways| LevelsCore { id, ways, bank: id, ..LevelsCore::default() };
         let message = |from: &str, to: &str, method, bank| LevelsMessage {
             from: from.to_owned(),
             to: to.to_owned(),
@@ -255,24 +247,17 @@ pub(super) mod example {
             bank,
         };
         LevelsPlan {
-            scheme: BufferScheme::default(),
-            contention: Contention::Bounded,
             ways: 16,
             cores: vec![core(0, region(0, 4)), core(1, region(4, 4)), core(2, region(8, 0))],
             level_c_ways: region(8, 8),
             locked_ways: region(8, 0),
-            level_c_utilization: 0.0,
-            pets: Vec::new(),
             messages: vec![
                 message("a", "b", Method::Together, Some(0)),
                 message("c", "d", Method::LevelC, None),
                 message("a", "one", Method::Bypass, None),
                 message("one", "two", Method::Locked, None),
             ],
-            io: Vec::new(),
-            tables: Vec::new(),
-            choices: Vec::new(),
-            derivation: None,
+            ..LevelsPlan::default()
         }
     }
 

@@ -35,7 +35,7 @@ impl Ways {
 }
 
 /// A core under MC2.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsCore {
     /// Number of the core.
@@ -161,7 +161,7 @@ pub struct Choice {
 }
 
 /// A plan of criticality levels on isolated hardware.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelsPlan {
     /// Places of the buffers.

@@ -368,9 +368,7 @@ fn levels_get_their_regions() {
         id,
         ways,
         bank: id,
-        level_a: 0.0,
-        level_b: 0.0,
-        level_c: 0.0,
+        ..Default::default()
     };
     plan.scheme = Scheme::Levels(Box::new(LevelsPlan {
         scheme: serde_json::from_value(serde_json::json!("C|C")).unwrap(),
@@ -379,13 +377,7 @@ fn levels_get_their_regions() {
         cores: vec![core(0, region(0, 3)), core(1, region(3, 2))],
         locked_ways: region(5, 2),
         level_c_ways: region(7, 4),
-        level_c_utilization: 0.0,
-        pets: Vec::new(),
-        messages: Vec::new(),
-        io: Vec::new(),
-        tables: Vec::new(),
-        choices: Vec::new(),
-        derivation: None,
+        ..LevelsPlan::default()
     }));
     plan.tasks[0].criticality = solocore_model::system::Criticality::A;
     plan.tasks[0].core = 0;
