@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     "start.c",
     "hooks.c",
     "environment.c",
@@ -16,6 +16,7 @@ const SOURCES: [&str; 18] = [
     "handler.c",
     "privileges.c",
     "adopt.c",
+    "direct.c",
     "shared.c",
     "place.c",
     "pool.c",

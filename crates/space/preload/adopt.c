@@ -102,7 +102,7 @@ static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 }
 
 /* Takes a run of wrong pages out, and puts copies in their place. */
-static void replace_run(struct state *s, uint64_t page, const uint64_t *entries, uint64_t pages)
+void replace_run(struct state *s, uint64_t page, const uint64_t *entries, uint64_t pages)
 {
 	pool_need(s, pages);
 	uint64_t began = now_ns();
@@ -206,9 +206,12 @@ static int rebuild(struct state *s, const struct area *area)
 		}
 		done += (uint64_t)moved;
 	}
-	/* Page by page, as reads fail past the end of a file. */
-	for (uint64_t i = 0; i < pages; i++)
-		raw(SYS_pread64, s->memory, at + (long)(i * PAGE), PAGE, area->start + i * PAGE);
+	/* Reads end at a page that cannot be read, as behind the end of a file. */
+	for (uint64_t i = 0; i < pages;) {
+		long got = raw(SYS_pread64, s->memory, at + (long)(i * PAGE), (pages - i) * PAGE,
+			       area->start + i * PAGE);
+		i += got >= (long)PAGE ? (uint64_t)got / PAGE : 1;
+	}
 	raw(SYS_mprotect, at, pages * PAGE, area->protection);
 	long moved = raw(SYS_mremap, at, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 			 area->start);

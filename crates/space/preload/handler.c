@@ -13,7 +13,6 @@
 #include <poll.h>
 #include <sys/mman.h>
 
-#define WIDEST 256
 #define LOOK_NS 1000000000ul
 
 /* Number of pages that a fault gets: more, if it continues where the last of its kind ended. */
@@ -35,8 +34,11 @@ static void missing_page(struct state *s, uint64_t page)
 {
 	uint32_t stream;
 	uint32_t width = width_of(s, page, &stream);
-	pool_expect(s, width);
-	long placed = pool_place(s, page, width);
+	long placed = direct_place(s, page, width);
+	if (!placed) {
+		pool_expect(s, width);
+		placed = pool_place(s, page, width);
+	}
 	if (placed <= 0) {
 		/* Another thread's fault has been served already, or the mapping has gone. */
 		struct uffd_range range = {page, PAGE};
@@ -146,6 +148,8 @@ static void recolour(struct state *s)
 	if (config_read(&s->config, s->chosen))
 		give_up(s, "the new configuration cannot be read");
 	pool_release(s, 0);
+	s->direct = 0;
+	s->credit = 0;
 	/* Free pages are in the old colours. */
 	raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
 	s->head = s->tail = s->floor;

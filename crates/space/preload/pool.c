@@ -169,7 +169,7 @@ static long look_through(struct state *s, uint64_t start)
 	return kept;
 }
 
-/* Gives back the held pages, except for `most` of each kind. */
+/* Gives back the held pages, except for `most` of each kind; with 0, also direct.c's. */
 void pool_release(struct state *s, uint64_t most)
 {
 	/* In pieces, as threads of the program that map memory have to wait meanwhile. */
@@ -183,24 +183,31 @@ void pool_release(struct state *s, uint64_t most)
 		s->out -= pages * PAGE;
 		raw(SYS_madvise, s->out, pages * PAGE, MADV_DONTNEED_LOCKED_);
 	}
+	if (s->zeroes_there && !most)
+		raw(SYS_madvise, s->zeroes, ZEROES_PAGES * PAGE, MADV_DONTNEED_LOCKED_);
+	s->zeroes_there = s->zeroes_there && most;
 }
 
 int pool_holds(const struct state *s)
 {
-	return s->raw > s->end || s->out > s->outside;
+	return s->raw > s->end || s->out > s->outside || s->zeroes_there;
 }
 
-/* Keeps this thread on its CPU; returns the bytes of `cpus`, where it might run before, or -1. */
-long stay_here(unsigned long *cpus, size_t size)
+/* Keeps this thread on a CPU, or (0) on the one where it runs; returns the bytes of `cpus`, where
+ * it might run before, or -1. */
+long stay_on(const uint32_t *cpu, unsigned long *cpus, size_t size)
 {
-	unsigned long here[MOST_CPUS / 64];
-	unsigned cpu = 0;
+	unsigned long only[MOST_CPUS / 64];
+	unsigned at = 0;
 	long bytes = raw(SYS_sched_getaffinity, 0, size, cpus);
-	if (failed(bytes) || failed(raw(SYS_getcpu, &cpu, 0, 0)) || cpu >= MOST_CPUS)
+	if (failed(bytes) || (!cpu && failed(raw(SYS_getcpu, &at, 0, 0))))
 		return -1;
-	zero_bytes(here, sizeof here);
-	here[cpu / 64] = 1ul << cpu % 64;
-	return failed(raw(SYS_sched_setaffinity, 0, bytes, here)) ? -1 : bytes;
+	at = cpu ? *cpu : at;
+	if (at >= MOST_CPUS)
+		return -1;
+	zero_bytes(only, sizeof only);
+	only[at / 64] = 1ul << at % 64;
+	return failed(raw(SYS_sched_setaffinity, 0, bytes, only)) ? -1 : bytes;
 }
 
 /* One search of pool_fill(). */
@@ -210,6 +217,7 @@ struct search {
 	uint64_t most;		/* raw pages after which there are none, if none was found */
 	uint64_t allowance;	/* raw pages that may be taken before the next check */
 	uint64_t given, before; /* frames that the reserve freed last; found before that */
+	uint64_t last;		/* allowed ones of the last PIECE */
 	int tries;		/* times that the reserve may still free some in vain */
 };
 
@@ -228,7 +236,7 @@ static int may_take(struct state *s, uint64_t pages, int patient, uint64_t other
 		 "programs";
 	if (s->tail + need > s->outside)
 		return 0;
-	if (room < need || s->raw + need > s->limit) {
+	if (room < need || s->raw + need > s->zeroes) {
 		/* Pages that were given back come again, possibly in another order; the search must
 		 * end. */
 		int barren = !patient && s->found * 16 * (1ul << s->config.functions) <
@@ -253,6 +261,8 @@ static uint64_t borrow(struct state *s, struct search *search, uint64_t missing)
 	if (search->tries <= 0)
 		return 0;
 	search->before = search->found;
+	/* Whole pieces are looked through in any case: frames beyond the missing ones wait. */
+	missing = (missing + PIECE - 1) / PIECE * PIECE;
 	search->given = ask_for_pages(s, missing < LENT_AT_ONCE ? missing : LENT_AT_ONCE);
 	if (!search->given)
 		search->tries = 0;
@@ -266,7 +276,7 @@ static int next_step(struct state *s, struct search *search)
 	uint64_t want = missing * (1ul << s->config.functions) / s->config.allowed_classes;
 	/* What the reserve has freed is the program's: the others have as much as before. */
 	uint64_t others = given ? 0 : s->config.reserve;
-	want = ((given ? given : want) + PIECE) / PIECE * PIECE;
+	want = given ? (given + PIECE - 1) / PIECE * PIECE : (want + PIECE) / PIECE * PIECE;
 	search->allowance = want < STEP ? want : STEP;
 	return may_take(s, search->allowance, given || search->looked < search->most / 4, others);
 }
@@ -292,6 +302,7 @@ static void look_for(struct state *s, struct search *search)
 			s->why = no_memory;
 			return;
 		}
+		search->last = (uint64_t)kept;
 		search->found += (uint64_t)kept;
 		search->looked += PIECE;
 		s->found += (uint64_t)kept;
@@ -322,11 +333,12 @@ int pool_fill(struct state *s, uint64_t pages)
 	struct search search = {.pages = pages, .tries = s->config.lends ? TRIES : 0};
 	search.most = most_looked(s, s->config.allowed_classes);
 	unsigned long cpus[MOST_CPUS / 64];
-	long size = s->config.lends ? stay_here(cpus, sizeof cpus) : -1;
+	long size = s->config.lends ? stay_on(0, cpus, sizeof cpus) : -1;
 	s->looked = s->found = 0;
 	look_for(s, &search);
 	if (size > 0)
 		raw(SYS_sched_setaffinity, 0, size, cpus);
+	s->direct = search.last * 4 >= PIECE * 3;
 	pool_release(s, s->hold);
 	s->release_at = now_ns() + HOLD_NS;
 	return queued(s) >= pages ? 0 : -1;
@@ -411,7 +423,7 @@ int pool_fill_locked(struct state *s)
 	unsigned long cpus[MOST_CPUS / 64];
 	if (!waiting(s))
 		return 0;
-	long size = s->config.lends ? stay_here(cpus, sizeof cpus) : -1;
+	long size = s->config.lends ? stay_on(0, cpus, sizeof cpus) : -1;
 	int result = look_for_locked(s);
 	if (size > 0)
 		raw(SYS_sched_setaffinity, 0, size, cpus);
@@ -444,13 +456,25 @@ void pool_need(struct state *s, uint64_t pages)
 		give_up(s, s->why);
 }
 
+/* Pages to get at once if a fault needs this number: twice as many each time, as further faults are
+ * likely. */
+uint64_t pool_ahead(struct state *s, uint64_t pages)
+{
+	uint64_t more = pages > s->grow ? pages : s->grow;
+	s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
+	return more;
+}
+
+int pool_has(const struct state *s, uint64_t pages)
+{
+	return queued(s) >= pages;
+}
+
 /* The same for a fault; more pages if the queue has to be filled, as further faults are likely. */
 void pool_expect(struct state *s, uint64_t pages)
 {
-	if (queued(s) >= pages)
+	if (pool_has(s, pages))
 		return;
-	uint64_t more = pages > s->grow ? pages : s->grow;
-	s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
-	if (pool_fill(s, more))
+	if (pool_fill(s, pool_ahead(s, pages)))
 		pool_need(s, pages);
 }

@@ -31,7 +31,7 @@ static int place_page(struct state *s, uint64_t page)
 void place_shared(struct state *s, uint64_t start, uint64_t end)
 {
 	unsigned long cpus[MOST_CPUS / 64];
-	long size = stay_here(cpus, sizeof cpus);
+	long size = stay_on(0, cpus, sizeof cpus);
 	raw(SYS_madvise, start, end - start, MADV_NOHUGEPAGE);
 	pool_expect(s, (end - start) / PAGE);
 	for (uint64_t page = start; page < end; page += PAGE)

@@ -109,6 +109,9 @@ struct shared {
 #define HOLD_MOST 262144
 #define HOLD_NS 100000000ul
 #define STREAMS 4
+/* Most pages that a fault gets, and zero pages that direct.c copies from. */
+#define WIDEST 256
+#define ZEROES_PAGES 64
 /* Most locked pages of a process (crates/space/src/wire.rs). */
 #define MOST_LOCKED 2048
 
@@ -135,7 +138,13 @@ struct state {
 	uint64_t base, limit; /* all of the pool's addresses */
 	uint64_t outside,
 		out; /* pages that were taken out: their start, and the end of the held ones */
-	uint64_t end, raw;	/* raw pages: their start, and the end of the held ones */
+	uint64_t end, raw; /* raw pages: their start, and the end of the held ones */
+	uint64_t zeroes;   /* pages without data, and whether they are mapped */
+	int zeroes_there;
+	int direct;	 /* the kernel is likely to give right frames next */
+	uint64_t credit; /* number of pages for which this holds, and for which there is room */
+	uint64_t credit_until;	/* until this time */
+	uint32_t credit_cpu;	/* on this CPU, if a reserve has freed them */
 	uint64_t hold;		/* most held pages of each kind */
 	uint64_t looked, found; /* raw pages since the pool was last filled, or had to give back
 				   what it held */
@@ -199,7 +208,7 @@ uint64_t memory_room(uint64_t need, uint64_t reserve);
 
 /* pool.c */
 #define MOST_CPUS 8192
-long stay_here(unsigned long *cpus, size_t size);
+long stay_on(const uint32_t *cpu, unsigned long *cpus, size_t size);
 int frame_allowed(const struct config *config, uint64_t frame);
 int page_right(const struct state *s, uint64_t page, uint64_t frame);
 int config_read(struct config *config, int fd);
@@ -207,6 +216,8 @@ int register_range(const struct state *s, uint64_t start, uint64_t end);
 long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
 int pool_fill(struct state *s, uint64_t pages);
 void pool_need(struct state *s, uint64_t pages);
+uint64_t pool_ahead(struct state *s, uint64_t pages);
+int pool_has(const struct state *s, uint64_t pages);
 void pool_expect(struct state *s, uint64_t pages);
 void pool_release(struct state *s, uint64_t most);
 int pool_holds(const struct state *s);
@@ -223,12 +234,16 @@ long pool_place(struct state *s, uint64_t to, uint64_t pages);
 void place_shared(struct state *s, uint64_t start, uint64_t end);
 
 /* adopt.c */
+void replace_run(struct state *s, uint64_t page, const uint64_t *entries, uint64_t pages);
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects);
 int has_wrong_page(struct state *s, uint64_t start, uint64_t end);
 void adopt_new(struct state *s, uint64_t start, uint64_t end);
 int sweep_range(struct state *s, uint64_t start, uint64_t end);
 void protect_all(struct state *s);
 void write_fault(struct state *s, uint64_t page);
+
+/* direct.c */
+long direct_place(struct state *s, uint64_t page, uint64_t pages);
 
 /* privileges.c */
 void drop_privileges(struct state *s);

@@ -92,7 +92,8 @@ static uint64_t memory_bytes(void)
 static void lay_out(struct state *s)
 {
 	uint64_t size = (memory_bytes() + (1ul << 30)) & ~((2ul << 20) - 1);
-	long base = raw(SYS_mmap, 0, 3 * size, PROT_READ | PROT_WRITE,
+	uint64_t all = 3 * size + ZEROES_PAGES * PAGE;
+	long base = raw(SYS_mmap, 0, all, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (failed(base))
 		refuse("there is no room for the pool's addresses; raise the limit on addresses "
@@ -102,12 +103,13 @@ static void lay_out(struct state *s)
 	s->floor = s->head = s->tail = s->stash + MOST_LOCKED * PAGE;
 	s->outside = s->out = s->base + size;
 	s->end = s->raw = s->outside + size;
-	s->limit = s->end + size;
-	raw(SYS_madvise, s->base, 3 * size, MADV_DONTFORK);
-	raw(SYS_madvise, s->end, size, MADV_NOHUGEPAGE);
+	s->zeroes = s->end + size;
+	s->limit = s->base + all;
+	raw(SYS_madvise, s->base, all, MADV_DONTFORK);
+	raw(SYS_madvise, s->end, s->limit - s->end, MADV_NOHUGEPAGE);
 	/* For processes that count the program's pages meanwhile (crates/space/src/audit.rs): these
 	 * are not its own. */
-	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, s->outside, 2 * size,
+	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, s->outside, s->limit - s->outside,
 	    "solocore-looks");
 	raw(SYS_prctl, PR_SET_VMA_, 0, s->stash, MOST_LOCKED * PAGE, "solocore-looks");
 	if (register_range(s, s->base, s->end))
