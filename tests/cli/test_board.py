@@ -221,14 +221,28 @@ def test_intels_counters_and_allocation(board, solocore):
 
 
 @often
-@pytest.mark.parametrize("text", [b"", b"echo $((6*7))\n"])
-def test_a_shell_ends_with_its_input(board, solocore, text):
+@pytest.mark.parametrize("text, out", [
+    (b"", b""),
+    (b"echo $((6*7))\n", b"42\n"),
+    # Ctrl-D and Ctrl-A are bytes like others, and the last line needs no end.
+    (b"cat <<'END'\na\x04b\x01c\nEND\nprintf d", b"a\x04b\x01c\nd"),
+    # More than a terminal keeps for a reader that is busy (64 KiB).
+    (b"sleep 1\n" + b": %080d\n" % 7 * 4000 + b"echo $?", b"0\n"),
+])
+def test_a_shell_ends_with_its_input(board, solocore, text, out):
     done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=text, timeout=LIMIT, **PLAIN)
-    assert done.code == 0, done.err
-    assert not text or b"42" in done.out
+    assert (done.code, done.out) == (0, out), done.err
 
 
 def test_a_shell_reads_from_a_pipe(board, solocore):
-    done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=b"echo $((6*7))-$SOLOCORE_BOARD\nexit 5\n", timeout=LIMIT, **PLAIN)
-    assert done.code == 5, done.err
-    assert f"42-{BOARD}".encode() in done.out
+    text = b"echo $((6*7))-$SOLOCORE_BOARD\necho wrong >&2\nexit 5\n"
+    done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=text, timeout=LIMIT, **PLAIN)
+    assert (done.code, done.out) == (5, f"42-{BOARD}\n".encode()), done.err
+    assert "wrong\n" in done.err
+
+
+@often
+def test_a_panic_of_a_shells_guest_is_one_line(board, solocore):
+    done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=b"echo c >/proc/sysrq-trigger\n", timeout=LIMIT, **PLAIN)
+    errors = [line for line in done.err.splitlines() if line.startswith("solocore: ")]
+    assert done.code == 3 and len(errors) == 1 and "panicked: sysrq triggered crash" in errors[0], done.err

@@ -1,11 +1,13 @@
-//! The guest's output on its way to the host: shared memory.
+//! The guest's output on its way to the host, and the input of its shell: shared memory.
 //!
 //! Problem: a serial line is slow and Debian has the drivers of faster devices as modules; and a
 //! program must not wait for the host, as the host's speed would then show in simulated time. Rule:
 //! a PCI device (`ivshmem-plain`) has a file of the host as its memory, which the guest maps
-//! through sysfs without a driver. In it lies one ring of messages from the guest to the host: the
-//! guest moves `head`, the host `tail`, both count all bytes ever passed. The guest waits only when
-//! the host is a whole ring behind.
+//! through sysfs without a driver. Each half of it is a ring of messages, the first from the guest
+//! to the host and the second back. The writer moves `head`, the reader `tail`; both count all bytes
+//! ever passed. The guest waits only when the host is a whole ring behind. No byte is lost or
+//! changed on the way, whether the reader reads already or not. A terminal does not promise that: it
+//! drops what it has no room for, and a Ctrl-D that it gets before its reader is ready ends nothing.
 
 use rustix::mm::{MapFlags, ProtFlags};
 use std::fs::File;
@@ -14,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of the shared memory in bytes.
 pub const SIZE: usize = 16 << 20;
-/// Offset of the ring; `head` and `tail` lie before it, each in a cache line of its own.
+/// Offset of a ring in its half; `head` and `tail` lie before it, each in a cache line of its own.
 const RING: usize = 4096;
 const HEAD: usize = 64;
 const TAIL: usize = 128;
@@ -33,8 +35,18 @@ pub enum Kind {
     Err = 2,
     /// An [`Event`](crate::guest::Event) as JSON.
     Event = 3,
-    /// More of the file that the last event opened.
+    /// More of the file that the last event opened. From the host: input of the guest's shell; an
+    /// empty message is its end.
     Data = 4,
+}
+
+/// Direction of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the guest to the host.
+    ToHost,
+    /// From the host to the guest.
+    ToGuest,
 }
 
 impl Kind {
@@ -43,11 +55,15 @@ impl Kind {
     }
 }
 
-/// Mapped shared memory.
+/// One ring of the mapped shared memory.
 #[derive(Debug)]
 pub struct Channel {
     memory: *mut u8,
+    /// Length of the mapping, bytes.
     length: usize,
+    /// Offset of the ring's half in the mapping, and the length of a half, bytes.
+    base: usize,
+    half: usize,
 }
 
 // SAFETY: the memory lives as long as the value. `head` and `tail`, which decide the owner of each
@@ -55,13 +71,15 @@ pub struct Channel {
 unsafe impl Send for Channel {}
 
 impl Channel {
-    /// Maps a file of at least two pages.
+    /// Maps a file of at least four pages, for messages of one direction.
     ///
     /// # Errors
     /// An error of the system.
-    pub fn map(file: &File) -> io::Result<Self> {
+    pub fn map(file: &File, way: Way) -> io::Result<Self> {
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        if length <= RING {
+        // The counters of the second half are aligned as those of the first.
+        let half = (length / 2) & !7;
+        if half <= RING {
             return Err(io::Error::other("the shared memory is too small"));
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -69,23 +87,29 @@ impl Channel {
         let memory = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)
         }?;
-        Ok(Self { memory: memory.cast(), length })
+        let base = if way == Way::ToHost { 0 } else { half };
+        Ok(Self { memory: memory.cast(), length, base, half })
     }
 
     fn counter(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: the offset is aligned and lies in the mapping, which lives as long as `self`;
         // both sides use it as an atomic.
-        unsafe { &*self.memory.add(offset).cast::<AtomicU64>() }
+        unsafe { &*self.memory.add(self.base + offset).cast::<AtomicU64>() }
     }
 
     fn room(&self) -> u64 {
-        (self.length - RING) as u64
+        (self.half - RING) as u64
+    }
+
+    /// Offset of the ring's first byte.
+    fn ring(&self) -> usize {
+        self.base + RING
     }
 
     /// Offset of a byte, and the number of bytes after it before the ring begins again.
     fn place(&self, position: u64) -> (usize, usize) {
         let at = usize::try_from(position % self.room()).unwrap_or(0);
-        (RING + at, self.length - RING - at)
+        (self.ring() + at, self.half - RING - at)
     }
 
     fn put(&self, position: u64, bytes: &[u8]) {
@@ -97,7 +121,7 @@ impl Channel {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory.add(at), first);
             std::ptr::copy_nonoverlapping(
                 bytes[first..].as_ptr(),
-                self.memory.add(RING),
+                self.memory.add(self.ring()),
                 bytes.len() - first,
             );
         }
@@ -110,7 +134,8 @@ impl Channel {
         // SAFETY: both parts lie in the ring and behind `head`, so the writer leaves them alone.
         unsafe {
             std::ptr::copy_nonoverlapping(self.memory.add(at), bytes.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(self.memory.add(RING), bytes[first..].as_mut_ptr(), rest);
+            let start = self.memory.add(self.ring());
+            std::ptr::copy_nonoverlapping(start, bytes[first..].as_mut_ptr(), rest);
         }
     }
 
@@ -120,7 +145,9 @@ impl Channel {
         assert!(bytes.len() <= LONGEST, "longer messages are taken apart");
         let head = self.counter(HEAD).load(Ordering::Relaxed);
         let need = HEADER + bytes.len() as u64;
-        while head + need - self.counter(TAIL).load(Ordering::Acquire) > self.room() {
+        // The reader may be a guest that has written anything to the counters.
+        let filled = |tail: u64| head.wrapping_sub(tail).saturating_add(need);
+        while filled(self.counter(TAIL).load(Ordering::Acquire)) > self.room() {
             wait();
         }
         let length = u32::try_from(bytes.len()).unwrap_or(0);
@@ -133,7 +160,7 @@ impl Channel {
     /// The next message, if one is there.
     ///
     /// # Errors
-    /// The guest wrote no valid message.
+    /// The writer wrote no valid message.
     pub fn receive(&mut self) -> io::Result<Option<(Kind, Vec<u8>)>> {
         let tail = self.counter(TAIL).load(Ordering::Relaxed);
         let filled = self.counter(HEAD).load(Ordering::Acquire).wrapping_sub(tail);
@@ -168,10 +195,12 @@ impl Drop for Channel {
 mod tests {
     use super::*;
 
+    /// Both ends of a ring that takes `length` bytes of the memory.
     fn pair(length: u64) -> (Channel, Channel) {
         let file = tempfile::tempfile().expect("a file");
-        file.set_len(length).expect("grown");
-        (Channel::map(&file).expect("mapped"), Channel::map(&file).expect("mapped"))
+        file.set_len(2 * length).expect("grown");
+        let map = || Channel::map(&file, Way::ToHost).expect("mapped");
+        (map(), map())
     }
 
     #[test]
@@ -197,6 +226,24 @@ mod tests {
             assert_eq!(host.receive().expect("whole"), Some((Kind::Data, vec![1; 80])));
         });
         assert_eq!(waited, 1);
+    }
+
+    #[test]
+    fn the_two_directions_do_not_touch() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(2 * (RING as u64 + 200)).expect("grown");
+        let map = |way| Channel::map(&file, way).expect("mapped");
+        let (mut out, mut back) = (map(Way::ToHost), map(Way::ToGuest));
+        let (mut host, mut guest) = (map(Way::ToHost), map(Way::ToGuest));
+        for round in 0..50_u8 {
+            out.send(Kind::Out, &[round; 150], || panic!("there is room"));
+            back.send(Kind::Data, &[!round; 170], || panic!("there is room"));
+            assert_eq!(host.receive().expect("whole"), Some((Kind::Out, vec![round; 150])));
+            assert_eq!(guest.receive().expect("whole"), Some((Kind::Data, vec![!round; 170])));
+        }
+        back.send(Kind::Data, &[], || panic!("there is room"));
+        assert_eq!(guest.receive().expect("whole"), Some((Kind::Data, Vec::new())));
+        assert_eq!((host.receive().expect("whole"), guest.receive().expect("whole")), (None, None));
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! off. All messages to the host go through the [`Channel`]; the console has the kernel's messages
 //! only.
 
-use crate::channel::{Channel, Kind, LONGEST};
+use crate::channel::{Channel, Kind, LONGEST, Way};
 use crate::image::HOME;
+use crate::input;
 use rustix::mount::MountFlags;
 use rustix::process::{Pid, Signal};
 use rustix::system::RebootCommand;
@@ -41,6 +42,8 @@ pub struct Task {
     pub switch: bool,
     /// Rows and columns of the console, if the program runs there.
     pub terminal: Option<(u16, u16)>,
+    /// Whether its standard input comes from the host; else it is the console, or empty.
+    pub input: bool,
 }
 
 /// Messages of the guest.
@@ -108,7 +111,7 @@ pub fn main() -> Result<(), String> {
         );
     }
     mount_all();
-    match open_channel() {
+    match open_channel(Way::ToHost) {
         Err(e) => eprintln!("solocore: no channel to the host: {e}"),
         Ok(channel) => {
             let line = Line(Arc::new(Mutex::new(channel)));
@@ -138,10 +141,12 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
     match task.terminal {
         Some(size) => on_console(&mut command, size).map_err(|e| format!("/dev/ttyS0: {e}"))?,
         None => {
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.stdin(if task.input { Stdio::piped() } else { Stdio::null() });
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
     }
-    // The host may type from now on.
+    let typed = task.input.then(|| open_channel(Way::ToGuest)).transpose();
+    let typed = typed.map_err(|e| format!("no input from the host: {e}"))?;
     line.tell(&Event::Started { ns: clock_ns() });
     if task.switch {
         ask(Request::ModelOn, "");
@@ -154,6 +159,9 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
             task.command[0]
         )
     })?;
+    if let Some((to, from)) = child.stdin.take().zip(typed) {
+        std::thread::spawn(move || input::write(to, from));
+    }
     let outputs = [
         child.stdout.take().map(|o| line.relay(o, Kind::Out)),
         child.stderr.take().map(|e| line.relay(e, Kind::Err)),
@@ -254,7 +262,7 @@ fn send_bytes(path: &Path, size: u64, line: &Line) -> io::Result<()> {
 }
 
 /// Finds the shared memory among the PCI devices and maps it.
-fn open_channel() -> io::Result<Channel> {
+fn open_channel(way: Way) -> io::Result<Channel> {
     for entry in std::fs::read_dir("/sys/bus/pci/devices")? {
         let device = entry?.path();
         let id = |name: &str| std::fs::read_to_string(device.join(name)).unwrap_or_default();
@@ -262,6 +270,7 @@ fn open_channel() -> io::Result<Channel> {
             std::fs::write(device.join("enable"), "1")?;
             return Channel::map(
                 &File::options().read(true).write(true).open(device.join("resource2"))?,
+                way,
             );
         }
     }
@@ -347,8 +356,9 @@ mod tests {
         std::fs::write(directory.path().join("a"), "").expect("written");
         let file = tempfile::tempfile().expect("a file");
         file.set_len(crate::channel::SIZE as u64).expect("grown");
-        let mut host = Channel::map(&file).expect("mapped");
-        let line = Line(Arc::new(Mutex::new(Channel::map(&file).expect("mapped"))));
+        let map = || Channel::map(&file, Way::ToHost).expect("mapped");
+        let mut host = map();
+        let line = Line(Arc::new(Mutex::new(map())));
         send_files(directory.path(), Path::new(""), &line).expect("sent");
         let mut said = Vec::new();
         while let Some((kind, bytes)) = host.receive().expect("whole") {

@@ -5,6 +5,7 @@ use crate::image::{check_share, in_path};
 use serde::{Deserialize, Serialize};
 use solocore_model::units::Bytes;
 use solocore_model::{ModelError, Platform};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,6 +96,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether the guest's console is this terminal: a shell for a user who types. The input of any
+    /// other shell is a pipe in the guest as well.
+    pub fn on_terminal(&self) -> bool {
+        self.command.is_empty() && std::io::stdin().is_terminal()
+    }
+
     /// Checks that the board can meet the request.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub mod guest;
 mod helper;
 pub mod image;
 mod initramfs;
+mod input;
 mod job;
 pub mod kernel;
 mod machine;

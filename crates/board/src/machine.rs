@@ -4,9 +4,10 @@
 //! alone, and is killed by the kernel if solocore is killed. All files of a run lie in a directory
 //! of its own, which is removed when the run ends.
 
-use crate::channel::{Channel, Kind, SIZE};
+use crate::channel::{Channel, Kind, SIZE, Way};
 use crate::error::BoardError;
 use crate::guest::Event;
+use crate::input;
 use crate::kernel::Kernel;
 use crate::plugin;
 use crate::qemu::Qemu;
@@ -15,10 +16,9 @@ use crate::watch::{Stream, Watch};
 use crate::{Counters, Job, job};
 use rustix::process::{Pid, Signal};
 use std::fs::File;
-use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Interval between two reads of the guest's messages.
@@ -53,9 +53,6 @@ pub struct Followed {
 #[derive(Debug)]
 pub struct Machine {
     child: Child,
-    /// The guest's terminal, until its shell starts: bytes that come before the terminal is open
-    /// would be lost, or stop all that follow.
-    input: Option<ChildStdin>,
     channel: Channel,
     directory: PathBuf,
 }
@@ -83,7 +80,7 @@ fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path)
         quoted(&directory.join("channel"))
     );
     command.arg("-object").arg(memory).args(["-device", "ivshmem-plain,memdev=channel"]);
-    if job.command.is_empty() {
+    if job.on_terminal() {
         // Ctrl-C is the guest's; Ctrl-A x ends it however stuck it is.
         command.args(["-chardev", "stdio,id=console,signal=off,mux=on"]);
     } else {
@@ -92,13 +89,6 @@ fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path)
             .arg(format!("file,id=console,path={}", quoted(&directory.join("console"))));
     }
     command.args(["-serial", "chardev:console", "-monitor", "none"]);
-}
-
-/// Passes what comes from a pipe or a file on to the guest's terminal. Its end is Ctrl-D there, which
-/// ends a shell: QEMU would only stop to read.
-fn type_in(mut from: impl std::io::Read, mut to: impl std::io::Write) {
-    let _ = std::io::copy(&mut from, &mut to);
-    let _ = to.write_all(b"\x04").and_then(|()| to.flush());
 }
 
 impl Machine {
@@ -114,7 +104,7 @@ impl Machine {
         let file =
             File::options().read(true).write(true).create_new(true).open(&shared).map_err(fail)?;
         file.set_len(SIZE as u64).map_err(fail)?;
-        let channel = Channel::map(&file).map_err(fail)?;
+        let channel = Channel::map(&file, Way::ToHost).map_err(fail)?;
         let mut command = qemu.command();
         describe(&mut command, job, kernel, directory);
         if let Some(plugin) = plugin::find()? {
@@ -126,11 +116,8 @@ impl Machine {
         }
         let errors = directory.join("errors");
         let log = File::create(&errors).map_err(|e| BoardError::file(&errors, "write", &e))?;
-        let shell = job.command.is_empty();
-        let from_terminal = std::io::stdin().is_terminal();
-        if shell {
-            let input = if from_terminal { Stdio::inherit() } else { Stdio::piped() };
-            command.stdin(input).stdout(Stdio::inherit());
+        if job.on_terminal() {
+            command.stdin(Stdio::inherit()).stdout(Stdio::inherit());
         } else {
             command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         }
@@ -142,13 +129,17 @@ impl Machine {
                 Ok(())
             });
         }
-        let mut child = command.spawn().map_err(|e| {
+        let child = command.spawn().map_err(|e| {
             BoardError::Machine(format!(
                 "QEMU does not start: {e}; remove it from the cache, so that it is fetched again"
             ))
         })?;
-        let input = child.stdin.take();
-        Ok(Self { child, input, channel, directory: directory.to_owned() })
+        let machine = Self { child, channel, directory: directory.to_owned() };
+        if job.command.is_empty() && !job.on_terminal() {
+            let mut to = Channel::map(&file, Way::ToGuest).map_err(fail)?;
+            std::thread::spawn(move || input::read(std::io::stdin(), &mut to));
+        }
+        Ok(machine)
     }
 
     /// Reads the guest's messages until it ends.
@@ -201,10 +192,6 @@ impl Machine {
                 Kind::Event => {
                     let event = serde_json::from_slice(&bytes).map_err(|e| damaged(e.into()))?;
                     state.event(event, begin, watch)?;
-                    let input = self.input.take_if(|_| state.started.is_some());
-                    if let Some(input) = input {
-                        std::thread::spawn(move || type_in(std::io::stdin(), input));
-                    }
                 }
             }
         }
@@ -238,7 +225,8 @@ impl Machine {
             let what = line.split_once("Kernel panic").map_or(line, |(_, w)| w);
             let what = what.trim_start_matches(" - ").trim_start_matches("not syncing: ").trim();
             return Err(BoardError::Machine(format!(
-                "the guest's kernel panicked: {what}; --console FILE keeps its messages"
+                "the guest's kernel panicked: {what}; `board run --console FILE` keeps its \
+                    messages"
             )));
         }
         let errors = read_lossy(&self.directory.join("errors"));
@@ -247,8 +235,8 @@ impl Machine {
             .unwrap_or("it said nothing")
             .trim();
         Err(BoardError::Machine(format!(
-            "the guest ended before its program did ({status}): {said}; --console FILE keeps its \
-                messages"
+            "the guest ended before its program did ({status}): {said}; `board run --console FILE` \
+                keeps its messages"
         )))
     }
 }
@@ -314,7 +302,7 @@ impl State {
             done: None,
             failed: None,
             files: Files::new(job.out.clone()),
-            shell: job.command.is_empty(),
+            shell: job.on_terminal(),
         }
     }
 

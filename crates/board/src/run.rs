@@ -146,7 +146,8 @@ fn collect(
         directory: here.to_owned(),
         environment: environment(job),
         switch: job.model == Model::Asked,
-        terminal: job.command.is_empty().then(terminal_size),
+        terminal: job.on_terminal().then(terminal_size),
+        input: job.command.is_empty() && !job.on_terminal(),
     };
     image.make(TASK, files::to_json(&task), 0o644);
     Ok(image)
@@ -201,7 +202,7 @@ fn environment(job: &Job) -> BTreeMap<String, String> {
         ]
         .map(|(k, v)| (k.to_owned(), v.to_owned())),
     );
-    if job.command.is_empty() {
+    if job.on_terminal() {
         let kind = std::env::var("TERM").unwrap_or_else(|_| "vt100".to_owned());
         all.extend([
             ("TERM".to_owned(), kind),

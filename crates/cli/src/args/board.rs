@@ -16,8 +16,10 @@ pub enum BoardCommand {
     )]
     Run(RunArgs),
     /// Boot a board with a shell on this terminal, until `exit`.
-    #[command(after_help = "Example:\n  solocore board shell core-i5-2500k --share . --out \
-            results\n\nCtrl-C goes to the guest. Ctrl-A x ends the guest, even if it hangs.")]
+    #[command(after_help = "Examples:\n  solocore board shell core-i5-2500k --share . --out \
+            results\n  solocore board shell core-i5-2500k < script\n\nCtrl-C goes to the guest. Ctrl-A \
+            x ends the guest, even if it hangs.\nA shell whose input is a pipe or a file prints no \
+            prompt, and ends with its input.")]
     Shell(ShellArgs),
     /// List boards, and the QEMUs and kernels that are here or can be fetched.
     List {
