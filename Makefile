@@ -1,6 +1,6 @@
-# Targets: demo, test, docs, vm-quick, vm-test, build, install, uninstall, carried, deb, deb-arm64, install-test, client, python, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, docs, vm-quick, vm-test, build, install, uninstall, carried, deb, deb-arm64, install-test, client, python, lint, bench, fuzz, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: install uninstall plugins carried deb deb-arm64 install-test install-test-arm64 docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-lint setup-test clean
+.PHONY: install uninstall plugins carried deb deb-arm64 install-test install-test-arm64 docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench fuzz nightly setup-demo setup-lint setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -107,13 +107,13 @@ vm-test-aarch64: setup-test build
 	tests/vm/aarch64.sh $(SOLOCORE)
 	tests/vm/colours.sh
 
-# The shortest form of it: a guest with each kernel, at the same time. Skipped, and said to be, only if the
-# kernels cannot be fetched.
+# The shortest form of it: guests with each kernel, at the same time, and five faults of each kind, half of the kinds with each kernel.
+# Skipped, and said to be, only if the kernels cannot be fetched.
 vm-quick: setup-test build
 	@mkdir -p build
-	@export VM_SKIP=1 VM_PARTS=quick; \
-	VM_KERNELS=6.19.14:sched-ext tests/vm/test.sh $(SOLOCORE) >build/vm-quick.log 2>&1 & first=$$!; \
-	VM_KERNELS=7.2.12:helper tests/vm/test.sh $(SOLOCORE); second=$$?; \
+	@export VM_SKIP=1 VM_SET="TIMES=5"; \
+	VM_PARTS="quick endure" VM_KERNELS=6.19.14:sched-ext tests/vm/test.sh $(SOLOCORE) >build/vm-quick.log 2>&1 & first=$$!; \
+	VM_PARTS="quick away" VM_KERNELS=7.2.12:helper tests/vm/test.sh $(SOLOCORE); second=$$?; \
 	wait $$first; first=$$?; cat build/vm-quick.log; [ $$first = 0 ] && [ $$second = 0 ]
 
 pages-test: vision-test
@@ -142,12 +142,19 @@ bench: setup-test build vision
 	$(SOLOCORE) bench lockdown || test $$? = 3
 	python3 bench/queues.py || test $$? = 3
 
+# A million mutated inputs: messages of clients, requests for metrics, plans, runs and journals, a fifth each.
+fuzz: setup-test
+	FUZZ_INPUTS=200000 cargo test --locked --quiet -p solocore-linux --lib -- any_ no_message no_request
+
+# Stock kernels of Debian 13 and its backports, with the engine that must run by itself.
+KERNELS := 6.12:helper 6.19.14:sched-ext 7.0.13:sched-ext 7.1.13:helper 7.2.12:helper 7.3.4:sched-ext
+
 # What is too slow for every change: the demo for other seeds, long random tests, packages, licences.
 nightly: test bench
 	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
 	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "3 s" || exit 1; done
 	PROPTEST_CASES=20000 BOUNDS_CASES=3000 ATTACKS=10000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
-	FUZZ_INPUTS=200000 cargo test --locked --quiet -p solocore-linux --lib -- any_ no_message no_request
+	$(MAKE) --no-print-directory fuzz
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
 	build/venv/bin/pip install --quiet --disable-pip-version-check drs==2.0.1 pandas==3.1.1 polars==2.1.0
@@ -158,9 +165,12 @@ nightly: test bench
 	AXE_ALL=1 SOLOCORE_REPORT=build/demo-test/report.html $(PYTESTS) tests/browser
 	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test
-	VM_SECONDS=7200 VM_PARTS="away endure" VM_SET="TIMES=100" $(MAKE) --no-print-directory vm-test
+	for kernel in 6.19.14:sched-ext 7.2.12:helper; do \
+		rm -f build/endure && VM_KERNELS=$$kernel tests/vm/endure.sh $(SOLOCORE) build/endure 100 || exit 1; done
+	VM_SECONDS=14400 VM_PARTS=hours $(MAKE) --no-print-directory vm-test
+	VM_SECONDS=3600 VM_KERNELS="$(KERNELS)" VM_PARTS=quick $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 VM_MEMORY=4G VM_KERNELS=6.19.14:sched-ext VM_PARTS=reserve $(MAKE) --no-print-directory vm-test
-	VM_SECONDS=3600 VM_KERNELS=6.19.14-rt:sched-ext VM_PARTS="quick regulate" $(MAKE) --no-print-directory vm-test VM_PERIODS=3000
+	VM_SECONDS=3600 VM_KERNELS=6.19.14-rt:sched-ext VM_PARTS="quick regulate servers" $(MAKE) --no-print-directory vm-test VM_PERIODS=3000
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)
 	tests/vm/forks.sh 10000 || test $$? = 3

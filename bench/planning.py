@@ -1,7 +1,7 @@
 """How long `solocore plan` takes for eight tasks on four cores, best effort beside them: the whole process, stated numbers and profiles.
 
 Target: below 50 ms (median). Usage: SOLOCORE=target/release/solocore python3 bench/planning.py [RUNS]
-With --tasks N: once, N stated tasks on a p4080, in seconds of a CPU; 10,000 are to take less than 5.
+With --tasks N: once, N stated tasks on a p4080, in seconds of a CPU; 10,000 are to take less than 5. A plan holds 1,000,000 at most.
 """
 
 import os

@@ -88,10 +88,18 @@ static __always_inline struct vcpu_info *info_of(__u32 id)
 	return bpf_map_lookup_elem(&vcpus, &id);
 }
 
-static __always_inline __u32 exempt(const struct task_struct *p)
+/* A kernel thread, or one of solocore that is bound to no VCPU: the memory's monitor is bound, and
+ * so are the threads that start the jobs of VCPUs. */
+static __always_inline __u32 exempt(struct task_struct *p)
 {
-	return (p->flags & PF_KTHREAD) != 0 ||
-	       (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
+	__u32 *to;
+
+	if ((p->flags & PF_KTHREAD) != 0)
+		return 1;
+	if (settings.loader_pid == 0 || p->tgid != settings.loader_pid)
+		return 0;
+	to = bpf_task_storage_get(&bound, p, 0, 0);
+	return !to || *to == 0;
 }
 
 /* The VCPU that a thread on this CPU belongs to. */

@@ -25,7 +25,7 @@ struct vcpu_settings {
 	sc_u32 cpus;	    /* CPUs of the machine, numbered from 0 */
 	sc_u32 background;  /* SC_BACKGROUND_* */
 	sc_u32 allowed;	    /* 0: no background time at all */
-	sc_u32 loader_pid;  /* thread group that no VCPU holds; 0: none */
+	sc_u32 loader_pid;  /* thread group whose unbound threads no VCPU holds; 0: none */
 	sc_u32 moves;	    /* maximum number of VCPUs that one rebalancing moves */
 	sc_u32 colours;	    /* 1: a VCPU only goes where its page colours are free */
 };

@@ -137,9 +137,12 @@ FURTHER = [
     # the same event.
     (Cpu("arm", "41", model="d0e"), "cortex-a76ae", "cortex-a76"),
     (Cpu("arm", "41", model="d42"), "cortex-a78ae", "cortex-a78"),
-    (Cpu("arm", "41", model="d80"), "cortex-a520", "cortex-a510"),
-    (Cpu("arm", "41", model="d4d d81 d87"), "cortex-a715-a720-a725", "cortex-a710"),
+    (Cpu("arm", "41", model="d43"), "cortex-a65ae", "cortex-a65-e1"),
+    (Cpu("arm", "41", model="d80 d88"), "cortex-a520", "cortex-a510"),
+    (Cpu("arm", "41", model="d4d d81 d87 d89"), "cortex-a715-a720-a725", "cortex-a710"),
     (Cpu("arm", "41", model="d4e d82 d85"), "cortex-x3-x4-x925", "cortex-x2"),
+    # Linux, cputype.h: the part of Neoverse V3 is d84; mapfile.csv has that of V3AE (d83) alone.
+    (Cpu("arm", "41", model="d84"), "neoverse-v3", "neoverse-v3"),
     # Linux, cputype.h (MIDR); events of Arm's architecture. A third level lies behind the second.
     (Cpu("arm", "4e", model="4"), "carmel", ""),
 ]

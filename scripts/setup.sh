@@ -19,7 +19,7 @@ if [ "$want" = aarch64 ]; then
 fi
 
 if [ "$want" = package ] || [ "$want" = package-arm64 ]; then
-	packages+=(debhelper dh-python dpkg-dev lintian debootstrap buildah openssh-client python3)
+	packages+=(debhelper dh-python dpkg-dev lintian debootstrap buildah openssh-client python3 qemu-system-x86 cpio curl)
 fi
 
 # Debian builds for another architecture with that one's libraries beside its own.

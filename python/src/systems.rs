@@ -46,7 +46,8 @@ pub fn plan(
             demands.push(match &task.demand {
                 system::Demand::Command(_) => return Ok(None),
                 system::Demand::Profile(file) => {
-                    Demand::of_file(&system.dir().join(file), &system.platform)?
+                    let core = system.pinned(task);
+                    Demand::of_file(&system.dir().join(file), &system.platform, core)?
                 }
                 stated => match Demand::stated(stated) {
                     Some(demand) => demand,

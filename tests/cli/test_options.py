@@ -29,6 +29,7 @@ UNUSED = [
     (("exec", "--colors", "0-3", "--engine", "helper", "--", "true"), "--engine", "--budget"),
     (("vcpu", "serve", "--memory-period", "1 s"), "--threshold", ""),
     (("vcpu", "serve", "--idle", 0.5), "--threshold", ""),
+    (("vcpu", "serve", "--monitor", "2ms/20ms"), "--threshold", ""),
     (("dram", "--pattern", "chase", "--load", "1 GB/s"), "--load", "random"),
     (("dram", "--pattern", "attack", "--writes", 0.5), "--writes", "random"),
     (("dram", "--pattern", "random", "--attackers", 2), "--attackers", "attack"),

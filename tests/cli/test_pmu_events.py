@@ -155,6 +155,41 @@ def test_the_same_tree_gives_the_same_table(tree):
     assert nowhere.returncode == 1 and "is no kernel source" in nowhere.stderr
 
 
+INTEL_MODELS = (
+    "1a 1e 1f 2e 25 2c 2f 2a 2d 3a 3e 3c 45 46 3f 3d 47 56 4f 4e 5e 8e 9e 55 7d 7e 6a 6c a7 8c 8d 97 9a b7 ba bf 8f cf aa ac ad "
+    "c5 c6 bd cc 37 4d 4c 5c 5f 7a 96 9c 57 85 86 af b6 dd be"
+)
+ARM_PARTS = "d03 d04 d05 d06 d07 d08 d09 d0a d0b d0c d0d d0e d40 d41 d42 d43 d44 d46 d47 d48 d49 d4a d4b d4c d4d d4e d4f d80 d81 d82 "
+ARM_PARTS += "d83 d84 d85 d87 d88 d89 d8e"
+# Family, model: Zen 1, Zen+, Zen 2 (server, desktop), Zen 3, Zen 4 (server, desktop), Zen 5 (server, desktop).
+AMD_MODELS = "23:1 23:8 23:31 23:71 25:1 25:21 25:11 25:61 26:2 26:44"
+
+
+def within(text, number, base):
+    """Whether a number lies in a list of ranges."""
+    bounds = ((part + "-" + part).split("-")[:2] for part in text.split())
+    return any(int(low, base) <= number <= int(high, base) for low, high in bounds)
+
+
+def test_each_family_has_a_row_of_its_own():
+    """CPUs by their numbers, not by the names of rows: a row whose range shrinks is noticed, and so is a family that goes missing."""
+    rows = list(csv.DictReader(TABLE.read_text().splitlines()[1:]))
+    named = [row for row in rows if row["title"] != "intel"]
+
+    def absent(vendor, numbers):
+        found = [row for row in named if row["vendor"] == vendor]
+        cpus = [(number.rpartition(":")[0], int(number.rpartition(":")[2], 16)) for number in numbers.split()]
+        has = [any(within(r["model"], model, 16) and (not family or within(r["family"], int(family), 10)) for r in found)
+               for family, model in cpus]
+        return [number for number, there in zip(numbers.split(), has) if not there]
+
+    assert absent("GenuineIntel", INTEL_MODELS) == []
+    assert absent("AuthenticAMD", AMD_MODELS) == []
+    assert absent("41", ARM_PARTS) == []
+    assert {"dhyana", "carmel", "emag", "ampereone", "ampereonex", "sbi"} <= {row["title"] for row in rows}
+    assert absent("41", "fff") == ["fff"], "a part that no CPU has"
+
+
 def test_the_table_has_the_columns_of_the_script(made):
     lines = TABLE.read_text().splitlines()
     assert lines[0].startswith("# Made by scripts/pmu-events.py from tools/perf/pmu-events of Linux ")

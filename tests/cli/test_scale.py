@@ -103,14 +103,63 @@ def test_a_signal_ends_a_large_plan(solocore, number, share):
     assert solocore.files() == before
 
 
-def test_more_tasks_than_a_plan_holds_are_refused(solocore):
-    name = solocore.write("system.toml", system(100_001))
-    done = solocore("plan", name)
+def test_a_signal_ends_the_writing_of_a_large_plan(solocore):
+    """The file grows beside its place; a signal ends that, and it is gone."""
+    name = solocore.write("system.toml", system(100_001, 0.02))
+    before = solocore.files()
+    process = solocore.start("plan", name, "-o", "plan.json")
+    while process.poll() is None and not any(p.name.startswith(".solocore-") and p.stat().st_size for p in solocore.dir.iterdir()):
+        time.sleep(0.001)
+    computed = cpu_seconds(process.pid)
+    process.send_signal(signal.SIGTERM)
+    while process.poll() is None and cpu_seconds(process.pid) < computed + 1:
+        time.sleep(0.02)
+    ended = process.poll() is not None
+    process.kill()
+    _, err = process.communicate()
+    assert ended, "it writes on"
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == "solocore: interrupted; no output was written"
+    assert solocore.files() == before
+
+
+@pytest.mark.parametrize(("head", "most"), [("", 1_000_000), ("[mc2]\n", 100_000), ('[regulation]\npolicy = "dynamic"\n', 100_000)],
+                         ids=["budgets", "levels", "dynamic"])
+def test_more_tasks_than_a_plan_holds_are_refused(solocore, head, most):
+    name = solocore.write("system.toml", system(most + 1).replace("\n", f"\n{head}", 1))
+    done = solocore("plan", name, timeout=600)
     assert done.code == 2
     assert done.err == (
-        "solocore: system.toml: 100001 [[task]]s are more than the 100000 that one plan holds; join tasks with equal periods, "
+        f"solocore: system.toml: {most + 1} [[task]]s are more than the {most} that one plan holds; join tasks with equal periods, "
         "or plan parts of the machine separately\n"
     )
+
+
+def test_a_plan_of_more_tasks_than_a_file_has_in_detail_is_brief(solocore):
+    """What follows from the numbers of each task is left out; verdicts, bounds and promises are those of any plan."""
+    name = solocore.write("system.toml", system(100_001, 0.02))
+    done = solocore("plan", name, "-o", "plan.json", timeout=600)
+    assert done.err == "planning 100001 tasks\n"
+    text = (solocore.dir / "plan.json").read_text()
+    assert text.count("\n") == 1 and text.endswith("\n")
+    plan = json.loads(text)
+    first, *others = plan["tasks"]
+    assert first["assumes"] and not any("assumes" in task for task in others)
+    assert not any("waterfall" in task for task in plan["tasks"])
+    assert all(task["schedulable"] == (task["wcrt_ns"] is not None and task["wcrt_ns"] <= task["deadline_ns"]) for task in plan["tasks"])
+    assert plan["schedulable"] == all(task["schedulable"] for task in plan["tasks"]) == (done.code == 0)
+    assert sum(task["wcrt_ns"] is not None for task in plan["tasks"]) == sum(p["subject"] == "place" for p in plan["promises"])
+    assert "above 100000, it has no reasons for the numbers of single tasks" in plan["reasons"][0] and len(plan["reasons"]) < 20
+    out = done.out.decode()
+    assert " promises about single tasks: only the JSON has them\n" in out
+    assert len(out.splitlines()) < 100_001 + 60
+    refused = solocore("report", "plan.json", timeout=600)
+    assert refused.code == 2
+    assert refused.err == (
+        "solocore: plan.json: its 100001 tasks are more than the 100000 that a page shows; plan parts of the machine separately, and report on these\n"
+    )
+    refused = solocore("sim", "plan.json", "--duration", "5 ms", timeout=600)
+    assert refused.code == 2 and "there are 100001, and a simulation has at most 4096" in refused.err
 
 
 def test_more_tasks_than_a_simulation_holds_are_refused(solocore):

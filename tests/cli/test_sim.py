@@ -120,6 +120,76 @@ def test_a_program_is_faster_on_a_fast_core(solocore, compile_c):
         assert 0.45 * slow < fast < 0.75 * slow, times
 
 
+LITTLE = """cpi = 1.6
+pipeline = { mshrs = 4, window = "0 cycles" }
+l1d = { size = "16 KiB", ways = 4 }
+l2 = { size = "128 KiB", ways = 4, latency = "9 cycles" }
+"""
+BIG = """cpi = 0.7
+pipeline = { mshrs = 12, window = "100 cycles" }
+l2 = { size = "512 KiB", ways = 8, latency = "13 cycles" }
+"""
+
+
+def with_whole_types(solocore):
+    """Types as a Cortex-A55 and a Cortex-A76 are: other cycles per instruction, miss registers and private caches."""
+    head = with_types(solocore)
+    board = (solocore.dir / "board.toml").read_text()
+    before = 'frequency = "3.3 GHz"\n'
+    assert before + "[[core_type]]" in board
+    solocore.write("board.toml", board.replace(before + "[[core_type]]", f"{before}{LITTLE}[[core_type]]") + BIG)
+    return head
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_hold_on_types_with_caches_of_their_own(solocore, seed):
+    rng = random.Random(seed)
+    tasks = [task(f"t{i}", wcet=f"{rng.randint(100, 3000)} us", misses=rng.randint(0, 900), period=f"{rng.choice([8, 10, 20])} ms",
+                  criticality=rng.choice("ABD")) for i in range(7)]
+    solocore.write("system.toml", system(*tasks, regulation='policy = "memguard"', head=with_whole_types(solocore)))
+    plan = solocore("plan", "system.toml", "-o", "plan.json", "--format", "json").json()
+    assert [t["cpi"] for t in plan["platform"]["core_type"]] == [1.6, 0.7]
+    result = solocore("sim", "plan.json", "--duration", "60 ms", "--seed", seed, "--format", "json").json()
+    check_bounds(plan, result)
+
+
+def test_a_program_has_the_cycles_and_the_caches_of_its_core(solocore, compile_c):
+    """256 KiB fit into the second level of a big core only. No job takes longer than its bound, wherever it runs."""
+    path = compile_c(SWEEP, "-static")
+    command = json.dumps([str(path), "256", "30", "0"])
+    tasks = [f'[[task]]\nname = "{name}"\n{core}period = "200 ms"\ncommand = {command}\n'
+             for name, core in (("little", "core = 0\n"), ("big", "core = 3\n"), ("any", ""))]
+    plan = solocore.plan(system(*tasks, regulation='policy = "memguard"\nshare = "even"', head=with_whole_types(solocore)))
+    result = solocore.sim("plan.json", "--duration", "600 ms")
+    check_bounds(plan, result)
+    little, big, anywhere = plan["tasks"]
+    assert little["wcet_ns"] > 3 * big["wcet_ns"]
+    assert result["tasks"][0]["moet_ns"] > 3 * result["tasks"][1]["moet_ns"]
+    # Its profile is the worst of both.
+    assert anywhere["wcet_ns"] >= 0.9 * big["wcet_ns"]
+
+
+def test_a_profile_of_one_core_is_not_one_of_another(solocore, compile_c):
+    path = compile_c(SWEEP, "-static")
+    head = with_whole_types(solocore)
+    arguments = ("profile", "--platform", "./board.toml")
+    for name, more in (("big", ["--core", "3"]), ("any", [])):
+        done = solocore(*arguments, *more, "-o", f"{name}.json", "--", str(path), "256", "20", "0")
+        assert done.code == 0, done.err
+    profiles = {name: json.loads((solocore.dir / f"{name}.json").read_text()) for name in ("big", "any")}
+    big, anywhere = profiles["big"], profiles["any"]
+    assert " or " in anywhere["geometry"] and " or " not in big["geometry"]
+    assert anywhere["private_cycles"] >= big["private_cycles"] and anywhere["lockdown"][0] > big["lockdown"][0]
+    one = '[[task]]\nname = "t"\ncore = {}\nperiod = "900 ms"\nprofile = "{}.json"\n'
+    for core, name, code in ((3, "big", 0), (0, "any", 0), (3, "any", 0), (0, "big", 2)):
+        solocore.write("system.toml", system(one.format(core, name), regulation='policy = "memguard"', head=head))
+        done = solocore("plan", "system.toml")
+        assert done.code == code, (core, name, done.err)
+    assert "another type of core" in done.err
+    done = solocore(*arguments, "--core", "9", "-o", "x.json", "--", str(path), "1", "1", "0")
+    assert done.code == 2 and "--core 9" in done.err
+
+
 def test_a_stated_time_under_levels_is_one_of_its_core(solocore):
     """Level B has a core: its job computes as long as stated, also on a fast one."""
     head = with_types(solocore, "imx6q", "800 MHz", "1.6 GHz")

@@ -88,6 +88,27 @@ def test_what_does_not_fit_is_not_schedulable(solocore, old, new, said):
         assert words in verdict
 
 
+THROTTLED = EXAMPLE.replace('overhead = "20 us"', 'overhead = "20 us"\nthrottle = { max_latency = "1 us" }', 1)
+
+
+def test_the_monitor_of_the_memory_has_a_vcpu_of_the_plan(solocore):
+    """Fails when a plan that throttles leaves its monitor without an admitted VCPU, or a repair changes one that no table states."""
+    assert THROTTLED != EXAMPLE
+    plan = solocore.plan(THROTTLED)
+    assert [v["name"] for v in plan["vcpus"]] == ["control", "video", "audio", "memory-monitor"]
+    own = plan["vcpus"][-1]
+    assert (own["capacity_ns"], own["period_ns"], own["tasks"]) == (1_000_000, 20_000_000, []) and own["fixed"] and own["admitted"]
+    assert any("VCPU memory-monitor: 1.000 ms in 20.000 ms" in r and "reads the memory's counters" in r for r in plan["reasons"])
+    assert any(p["resource"] == "vcpu memory-monitor" for p in plan["promises"])
+    stated = 'max_latency = "1 us", monitor = { capacity = "2 ms", period = "40 ms", core = 0 }'
+    own = solocore.plan(THROTTLED.replace('max_latency = "1 us"', stated, 1))["vcpus"][-1]
+    assert (own["capacity_ns"], own["period_ns"], own["core"]) == (2_000_000, 40_000_000, 0)
+    # It is admitted as any other, so it may be what does not fit.
+    full = solocore.plan(THROTTLED.replace('max_latency = "1 us"', stated.replace('"2 ms"', '"39 ms"'), 1), code=1)
+    assert "memory-monitor" in full["reasons"][-1]
+    assert all("memory-monitor" not in repair["change"] for repair in full.get("repair", []))
+
+
 def test_the_least_capacity_that_would_do(solocore):
     plan = solocore.plan(EXAMPLE.replace('capacity = "6 ms"', 'capacity = "2 ms"', 1), code=1)
     more = next(r for r in plan["repair"] if r["change"] == "vcpu.video.capacity")
@@ -109,6 +130,8 @@ def test_the_least_capacity_that_would_do(solocore):
     ('core = 0 ', 'core = 2 ', "there are cores 0 to 1"),
     ('policy = "maracas"', 'policy = "memguard"', "[maracas] is read under"),
     ('overhead = "20 us"', 'balance = "10 ms"', "does not bound response times"),
+    ('overhead = "20 us"', 'throttle = { max_latency = "1 us", monitor = { capacity = "1 us", period = "1 ms" } }', "monitor: a capacity of 1 us is below"),
+    ('name = "audio"\ncapacity', 'name = "memory-monitor"\ncapacity', "belongs to the VCPU of the memory's monitor"),
     ('name = "audio"\ncapacity', 'nam = "audio"\ncapacity', "unknown field `nam`"),
 ])
 def test_bad_vcpus_are_refused(solocore, old, new, said):
@@ -204,6 +227,8 @@ def test_exec_refuses_absurd_vcpus(solocore, vcpu, said):
     (["serve", "--best-effort", "5ms/4ms"], "--best-effort: a capacity of 5 ms"),
     (["serve", "--overhead", "-1ms"], "`-1ms` is negative"),
     (["serve", "--threshold", "4", "--memory-period", "-1s"], "`-1s` is negative"),
+    (["serve", "--threshold", "4", "--monitor", "5ms/4ms"], "--monitor: a capacity of 5 ms"),
+    (["serve", "--threshold", "4", "--monitor", "1ms/20ms@last"], "`1ms/20ms@last` is not C/T or C/T@CORE"),
     (["bind"], "PID"),
     (["bind", "camera", "a"], "`camera` is not a number of a process"),
     (["bind", "0"], "`0` is not a number of a process"),

@@ -8,6 +8,7 @@
  *                    "forked N"
  *   hog CPU work N   makes N faults, and prints how many nanoseconds that took
  *   hog CPU spin N   counts to N, and prints how many nanoseconds that took
+ *   hog CPU rt N     the same under SCHED_FIFO, with priority 80
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -85,8 +86,12 @@ int main(int argc, char **argv)
 		printf("%lld\n", now_ns() - start);
 		return 0;
 	}
-	if (argc > 2 && strcmp(argv[2], "spin") == 0) {
+	if (argc > 2 && (strcmp(argv[2], "spin") == 0 || strcmp(argv[2], "rt") == 0)) {
+		const struct sched_param param = {.sched_priority = 80};
 		long long start = now_ns();
+
+		if (strcmp(argv[2], "rt") == 0 && sched_setscheduler(0, SCHED_FIFO, &param) != 0)
+			return 1;
 
 		for (volatile long i = 0; i < count; i++)
 			;

@@ -3,7 +3,7 @@
 #
 #   tests/vm/plans.sh SOLOCORE OUT BUDGET0 BUDGET1 BUDGET2 BUDGET3     accesses per period and core
 #
-# PERIOD_US (1000) is the period in microseconds, 1000 or a divisor of it.
+# PERIOD_US (1000) is the period in microseconds: 1000, a divisor of it, or a multiple that divides all budgets times 64,000.
 set -eu
 solocore=$1
 out=$2

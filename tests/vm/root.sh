@@ -33,6 +33,7 @@ done
 "$here/plans.sh" "$solocore" "$out/plans/day.json" 20 50 50 50
 "$here/plans.sh" "$solocore" "$out/plans/night.json" 50 20 50 50
 PERIOD_US=500 "$here/plans.sh" "$solocore" "$out/plans/quick.json" 20 50 50 50
+PERIOD_US=10000 "$here/plans.sh" "$solocore" "$out/plans/hours.json" 100 200 200 100
 "$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
 "$here/isolate.sh" "$solocore" "$out/plans/isolate.json"
 "$here/ranks.sh" "$solocore" "$out/plans/ranks.json"

@@ -11,6 +11,7 @@
 
 pub mod busy_window;
 pub mod extreme;
+pub mod first_job;
 pub mod interference;
 pub mod mc2;
 pub mod memory;
@@ -26,6 +27,7 @@ pub mod window;
 pub use solocore_model::derivation::{self, Derivation};
 
 pub use busy_window::BusyWindow;
+pub use first_job::FirstJob;
 pub use response::{Demand, Task, Window, response_time, response_times};
 pub use stall::{
     Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper,

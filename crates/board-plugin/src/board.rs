@@ -6,10 +6,10 @@
 
 use crate::allocation::Allocation;
 use crate::config::{Config, ModelSwitch};
-use crate::machine::Machine;
+use crate::machine::{Geometry, Machine};
 use crate::qemu::{Member, qemu};
 use crate::truth::Truth;
-use crate::vcpu::{Common, Score, Vcpu};
+use crate::vcpu::{Common, Own, Score, Vcpu};
 use solocore_model::Platform;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -18,7 +18,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The time stamp counter, as a count, of a CPU with this clock in Hz after `ns` nanoseconds.
-/// It counts the core's clock, so that the guest finds the platform's frequency.
+/// It counts the platform's clock on every core, as an invariant counter does, so that the guest
+/// finds the platform's frequency.
 #[must_use]
 pub fn ticks(ns: i64, frequency: u64) -> i64 {
     let ticks = i128::from(ns) * i128::from(frequency) / 1_000_000_000;
@@ -73,6 +74,8 @@ pub struct Board {
     pub platform: Platform,
     /// Numbers of all vCPUs.
     pub common: Common,
+    /// Numbers of each vCPU's core.
+    pub own: Vec<Own>,
     scoreboard: *mut c_void,
     machine: UnsafeCell<Machine>,
     vcpus: UnsafeCell<Vec<Vcpu>>,
@@ -96,6 +99,23 @@ pub fn board() -> &'static Board {
     }
 }
 
+/// Numbers of a core; `stated` is the time of an instruction, if one is stated for all.
+fn own(p: &Platform, core: u32, stated: Option<u64>) -> Own {
+    let clock = p.clock_of(core);
+    // One place after the point is enough: cpi is about 1, a cycle hundreds of picoseconds.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked: 0.01 to 1000 cycles"
+    )]
+    let by_cycles = (p.cpi_of(core) * clock.cycles_to_ps(1000) as f64 / 1000.0).round() as u64;
+    Own {
+        cpi_ps: stated.unwrap_or(by_cycles).max(1),
+        frequency: clock.0,
+        l1d_sets: Geometry::of(p, Some(core)).l1d_sets(),
+    }
+}
+
 /// Makes the board.
 ///
 /// # Errors
@@ -109,18 +129,12 @@ pub fn make(config: Config) -> Result<&'static Board, String> {
     if let Some(path) = &config.trace {
         machine.trace = Some(crate::trace::Trace::create(path)?);
     }
-    // One place after the point is enough: cpi is about 1, a cycle hundreds of picoseconds.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked: 0.01 to 1000 cycles"
-    )]
-    let of_platform = (platform.cpi * platform.cycles_to_ps(1000) as f64 / 1000.0).round() as u64;
+    let cores = 0..u32::try_from(config.cpus).unwrap_or(1);
+    let own: Vec<Own> = cores.map(|core| own(&platform, core, config.cpi_ps)).collect();
     let common = Common {
-        cpi_ps: config.cpi_ps.unwrap_or(of_platform).max(1),
+        cpi_ps: own.iter().map(|own| own.cpi_ps).min().unwrap_or(1),
         frequency: platform.frequency.0,
         line_shift: machine.geometry.line_shift,
-        l1d_sets: machine.geometry.l1d_sets(),
     };
     MODEL.store(config.model == ModelSwitch::On, Relaxed);
     // SAFETY: as the interface asks, before any vCPU runs.
@@ -128,6 +142,7 @@ pub fn make(config: Config) -> Result<&'static Board, String> {
     let allocation = Allocation::new(&config, &machine.geometry);
     let board = Board {
         common,
+        own,
         scoreboard,
         truth: UnsafeCell::new(Truth::default()),
         machine: UnsafeCell::new(machine),

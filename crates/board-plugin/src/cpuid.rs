@@ -2,8 +2,8 @@
 //! allocation.
 //!
 //! Caches are told by leaf 4 (Intel) and leaf 8000001D with TOPOEXT (AMD APM volume 3, appendix E).
-//! They are the first level, the second if there is one, the shared cache with all vCPUs as its
-//! users. The kernel shows them in /sys/devices/system/cpu/cpu0/cache and makes one domain of
+//! They are the first level of the vCPU's core, its second if there is one, the shared cache with
+//! all vCPUs as its users. The kernel shows them in /sys/devices/system/cpu/cpu0/cache and makes one domain of
 //! allocation of them.
 //!
 //! Problem: the board adds bits to answers that only QEMU knows. Rule: the instruction runs; the
@@ -39,7 +39,7 @@ struct Cache {
 }
 
 /// The cache that a sub-leaf describes.
-fn caches(leaf: u32, sub: u32) -> Option<Cache> {
+fn caches(core: usize, leaf: u32, sub: u32) -> Option<Cache> {
     if !matches!(leaf, 4 | 0x8000_001d) {
         return None;
     }
@@ -49,12 +49,16 @@ fn caches(leaf: u32, sub: u32) -> Option<Cache> {
         let sets = u32::try_from(size / (u64::from(ways) * u64::from(line))).unwrap_or(1);
         Some(Cache { kind, level, line, ways, sets, shared })
     };
-    let last = if p.l2.is_some() { 3 } else { 2 };
-    match (sub, &p.l2) {
-        (0, _) => of(1, 1, p.l1d.size.0, p.l1d.ways, false),
-        (1, _) => of(2, 1, p.l1i.size.0, p.l1i.ways, false),
+    let own = p.private_of(u32::try_from(core).unwrap_or(u32::MAX));
+    // The shared cache has one level on all cores, also on those without a second one.
+    let any = (0..p.cores).any(|core| p.private_of(core).l2.is_some());
+    let last = if any { 3 } else { 2 };
+    let shared = if own.l2.is_some() { 3 } else { 2 };
+    match (sub, &own.l2) {
+        (0, _) => of(1, 1, own.l1d.size.0, own.l1d.ways, false),
+        (1, _) => of(2, 1, own.l1i.size.0, own.l1i.ways, false),
         (2, Some(l2)) => of(3, 2, l2.size.0, l2.ways, false),
-        (n, _) if n == last => of(3, last, p.llc.size.0, p.llc.ways, true),
+        (n, _) if n == shared => of(3, last, p.llc.size.0, p.llc.ways, true),
         _ => None,
     }
 }
@@ -76,7 +80,7 @@ pub fn change(v: &Vcpu, leaf: u32, sub: u32) {
         (PmuKind::Intel, 0xa) => answer = [2 | 4 << 8 | 48 << 16 | 7 << 24, 0, 0, 3 | 48 << 5],
         _ => {}
     }
-    if let Some(cache) = caches(leaf, sub) {
+    if let Some(cache) = caches(v.index, leaf, sub) {
         let sharing = if cache.shared { board().config.cpus as u32 - 1 } else { 0 };
         let eax = cache.kind | cache.level << 5 | 1 << 8 | sharing << 14;
         // Cores of the package: leaf 4 only.

@@ -158,10 +158,11 @@ extern "C" fn on_vcpu(index: c_uint, _: *mut c_void) {
     // SAFETY: QEMU numbers vCPUs from 0 without gaps.
     let cpu = unsafe { (qemu().cpu)(c_int::try_from(at).unwrap_or(0)) };
     let walker = b.config.page_walks.then(Walker::default);
+    let Some(&own) = b.own.get(at) else { refuse("QEMU starts more vCPUs than its -smp says") };
     if vcpus.len() != at {
         refuse("QEMU starts its vCPUs in another order than by number");
     }
-    vcpus.push(Vcpu::new(at, cpu, b.common, regs, Pmu::new(b.config.pmu), walker));
+    vcpus.push(Vcpu::new(at, cpu, (b.common, own), regs, Pmu::new(b.config.pmu), walker));
     board::set_this_vcpu(at);
     schedule.started += 1;
     if schedule.started == b.config.cpus {

@@ -73,7 +73,8 @@ pub struct Latencies {
 /// All cores and the DRAM.
 #[derive(Debug)]
 pub struct Replay {
-    shape: Shape,
+    /// Of each core.
+    shapes: Vec<Shape>,
     /// Maximum number of misses that the shared cache can have under way; `usize::MAX`: any number.
     llc_mshrs: usize,
     under_way: usize,
@@ -107,21 +108,22 @@ impl Replay {
     /// # Errors
     /// The memory is impossible.
     pub fn new(
-        shape: Shape,
-        cores: u16,
+        shapes: Vec<Shape>,
         spec: &Spec,
         row_hit_cap: Option<u32>,
         line: u64,
         llc_mshrs: Option<u32>,
     ) -> Result<Self, ModelError> {
-        let first_guess = shape.llc_ps + shape.overhead_ps + shape.dram_ps;
+        let cores = u16::try_from(shapes.len()).unwrap_or(u16::MAX);
+        let guess = |shape: &Shape| shape.llc_ps + shape.overhead_ps + shape.dram_ps;
         Ok(Self {
-            shape,
             llc_mshrs: llc_mshrs.map_or(usize::MAX, |n| n as usize),
             under_way: 0,
-            cores: (0..cores)
-                .map(|_| Back { next: NEVER, miss_ps: first_guess, ..Back::default() })
+            cores: shapes
+                .iter()
+                .map(|shape| Back { next: NEVER, miss_ps: guess(shape), ..Back::default() })
                 .collect(),
+            shapes,
             controller: Controller::new(spec, row_hit_cap, line, cores, 1)?,
             answers: Vec::new(),
             horizon_ps: 0,
@@ -192,15 +194,14 @@ impl Replay {
 
     /// Makes the core act at `now`, as far as it can.
     fn step(&mut self, core: usize, now: u64) {
+        let window_ps = self.shapes[core].window_ps;
         while let Some(&record) = self.cores[core].records.front() {
             let back = &mut self.cores[core];
             // Loads that the core needed before this.
-            while let Some(at) = back
-                .flights
-                .iter()
-                .position(|f| f.load && f.computed + self.shape.window_ps < record.computed)
+            while let Some(at) =
+                back.flights.iter().position(|f| f.load && f.computed + window_ps < record.computed)
             {
-                let needed = signed(back.flights[at].computed + self.shape.window_ps) + back.waited;
+                let needed = signed(back.flights[at].computed + window_ps) + back.waited;
                 let Some(done) = back.flights[at].done else {
                     back.next = NEVER;
                     return;
@@ -256,7 +257,7 @@ impl Replay {
             return false;
         }
         back.writes += 1;
-        let at = now + self.shape.llc_ps + self.shape.overhead_ps;
+        let at = now + self.shapes[core].llc_ps + self.shapes[core].overhead_ps;
         self.controller.send(at, line, true, u16::try_from(core).unwrap_or(0), 0);
         true
     }
@@ -285,8 +286,9 @@ impl Replay {
     }
 
     fn fill(&mut self, core: usize, now: u64, fill: Fill) -> bool {
+        let shape = self.shapes[core];
         let back = &mut self.cores[core];
-        if back.flights.len() >= self.shape.mshrs {
+        if back.flights.len() >= shape.mshrs {
             // The first that is known to come; an answer of the DRAM may come before.
             back.next = back.flights.iter().filter_map(|f| f.done).min().unwrap_or(NEVER);
             return false;
@@ -306,10 +308,10 @@ impl Replay {
         }
         let tag = back.next_tag;
         back.next_tag += 1;
-        let done = (!fill.miss).then_some(now + self.shape.llc_ps);
+        let done = (!fill.miss).then_some(now + shape.llc_ps);
         if fill.miss {
             self.under_way += 1;
-            let arrives = at + self.shape.llc_ps + self.shape.overhead_ps;
+            let arrives = at + shape.llc_ps + shape.overhead_ps;
             self.controller.send(arrives, fill.line, false, u16::try_from(core).unwrap_or(0), tag);
         }
         match done {

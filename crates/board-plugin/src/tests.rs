@@ -2,7 +2,9 @@
 //! schedule's.
 
 use crate::config::PrefetcherKind;
-use crate::machine::{Access, Event, Machine};
+use crate::machine::{Access, Event, Geometry, Machine};
+use crate::vcpu::by_code;
+use solocore_model::platform::CoreType;
 use solocore_model::random::Random;
 use solocore_model::{Cycles, Platform};
 use std::path::Path;
@@ -326,6 +328,54 @@ fn flushed_lines_leave_all_caches() {
     assert!(machine.flush(0, 2_001_000, 7) > 0);
     assert_eq!(machine.flush(0, 3_000_000, 7), 0);
     assert_eq!(count(&machine, Event::LlcWritebacks), 1, "once");
+}
+
+/// Breaks when a core has the caches, the registers or the clock of another one.
+#[test]
+fn each_core_has_the_numbers_of_its_type() {
+    let mut p = platform();
+    let fast = solocore_model::Frequency(2 * p.frequency.0);
+    let mut big = CoreType::of_clock("big", vec![1], fast);
+    big.l1d = Some(p.l1d.clone());
+    if let Some(l1d) = &mut big.l1d {
+        (l1d.size.0, l1d.ways) = (l1d.size.0 / u64::from(l1d.ways), 1);
+    }
+    big.pipeline = Some(p.pipeline);
+    if let Some(pipeline) = &mut big.pipeline {
+        pipeline.mshrs = 3;
+    }
+    p.core_types = vec![CoreType::of_clock("little", vec![0], p.frequency), big];
+    let of = |core| Geometry::of(&p, Some(core));
+    let (little, big) = (of(0), of(1));
+    assert_eq!(little.l1d_sets(), big.l1d_sets());
+    assert_eq!((little.shape.l2_ps, big.shape.mshrs), (2 * big.shape.l2_ps, 3));
+    assert_eq!(little.shape.llc_ps, big.shape.llc_ps, "one latency for all");
+    // Two lines of a set: the first is still there on a core of several ways only.
+    let mut machine = Machine::new(&p, 2, 1, PrefetcherKind::Off, false).unwrap();
+    let sets = little.l1d_sets();
+    let misses = [0, 1].map(|cpu| {
+        for line in [0, sets, 0] {
+            machine.access(cpu, 0, line, line << 6, Access::Load, || 0);
+        }
+        machine.cores[cpu].counts[Event::L1dMisses as usize]
+    });
+    assert_eq!(misses, [2, 3]);
+}
+
+/// A core of more cycles never runs past the end of its quantum by more than the block that it is
+/// in. Breaks when the time of the code is taken for that of the core.
+#[test]
+fn a_slow_core_ends_with_its_quantum() {
+    let mut random = Random::new(9);
+    for _ in 0..2000 {
+        let (quickest, more) = (1 + random.below(900), random.below(900));
+        let cpi = quickest + more;
+        let left = random.below(10_000_000);
+        let by_code = by_code(left, cpi, more);
+        // Instructions until the code has added that time.
+        let instructions = by_code.div_ceil(quickest);
+        assert!(instructions * cpi < left + cpi, "{quickest} {more} {left}");
+    }
 }
 
 /// A fence waits for accesses under way, in the estimate and in the replay: for loads always, for

@@ -3,6 +3,10 @@
 //! Local time is a number of the scoreboard. The translated code adds each block's instructions
 //! times cpi to it, and callbacks add stalls. Its base is set when a quantum begins, so that the
 //! number reaches [`FIRE`] at the quantum's end.
+//! QEMU shares translated code between vCPUs, and the addition is a constant of the code. So the code
+//! adds the time of an instruction on the quickest core. A vCPU of a slower core adds the rest by its
+//! count of instructions, exactly. Its number may reach [`FIRE`] before the quantum's end; it is then
+//! set again.
 //! Rule: a reference whose line is the most recent of its set in the first data cache changes
 //! nothing and costs nothing. `filter` knows these lines by virtual address, one for each set that
 //! a page's lines fall into: one compare, no question to QEMU. It is emptied when the guest changes
@@ -85,6 +89,8 @@ pub struct Vcpu {
     /// Stalls in programs.
     stalled_user: i64,
     cpi_ps: u64,
+    /// Time of an instruction beyond that which the translated code adds.
+    more_ps: u64,
     idle_ps: u64,
     frequency: u64,
     /// Registers.
@@ -108,14 +114,34 @@ pub struct Vcpu {
 /// Numbers for all vCPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Common {
-    /// Time of an instruction.
+    /// Time of an instruction on the quickest core.
     pub cpi_ps: u64,
-    /// Core clock, Hz.
+    /// Clock of the time stamp counter, Hz: that of the slowest core.
     pub frequency: u64,
     /// log2 of the size of a line.
     pub line_shift: u32,
+}
+
+/// Numbers of a vCPU's core.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Time of an instruction, not less than that of the quickest core.
+    pub cpi_ps: u64,
+    /// Clock, Hz.
+    pub frequency: u64,
     /// Number of sets of the first data cache.
     pub l1d_sets: u64,
+}
+
+/// The time that the translated code adds while `ps` pass without a wait on a core whose
+/// instructions take `cpi_ps`; the code leaves out `more_ps` of these. With waits it is reached
+/// earlier.
+pub fn by_code(ps: u64, cpi_ps: u64, more_ps: u64) -> u64 {
+    if more_ps == 0 {
+        return ps;
+    }
+    let quickest = u128::from(cpi_ps - more_ps);
+    u64::try_from(u128::from(ps) * quickest / u128::from(cpi_ps.max(1))).unwrap_or(ps)
 }
 
 impl Vcpu {
@@ -123,7 +149,7 @@ impl Vcpu {
     pub fn new(
         index: usize,
         cpu: *mut Cpu,
-        common: Common,
+        (common, own): (Common, Own),
         regs: Regs,
         pmu: Pmu,
         walker: Option<Walker>,
@@ -132,7 +158,7 @@ impl Vcpu {
             filter: [NO_LINE; FILTER],
             // With fewer sets than lines of a page, two lines of a page share a set, and so an
             // entry.
-            filter_mask: common.l1d_sets.min(FILTER as u64) - 1,
+            filter_mask: own.l1d_sets.min(FILTER as u64) - 1,
             store_bit: store_bit(),
             line_shift: common.line_shift,
             index,
@@ -142,9 +168,10 @@ impl Vcpu {
             end_ps: 0,
             shown_ns: 0,
             stalled_user: 0,
-            cpi_ps: common.cpi_ps,
+            cpi_ps: own.cpi_ps,
+            more_ps: own.cpi_ps.saturating_sub(common.cpi_ps),
             idle_ps: 0,
-            frequency: common.frequency,
+            frequency: own.frequency,
             regs,
             pmu,
             walker,
@@ -173,7 +200,15 @@ impl Vcpu {
     /// Its time, with all known waits.
     #[inline(always)]
     pub fn local(&self) -> u64 {
-        self.base.wrapping_add(self.read_score().time.cast_signed()).max(0).cast_unsigned()
+        let added = self.read_score().time.wrapping_add(self.beyond());
+        self.base.wrapping_add(added.cast_signed()).max(0).cast_unsigned()
+    }
+
+    /// Time of its instructions so far beyond that which the translated code has added.
+    #[inline(always)]
+    fn beyond(&self) -> u64 {
+        let [user, kernel] = self.read_score().instructions;
+        (user + kernel).wrapping_mul(self.more_ps)
     }
 
     /// Computation so far.
@@ -220,9 +255,10 @@ impl Vcpu {
                 .min(left.saturating_mul(1_000_000_000_000 / self.frequency.max(1)));
             end = end.min(local + ps.max(self.cpi_ps));
         }
-        let left = end.saturating_sub(local).min(FIRE);
+        let left = by_code(end.saturating_sub(local), self.cpi_ps, self.more_ps).min(FIRE);
         self.score().time = FIRE - left;
-        self.base = local.cast_signed() - (FIRE - left).cast_signed();
+        let shown = (FIRE - left).wrapping_add(self.beyond());
+        self.base = local.cast_signed() - shown.cast_signed();
     }
 
     /// Corrects its time by the result of the replay.

@@ -18,8 +18,10 @@ pub struct Config {
     cpus: u32,
     seed: u64,
     quantum_ns: u64,
-    /// Time of an instruction whose references all hit the first-level caches.
-    cpi_ps: u64,
+    /// Time of an instruction whose references all hit the first-level caches. Left out where types
+    /// of cores differ: the plugin then takes each core's from the platform.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpi_ps: Option<u64>,
     model: Model,
     prefetcher: Prefetcher,
     page_walks: bool,
@@ -40,7 +42,8 @@ impl Config {
             cpus: job.cpus,
             seed: job.seed,
             quantum_ns: QUANTUM_NS,
-            cpi_ps: cpi_ps(platform.cpi, platform.frequency.0),
+            cpi_ps: (!platform.cores_differ())
+                .then(|| cpi_ps(platform.cpi_of(0), platform.frequency.0)),
             model: job.model,
             prefetcher: job.prefetcher,
             page_walks: job.page_walks,

@@ -149,6 +149,10 @@ pub struct RawCalls {
     pub calls: u64,
     /// Shared-cache misses during the calls, those of called functions as well.
     pub misses: u64,
+    /// Shared-cache reads during the calls, likewise.
+    pub reads: u64,
+    /// Dirty lines written back to the shared cache during the calls, likewise.
+    pub writes: u64,
     /// Time of all calls, alone on the machine.
     pub held_ns: u64,
     /// Time of the longest call.

@@ -6,10 +6,11 @@ use crate::stack::StackCache;
 use crate::trace::{Access, Kind};
 use serde::{Deserialize, Serialize};
 use solocore_model::Platform;
+use solocore_model::platform::Pace;
 use solocore_model::profile::Level;
 
 /// Fixed-point cycles: 256 units to the cycle.
-const Q: u64 = 256;
+const Q: u64 = Pace::PARTS;
 
 /// The numbers of a platform that the cache model works with.
 #[derive(Clone, Debug)]
@@ -36,12 +37,6 @@ impl Geometry {
         let sets = |size: u64, ways: u32| {
             u32::try_from(size / (u64::from(ways) * line)).expect("checked: at most 1 GiB")
         };
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "checked: 0.01 to 1000"
-        )]
-        let cpi_q = (p.cpi * Q as f64).round() as u64;
         Self {
             l1i: (sets(p.l1i.size.0, p.l1i.ways), p.l1i.ways),
             l1d: (sets(p.l1d.size.0, p.l1d.ways), p.l1d.ways),
@@ -49,7 +44,7 @@ impl Geometry {
             llc: (p.llc_sets(), p.llc.ways),
             line_shift: line.trailing_zeros(),
             page_shift: p.page.0.trailing_zeros(),
-            cpi_q,
+            cpi_q: Pace::parts(p.cpi),
             llc_latency: p.llc.latency.0,
             frequency: p.frequency.0,
             conflict_ps: p.row_conflict().ps(),

@@ -28,23 +28,40 @@ pub fn cut(text: &str, columns: usize) -> String {
 
 /// Lines up columns; the first is left-aligned, the others right-aligned.
 pub fn render(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widest =
-        |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| width(s)).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(widest).collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (c, cell) in row.iter().enumerate() {
-            line += &match c {
-                0 => padded(cell, widths[c]),
-                _ => format!("  {}{cell}", " ".repeat(widths[c] - width(cell))),
-            };
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
+    let mut widths = Vec::new();
+    rows.iter().for_each(|row| widen(&mut widths, row));
+    rows.iter().map(|row| line(&widths, row)).collect()
+}
+
+/// The same of a head and one row for each item, made twice each: a million rows take gigabytes.
+pub fn render_each<T>(head: &[String], items: &[T], row: impl Fn(&T) -> Vec<String>) -> String {
+    let mut widths = Vec::new();
+    widen(&mut widths, head);
+    items.iter().for_each(|item| widen(&mut widths, &row(item)));
+    let mut out = line(&widths, head);
+    items.iter().for_each(|item| out += &line(&widths, &row(item)));
     out
+}
+
+/// Makes each column wide enough for a row.
+fn widen(widths: &mut Vec<usize>, row: &[String]) {
+    widths.resize(widths.len().max(row.len()), 0);
+    for (all, cell) in widths.iter_mut().zip(row) {
+        *all = width(cell).max(*all);
+    }
+}
+
+fn line(widths: &[usize], row: &[String]) -> String {
+    let mut line = String::new();
+    for (c, cell) in row.iter().enumerate() {
+        line += &match c {
+            0 => padded(cell, widths[c]),
+            _ => format!("  {}{cell}", " ".repeat(widths[c] - width(cell))),
+        };
+    }
+    line.truncate(line.trim_end().len());
+    line.push('\n');
+    line
 }
 
 /// Nanoseconds as milliseconds with three decimals; a dash for none.
@@ -67,6 +84,7 @@ mod tests {
         let rows = names.map(|name| [name, "1.000", "é"].map(str::to_owned).to_vec());
         let text = render(&rows);
         assert!(text.lines().all(|line| width(line) == width("plain  1.000  é")), "{text}");
+        assert_eq!(render_each(&rows[0], &rows[1..], Clone::clone), text);
         assert_eq!(padded("任务", 5), "任务 ");
         assert_eq!(names.map(|name| cut(name, 4)), ["任务", "e\u{301}e\u{301}", "🚀", "pla…"]);
         assert_eq!([cut("任务任务", 4), cut("任务任务", 5)], ["任…", "任务…"]);

@@ -3,15 +3,15 @@
 //! Problem: a platform file of another machine plans as well as the right one, and its bounds mean
 //! nothing here. Rule: each key with a value from the machine, or from a document about it, is
 //! compared; assumed values are not. A clock agrees with the lowest or the highest that the machine
-//! has, within 1 %. Where cores are of several types, each type has its own two clocks. Does not
-//! cover: times, which have to be measured.
+//! has, within 1 %. Where cores are of several types, each type has its own two clocks and its own
+//! private caches. Does not cover: times, which have to be measured.
 
 use crate::description::Description;
 use crate::known::{Fact, Source};
 use crate::lists;
 use serde::Serialize;
 use solocore_model::Platform;
-use solocore_model::platform::CoreType;
+use solocore_model::platform::{CoreType, PrivateCaches};
 use solocore_model::units::Frequency;
 
 /// A key on which file and machine differ.
@@ -63,6 +63,19 @@ const KEYS: &[Key] = &[
     ("core_type.cores", types),
 ];
 
+/// A key of private caches, and its value in those of a core.
+type OwnKey = (&'static str, fn(&PrivateCaches) -> String);
+
+/// Keys of private caches that a machine can contradict.
+const OWN: &[OwnKey] = &[
+    ("l1i.size", |c| c.l1i.size.to_string()),
+    ("l1i.ways", |c| c.l1i.ways.to_string()),
+    ("l1d.size", |c| c.l1d.size.to_string()),
+    ("l1d.ways", |c| c.l1d.ways.to_string()),
+    ("l2.size", |c| of(c.l2.as_ref().map(|l2| l2.size))),
+    ("l2.ways", |c| of(c.l2.as_ref().map(|l2| l2.ways))),
+];
+
 /// The cores of each type.
 fn types(p: &Platform) -> String {
     let cores = |kind: &CoreType| {
@@ -78,7 +91,12 @@ fn types(p: &Platform) -> String {
 /// Compares a platform file with a description of a machine.
 pub fn compare(file: &Platform, machine: &Description) -> Comparison {
     let mut comparison = Comparison::default();
+    let typed = !file.core_types.is_empty() && types(file) == types(&machine.platform);
     for (key, value) in KEYS {
+        // Those of each type are compared below.
+        if typed && OWN.iter().any(|(own, _)| own == key) {
+            continue;
+        }
         // A key of a list stands for the list.
         let is_it = |fact: &&Fact| fact.key == *key || fact.key.replacen("[1]", "", 1) == *key;
         let fact = machine.facts.iter().find(is_it);
@@ -94,8 +112,9 @@ pub fn compare(file: &Platform, machine: &Description) -> Comparison {
         let difference = Difference { key: (*key).to_owned(), file: ours, machine: theirs, from };
         comparison.differences.push(difference);
     }
-    if types(file) == types(&machine.platform) {
+    if typed {
         clocks_of_types(file, machine, &mut comparison);
+        caches_of_types(file, machine, &mut comparison);
     }
     comparison
 }
@@ -114,6 +133,29 @@ fn clocks_of_types(file: &Platform, machine: &Description, comparison: &mut Comp
         }
         let (file, machine, from) = (ours.to_string(), kind.frequency.to_string(), fact.comment());
         comparison.differences.push(Difference { key, file, machine, from });
+    }
+}
+
+/// The private caches that the file gives the cores of each type of the machine.
+fn caches_of_types(file: &Platform, machine: &Description, comparison: &mut Comparison) {
+    for (at, kind) in (1..).zip(&machine.platform.core_types) {
+        let Some(&core) = kind.cores.first() else { continue };
+        let (ours, theirs) = (file.private_of(core), machine.platform.private_of(core));
+        for (name, value) in OWN {
+            let key = format!("core_type[{at}].{name}");
+            let find = |key: &str| machine.facts.iter().find(|fact| fact.key == key);
+            let fact = find(&key).or_else(|| find(name));
+            if fact.is_some_and(|fact| fact.source == Source::Assumed) {
+                continue;
+            }
+            let (file, machine) = (value(&ours), value(&theirs));
+            if file == machine {
+                comparison.agree.push(key);
+                continue;
+            }
+            let from = fact.map_or_else(|| "not found".to_owned(), Fact::comment);
+            comparison.differences.push(Difference { key, file, machine, from });
+        }
     }
 }
 

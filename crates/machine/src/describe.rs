@@ -3,7 +3,8 @@
 //! Problem: the planner needs every key of a platform file; a machine gives half of them. Rule:
 //! given values are taken. Missing values are assumed to be slow, where slower is safe. Sizes and
 //! ways of caches are never assumed, as neither side is safe. Where cores are of several types, the
-//! file has the lowest clock and the smallest private caches, and a clock for each type. Source:
+//! file has the lowest clock and the smallest private caches, and for each type its clock and the
+//! private caches that are not these. Source:
 //! crates/model/src/platform/mod.rs for the keys; the head of platforms/*.toml for the meaning of
 //! their times. Does not cover: facts without a key in a platform file; crate::remarks has them.
 
@@ -37,8 +38,9 @@ const MEASURE: &str = "`solocore platform measure`";
 pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, MachineError> {
     let machine = Machine::read(root)?;
     let domain = domain::choose(&machine.cpus, asked)?;
+    let notes = machine.notes.clone();
     let mut writer =
-        Writer { root, machine: &machine, domain, facts: Vec::new(), notes: machine.notes.clone() };
+        Writer { root, machine: &machine, domain, facts: Vec::new(), own: Vec::new(), notes };
     let llc = writer.facts()?;
     let Writer { facts, notes, domain, .. } = writer;
     let text = text::keys(&facts);
@@ -54,7 +56,8 @@ pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, Machi
     notes.dedup();
     let highest_of = |kind: Kind| kind.cpus.iter().filter_map(|cpu| cpu.highest).max();
     let highest = domain.kinds().into_iter().map(highest_of).collect();
-    Ok(Description { platform, facts, found, notes, highest })
+    let heads = domain.kinds().into_iter().map(|kind| kind.heads).collect();
+    Ok(Description { platform, facts, found, notes, highest, heads })
 }
 
 /// The lowest of the guaranteed clocks of CPUs.
@@ -70,6 +73,8 @@ struct Writer<'a> {
     machine: &'a Machine,
     domain: Domain<'a>,
     facts: Vec<Fact>,
+    /// For each private cache its key, and the shapes that differ from the file's, by type.
+    own: Vec<(&'static str, Vec<Option<Shape>>)>,
     notes: Vec<Note>,
 }
 
@@ -143,6 +148,24 @@ impl Writer<'_> {
             self.put(&key("cores"), &Known::read((), format!("{from}{threads}")), cores);
             let clock = clock(&kind.cpus);
             self.quote(&key("frequency"), &clock, Frequency(clock.value));
+            self.own_caches(at - 1, &key);
+        }
+    }
+
+    /// The private caches of a type that are not those of the file.
+    fn own_caches(&mut self, kind: usize, key: &dyn Fn(&str) -> String) {
+        let own: Vec<(&str, Shape)> = self
+            .own
+            .iter()
+            .filter_map(|(cache, shapes)| Some((*cache, shapes.get(kind)?.clone()?)))
+            .collect();
+        for (cache, shape) in own {
+            let (size, ways) = (key(&format!("{cache}.size")), key(&format!("{cache}.ways")));
+            self.quote(&size, &shape.size, Bytes(shape.size.value));
+            self.put(&ways, &shape.ways, shape.ways.value);
+            if cache == "l2" {
+                self.second_latency(&key("l2.latency"));
+            }
         }
     }
 
@@ -189,12 +212,13 @@ impl Writer<'_> {
 
     /// The line of the shared cache; a platform file has one for all levels.
     fn line(&mut self, llc: &Cache) -> Result<Known<u64>, MachineError> {
-        let caches = &self.domain.first.caches;
+        let firsts = self.firsts();
+        let caches: Vec<&Cache> = firsts.iter().flat_map(|cpu| &cpu.caches).collect();
         let line = llc.line.clone().or_else(|| caches.iter().find_map(|c| c.line.clone()));
         let line =
             line.ok_or_else(|| self.lack("llc.line", "no file states the size of a line"))?;
-        let other = |c: &&Cache| c.line.as_ref().is_some_and(|l| l.value != line.value);
-        if let Some(Cache { line: Some(theirs), .. }) = caches.iter().find(other) {
+        let other = |c: &&&Cache| c.line.as_ref().is_some_and(|l| l.value != line.value);
+        if let Some(Cache { line: Some(theirs), .. }) = caches.iter().find(other).copied() {
             let text = format!(
                 "{} says {}, and {} says {}; a platform file has one line for all levels, the last",
                 theirs.from, theirs.value, line.from, line.value
@@ -204,18 +228,37 @@ impl Writer<'_> {
         Ok(line)
     }
 
-    /// The smallest of some caches, the first of several.
-    fn shape(&mut self, caches: &[Cache], key: &str, line: u64) -> Result<Shape, MachineError> {
+    /// The shape of a cache, for the platform's key.
+    fn shape(&mut self, cache: &Cache, key: &str, line: u64) -> Result<Shape, MachineError> {
+        let shape = shape::of(cache, key, line, &mut self.notes);
+        shape.map_err(|(part, why)| self.lack(&format!("{key}.{part}"), &why))
+    }
+
+    /// Writes the smallest of the types' caches, the first of several, and keeps the others for
+    /// their types.
+    fn private(
+        &mut self,
+        caches: &[Cache],
+        key: &'static str,
+        line: u64,
+    ) -> Result<(), MachineError> {
         let mut shapes = Vec::with_capacity(caches.len());
         for cache in caches {
-            let shape = shape::of(cache, key, line, &mut self.notes);
-            shapes.push(shape.map_err(|(part, why)| self.lack(&format!("{key}.{part}"), &why))?);
+            shapes.push(self.shape(cache, key, line)?);
         }
-        let smallest = shapes.into_iter().min_by_key(|shape| shape.size.value);
+        let smallest = shapes.iter().min_by_key(|shape| shape.size.value).cloned();
         let shape = smallest.ok_or_else(|| self.lack(key, "no file describes this cache"))?;
+        self.write(key, &shape);
+        let same =
+            |own: &Shape| (own.size.value, own.ways.value) == (shape.size.value, shape.ways.value);
+        let own = shapes.into_iter().map(|own| Some(own).filter(|own| !same(own))).collect();
+        self.own.push((key, own));
+        Ok(())
+    }
+
+    fn write(&mut self, key: &str, shape: &Shape) {
         self.quote(&format!("{key}.size"), &shape.size, Bytes(shape.size.value));
         self.put(&format!("{key}.ways"), &shape.ways, shape.ways.value);
-        Ok(shape)
     }
 
     /// The first CPU of each type.
@@ -224,7 +267,7 @@ impl Writer<'_> {
     }
 
     /// A first-level cache. One for instructions and data counts as both.
-    fn first(&mut self, key: &str, holds: Holds, line: u64) -> Result<(), MachineError> {
+    fn first(&mut self, key: &'static str, holds: Holds, line: u64) -> Result<(), MachineError> {
         let of = |cpu: &Cpu| cpu.cache(1, holds).or_else(|| cpu.cache(1, Holds::Both)).cloned();
         let caches: Option<Vec<Cache>> = self.firsts().iter().map(of).collect();
         let caches = caches.ok_or_else(|| {
@@ -233,33 +276,47 @@ impl Writer<'_> {
                 "neither sysfs nor a device tree describes this cache",
             )
         })?;
-        self.shape(&caches, key, line).map(drop)
+        self.private(&caches, key, line)
     }
 
-    /// A second level, if each type has one that is private to a core.
+    /// A second level that is private to a core. Where a type has none, the others have their own.
     fn second(&mut self, llc: &Cache, line: u64) -> Result<(), MachineError> {
         let mut caches = Vec::new();
         for cpu in self.firsts() {
             let second = cpu.cache(2, Holds::Both).filter(|_| llc.level > 2);
-            let Some(second) = second else { return Ok(()) };
-            if second.shared.value.iter().any(|other| !cpu.siblings.contains(other)) {
+            let is_shared =
+                |c: &&Cache| c.shared.value.iter().any(|other| !cpu.siblings.contains(other));
+            if let Some(second) = second.filter(is_shared) {
                 self.notes.push(remarks::shared_second(second));
-                return Ok(());
             }
-            caches.push(second.clone());
+            caches.push(second.filter(|c| !is_shared(c)).cloned());
         }
-        self.shape(&caches, "l2", line)?;
+        let all: Vec<Cache> = caches.iter().flatten().cloned().collect();
+        if all.len() < caches.len() {
+            let mut own = Vec::with_capacity(caches.len());
+            for cache in &caches {
+                own.push(cache.as_ref().map(|c| self.shape(c, "l2", line)).transpose()?);
+            }
+            self.own.push(("l2", own));
+            return Ok(());
+        }
+        self.private(&all, "l2", line)?;
+        self.second_latency("l2.latency");
+        Ok(())
+    }
+
+    fn second_latency(&mut self, key: &str) {
         let latency = Known::assumed(
             (),
             "more than twice that of the boards that come with solocore",
             MEASURE,
         );
-        self.quote("l2.latency", &latency, "20 cycles");
-        Ok(())
+        self.quote(key, &latency, "20 cycles");
     }
 
     fn shared(&mut self, llc: &Cache, line: &Known<u64>) -> Result<Shape, MachineError> {
-        let shape = self.shape(std::slice::from_ref(llc), "llc", line.value)?;
+        let shape = self.shape(llc, "llc", line.value)?;
+        self.write("llc", &shape);
         let cycles = if llc.level > 2 { 150 } else { 40 };
         let why = "more than any board that comes with solocore has at this level";
         let latency = Known::assumed((), why, MEASURE);

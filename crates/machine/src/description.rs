@@ -16,4 +16,6 @@ pub struct Description {
     pub notes: Vec<Note>,
     /// Highest clock of the CPUs of each type, in Hz; one where all are alike.
     pub highest: Vec<Option<u64>>,
+    /// The first CPU of each core, by type.
+    pub heads: Vec<Vec<u32>>,
 }

@@ -231,10 +231,10 @@ fn kinds(domain: &Domain) -> Vec<Note> {
     };
     let all = kinds.iter().map(name).collect::<Vec<_>>().join(" and ");
     let text = format!(
-        "CPUs {all} are of different types. The private caches are the smallest of all types, and \
-            cpi and pipeline hold for all: measure them on a CPU of each type, and keep the largest"
+        "CPUs {all} are of different types. Each has its clock and private caches; cpi and pipeline \
+            are assumed for all, and measured on a CPU of each type"
     );
-    vec![Note::with("core_type", text, "sudo solocore platform measure FILE --cpu CPU")]
+    vec![Note::with("core_type", text, "sudo solocore platform measure FILE")]
 }
 
 /// The CPUs of each of the first few domains.

@@ -3,11 +3,12 @@
 pub use crate::input::{gave_up, read_text, source, stop_waiting};
 
 use crate::error::ModelError;
+use crate::input::UntilStopped;
 use crate::output;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::Permissions;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +61,31 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
     }
     let _writing = writing();
     replace(path, bytes)
+}
+
+/// Writes the bytes that `fill` writes, as [`write_atomically`] does: for texts that are too long
+/// to be kept beside their value. A call of [`stop_waiting`] ends it, and nothing is left.
+///
+/// # Errors
+/// [`ModelError::Write`].
+pub fn write_in_pieces(
+    path: &Path,
+    fill: &dyn Fn(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), ModelError> {
+    if path == Path::new(STDOUT) || is_stream(path) {
+        let mut bytes = Vec::new();
+        fill(&mut bytes).map_err(|e| unwritten(path, e))?;
+        return write_atomically(path, &bytes);
+    }
+    let _writing = writing();
+    let place = place_of(path)?;
+    let file = UntilStopped::new(temporary(&place)?);
+    let mut file = BufWriter::with_capacity(output::PIECE, file);
+    fill(&mut file).map_err(|e| unwritten(path, e))?;
+    let file = file.into_inner().map_err(|e| unwritten(path, e.into_error()))?.out;
+    file.persist(&place).map_err(|e| unwritten(path, e.error))?;
+    note(path);
+    Ok(())
 }
 
 /// Is it a device or a pipe (`-o /dev/stdout`)? Nothing may be renamed over it.
@@ -300,6 +326,23 @@ pub fn to_json<T: Serialize>(value: &T) -> String {
     text
 }
 
+/// Writes the JSON text of a value with a final newline: as [`to_json`], or else in one line.
+///
+/// # Errors
+/// Those of the writer.
+pub fn json_into<T: Serialize>(
+    out: &mut dyn Write,
+    value: &T,
+    indented: bool,
+) -> std::io::Result<()> {
+    if indented {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+    } else {
+        serde_json::to_writer(&mut *out, value)?;
+    }
+    out.write_all(b"\n")
+}
+
 /// The directory of a path; `.` for a bare file name.
 pub fn parent_dir(path: &Path) -> &Path {
     match path.parent() {
@@ -382,6 +425,28 @@ mod tests {
         assert!(is_trusted(own, dir.path()) && !is_trusted(own + 1, dir.path()));
         shared(0o755).unwrap();
         assert!(is_trusted(own + 1, dir.path()));
+    }
+
+    #[test]
+    fn pieces_are_the_whole_text_or_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let values: Vec<u32> = (0..200_000).collect();
+        for indented in [true, false] {
+            write_in_pieces(&path, &|out| json_into(out, &values, indented)).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.lines().count(), if indented { values.len() + 2 } else { 1 });
+            assert_eq!(parse_json::<Vec<u32>>(&path, &text).unwrap(), values);
+            assert!(!indented || text == to_json(&values));
+        }
+        let old = std::fs::read(&path).unwrap();
+        let broken = |out: &mut dyn Write| {
+            out.write_all(b"a part")?;
+            Err(std::io::Error::other("broken"))
+        };
+        assert!(write_in_pieces(&path, &broken).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), old);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing temporary is left");
     }
 
     #[test]

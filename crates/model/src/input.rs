@@ -7,7 +7,7 @@
 
 use crate::error::ModelError;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -130,6 +130,34 @@ pub(crate) fn until_stopped<T: Send + 'static>(
                 return Err(io::ErrorKind::Interrupted.into());
             }
         }
+    }
+}
+
+/// A writer that gives up once [`stop_waiting`] was called after it was made.
+pub(crate) struct UntilStopped<W> {
+    /// The writer behind it.
+    pub out: W,
+    heeded: usize,
+}
+
+impl<W> UntilStopped<W> {
+    pub fn new(out: W) -> Self {
+        Self { out, heeded: stops() }
+    }
+}
+
+impl<W: Write> Write for UntilStopped<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if stops() > self.heeded {
+            GAVE_UP.store(true, Ordering::SeqCst);
+            // Callers repeat a write with the error `Interrupted`.
+            return Err(io::Error::other("interrupted"));
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

@@ -22,6 +22,29 @@ pub fn to_stdout(bytes: &[u8]) -> io::Result<()> {
     })?
 }
 
+/// Bytes of a long text that are written at once.
+pub const PIECE: usize = 1 << 22;
+
+/// Standard output for a long text, to be written in pieces of [`PIECE`] bytes.
+pub struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match to_stdout(bytes) {
+            Ok(()) => Ok(bytes.len()),
+            // Callers repeat a write with the error `Interrupted`.
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+                Err(io::Error::other("interrupted"))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Opens a device or a pipe for writing, once a pipe has a reader.
 ///
 /// # Errors

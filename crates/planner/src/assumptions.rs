@@ -8,16 +8,20 @@ use crate::work::Work;
 use solocore_model::System;
 use solocore_model::levels::Contention;
 use solocore_model::plan::{Plan, Verdict};
-use solocore_model::platform::Pipeline;
+use solocore_model::platform::{Pipeline, Platform};
 use solocore_model::system::{Model, Policy};
 
-/// The verdict on each analysed task, and the assumptions of its bound.
+/// The verdict on each analysed task, and the assumptions of its bound; in a brief plan, the first
+/// one has those of all.
 pub fn verdicts(system: &System, plan: &mut Plan) {
-    let assumes = bound_assumptions(system, plan);
+    let (mut assumes, brief) = (bound_assumptions(system, plan), plan.is_brief());
     for task in &mut plan.tasks {
         task.verdict = Verdict::of(task);
         if task.verdict.is_some() {
             task.assumes.clone_from(&assumes);
+            if brief {
+                assumes = Vec::new();
+            }
         }
     }
 }
@@ -35,7 +39,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
     let mut out = Vec::new();
     match plan.model {
         Model::Sce => {
-            let m = p.pipeline.mshrs;
+            let m = p.most_mshrs();
             let contradicted =
                 |yes: bool| if yes { " (the platform file contradicts this)" } else { "" };
             out.push(format!(
@@ -74,7 +78,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
             ));
             out.push(format!(
                 "a core has at most {} reads and {} posted writes under way",
-                p.pipeline.mshrs,
+                p.most_mshrs(),
                 Pipeline::WRITE_BUFFER
             ));
             if !r.pages.is_own() {
@@ -100,11 +104,20 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
             out.push("no prefetcher and no device adds traffic that no budget counts".to_owned());
         }
     }
-    if !p.core_types.is_empty() {
-        let rule = "each core has the clock of its core_type, and a stated wcet holds on each core";
-        out.push(format!("{rule} that may run the task"));
+    if p.cores_differ() {
+        out.push(
+            "each core has the clock, the cycles per instruction and the private caches of its \
+                core_type, and a stated wcet holds on each core that may run the task"
+                .to_owned(),
+        );
     }
     out
+}
+
+/// Those of its cores, the least first.
+fn cycles_per_instruction(p: &Platform) -> String {
+    let (least, most) = (p.least_cpi(), p.most_cpi());
+    if least < most { format!("{least} to {most}") } else { least.to_string() }
 }
 
 /// Conditions under which the verdict holds.
@@ -139,7 +152,7 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
         out.push(format!(
             "a job's C and mu are those of the profiled run: {} cycles per instruction, the \
                 modelled caches, its input; other inputs can take longer",
-            plan.platform.cpi
+            cycles_per_instruction(&plan.platform)
         ));
         out.push(if plan.regulation.pages.is_own() {
             "each access outside the locked pages misses the shared cache (safe), and write-backs \

@@ -1,7 +1,7 @@
 //! Execution time and DRAM accesses of one job, as functions of its locked pages.
 
+use solocore_model::platform::Pace;
 use solocore_model::system;
-use solocore_model::units::Frequency;
 use solocore_model::{Derivation, ModelError, Platform, Profile, files};
 use std::path::{Path, PathBuf};
 
@@ -41,26 +41,44 @@ impl Demand {
         }
     }
 
-    /// Reads a profile for the caches of a platform.
+    /// Reads a profile for the caches of a platform. A task that never leaves `core` may have a
+    /// profile for the private caches of that core, or for those of all cores.
     ///
     /// # Errors
     /// When the file cannot be read, or its profile is for other caches or from an older solocore.
-    pub fn of_file(path: &Path, platform: &Platform) -> Result<Self, ModelError> {
-        Self::of_text(path, &files::read_text(path)?, platform)
+    pub fn of_file(
+        path: &Path,
+        platform: &Platform,
+        core: Option<u32>,
+    ) -> Result<Self, ModelError> {
+        Self::of_text(path, &files::read_text(path)?, platform, core)
     }
 
     /// The same of the text of a profile; `path` names it.
     ///
     /// # Errors
     /// As [`Demand::of_file`], except those of reading.
-    pub fn of_text(path: &Path, text: &str, platform: &Platform) -> Result<Self, ModelError> {
+    pub fn of_text(
+        path: &Path,
+        text: &str,
+        platform: &Platform,
+        core: Option<u32>,
+    ) -> Result<Self, ModelError> {
         let profile: Profile =
             serde_json::from_str(text).map_err(|e| ModelError::from_json(path, &e))?;
         let refuse = |message: String| {
             Err(ModelError::Invalid { path: path.to_owned(), line: None, message })
         };
-        if profile.geometry != platform.geometry() {
+        let fits = |core| profile.geometry == platform.geometry_on(core);
+        if !fits(None) && !fits(core) {
             let (of, wanted) = (&profile.platform, &platform.name);
+            if (0..platform.cores).any(|core| fits(Some(core))) {
+                return refuse(format!(
+                    "it was made for the private caches of another type of core of {wanted}; \
+                        profile again with --platform {wanted}, and with --core only for a task \
+                        that has that core"
+                ));
+            }
             return refuse(format!(
                 "it was made for the caches of {of}, not those of {wanted}; profile again with \
                     --platform {wanted}"
@@ -100,17 +118,17 @@ impl Demand {
     /// Execution time alone on the slowest core, ps: computation, a shared-cache look-up for every
     /// read that leaves the private caches, and `L_max` for every DRAM access.
     pub fn wcet_ps(&self, k: usize, p: &Platform) -> u64 {
-        self.wcet_at(k, p.dram.latency_max.ps(), p, p.frequency)
+        self.wcet_at(k, p.dram.latency_max.ps(), p, p.slowest_pace())
     }
 
-    /// The same on a core with this clock, where each DRAM access takes `access_ps`. Stated times
+    /// The same on a core with this pace, where each DRAM access takes `access_ps`. Stated times
     /// are unchanged.
-    pub fn wcet_at(&self, k: usize, access_ps: u64, p: &Platform, clock: Frequency) -> u64 {
+    pub fn wcet_at(&self, k: usize, access_ps: u64, p: &Platform, pace: Pace) -> u64 {
         match self {
             Self::Given { wcet_ps, .. } => *wcet_ps,
             Self::Curve(points) => point(points, k).0,
             Self::Profiled { profile, .. } => {
-                let inside = inside_ps(profile, p, clock);
+                let inside = inside_ps(profile, p, pace);
                 inside.saturating_add(self.misses(k).saturating_mul(access_ps))
             }
         }
@@ -120,11 +138,11 @@ impl Demand {
     /// whole shared cache under LRU, and row hits in DRAM. By a stated curve: with all pages locked.
     /// By stated numbers: as stated.
     pub fn alone(&self, p: &Platform) -> (u64, u64) {
-        self.alone_at(p, p.frequency)
+        self.alone_at(p, p.slowest_pace())
     }
 
-    /// The same on a core with this clock.
-    pub fn alone_at(&self, p: &Platform, clock: Frequency) -> (u64, u64) {
+    /// The same on a core with this pace.
+    pub fn alone_at(&self, p: &Platform, pace: Pace) -> (u64, u64) {
         match self {
             Self::Given { .. } | Self::Curve(_) => {
                 (self.wcet_ps(usize::MAX, p), self.misses(usize::MAX))
@@ -133,15 +151,15 @@ impl Demand {
                 let misses =
                     profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
                 let memory = misses.saturating_mul(p.row_hit().ps());
-                (inside_ps(profile, p, clock).saturating_add(memory), misses)
+                (inside_ps(profile, p, pace).saturating_add(memory), misses)
             }
         }
     }
 
-    /// Derivation of `C` and `mu` with `k` locked pages, on a core with this clock.
-    pub fn explain(&self, k: usize, p: &Platform, clock: Frequency) -> Derivation {
+    /// Derivation of `C` and `mu` with `k` locked pages, on a core with this pace.
+    pub fn explain(&self, k: usize, p: &Platform, pace: Pace) -> Derivation {
         let misses = self.misses(k);
-        let wcet = self.wcet_at(k, p.dram.latency_max.ps(), p, clock);
+        let wcet = self.wcet_at(k, p.dram.latency_max.ps(), p, pace);
         match self {
             Self::Given { .. } => Derivation::new("C and mu as stated", "system file")
                 .input("mu", misses)
@@ -160,8 +178,8 @@ impl Demand {
                  mu = accesses of pages that are not locked, and write-backs",
                 "single-core-equivalence section 2.3; the profile",
             )
-            .input("cycles", profile.private_cycles)
-            .input("clock ps", clock.cycles_to_ps(1))
+            .input("cycles", pace.cycles(profile.private_cycles, profile.instructions))
+            .input("clock ps", pace.clock.cycles_to_ps(1))
             .input("reads", profile.llc_reads())
             .input("look-up ps", p.cycles_to_ps(p.llc.latency.0))
             .input("L ps", p.dram.latency_max.ps())
@@ -197,12 +215,13 @@ impl Demand {
     }
 }
 
-/// Time of a job without its DRAM accesses on a core with this clock, ps: computation, and a
+/// Time of a job without its DRAM accesses on a core with this pace, ps: computation, and a
 /// look-up of the shared cache for every read that leaves the private ones. The shared cache has
-/// one latency for all cores, in cycles of `frequency`.
-pub fn inside_ps(profile: &Profile, p: &Platform, clock: Frequency) -> u64 {
+/// one latency for all cores, in cycles of `frequency`. [`Pace`] says why the time is an upper
+/// bound, also where the core is not known.
+pub fn inside_ps(profile: &Profile, p: &Platform, pace: Pace) -> u64 {
     let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
-    clock.cycles_to_ps(profile.private_cycles).saturating_add(look_ups)
+    pace.ps(profile.private_cycles, profile.instructions).saturating_add(look_ups)
 }
 
 /// The point of a curve for `k` locked pages; the last point where the curve is shorter.

@@ -4,7 +4,7 @@ use crate::budgets::dynamic::Dynamic;
 use crate::demand::Demand;
 use crate::resources::Resources;
 use crate::work::{DETAILED, Work};
-use solocore_model::plan::{Plan, PlanCore, PlanTask};
+use solocore_model::plan::{BRIEF, Plan, PlanCore, PlanTask};
 use solocore_model::platform::Partition;
 use solocore_model::system::Model;
 use solocore_model::{Bandwidth, Time};
@@ -27,7 +27,9 @@ pub fn reasons(
 ) -> Vec<String> {
     let mut out = shares(plan, r, dynamic);
     for (t, w) in plan.tasks.iter().zip(work) {
-        out.push(task_reason(t, w, r));
+        if !plan.is_brief() {
+            out.push(task_reason(t, w, r));
+        }
         out.extend(warnings(t, w, plan));
     }
     out.extend(plan.cores.iter().filter_map(margin_reason));
@@ -37,9 +39,17 @@ pub fn reasons(
 
 /// Message about the parts that the plan leaves out for its number of tasks.
 pub fn without_details(tasks: usize) -> String {
+    let more = if tasks > BRIEF {
+        format!(
+            "; above {BRIEF}, it has no reasons for the numbers of single tasks and no terms of \
+                their bounds, and the first analysed task has the assumptions of all bounds"
+        )
+    } else {
+        String::new()
+    };
     format!(
         "details: the system has {tasks} tasks; above {DETAILED}, a plan has no margins and \
-            derivations, and each promise names cores in place of tasks"
+            derivations, and each promise names cores in place of tasks{more}"
     )
 }
 
@@ -417,10 +427,15 @@ pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
 }
 
 fn verdict(plan: &Plan) -> String {
+    /// Most late tasks that a brief plan names.
+    const NAMED: usize = 10;
+    let number = plan.tasks.iter().filter(|t| !t.schedulable).count();
+    let named = if plan.is_brief() { number.min(NAMED) } else { number };
     let late: Vec<String> = plan
         .tasks
         .iter()
         .filter(|t| !t.schedulable)
+        .take(named)
         .map(|t| {
             let by = match (t.wcrt_ns, t.deadline_ns) {
                 (Some(r), Some(d)) => format!("{} beyond its deadline", ms(r.saturating_sub(d))),
@@ -433,9 +448,13 @@ fn verdict(plan: &Plan) -> String {
     if late.is_empty() {
         return "verdict: every analysed task meets its deadline".to_owned();
     }
+    let others = match number - named {
+        0 => String::new(),
+        others => format!(", and {others} others"),
+    };
     format!(
-        "verdict: not schedulable: {}; spread the tasks over more cores, lengthen periods, or \
-            lower mu (smaller inputs, more locked pages)",
+        "verdict: not schedulable: {}{others}; spread the tasks over more cores, lengthen periods, \
+            or lower mu (smaller inputs, more locked pages)",
         late.join(", ")
     )
 }

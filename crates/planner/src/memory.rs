@@ -71,12 +71,10 @@ pub fn timings(spec: &Spec) -> Dram {
     }
 }
 
-/// A core of the platform.
+/// A core of the platform. Of several types, the one with most miss registers: what the others can
+/// do, it can do too.
 pub fn core(p: &Platform) -> Requester {
-    Requester {
-        reads: u64::from(p.pipeline.mshrs.max(1)),
-        writes: u64::from(Pipeline::WRITE_BUFFER),
-    }
+    Requester { reads: u64::from(p.most_mshrs().max(1)), writes: u64::from(Pipeline::WRITE_BUFFER) }
 }
 
 /// Time of the controller for taking in a read and handing out its data, ps, beside `dram.overhead`

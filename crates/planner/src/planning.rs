@@ -13,6 +13,7 @@ use solocore_model::plan::Plan;
 use solocore_model::platform::Partition;
 use solocore_model::system::{Criticality, Model, Policy, Scheme, Task};
 use solocore_model::{System, Time};
+use std::borrow::Cow;
 
 /// Plans a system. `demands` are its tasks' demands, in order.
 ///
@@ -94,19 +95,20 @@ pub fn judge<T>(
 }
 
 /// `L_max` from the memory's timing, where the platform file states less.
-fn with_latency(system: &System) -> System {
-    let mut system = system.clone();
-    if system.regulation.model() == Model::Sound
-        && let Some(latency_ps) = memory::of(&system.platform).ok().and_then(|m| m.latency_ps())
-    {
-        let stated = &mut system.platform.dram.latency_max;
-        *stated = (*stated).max(Time::from_ps(latency_ps));
+fn with_latency(system: &System) -> Cow<'_, System> {
+    let sound = system.regulation.model() == Model::Sound;
+    let memory = memory::of(&system.platform).ok().filter(|_| sound);
+    let least = memory.and_then(|m| m.latency_ps()).map(Time::from_ps);
+    let mut system = Cow::Borrowed(system);
+    if let Some(least) = least.filter(|&least| least > system.platform.dram.latency_max) {
+        system.to_mut().platform.dram.latency_max = least;
     }
     system
 }
 
 fn planned(system: &System, demands: &[Demand], patience: Patience<'_>) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
+    lock::check(system)?;
     if let Some(isolation) = system.levels() {
         writes::check(system)?;
         return levels::plan(system, isolation, demands);

@@ -12,7 +12,7 @@ use crate::core_plan::TaskPlan;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::plan::waterfall::{Cause, Term, whole_ns};
-use solocore_model::units::Frequency;
+use solocore_model::platform::Pace;
 
 /// A term in picoseconds, with the DRAM accesses up to it where it changes them.
 pub type Part = (Cause, i128, Option<u64>);
@@ -20,8 +20,8 @@ pub type Part = (Cause, i128, Option<u64>);
 /// The times of one job under the plan, picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// Clock of a core in `C`.
-    pub clock: Frequency,
+    /// Pace of a core in `C`.
+    pub pace: Pace,
     /// `C`.
     pub wcet_ps: u64,
     /// Stall beside the other cores, with `once_ps`.
@@ -49,8 +49,8 @@ pub fn of(w: &Work, plan: &TaskPlan, once_ps: u64, r: &Resources) -> Vec<Term> {
     match plan.response_ps {
         _ if !w.hard() => Vec::new(),
         Some(response_ps) => {
-            let clock = plan.clock;
-            terms(w, plan.locked, r, Bound { clock, wcet_ps, stall_ps, once_ps, response_ps })
+            let pace = plan.pace;
+            terms(w, plan.locked, r, Bound { pace, wcet_ps, stall_ps, once_ps, response_ps })
         }
         None => to_c_sce(w, plan, once_ps, r),
     }
@@ -60,7 +60,7 @@ pub fn of(w: &Work, plan: &TaskPlan, once_ps: u64, r: &Resources) -> Vec<Term> {
 pub fn terms(w: &Work, k: usize, r: &Resources, bound: Bound) -> Vec<Term> {
     let (wcet, stalled) = (i128::from(bound.wcet_ps), i128::from(bound.stall_ps));
     let rest = i128::from(bound.response_ps) - wcet - stalled;
-    let mut parts = execution(w, k, r, (bound.clock, bound.wcet_ps)).to_vec();
+    let mut parts = execution(w, k, r, (bound.pace, bound.wcet_ps)).to_vec();
     parts.extend(stall(bound.stall_ps, bound.once_ps));
     parts.push((Cause::Preemption, rest, None));
     whole(&parts)
@@ -88,8 +88,8 @@ pub fn in_vcpu(
     out
 }
 
-/// The terms of `C` of a job with `k` pages locked, on a core with the clock in `C`.
-pub fn to_c(w: &Work, k: usize, r: &Resources, c: (Frequency, u64)) -> Vec<Term> {
+/// The terms of `C` of a job with `k` pages locked, on a core with the pace in `C`.
+pub fn to_c(w: &Work, k: usize, r: &Resources, c: (Pace, u64)) -> Vec<Term> {
     whole(&execution(w, k, r, c))
 }
 
@@ -98,15 +98,15 @@ fn to_c_sce(w: &Work, plan: &TaskPlan, once_ps: u64, r: &Resources) -> Vec<Term>
     if plan.stall_ps == u64::MAX {
         return Vec::new();
     }
-    let mut out = to_c(w, plan.locked, r, (plan.clock, plan.wcet_ps));
+    let mut out = to_c(w, plan.locked, r, (plan.pace, plan.wcet_ps));
     out.extend(whole(&stall(plan.stall_ps, once_ps)));
     out
 }
 
-fn execution(w: &Work, k: usize, r: &Resources, (clock, wcet_ps): (Frequency, u64)) -> [Part; 3] {
+fn execution(w: &Work, k: usize, r: &Resources, (pace, wcet_ps): (Pace, u64)) -> [Part; 3] {
     let p = &r.platform;
-    let (alone_ps, alone_misses) = w.demand.alone_at(p, clock);
-    let own_ps = i128::from(w.wcet_at(k, p.row_hit().ps(), r, clock));
+    let (alone_ps, alone_misses) = w.demand.alone_at(p, pace);
+    let own_ps = i128::from(w.wcet_at(k, p.row_hit().ps(), r, pace));
     let alone = i128::from(alone_ps);
     [
         (Cause::Alone, alone, Some(alone_misses)),

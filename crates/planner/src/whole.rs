@@ -53,6 +53,7 @@ pub fn whole(
             active_cores: resources.cores,
             ..regulation(system)
         },
+        lock: None,
         platform: resources.platform.clone(),
         certificate: None,
         repair: Vec::new(),

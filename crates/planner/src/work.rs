@@ -11,8 +11,8 @@ use crate::demand::Demand;
 use crate::resources::Resources;
 use solocore_analysis::Derivation;
 use solocore_analysis::response::Demand as Asked;
+use solocore_model::platform::Pace;
 use solocore_model::system::{Criticality, Model, Task};
-use solocore_model::units::Frequency;
 
 /// Most tasks for which a plan has the parts whose cost grows with the square of the number:
 /// margins, derivations, and for each promise the names of all its tasks.
@@ -30,14 +30,14 @@ pub struct Work<'a> {
 impl Work<'_> {
     /// Execution time alone of a job with `k` locked pages on the slowest core, ps.
     pub fn wcet_ps(&self, k: usize, r: &Resources) -> u64 {
-        self.wcet_with(k, r, r.platform.frequency)
+        self.wcet_with(k, r, r.platform.slowest_pace())
     }
 
-    /// The same on a core with this clock. Under the interference model not less than its DRAM
+    /// The same on a core with this pace. Under the interference model not less than its DRAM
     /// accesses take at `L_max` each: a stated time of an analysed task must include that. Best
     /// effort may overlap its accesses, and has no bound.
-    pub fn wcet_with(&self, k: usize, r: &Resources, clock: Frequency) -> u64 {
-        let stated = self.wcet_at(k, r.platform.dram.latency_max.ps(), r, clock);
+    pub fn wcet_with(&self, k: usize, r: &Resources, pace: Pace) -> u64 {
+        let stated = self.wcet_at(k, r.platform.dram.latency_max.ps(), r, pace);
         match r.model {
             Model::Sce => stated,
             Model::Sound if self.hard() => stated.max(r.access_ps(self.misses(k, r))),
@@ -45,11 +45,11 @@ impl Work<'_> {
         }
     }
 
-    /// Execution time alone on a core with this clock, where each DRAM access takes `access_ps`, ps.
+    /// Execution time alone on a core with this pace, where each DRAM access takes `access_ps`, ps.
     /// Stated times contain a job's own accesses, but not the evictions that it causes.
-    pub fn wcet_at(&self, k: usize, access_ps: u64, r: &Resources, clock: Frequency) -> u64 {
+    pub fn wcet_at(&self, k: usize, access_ps: u64, r: &Resources, pace: Pace) -> u64 {
         let pushed = self.pushed(k, r).saturating_mul(access_ps);
-        self.demand.wcet_at(k, access_ps, &r.platform, clock).saturating_add(pushed)
+        self.demand.wcet_at(k, access_ps, &r.platform, pace).saturating_add(pushed)
     }
 
     /// DRAM accesses of a job with `k` locked pages.
@@ -60,18 +60,18 @@ impl Work<'_> {
     /// Demand of a job with `k` locked pages on the slowest core: enough where its core is not
     /// known.
     pub fn asked(&self, k: usize, r: &Resources) -> Asked {
-        self.asked_with(k, r, r.platform.frequency)
+        self.asked_with(k, r, r.platform.slowest_pace())
     }
 
     /// Demand of a job with `k` locked pages on this core.
     pub fn asked_on(&self, core: u32, k: usize, r: &Resources) -> Asked {
-        self.asked_with(k, r, r.platform.clock_of(core))
+        self.asked_with(k, r, r.platform.pace_of(core))
     }
 
-    fn asked_with(&self, k: usize, r: &Resources, clock: Frequency) -> Asked {
+    fn asked_with(&self, k: usize, r: &Resources, pace: Pace) -> Asked {
         let (reads, writes) = self.demand.kinds(k);
         let writes = if r.pages.is_own() { writes } else { self.demand.misses(k) };
-        let work_ps = self.wcet_with(k, r, clock);
+        let work_ps = self.wcet_with(k, r, pace);
         Asked { work_ps, misses: self.misses(k, r), writes, reads }
     }
 
@@ -81,8 +81,8 @@ impl Work<'_> {
     }
 
     /// DRAM accesses that a preemption costs the task at most. Each line costs a read and the
-    /// write-back of a dirty line. There are at most as many lines as the private caches hold, and
-    /// as the task uses. Under LRU a few new lines can make whole sets miss, so the size of the
+    /// write-back of a dirty line. There are at most as many lines as the private caches hold (of
+    /// several types of cores the largest), and as the task uses. Under LRU a few new lines can make whole sets miss, so the size of the
     /// preempting job gives no smaller bound. In a cache that all tasks share, the read may evict
     /// another dirty line.
     pub fn reload(&self, r: &Resources) -> u64 {
@@ -90,9 +90,9 @@ impl Work<'_> {
         each * self.demand.lines().min(r.platform.private_lines())
     }
 
-    /// Derivation of `C` and `mu` with `k` locked pages, on a core with this clock.
-    pub fn explain(&self, k: usize, r: &Resources, clock: Frequency) -> Derivation {
-        let own = self.demand.explain(k, &r.platform, clock);
+    /// Derivation of `C` and `mu` with `k` locked pages, on a core with this pace.
+    pub fn explain(&self, k: usize, r: &Resources, pace: Pace) -> Derivation {
+        let own = self.demand.explain(k, &r.platform, pace);
         if r.pages.is_own() {
             return own;
         }
@@ -103,7 +103,7 @@ impl Work<'_> {
         .input("reads", self.demand.kinds(k).0)
         .step("mu", self.misses(k, r))
         .because(own)
-        .result(self.wcet_with(k, r, clock))
+        .result(self.wcet_with(k, r, pace))
     }
 
     pub fn hard(&self) -> bool {

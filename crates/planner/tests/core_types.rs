@@ -4,9 +4,11 @@
 mod support;
 
 use solocore_model::plan::{Plan, PlanTask};
-use solocore_model::platform::CoreType;
+use solocore_model::platform::{CoreType, L1, Pace};
+use solocore_model::random::Random;
 use solocore_model::system::{Demand as Stated, System};
-use solocore_model::units::Frequency;
+use solocore_model::units::{Bytes, Frequency};
+use solocore_model::{Platform, Profile};
 use solocore_planner::{Demand, Patience, plan_until};
 use std::path::{Path, PathBuf};
 use support::computing;
@@ -15,7 +17,30 @@ use support::computing;
 const CYCLES: u64 = 33_000_000;
 
 fn kind(name: &str, cores: [u32; 2], frequency: Frequency) -> CoreType {
-    CoreType { name: name.to_owned(), cores: cores.to_vec(), frequency }
+    CoreType::of_clock(name, cores.to_vec(), frequency)
+}
+
+/// A plan on a changed platform, with a profile for it.
+fn planned_for(
+    text: &str,
+    change: impl FnOnce(&mut Platform),
+    profile: impl Fn(&Platform) -> Profile,
+) -> Plan {
+    let mut system = System::parse(Path::new("system.toml"), text).unwrap();
+    change(&mut system.platform);
+    system.platform.check().unwrap();
+    let demand = |stated: &Stated| match stated {
+        Stated::Command(_) => Demand::Profiled {
+            path: PathBuf::from("a.json"),
+            profile: Box::new(profile(&system.platform)),
+        },
+        stated => Demand::stated(stated).unwrap(),
+    };
+    let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();
+    let patience = Patience { stop: &|| false, share: &|_| {}, endless: false };
+    let plan = plan_until(&system, &demands, patience).unwrap();
+    plan.check().unwrap();
+    plan
 }
 
 /// A plan for cores 0 and 1 that are slow, and 2 and 3 that are fast. `command = ["profile"]` stands
@@ -157,6 +182,94 @@ fn one_fast_core_is_tried_for_tasks_that_fill_a_slow_one() {
             + "[[task]]\nname = \"b\"\ncriticality = \"D\"\nwcet = \"1 ms\"\nmisses = 10000\n";
     let plan = planned_on(&system(SHARES[1], &tasks), Some([[2, 3], [0, 1]]), false);
     assert_eq!((plan.schedulable, plan.regulation.active_cores), (true, 1), "{:?}", plan.reasons);
+}
+
+/// Instructions of a job; a multiple of the parts, so that no cycle is rounded.
+const INSTRUCTIONS: u64 = 35_000 * Pace::PARTS;
+
+/// A job of these instructions at the least cpi, with a million cycles in the second level.
+fn counting(p: &Platform) -> Profile {
+    let cycles = (INSTRUCTIONS * Pace::parts(p.least_cpi())).div_ceil(Pace::PARTS) + 1_000_000;
+    Profile { instructions: INSTRUCTIONS, ..computing(cycles, p) }
+}
+
+/// Breaks when a plan asks whether there are types, and not whether cores differ.
+#[test]
+fn a_type_with_the_platforms_own_numbers_changes_no_byte() {
+    let tasks = task("a", "40 ms", "core = 1") + &task("b", "50 ms", "") + &task("c", "60 ms", "");
+    let vcpu = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"maracas\"\n[[vcpu]]\nname = \
+        \"v\"\ncore = 2\ncapacity = \"10 ms\"\nperiod = \"20 ms\"\ntasks = [\"a\"]\n";
+    let levels =
+        format!("platform = \"imx6q\"\n[mc2]\n{}", task("a", "90 ms", "criticality = \"C\""));
+    let vcpu = format!("{vcpu}{}", task("a", "90 ms", ""));
+    let shares = SHARES.map(|share| system(share, &tasks));
+    for text in shares.iter().chain([&vcpu, &levels]) {
+        let own = |p: &mut Platform| {
+            let mut kind = CoreType::of_clock("all", (0..p.cores).collect(), p.frequency);
+            (kind.cpi, kind.pipeline) = (Some(p.cpi), Some(p.pipeline));
+            (kind.l1i, kind.l1d, kind.l2) =
+                (Some(p.l1i.clone()), Some(p.l1d.clone()), p.l2.clone());
+            p.core_types = vec![kind];
+        };
+        let without = planned_for(text, |_| {}, counting);
+        let mut with = planned_for(text, own, counting);
+        assert_eq!(std::mem::take(&mut with.platform.core_types).len(), 1);
+        let json = |plan: &Plan| serde_json::to_string(plan).unwrap();
+        assert_eq!(json(&with), json(&without), "{text}");
+    }
+}
+
+/// Breaks when a time is computed with the least cpi, or with that of another type.
+#[test]
+fn more_cycles_per_instruction_lower_no_bound() {
+    let tasks = task("slow", "90 ms", "core = 0") + &task("fast", "90 ms", "core = 3");
+    let text = system("share = \"even\"", &tasks);
+    let plan = |cpis: [f64; 2]| {
+        let typed = |p: &mut Platform| {
+            let mut kinds = [("a", vec![0, 1]), ("b", vec![2, 3])]
+                .map(|(name, cores)| CoreType::of_clock(name, cores, p.frequency));
+            kinds.iter_mut().zip(cpis).for_each(|(kind, cpi)| kind.cpi = Some(cpi));
+            p.core_types = kinds.to_vec();
+        };
+        planned_for(&text, typed, counting)
+    };
+    let mut random = Random::new(11);
+    let mut draw = || (30 + random.below(200)) as f64 / 100.0;
+    for _ in 0..40 {
+        let few = [draw(), draw()];
+        let many = [few[0] + draw(), few[1]];
+        let (less, more) = (plan(few), plan(many));
+        for (less, more) in less.tasks.iter().zip(&more.tasks) {
+            assert!(less.wcet_ns <= more.wcet_ns && less.c_sce_ns <= more.c_sce_ns, "{few:?}");
+            assert!(less.wcrt_ns <= more.wcrt_ns, "{few:?} {many:?}");
+        }
+        for (at, task) in less.tasks.iter().enumerate() {
+            let cycles = INSTRUCTIONS * Pace::parts(few[at]) / Pace::PARTS + 1_000_000;
+            let ns = less.platform.frequency.cycles_to_ps(cycles) / 1000;
+            assert!((ns..ns + 3).contains(&task.wcet_ns), "{few:?}: {ns} and {task:?}");
+        }
+        let alike = less.tasks[1].wcet_ns.abs_diff(more.tasks[1].wcet_ns);
+        assert!(alike <= 1, "the other type's cpi is no matter: {few:?} {many:?}");
+    }
+}
+
+/// A job of level C may meet the caches of both types in turn.
+#[test]
+fn a_job_that_moves_between_caches_is_counted_behind_each() {
+    let text =
+        format!("platform = \"imx6q\"\n[mc2]\n{}", task("a", "900 ms", "criticality = \"C\""));
+    let time = |ways: u32| {
+        let typed = |p: &mut Platform| {
+            let mut kinds = [("a", vec![0, 1]), ("b", vec![2, 3])]
+                .map(|(name, cores)| CoreType::of_clock(name, cores, p.frequency));
+            let size = Bytes(p.l1d.size.0 / u64::from(p.l1d.ways) * u64::from(ways));
+            kinds[1].l1d = Some(L1 { size, ways });
+            p.core_types = kinds.to_vec();
+        };
+        planned_for(&text, typed, counting).tasks[0].wcet_ns
+    };
+    let own = Platform::find("imx6q", Path::new(".")).unwrap().l1d.ways;
+    assert!(time(2 * own) >= 2 * time(own) - 1);
 }
 
 /// A VCPU has a core. Levels move tasks of level C, and plan all with the slowest core.

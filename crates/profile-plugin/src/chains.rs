@@ -68,11 +68,13 @@ struct Frame {
     since: Clock,
 }
 
-/// Time of the thread alone on the machine, in 1/256 cycles, and its misses.
+/// Time of the thread alone on the machine, in 1/256 cycles, with its misses, reads and write-backs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     time_q: u64,
     misses: u64,
+    reads: u64,
+    writes: u64,
 }
 
 /// A function that was called.
@@ -110,6 +112,7 @@ pub struct Chains {
     reads: FxHashMap<(u32, usize), Reads>,
     accesses: u64,
     misses: u64,
+    writes: u64,
     cut: bool,
 }
 
@@ -127,6 +130,7 @@ impl Chains {
             reads: FxHashMap::default(),
             accesses: 0,
             misses: 0,
+            writes: 0,
             cut: false,
         }
     }
@@ -163,6 +167,8 @@ impl Chains {
         Clock {
             time_q: geometry.time_alone_q(private, self.accesses, self.misses),
             misses: self.misses,
+            reads: self.accesses,
+            writes: self.writes,
         }
     }
 
@@ -274,6 +280,11 @@ impl Chains {
         reads.misses += u64::from(miss);
     }
 
+    /// Counts dirty lines that the thread has written back to the shared cache.
+    pub fn wrote(&mut self, lines: u64) {
+        self.writes += lines;
+    }
+
     /// Another thread of the program takes this place: the calls of the one before it have ended.
     pub fn next_thread(&mut self, private: &Private, geometry: &Geometry) {
         let now = self.now(private, geometry);
@@ -289,7 +300,7 @@ impl Chains {
         self.reads.clear();
         PAIRS.store(0, Relaxed);
         CONTEXTS.store(self.children.len(), Relaxed);
-        (self.accesses, self.misses) = (0, 0);
+        (self.accesses, self.misses, self.writes) = (0, 0, 0);
         for function in &mut self.functions {
             (function.calls, function.spent, function.longest_q) = (0, Clock::default(), 0);
         }
@@ -306,6 +317,8 @@ fn left(functions: &mut [Function], at: u32, since: Clock, now: Clock) {
         function.calls += 1;
         function.spent.time_q += time_q;
         function.spent.misses += now.misses.saturating_sub(since.misses);
+        function.spent.reads += now.reads.saturating_sub(since.reads);
+        function.spent.writes += now.writes.saturating_sub(since.writes);
         function.longest_q = function.longest_q.max(time_q);
     }
 }
@@ -348,6 +361,8 @@ impl Gathered {
             offset: f.entry.offset,
             calls: f.calls,
             misses: f.spent.misses,
+            reads: f.spent.reads,
+            writes: f.spent.writes,
             held_ns: geometry.ns_of_q(f.spent.time_q),
             longest_ns: geometry.ns_of_q(f.longest_q),
         }));

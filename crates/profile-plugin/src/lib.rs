@@ -33,6 +33,7 @@ use qemu::{CB_NO_REGS, Id, Info, Insn, MEM_RW, Tb};
 use recorder::Recorder;
 use rustc_hash::FxHashMap;
 use solocore_cache::contract::{Config, PROGRESS_INSTRUCTIONS, PartFile};
+use solocore_cache::trace::Kind;
 use solocore_cache::{Ends, Geometry, Shared};
 use state::{GLOBAL, Gate, Global, MANY, THREADS, Thread, global, thread};
 use std::cell::UnsafeCell;
@@ -56,13 +57,15 @@ fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: &'stati
     if thread.unmaps_seen < g.unmaps.len() {
         g.drop_unmapped(thread);
     }
-    let recorder = &mut g.recorder;
+    let (recorder, mut written) = (&mut g.recorder, 0);
     let event =
         g.shared.resolve(&mut thread.private, &mut g.frames, vline, what, fetch, &mut |access| {
+            written += u64::from(access.kind == Kind::Write);
             recorder.push(access)
         });
+    // With the gate held, so that another thread can read the counts at the end.
+    thread.chains.wrote(written);
     if let Some(event) = event {
-        // With the gate held, so that another thread can read the counts at the end.
         thread.chains.read(code, event.miss);
     }
 }

@@ -34,7 +34,7 @@ pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: Tr
         isa: program.isa,
         engine: "qemu".to_owned(),
         platform: job.platform.name.clone(),
-        geometry: job.platform.geometry(),
+        geometry: job.platform.geometry_on(job.core),
         exit_code,
         instructions: raw.counts.instructions,
         loads: raw.counts.loads,

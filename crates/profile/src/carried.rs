@@ -9,6 +9,7 @@
 use crate::ProfileError;
 use solocore_model::profile::Profile;
 use solocore_model::{ModelError, Plan, files};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,8 @@ pub fn open(path: &Path, text: &str) -> Result<(Plan, Option<TempDir>), ProfileE
 /// # Errors
 /// A profile or its trace cannot be read, or the file cannot be written.
 pub fn write(path: &Path, plan: &Plan) -> Result<(), ProfileError> {
-    Ok(files::write_atomically(path, text_of(plan)?.as_bytes())?)
+    let plan = packed(plan)?;
+    Ok(files::write_in_pieces(path, &|out| files::json_into(out, &*plan, !plan.is_brief()))?)
 }
 
 /// The contents of such a file.
@@ -49,11 +51,14 @@ pub fn write(path: &Path, plan: &Plan) -> Result<(), ProfileError> {
 /// # Errors
 /// A profile or its trace cannot be read.
 pub fn text_of(plan: &Plan) -> Result<String, ProfileError> {
-    Ok(files::to_json(&packed(plan)?))
+    Ok(files::to_json(&*packed(plan)?))
 }
 
 /// The plan with all files that it refers to.
-fn packed(plan: &Plan) -> Result<Plan, ProfileError> {
+fn packed(plan: &Plan) -> Result<Cow<'_, Plan>, ProfileError> {
+    if plan.tasks.iter().all(|task| task.profile.is_none()) {
+        return Ok(Cow::Borrowed(plan));
+    }
     let mut plan = plan.clone();
     let mut known: HashMap<PathBuf, PathBuf> = HashMap::new();
     for task in &mut plan.tasks {
@@ -76,7 +81,7 @@ fn packed(plan: &Plan) -> Result<Plan, ProfileError> {
         known.insert(path, name.clone());
         task.profile = Some(name);
     }
-    Ok(plan)
+    Ok(Cow::Owned(plan))
 }
 
 /// Turns the profiles that a plan carries into files again, and names them in the plan. They exist

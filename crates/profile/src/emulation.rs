@@ -9,7 +9,7 @@ use crate::job::{Job, Seen, of_session};
 use crate::parts::{Parts, started};
 use rustix::fs::FlockOperation;
 use solocore_cache::contract::{Config, PartFile, STACK_BYTES};
-use solocore_model::{ModelError, Profile, files};
+use solocore_model::{ModelError, Platform, Profile, files};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -43,11 +43,16 @@ pub fn stop_child() {
     }
 }
 
-/// Profiles a program and writes `out` and, beside it, `out` with `.trace` added.
+/// Profiles a program behind the private caches of `view` and writes `out` and, beside it, `out`
+/// with `.trace` added.
 ///
 /// # Errors
 /// [`ProfileError`]; nothing is left at `out` then, and no process of the program runs on.
-pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileError> {
+pub fn one_run(
+    view: &Platform,
+    job: &Job,
+    out: &Path,
+) -> Result<(Profile, ExitStatus), ProfileError> {
     let program = Program::find(&job.command[0], job.dir).map_err(ProfileError::Input)?;
     let emulator = program.emulator()?;
     let plugin = solocore_plugin::PROFILE.find()?;
@@ -59,7 +64,7 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
     }
     let scratch = scratch(out)?;
     let config = Config {
-        platform: job.platform.clone(),
+        platform: view.clone(),
         dir: scratch.path().canonicalize().unwrap_or_else(|_| scratch.path().to_owned()),
         trace_limit: job.trace_limit,
         plugin,

@@ -106,6 +106,8 @@ pub fn add(all: &mut Vec<FunctionProfile>, more: Vec<FunctionProfile>) {
 fn add_to(sum: &mut FunctionCalls, calls: &FunctionCalls) {
     sum.calls += calls.calls;
     sum.llc_misses += calls.llc_misses;
+    sum.llc_reads += calls.llc_reads;
+    sum.llc_writes += calls.llc_writes;
     sum.held_ns += calls.held_ns;
     sum.longest_ns = sum.longest_ns.max(calls.longest_ns);
 }
@@ -148,6 +150,8 @@ fn add_calls(raw: &Raw, files: &Files, program: &Path, total: u64, rows: &mut BT
         let of_thread = FunctionCalls {
             calls: calls.calls,
             llc_misses: calls.misses,
+            llc_reads: calls.reads,
+            llc_writes: calls.writes,
             held_ns: calls.held_ns,
             longest_ns: calls.longest_ns,
         };

@@ -3,10 +3,10 @@
 //! Rule: each input is a run; the profile has the worst per quantity (`solocore_model::profile::merge::worst`)
 //! and the trace of the slowest. Not covered: the store of profiles, which keeps each run.
 
-use crate::emulation::{profile, put, scratch, trace_path};
+use crate::emulation::{put, scratch, trace_path};
 use crate::error::ProfileError;
 use crate::job::Job;
-use crate::store::time;
+use crate::types::{profile, time};
 use solocore_model::Profile;
 use solocore_model::profile::merge::worst;
 use std::path::{Path, PathBuf};

@@ -11,6 +11,9 @@ use std::time::Duration;
 pub struct Job<'a> {
     /// Platform with the modelled caches.
     pub platform: &'a Platform,
+    /// The core that runs it; `None`: any core, so that the profile is the worst over the private
+    /// caches of all types of cores.
+    pub core: Option<u32>,
     /// Program and arguments.
     pub command: &'a [String],
     /// Working directory.

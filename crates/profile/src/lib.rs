@@ -17,11 +17,13 @@ mod job;
 mod parts;
 mod store;
 mod symbols;
+mod types;
 
 pub use elf::Program;
-pub use emulation::{TRACE_LIMIT, profile, put, scratch, stop_child, trace_path};
+pub use emulation::{TRACE_LIMIT, put, scratch, stop_child, trace_path};
 pub use error::ProfileError;
 pub use inputs::profile_inputs;
 pub use job::{Job, Seen};
 pub use solocore_cache::regions::Regions;
 pub use store::{Cache, Kept, Known, key};
+pub use types::profile;

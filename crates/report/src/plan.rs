@@ -4,7 +4,7 @@ use crate::elements::{caption, core_of, data_table, folded, task_name, wide_tabl
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
-use solocore_model::plan::{PlanCore, PlanTask, TaskMargin};
+use solocore_model::plan::{PlanCore, PlanLock, PlanTask, TaskMargin};
 use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{Derivation, Plan};
 
@@ -20,6 +20,10 @@ pub fn section(plan: &Plan) -> Markup {
                 (wide_table("Reasons of the plan", &reasons(plan)))
             }
             @if let Some(mc2) = plan.levels() { (crate::levels::part(mc2)) }
+            @if let Some(lock) = &plan.lock {
+                h3 { "Chosen bandwidth lock" }
+                (wide_table("Functions that hold the bandwidth lock", &chosen_lock(lock)))
+            }
             h3 { "Cores" }
             (wide_table("Cores in the plan", &cores(plan)))
             h3 { "Tasks" }
@@ -111,7 +115,8 @@ fn regulation(plan: &Plan) -> String {
     if let (Policy::Bwlock, Some(budget)) = (r.policy, r.lock_budget_accesses) {
         return format!(
             "Regulation: a bandwidth lock (BWLOCK): while a program holds it, a core may make \
-                {budget} accesses per {} for tasks that are not real-time; no bound counts on it; \
+                {budget} accesses per {} for tasks that are not real-time; no response time counts \
+                on it; \
                 m = {}.",
             format::time(r.period_ns),
             format::plural(u64::from(r.active_cores), "core"),
@@ -147,6 +152,42 @@ fn regulation(plan: &Plan) -> String {
          paper's assumptions (one access of each core under way, served in turn).",
         format::bandwidth(plan.platform.guaranteed_bandwidth().0),
     )
+}
+
+/// The functions that the planner chose, with the bounds that made the choice.
+fn chosen_lock(lock: &PlanLock) -> Markup {
+    let next = lock.next.as_ref().map(|next| {
+        format!(
+            " The next best choice: {} for {}, beside {} of each core, which costs another core {}.",
+            next.functions.join(", "),
+            next.task,
+            format::bandwidth(next.bandwidth_bytes_per_s),
+            format::bandwidth(next.price_bytes_per_s)
+        )
+    });
+    html! {
+        (data_table(&caption(&html! {
+                "Beside a held lock each core has " (format::bandwidth(lock.bandwidth_bytes_per_s))
+                ". On average this costs another core " (format::bandwidth(lock.price_bytes_per_s)) " at most."
+                (next.unwrap_or_default())
+            }), &["Task", "Functions", "#Calls", "#Held alone", "#Covered accesses", "#Accesses", "#C", "#Wanted", "#Bound", "#Without the lock", "#One access more"], &html! {
+                @for task in &lock.tasks {
+                    tr {
+                        th scope="row" { (task_name(&task.name)) }
+                        td { (if task.functions.is_empty() { "none is needed".to_owned() } else { task.functions.join(", ") }) }
+                        td.num { (format::count(task.sections)) }
+                        td.num { (format::time_cell(task.held_ns)) }
+                        td.num { (format::count(task.covered)) }
+                        td.num { (format::count(task.accesses)) }
+                        td.num { (format::time_cell(task.alone_ns)) }
+                        td.num { (format::time_cell(task.limit_ns)) }
+                        td.num { (format::time_cell(task.bound_ns)) }
+                        td.num { (format::time_or(task.unlocked_ns, "no bound")) }
+                        td.num { (format::time_or(task.one_more_ns, "no bound")) }
+                    }
+                }
+            }))
+    }
 }
 
 /// May an analysed task of the core miss its deadline?

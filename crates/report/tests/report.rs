@@ -64,7 +64,7 @@ fn clocks_of_several_types_are_named() {
     let platform = &mut sample.plan.platform;
     let frequency = Frequency(2 * platform.frequency.0);
     let clocks = format!(" at {} to {frequency},", platform.frequency);
-    platform.core_types = vec![CoreType { name: "big".to_owned(), cores: vec![0], frequency }];
+    platform.core_types = vec![CoreType::of_clock("big", vec![0], frequency)];
     assert!(bare(&sample).contains(&clocks));
 }
 

@@ -215,7 +215,7 @@ fn profiles(directory: &Path, platform: &Platform) -> Result<Vec<Demand>, Box<dy
     if files.is_empty() {
         return Err(format!("{} has no profiles (*.json)", directory.display()).into());
     }
-    files.iter().map(|path| Ok(Demand::of_file(path, platform)?)).collect()
+    files.iter().map(|path| Ok(Demand::of_file(path, platform, None)?)).collect()
 }
 
 /// A random system as the text of its file.

@@ -1,7 +1,10 @@
 # What a guest does to survive faults by the hundred: the daemon is killed at any moment, alone or with its whole control group; the kernel
-# takes the scheduler away, as asked (sysrq) and by its watchdog; the daemon is ended and started again. Each time the whole state is compared with that before, byte by byte. After
-# common.sh; $TIMES: of each kind (default 100). Hotplug, sleep and failing counters by the hundred: away.sh with the same variable.
+# takes the scheduler away, as asked (sysrq) and by its watchdog; the daemon is ended and started again; another plan comes, also from a sender that
+# is killed. Each time the whole state is compared with that before, byte by byte. After
+# common.sh; $TIMES: of each kind (default 100); $FIRST: number of the first one, as moments follow the numbers (default 1). Hotplug, sleep
+# and failing counters: away.sh with the same variables. A thousand of each kind, in pieces: ../endure.sh.
 TIMES=${TIMES:-100}
+FIRST=${FIRST:-1}
 is() {
 	[ "$2" = "$3" ] || fail "$1: $2, not $3; the latest run said: $(tail -n 2 /tmp/errors)"
 }
@@ -24,10 +27,13 @@ begin_in_group() {
 	in_group $run "$@" >/tmp/run.json 2>/tmp/errors &
 	daemon=$!
 }
-# The moment of a fault: while it starts, as it begins, in the midst of a run.
+# The moment of a fault: while it starts, as it begins, in the midst of a run. A thousand numbers have a thousand moments.
 moment() {
-	tenths=$((number * 7 % 10))
-	sleep 0.$tenths$((number * 3 % 10))
+	sleep 0.$(printf %03d $((number * 617 % 1000)))
+}
+# The budget of CPU 0 in force.
+present() {
+	solocore top --format json 2>/dev/null | grep -o '"budget": [0-9]*' | head -n 1 | grep -o '[0-9]*'
 }
 survived() {
 	now=$failures
@@ -50,7 +56,7 @@ engines=helper
 [ "$WANT" = helper ] || engines="auto helper"
 for engine in $engines; do
 	kind="daemon killed" before=$failures
-	for number in $(seq $TIMES); do
+	for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
 		begin --engine $engine --duration "60 s" --command "video=/bin/sleep 1000"
 		moment
 		kill -9 $daemon
@@ -61,7 +67,7 @@ for engine in $engines; do
 	survived
 
 	kind="control group killed" before=$failures
-	for number in $(seq $TIMES); do
+	for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
 		begin_in_group --engine $engine --duration "60 s" --command "video=/bin/sleep 1000"
 		moment
 		echo 1 >/sys/fs/cgroup/run/cgroup.kill
@@ -80,7 +86,7 @@ for engine in $engines; do
 	survived
 
 	kind="ended and started again" before=$failures
-	for number in $(seq $TIMES); do
+	for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
 		begin --engine $engine --duration "60 s" --command "video=/bin/sleep 1000"
 		moment
 		kill -TERM $daemon
@@ -91,23 +97,49 @@ for engine in $engines; do
 	done
 	survived
 
+	# The budgets are those of one of the two plans, whatever became of the sender; a sender that is not killed has its plan taken.
+	kind="another plan" before=$failures
+	run="solocore run --partial --event page-faults --no-confine /plans/day.json"
+	for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
+		start --engine $engine --duration "60 s" --format json
+		if [ $((number % 2)) = 0 ]; then
+			solocore run /plans/night.json --replace >/tmp/said 2>&1 &
+			sender=$!
+			sleep 0.$(printf %03d $((number * 617 % 400)))
+			kill -9 $sender 2>/dev/null
+			wait $sender 2>/dev/null
+			sleep 0.1
+			budget=$(present)
+			[ "$budget" = 20 ] || is "$kind, $engine, $number: budget after its sender was killed" "$budget" 50
+		else
+			solocore run /plans/night.json --replace >/tmp/said 2>&1 || fail "$kind, $engine, $number: $(tail -n 1 /tmp/said)"
+			is "$kind, $engine, $number: budget" "$(present)" 50
+		fi
+		kill -TERM $daemon
+		wait $daemon
+		is "$kind, $engine, $number: exit code" $? 0
+		unchanged "$kind, $engine, $number"
+	done
+	survived
+	run="solocore run --partial /plans/isolate.json --event page-faults"
+
 	if [ $engine = auto ]; then
 		# The daemon is stopped and a counter lost, so that CPU 3 stays throttled with a task that wants it: after 20 s the watchdog ends the
 		# scheduler. Nobody computes meanwhile, so it costs the emulator little.
 		kind="watchdog" before=$failures
 		run="solocore run --partial /plans/5.json --event page-faults --no-confine"
-		for number in $(seq $(((TIMES + 19) / 20))); do
+		for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
 			starve
 			is "$kind, $number: exit code" $? 3
 			grep -q "the kernel unloaded the scheduler: .*stall" /tmp/errors || fail "$kind, $number: not said: $(tail -n 1 /tmp/errors)"
 			unchanged "$kind, $number"
 		done
 		run="solocore run --partial /plans/isolate.json --event page-faults"
-		echo "ok: $kind: $number times, after $(cut -d ' ' -f 1 /proc/uptime) s"
+		survived
 
 		# What the kernel does when its watchdog finds a stalled task: it ends the scheduler. The daemon says so and ends.
 		kind="scheduler taken away" before=$failures
-		for number in $(seq $TIMES); do
+		for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
 			start --duration "60 s" --command "video=/bin/sleep 1000"
 			sleep 0.0$((number % 10))
 			echo S >/proc/sysrq-trigger

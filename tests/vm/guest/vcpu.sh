@@ -232,6 +232,34 @@ contended=$(sed -n 's/^ *"contended": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
 most=$(sed -n 's/^ *"most_throttled": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
 [ "${contended:-0}" -gt 2 ] && [ "${most:-0}" -gt 0 ] && pass "a plan's throttle: contended in $contended periods, up to $most cores throttled" ||
 	fail "a plan's throttle: contended in ${contended:-no} periods, ${most:-no} cores throttled; $(cat /tmp/errors)"
+# Its monitor ran, in its VCPU.
+ran=$(tr -d ' \n' </tmp/run.json | sed 's/},{/}\n{/g' | sed -n 's/.*"name":"memory-monitor",.*"foreground_ns":\([0-9]*\),.*/\1/p')
+[ "${ran:-0}" -gt 0 ] && pass "the monitor ran $ran ns in its VCPU" || fail "the monitor ran outside of its VCPU: $(cat /tmp/errors)"
+
+# The monitor's VCPU: admitted, a place for its thread, and held to its budget. Work with budget comes before it by rate.
+serve --vcpu a=20ms/100ms@1 --threshold 1 --rule rate --event page-faults --memory-period "50 ms" --monitor 3ms/30ms@1 --overhead "1 ms" \
+	--background none --format json --sched-trace /tmp/trace.csv
+worker 1 >/dev/null &
+worker=$!
+solocore vcpu bind $worker a
+grep -q "monitor runs in a VCPU of its own on core 1" /tmp/errors && pass "the monitor's place is told" || fail "no place of the monitor: $(cat /tmp/errors)"
+expect 2 "belongs to solocore's monitor of the memory" solocore vcpu move memory-monitor 2
+expect 2 "belongs to solocore's monitor of the memory" solocore vcpu destroy memory-monitor
+expect 2 "there is a VCPU" solocore vcpu create memory-monitor 1ms/10ms
+sleep 3
+is "core of the monitor's VCPU" "$(value memory-monitor core)" 1
+ran=$(value memory-monitor foreground_ns)
+[ "${ran:-0}" -gt 0 ] && pass "the monitor ran $ran ns with budget" || fail "the monitor did not run in its VCPU"
+is "its background time" "$(value memory-monitor background_ns)" 0
+kill -INT $daemon
+wait $daemon
+is "exit code" $? 0
+kill $worker
+periods=$(sed -n 's/^ *"periods": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
+[ "${periods:-0}" -gt 20 ] && pass "$periods readings in its VCPU, at most $(sed -n 's/^ *"latest_ns": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json) ns late" ||
+	fail "${periods:-no} readings: $(cat /tmp/errors)"
+expect 0 "no violation" solocore check-trace /tmp/trace.csv
+expect 2 "does not fit" solocore vcpu serve --vcpu a=95ms/100ms@1 --threshold 1 --rule rate --event page-faults --monitor 10ms/100ms@1 --best-effort 1ms/100ms
 
 # However the scheduler ends, the kernel's own goes on with every thread.
 for how in KILL TERM; do

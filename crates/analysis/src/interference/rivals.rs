@@ -24,6 +24,7 @@
 //! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.
 
 use crate::memory::costs::Refresh;
+use std::collections::BinaryHeap;
 use std::sync::{Arc, OnceLock};
 
 /// Most releases of a staircase, for each task.
@@ -180,18 +181,19 @@ impl Rivals {
         let mut spared: Vec<u64> = spared.collect();
         spared.sort_unstable_by(|a, b| b.cmp(a));
         let mut saved = spared.iter().take(pool.few).copied().fold(0, u64::saturating_add);
+        let gain = |job: &(u64, &[(u64, u64)])| Some(job.1.first()?.1.saturating_mul(job.0));
+        // The next pages of each job, by what one of them saves.
+        let first = |at: usize| Some((gain(&jobs[at])?, at));
+        let mut next: BinaryHeap<(u64, usize)> = (0..jobs.len()).filter_map(first).collect();
         let mut left = pool.pages;
         while left > 0 {
-            let next = |job: &(u64, &[(u64, u64)])| {
-                job.1.first().map_or(0, |&(_, ps)| ps.saturating_mul(job.0))
-            };
-            let Some(best) = jobs.iter_mut().max_by_key(|job| next(job)) else { break };
-            let each = next(best);
-            let Some((&(pages, _), rest)) = best.1.split_first() else { break };
+            let Some((each, at)) = next.pop() else { break };
+            let Some((&(pages, _), rest)) = jobs[at].1.split_first() else { continue };
             let taken = pages.min(left);
             saved = saved.saturating_add(each.saturating_mul(taken));
             left -= taken;
-            best.1 = rest;
+            jobs[at].1 = rest;
+            next.extend(gain(&jobs[at]).map(|gain| (gain, at)));
         }
         saved
     }

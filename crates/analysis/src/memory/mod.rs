@@ -1,5 +1,6 @@
 //! Memory contention: the cost of other cores' accesses, under each way of limiting them.
 //!
+//! * [`bandwidth_lock`]: the execution time of a job whose functions hold the bandwidth lock.
 //! * [`dynamic_budget`]: budgets of soft real-time cores per job of a hard task; the largest safe
 //!   ones.
 //! * [`latency`]: the longest time of one request in a DRAM controller, with and without bank
@@ -8,6 +9,7 @@
 //!
 //! Every function is pure; `None` or an error stands where there is no bound, never a small number.
 
+pub mod bandwidth_lock;
 pub(crate) mod costs;
 pub mod dynamic_budget;
 pub mod latency;

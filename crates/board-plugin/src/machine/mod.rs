@@ -162,7 +162,7 @@ pub struct Monitored {
 /// The machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// Sizes and times.
+    /// Sizes and times that the platform states for all cores.
     pub geometry: Geometry,
     /// Cores.
     pub cores: Vec<Core>,
@@ -191,22 +191,23 @@ const MOST_FRAMES: usize = 1 << 28;
 const NOBODY: u8 = u8::MAX;
 
 impl Geometry {
-    /// Sizes and times of a checked platform.
-    pub fn of(p: &Platform) -> Self {
+    /// Sizes and times of a core of a checked platform; `None`: those that it states for all cores.
+    pub fn of(p: &Platform, core: Option<u32>) -> Self {
+        let core = core.unwrap_or(u32::MAX);
+        let (own, pipeline, clock) = (p.private_of(core), p.pipeline_of(core), p.clock_of(core));
         let line = p.llc.line.0;
         let sets = |size: u64, ways: u32| (size / (u64::from(ways) * line), ways);
-        let window = p.pipeline.window.0;
         let d = &p.dram;
         Self {
-            l1i: sets(p.l1i.size.0, p.l1i.ways),
-            l1d: sets(p.l1d.size.0, p.l1d.ways),
-            l2: p.l2.as_ref().map(|c| sets(c.size.0, c.ways)),
+            l1i: sets(own.l1i.size.0, own.l1i.ways),
+            l1d: sets(own.l1d.size.0, own.l1d.ways),
+            l2: own.l2.as_ref().map(|c| sets(c.size.0, c.ways)),
             line_shift: line.trailing_zeros(),
             page_shift: p.page.0.trailing_zeros(),
             shape: Shape {
-                mshrs: p.pipeline.mshrs as usize,
-                window_ps: p.cycles_to_ps(window),
-                l2_ps: p.l2.as_ref().map_or(0, |c| p.cycles_to_ps(c.latency.0)),
+                mshrs: pipeline.mshrs as usize,
+                window_ps: clock.cycles_to_ps(pipeline.window.0),
+                l2_ps: own.l2.as_ref().map_or(0, |c| clock.cycles_to_ps(c.latency.0)),
                 llc_ps: p.cycles_to_ps(p.llc.latency.0),
                 overhead_ps: d.overhead.ps(),
                 dram_ps: d.t_rcd.ps() + d.t_cl.ps() + d.t_burst.ps(),
@@ -233,14 +234,17 @@ impl Machine {
         prefetcher: PrefetcherKind,
         monitoring: bool,
     ) -> Result<Self, String> {
-        let geometry = Geometry::of(p);
+        let geometry = Geometry::of(p, None);
         let spec = Spec::of_platform(p).map_err(|e| e.to_string())?;
         let cores = u16::try_from(cpus).map_err(|_| "too many cores".to_owned())?;
+        let own: Vec<Geometry> =
+            (0..u32::from(cores)).map(|core| Geometry::of(p, Some(core))).collect();
+        let shapes = own.iter().map(|geometry| geometry.shape).collect();
         let cap = p.dram.row_hit_cap.limit();
-        let replay = Replay::new(geometry.shape, cores, &spec, cap, p.llc.line.0, p.llc.mshrs);
+        let replay = Replay::new(shapes, &spec, cap, p.llc.line.0, p.llc.mshrs);
         let replay = replay.map_err(|e| e.to_string())?;
         let all = u64::MAX >> (64 - p.llc.ways);
-        let core = || Core {
+        let core = |geometry: &Geometry| Core {
             l1i: Private::new(geometry.l1i.0, geometry.l1i.1),
             l1d: Private::new(geometry.l1d.0, geometry.l1d.1),
             l2: geometry.l2.map(|(sets, ways)| Private::new(sets, ways)),
@@ -253,7 +257,7 @@ impl Machine {
         };
         let sets = u64::from(p.llc_sets()) / u64::from(p.llc.slices);
         Ok(Self {
-            cores: (0..cpus).map(|_| core()).collect(),
+            cores: own.iter().map(core).collect(),
             llc: Shared::new(sets, p.llc.slices, p.llc.ways, p.llc.replacement, seed),
             worker: Worker::new(replay),
             frames: Vec::new(),

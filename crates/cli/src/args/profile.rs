@@ -22,6 +22,10 @@ pub struct ProfileArgs {
     /// perf this machine, as `solocore platform detect` sees it].
     #[arg(long)]
     pub platform: Option<String>,
+    /// The core that runs the task. The profile is then for the private caches of its core type
+    /// only, and for tasks with this `core` [default: any core, the worst over all core types].
+    #[arg(long, value_name = "CORE")]
+    pub core: Option<u32>,
     /// The engine that counts.
     #[arg(long, value_enum, default_value_t)]
     pub engine: Engine,

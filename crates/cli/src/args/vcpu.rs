@@ -38,6 +38,32 @@ impl FromStr for Reservation {
     }
 }
 
+/// A reservation with or without its core: `1ms/20ms` or `1ms/20ms@CORE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedReservation {
+    /// Capacity C in each period T.
+    pub reservation: Reservation,
+    /// Core; `None`: the one with the most room.
+    pub core: Option<u32>,
+}
+
+impl FromStr for PlacedReservation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (reservation, core) = match text.split_once('@') {
+            Some((reservation, core)) => {
+                let number = core.parse::<u32>().map_err(|_| {
+                    format!("`{text}` is not C/T or C/T@CORE; write it like 1ms/20ms@1")
+                })?;
+                (reservation, Some(number))
+            }
+            None => (text, None),
+        };
+        Ok(Self { reservation: reservation.parse()?, core })
+    }
+}
+
 /// A VCPU on the command line: `NAME=6ms/100ms` or `NAME=6ms/100ms@CORE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
@@ -131,6 +157,15 @@ pub struct ThrottlingArgs {
     /// Time between two readings of the memory.
     #[arg(long, default_value = "2 s", value_name = "TIME", requires = "threshold")]
     pub memory_period: Time,
+    /// VCPU of the thread that reads the memory and decides, like 1ms/20ms or 1ms/20ms@CORE.
+    #[arg(
+        long,
+        default_value = "1ms/20ms",
+        value_name = "C/T",
+        requires = "threshold",
+        allow_hyphen_values = true
+    )]
+    pub monitor: PlacedReservation,
     /// Event that counts accesses of a CPU, as for `solocore run` [default: llc-misses, else
     /// cache-misses, else page-faults]. Also for --background least-memory.
     #[arg(long, value_name = "NAME")]
@@ -273,5 +308,9 @@ mod tests {
         let named = Named { name: "a".to_owned(), reservation: ms(1, 2), core: Some(3) };
         assert_eq!("a=1ms/2ms@3".parse(), Ok(named));
         assert!("=1ms/2ms".parse::<Named>().is_err() && "a=1ms/2ms@x".parse::<Named>().is_err());
+        let placed = |core| Ok(PlacedReservation { reservation: ms(1, 20), core });
+        assert_eq!("1ms/20ms".parse(), placed(None));
+        assert_eq!("1ms/20ms@2".parse(), placed(Some(2)));
+        assert!("1ms/20ms@x".parse::<PlacedReservation>().is_err());
     }
 }

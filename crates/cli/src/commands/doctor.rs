@@ -5,6 +5,7 @@ use crate::commands::promises;
 use crate::commands::run::prepared;
 use crate::fail::Failure;
 use crate::print::print;
+use crate::progress::computing;
 use schemars::JsonSchema;
 use serde::Serialize;
 use solocore_linux::{doctor, host::machine};
@@ -33,7 +34,7 @@ pub(super) struct Report {
 
 /// Examines and prints; exit code 1 if no plan can be regulated here.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let plan = args.plan.as_deref().map(Plan::load).transpose()?;
+    let plan = computing(|| args.plan.as_deref().map(Plan::load).transpose())?;
     let types = plan.as_ref().map_or(&[][..], |plan| &plan.platform.core_types);
     let findings = doctor::examine(args.event.as_deref(), &machine::cpuinfo(), types)?;
     let regulates = doctor::regulates(&findings);

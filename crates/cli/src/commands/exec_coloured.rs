@@ -8,7 +8,7 @@
 use crate::args::ExecArgs;
 use crate::commands::memory_map::{choice_of, map_of};
 use crate::fail::Failure;
-use crate::progress::asked;
+use crate::progress::{asked, computing};
 use serde::Serialize;
 use solocore_linux::host::machine;
 use solocore_model::plan::{LevelsPlan, PlanCore, PlanTask};
@@ -144,7 +144,7 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
         let choice = choice_of(&map, a.colours.as_deref(), a.banks.as_deref())?;
         return Ok((map, choice));
     };
-    let plan = Plan::load(path)?;
+    let plan = computing(|| Plan::load(path))?;
     let map = map_of(&a.map, true)?;
     let task = a.task.as_deref().unwrap_or_default();
     let (colours, banks) = of_plan(&plan, task, &map)

@@ -31,6 +31,7 @@ mod other_machine;
 mod plan;
 mod platform;
 mod platform_measure;
+mod platform_measure_types;
 mod profile;
 mod profiles;
 mod promises;

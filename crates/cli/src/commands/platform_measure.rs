@@ -3,6 +3,7 @@
 
 use crate::args::Format;
 use crate::args::platform::MeasureArgs;
+use crate::commands::platform_measure_types::{Types, of_types, own_view};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
@@ -79,18 +80,17 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     };
     let emulated = std::env::var_os(BOARD).is_some();
     let effort = if emulated { Effort::emulated(time) } else { Effort::full(time) };
-    let mut probe = Machine::new(Setup {
-        cpu,
-        others: others.clone(),
-        platform: &platform,
-        emulated,
-        stopped,
-    })?;
+    let typed = !platform.core_types.is_empty();
+    let (of_cores, keys): (Vec<Key>, Vec<Key>) =
+        keys.into_iter().partition(|key| typed && key.is_of_core());
+    let view = own_view(&platform, &here, cpu);
+    let mut probe =
+        Machine::new(Setup { cpu, others: others.clone(), platform: &view, emulated, stopped })?;
     notes.extend(of_probe(&probe, &platform, others.len()));
     let bound = memory::access_beside(&platform, u32::try_from(others.len()).unwrap_or(u32::MAX));
     let way = Time::from_ps(memory::way_ps(&platform).unwrap_or(0));
     let plan = Plan {
-        platform: &platform,
+        platform: &view,
         keys: &keys,
         effort,
         way_ns: way.ps() as f64 / 1e3,
@@ -101,8 +101,21 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
         progress.say_now(what);
     };
     let found = measure::measure(&mut probe, &plan, &said)?;
-    drop((probe, off, progress));
-    let Some(mut found) = found.filter(|_| !stopped()) else { return Err(Failure::Interrupted) };
+    drop(probe);
+    let usable = [&[cpu][..], &others].concat();
+    let types = Types {
+        platform: &platform,
+        here: &here,
+        keys: &of_cores,
+        usable: &usable,
+        effort,
+        emulated,
+    };
+    let of_types = of_types(&types, &said, &mut notes)?;
+    drop((off, progress));
+    let found = found.zip(of_types).filter(|_| !stopped());
+    let Some((found, of_types)) = found else { return Err(Failure::Interrupted) };
+    let mut found = [of_types, found].concat();
     let date = measure::file::date(SystemTime::now());
     let derive = |p: &Platform| memory::of(p).ok()?.latency_ps().map(Time::from_ps);
     let new = measure::file::with(&args.file, &text, &mut found, &date, &derive, way)?;
@@ -244,7 +257,7 @@ fn shown(outcome: &Outcome) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let row = |f: &Finding| {
         vec![
-            f.key.name().to_owned(),
+            f.name(),
             f.before.clone().unwrap_or_else(|| "-".to_owned()),
             f.after.clone().unwrap_or_else(|| format!("{:.1}", f.value)),
             format!("{:.2} to {:.2}", f.ci_low, f.ci_high),
@@ -257,10 +270,10 @@ fn shown(outcome: &Outcome) -> String {
     let mut out = table::render(&rows);
     for finding in outcome.findings {
         for row in &finding.rows {
-            out += &format!("{}: {}\n", finding.key.name(), part(row, finding.unit));
+            out += &format!("{}: {}\n", finding.name(), part(row, finding.unit));
         }
         for note in &finding.notes {
-            out += &format!("{}: note: {note}\n", finding.key.name());
+            out += &format!("{}: note: {note}\n", finding.name());
         }
         if let Some(larger) = larger(finding) {
             out += &larger;
@@ -298,7 +311,7 @@ fn larger(finding: &Finding) -> Option<String> {
         format!(
             "{}: note: the measured value is above the assumed one: bounds of plans that used the \
                 assumed value were too small\n",
-            finding.key.name()
+            finding.name()
         )
     })
 }

@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
     /// Name of the task.
     pub task: &'a str,
     pub platform: &'a Platform,
+    /// The core that the task never leaves.
+    pub core: Option<u32>,
     pub command: &'a [String],
     /// Arguments that each input adds; empty for the command alone.
     pub inputs: &'a [Vec<String>],
@@ -105,6 +107,7 @@ fn one(
     let watch = |seen| steps.say(seen);
     let job = Job {
         platform: wanted.platform,
+        core: wanted.core,
         command,
         dir: wanted.dir,
         quiet: true,

@@ -9,9 +9,16 @@ use std::collections::HashMap;
 
 /// Promises that a plan's bounds rest on; empty for a plan without bounds.
 pub fn of_plan(plan: &Plan) -> String {
-    let lines = grouped(&plan.promises, |p| p, |p| p.what.clone());
-    let lines = lines.into_iter().map(|(what, head)| format!("  {head}: {what}\n"));
-    let lines: String = lines.collect();
+    let mut lines = String::new();
+    let (of_tasks, shown): (Vec<&Promise>, Vec<&Promise>) =
+        plan.promises.iter().partition(|p| plan.is_brief() && p.resource.starts_with("task "));
+    if !of_tasks.is_empty() {
+        let number = of_tasks.len();
+        lines += &format!("  {number} promises about single tasks: only the JSON has them\n");
+    }
+    for (what, head) in grouped(&shown, |p| p, |p| p.what.clone()) {
+        lines += &format!("  {head}: {what}\n");
+    }
     if lines.is_empty() { lines } else { format!("\nbounds rest on:\n{lines}") }
 }
 

@@ -3,11 +3,13 @@
 use crate::args::{RESULTS, ReportArgs};
 use crate::commands::profiles;
 use crate::fail::Failure;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use solocore_model::results::Mode;
 use solocore_model::run::{self, RunResult};
 use solocore_model::time_table::{Row, TableFile};
 use solocore_model::verification::{self, Verification};
-use solocore_model::{Plan, Profile, SimResult, files};
+use solocore_model::{Plan, Profile, SimResult, files, plan};
 use solocore_profile::carried;
 use solocore_report::{Inputs, Provenance};
 use std::path::{Path, PathBuf};
@@ -122,6 +124,28 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(out)
 }
 
+/// A plan's tasks, without memory for them.
+#[derive(Deserialize)]
+struct Counted {
+    format: String,
+    tasks: Vec<IgnoredAny>,
+}
+
+/// Refuses a plan of more tasks than a page can show: as a tree, its JSON takes ten times its
+/// length.
+fn refuse_brief(path: &Path, text: &str) -> Result<(), Failure> {
+    let counted = serde_json::from_str(text).ok().filter(|c: &Counted| c.format == plan::FORMAT);
+    match counted.map_or(0, |c| c.tasks.len()) {
+        tasks if tasks > plan::BRIEF => Err(Failure::Input(format!(
+            "{}: its {tasks} tasks are more than the {} that a page shows; plan parts of the \
+                machine separately, and report on these",
+            path.display(),
+            plan::BRIEF
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Material {
     /// Links traces of `solocore assess` in a directory, if the page goes into the same one.
     fn find_traces(&mut self, args: &ReportArgs) {
@@ -139,9 +163,10 @@ impl Material {
     }
 
     fn add(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
+        refuse_brief(path, text)?;
         let value: serde_json::Value = files::parse_json(path, text)?;
         let format = value.get("format").and_then(|f| f.as_str()).unwrap_or("");
-        if format == solocore_model::plan::FORMAT {
+        if format == plan::FORMAT {
             if self.plan.is_some() {
                 return Err(Failure::Input(format!("{}: a second plan; give one", path.display())));
             }

@@ -11,6 +11,7 @@ use crate::commands::{
 };
 use crate::fail::Failure;
 use crate::print::print;
+use crate::progress::computing;
 use solocore_linux::clients::{SOCKET, ServiceOptions};
 use solocore_linux::daemon::{
     Confinement, Daemon, Interrupts, LockClients, Regulating, Settings, Tasks, Ways,
@@ -33,7 +34,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
-    let plan = Plan::load(&args.plan)?;
+    let plan = computing(|| Plan::load(&args.plan))?;
     if args.replace {
         return run_replace::run(args, &plan);
     }

@@ -320,13 +320,20 @@ fn windows(windows: &[RunWindow]) -> String {
     }
     let row = |w: &RunWindow| {
         let late = [us(w.max_start_late_ns), us(w.max_late_ns)];
+        let read = [w.prefetched_pages.to_string(), us(w.max_prefetch_ns)];
         let what = [w.partition.clone(), w.core.to_string(), w.windows.to_string()];
-        what.into_iter().chain(late).collect()
+        what.into_iter().chain(late).chain(read).collect()
     };
-    shown(
-        &["partition", "core", "windows", "begun late us", "stopped late us"],
-        windows.iter().map(row),
-    )
+    let head = [
+        "partition",
+        "core",
+        "windows",
+        "begun late us",
+        "stopped late us",
+        "pages read",
+        "longest read us",
+    ];
+    shown(&head, windows.iter().map(row))
 }
 
 /// Groups that the hardware gave shares; empty without any.

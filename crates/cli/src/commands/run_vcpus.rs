@@ -49,10 +49,12 @@ pub fn add_parts(
     if let Some(colours) = &colours {
         tasks = tasks.in_colours(colours);
     }
-    if let Some(memory) = memory {
-        daemon.add(Memory::new(memory, scheduling.vcpus()));
-    }
+    // The scheduler first: it has the monitor's VCPU.
+    let memory = memory.map(|memory| Memory::new(memory, scheduling.vcpus()));
     daemon.add(scheduling);
+    if let Some(memory) = memory {
+        daemon.add(memory);
+    }
     if let Some(colours) = colours {
         daemon.add(colours);
     }

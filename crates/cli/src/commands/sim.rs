@@ -4,7 +4,7 @@ use crate::args::{Format, Profiling, SimArgs};
 use crate::commands::{plan, sched_trace};
 use crate::fail::Failure;
 use crate::print::print;
-use crate::progress::{Progress, stopped};
+use crate::progress::{Progress, computing, stopped};
 use crate::table;
 use serde::Serialize;
 use solocore_model::results::{CoreResult, Mode, Segment, TaskResult};
@@ -257,7 +257,9 @@ fn plan_of(path: &Path, profiling: &Profiling) -> Result<(Plan, Option<TempDir>)
     if path.extension().is_some_and(|e| e == "toml") {
         return Ok((plan::make(path, profiling)?, None));
     }
-    Ok(carried::load(path)?)
+    let mut plan = computing(|| Plan::load(path))?;
+    let carried = carried::unpack(path, &mut plan)?;
+    Ok((plan, carried))
 }
 
 /// Runs one simulation with progress.

@@ -2,8 +2,8 @@
 
 use crate::args::Format;
 use crate::args::vcpu::{
-    BackgroundPolicy, BindArgs, Named, Reservation, SchedulerArgs, ServeArgs, ThrottlingArgs,
-    VcpuArgs, VcpuCommand,
+    BackgroundPolicy, BindArgs, Named, PlacedReservation, Reservation, SchedulerArgs, ServeArgs,
+    ThrottlingArgs, VcpuArgs, VcpuCommand,
 };
 use crate::commands::daemon::{self, Destination};
 use crate::commands::latency as memory;
@@ -15,7 +15,7 @@ use solocore_linux::schedule::vcpus::control::{self, Answer, Request};
 use solocore_linux::schedule::vcpus::{Group, Options, Wanted, check_name};
 use solocore_model::plan::VcpuScheduling;
 use solocore_model::run::RunScheme;
-use solocore_model::vcpus::{Background, check_times};
+use solocore_model::vcpus::{Background, Monitor, check_times};
 use solocore_model::{Time, files};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -122,6 +122,7 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         check_name(&v.name).map_err(|what| Failure::Input(format!("--vcpu: {what}")))?;
         check(v.reservation, &format!("--vcpu {}", v.name))?;
     }
+    check(args.throttling.monitor.reservation, "--monitor")?;
     let mut options = options(&args.scheduler);
     let by_memory = args.scheduler.background == BackgroundPolicy::LeastMemory;
     if args.throttling.event.is_some() && args.throttling.threshold.is_none() && !by_memory {
@@ -141,16 +142,22 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         fixed: false,
         colours: 0,
     };
-    let first = args.vcpus.iter().map(|v| (wanted(v), format!("--vcpu {}", v.name))).collect();
+    let mut first: Vec<(Wanted, String)> =
+        args.vcpus.iter().map(|v| (wanted(v), format!("--vcpu {}", v.name))).collect();
+    if memory.is_some() {
+        first.push((Wanted::monitor(&monitor(args.throttling.monitor)), "--monitor".to_owned()));
+    }
     let event = args.throttling.event.as_deref();
     let scheduling = Scheduling::new(options, first).counting(event);
     let mut daemon = Daemon::default();
     daemon.scheme = RunScheme::Vcpus;
     daemon.duration = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
-    if let Some(memory) = memory {
-        daemon.add(Memory::new(memory, scheduling.vcpus()));
-    }
+    // The scheduler first: it has the monitor's VCPU.
+    let memory = memory.map(|memory| Memory::new(memory, scheduling.vcpus()));
     daemon.add(scheduling);
+    if let Some(memory) = memory {
+        daemon.add(memory);
+    }
     let to = Destination {
         sched_trace: args.scheduler.sched_trace.as_deref(),
         trace: args.scheduler.trace.as_deref(),
@@ -158,6 +165,15 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         format: args.format,
     };
     daemon::run(daemon, &to)
+}
+
+/// The monitor's VCPU that the option asks for.
+fn monitor(stated: PlacedReservation) -> Monitor {
+    Monitor {
+        capacity: Time::from_ns(stated.reservation.capacity_ns),
+        period: Time::from_ns(stated.reservation.period_ns),
+        core: stated.core,
+    }
 }
 
 /// The throttling that the options ask for; `None` without a threshold.

@@ -19,14 +19,14 @@ use crate::error::LinuxError;
 use crate::schedule::coloured::{Environment, Space};
 use crate::schedule::isolate::Layout;
 use crate::schedule::placed::{How, Placed};
+use crate::schedule::prefetch::Source;
 use solocore_model::Plan;
 use solocore_model::plan::{Answer, PlanCore, Promise, Subject};
 use solocore_model::run::{RunColoured, RunResult};
-use solocore_space::geometry;
 use solocore_space::map::Map;
-use solocore_space::program;
 use solocore_space::queues::Queues;
 use solocore_space::room::Memory;
+use solocore_space::{geometry, program};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -234,6 +234,13 @@ impl Environments {
         let spaces = self.0.borrow();
         let found = spaces.iter().flatten().find(|(name, _)| name == task);
         found.map_or_else(Vec::new, |(_, space)| space.environment())
+    }
+
+    /// Locked pages of all tasks, by task.
+    pub(super) fn sources(&self) -> Vec<(String, Source)> {
+        let spaces = self.0.borrow();
+        let of = |(task, space): &(String, Space)| Some((task.clone(), space.source()?));
+        spaces.iter().flatten().filter_map(of).collect()
     }
 }
 

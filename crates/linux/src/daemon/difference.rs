@@ -110,6 +110,7 @@ fn with_budgets_of(old: &Plan, new: &Plan) -> Plan {
         repair: old.repair.clone(),
         what_if: old.what_if.clone(),
         inputs: old.inputs.clone(),
+        lock: old.lock.clone(),
         platform: Platform {
             name: old.platform.name.clone(),
             title: old.platform.title.clone(),

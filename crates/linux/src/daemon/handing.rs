@@ -194,8 +194,8 @@ mod tests {
             Ok(false)
         }
 
-        fn pulse(&self, _: u32) -> Pulse {
-            Pulse::default()
+        fn pulses(&self, _: &[u32]) -> BTreeMap<u32, Pulse> {
+            BTreeMap::new()
         }
 
         fn rearm(&mut self, _: u32) -> Result<(), LinuxError> {

@@ -19,6 +19,7 @@ use crate::schedule::isolate::Layout as Places;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::levels::{Layout, Scheduler, Table, Task};
 use crate::schedule::placed::{How, Placed};
+use crate::schedule::prefetch::Prefetch;
 use crate::schedule::task_groups::TaskGroups;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunLevelCpu, RunLevels, RunResult, RunTask};
@@ -127,6 +128,7 @@ impl Levels {
             &self.places.slots.epoch,
             &claim,
             &OwnPages::new(),
+            &Prefetch::default(),
         )?;
         for placed in &placed {
             if let How::Attach(process) = placed.how {
@@ -307,6 +309,11 @@ impl Part for Levels {
         run.tasks = jobs.seen().into_iter().filter(of_plan).collect();
         run.functions = self.probes.as_ref().map_or_else(Vec::new, Probes::seen);
         Ok(())
+    }
+
+    fn recorded(&self, run: &mut RunResult) {
+        let Some(jobs) = &self.jobs else { return };
+        jobs.recorded(run.tasks.iter_mut());
     }
 
     fn traced(&mut self, traces: &mut Traces) {

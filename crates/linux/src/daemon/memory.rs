@@ -1,21 +1,30 @@
 //! Throttling of background time while VCPUs are scheduled, as a part.
 //!
-//! Rule: readings are taken once a memory period, in this process, and handed to the scheduler in
-//! the kernel, which decides (maracas, section IV, Algorithm 1). Does not cover: the source of the
-//! readings (`crate::latency`).
+//! Problem: the readings and the decision on them must not take time from VCPUs beyond the plan.
+//! Rule: a thread of this process, the monitor, takes readings once a memory period. It hands them
+//! to the scheduler in the kernel, which decides (maracas, section IV, Algorithm 1). The thread is
+//! bound to a VCPU of its own, and so is the probe's, which then measures on that VCPU's core only.
+//! Does not cover: the source of the readings (`crate::latency`); the start of the probe, which no
+//! VCPU holds.
 
 use super::part::{Held, Next, Part, Round};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::latency::probe::Config;
 use crate::latency::requests::CoreRequests;
-use crate::latency::throttling::{Decision, Mechanism, Rule, Settings, Throttling, Watched};
+use crate::latency::throttling::{Mechanism, Rule, Settings, Throttling, Tick, Watched};
 use crate::latency::{self, Choice, Unit, pmu};
+use crate::regulate::bpf;
 use crate::schedule::vcpus::Vcpus;
+use crate::sys::tasks;
 use solocore_model::run::{RunResult, RunThrottling, RunVcpus};
-use solocore_model::vcpus::Throttle;
+use solocore_model::vcpus::{MONITOR, Throttle};
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Options for watching memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,12 +108,99 @@ impl MemoryWish {
     }
 }
 
-/// A mechanism that does nothing: the readings reach [`Vcpus::monitor`] elsewhere.
-struct Elsewhere;
+/// Results of the monitor so far.
+#[derive(Default)]
+struct Found {
+    throttling: RunThrottling,
+    failed: Option<LinuxError>,
+}
 
-impl Mechanism for Elsewhere {
-    fn monitor(&mut self, _: u64, _: u64, _: &[u64]) -> Result<Decision, LinuxError> {
-        Ok(Decision::default())
+impl Found {
+    fn add(&mut self, tick: &Tick, period: Duration) {
+        let (found, decision) = (&mut self.throttling, &tick.decision);
+        found.periods += 1;
+        found.contended += u64::from(decision.contended);
+        found.most_throttled = found.most_throttled.max(decision.throttled);
+        found.highest_latency =
+            found.highest_latency.into_iter().chain(tick.reading.latency()).reduce(f64::max);
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        found.latest_ns = found.latest_ns.max(tick.period_ns.saturating_sub(period_ns));
+    }
+}
+
+/// Data that the monitor shares with the run.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    found: Mutex<Found>,
+}
+
+impl Shared {
+    /// The counts are consistent at any time, also after a panic of the monitor.
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same for the run, which must not wait: the monitor may be out of budget with the lock.
+    fn found_now(&self) -> Option<MutexGuard<'_, Found>> {
+        match self.found.try_lock() {
+            Ok(found) => Some(found),
+            Err(TryLockError::Poisoned(found)) => Some(found.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// The monitor's thread before it may begin.
+struct Waiting {
+    thread: JoinHandle<()>,
+    tid: u32,
+    go: mpsc::Sender<()>,
+}
+
+impl Waiting {
+    /// Starts the thread, which waits until it may begin. It ends if `go` is dropped before.
+    fn start<M: Mechanism + Send + 'static>(
+        mut driver: Throttling<M>,
+        period: Duration,
+        shared: Arc<Shared>,
+    ) -> Result<Self, LinuxError> {
+        let (tell, told) = mpsc::channel();
+        let (go, may_go) = mpsc::channel::<()>();
+        let work = move || {
+            let _ = tell.send(tasks::thread_number());
+            if may_go.recv().is_err() {
+                return;
+            }
+            let ended = driver.run(
+                || shared.stop.load(Ordering::Acquire),
+                |tick| {
+                    shared.found().add(tick, period);
+                    ControlFlow::Continue(())
+                },
+            );
+            shared.found().failed = ended.err();
+        };
+        let thread = std::thread::Builder::new().name(MONITOR.to_owned()).spawn(work);
+        let thread = thread.map_err(|e| {
+            LinuxError::of_io("the memory monitor's thread", &e, "raise the limit (ulimit -u)")
+        })?;
+        let tid = told.recv().map_err(|_| bpf::inside("the memory's monitor ended at once"))?;
+        Ok(Self { thread, tid, go })
+    }
+}
+
+/// Waits until a thread of this process sleeps, so that it is not charged to a VCPU in the middle of
+/// a run that began outside of it. A thread that goes on for 0.2 s is not waited for.
+fn wait_until_asleep(tid: u32) {
+    for _ in 0..200 {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+        let stat = stat.unwrap_or_default();
+        // The name before the state may have parentheses of its own.
+        if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -112,57 +208,70 @@ impl Mechanism for Elsewhere {
 pub struct Memory {
     wish: MemoryWish,
     vcpus: Held<Vcpus>,
-    driver: Option<Throttling<Elsewhere>>,
+    monitor: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    /// The counts at the last look.
+    last: RunThrottling,
     notes: Vec<String>,
-    found: RunThrottling,
 }
 
 impl Memory {
-    /// The part for a scheduler.
+    /// The part for a scheduler, which starts before this part and has the monitor's VCPU.
     #[must_use]
     pub fn new(wish: MemoryWish, vcpus: Held<Vcpus>) -> Self {
         let notes = vec![wish.text()];
-        Self { wish, vcpus, driver: None, notes, found: RunThrottling::default() }
+        let (shared, last) = (Arc::default(), RunThrottling::default());
+        Self { wish, vcpus, monitor: None, shared, last, notes }
     }
 }
 
 impl Part for Memory {
-    /// Begins the first memory period.
+    /// Begins the first memory period, in the monitor's thread.
     fn start(&mut self) -> Result<(), LinuxError> {
+        let held = self.vcpus.borrow();
+        let found = held.as_ref().and_then(|vcpus| Some((vcpus, vcpus.monitor()?)));
+        let (vcpus, (id, core)) =
+            found.ok_or_else(|| bpf::inside("the memory's monitor has no VCPU"))?;
         let (cpus, cpuinfo) = (machine::online_cpus()?, machine::cpuinfo());
         let (cores, instead) = CoreRequests::choose(self.wish.event.as_deref(), &cpuinfo, &cpus)?;
-        let (watched, why) = self.wish.watch(&Config::on(&cpus), &cpuinfo)?;
+        let (watched, why) = self.wish.watch(&Config::on(&[core]), &cpuinfo)?;
         self.notes.extend(instead.into_iter().chain(why));
         let rule = self.wish.settings.rule;
-        self.found = RunThrottling {
+        self.shared.found().throttling = RunThrottling {
             source: watched.about(),
             event: cores.event().name().to_owned(),
             rule: if rule == Rule::Rate { "rate" } else { "latency" }.to_owned(),
             threshold: self.wish.settings.threshold,
             ..RunThrottling::default()
         };
-        self.driver = Some(Throttling::new(self.wish.period, rule, watched, cores, Elsewhere)?);
+        self.last.clone_from(&self.shared.found().throttling);
+        let probe = watched.thread();
+        let period = self.wish.period;
+        let driver = Throttling::new(period, rule, watched, cores, vcpus.throttled())?;
+        let waiting = Waiting::start(driver, period, Arc::clone(&self.shared))?;
+        for tid in probe.into_iter().chain([waiting.tid]) {
+            wait_until_asleep(tid);
+            vcpus.bind_thread(tid, Some(id))?;
+        }
+        self.notes.push(format!(
+            "the memory's monitor runs in a VCPU of its own on core {core}: {}",
+            vcpus.describe(id)
+        ));
+        waiting.go.send(()).map_err(|_| bpf::inside("the memory's monitor has ended"))?;
+        self.monitor = Some(waiting.thread);
         Ok(())
     }
 
-    /// Ends the memory period when its time is over.
+    /// Looks whether the monitor still works.
     fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
-        let vcpus = self.vcpus.borrow();
-        let (Some(vcpus), Some(driver)) = (vcpus.as_ref(), &mut self.driver) else {
-            return Ok(Next::GoOn);
-        };
-        if Instant::now() < driver.due() {
-            return Ok(Next::GoOn);
+        let ended = self.monitor.as_ref().is_some_and(JoinHandle::is_finished);
+        let Some(mut found) = self.shared.found_now() else { return Ok(Next::GoOn) };
+        self.last.clone_from(&found.throttling);
+        match found.failed.take() {
+            Some(failed) => Err(failed),
+            None if ended => Err(bpf::inside("the memory's monitor has ended")),
+            None => Ok(Next::GoOn),
         }
-        let tick = driver.tick()?;
-        let decision = vcpus.monitor(&tick)?;
-        let found = &mut self.found;
-        found.periods += 1;
-        found.contended += u64::from(decision.contended);
-        found.most_throttled = found.most_throttled.max(decision.throttled);
-        found.highest_latency =
-            found.highest_latency.into_iter().chain(tick.reading.latency()).reduce(f64::max);
-        Ok(Next::GoOn)
     }
 
     fn notes(&self) -> Vec<String> {
@@ -170,18 +279,77 @@ impl Part for Memory {
     }
 
     fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
-        run.vcpus.get_or_insert_with(RunVcpus::default).throttling = Some(self.found.clone());
+        let now = self.shared.found_now();
+        let throttling = now.map_or_else(|| self.last.clone(), |found| found.throttling.clone());
+        run.vcpus.get_or_insert_with(RunVcpus::default).throttling = Some(throttling);
         Ok(())
     }
 
+    /// The monitor is not waited for: it may wait for the budget of its VCPU. It ends when it next
+    /// runs, at the latest when the scheduler is gone.
     fn end(&mut self) {
-        self.driver = None;
+        self.shared.stop.store(true, Ordering::Release);
+        self.monitor = None;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latency::throttling::{Decision, InProcess};
+    use crate::latency::{LatencySource, Reading};
+    use crate::regulate::event::Event;
+
+    /// Readings of contended memory, and then a fault.
+    struct Contended(u32);
+
+    impl LatencySource for Contended {
+        fn read(&mut self) -> Result<Reading, LinuxError> {
+            let fault = || LinuxError::Machine("no more; end".to_owned());
+            self.0 = self.0.checked_sub(1).ok_or_else(fault)?;
+            Ok(Reading { occupancy: 1000, requests: 1, dma_included: true, dropped: 0 })
+        }
+
+        fn unit(&self) -> Unit {
+            Unit::Nanoseconds
+        }
+
+        fn about(&self) -> String {
+            "contended".to_owned()
+        }
+    }
+
+    /// Fails when the monitor takes readings before its VCPU holds it, or hides a fault.
+    #[test]
+    fn the_monitor_waits_until_it_may_begin_and_tells_its_fault() {
+        let period = Duration::from_millis(1);
+        let settings = Settings { rule: Rule::Latency, threshold: 100, idle_per_mille: 500 };
+        let cores = CoreRequests::open(&Event::find("page-faults", "").unwrap(), &[]).unwrap();
+        let watched = Watched::Source(Box::new(Contended(2)));
+        let policy = InProcess::new(4, &settings).unwrap();
+        let driver = Throttling::new(period, Rule::Latency, watched, cores, policy).unwrap();
+        let shared = Arc::new(Shared::default());
+        let waiting = Waiting::start(driver, period, Arc::clone(&shared)).unwrap();
+        assert_ne!(waiting.tid, tasks::thread_number());
+        wait_until_asleep(waiting.tid);
+        assert_eq!(shared.found().throttling.periods, 0);
+        waiting.go.send(()).unwrap();
+        waiting.thread.join().unwrap();
+        let found = shared.found();
+        assert_eq!((found.throttling.periods, found.throttling.most_throttled), (2, 2));
+        assert!(found.failed.as_ref().is_some_and(|e| e.to_string().contains("no more")));
+    }
+
+    /// Fails when a reading that waited for the monitor's budget looks punctual.
+    #[test]
+    fn a_late_reading_counts_with_its_lateness() {
+        let (mut found, period) = (Found::default(), Duration::from_millis(2));
+        for period_ns in [2_000_000, 3_500_000, 2_100_000] {
+            let (reading, decision) = (Reading::default(), Decision::default());
+            found.add(&Tick { period_ns, reading, per_core: Vec::new(), decision }, period);
+        }
+        assert_eq!((found.throttling.periods, found.throttling.latest_ns), (3, 1_500_000));
+    }
 
     #[test]
     fn a_plans_threshold() {

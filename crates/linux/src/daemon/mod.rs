@@ -56,6 +56,7 @@ use crate::host::machine;
 use crate::host::notify;
 use crate::host::status::{self, Place, Status};
 use crate::host::stopped;
+use crate::schedule::jobs::SHOWN;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
 use solocore_model::files::to_json;
@@ -216,7 +217,7 @@ impl Daemon {
         self.check_promises(&self.promised)?;
         self.announce(say);
         let (ended, lost) = self.rounds(&status, stopped, say);
-        let mut run = self.seen(&ended)?;
+        let mut run = self.seen(&ended, true)?;
         run.plan = self.plan.clone();
         if let Some(plan) = &mut run.plan {
             promises::in_force(plan, &run.promises);
@@ -370,7 +371,8 @@ impl Daemon {
         self.notes.iter().cloned().chain(of_parts).collect()
     }
 
-    fn seen(&self, ended: &str) -> Result<RunResult, LinuxError> {
+    /// The result so far; at the end, the whole record of each job, too.
+    fn seen(&self, ended: &str, whole: bool) -> Result<RunResult, LinuxError> {
         let mut run = RunResult {
             format: run::FORMAT.to_owned(),
             scheme: self.scheme,
@@ -380,6 +382,14 @@ impl Daemon {
             ..RunResult::default()
         };
         self.parts.iter().try_for_each(|part| part.seen(&mut run))?;
+        if whole {
+            self.parts.iter().for_each(|part| part.recorded(&mut run));
+        } else {
+            for transfer in &mut run.transfers {
+                let before = transfer.latest.len().saturating_sub(SHOWN);
+                transfer.latest.drain(..before);
+            }
+        }
         run.promises = self.answers();
         if let Some(plan) = &self.plan {
             self.replacing.order(plan, &mut run);
@@ -392,11 +402,12 @@ impl Daemon {
     }
 
     fn snapshot(&self) -> String {
-        self.seen("not yet").map_or_else(|e| e.to_string(), |run| to_json(&run))
+        self.seen("not yet", false).map_or_else(|e| e.to_string(), |run| to_json(&run))
     }
 
     fn metrics(&self) -> String {
-        self.seen("not yet").map_or_else(|e| format!("# {e}\n"), |run| metrics::prometheus(&run))
+        let seen = self.seen("not yet", false);
+        seen.map_or_else(|e| format!("# {e}\n"), |run| metrics::prometheus(&run))
     }
 
     fn end(&mut self) {

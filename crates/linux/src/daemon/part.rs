@@ -79,6 +79,9 @@ pub trait Part {
         Ok(())
     }
 
+    /// Adds all jobs that it recorded one by one to the result at the end of the run.
+    fn recorded(&self, _run: &mut RunResult) {}
+
     /// Whether it starts or binds this task of the plan.
     fn runs(&self, _task: &str) -> bool {
         false

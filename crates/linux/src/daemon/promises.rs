@@ -99,8 +99,8 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
             open("no part of this run keeps it; give --start, or --scheduler levels")
         }
         Subject::Prefetch => open(
-            "no part of a run brings pages into the cache when a window begins; let the programs do \
-                it and give --vouch prefetch",
+            "no part of this run brings pages into the cache when a window begins; --colors and \
+                --resctrl do (docs/windows.md), or let the programs do it and give --vouch prefetch",
         ),
         Subject::Transfer => open("no driver is attached for it; give --command NAME=DRIVER"),
         Subject::Buffer if promise.resource.starts_with("message ") => open(
@@ -158,7 +158,7 @@ fn of_ways(plan: &Plan, promise: &Promise) -> Answer {
 
 fn of_memory(plan: &Plan, promise: &Promise) -> Answer {
     let contradicted = plan.model == Model::Sce
-        && (plan.platform.pipeline.mshrs > 1 || plan.platform.dram.memory.is_some());
+        && (plan.platform.most_mshrs() > 1 || plan.platform.dram.memory.is_some());
     if contradicted {
         return Answer::open(
             promise,

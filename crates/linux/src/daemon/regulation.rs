@@ -260,11 +260,12 @@ impl Part for Regulating {
         }
         self.looked_ns = monotonic_ns();
         let (taken, online) = (engine.periods(), machine::online_cpus()?);
+        let pulses = engine.pulses(&liveness::silent(&taken, &online));
         let again = self.liveness.borrow_mut().look(&Look {
             now_ns: self.looked_ns,
             online: &online,
             taken: &taken,
-            pulse: &|cpu| engine.pulse(cpu),
+            pulse: &|cpu| pulses.get(&cpu).copied().unwrap_or_default(),
         })?;
         Self::rearm(engine.as_mut(), &again, round);
         let new = || Recorder::new(round.begun_ns, self.regulation.period_ns, self.traced);

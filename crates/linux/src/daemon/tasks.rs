@@ -18,6 +18,7 @@ use crate::schedule::isolate::Layout;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::locker::Locker;
 use crate::schedule::placed::{How, Placed, Trial};
+use crate::schedule::prefetch::Prefetch;
 use crate::schedule::task_groups::TaskGroups;
 use crate::sys::Scheduling;
 use solocore_model::plan::{Answer, Promise, Subject};
@@ -139,6 +140,12 @@ impl Tasks {
 }
 
 impl Tasks {
+    /// Locked pages that are read when windows begin.
+    fn prefetch(&self) -> Prefetch {
+        let in_ways = self.locker.iter().flat_map(Locker::sources);
+        in_ways.chain(self.colours.iter().flat_map(Environments::sources)).collect()
+    }
+
     /// Binds the tasks to their cores again, after a CPU went or came back, and every two seconds,
     /// as another program may have bound them elsewhere. Looks at their control groups.
     fn back_in_place(&mut self, round: &mut Round) {
@@ -189,6 +196,30 @@ impl Tasks {
         late(seen.max_start_late_ns.max(seen.max_late_ns), self.layout.margin_ns)
     }
 
+    /// Reason why the locked pages of a partition may not be in the shared cache when its window
+    /// begins, although they have ways of their own; `None`: they have none.
+    fn not_prefetched(&self, partition: &str) -> Option<String> {
+        self.ways.as_ref()?;
+        let windows = self.layout.tasks.iter().filter_map(|t| t.window.as_ref());
+        let planned = windows.filter(|w| w.partition == partition).map(|w| w.prefetch_ns).max()?;
+        let seen = self.jobs.as_ref().map_or_else(Vec::new, Jobs::windows);
+        let took = seen.iter().find(|w| w.partition == partition).map_or(0, |w| w.max_prefetch_ns);
+        let ms = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
+        Some(if took > planned {
+            format!(
+                "the reads of its locked pages took {}, and the plan counts with {} in each window; \
+                    plan with fewer locked pages",
+                ms(took),
+                ms(planned)
+            )
+        } else {
+            "its locked pages are read when a window begins, but a process that starts inside it has \
+                none before, and a line in other ways stays there until it is lost; give --vouch \
+                prefetch"
+                .to_owned()
+        })
+    }
+
     fn rank(&self, thread: u32, rank: u32, children_only: bool) -> Result<(), LinuxError> {
         let engine = self.engine.borrow();
         engine.as_ref().map_or(Ok(()), |engine| engine.rank(thread, rank, children_only))
@@ -209,6 +240,10 @@ impl Part for Tasks {
             && let Some(why) = self.left_its_core(promise.name())
         {
             return Some(Answer::open(promise, true, why));
+        }
+        if promise.subject == Subject::Prefetch {
+            let why = self.not_prefetched(promise.name());
+            return why.map(|why| Answer::open(promise, true, why));
         }
         let answer = self.layout.keeps(promise, self.scheduled);
         if promise.subject == Subject::Window
@@ -268,6 +303,7 @@ impl Part for Tasks {
             &self.layout.slots.epoch,
             &bind,
             &self.pages.borrow(),
+            &self.prefetch(),
         )?;
         for task in &placed {
             if let How::Attach(pid) = task.how {
@@ -311,6 +347,11 @@ impl Part for Tasks {
         run.functions = self.probes.as_ref().map_or_else(Vec::new, Probes::seen);
         run.locked_pages.extend(self.locker.iter().flat_map(Locker::runs));
         Ok(())
+    }
+
+    fn recorded(&self, run: &mut RunResult) {
+        let Some(jobs) = &self.jobs else { return };
+        jobs.recorded(run.tasks.iter_mut().chain(&mut run.drivers));
     }
 
     fn end(&mut self) {

@@ -12,7 +12,7 @@ use crate::schedule::vcpus::requests::Requests;
 use crate::schedule::vcpus::{Options, Vcpus, Wanted};
 use solocore_model::plan::{Answer, PlanVcpu, Promise, Subject};
 use solocore_model::run::{RunResult, RunVcpus};
-use solocore_model::vcpus::Background;
+use solocore_model::vcpus::{Background, MONITOR};
 use std::time::Duration;
 
 /// The part that runs the scheduler of VCPUs.
@@ -56,7 +56,8 @@ impl Scheduling {
         Self { event: event.map(str::to_owned), ..self }
     }
 
-    /// The part with the VCPUs of a plan from the file `path`.
+    /// The part with the VCPUs of a plan from the file `path`. A plan that throttles and has no VCPU
+    /// for the memory's monitor gets one, where there is room.
     #[must_use]
     pub fn planned(options: Options, planned: &[PlanVcpu], path: &str) -> Self {
         let wanted = |v: &PlanVcpu| Wanted {
@@ -67,7 +68,13 @@ impl Scheduling {
             fixed: v.fixed,
             colours: v.colours,
         };
-        let first = planned.iter().map(|v| (wanted(v), path.to_owned())).collect();
+        let mut first: Vec<(Wanted, String)> =
+            planned.iter().map(|v| (wanted(v), path.to_owned())).collect();
+        let throttle = options.scheduling.throttle;
+        if let Some(t) = throttle.filter(|_| !planned.iter().any(|v| v.name == MONITOR)) {
+            let own = Wanted::monitor(&t.monitor.unwrap_or_default());
+            first.push((own, format!("{path}: the memory's monitor")));
+        }
         Self { planned: planned.to_vec(), ..Self::new(options, first) }
     }
 
@@ -243,5 +250,41 @@ impl Part for Scheduling {
         self.control = None;
         self.requests = None;
         self.vcpus.borrow_mut().take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use solocore_model::plan::VcpuScheduling;
+
+    /// Fails when the monitor of a plan that throttles has no VCPU, or two.
+    #[test]
+    fn a_plan_that_throttles_has_one_vcpu_for_the_monitor() {
+        let planned = |name: &str| PlanVcpu {
+            name: name.to_owned(),
+            core: 0,
+            capacity_ns: 1_000_000,
+            period_ns: 10_000_000,
+            response_ns: None,
+            admitted: true,
+            fixed: true,
+            colours: 0,
+            tasks: Vec::new(),
+            derivation: None,
+        };
+        let monitors = |throttle: Option<&str>, names: &[&str]| {
+            let throttle = throttle.map(|text| serde_json::from_str(text).unwrap());
+            let scheduling = VcpuScheduling { throttle, ..VcpuScheduling::default() };
+            let options = Options { scheduling, ..Options::default() };
+            let vcpus: Vec<PlanVcpu> = names.iter().map(|name| planned(name)).collect();
+            let part = Scheduling::planned(options, &vcpus, "plan.json");
+            let own = part.first.iter().filter(|(wanted, _)| wanted.name == MONITOR);
+            own.map(|(wanted, _)| wanted.period_ns).collect::<Vec<u64>>()
+        };
+        let throttle = Some(r#"{"max_latency": "1 us"}"#);
+        assert!(monitors(None, &["a"]).is_empty());
+        assert_eq!(monitors(throttle, &["a"]), [20_000_000], "a plan without one");
+        assert_eq!(monitors(throttle, &["a", MONITOR]), [10_000_000], "the planned one");
     }
 }

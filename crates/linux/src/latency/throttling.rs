@@ -138,6 +138,14 @@ impl Watched {
             Self::Cores => "the sum over the CPUs".to_owned(),
         }
     }
+
+    /// Number of the thread that measures; `None` where there is none.
+    pub fn thread(&self) -> Option<u32> {
+        match self {
+            Self::Source(source) => source.thread(),
+            Self::Cores => None,
+        }
+    }
 }
 
 /// A monitor period and its decision.

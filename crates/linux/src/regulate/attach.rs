@@ -15,7 +15,7 @@ use crate::contract::{self, run_core};
 use crate::error::LinuxError;
 use crate::sys::{self, PerfAttr, Whom, seqpacket};
 use libbpf_rs::{Link, Object, OpenObject};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -200,18 +200,6 @@ impl Paced {
         sys::perf_read(&self.now().event)
     }
 
-    /// Whether the count does not change for [`STANDS`]. That of a timer is its CPU's time.
-    fn stands(&self) -> bool {
-        let (Ok(first), since) = (self.count(), Instant::now()) else { return false };
-        while since.elapsed() < STANDS {
-            if self.count().map_or(true, |count| count != first) {
-                return false;
-            }
-            std::thread::sleep(STANDS / 8);
-        }
-        true
-    }
-
     /// Takes this event, just opened, in place of the old one, with the present period.
     fn renew(&self, event: &OwnedFd) -> Result<(), LinuxError> {
         let fail = |e| no_event("an event", self.cpu, &e);
@@ -242,7 +230,8 @@ pub(crate) struct Attached {
 /// Signs of life of a CPU's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pulse {
-    /// The timer stands still: the kernel has taken the event from the CPU.
+    /// The timer stands still: the kernel has taken the event from the CPU, or an attempt to open
+    /// the CPU's events again has failed.
     pub stands: bool,
     /// Times that a counter could not be read as a period ended.
     pub unread: u64,
@@ -251,18 +240,24 @@ pub struct Pulse {
 }
 
 impl Attached {
-    /// Signs of life of a CPU's events.
-    pub fn pulse(&self, object: &Object, cpu: u32) -> Pulse {
-        let of = |events: &[Paced]| events.iter().find(|e| e.cpu == cpu).cloned();
+    /// Signs of life of the events of these CPUs. One wait serves all of them: a machine with many
+    /// CPUs that slept has its timers again as soon as one with few.
+    pub fn pulses(&self, object: &Object, cpus: &[u32]) -> BTreeMap<u32, Pulse> {
+        let standing = standing(self.ticks.iter().filter(|tick| cpus.contains(&tick.cpu)));
         let failed = |e: &io::Error| e.kind() == io::ErrorKind::UnexpectedEof;
-        Pulse {
-            stands: of(&self.ticks).is_some_and(|tick| tick.stands()),
-            unread: core(object, cpu).map_or(0, |core| core.unread),
-            error: [&self.counters, &self.write_counters]
-                .into_iter()
-                .filter_map(|events| of(events))
-                .any(|counter| counter.count().is_err_and(|e| failed(&e))),
-        }
+        let pulse = |&cpu: &u32| {
+            let pulse = Pulse {
+                stands: standing.contains(&cpu) || !self.links.contains_key(&cpu),
+                unread: core(object, cpu).map_or(0, |core| core.unread),
+                error: [&self.counters, &self.write_counters]
+                    .into_iter()
+                    .flatten()
+                    .filter(|counter| counter.cpu == cpu)
+                    .any(|counter| counter.count().is_err_and(|e| failed(&e))),
+            };
+            (cpu, pulse)
+        };
+        cpus.iter().map(pulse).collect()
     }
 
     /// Opens the events of a CPU again. Its counts go on, and it begins as at its first tick.
@@ -306,6 +301,21 @@ impl Attached {
         sys::on_cpu(cpu, || {
             if smaller { report().and_then(|()| pace()) } else { pace().and_then(|()| report()) }
         })
+    }
+}
+
+/// The CPUs of these events whose counts do not change for [`STANDS`]. The count of a timer is its
+/// CPU's time.
+fn standing<'p>(events: impl Iterator<Item = &'p Paced>) -> BTreeSet<u32> {
+    let first = |event: &'p Paced| Some((event, event.count().ok()?));
+    let mut still: Vec<(&Paced, u64)> = events.filter_map(first).collect();
+    let since = Instant::now();
+    loop {
+        still.retain(|(event, first)| event.count().is_ok_and(|count| count == *first));
+        if still.is_empty() || since.elapsed() >= STANDS {
+            return still.into_iter().map(|(event, _)| event.cpu).collect();
+        }
+        std::thread::sleep(STANDS / 8);
     }
 }
 

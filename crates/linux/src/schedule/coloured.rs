@@ -10,6 +10,7 @@
 //! Does not cover: processes that are killed, and files that a program unmaps between two looks.
 
 use super::lockdown::Lockdown;
+use super::prefetch::Source;
 use crate::error::LinuxError;
 use solocore_model::run::{RunColoured, RunLocked};
 use solocore_space::SpaceError;
@@ -190,6 +191,12 @@ impl Space {
     /// Counts of locked pages so far; `None`: the task has none in colours of their own.
     pub fn lockdown(&self) -> Option<RunLocked> {
         locked(&self.seen).lockdown.as_ref().map(Lockdown::run)
+    }
+
+    /// Locked pages for the begins of windows; `None` as for [`Self::lockdown`].
+    pub fn source(&self) -> Option<Source> {
+        let pages = locked(&self.seen).lockdown.as_ref().map(Lockdown::used)?;
+        Some(Source { pages, group: None })
     }
 
     /// Files of shared memory so far.

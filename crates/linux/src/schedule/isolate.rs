@@ -206,8 +206,8 @@ impl Layout {
         }
         if plan.windows().is_some() {
             notes.push(
-                "windows of partitions are kept for tasks that solocore starts, and no pages are \
-                    prefetched"
+                "windows of partitions are kept for tasks that solocore starts; locked pages are \
+                    read when a window begins, if --colors or --resctrl gives them a place"
                     .to_owned(),
             );
         }

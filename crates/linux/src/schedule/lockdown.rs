@@ -9,9 +9,11 @@
 //! come back that other programs have pushed out. Source: single-core-equivalence, section 2.3.
 //! Does not cover: processes that are killed before they have used all of their pages.
 
+use super::prefetch::Pages;
 use crate::sys::tasks;
 use solocore_model::run::RunLocked;
 use solocore_space::locked::Found;
+use std::sync::Arc;
 
 const PAGE: usize = 4096;
 
@@ -20,6 +22,8 @@ const PAGE: usize = 4096;
 pub(super) struct Lockdown {
     run: RunLocked,
     spent_ns: u64,
+    /// Pages that the process has used.
+    used: Arc<Pages>,
     last: Option<u32>,
     /// The process had a page elsewhere at the last look.
     misplaced: bool,
@@ -39,6 +43,11 @@ impl Lockdown {
     /// Counts so far.
     pub fn run(&self) -> RunLocked {
         self.run.clone()
+    }
+
+    /// The pages for the begins of windows.
+    pub fn used(&self) -> Arc<Pages> {
+        Arc::clone(&self.used)
     }
 
     /// A process is about to end.
@@ -84,6 +93,7 @@ impl Lockdown {
             ));
         }
         self.misplaced = elsewhere > 0;
+        self.used.set(found.pid, found.present.clone());
         read(found.pid, &found.present, &mut self.run, &mut self.spent_ns);
     }
 

@@ -19,14 +19,15 @@
 
 use super::lockdown;
 use super::placed::{How, Placed};
-use crate::sys::tasks;
+use super::prefetch::{Pages, Source, join};
 use solocore_model::profile::PageName;
 use solocore_model::run::RunLocked;
 use solocore_space::named::Mappings;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 
@@ -35,6 +36,8 @@ struct Task {
     group: PathBuf,
     attached: Option<u32>,
     pages: Vec<PageName>,
+    /// Those that the process has used.
+    used: Arc<Pages>,
     run: RunLocked,
     last: Option<u32>,
     spent_ns: u64,
@@ -67,6 +70,7 @@ impl Locker {
                 group,
                 attached,
                 pages,
+                used: Arc::default(),
                 run,
                 last: None,
                 spent_ns: 0,
@@ -81,6 +85,7 @@ impl Locker {
             let started = running.iter().find(|(name, _)| *name == task.run.task).map(|r| r.1);
             let Some(pid) = task.attached.or(started) else { continue };
             let addresses = task.find(pid);
+            task.used.set(pid, addresses.clone());
             if addresses.is_empty() || join(&task.group).is_err() {
                 continue;
             }
@@ -90,14 +95,18 @@ impl Locker {
         }
     }
 
+    /// The pages for the begins of windows, by task.
+    pub fn sources(&self) -> impl Iterator<Item = (String, Source)> {
+        self.tasks.iter().map(|t| {
+            let group = Some((t.group.clone(), self.home.clone()));
+            (t.run.task.clone(), Source { pages: Arc::clone(&t.used), group })
+        })
+    }
+
     /// Counts of the reads.
     pub fn runs(&self) -> Vec<RunLocked> {
         self.tasks.iter().map(|t| t.run.clone()).collect()
     }
-}
-
-fn join(tasks_file: &std::path::Path) -> io::Result<()> {
-    fs::write(tasks_file, format!("{}\n", tasks::thread_number()))
 }
 
 impl Task {
@@ -132,6 +141,8 @@ fn present(pagemap: &mut fs::File, address: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::prefetch::Prefetch;
+    use crate::sys::tasks;
 
     /// The pages of this test's own process are found, and read from outside.
     #[test]
@@ -163,6 +174,8 @@ mod tests {
             run.present >= 1 && run.reads == 2 * run.present && run.mean_read_ns > 0,
             "{run:?}"
         );
+        let of_windows: Prefetch = locker.sources().collect();
+        assert_eq!(of_windows.read(["t"].into_iter()), run.present, "the same pages");
         let me = format!("{}\n", tasks::thread_number());
         assert_eq!(
             (fs::read_to_string(group).unwrap(), fs::read_to_string(home).unwrap()),

@@ -14,6 +14,7 @@ pub mod levels;
 mod lockdown;
 pub mod locker;
 pub mod placed;
+pub(crate) mod prefetch;
 pub(crate) mod programs;
 pub mod sched_trace;
 pub(crate) mod task_groups;

@@ -5,9 +5,10 @@
 //! priority, stops a partition's jobs (SIGSTOP to their process groups) when its window ends and
 //! continues them (SIGCONT) when the next one begins. A job that is started outside is stopped at
 //! once. A window's margin belongs to it. If solocore is killed, the keeper continues the stopped
-//! jobs, which it knows by a variable of their environment (host/stopped.rs).
-//! Does not cover: the table's input and output, which drivers start; prefetch and locking of
-//! pages; processes of a job in another process group; attached processes.
+//! jobs, which it knows by a variable of their environment (host/stopped.rs). Locked pages are read
+//! when a window begins (`prefetch`).
+//! Does not cover: the table's input and output, which drivers start; processes of a job in another
+//! process group; attached processes.
 
 use solocore_model::Plan;
 
@@ -25,6 +26,8 @@ pub struct Window {
     pub length_ns: u64,
     /// Period of the windows.
     pub period_ns: u64,
+    /// Time that the plan charges to each window for the reads of locked pages at its start.
+    pub prefetch_ns: u64,
 }
 
 impl Window {
@@ -79,12 +82,15 @@ impl Turns {
 
 /// The window of a task's partition; `None` in a plan without partitions.
 pub(super) fn of(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Option<Window> {
-    let row = plan.windows()?.window(task.partition.as_ref()?)?;
+    let windows = plan.windows()?;
+    let row = windows.window(task.partition.as_ref()?)?;
+    let planned = windows.partitions.iter().find(|p| p.name == row.partition);
     Some(Window {
         partition: row.partition.clone(),
         offset_ns: row.offset_ns,
         length_ns: row.duration_ns,
         period_ns: row.period_ns.max(1),
+        prefetch_ns: planned.map_or(0, |p| p.prefetch_ns),
     })
 }
 
@@ -94,7 +100,14 @@ mod tests {
 
     #[test]
     fn edges_of_windows() {
-        let window = Window { partition: "p".into(), offset_ns: 30, length_ns: 20, period_ns: 100 };
+        let of = |offset_ns, length_ns| Window {
+            partition: "p".into(),
+            offset_ns,
+            length_ns,
+            period_ns: 100,
+            prefetch_ns: 0,
+        };
+        let window = of(30, 20);
         let open: Vec<u64> = (0..260).filter(|&at| window.is_open(at)).collect();
         let expected: Vec<u64> = (30..50).chain(130..150).chain(230..250).collect();
         assert_eq!(open, expected);
@@ -123,7 +136,7 @@ mod tests {
         assert_eq!(seen, expected);
         assert_eq!(turns.due(&window, 533), Some((true, 230)), "it should have opened long ago");
         // It fills its period: there is no end to speak of.
-        let whole = Window { partition: "p".into(), offset_ns: 0, length_ns: 100, period_ns: 100 };
+        let whole = of(0, 100);
         assert!((0..300).all(|at| whole.is_open(at)));
         let mut turns = Turns::default();
         let seen: Vec<u64> = (0..300).filter(|&at| turns.due(&whole, at).is_some()).collect();

@@ -4,8 +4,9 @@
 //! interval and the method. All other text is kept, comments included. `dram.latency_max` is the
 //! larger of the measured value and the value by the memory's timing for the measured overhead: a
 //! measurement may not have met the worst case. `dram.latency_max_paper` follows the overhead.
-//! Source: <https://docs.rs/toml_edit> for edits that keep a file's text. Does not cover: a key in
-//! an inline table.
+//! A number of a type of cores is put into its `[[core_type]]`; where that has no such key yet, the
+//! key begins with the platform's value. Source: <https://docs.rs/toml_edit> for edits that keep a
+//! file's text. Does not cover: a key in an inline table.
 
 use super::finding::{Finding, Key};
 use crate::error::MachineError;
@@ -13,7 +14,7 @@ use solocore_model::Platform;
 use solocore_model::units::Time;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use toml_edit::{DocumentMut, Item, Value};
+use toml_edit::{DocumentMut, Item, Table, Value};
 
 /// `L_max` of a platform's memory, by its timing.
 pub type Derive<'a> = &'a dyn Fn(&Platform) -> Option<Time>;
@@ -62,16 +63,50 @@ fn value(finding: &Finding) -> Value {
     }
 }
 
-/// The place of a key in the file.
-fn place<'a>(file: &'a mut DocumentMut, key: &str) -> Option<&'a mut Item> {
+/// The place of a key in the file, or in a table of it.
+fn place<'a>(file: &'a mut Table, key: &str) -> Option<&'a mut Item> {
     match key.split_once('.') {
         Some((table, key)) => file.get_mut(table)?.as_table_mut()?.get_mut(key),
         None => file.get_mut(key),
     }
 }
 
+/// The table of a type of cores.
+fn type_of<'a>(file: &'a mut Table, name: &str) -> Option<&'a mut Table> {
+    let all = file.get_mut("core_type")?.as_array_of_tables_mut()?;
+    all.iter_mut().find(|table| table.get("name").and_then(Item::as_str) == Some(name))
+}
+
+/// Gives a type the key of a number that it had from the platform.
+fn own(kind: &mut Table, key: Key, platform: &Platform) {
+    let with = |keys: Vec<(&str, Value)>| {
+        let mut table = Table::new();
+        table.set_dotted(true);
+        keys.into_iter().for_each(|(key, value)| drop(table.insert(key, Item::Value(value))));
+        Item::Table(table)
+    };
+    let (name, item) = match (key, &platform.l2) {
+        (Key::Cpi, _) => ("cpi", Item::Value(Value::from(platform.cpi))),
+        (Key::Mshrs, _) => {
+            let p = platform.pipeline;
+            let window = Value::from(p.window.to_string());
+            ("pipeline", with(vec![("mshrs", i64::from(p.mshrs).into()), ("window", window)]))
+        }
+        (Key::L2, Some(l2)) => {
+            let size = Value::from(l2.size.to_string());
+            let latency = Value::from(l2.latency.to_string());
+            let ways = i64::from(l2.ways).into();
+            ("l2", with(vec![("size", size), ("ways", ways), ("latency", latency)]))
+        }
+        _ => return,
+    };
+    if !kind.contains_key(name) {
+        drop(kind.insert(name, item));
+    }
+}
+
 /// Puts a value in a key's place, with a comment behind it; returns the former value.
-fn put(file: &mut DocumentMut, key: &str, new: Value, comment: &str) -> Option<String> {
+fn put(file: &mut Table, key: &str, new: Value, comment: &str) -> Option<String> {
     let item = place(file, key)?;
     let old = item.as_value()?.clone();
     let before = old.clone().decorated("", "").to_string();
@@ -122,6 +157,16 @@ pub fn with(
     order.sort_by_key(|f| f.key == Key::LatencyMax);
     let overhead = order.iter().any(|f| f.key == Key::Overhead);
     let measured = order.iter().find(|f| f.key == Key::LatencyMax).map(|f| f.value);
+    if order.iter().any(|f| f.core_type.is_some()) {
+        let old = Platform::parse(path, text)?;
+        for finding in &order {
+            if let Some(name) = &finding.core_type
+                && let Some(kind) = type_of(&mut file, name)
+            {
+                own(kind, finding.key, &old);
+            }
+        }
+    }
     for finding in order.iter_mut().filter(|f| f.key != Key::LatencyMax) {
         set(&mut file, finding, value(finding), &comment(finding, date), path)?;
     }
@@ -175,11 +220,17 @@ fn set(
 ) -> Result<(), MachineError> {
     let key = finding.key.name();
     finding.after = Some(new.clone().decorated("", "").to_string());
-    finding.before = Some(put(file, key, new, comment).ok_or_else(|| {
+    let table = match &finding.core_type {
+        Some(name) => type_of(file, name),
+        None => Some(&mut **file),
+    };
+    let before = table.and_then(|table| put(table, key, new, comment));
+    finding.before = Some(before.ok_or_else(|| {
         MachineError::Input(format!(
-            "{}: {key} has no line of its own; write the file with `solocore platform detect -o`, \
+            "{}: {} has no line of its own; write the file with `solocore platform detect -o`, \
                 or add the key",
-            path.display()
+            path.display(),
+            finding.name()
         ))
     })?);
     Ok(())

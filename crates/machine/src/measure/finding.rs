@@ -82,6 +82,12 @@ impl Key {
         }
     }
 
+    /// Is it a number of a core, which types of cores may differ in?
+    #[must_use]
+    pub fn is_of_core(self) -> bool {
+        matches!(self, Self::Cpi | Self::L2 | Self::Mshrs)
+    }
+
     /// Does a platform file have a place for it?
     #[must_use]
     pub fn is_written(self) -> bool {
@@ -127,6 +133,9 @@ impl Row {
 pub struct Finding {
     /// The key.
     pub key: Key,
+    /// The type of core that it is of; left out: the whole platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_type: Option<String>,
     /// The key's unit.
     pub unit: &'static str,
     /// The number on the safe side, which the file gets.
@@ -158,11 +167,19 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The name of its key, with that of the type of core.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let key = self.key.name();
+        self.core_type.as_ref().map_or_else(|| key.to_owned(), |kind| format!("{key} ({kind})"))
+    }
+
     /// The finding from a sample, in the key's unit.
     pub fn new(key: Key, sampled: &Sampled, side: Side, method: impl Into<String>) -> Self {
         let m = sampled.median;
         Self {
             key,
+            core_type: None,
             unit: key.unit(),
             value: if side == Side::High { m.high } else { m.low },
             median: m.value,

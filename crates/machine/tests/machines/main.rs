@@ -154,6 +154,11 @@ fn types_of_a_hybrid_are_described_together() {
     assert_eq!((p.cores, p.frequency.0), (12, 1_800_000_000));
     // The smallest of both, and no second level: small cores share theirs.
     assert_eq!((p.l1d.size.0, p.l1i.size.0, &p.l2), (32 << 10, 32 << 10, &None));
+    // The large cores have their own ones, also at the second level.
+    let (large, small) = (p.private_of(0), p.private_of(11));
+    assert_eq!((large.l1d.size.0, large.l2.map(|l2| l2.size.0)), (48 << 10, Some(1280 << 10)));
+    assert_eq!((&small.l1d, &small.l2), (&p.l1d, &None));
+    assert!(fact(&found, "core_type[1].l2.size").comment().starts_with("read: "));
     assert_eq!(fact(&found, "cpus.types").value, "core: 0-7; atom: 8-15");
     assert_eq!(fact(&found, "core_type[2].name").comment(), "read: /sys/devices/cpu_atom/cpus");
     // Cores 4 to 11 are not the CPUs of these numbers.
@@ -199,6 +204,12 @@ fn types_behind_one_cache_have_the_smallest_private_ones() {
     assert_eq!((p.l1d.size.0, p.llc.size.0), (32 << 10, 2 << 20));
     assert_eq!(p.l2.as_ref().map(|l2| l2.size.0), Some(128 << 10));
     assert!(file(&found).contains("\n[[core_type]]\nname = \"Cortex-A55, capacity 414\" "));
+    assert_eq!(p.private_of(0).l2, p.l2);
+    assert!(p.private_of(7).lines(p.llc.line) > p.private_of(0).lines(p.llc.line));
+    let mut small = p.clone();
+    small.core_types.iter_mut().for_each(|kind| kind.l2 = None);
+    let differences = compare(&small, &found).differences;
+    assert!(differences.iter().any(|d| d.key == "core_type[2].l2.size"), "{differences:?}");
     // The order of the types does not matter, and a file without them differs.
     let mut other = p.clone();
     other.core_types.swap(0, 1);

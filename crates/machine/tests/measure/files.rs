@@ -26,6 +26,31 @@ fn written(text: &str, findings: &mut [Finding]) -> Result<String, String> {
         .map_err(|e| e.to_string())
 }
 
+/// A type's numbers go into its table. Breaks when they are written for the whole platform, or for
+/// the first type.
+#[test]
+fn numbers_of_a_type_are_written_into_its_table() {
+    let kind = |name: &str, cores: &str, keys: &str| {
+        format!(
+            "\n[[core_type]]\nname = \"{name}\"\ncores = {cores}\nfrequency = \"3.3 GHz\"\n{keys}"
+        )
+    };
+    let text = TEXT.to_owned() + &kind("a", "[0, 1]", "") + &kind("b", "[2, 3]", "cpi = 7.0\n");
+    let mut found = findings(&[Key::Cpi, Key::L2, Key::Mshrs]);
+    assert!(found.iter().all(|f| f.key.is_of_core()));
+    found.iter_mut().for_each(|f| f.core_type = Some("b".to_owned()));
+    let written = written(&text, &mut found).unwrap();
+    let (old, new) = (platform(), Platform::parse(Path::new("m.toml"), &written).unwrap());
+    assert_eq!((new.cpi, &new.l2, new.pipeline), (old.cpi, &old.l2, old.pipeline));
+    assert_eq!(new.seen_from(1), Platform { core_types: Vec::new(), ..new.clone() });
+    assert!(new.cpi_of(2) < 7.0 && new.core_types[1].cpi.is_some(), "{written}");
+    let second = new.core_types[1].l2.as_ref().unwrap();
+    assert_eq!(second.size, old.l2.as_ref().unwrap().size);
+    assert!(new.core_types[1].pipeline.unwrap().mshrs >= 1);
+    assert_eq!(found[0].before.as_deref(), Some("7.0"));
+    assert_eq!(found[0].name(), "cpi (b)");
+}
+
 #[test]
 fn the_presets_numbers_come_back_and_comments_stay() {
     let mut found = findings(&Key::ALL);

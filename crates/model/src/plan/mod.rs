@@ -8,6 +8,7 @@ pub mod advice;
 pub mod core;
 pub mod file;
 pub mod levels;
+pub mod lock;
 pub mod locked;
 pub mod promise;
 pub mod task;
@@ -17,6 +18,7 @@ pub mod windows;
 
 pub use self::core::{CoreMargin, PlanCore, PlanRegulation};
 pub use levels::LevelsPlan;
+pub use lock::{LockedTask, NextLock, PlanLock};
 pub use locked::LockColours;
 pub use promise::{Answer, Promise, Subject};
 pub use task::{PlanTask, Profiled, TaskMargin, Unlocked, Verdict};
@@ -37,6 +39,11 @@ use std::path::Path;
 
 /// Written at the head of every plan file.
 pub const FORMAT: &str = "solocore-plan/1";
+/// Most tasks of a plan that repeats for each task what follows from its numbers: the reason of its
+/// numbers, the terms of its bound and the assumptions of all bounds. Its file has a line for each
+/// value. With more tasks, the first analysed one has the assumptions of all, and the file is one
+/// line.
+pub const BRIEF: usize = 100_000;
 
 /// The scheme, which decides when each task runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -121,6 +128,9 @@ pub struct Plan {
     pub promises: Vec<Promise>,
     /// The regulation of memory traffic.
     pub regulation: PlanRegulation,
+    /// Locked functions and bandwidth that the planner chose for wanted slowdowns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<PlanLock>,
     /// The whole board, so that the plan needs no other file.
     pub platform: Platform,
     /// Quality of the choice of shares.
@@ -150,6 +160,12 @@ fn papers_model() -> Model {
 }
 
 impl Plan {
+    /// Has it more tasks than [`BRIEF`]?
+    #[must_use]
+    pub fn is_brief(&self) -> bool {
+        self.tasks.len() > BRIEF
+    }
+
     /// Reads and checks a plan.
     ///
     /// # Errors

@@ -5,12 +5,17 @@
 
 mod clocks;
 mod core_types;
+mod each_core;
 mod find;
+mod pace;
+mod private;
 mod row_hit_cap;
 #[cfg(test)]
 mod tests;
 
 pub use core_types::CoreType;
+pub use pace::Pace;
+pub use private::{L1, L2, Pipeline, PrivateCaches};
 pub use row_hit_cap::RowHitCap;
 
 use crate::error::ModelError;
@@ -63,28 +68,6 @@ pub enum Partition {
     Colour,
 }
 
-/// A private first-level cache; a hit costs nothing beyond the instruction's own cycles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct L1 {
-    /// Capacity.
-    pub size: Bytes,
-    /// Associativity.
-    pub ways: u32,
-}
-
-/// `[l2]`: a private second-level cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct L2 {
-    /// Capacity.
-    pub size: Bytes,
-    /// Associativity.
-    pub ways: u32,
-    /// Cycles that a hit costs beyond a first-level hit.
-    pub latency: Cycles,
-}
-
 /// The line that a set of the shared cache replaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -101,30 +84,6 @@ pub enum Replacement {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn is_lru(r: &Replacement) -> bool {
     *r == Replacement::Lru
-}
-
-/// Memory time that a core hides. Default: none; a core waits for each read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Pipeline {
-    /// Lines that may be on their way to one core at once: miss-status holding registers (MSHRs).
-    pub mshrs: u32,
-    /// Cycles of computation that a core can do beyond its oldest unfinished load (about the
-    /// reorder buffer's length over the instructions per cycle).
-    pub window: Cycles,
-}
-
-impl Pipeline {
-    /// Lines that a core may have written that the memory controller has not taken yet. Assumed of
-    /// every board.
-    pub const WRITE_BUFFER: u32 = 16;
-}
-
-impl Default for Pipeline {
-    /// A core that waits for each of its reads.
-    fn default() -> Self {
-        Self { mshrs: 1, window: Cycles(0) }
-    }
 }
 
 /// `[llc]`: the shared last-level cache.
@@ -247,7 +206,8 @@ pub struct Platform {
     pub llc: Llc,
     /// Main memory.
     pub dram: Dram,
-    /// Types of cores with different clocks. Left out: all cores have `frequency`.
+    /// Types of cores with a clock, cycles per instruction, pipeline or private caches of their own.
+    /// Left out: all cores are alike.
     #[serde(default, rename = "core_type", skip_serializing_if = "Vec::is_empty")]
     pub core_types: Vec<CoreType>,
 }
@@ -299,19 +259,8 @@ impl Platform {
         if !(1..=256).contains(&self.cores) {
             return Err(format!("cores = {}; a platform has 1 to 256", self.cores));
         }
-        if !(self.cpi.is_finite() && self.cpi >= 0.01 && self.cpi <= 1000.0) {
-            return Err(format!(
-                "cpi = {}; give cycles per instruction between 0.01 and 1000",
-                self.cpi
-            ));
-        }
-        let p = self.pipeline;
-        if !(1..=64).contains(&p.mshrs) || p.window.0 > 10_000 {
-            return Err(format!(
-                "pipeline: mshrs = {}, window = {}; give 1 to 64, and at most 10000 cycles",
-                p.mshrs, p.window
-            ));
-        }
+        private::check_cpi("", self.cpi)?;
+        private::check_pipeline("", self.pipeline)?;
         if !core_types::FREQUENCIES.contains(&self.frequency.0) {
             return Err(format!("frequency = {}; give 1 MHz to 100 GHz", self.frequency));
         }
@@ -330,6 +279,9 @@ impl Platform {
             ));
         }
         self.check_caches()?;
+        for kind in &self.core_types {
+            kind.check_own(self.l2.as_ref(), self.llc.size, self.llc.line)?;
+        }
         let d = &self.dram;
         if !(1..=16).contains(&d.channels) {
             return Err(format!("dram.channels is {}; give 1 to 16", d.channels));
@@ -376,24 +328,9 @@ impl Platform {
             caches.push(("l2", l2.size, l2.ways));
         }
         caches.push(("llc", self.llc.size, self.llc.ways));
-        for (what, size, ways) in caches {
-            if !(1..=64).contains(&ways) {
-                return Err(format!("{what}.ways = {ways}; give 1 to 64"));
-            }
-            let way = u64::from(ways) * self.llc.line.0;
-            if size.0 == 0
-                || !size.0.is_multiple_of(way)
-                || !(size.0 / way).is_power_of_two()
-                || size.0 > 1 << 30
-            {
-                return Err(format!(
-                    "{what}: size {size} over {ways} ways of {}-byte lines is not a power-of-two \
-                        number of sets (at most 1 GiB); correct size or ways",
-                    self.llc.line.0
-                ));
-            }
-        }
-        Ok(())
+        caches.into_iter().try_for_each(|(what, size, ways)| {
+            private::check_cache(what, size, ways, self.llc.line)
+        })
     }
 
     /// Service time of a request that meets another row in its bank: the slowest single request.
@@ -458,40 +395,8 @@ impl Platform {
         self.dram.channels * self.dram.ranks * self.dram.banks
     }
 
-    /// Lines that the private caches of one core can hold, the most that a preemption can cost.
-    pub fn private_lines(&self) -> u64 {
-        let l2 = self.l2.as_ref().map_or(0, |c| c.size.0);
-        (self.l1i.size.0 + self.l1d.size.0 + l2) / self.llc.line.0
-    }
-
     /// Time of `cycles` at `frequency` in picoseconds, rounded up: enough on every core.
     pub fn cycles_to_ps(&self, cycles: u64) -> u64 {
         self.frequency.cycles_to_ps(cycles)
-    }
-
-    /// Facts that a profile depends on: platforms with equal geometry can share profiles.
-    pub fn geometry(&self) -> String {
-        let l2 = self
-            .l2
-            .as_ref()
-            .map_or("none".to_owned(), |c| format!("{}/{}/{}", c.size.0, c.ways, c.latency.0));
-        // A measured time is counted in cycles of the fastest core.
-        let typed = !self.core_types.is_empty();
-        let to = if typed { format!(" to {}", self.fastest().0) } else { String::new() };
-        format!(
-            "l1i {}/{} l1d {}/{} l2 {l2} llc {}/{}/{} line {} page {} cpi {} clock {}{to} lmax {}",
-            self.l1i.size.0,
-            self.l1i.ways,
-            self.l1d.size.0,
-            self.l1d.ways,
-            self.llc.size.0,
-            self.llc.ways,
-            self.llc.latency.0,
-            self.llc.line.0,
-            self.page.0,
-            self.cpi,
-            self.frequency.0,
-            self.row_conflict().ps()
-        )
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Problem: a section that holds the bandwidth lock throttles other cores, so it should cover many
 //! misses in little time (bwlock, section 3). Rule: [`best_to_lock`]. Not covered: two sections of
-//! one program.
+//! one program; the planner chooses among all of [`can_be_locked`] for a wanted slowdown.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,13 @@ pub struct FunctionCalls {
     pub calls: u64,
     /// Misses of the whole shared cache during the calls, those of other functions as well.
     pub llc_misses: u64,
+    /// Reads of the shared cache during the calls, those of other functions as well; 0 in older
+    /// profiles.
+    #[serde(default)]
+    pub llc_reads: u64,
+    /// Dirty lines written back to the shared cache during the calls; 0 in older profiles.
+    #[serde(default)]
+    pub llc_writes: u64,
     /// Time of all calls, alone on the machine: instructions, reads of the shared cache, and a row
     /// conflict for each miss.
     pub held_ns: u64,
@@ -65,6 +72,16 @@ pub struct CallChain {
     pub llc_misses: u64,
     /// Accesses of the function to the shared cache with these callers.
     pub llc_accesses: u64,
+}
+
+/// The functions that a lock can name, with their calls. `main` is among them, but not the C
+/// library's functions around it, which do not return.
+pub fn can_be_locked(
+    functions: &[FunctionProfile],
+) -> impl Iterator<Item = (&FunctionProfile, &FunctionCalls)> {
+    let named = functions.iter().filter(|f| f.lock.is_some());
+    let named = named.filter(|f| f.name == "main" || !holds_main(&f.name));
+    named.filter_map(|f| f.calls.as_ref().map(|calls| (f, calls)))
 }
 
 /// The best function to lock. Of the functions that a lock can name, those within a twentieth of the
@@ -105,6 +122,7 @@ mod tests {
                 llc_misses: misses,
                 held_ns,
                 longest_ns: held_ns,
+                ..FunctionCalls::default()
             }),
             ..FunctionProfile::default()
         }

@@ -13,7 +13,7 @@
 //! A sum of maxima may exceed every input: merging never gives less, and often more.
 
 use super::origin::{InputFile, InputRun, Origin, Worst};
-use super::{FunctionCalls, FunctionProfile, PageName, PageProfile, Profile};
+use super::{FunctionCalls, FunctionProfile, Level, PageName, PageProfile, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Merges the profiles of one program with several inputs. `time` gives the time of a job, in any
@@ -47,11 +47,7 @@ pub fn worst(
         out.working_set.lines = out.working_set.lines.max(p.working_set.lines);
         out.working_set.bytes = out.working_set.bytes.max(p.working_set.bytes);
         raise(&mut out.by_ways, &p.by_ways);
-        for (level, other) in out.levels.iter_mut().zip(&p.levels) {
-            level.accesses = level.accesses.max(other.accesses);
-            level.misses = level.misses.max(other.misses);
-            level.writebacks = level.writebacks.max(other.writebacks);
-        }
+        levels(&mut out.levels, &p.levels);
         if p.bandwidth.interval_ns == out.bandwidth.interval_ns {
             raise(&mut out.bandwidth.bytes_per_s, &p.bandwidth.bytes_per_s);
         }
@@ -66,6 +62,21 @@ pub fn worst(
         join(&mut out.origin, &p.origin);
     }
     Some((out, slowest))
+}
+
+/// Raises each level to the maximum of those with its name. Behind other private caches a second
+/// level may be missing; it comes before the last then.
+fn levels(most: &mut Vec<Level>, other: &[Level]) {
+    for theirs in other {
+        match most.iter_mut().find(|level| level.name == theirs.name) {
+            Some(level) => {
+                level.accesses = level.accesses.max(theirs.accesses);
+                level.misses = level.misses.max(theirs.misses);
+                level.writebacks = level.writebacks.max(theirs.writebacks);
+            }
+            None => most.insert(most.len().saturating_sub(1), theirs.clone()),
+        }
+    }
 }
 
 /// Raises each element to the maximum, also beyond the end.
@@ -201,6 +212,8 @@ fn most_calls(a: Option<FunctionCalls>, b: Option<&FunctionCalls>) -> Option<Fun
         (Some(a), Some(b)) => Some(FunctionCalls {
             calls: a.calls.max(b.calls),
             llc_misses: a.llc_misses.max(b.llc_misses),
+            llc_reads: a.llc_reads.max(b.llc_reads),
+            llc_writes: a.llc_writes.max(b.llc_writes),
             held_ns: a.held_ns.max(b.held_ns),
             longest_ns: a.longest_ns.max(b.longest_ns),
         }),
@@ -291,6 +304,21 @@ pub(super) mod tests {
         })
     }
 
+    /// Breaks when levels are merged by their place: a second level is missing behind some caches.
+    #[test]
+    fn levels_are_merged_by_name() {
+        let level = |name: &str, misses| Level {
+            name: name.to_owned(),
+            accesses: misses,
+            misses,
+            writebacks: 0,
+        };
+        let mut most = vec![level("L1D", 5), level("LLC", 3)];
+        levels(&mut most, &[level("L1D", 4), level("L2", 9), level("LLC", 7)]);
+        let found: Vec<(&str, u64)> = most.iter().map(|l| (l.name.as_str(), l.misses)).collect();
+        assert_eq!(found, [("L1D", 5), ("L2", 9), ("LLC", 7)]);
+    }
+
     #[test]
     fn no_input_is_worse_than_the_merged_profile() {
         let mut random = Random::new(7);
@@ -332,7 +360,14 @@ pub(super) mod tests {
             let function = FunctionProfile {
                 name: "f".to_owned(),
                 llc_misses,
-                calls: Some(FunctionCalls { calls: 1, llc_misses, held_ns, longest_ns }),
+                calls: Some(FunctionCalls {
+                    calls: 1,
+                    llc_misses,
+                    llc_reads: llc_misses,
+                    llc_writes: held_ns,
+                    held_ns,
+                    longest_ns,
+                }),
                 callers: vec![CallChain { functions, llc_misses, llc_accesses: llc_misses }],
                 ..FunctionProfile::default()
             };
@@ -343,7 +378,14 @@ pub(super) mod tests {
         let [f] = &merged.functions[..] else { panic!("one function") };
         assert_eq!((f.llc_misses, f.callers.len()), (9, 1));
         assert_eq!(f.callers[0].functions, ["b"]);
-        let most = FunctionCalls { calls: 1, llc_misses: 9, held_ns: 90, longest_ns: 20 };
+        let most = FunctionCalls {
+            calls: 1,
+            llc_misses: 9,
+            llc_reads: 9,
+            llc_writes: 90,
+            held_ns: 90,
+            longest_ns: 20,
+        };
         assert_eq!(f.calls, Some(most));
     }
 

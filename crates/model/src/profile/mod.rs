@@ -7,7 +7,7 @@ mod origin;
 mod page;
 mod raise;
 
-pub use function::{CallChain, FunctionCalls, FunctionProfile, best_to_lock};
+pub use function::{CallChain, FunctionCalls, FunctionProfile, best_to_lock, can_be_locked};
 pub use measured::{
     AddressSamples, Extreme, Measured, MeasuredInput, Quantity, Raised, SampledPage, quantity,
 };

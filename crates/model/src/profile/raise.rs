@@ -140,7 +140,7 @@ mod tests {
         // It may have been a fast core, which has more cycles in that time.
         let mut typed = platform.clone();
         let frequency = Frequency(2 * platform.frequency.0);
-        typed.core_types = vec![CoreType { name: "big".into(), cores: vec![0], frequency }];
+        typed.core_types = vec![CoreType::of_clock("big", vec![0], frequency)];
         let mut raised = base();
         raised.raise(&typed, measured(&[(quantity::CPU_TIME, 1_000_000)]));
         assert_eq!(raised.private_cycles, frequency.0 / 1000);

@@ -116,9 +116,16 @@ pub struct RunWindow {
     pub windows: u64,
     /// Longest time from the end of a window until its jobs had the signal to stop.
     pub max_late_ns: u64,
-    /// Longest time from the beginning of a window until its jobs had the signal to go on.
+    /// Longest time from the beginning of a window until its jobs had the signal to go on, without
+    /// the planned time for the reads of locked pages.
     #[serde(default)]
     pub max_start_late_ns: u64,
+    /// Locked pages that were read when the latest window began, before its jobs went on.
+    #[serde(default)]
+    pub prefetched_pages: u64,
+    /// Longest time of these reads.
+    #[serde(default)]
+    pub max_prefetch_ns: u64,
 }
 
 /// Observations of a transfer's slots.

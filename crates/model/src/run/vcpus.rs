@@ -125,6 +125,10 @@ pub struct RunThrottling {
     pub most_throttled: u32,
     /// Highest mean latency of a period, in ns.
     pub highest_latency: Option<f64>,
+    /// Longest time by which a reading came later than its memory period, in ns: the monitor waited
+    /// for its VCPU.
+    #[serde(default)]
+    pub latest_ns: u64,
 }
 
 impl RunThrottling {
@@ -133,12 +137,13 @@ impl RunThrottling {
     pub fn text(&self) -> String {
         format!(
             "\nmemory ({}): contended in {} of {} periods, at most {} cores without background \
-                time{}\n",
+                time{}; readings at most {:.1} ms late\n",
             self.source,
             self.contended,
             self.periods,
             self.most_throttled,
-            self.highest_latency.map_or_else(String::new, |l| format!(", highest latency {l:.1}"))
+            self.highest_latency.map_or_else(String::new, |l| format!(", highest latency {l:.1}")),
+            self.latest_ns as f64 / 1e6
         )
     }
 }

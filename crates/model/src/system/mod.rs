@@ -67,6 +67,12 @@ pub enum Scheme {
 }
 
 impl System {
+    /// The core that a task never leaves, where the file states it. Under the other schemes a
+    /// partition, a level or a VCPU decides where a task runs.
+    pub fn pinned(&self, task: &Task) -> Option<u32> {
+        task.core.filter(|_| matches!(self.scheme, Scheme::Budgets))
+    }
+
     /// Reads and checks a system file.
     ///
     /// # Errors
@@ -113,14 +119,14 @@ impl System {
             |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
         // Before the file is parsed, as parsing alone takes a while then.
         let heads = text.lines().filter(|line| line.trim_start().starts_with("[[task]]")).count();
-        check_number(heads).map_err(whole)?;
+        check_number(heads, LARGEST).map_err(whole)?;
         let file: SystemFile = missing::parsed(path, text, Kind::System)?;
         let (mut platform, of_platform) = find(&file.platform)?;
         let of_platform =
             of_platform.map(|text| PlanInput::of(InputRole::Platform, &file.platform, &text));
         let at =
             |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
-        check_number(file.task.len()).map_err(whole)?;
+        check_number(file.task.len(), largest_of(&file)).map_err(whole)?;
         let on = |line: usize, message: String| ModelError::Invalid {
             path: path.to_owned(),
             line: Some(line),
@@ -287,15 +293,30 @@ impl System {
     }
 }
 
-/// Most tasks of a system: a plan takes some 3 kB for each, and is made in memory.
-pub const LARGEST: usize = 100_000;
+/// Most tasks of a system: a plan takes some 3 kB of memory for each.
+pub const LARGEST: usize = 1_000_000;
+/// The same with partitions, levels, VCPUs, optimal shares, or budgets that follow the running task:
+/// the cost of their plans grows faster.
+const LARGEST_OF_OTHERS: usize = 100_000;
 
-fn check_number(tasks: usize) -> Result<(), String> {
-    if tasks <= LARGEST {
+fn largest_of(file: &SystemFile) -> usize {
+    let faster = |r: &Regulation| {
+        matches!(r.policy, Policy::Dynamic | Policy::Maracas) || r.share == Some(Share::Optimal)
+    };
+    let regulation = file.regulation.as_ref().map(Spanned::get_ref);
+    if !file.partition.is_empty() || file.mc2.is_some() || regulation.is_some_and(faster) {
+        LARGEST_OF_OTHERS
+    } else {
+        LARGEST
+    }
+}
+
+fn check_number(tasks: usize, largest: usize) -> Result<(), String> {
+    if tasks <= largest {
         return Ok(());
     }
     Err(format!(
-        "{tasks} [[task]]s are more than the {LARGEST} that one plan holds; join tasks with equal \
+        "{tasks} [[task]]s are more than the {largest} that one plan holds; join tasks with equal \
         periods, or plan parts of the machine separately"
     ))
 }

@@ -4,8 +4,9 @@
 //! Problem: dynamic budgets, the bandwidth lock and statistics must know the begin of a job or a
 //! section; a program that was not written for them gives no signals. Rule: one run of the command
 //! is a job, unless the file says that the program goes on and its jobs are its wakeups or calls of
-//! a function. Calls of functions may hold the bandwidth lock. Source: bwlock, section 4.2;
-//! dynamic-budgeting, section IV (the signals). Does not cover: functions of libraries.
+//! a function. Calls of functions may hold the bandwidth lock; the file names them, or the planner
+//! chooses them for a wanted slowdown. Source: bwlock, section 4.2; dynamic-budgeting, section IV
+//! (the signals). Does not cover: functions of libraries.
 
 use super::regulation::Policy;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -91,6 +92,65 @@ fn function(word: &str) -> Result<&str, ()> {
     Ok(name)
 }
 
+/// Functions whose calls hold the bandwidth lock, as a file gives them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LockKey {
+    /// `"auto"`: the planner chooses them.
+    Named(String),
+    /// Functions, each as `"function:NAME"`.
+    Functions(Vec<String>),
+}
+
+impl LockKey {
+    /// The stated functions.
+    pub(super) fn functions(&self) -> Option<&[String]> {
+        match self {
+            Self::Functions(functions) => Some(functions),
+            Self::Named(_) => None,
+        }
+    }
+}
+
+/// The slowdown for which the planner is to choose the locked functions of a task, in thousandths;
+/// `None`: it chooses none.
+///
+/// # Errors
+/// The fault in the two keys and its remedy.
+pub(super) fn wanted_slowdown(
+    lock: Option<&LockKey>,
+    slowdown_permille: Option<u64>,
+    policy: Policy,
+    best_effort: bool,
+) -> Result<Option<u64>, String> {
+    match (lock, slowdown_permille) {
+        (Some(LockKey::Named(word)), _) if word != "auto" => Err(format!(
+            "lock = \"{word}\" is not a choice; give \"auto\" with a slowdown, or a list like \
+                [\"function:NAME\"]"
+        )),
+        (Some(LockKey::Named(_)), None) => Err(
+            "lock = \"auto\" lacks the slowdown to plan for; add slowdown = 1.5, the longest time \
+                of a job beside the other cores over its time alone"
+                .to_owned(),
+        ),
+        (Some(LockKey::Named(_)), _) if policy != Policy::Bwlock => {
+            Err("lock: only [regulation] policy = \"bwlock\" has a bandwidth lock; set that, or \
+                remove it"
+                .to_owned())
+        }
+        (Some(LockKey::Named(_)), _) if best_effort => {
+            Err("lock = \"auto\" is for analysed tasks, because best effort has no bound; set \
+                criticality, or name functions"
+                .to_owned())
+        }
+        (Some(LockKey::Named(_)), permille) => Ok(permille),
+        (_, Some(_)) => {
+            Err("slowdown of a task needs lock = \"auto\"; add that, or remove slowdown".to_owned())
+        }
+        (_, None) => Ok(None),
+    }
+}
+
 /// The signals of a task's program, and the user that runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -165,6 +225,30 @@ mod tests {
         }
         for word in ["", "thread", "function:", "function:a b", "Function:a", "function:a\n"] {
             assert!(Job::of(word).is_err(), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn a_chosen_lock_needs_a_slowdown_and_a_policy_that_locks() {
+        let named = |word: &str| Some(LockKey::Named(word.to_owned()));
+        let of = |lock: &Option<LockKey>, permille, policy, best_effort| {
+            wanted_slowdown(lock.as_ref(), permille, policy, best_effort)
+        };
+        let auto = named("auto");
+        assert_eq!(of(&auto, Some(1200), Policy::Bwlock, false), Ok(Some(1200)));
+        assert_eq!(of(&None, None, Policy::Memguard, true), Ok(None));
+        let listed = Some(LockKey::Functions(vec!["function:f".to_owned()]));
+        assert_eq!(of(&listed, None, Policy::Bwlock, false), Ok(None));
+        for (lock, permille, policy, best_effort, said) in [
+            (&named("most"), Some(1200), Policy::Bwlock, false, "\"auto\""),
+            (&auto, None, Policy::Bwlock, false, "add slowdown"),
+            (&auto, Some(1200), Policy::Memguard, false, "bwlock"),
+            (&auto, Some(1200), Policy::Bwlock, true, "best effort"),
+            (&listed, Some(1200), Policy::Bwlock, false, "remove slowdown"),
+            (&None, Some(1200), Policy::Bwlock, false, "remove slowdown"),
+        ] {
+            let error = of(lock, permille, policy, best_effort).unwrap_err();
+            assert!(error.contains(said), "{error}");
         }
     }
 

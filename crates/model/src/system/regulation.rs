@@ -390,7 +390,7 @@ fn check_objective(regulation: &Regulation) -> Result<(), String> {
 }
 
 /// A factor of at least 1 in thousandths, in files a number.
-mod thousandths {
+pub(super) mod thousandths {
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub fn serialize<S: Serializer>(factor: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,6 @@
 //! `[[task]]`: rate, urgency and demand of each task.
 
-use super::program::TaskProgram;
+use super::program::{LockKey, TaskProgram, wanted_slowdown};
 use super::regulation::{Policy, Regulation, or_more_cores};
 use crate::instance::Instance;
 use crate::levels::TaskShape;
@@ -97,8 +97,17 @@ pub(super) struct TaskEntry {
     /// the time from waking to going to sleep, and `"function:NAME"` is a call of a function.
     pub(super) job: Option<String>,
     /// With `policy = "bwlock"`: functions as `"function:NAME"`. Their calls hold the bandwidth
-    /// lock.
-    pub(super) lock: Option<Vec<String>>,
+    /// lock. `"auto"`: the planner chooses the functions and `lock_bandwidth` for `slowdown`.
+    pub(super) lock: Option<LockKey>,
+    /// With `lock = "auto"`: the execution time of a job beside the other cores is at most this
+    /// multiple of its time alone (`C` of the plan), as 1.5.
+    #[serde(
+        default,
+        rename = "slowdown",
+        deserialize_with = "super::regulation::thousandths::deserialize"
+    )]
+    #[schemars(with = "Option<f64>", range(min = 1, max = 1000))]
+    pub(super) slowdown_permille: Option<u64>,
     /// Name of the user that runs the command under `solocore run`. The default is the user that
     /// started solocore.
     pub(super) user: Option<String>,
@@ -160,6 +169,8 @@ pub struct Task {
     pub shape: TaskShape,
     /// The signals of its program, and the user that runs it.
     pub program: TaskProgram,
+    /// With `lock = "auto"`: the wanted slowdown, in thousandths.
+    pub slowdown_permille: Option<u64>,
     /// Program and arguments, where the file has them.
     pub command: Option<Vec<String>>,
     /// Arguments that each input adds to the profiled command; empty: the command runs unchanged.
@@ -277,9 +288,15 @@ pub(super) fn check_task(
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err("a task needs a name without control characters".to_owned());
     }
-    let keys = (t.job.as_deref(), t.lock.as_deref(), t.user.clone());
-    let program = TaskProgram::checked(keys, regulation.policy, t.partition.is_some())
-        .map_err(|what| format!("task `{name}`: {what}"))?;
+    let named = |what: String| format!("task `{name}`: {what}");
+    let best_effort = t.criticality == Criticality::D;
+    let slowdown_permille =
+        wanted_slowdown(t.lock.as_ref(), t.slowdown_permille, regulation.policy, best_effort)
+            .map_err(named)?;
+    let functions = t.lock.as_ref().and_then(LockKey::functions);
+    let keys = (t.job.as_deref(), functions, t.user.clone());
+    let program =
+        TaskProgram::checked(keys, regulation.policy, t.partition.is_some()).map_err(named)?;
     let active = regulation.active_cores.unwrap_or(platform.cores);
     if let Some(core) = t.core.filter(|&c| c >= active) {
         return Err(format!(
@@ -406,6 +423,7 @@ pub(super) fn check_task(
         partition: None,
         shape,
         program,
+        slowdown_permille,
         command,
         inputs: t.inputs.unwrap_or_default(),
         name: t.name,

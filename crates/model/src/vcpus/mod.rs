@@ -22,6 +22,8 @@ pub const MIN_CAPACITY_NS: u64 = 10_000;
 pub const MAX_VCPUS: usize = 1024;
 /// First part of the names of best-effort VCPUs.
 pub const BEST_EFFORT: &str = "best-effort/";
+/// Name of the VCPU of the memory's monitor.
+pub const MONITOR: &str = "memory-monitor";
 
 /// The VCPU that runs when no VCPU has budget (maracas, section III).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +65,29 @@ pub struct Reservation {
     pub period: Time,
 }
 
+/// `monitor`: the VCPU of the thread that reads the memory's counters and decides on background
+/// time (maracas, section IV: a memory monitoring thread on a VCPU of its own).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Monitor {
+    /// C: time on its core in each period.
+    #[serde(deserialize_with = "positive_time")]
+    pub capacity: Time,
+    /// T: period of the capacity. A reading may come this much after the memory's period.
+    #[serde(deserialize_with = "positive_time")]
+    pub period: Time,
+    /// Core, from 0. If it is left out, the planner places the VCPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
+}
+
+impl Default for Monitor {
+    /// A twentieth of a core: readings of counters, and the batches of the probe in place of them.
+    fn default() -> Self {
+        Self { capacity: Time::from_ns(1_000_000), period: Time::from_ns(20_000_000), core: None }
+    }
+}
+
 /// `throttle`: background time is taken from some cores while the memory is contended (maracas,
 /// Algorithm 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +112,9 @@ pub struct Throttle {
     /// Time after which a core asks again whether it may go on.
     #[serde(default = "one_millisecond", deserialize_with = "positive_time")]
     pub check: Time,
+    /// VCPU of the thread that reads and decides; left out: 1 ms in 20 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<Monitor>,
 }
 
 fn two_seconds() -> Time {
@@ -189,7 +217,7 @@ pub struct Vcpu {
 pub struct Vcpus {
     /// `[maracas]`.
     pub settings: Settings,
-    /// `[[vcpu]]` in file order.
+    /// `[[vcpu]]` in file order, then the one of the memory's monitor ([`MONITOR`]).
     pub vcpus: Vec<Vcpu>,
 }
 
@@ -228,8 +256,9 @@ impl Vcpus {
         }
         let (settings, line) = settings.unwrap_or((Settings::default(), 0));
         check_settings(&settings).map_err(|what| (line, format!("[maracas] {what}")))?;
-        if entries.is_empty() || entries.len() + cores as usize > MAX_VCPUS {
-            let most = MAX_VCPUS - cores as usize;
+        let others = cores as usize + usize::from(settings.throttle.is_some());
+        if entries.is_empty() || entries.len() + others > MAX_VCPUS {
+            let most = MAX_VCPUS - others;
             let remedy = if entries.is_empty() { "add one" } else { "remove some" };
             let what = format!(
                 "policy = \"maracas\" takes 1 to {most} [[vcpu]] tables, and the file has {}; \
@@ -243,6 +272,10 @@ impl Vcpus {
             let vcpu =
                 check(entry, line, &settings, &vcpus, tasks, cores).map_err(|what| (line, what))?;
             vcpus.push(vcpu);
+        }
+        if let Some(throttle) = settings.throttle {
+            let own = monitor(throttle.monitor.unwrap_or_default(), line, cores);
+            vcpus.push(own.map_err(|what| (line, format!("[maracas] throttle: monitor: {what}")))?);
         }
         let all = Self { settings, vcpus };
         for (index, task) in tasks.iter().enumerate() {
@@ -327,6 +360,12 @@ fn check(
                 `{BEST_EFFORT}`"
         ));
     }
+    if name == MONITOR {
+        return Err(format!(
+            "the name `{MONITOR}` belongs to the VCPU of the memory's monitor; choose another, or \
+                state that one as throttle's `monitor`"
+        ));
+    }
     if let Some(twin) = seen.iter().find(|v| v.name == name) {
         return Err(format!(
             "VCPU `{name}` is defined twice (first on line {}); rename one",
@@ -373,6 +412,25 @@ fn check(
         colours: e.colours,
         fixed: e.fixed,
         tasks: bound,
+        line,
+    })
+}
+
+/// The VCPU of the memory's monitor, which stays on its core: its probe measures there.
+fn monitor(stated: Monitor, line: usize, cores: u32) -> Result<Vcpu, String> {
+    let (capacity_ns, period_ns) = (stated.capacity.ns_ceil(), stated.period.ns_ceil());
+    check_times(capacity_ns, period_ns)?;
+    if let Some(core) = stated.core.filter(|&core| core >= cores) {
+        return Err(format!("core {core} is out of range; there are cores 0 to {}", cores - 1));
+    }
+    Ok(Vcpu {
+        name: MONITOR.to_owned(),
+        capacity_ns,
+        period_ns,
+        core: stated.core,
+        colours: 0,
+        fixed: true,
+        tasks: Vec::new(),
         line,
     })
 }

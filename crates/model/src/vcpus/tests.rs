@@ -35,6 +35,25 @@ fn vcpus_have_their_tasks() {
     assert!(vcpus.settings.strict && vcpus.settings.background == super::Background::Keep);
 }
 
+/// Fails when the monitor of the memory has no VCPU, or another than the stated one.
+#[test]
+fn a_throttle_brings_the_vcpu_of_its_monitor() {
+    let monitor = |throttle: &str| {
+        let text = GOOD.replacen("\"keep\"", &format!("\"keep\"\n{throttle}"), 1);
+        let system = System::parse(Path::new("s.toml"), &text).unwrap();
+        let vcpus = system.vcpus().unwrap();
+        let found = vcpus.vcpus.iter().find(|v| v.name == super::MONITOR);
+        assert!(found.is_none_or(|v| v.fixed && v.tasks.is_empty()));
+        found.map(|v| (v.capacity_ns, v.period_ns, v.core))
+    };
+    assert_eq!(monitor("strict = true"), None);
+    let usual = "throttle = { max_latency = \"1 us\" }";
+    assert_eq!(monitor(usual), Some((1_000_000, 20_000_000, None)));
+    let stated = "throttle = { max_latency = \"1 us\", monitor = { capacity = \"3 ms\", period = \
+        \"50 ms\", core = 2 } }";
+    assert_eq!(monitor(stated), Some((3_000_000, 50_000_000, Some(2))));
+}
+
 #[test]
 fn bad_input_names_line_and_remedy() {
     for (from, to, expect) in [
@@ -55,6 +74,23 @@ fn bad_input_names_line_and_remedy() {
         ("[\"a\"]", "[\"a\", \"d\"]", "VCPUs of their own"),
         ("[\"a\"]", "[\"d\"]", "s.toml:12: task `a` is of level B and bound to no VCPU"),
         ("name = \"v\"", "name = \"best-effort/0\"", "does not begin with"),
+        (
+            "name = \"v\"",
+            "name = \"memory-monitor\"",
+            "belongs to the VCPU of the memory's monitor",
+        ),
+        (
+            "\"keep\"",
+            "\"keep\"\nthrottle = { max_latency = \"1 us\", monitor = { capacity = \"2 ms\", period \
+                = \"1 ms\" } }",
+            "s.toml:4: [maracas] throttle: monitor: a capacity of 2 ms in a period of 1 ms",
+        ),
+        (
+            "\"keep\"",
+            "\"keep\"\nthrottle = { max_latency = \"1 us\", monitor = { capacity = \"1 ms\", period \
+                = \"9 ms\", core = 4 } }",
+            "monitor: core 4 is out of range; there are cores 0 to 3",
+        ),
         ("\"maracas\"", "\"none\"", "s.toml:4: [maracas] is read under [regulation] policy"),
         ("\"keep\"", "\"last\"", "s.toml:5"),
         ("\"keep\"", "\"keep\"\nbalance = \"1 ms\"", "balance moves VCPUs"),

@@ -114,22 +114,37 @@ impl<'a> Asker<'a> {
         Self { work, asked, cores }
     }
 
-    /// The longest execution of a job, on the worst of its possible cores, ps.
-    fn execution_ps(&self, resources: &Resources) -> f64 {
+    /// The longest execution of a job, on the worst of its possible cores, ps. Cores with equal
+    /// stalls are asked once: `kinds` has the first core of each kind.
+    fn execution_ps(&self, resources: &Resources, kinds: &[u32]) -> f64 {
         let on = |core: u32| {
             let bounds = CoreBounds { core, resources };
             let stall = bounds.stall(self.asked).saturating_add(bounds.once(false));
             if stall == u64::MAX { f64::INFINITY } else { self.asked.work_ps as f64 + stall as f64 }
         };
-        self.cores.clone().map(on).fold(0.0, f64::max)
+        if self.work.task.core.is_some() {
+            return self.cores.clone().map(on).fold(0.0, f64::max);
+        }
+        kinds.iter().copied().map(on).fold(0.0, f64::max)
     }
+}
+
+/// The first core of each kind: cores whose stalls are equal have the same bounds on one job.
+fn kinds(resources: &Resources) -> Vec<u32> {
+    let stalls = &resources.stalls;
+    let first = |&core: &u32| {
+        let own = stalls.get(core as usize);
+        !stalls.iter().take(core as usize).any(|other| Some(other) == own)
+    };
+    (0..resources.cores).filter(first).collect()
 }
 
 /// Price of budgets: the mean of the bounds, or the excess where they do not fit.
 fn cost(tasks: &[Asker], resources: &Resources) -> f64 {
     let (mut logarithms, mut worst, mut load) = (0.0, 0.0f64, 0.0);
+    let kinds = kinds(resources);
     for task in tasks {
-        let bound = task.execution_ps(resources);
+        let bound = task.execution_ps(resources, &kinds);
         let ps = |time: Option<Time>| time.map_or(f64::INFINITY, |t| t.ps() as f64);
         logarithms += bound.max(1.0).ln();
         worst = worst.max(bound / ps(task.work.task.deadline));

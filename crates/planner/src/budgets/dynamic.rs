@@ -149,7 +149,7 @@ pub fn plan(
 fn memory(soft: &[bool], resources: &Resources) -> Memory {
     if resources.model == Model::Sce {
         let cores = soft.iter().filter(|&&s| s).count() as u64;
-        let each = 2 * u64::from(resources.platform.pipeline.mshrs.max(1));
+        let each = 2 * u64::from(resources.platform.most_mshrs().max(1));
         return Memory {
             latency_ps: resources.regulation.latency_ps,
             switch_accesses: cores * each,

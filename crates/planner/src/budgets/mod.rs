@@ -9,6 +9,7 @@ mod choose;
 pub mod dynamic;
 mod judge;
 mod known;
+mod late;
 mod optimal;
 mod placement;
 mod spare;
@@ -30,7 +31,7 @@ use dynamic::Dynamic;
 use optimal::Effort;
 use placement::place;
 use solocore_model::System;
-use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask, ProofResult};
+use solocore_model::plan::{BRIEF, Certificate, Plan, PlanCore, PlanTask, ProofResult};
 use solocore_model::system::{Objective, Policy, Share};
 
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a
@@ -51,8 +52,9 @@ pub fn plan(
     }
     let (cores, resources) = worst_fit(work, resources, patience.share);
     spare::check(system, &resources)?;
+    let chosen = lock::choose(system, work, &cores, &resources, lock_budget)?;
     let mut plan = assemble(system, work, &cores, &resources);
-    lock::note(&mut plan, lock_budget);
+    lock::note(&mut plan, lock_budget, chosen);
     Ok(plan)
 }
 
@@ -146,11 +148,15 @@ fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Reso
         let margins = margins.get(core.core as usize);
         for task in core.tasks() {
             let (index, w) = (task.index, &work[task.index]);
-            let demand = || w.explain(task.locked, resources, task.clock);
+            let demand = || w.explain(task.locked, resources, task.pace);
             entries[index] = Some(PlanTask {
                 margin: margins.and_then(|m| m.task(index)),
                 derivation: margins.and_then(|m| m.derivation(index, task.response_ps, demand())),
-                waterfall: waterfall::of(w, task, once_ps, resources),
+                waterfall: if work.len() > BRIEF {
+                    Vec::new()
+                } else {
+                    waterfall::of(w, task, once_ps, resources)
+                },
                 ..task.entry(core.core, w)
             });
         }
@@ -201,9 +207,9 @@ fn assemble_dynamic(
             let c_sce_ns = length.unwrap_or(plain.wcet_ns).max(plain.wcet_ns);
             let (wcet_ps, _) = core.demand_of(index).unwrap_or_default();
             let locked = plain.locked_pages.len();
-            let clock = resources.platform.clock_of(core.core);
+            let pace = resources.platform.pace_of(core.core);
             let bound = found.bound.map(|b| waterfall::Bound {
-                clock,
+                pace,
                 wcet_ps,
                 stall_ps: b.length_ps.saturating_sub(wcet_ps),
                 once_ps: 0,
@@ -223,7 +229,7 @@ fn assemble_dynamic(
                 waterfall: match bound {
                     Some(b) => waterfall::terms(w, locked, resources, b),
                     // No budget bounds its stall, and `C_sce` is `C`.
-                    None => waterfall::to_c(w, locked, resources, (clock, wcet_ps)),
+                    None => waterfall::to_c(w, locked, resources, (pace, wcet_ps)),
                 },
                 ..plain
             }

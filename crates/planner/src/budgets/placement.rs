@@ -9,14 +9,16 @@
 //! `monotone`). Locked pages only go to others. So a number of tasks is put on the least loaded
 //! cores at once, then the cores are tested. Where a core has too many, half the number is tried,
 //! and the task that missed its deadline is remembered. A core on which it would miss it again is
-//! passed over, at the cost of one response time. The outcome is that of a test for each task. Does
-//! not cover: tasks with deadlines beyond a hundred periods, and pages that can be locked where
-//! cores are nearly full: these tasks are tested one by one.
+//! passed over; the window of that task's first job is kept for this question ([`Late`]). The
+//! outcome is that of a test for each task. Does not cover: tasks with deadlines beyond a hundred
+//! periods, and pages that can be locked where cores are nearly full: these tasks are tested one by
+//! one.
 
+use super::late::{Late, Place};
 use crate::core_plan::{CoreBounds, CorePlan, HardTasks, lockable};
 use crate::resources::Resources;
 use crate::work::Work;
-use solocore_analysis::response::{Demand, Task, Window, response_time};
+use std::cmp::Ordering;
 
 /// Most tasks for which a core's utilisation is summed again each time, in the order of priorities.
 /// The sum of floating point numbers depends on their order, and the sum decides between cores.
@@ -63,8 +65,10 @@ struct Cores<'a> {
     /// Is some deadline missed? Then it is missed with more tasks, too.
     full: Vec<bool>,
     together: bool,
+    /// By core, the lowest priority of its tasks; 0 without tasks.
+    lowest: Vec<u32>,
     /// Tasks that may miss their deadlines on a core with one task more.
-    late: Vec<Vec<usize>>,
+    late: Vec<Vec<Late>>,
     /// Could pages be locked? Then a task's demand depends on the others of its core.
     lockable: bool,
     /// Neither pages can be locked, nor are lines read again after a preemption.
@@ -86,14 +90,17 @@ impl<'a> Cores<'a> {
             on: vec![Vec::new(); cores],
             loads: Vec::new(),
             full: vec![false; cores],
-            late: vec![Vec::new(); cores],
+            lowest: vec![0; cores],
+            late: std::iter::repeat_with(Vec::new).take(cores).collect(),
             lockable,
             plain: !lockable && work.iter().all(|w| w.demand.lines() == 0),
             together,
         };
         for (task, w) in work.iter().enumerate().filter(|(_, w)| w.hard()) {
-            if let Some(on) = w.task.core.and_then(|core| out.on.get_mut(core as usize)) {
+            let own = w.task.core.map_or(cores, |core| core as usize);
+            if let Some(on) = out.on.get_mut(own) {
                 on.push(task);
+                out.lowest[own] = out.lowest[own].max(w.priority);
             }
         }
         out.loads = (0..resources.cores)
@@ -120,82 +127,70 @@ impl<'a> Cores<'a> {
         self.loads[own] + bounds.utilization(w, w.asked_on(core, 0, self.resources))
     }
 
+    fn by_load(&self, a: u32, b: u32) -> Ordering {
+        self.loads[a as usize].total_cmp(&self.loads[b as usize]).then(a.cmp(&b))
+    }
+
     /// The least loaded core that may still have room for the task. If no core has, so that
     /// deadlines are missed anyway, the least loaded of all.
-    fn next(&self, task: usize) -> Option<u32> {
-        let by_load = |a: &u32, b: &u32| {
-            self.loads[*a as usize].total_cmp(&self.loads[*b as usize]).then(a.cmp(b))
-        };
+    fn next(&mut self, task: usize) -> Option<u32> {
         let all = 0..self.resources.cores;
-        let first = all.clone().min_by(by_load)?;
+        let first = all.clone().min_by(|&a, &b| self.by_load(a, b))?;
         if self.full.iter().all(|&full| full) || !self.refuses(first, task) {
             return Some(first);
         }
         let mut others: Vec<u32> = all.filter(|&core| core != first).collect();
-        others.sort_by(by_load);
+        others.sort_by(|&a, &b| self.by_load(a, b));
         others.into_iter().find(|&core| !self.refuses(core, task))
     }
 
     /// Is a deadline surely missed with this task added?
-    fn refuses(&self, core: u32, task: usize) -> bool {
-        self.full[core as usize]
-            || self.late[core as usize].iter().any(|&late| self.late_with(core, late, task))
+    fn refuses(&mut self, core: u32, task: usize) -> bool {
+        let own = core as usize;
+        let (work, resources) = (self.work, self.resources);
+        let place = Place { core, on: &self.on[own], work, resources, lowest: self.lowest[own] };
+        self.full[own] || self.late[own].iter_mut().any(|late| late.misses_beside(task, &place))
     }
 
-    /// Would a task of the core miss its deadline beside this one, which preempts it?
-    fn late_with(&self, core: u32, late: usize, task: usize) -> bool {
-        let rank = |t: usize| self.work[t].priority;
-        if rank(task) > rank(late) {
-            return false;
+    /// Puts a task on a core behind all others.
+    fn push(&mut self, core: u32, task: usize) {
+        let own = core as usize;
+        if self.full[own] {
+            // It refuses every task.
+            self.late[own].clear();
         }
-        let of = |t: usize| {
-            let (w, asked) = (&self.work[t], self.work[t].asked_on(core, 0, self.resources));
-            Task {
-                reads: asked.reads,
-                writes: asked.writes,
-                ..Task::new(
-                    asked.work_ps,
-                    asked.misses,
-                    w.task.period.map_or(u64::MAX, |p| p.ps()),
-                    w.task.deadline.map_or(u64::MAX, |d| d.ps()),
-                )
-            }
-        };
-        let on = &self.on[core as usize];
-        // The order of the tasks above does not matter.
-        let above = on.iter().copied().filter(|&t| rank(t) < rank(late)).chain([task, late]);
-        let tasks: Vec<Task> = above.map(of).collect();
-        let company = on.iter().any(|&t| rank(t) > rank(late));
-        let bounds = CoreBounds { core, resources: self.resources };
-        let stall = |asked: Demand| bounds.stall(asked);
-        let window = Window { once_ps: bounds.once(company), stall: &stall };
-        let at = tasks.len() - 1;
-        response_time(&tasks, at, &window, tasks[at].deadline_ps).is_none()
+        let (work, resources) = (self.work, self.resources);
+        let place = Place { core, on: &self.on[own], work, resources, lowest: self.lowest[own] };
+        self.late[own].iter_mut().for_each(|late| late.admit(task, &place));
+        self.lowest[own] = self.lowest[own].max(work[task].priority);
+        self.on[own].push(task);
     }
 
     /// Puts each task on the core that is then the least loaded, up to the first that fits nowhere.
     /// If a core that met its deadlines does not meet them with these tasks, none is put. Returns
     /// the number of tasks put.
     fn put_all(&mut self, tasks: &[usize]) -> usize {
-        let mut before: Vec<(u32, f64)> = Vec::with_capacity(tasks.len());
+        self.late.iter_mut().flatten().for_each(Late::keep);
+        let mut before: Vec<(u32, f64, u32)> = Vec::with_capacity(tasks.len());
         let mut touched = vec![false; self.on.len()];
         for &task in tasks {
             let Some(core) = self.next(task) else { break };
             let own = core as usize;
-            before.push((core, self.loads[own]));
+            before.push((core, self.loads[own], self.lowest[own]));
             touched[own] = !self.full[own];
-            self.on[own].push(task);
+            self.push(core, task);
             self.loads[own] = self.load_with(core, task);
         }
         let fits = (0..self.resources.cores).all(|c| !touched[c as usize] || self.fits(c));
         if !fits {
-            for &(core, load) in before.iter().rev() {
+            for &(core, load, lowest) in before.iter().rev() {
                 self.on[core as usize].pop();
-                self.loads[core as usize] = load;
+                (self.loads[core as usize], self.lowest[core as usize]) = (load, lowest);
             }
+            self.late.iter_mut().flatten().for_each(Late::back);
             return 0;
         }
-        for (&(core, _), &task) in before.iter().zip(tasks) {
+        for (&(core, ..), &task) in before.iter().zip(tasks) {
             self.placed[task] = Some(core);
         }
         before.len()
@@ -207,10 +202,10 @@ impl<'a> Cores<'a> {
         let late = CorePlan::late(core, &self.on[own], self.work, self.resources);
         // With reloads, and with other pages locked, fewer tasks above may cost more or less.
         if let Some(late) = late.filter(|_| self.together && self.plain)
-            && !self.late[own].contains(&late)
+            && self.late[own].iter().all(|known| known.task != late)
         {
             self.late[own].truncate(REMEMBERED - 1);
-            self.late[own].insert(0, late);
+            self.late[own].insert(0, Late::new(late));
         }
         late.is_none()
     }
@@ -219,9 +214,7 @@ impl<'a> Cores<'a> {
     /// the least loaded.
     fn put_where_it_fits(&mut self, task: usize) {
         let mut order: Vec<u32> = (0..self.resources.cores).collect();
-        order.sort_by(|&a, &b| {
-            self.loads[a as usize].total_cmp(&self.loads[b as usize]).then(a.cmp(&b))
-        });
+        order.sort_by(|&a, &b| self.by_load(a, b));
         let mut first = None;
         for core in order {
             let (load, fits) = self.with_one_more(core, task);
@@ -253,7 +246,7 @@ impl<'a> Cores<'a> {
 
     fn put(&mut self, task: usize, core: u32, load: f64) {
         self.placed[task] = Some(core);
-        self.on[core as usize].push(task);
+        self.push(core, task);
         self.loads[core as usize] = load;
     }
 

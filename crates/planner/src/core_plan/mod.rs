@@ -14,8 +14,8 @@ use crate::work::Work;
 use bounds::all_preemption_accesses;
 use solocore_analysis::Derivation;
 use solocore_model::plan::{PlanTask, Unlocked};
+use solocore_model::platform::Pace;
 use solocore_model::profile::PageName;
-use solocore_model::units::Frequency;
 use std::collections::HashMap;
 
 /// Rounds in which tasks that fail are given more cache.
@@ -38,8 +38,8 @@ pub struct TaskPlan {
     pub index: usize,
     /// Locked pages.
     pub locked: usize,
-    /// Clock of a core in `C`.
-    pub clock: Frequency,
+    /// Pace of a core in `C`.
+    pub pace: Pace,
     /// `C`.
     pub wcet_ps: u64,
     /// `mu`.
@@ -184,7 +184,7 @@ impl CorePlan {
             tasks.push(TaskPlan {
                 index,
                 locked: k,
-                clock: resources.platform.clock_of(core),
+                pace: resources.platform.pace_of(core),
                 wcet_ps,
                 misses,
                 stall_ps,
@@ -230,7 +230,7 @@ impl CorePlan {
     /// Derivation of execution time and misses of a task.
     pub fn demand(&self, index: usize, w: &Work, resources: &Resources) -> Derivation {
         let locked = self.tasks.iter().find(|t| t.index == index).map_or(0, |t| t.locked);
-        w.explain(locked, resources, resources.platform.clock_of(self.core))
+        w.explain(locked, resources, resources.platform.pace_of(self.core))
     }
 
     /// The plan's entry of a task of this core, without margin and derivation.

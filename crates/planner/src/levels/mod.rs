@@ -63,6 +63,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         assumptions: reasons::assumptions(&found, demands),
         promises: Vec::new(),
         regulation: crate::whole::regulation(system),
+        lock: None,
         platform: system.platform.clone(),
         certificate: None,
         repair: Vec::new(),

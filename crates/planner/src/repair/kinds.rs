@@ -4,7 +4,7 @@ use super::search::{above, below, step_of};
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::advice::Repair;
 use solocore_model::system::{Demand, Model, Policy, Share, Task};
-use solocore_model::vcpus::Vcpu;
+use solocore_model::vcpus::{MONITOR, Vcpu};
 use solocore_model::{Bandwidth, Plan, System, Time};
 
 /// Greatest factor by which a time of the file may grow.
@@ -217,7 +217,10 @@ fn of_late_task(task: &Task, planned: &PlanTask, system: &System) -> Vec<Kind> {
     }
     out.extend(of_task(task));
     if task.core.is_some() {
-        let cores = (0..system.active_cores()).filter(|&core| core != planned.core);
+        // Its profile may hold for the private caches of its core only.
+        let own = system.platform.private_of(planned.core);
+        let cores = (0..system.active_cores())
+            .filter(|&core| core != planned.core && system.platform.private_of(core) == own);
         out.push(listed(&format!("task.{name}.core"), cores, &format!("task {name} on core {{}}")));
     }
     if task.soft_budget.is_some() {
@@ -258,7 +261,9 @@ fn capacities(system: &System) -> Vec<Kind> {
             meaning,
         )
     };
-    all.iter().take(TASKS).flat_map(|v| [of(true, "", v), of(false, "at most ", v)]).collect()
+    // That of the memory's monitor has no table in the file.
+    let stated = all.iter().filter(|v| v.name != MONITOR);
+    stated.take(TASKS).flat_map(|v| [of(true, "", v), of(false, "at most ", v)]).collect()
 }
 
 /// More bandwidth for the cores of tasks that may miss their deadlines, less for the others.

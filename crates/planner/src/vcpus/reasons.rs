@@ -6,7 +6,7 @@ use crate::explain;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::plan::{Plan, PlanTask, PlanVcpu};
-use solocore_model::vcpus::{BEST_EFFORT, Vcpus};
+use solocore_model::vcpus::{BEST_EFFORT, MONITOR, Vcpus};
 
 fn time(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
@@ -63,7 +63,13 @@ fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
         || "the time that it needs for its capacity has no bound".to_owned(),
         |r| format!("it gets its whole capacity within {}", time(r)),
     );
-    let tasks = if v.tasks.is_empty() { "no tasks yet".to_owned() } else { v.tasks.join(", ") };
+    let tasks = match v.tasks.as_slice() {
+        _ if v.name == MONITOR => {
+            "its thread reads the memory's counters and throttles background time".to_owned()
+        }
+        [] => "no tasks yet".to_owned(),
+        tasks => tasks.join(", "),
+    };
     format!(
         "VCPU {}: {} in {} on core {} ({}); {when}; {tasks}",
         v.name,

@@ -295,7 +295,7 @@ impl<'a> Inside<'a> {
             TaskPlan {
                 index,
                 locked: k,
-                clock: self.resources.platform.frequency,
+                pace: self.resources.platform.slowest_pace(),
                 wcet_ps: w.wcet_ps(k, self.resources),
                 misses,
                 stall_ps: bounds
@@ -327,7 +327,7 @@ impl<'a> Inside<'a> {
         let tasks = tasks_of(levels.iter().find(|l| l.index == index)?);
         let k = locked.get(&index).copied().unwrap_or(0);
         let platform = &self.resources.platform;
-        let demand = self.work[index].demand.explain(k, platform, platform.frequency);
+        let demand = self.work[index].demand.explain(k, platform, platform.slowest_pace());
         let last = tasks.len().checked_sub(1)?;
         let d = explain(&tasks, last, windows, &|asked| bounds.stall(asked), response);
         Some(d.because(demand).because(bounds.explain()))

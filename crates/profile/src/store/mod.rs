@@ -10,9 +10,10 @@
 mod place;
 
 use crate::elf::Program;
-use crate::emulation::{lock, profile, trace_path};
+use crate::emulation::{lock, trace_path};
 use crate::error::ProfileError;
 use crate::job::{Job, of_session};
+use crate::types::{profile, time};
 use rustix::fs::FlockOperation;
 use sha2::{Digest, Sha256};
 use solocore_cache::look;
@@ -133,14 +134,6 @@ impl Cache {
     }
 }
 
-/// Time of a job with nothing locked, ps; the slowest of several inputs is chosen by it.
-pub(crate) fn time(profile: &Profile, p: &Platform) -> u64 {
-    let cycles = p.cycles_to_ps(profile.private_cycles);
-    let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
-    let memory = profile.llc_accesses().saturating_mul(p.dram.latency_max.ps());
-    cycles.saturating_add(look_ups).saturating_add(memory)
-}
-
 /// The first file that has changed since the run.
 fn changed(rests_on: &RestsOn) -> Option<String> {
     if rests_on.files.is_empty() {
@@ -189,7 +182,7 @@ pub fn key(job: &Job) -> Result<String, ProfileError> {
         hash.add(digest.as_bytes());
     }
     hash.add(job.platform.name.as_bytes());
-    hash.add(job.platform.geometry().as_bytes());
+    hash.add(job.platform.geometry_on(job.core).as_bytes());
     // Of the traffic over time.
     hash.add(&job.platform.row_conflict().ps().to_le_bytes());
     hash.add(&job.trace_limit.to_le_bytes());

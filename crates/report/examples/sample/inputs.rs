@@ -129,6 +129,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             lock_budget_accesses: None,
             skid: 0,
         },
+        lock: None,
         platform,
         certificate: None,
         repair: Vec::new(),
@@ -327,6 +328,8 @@ fn long_profile() -> Profile {
         calls: (name == "gradient").then_some(FunctionCalls {
             calls: 3,
             llc_misses: 225_000,
+            llc_reads: 310_000,
+            llc_writes: 60_000,
             held_ns: 9_000_000,
             longest_ns: 4_000_000,
         }),

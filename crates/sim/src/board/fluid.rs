@@ -6,8 +6,9 @@
 //! places of its pages (`fluid::measured_once`). It is measured on pages of its own draw among
 //! those allowed, in the lowest ways, with a seed of its own. The result depends neither on the
 //! program that asked first nor on the board's seed. (Seeds draw orders and pages; how a program
-//! behaves on average does not depend on them.) It is measured at the clock of its core; without a
-//! core of its own, at that of the slowest. Not covered: parts that overlap without being
+//! behaves on average does not depend on them.) It is measured at the clock and behind the private
+//! caches of its core; without a core of its own, at the slowest clock and behind the caches that the
+//! platform states for all. Not covered: parts that overlap without being
 //! equal; which banks a program uses (the memory curve is for all of them).
 
 use super::{Board, BoardError, Placed};
@@ -64,8 +65,7 @@ impl Board {
                 parts.push(part);
                 parts.len() - 1
             });
-            let clock = task.core.map_or(self.config.frequency, |core| self.config.clock_of(core));
-            let measured = Measured::of(&self.config, clock, &task.name, placed)?;
+            let measured = Measured::of(&self.config, task.core, &task.name, placed)?;
             let mut program = measured_once(measured.key(), || measured.measure(way, go_on))?;
             (program.name, program.partition) = (task.name.clone(), partition);
             programs.push(program);
@@ -92,15 +92,18 @@ struct Measured<'a> {
 impl<'a> Measured<'a> {
     fn of(
         config: &MachineConfig,
-        clock: u64,
+        core: Option<usize>,
         name: &'a str,
         placed: &'a Placed,
     ) -> Result<Self, FluidError> {
         let Some((spec, context)) = &placed.recipe else {
             return Err(failed(format!("`{name}` was added without a description; use requests")));
         };
+        let clock = core.map_or(config.frequency, |core| config.clock_of(core));
         let clocks = config.clocks.iter().map(|_| clock).collect();
-        let config = MachineConfig { seed: SEED, clocks, ..config.clone() };
+        let own = core.map(|core| config.own_of(core));
+        let own = own.map_or_else(Vec::new, |own| vec![own; config.own.len()]);
+        let config = MachineConfig { seed: SEED, clocks, own, ..config.clone() };
         let context = BuildContext { seed: SEED, ..context.clone() };
         Ok(Self { name, config, spec, context, placed })
     }

@@ -204,6 +204,21 @@ impl Board {
         regions: &[(&str, Place)],
     ) -> Result<usize, BoardError> {
         let context = self.context(base_dir);
+        self.add_in(name, spec, context, place, regions)
+    }
+
+    /// As [`Board::add_regions`], for a workload that is built in this context.
+    ///
+    /// # Errors
+    /// As [`Board::add_regions`].
+    pub fn add_in(
+        &mut self,
+        name: &str,
+        spec: &WorkloadSpec,
+        context: BuildContext,
+        place: &Place,
+        regions: &[(&str, Place)],
+    ) -> Result<usize, BoardError> {
         let index = self.add_workload(name, spec.build(&context)?, place, regions)?;
         if let Some(last) = self.programs.last_mut() {
             last.recipe = Some((spec.clone(), context));

@@ -1,6 +1,6 @@
 //! Puts a machine together, and checks that programs and devices fit it.
 
-use super::config::{config_error, sets};
+use super::config::{Own, config_error, sets};
 use super::core::{Core, CoreShape};
 use super::key::{DIRECT_KIND, ORDERED};
 use super::loaded::Loaded;
@@ -77,19 +77,20 @@ fn seat(config: &MachineConfig, core: usize, kinds: Kinds) -> Seat {
     let clock = Clock::new(config.clock_of(core));
     let look_up_ps = Clock::new(config.frequency).ps(config.llc.latency.0);
     let private = |size: u64, ways: u32| Private::new(sets(size, ways, line), ways);
+    let Own { caches, pipeline } = config.own_of(core);
     let shape = CoreShape {
-        window: config.pipeline.window.0,
-        mshrs: config.pipeline.mshrs,
-        l2_latency: config.l2.as_ref().map_or(0, |c| c.latency.0),
+        window: pipeline.window.0,
+        mshrs: pipeline.mshrs,
+        l2_latency: caches.l2.as_ref().map_or(0, |c| c.latency.0),
         page_shift: (config.page / line).trailing_zeros(),
         kinds,
     };
-    let l2 = config.l2.as_ref().map(|c| private(c.size.0, c.ways));
+    let l2 = caches.l2.as_ref().map(|c| private(c.size.0, c.ways));
     Seat {
         core: Core::new(
             shape,
-            private(config.l1i.size.0, config.l1i.ways),
-            private(config.l1d.size.0, config.l1d.ways),
+            private(caches.l1i.size.0, caches.l1i.ways),
+            private(caches.l1d.size.0, caches.l1d.ways),
             l2,
         ),
         clock,

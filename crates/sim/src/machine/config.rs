@@ -9,7 +9,7 @@
 //! result.
 
 use solocore_dram::{AddressMap, OfPlatform, Spec};
-use solocore_model::platform::{L1, L2, Llc, Pipeline};
+use solocore_model::platform::{L1, L2, Llc, Pipeline, PrivateCaches};
 use solocore_model::{ModelError, Platform};
 
 /// Highest clock of a core, in Hz.
@@ -90,6 +90,22 @@ pub struct DmaSpec {
     pub autonomous: Option<Stream>,
 }
 
+/// The private parts of each core of a platform with types.
+fn own(p: &Platform) -> Vec<Own> {
+    let typed = if p.core_types.is_empty() { 0 } else { p.cores };
+    let own = |core| Own { caches: p.private_of(core), pipeline: p.pipeline_of(core) };
+    (0..typed).map(own).collect()
+}
+
+/// The parts of a core that it does not share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Its private caches.
+    pub caches: PrivateCaches,
+    /// Its miss registers and window.
+    pub pipeline: Pipeline,
+}
+
 /// The machine.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
@@ -102,6 +118,9 @@ pub struct MachineConfig {
     pub clocks: Vec<u64>,
     /// Bytes of a page.
     pub page: u64,
+    /// Private caches and pipeline of each core, where they differ; empty otherwise. They take the
+    /// place of `l1i`, `l1d`, `l2` and `pipeline`.
+    pub own: Vec<Own>,
     /// Private instruction cache of each core.
     pub l1i: L1,
     /// Private data cache of each core.
@@ -139,6 +158,7 @@ impl MachineConfig {
             frequency: p.frequency.0,
             clocks: p.clocks().iter().map(|clock| clock.0).collect(),
             page: p.page.0,
+            own: own(p),
             l1i: p.l1i.clone(),
             l1d: p.l1d.clone(),
             l2: p.l2.clone(),
@@ -181,21 +201,18 @@ impl MachineConfig {
                 format!("{} bytes; give a power of two from a line to 64 KiB", self.page),
             );
         }
-        if !(1..=64).contains(&self.pipeline.mshrs) {
-            return fail("pipeline.mshrs", format!("{}; give 1 to 64", self.pipeline.mshrs));
+        if self.own.len() != self.cores as usize && !self.own.is_empty() {
+            let message = "give each core its private caches and pipeline".to_owned();
+            return fail("core_type", message);
         }
         if self.overhead_ps > 1_000_000_000 || self.quantum_ps > 1_000_000_000 {
             return fail("dram.overhead", "overhead and quantum are at most 1 ms".to_owned());
         }
-        let l2 = self.l2.as_ref().map(|c| ("l2.size", c.size.0, c.ways, 1, c.latency.0));
-        let llc = ("llc.size", self.llc.size.0, self.llc.ways, self.llc.slices, self.llc.latency.0);
-        let first = [("l1i.size", &self.l1i), ("l1d.size", &self.l1d)]
-            .map(|(key, c)| (key, c.size.0, c.ways, 1, 0));
-        for (key, size, ways, slices, latency) in first.into_iter().chain(l2).chain([llc]) {
-            self.check_cache(key, size, ways, slices)?;
-            if latency > 1_000_000 {
-                return fail(key, format!("a latency of {latency} cycles; give at most 1000000"));
-            }
+        let Llc { size, ways, slices, latency, .. } = &self.llc;
+        self.check_level("llc.size", (size.0, *ways, *slices), latency.0)?;
+        let all = self.own.iter().cloned();
+        for own in all.chain(self.own.is_empty().then(|| self.own_of(0))) {
+            self.check_own(&own)?;
         }
         self.memory
             .check()
@@ -210,6 +227,46 @@ impl MachineConfig {
     #[must_use]
     pub fn clock_of(&self, core: usize) -> u64 {
         self.clocks.get(core).copied().unwrap_or(self.frequency)
+    }
+
+    /// Private caches and pipeline of a core.
+    #[must_use]
+    pub fn own_of(&self, core: usize) -> Own {
+        self.own.get(core).cloned().unwrap_or_else(|| Own {
+            caches: PrivateCaches {
+                l1i: self.l1i.clone(),
+                l1d: self.l1d.clone(),
+                l2: self.l2.clone(),
+            },
+            pipeline: self.pipeline,
+        })
+    }
+
+    fn check_own(&self, own: &Own) -> Result<(), MachineError> {
+        let mshrs = own.pipeline.mshrs;
+        if !(1..=64).contains(&mshrs) {
+            return Err(config_error("pipeline.mshrs", format!("{mshrs}; give 1 to 64")));
+        }
+        let PrivateCaches { l1i, l1d, l2 } = &own.caches;
+        self.check_level("l1i.size", (l1i.size.0, l1i.ways, 1), 0)?;
+        self.check_level("l1d.size", (l1d.size.0, l1d.ways, 1), 0)?;
+        l2.as_ref()
+            .map_or(Ok(()), |c| self.check_level("l2.size", (c.size.0, c.ways, 1), c.latency.0))
+    }
+
+    /// Checks a cache of this size in ways and slices.
+    fn check_level(
+        &self,
+        key: &'static str,
+        (size, ways, slices): (u64, u32, u32),
+        latency: u64,
+    ) -> Result<(), MachineError> {
+        self.check_cache(key, size, ways, slices)?;
+        if latency > 1_000_000 {
+            let message = format!("a latency of {latency} cycles; give at most 1000000");
+            return Err(config_error(key, message));
+        }
+        Ok(())
     }
 
     fn check_cache(
@@ -401,12 +458,17 @@ mod tests {
         let p = Platform::find("p4080", Path::new(".")).unwrap();
         let base = MachineConfig::of(&p, 1).unwrap();
         type Change = fn(&mut MachineConfig);
-        let cases: [(&str, Change); 7] = [
+        let cases: [(&str, Change); 9] = [
             ("cores", |c| c.cores = 0),
             ("page", |c| c.page = 3000),
             ("core_type", |c| c.clocks = vec![c.frequency - 1; c.cores as usize]),
             ("llc.size", |c| c.llc.ways = 65),
             ("pipeline.mshrs", |c| c.pipeline.mshrs = 0),
+            ("core_type", |c| c.own = vec![c.own_of(0)]),
+            ("l1d.size", |c| {
+                c.own = (0..c.cores as usize).map(|core| c.own_of(core)).collect();
+                c.own[1].caches.l1d.ways = 65;
+            }),
             ("llc.slices", |c| c.llc.slices = 3),
             ("dram.memory", |c| c.memory.timing.t_ras = 1),
         ];

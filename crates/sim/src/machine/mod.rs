@@ -51,7 +51,7 @@ mod mshrs;
 #[cfg(test)]
 mod tests;
 
-pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Stream};
+pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Own, Stream};
 
 use self::clock::Clock;
 use self::core::Core;

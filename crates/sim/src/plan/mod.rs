@@ -7,6 +7,7 @@
 //! count on none. Where pages lie anywhere, recorded programs share the whole cache.
 
 mod levels;
+mod lock;
 pub(crate) mod options;
 mod regions;
 mod stand_in;
@@ -182,6 +183,7 @@ fn run(
             _ => SchedulerSpec::FixedPriority,
         },
         regulator: regulator(plan, options.mode),
+        costs: lock::costs(plan, options.mode.is_managed()),
         observe_period_ps: Some(plan.regulation.period_ns * PS),
         seed: options.seed,
         ..KernelConfig::default()
@@ -341,9 +343,10 @@ fn add(
             let mut context = board.context(Path::new("."));
             // A stated time is one of the task's core; level C has none.
             if plan.levels().is_none() || task.criticality != Criticality::C {
-                context.frequency_hz = board.config.clock_of(core);
+                context = context.on_core(board.platform(), task.core);
             }
-            spec.build(&context).map_err(BoardError::from)?
+            let build = || spec.build(&context).map_err(BoardError::from);
+            lock::with_sections((plan, task, managed), build()?, build)?
         }
     };
     if let Some(mc2) = plan.levels() {
@@ -383,6 +386,7 @@ fn add(
     let spec = board.task(index);
     spec.core = Some(core);
     spec.priority = task.priority;
+    spec.realtime = !task.best_effort();
     spec.deadline_ps = task.deadline_ns.map(|d| d * PS);
     let soft = plan.cores.iter().filter(|c| c.soft).count() as u64;
     spec.budget = match (task.soft_budget, task.soft_budget_length_ns) {
@@ -411,7 +415,7 @@ fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
         return RegulatorSpec::Dynamic { hard, soft };
     }
     if plan.regulation.policy != Policy::Memguard {
-        return RegulatorSpec::None;
+        return lock::regulator(plan);
     }
     // The plan's budget counts reads and write-backs together, unless a part of it is reserved for
     // write-backs.

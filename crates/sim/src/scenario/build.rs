@@ -11,8 +11,9 @@ use crate::kernel::config::{
     Sharing, TaskBudget, ThrottleSpec, VcpuConfig, VcpuSpec, Window, background, lines,
 };
 use crate::machine::{DmaSpec, Stream};
+use crate::workload::BuildContext;
 use solocore_model::system::Criticality;
-use solocore_model::{ModelError, Time, files};
+use solocore_model::{ModelError, Platform, Time, files};
 
 /// A scenario ready to run.
 pub struct Prepared {
@@ -119,6 +120,13 @@ fn place(entry: &PlaceEntry) -> Place {
     }
 }
 
+/// The numbers of a task's core, where it states one. Stated times stay those of the slowest type.
+fn context(of_board: BuildContext, platform: &Platform, entry: &TaskEntry) -> BuildContext {
+    let Some(core) = entry.core.and_then(|core| u32::try_from(core).ok()) else { return of_board };
+    let frequency_hz = of_board.frequency_hz;
+    BuildContext { frequency_hz, ..of_board.on_core(platform, core) }
+}
+
 fn add_task(
     scenario: &Scenario,
     board: &mut Board,
@@ -126,7 +134,8 @@ fn add_task(
     entry: &TaskEntry,
 ) -> Result<(), Fault> {
     let base = files::parent_dir(&scenario.path);
-    let has_jobs = entry.workload.build(&board.context(base))?.has_jobs;
+    let context = context(board.context(base), &scenario.platform, entry);
+    let has_jobs = entry.workload.build(&context)?.has_jobs;
     if entry.period.is_some() && entry.sporadic.is_some() {
         return Err(Fault::Words("has a period and is sporadic; give one of the two".to_owned()));
     }
@@ -148,7 +157,7 @@ fn add_task(
     let regions: Vec<(&str, Place)> =
         entry.regions.iter().map(|(name, e)| (name.as_str(), place(e))).collect();
     let index =
-        board.add_spec(&entry.name, &entry.workload, base, &place(&entry.place), &regions)?;
+        board.add_in(&entry.name, &entry.workload, context, &place(&entry.place), &regions)?;
     if let Some(ways) = &entry.ways {
         let all = board.platform().llc.ways;
         let mask = ways.mask().filter(|m| all >= 64 || m >> all == 0);
@@ -302,6 +311,11 @@ fn vcpus(scenario: &Scenario, v: &VcpuScheduler) -> Result<VcpuConfig, String> {
         throttle: v
             .throttle
             .map(|t| {
+                if t.monitor.is_some() {
+                    return Err(
+                        "throttle: the monitor of a scenario takes no time; leave `monitor` out",
+                    );
+                }
                 ThrottleSpec::of(&scenario.platform, &t)
                     .ok_or("throttle: give max_latency or max_rate, one of the two")
             })

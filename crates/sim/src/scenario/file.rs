@@ -104,6 +104,10 @@ impl Scenario {
         let s = &file.simulation;
         platform.pipeline.mshrs = s.mshrs.unwrap_or(platform.pipeline.mshrs);
         platform.pipeline.window = s.window.unwrap_or(platform.pipeline.window);
+        for own in platform.core_types.iter_mut().filter_map(|kind| kind.pipeline.as_mut()) {
+            own.mshrs = s.mshrs.unwrap_or(own.mshrs);
+            own.window = s.window.unwrap_or(own.window);
+        }
         platform.llc.replacement = s.replacement.unwrap_or(platform.llc.replacement);
         let invalid =
             |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };

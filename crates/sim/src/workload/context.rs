@@ -5,6 +5,7 @@
 //! of the board.
 
 use solocore_model::Platform;
+use solocore_model::platform::Pace;
 use std::path::{Path, PathBuf};
 
 /// The numbers of the platform that a workload depends on.
@@ -18,14 +19,18 @@ pub struct BuildContext {
     pub page_bytes: u64,
     /// Clock of the core on which stated times hold; by default, of the slowest.
     pub frequency_hz: u64,
-    /// Cycles per instruction, for parameters in instructions.
+    /// Cycles per instruction, for parameters in instructions; by default, the most of all cores.
     pub cpi: f64,
+    /// Pace of the core that runs a recorded program; by default, the slowest.
+    pub pace: Pace,
     /// Time of a miss in stated execution times: `L_max` and a look-up of the shared cache, in ps.
     pub miss_ps: u64,
     /// Lines that the private caches hold; a recorded program reads them again when it resumes.
     pub private_lines: u64,
     /// Geometry that profiles must be for ([`Platform::geometry`]); `None` takes any.
     pub geometry: Option<String>,
+    /// Another one that they may be for, that of the core of the task.
+    pub own_geometry: Option<String>,
     /// Seed of random draws. Programs that shall differ need different seeds.
     pub seed: u64,
     /// Directory that file names are relative to.
@@ -41,12 +46,27 @@ impl BuildContext {
             line_bytes: platform.llc.line.0,
             page_bytes: platform.page.0,
             frequency_hz: platform.frequency.0,
-            cpi: platform.cpi,
+            cpi: platform.most_cpi(),
+            pace: platform.slowest_pace(),
             miss_ps: platform.dram.latency_max.ps() + platform.cycles_to_ps(platform.llc.latency.0),
             private_lines: platform.private_lines(),
             geometry: Some(platform.geometry()),
+            own_geometry: None,
             seed,
             base_dir: base_dir.to_owned(),
+        }
+    }
+
+    /// The same for a program that stays on a core of the platform.
+    #[must_use]
+    pub fn on_core(self, platform: &Platform, core: u32) -> Self {
+        Self {
+            frequency_hz: platform.clock_of(core).0,
+            cpi: platform.cpi_of(core),
+            pace: platform.pace_of(core),
+            private_lines: platform.private_of(core).lines(platform.llc.line),
+            own_geometry: Some(platform.geometry_on(Some(core))),
+            ..self
         }
     }
 

@@ -4,7 +4,9 @@
 //! operation by operation; a pass is one job of it. A stream of `solocore profile` enters at the
 //! shared cache, because the private caches were modelled when it was recorded. So the cost of a
 //! preemption in these caches is added here: the lines that the job read last are read again, up to
-//! the caches' capacity (as the bounds charge it).
+//! the caches' capacity (as the bounds charge it). A stream has the cycles of the platform's least
+//! cycles per instruction. On a core that needs more, all its times are stretched alike, so that a
+//! job computes for the time that a plan has.
 //!
 //! Not covered: a program whose accesses depend on time. Text traces are described in `text`.
 
@@ -113,6 +115,17 @@ struct Expected {
     records: u64,
     cycles: u64,
     pages: u32,
+    /// Cycles of the core, and those of the profile in the same time.
+    stretch: (u64, u64),
+}
+
+impl Expected {
+    /// The cycle of the core at a cycle of the stream.
+    fn on_core(&self, cycle: u64) -> u64 {
+        let (own, profiled) = self.stretch;
+        let at = u128::from(cycle) * u128::from(own) / u128::from(profiled.max(1));
+        u64::try_from(at).unwrap_or(u64::MAX)
+    }
 }
 
 /// Reads a stream that `solocore profile` recorded. With `streams`, the core does not wait for
@@ -128,6 +141,10 @@ fn recorded(
     let mut record = 0u64;
     let outcome = trace::read(BufReader::new(file), |a| {
         record += 1;
+        let a = trace::Access {
+            at_cycles: expected.map_or(a.at_cycles, |e| e.on_core(a.at_cycles)),
+            ..a
+        };
         if a.line >= ctx.max_lines()
             || ops.len() >= MAX_OPS
             || !(last..MAX_CYCLE).contains(&a.at_cycles)
@@ -164,7 +181,8 @@ fn recorded(
             );
             return Err(WorkloadError::trace(path, None, format!("{message}; profile again")));
         }
-        spread::compute(expected.cycles.min(MAX_CYCLE).saturating_sub(last), &mut ops);
+        let cycles = expected.on_core(expected.cycles);
+        spread::compute(cycles.min(MAX_CYCLE).saturating_sub(last), &mut ops);
         pages = expected.pages;
     }
     if ops.is_empty() {
@@ -187,7 +205,8 @@ pub(super) fn profile(
 ) -> Result<(Recording, Vec<Option<PageName>>), WorkloadError> {
     let profile: Profile = files::read_json(path)?;
     let refuse = |message: String| Err(WorkloadError::trace(path, None, message));
-    if ctx.geometry.as_ref().is_some_and(|g| *g != profile.geometry) {
+    let fits = |g: &Option<String>| g.as_ref().is_some_and(|g| *g == profile.geometry);
+    if ctx.geometry.is_some() && !fits(&ctx.geometry) && !fits(&ctx.own_geometry) {
         return refuse(format!(
             "was made for the caches of {}, not for this platform's; profile again",
             profile.platform
@@ -202,7 +221,11 @@ pub(super) fn profile(
     let file = File::open(&trace).map_err(|e| {
         WorkloadError::trace(&trace, None, format!("cannot read: {e}; give the name of a trace"))
     })?;
-    let expected = Expected { records: reference.records, cycles, pages };
+    // A profile of no cycles has none to stretch.
+    let profiled = profile.private_cycles;
+    let own = if profiled == 0 { 0 } else { ctx.pace.cycles(profiled, profile.instructions) };
+    let stretch = if own == profiled { (1, 1) } else { (own, profiled) };
+    let expected = Expected { records: reference.records, cycles, pages, stretch };
     let recording = recorded(&trace, file, ctx, Some(&expected), streams.then(Streams::new))?;
     let mut names = vec![None; profile.pages.len()];
     for page in profile.pages {

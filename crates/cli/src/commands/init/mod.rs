@@ -151,7 +151,8 @@ fn proposals(
         let found = if args.no_profile {
             Found::Nothing
         } else {
-            let wanted = Wanted { task: &name, platform, command: &command, inputs: &[], dir };
+            let wanted =
+                Wanted { task: &name, platform, core: None, command: &command, inputs: &[], dir };
             match profiles.get(wanted) {
                 Ok(kept) => Found::of(kept.profile, platform, args.period),
                 Err(failure) => Found::failed(failure)?,

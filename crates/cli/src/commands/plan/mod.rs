@@ -8,11 +8,11 @@ use crate::args::{Format, Method, PlanArgs, Profiling};
 use crate::commands::profiles::{Profiles, Wanted};
 use crate::commands::promises;
 use crate::fail::Failure;
-use crate::print::print;
+use crate::print::{print, print_json};
 use crate::progress::{Progress, computing, stopped};
 use crate::table;
-use solocore_model::plan::Verdict;
 use solocore_model::plan::advice::WhatIf;
+use solocore_model::plan::{PlanTask, Verdict};
 use solocore_model::profile::Worst;
 use solocore_model::provenance::{InputRole, PlanInput};
 use solocore_model::system::text::SystemText;
@@ -20,6 +20,7 @@ use solocore_model::system::{self, Model, Policy, Share, Task};
 use solocore_model::{Plan, System, Time, files};
 use solocore_planner::{Demand, Patience};
 use solocore_profile::carried;
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -31,19 +32,24 @@ const MANY_DYNAMIC: usize = 100;
 
 /// Plans and prints; exit code 1 if unschedulable.
 pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
+    // The process ends with this command: to free a million tasks takes a second, in which no
+    // signal would end it.
     let (text, own, system) = computing(|| {
         let text = SystemText::load(&args.system)?;
         let own = text.system()?;
-        let (text, system) = changed(text, &own, &args.what_if)?;
-        Ok::<_, Failure>((text, own, system))
+        let (text, system) = changed(text, &args.what_if)?;
+        Ok::<_, Failure>((text, ManuallyDrop::new(own), ManuallyDrop::new(system)))
     })?;
-    check_method(args, &system)?;
+    let own: &System = &own;
+    let system: &System = system.as_ref().unwrap_or(own);
+    check_method(args, system)?;
     let mut profiles = Profiles::new(&args.profiling);
     let (demands, named) =
-        demands(&system, &mut profiles).map_err(|f| of_changes(&args.what_if, f))?;
-    let mut plan =
-        planned(&system, &demands, args.time_limit).map_err(|f| of_changes(&args.what_if, f))?;
-    let advice = computing(|| solocore_planner::repair(&text, &system, &demands, &plan, &stopped));
+        demands(system, &mut profiles).map_err(|f| of_changes(&args.what_if, f))?;
+    let demands = ManuallyDrop::new(demands);
+    let plan = planned(system, &demands, args.time_limit);
+    let mut plan = ManuallyDrop::new(plan.map_err(|f| of_changes(&args.what_if, f))?);
+    let advice = computing(|| solocore_planner::repair(&text, system, &demands, &plan, &stopped));
     if stopped() {
         return Err(Failure::Interrupted);
     }
@@ -51,35 +57,29 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
     plan.inputs = [&system.inputs[..], &named].concat();
     advice.write_into(&mut plan);
     if !args.what_if.is_empty() {
-        plan.what_if = Some(compare(&own, &plan, args)?);
+        plan.what_if = Some(compare(own, &plan, args)?);
     }
     if let Some(path) = &args.output {
         computing(|| carried::write(path, &plan))?;
     }
-    computing(|| {
-        print(&match args.format {
-            Format::Json => files::to_json(&plan),
-            Format::Text => text_of(&plan, args.explain),
-        })
+    computing(|| match args.format {
+        Format::Json => print_json(&*plan, !plan.is_brief()),
+        Format::Text => print(&text_of(&plan, args.explain)),
     })?;
     Ok(ExitCode::from(u8::from(!plan.schedulable)))
 }
 
-/// The file with all changes, and its system.
-fn changed(
-    file: SystemText,
-    own: &System,
-    changes: &[String],
-) -> Result<(SystemText, System), Failure> {
+/// The file with all changes, and its system if there are any.
+fn changed(file: SystemText, changes: &[String]) -> Result<(SystemText, Option<System>), Failure> {
     if changes.is_empty() {
-        return Ok((file, own.clone()));
+        return Ok((file, None));
     }
     let mut text = file;
     for change in changes {
         text = text.with(change).map_err(|e| of_changes(std::slice::from_ref(change), e.into()))?;
     }
     let system = text.system().map_err(|e| of_changes(changes, e.into()))?;
-    Ok((text, system))
+    Ok((text, Some(system)))
 }
 
 /// Marks a failure that the options' changes caused.
@@ -221,12 +221,13 @@ fn demand(
             if !named.contains(&input) {
                 named.push(input);
             }
-            Ok(Demand::of_text(&path, &text, &system.platform)?)
+            Ok(Demand::of_text(&path, &text, &system.platform, system.pinned(task))?)
         }
         system::Demand::Command(command) => {
             let kept = profiles.get(Wanted {
                 task: &task.name,
                 platform: &system.platform,
+                core: system.pinned(task),
                 command,
                 inputs: &task.inputs,
                 dir: system.dir(),
@@ -279,9 +280,8 @@ fn text(plan: &Plan, explain: bool) -> String {
         "C may be ms",
         "verdict",
     ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for t in &plan.tasks {
-        rows.push(vec![
+    let row = |t: &PlanTask| {
+        vec![
             t.name.clone(),
             t.core.to_string(),
             format!("{:?}", t.criticality),
@@ -292,9 +292,9 @@ fn text(plan: &Plan, explain: bool) -> String {
             table::ms(t.deadline_ns),
             table::ms(t.margin.and_then(|m| m.wcet_ns)),
             table::verdict(Verdict::of(t)),
-        ]);
-    }
-    let mut out = table::render(&rows);
+        ]
+    };
+    let mut out = table::render_each(&head.map(str::to_owned), &plan.tasks, row);
     out.push('\n');
     for reason in &plan.reasons {
         out += &format!("- {reason}\n");

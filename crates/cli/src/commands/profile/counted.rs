@@ -6,7 +6,7 @@
 //! in memory. Samples of addresses show hot pages of this machine (`addresses`), and raise nothing.
 
 use super::addresses;
-use super::parts::{emulated, estimated, inputs, output, trace_of, write};
+use super::parts::{check_core, emulated, estimated, inputs, output, trace_of, write};
 use super::text;
 use crate::args::ProfileArgs;
 use crate::commands::platform;
@@ -40,6 +40,7 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
             named
         }
     };
+    check_core(args.core, &platform)?;
     let inputs = inputs(&args.input)?;
     let (cpu, _) = cpus(args.counting.cpu, &platform)?;
     let out = output(args)?;
@@ -149,7 +150,7 @@ fn based(
                 .to_owned(),
         );
     }
-    if profile.geometry != platform.geometry() {
+    if profile.geometry != platform.geometry_on(args.core) {
         return refuse(format!(
             "it is for the caches of {}, not those of {}; make one with --platform for this machine",
             profile.platform, platform.name

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 const BOARD: &str = "p4080";
 
 /// Options for programs that are profiled.
-const OF_PROGRAMS: &[&str] = &["platform", "trace_limit", "input", "timeout"];
+const OF_PROGRAMS: &[&str] = &["platform", "core", "trace_limit", "input", "timeout"];
 /// Options for counters of this machine.
 const COUNTING: &[&str] =
     &["jobs", "cpu", "event", "write_event", "base", "job", "sample_addresses", "warm"];
@@ -44,6 +44,7 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
         "counts on this machine, and the emulator's job is a whole start; give --engine perf",
     )?;
     let platform = Platform::find(args.platform.as_deref().unwrap_or(BOARD), Path::new("."))?;
+    parts::check_core(args.core, &platform)?;
     let out = parts::output(args)?;
     let profile = parts::emulated(args, &platform, &parts::inputs(&args.input)?, &out)?;
     text::summarise(&profile, &out);

@@ -34,6 +34,18 @@ pub fn output(args: &ProfileArgs) -> Result<PathBuf, Failure> {
     Ok(out)
 }
 
+/// Refuses a core that the platform has not.
+pub fn check_core(core: Option<u32>, platform: &Platform) -> Result<(), Failure> {
+    match core.filter(|&core| core >= platform.cores) {
+        Some(core) => Err(Failure::Input(format!(
+            "--core {core}: {} has cores 0 to {}; give one of these",
+            platform.name,
+            platform.cores - 1
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The emulator's profile at `out`, with its trace.
 pub fn emulated(
     args: &ProfileArgs,
@@ -44,6 +56,7 @@ pub fn emulated(
     let steps = Steps::default();
     let job = Job {
         platform,
+        core: args.core,
         command: &args.command,
         dir: Path::new("."),
         quiet: false,

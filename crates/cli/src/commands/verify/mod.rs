@@ -22,7 +22,7 @@ use crate::args::verify::VerifyArgs;
 use crate::commands::enemies;
 use crate::fail::Failure;
 use crate::print::print;
-use crate::progress::Progress;
+use crate::progress::{Progress, computing};
 use opponents::{Opponents, has_command, weapon};
 use solocore_linux::host::machine;
 use solocore_model::plan::{PlanTask, Scheme};
@@ -37,7 +37,7 @@ const ALL: [Enemy; 6] =
     [Enemy::Read, Enemy::Write, Enemy::Cache, Enemy::Rows, Enemy::Tlb, Enemy::Bank];
 
 pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
-    let plan = Plan::load(&args.plan)?;
+    let plan = computing(|| Plan::load(&args.plan))?;
     let tasks = chosen(args, &plan)?;
     let online = machine::online_cpus()?;
     let kinds = kinds(args);

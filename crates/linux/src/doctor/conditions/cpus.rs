@@ -234,10 +234,8 @@ mod tests {
 
     #[test]
     fn types_that_the_plan_has_are_not_bad() {
-        let kind = |name: &str, cores: &[u32]| CoreType {
-            name: name.to_owned(),
-            cores: cores.to_vec(),
-            frequency: Frequency(1_800_000_000),
+        let kind = |name: &str, cores: &[u32]| {
+            CoreType::of_clock(name, cores.to_vec(), Frequency(1_800_000_000))
         };
         let little = machine(&[], &cpu("cpu_capacity", ["430", "430", "1024", "1024"]));
         let found = |types: &[CoreType]| hybrid(&little.root, types);

@@ -202,8 +202,8 @@ impl Engine for Helper {
         }
     }
 
-    fn pulse(&self, cpu: u32) -> Pulse {
-        self.events.as_ref().map_or_else(Pulse::default, |e| e.pulse(&self.object, cpu))
+    fn pulses(&self, cpus: &[u32]) -> BTreeMap<u32, Pulse> {
+        self.events.as_ref().map_or_else(BTreeMap::new, |e| e.pulses(&self.object, cpus))
     }
 
     fn rearm(&mut self, cpu: u32) -> Result<(), LinuxError> {

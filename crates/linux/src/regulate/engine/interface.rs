@@ -7,6 +7,7 @@ use crate::regulate::history::Taken;
 use crate::regulate::lock::Serving;
 use crate::regulate::shared::Counts;
 use libbpf_rs::Object;
+use std::collections::BTreeMap;
 
 /// An engine regulates until it is dropped; then the machine is as before.
 pub trait Engine {
@@ -26,8 +27,9 @@ pub trait Engine {
     /// The reason why it does not regulate.
     fn check(&mut self) -> Result<bool, LinuxError>;
 
-    /// Signs of life of a regulated CPU's events.
-    fn pulse(&self, cpu: u32) -> Pulse;
+    /// Signs of life of the events of regulated CPUs, by CPU. Takes at most some 12 ms, for any number
+    /// of CPUs.
+    fn pulses(&self, cpus: &[u32]) -> BTreeMap<u32, Pulse>;
 
     /// Opens the events of a regulated CPU again.
     ///

@@ -17,6 +17,7 @@ use crate::regulate::regulation::Regulation;
 use crate::regulate::shared::{Counts, Settings};
 use crate::sys::tasks;
 use libbpf_rs::{Link, MapCore, Object};
+use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
 /// Time slice of a task while others wait: that of the kernel's own scheduler.
@@ -138,8 +139,8 @@ impl Engine for SchedExt {
         Ok(true)
     }
 
-    fn pulse(&self, cpu: u32) -> Pulse {
-        self.events.pulse(&self.object, cpu)
+    fn pulses(&self, cpus: &[u32]) -> BTreeMap<u32, Pulse> {
+        self.events.pulses(&self.object, cpus)
     }
 
     fn rearm(&mut self, cpu: u32) -> Result<(), LinuxError> {

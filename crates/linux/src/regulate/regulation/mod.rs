@@ -18,7 +18,7 @@ use crate::regulate::event::Event;
 use crate::regulate::lock::{LockRegulation, Serving};
 use crate::regulate::shared::{MAX_CPUS, UNLIMITED};
 use solocore_model::Plan;
-use solocore_model::plan::PlanCore;
+use solocore_model::plan::{PlanCore, PlanLock};
 use solocore_model::system::Policy;
 
 /// Shortest period: two interrupts of a few microseconds each should be a small part of it.
@@ -393,7 +393,8 @@ fn lock_of(
                 .to_owned(),
         ));
     }
-    let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
+    // The bounds of a planned lock count on it.
+    let look_ns = PlanLock::reaction_of(plan.regulation.period_ns);
     Ok(Some(LockRegulation {
         budget,
         max_hold_ns: options.max_hold_ns,

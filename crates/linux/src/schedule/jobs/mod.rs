@@ -14,12 +14,13 @@
 //! Does not cover: processes of a job in another process group. If solocore is killed, running jobs
 //! go on to their end, and no more are released.
 
+mod guard;
 mod place;
 mod spawn;
 
 use self::spawn::spawn;
-use super::placed::{How, Placed, windows_on_core};
-use super::windows::{self, Turns, Window};
+use super::placed::{How, Placed};
+use super::prefetch::Prefetch;
 use crate::clients::{OwnPage, OwnPages};
 use crate::error::LinuxError;
 use crate::sys::{Scheduling, tasks};
@@ -37,6 +38,8 @@ use std::time::{Duration, Instant};
 const FAILURES: u64 = 3;
 /// Maximum number of jobs that are recorded one by one: the latest ones.
 const REMEMBERED: usize = 20_000;
+/// Number of them that a look at the run shows. All of them in each look would be some MiB a task.
+pub(crate) const SHOWN: usize = 100;
 /// Interval between two checks of a waiting thread for a request to end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time between the start of drivers and the first release, in which they attach, ns.
@@ -89,13 +92,14 @@ pub type Bind<'a> = dyn Fn(&str, u32) -> Result<(), LinuxError> + 'a;
 impl Jobs {
     /// Starts every task that is to be started. All are released together, at `epoch`, which is set
     /// here. Before that, `bind` is called with the name of each task and the number of the thread
-    /// that gives its jobs their scheduling.
+    /// that gives its jobs their scheduling. Locked pages in `prefetch` are read when windows begin.
     pub fn start(
         placed: &[Placed],
         directory: &std::path::Path,
         epoch: &Epoch,
         bind: &Bind<'_>,
         signals: &OwnPages,
+        prefetch: &Prefetch,
     ) -> Result<Self, LinuxError> {
         let mut jobs = Self {
             stop: Arc::default(),
@@ -126,11 +130,16 @@ impl Jobs {
             };
             jobs.tasks.push(Arc::new(task));
         }
-        jobs.release(epoch, bind)?;
+        jobs.release(epoch, bind, prefetch)?;
         Ok(jobs)
     }
 
-    fn release(&mut self, barrier: &Epoch, bind: &Bind<'_>) -> Result<(), LinuxError> {
+    fn release(
+        &mut self,
+        barrier: &Epoch,
+        bind: &Bind<'_>,
+        prefetch: &Prefetch,
+    ) -> Result<(), LinuxError> {
         let (ready, reports) = channel();
         for task in self.tasks.iter().filter(|t| t.placed.how.command().is_some()) {
             let (task, stop, ready, first) =
@@ -139,12 +148,7 @@ impl Jobs {
             let spawned = thread.spawn(move || follow(&task, &stop, ready, &first));
             self.threads.push(spawned.map_err(|e| no_thread(&e))?);
         }
-        for guard in self.guards() {
-            let (ready, first) = (ready.clone(), Arc::clone(barrier));
-            let thread = std::thread::Builder::new().name(format!("solocore:{}", guard.core));
-            let spawned = thread.spawn(move || guard.keep(ready, &first));
-            self.threads.push(spawned.map_err(|e| no_thread(&e))?);
-        }
+        self.keep_windows(prefetch, &ready, barrier)?;
         drop(ready);
         // A thread that cannot be placed says so; the others find `stop` set when this is dropped.
         for _ in 0..self.threads.len() {
@@ -159,32 +163,27 @@ impl Jobs {
         Ok(())
     }
 
-    /// The threads that keep the windows, one for each core with windows.
-    fn guards(&self) -> Vec<Guard> {
-        let started = || self.tasks.iter().filter(|t| matches!(t.placed.how, How::Start(_)));
-        let mut cores: Vec<u32> =
-            started().filter(|t| t.placed.window.is_some()).map(|t| t.placed.core).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        let guard = |core| Guard {
-            core,
-            windows: windows_on_core(started().map(|t| &t.placed), core),
-            tasks: started().filter(|t| t.placed.core == core).map(Arc::clone).collect(),
-            stop: Arc::clone(&self.stop),
-            seen: Arc::clone(&self.windows),
-        };
-        cores.into_iter().map(guard).collect()
-    }
-
     /// Counts of partitions' windows.
     pub fn windows(&self) -> Vec<RunWindow> {
         self.windows.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Counts of the tasks so far.
+    /// Counts of the tasks so far, with their last few jobs.
     pub fn seen(&self) -> Vec<RunTask> {
         let now = tasks::monotonic_ns();
         self.tasks.iter().map(|t| seen(t, now)).collect()
+    }
+
+    /// Gives each of these tasks all jobs that are recorded, up to the last one that it counts.
+    pub fn recorded<'r>(&self, runs: impl Iterator<Item = &'r mut RunTask>) {
+        for run in runs {
+            let of = |t: &&Arc<Task>| t.placed.name == run.name && t.placed.how.word() == run.how;
+            let Some(task) = self.tasks.iter().find(of) else { continue };
+            let state = task.state();
+            let later = usize::try_from(state.run.jobs.saturating_sub(run.jobs));
+            let known = state.latest.len().saturating_sub(later.unwrap_or(usize::MAX));
+            run.latest = state.latest.iter().take(known).copied().collect();
+        }
     }
 
     /// Records an ended job of a task with a program that goes on.
@@ -263,7 +262,8 @@ fn no_thread(error: &std::io::Error) -> LinuxError {
 fn seen(task: &Task, now: u64) -> RunTask {
     let state = task.state();
     let mut run = state.run.clone();
-    run.latest = state.latest.iter().copied().collect();
+    let before = state.latest.len().saturating_sub(SHOWN);
+    run.latest = state.latest.iter().skip(before).copied().collect();
     run.mean_response_ns =
         u64::try_from(state.response_sum / u128::from(run.jobs.max(1))).unwrap_or(u64::MAX);
     if let (Some((_, release)), Some(deadline)) = (state.running, task.placed.deadline_ns)
@@ -343,70 +343,6 @@ fn begin(
         std::thread::sleep(LOOK / 20);
     }
     None
-}
-
-/// The keeper of a core's windows. It stays bound to its core when that was offline for a while.
-struct Guard {
-    core: u32,
-    windows: Vec<Window>,
-    tasks: Vec<Arc<Task>>,
-    stop: Arc<AtomicBool>,
-    seen: Arc<Mutex<Vec<RunWindow>>>,
-}
-
-impl Guard {
-    fn keep(&self, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
-        let placed = tasks::bind(0, &[self.core])
-            .and_then(|()| Scheduling::fifo_inherited(windows::PRIORITY).apply())
-            .map_err(|e| {
-                LinuxError::of_io(&format!("windows on CPU {}", self.core), &e, "run as root")
-            });
-        let Some(begun) = begin(placed, ready, first, &self.stop) else { return };
-        let mut turns = vec![Turns::default(); self.windows.len()];
-        loop {
-            let _ = tasks::bind(0, &[self.core]);
-            let now = tasks::monotonic_ns().saturating_sub(begun);
-            // Windows that end come first: no two are open at a time.
-            let mut opening = Vec::new();
-            for (window, turns) in self.windows.iter().zip(&mut turns) {
-                let due = turns.due(window, now);
-                if let Some((false, expected)) = due {
-                    self.turn(window, false, begun, expected);
-                }
-                // A window that ended late may have to open again at once.
-                let next = due.filter(|(opens, _)| *opens).or_else(|| turns.due(window, now));
-                opening.extend(next.map(|(_, expected)| (window, expected)));
-            }
-            for (window, expected) in opening {
-                self.turn(window, true, begun, expected);
-            }
-            let next = self.windows.iter().map(|w| w.next_edge(now)).min().unwrap_or(u64::MAX);
-            if !sleep_until(begun.saturating_add(next), &self.stop) {
-                return;
-            }
-        }
-    }
-
-    /// Opens or closes a window, which was to happen at `expected` ns from the first release.
-    fn turn(&self, window: &Window, opens: bool, begun: u64, expected: u64) {
-        let signal = if opens { Signal::CONT } else { Signal::STOP };
-        for task in self.tasks.iter().filter(|t| t.placed.window.as_ref() == Some(window)) {
-            if let Some((leader, _)) = task.state().running {
-                tasks::signal_group(leader, signal);
-            }
-        }
-        let late = tasks::monotonic_ns().saturating_sub(begun).saturating_sub(expected);
-        let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
-        let at = seen.iter().position(|s| s.partition == window.partition).unwrap_or_else(|| {
-            let partition = window.partition.clone();
-            seen.push(RunWindow { partition, core: self.core, ..RunWindow::default() });
-            seen.len() - 1
-        });
-        let seen = &mut seen[at];
-        let longest = if opens { &mut seen.max_start_late_ns } else { &mut seen.max_late_ns };
-        *longest = late.max(*longest);
-        seen.windows += u64::from(!opens);
-    }
 }
 
 /// Sleeps until a time by `CLOCK_MONOTONIC`, ns; false: a request to end came first.

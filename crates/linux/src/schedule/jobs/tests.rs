@@ -1,6 +1,8 @@
 //! Jobs start in time and in their windows, and end with their children.
 
 use super::*;
+use crate::schedule::prefetch::Source;
+use crate::schedule::windows::Window;
 
 fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
     let core = *tasks::affinity_of(0).unwrap().last().unwrap();
@@ -11,7 +13,8 @@ fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
 
 fn start(placed: Placed) -> Jobs {
     let (epoch, signals) = (Epoch::default(), OwnPages::new());
-    Jobs::start(&[placed], "/".as_ref(), &epoch, &|_, _| Ok(()), &signals).unwrap()
+    let none = Prefetch::default();
+    Jobs::start(&[placed], "/".as_ref(), &epoch, &|_, _| Ok(()), &signals, &none).unwrap()
 }
 
 fn run(
@@ -64,6 +67,7 @@ fn what_runs_at_the_end_is_ended_with_its_children() {
         &Epoch::default(),
         &|_, _| Ok(()),
         &OwnPages::new(),
+        &Prefetch::default(),
     )
     .unwrap();
     let child = loop {
@@ -90,26 +94,31 @@ fn root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
-/// Two endless jobs on one core: each gets its own windows only.
+/// Two endless jobs on one core: each gets its own windows only, and locked pages are read as they
+/// begin.
 #[test]
 fn partitions_run_in_their_windows_only() {
     let window = |partition: &str, offset_ns: u64, length_ns: u64| {
         let (offset_ns, length_ns) = (offset_ns * 1_000_000, length_ns * 1_000_000);
-        Some(Window { partition: partition.into(), offset_ns, length_ns, period_ns: 100_000_000 })
+        let (partition, period_ns) = (partition.into(), 100_000_000);
+        Some(Window { partition, offset_ns, length_ns, period_ns, prefetch_ns: 0 })
     };
     let spin = |name: &str, window| {
         let p = placed(&["/bin/sh", "-c", "while :; do :; done"], None);
         Placed { name: name.into(), window, ..p }
     };
     let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
-    let jobs =
-        match Jobs::start(&both, "/".as_ref(), &Epoch::default(), &|_, _| Ok(()), &OwnPages::new())
-        {
-            Ok(jobs) => jobs,
-            // Real-time priorities need a privilege.
-            Err(e) if !root() => return println!("skipped: {e}"),
-            Err(e) => panic!("{e}"),
-        };
+    let memory = vec![1u8; 8192];
+    let source = Source { pages: Arc::default(), group: None };
+    source.pages.set(std::process::id(), vec![memory.as_ptr() as u64]);
+    let locked: Prefetch = [("a".to_owned(), source)].into_iter().collect();
+    let (epoch, signals) = (Epoch::default(), OwnPages::new());
+    let jobs = match Jobs::start(&both, "/".as_ref(), &epoch, &|_, _| Ok(()), &signals, &locked) {
+        Ok(jobs) => jobs,
+        // Real-time priorities need a privilege.
+        Err(e) if !root() => return println!("skipped: {e}"),
+        Err(e) => panic!("{e}"),
+    };
     let leader = |at: usize| jobs.tasks[at].state().running.map(|(leader, _)| leader);
     let since = Instant::now();
     while jobs.windows().iter().filter(|w| w.windows >= 10).count() < 2 {
@@ -128,6 +137,10 @@ fn partitions_run_in_their_windows_only() {
     let of = |name: &str| windows.iter().find(|w| w.partition == name).unwrap().windows;
     assert!(a <= (of("a") + 1) * 2 + 2 && b <= (of("b") + 1) * 5 + 2, "{a} {b} {windows:?}");
     assert!(a > 0 && b > a, "{a} {b} {windows:?}");
+    let begun = |name: &str| windows.iter().find(|w| w.partition == name).unwrap();
+    let read = (begun("a").prefetched_pages, begun("b").prefetched_pages);
+    assert_eq!(read, (1, 0), "{windows:?}");
+    assert!(begun("a").max_prefetch_ns > 0 && begun("b").max_prefetch_ns == 0, "{windows:?}");
     let leaders = [leader(0).unwrap(), leader(1).unwrap()];
     drop(jobs);
     assert!(leaders.iter().all(|l| !std::path::Path::new(&format!("/proc/{l}")).exists()));
@@ -143,6 +156,21 @@ fn late_jobs_are_counted() {
     let run = &state.run;
     assert_eq!((run.jobs, run.failed, run.misses_deadline), (2, 1, 1));
     assert_eq!((run.max_response_ns, run.max_cpu_ns, state.response_sum), (11, 9, 21));
+}
+
+/// Fails when a look at a run takes more memory the longer it runs, or its file lacks jobs.
+#[test]
+fn a_look_shows_the_last_jobs_and_the_record_has_all_that_are_counted() {
+    let jobs = start(Placed { how: How::Attach(1), ..placed(&["/bin/true"], None) });
+    let add = |n: u64| jobs.record("t", RunJob { release_ns: n, start_ns: n, end_ns: n + 1 });
+    let all = SHOWN as u64 + 50;
+    (0..all).for_each(add);
+    let mut seen = jobs.seen();
+    assert_eq!((seen[0].latest.len(), seen[0].latest[0].release_ns), (SHOWN, 50));
+    add(all);
+    jobs.recorded(seen.iter_mut());
+    let recorded: Vec<u64> = seen[0].latest.iter().map(|job| job.release_ns).collect();
+    assert_eq!(recorded, (0..all).collect::<Vec<_>>(), "one that ended meanwhile is not counted");
 }
 
 #[test]

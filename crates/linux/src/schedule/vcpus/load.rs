@@ -19,6 +19,7 @@ use crate::sys::Mapped;
 use admission::Claim;
 use libbpf_rs::{MapCore, MapFlags, Object};
 use solocore_model::vcpus::Background;
+use std::sync::Arc;
 use zerocopy::{Immutable, IntoBytes};
 
 /// Kernel functions that `bpf/vcpu.bpf.c` calls beside those of the regulating scheduler.
@@ -150,7 +151,7 @@ impl Vcpus {
             notes,
             rings,
             mapped,
-            object,
+            object: Arc::new(object),
             cpus,
             options,
             book,
@@ -164,8 +165,10 @@ impl Vcpus {
         prepare(&self.object, &self.options, &self.cpus)?;
         let (changes, on) = server::without_ext(&self.cpus)?;
         self.notes.extend(on.filter(|note| !self.notes.contains(note)));
-        let scheduler = self
-            .object
+        // No monitor has it yet, or any more.
+        let object = Arc::get_mut(&mut self.object)
+            .ok_or_else(|| bpf::inside("a monitor of a former scheduler still runs"))?;
+        let scheduler = object
             .maps_mut()
             .find(|m| m.name() == "vcpu_ops")
             .ok_or_else(|| bpf::inside("the BPF object holds no scheduler"))?

@@ -12,6 +12,7 @@ pub mod control;
 pub mod drill;
 mod groups;
 pub(crate) mod load;
+pub mod monitor;
 pub(crate) mod requests;
 mod shared;
 
@@ -20,7 +21,7 @@ use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::machine;
 use crate::host::newcomers::each_thread;
-use crate::latency::throttling::{Decision, Settings, Tick};
+use crate::latency::throttling::Settings;
 use crate::regulate::bpf;
 use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
@@ -33,9 +34,10 @@ use shared::Request;
 use solocore_model::plan::VcpuScheduling;
 use solocore_model::run::{RunVcpu, RunVcpuCpu, RunVcpuIntruder};
 use solocore_model::sched_trace::Event;
-use solocore_model::vcpus::Background;
+use solocore_model::vcpus::{Background, MONITOR};
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
@@ -114,7 +116,7 @@ pub struct Vcpus {
     notes: Vec<String>,
     rings: Rings,
     mapped: Mapped,
-    object: Object,
+    object: Arc<Object>,
     cpus: Vec<u32>,
     options: Options,
     book: Vec<Entry>,
@@ -230,13 +232,18 @@ impl Vcpus {
         (info.core != SC_NONE).then_some(info)
     }
 
-    /// The number of the VCPU of this name or number; best-effort VCPUs are not found.
+    /// The number of the VCPU of this name or number; best-effort VCPUs and the one of the memory's
+    /// monitor are not found.
     ///
     /// # Errors
     /// There is no such VCPU.
     pub fn find(&self, name: &str) -> Result<u32, LinuxError> {
         let named = self.book.iter().find(|e| e.name == name || name.parse() == Ok(e.claim.id));
         match named {
+            Some(e) if e.name == MONITOR => Err(LinuxError::Input(format!(
+                "`{MONITOR}` belongs to solocore's monitor of the memory and stays; name another \
+                VCPU"
+            ))),
             Some(e) if e.claim.id >= self.cpus.len() as u32 => Ok(e.claim.id),
             Some(e) => Err(LinuxError::Input(format!(
                 "`{}` is best effort and stays; name another VCPU",
@@ -409,28 +416,6 @@ impl Vcpus {
     /// The events since the last call, if they are recorded, and the number of lost ones.
     pub fn events(&self) -> (Vec<Event>, u64) {
         self.rings.take()
-    }
-
-    /// Ends a monitor period of the throttling: hands the readings to the scheduler, which decides.
-    ///
-    /// # Errors
-    /// Only by a fault of solocore.
-    pub fn monitor(&self, tick: &Tick) -> Result<Decision, LinuxError> {
-        for (&cpu, &requests) in self.cpus.iter().zip(&tick.per_core) {
-            run(&self.object, "vcpu_report", &Request { cpu, requests, ..shared::nothing() })?;
-        }
-        let (occupancy, requests) = (tick.reading.occupancy, tick.reading.requests);
-        let answer = answer(
-            &self.object,
-            "vcpu_monitor",
-            &Request { occupancy, requests, ..shared::nothing() },
-        )?;
-        Ok(Decision {
-            contended: answer.done == 2,
-            throttled: answer.limit,
-            requests: answer.requests,
-            most_requests: answer.occupancy,
-        })
     }
 
     /// The options at the start of the scheduler.

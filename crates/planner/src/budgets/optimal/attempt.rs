@@ -4,6 +4,8 @@
 //! Rule: a core that shares no channel with an analysed task has a budget that never limits it.
 //! Others without analysed tasks have a budget of `t` for each program there, and `t` for each
 //! best-effort program beside analysed ones; a core without any program has at most [`LEAST`].
+//! For the speed of best effort, programs on cores without analysed tasks that cannot use the largest
+//! `t` get as much as they can use, and `t` grows again for the rest.
 //! From these floors on, a core whose bounds are not met gets the least budget with which they are,
 //! to a part in [`FINE`], beside the others' as they are; again until nothing changes. All steps are
 //! necessary, as larger budgets of the others never lower a bound: so the result is the least
@@ -15,7 +17,7 @@
 use super::analysed::{Analysed, Limits};
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Value};
-use super::problem::Problem;
+use super::problem::{LEAST, Problem};
 use super::speed;
 use crate::budgets::known::Accesses;
 use crate::core_plan::{CoreBounds, CorePlan, Level, TaskPlan};
@@ -23,9 +25,6 @@ use crate::resources::Resources;
 use solocore_model::system::Objective;
 use std::rc::Rc;
 
-/// Least accesses in a period that a counter's interrupts can enforce: `solocore run` counts by
-/// samples of 100, and a budget must be several samples.
-pub const LEAST: u64 = 800;
 /// Budgets are found to this part of themselves.
 const FINE: u64 = 500;
 /// Largest slowdown that the objective `bounds` considers, in thousandths.
@@ -65,6 +64,8 @@ pub struct Attempt<'a> {
     idle: Vec<u64>,
     /// The last core for which no budget was found.
     failed: Option<u32>,
+    /// Do programs on cores without analysed tasks get no more than they can use?
+    spare: bool,
 }
 
 impl<'a> Attempt<'a> {
@@ -89,7 +90,13 @@ impl<'a> Attempt<'a> {
             known,
             idle,
             failed,
+            spare: false,
         }
+    }
+
+    /// The most for each program of a core without analysed tasks.
+    fn usable(&self, core: u32) -> u64 {
+        if self.spare { self.problem.usable(&self.candidate.on(core)) } else { u64::MAX }
     }
 
     /// Budgets of cores without deadlines, with `t` for each program.
@@ -104,7 +111,8 @@ impl<'a> Attempt<'a> {
             let all = match (programs, analysed, self.resources.other_programs) {
                 (0, false, true) => t,
                 (0, false, false) => t.min(LEAST),
-                _ => t.saturating_mul(programs),
+                (_, true, _) => t.saturating_mul(programs),
+                _ => t.min(self.usable(core)).saturating_mul(programs),
             };
             all.clamp(1, self.problem.bus)
         };
@@ -196,30 +204,58 @@ impl<'a> Attempt<'a> {
         }
         match self.problem.objective {
             Objective::Margin => {
-                let (budgets, floor) = self.most_for_others(self.problem.floor, least, limits);
+                let (budgets, t) = self.most_for_others((1, self.problem.floor), least, limits);
+                let floor = t == self.problem.floor;
                 Some(self.tightest(budgets, floor, 1000, |deadline| Limits { deadline, ..limits }))
             }
             Objective::Bounds => {
                 let most = limits.slowdown.min(WORST);
                 let of = |slowdown| Limits { slowdown, ..limits };
-                let (budgets, floor) = self.most_for_others(self.problem.floor, least, limits);
-                Some(self.tightest(budgets, floor, most, of))
+                let (budgets, t) = self.most_for_others((1, self.problem.floor), least, limits);
+                Some(self.tightest(budgets, t == self.problem.floor, most, of))
             }
             _ => {
-                let (budgets, _) = self.most_for_others(self.problem.most, least, limits);
-                Some(Budgets { budgets, limits, floor: true })
+                let most = self.problem.most;
+                let (budgets, t) = self.most_for_others((1, most), least.clone(), limits);
+                let more = if t < most { self.more_for_some(t, &least, limits) } else { None };
+                Some(Budgets { budgets: more.unwrap_or(budgets), limits, floor: true })
             }
         }
     }
 
-    /// The least budgets with the largest `t` up to `most` for each program, and whether that is
-    /// `most`. `least` are those with 1.
-    fn most_for_others(&mut self, most: u64, least: Vec<u64>, limits: Limits) -> (Vec<u64>, bool) {
+    /// The least budgets with a larger `t`, where programs that cannot use `t` leave the rest of it to
+    /// others; `None` if there are none. `least` are those with 1.
+    fn more_for_some(&mut self, t: u64, least: &[u64], limits: Limits) -> Option<Vec<u64>> {
+        let wastes = |core: u32| {
+            self.candidate.best_effort(core, self.problem.work) > 0
+                && !self.candidate.analysed(core, self.problem.work)
+                && self.problem.usable(&self.candidate.on(core)) < t
+        };
+        // Of a budget with a part for writes, a program can use a part that depends on its own writes.
+        if self.part.is_some() || !(0..self.resources.cores).any(wastes) {
+            return None;
+        }
+        self.spare = true;
+        let most = self.problem.most;
+        let from = self.with_floors(t, least, limits);
+        let found = from.map(|from| self.most_for_others((t, most), from, limits).0);
+        self.spare = false;
+        found
+    }
+
+    /// The least budgets with the largest `t` from `works` up to `most` for each program, and that
+    /// `t`. `least` are those with `works`.
+    fn most_for_others(
+        &mut self,
+        (mut works, most): (u64, u64),
+        least: Vec<u64>,
+        limits: Limits,
+    ) -> (Vec<u64>, u64) {
         // All first: where working sets fit into the cache, it often does.
         if let Some(budgets) = self.with_floors(most, &least, limits) {
-            return (budgets, true);
+            return (budgets, most);
         }
-        let (mut works, mut fails, mut found) = (1, most, least);
+        let (mut fails, mut found) = (most, least);
         while fails - works > 1 + works / 100 {
             let t = ((works as f64 * fails as f64).sqrt() as u64).clamp(works + 1, fails - 1);
             match self.with_floors(t, &found, limits) {
@@ -227,7 +263,7 @@ impl<'a> Attempt<'a> {
                 None => fails = t,
             }
         }
-        (found, false)
+        (found, works)
     }
 
     /// The least limit, up to `most`, that budgets from these on can keep, with those budgets.

@@ -2,7 +2,7 @@
 
 use crate::resources::Resources;
 use crate::work::Work;
-use solocore_model::units::Frequency;
+use solocore_model::platform::Pace;
 
 /// A choice of cores and ways.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,15 +52,15 @@ enum Order {
 /// Time alone of a job on the slowest core with as many pages locked as the whole cache holds,
 /// relative to its period.
 pub fn load(w: &Work, resources: &Resources) -> f64 {
-    load_at(w, resources, resources.platform.frequency)
+    load_at(w, resources, resources.platform.slowest_pace())
 }
 
-/// The same on a core with this clock.
-pub fn load_at(w: &Work, resources: &Resources, clock: Frequency) -> f64 {
+/// The same on a core with this pace.
+pub fn load_at(w: &Work, resources: &Resources, pace: Pace) -> f64 {
     let pages = usize::try_from(resources.lock_capacity_in(resources.platform.llc.ways))
         .unwrap_or(usize::MAX);
     let period = w.task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
-    w.wcet_with(pages.min(w.demand.page_accesses().count()), resources, clock) as f64 / period
+    w.wcet_with(pages.min(w.demand.page_accesses().count()), resources, pace) as f64 / period
 }
 
 /// Places the analysed tasks on `most` cores in an order; the others on the core with most time

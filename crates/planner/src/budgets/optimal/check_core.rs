@@ -57,7 +57,7 @@ impl<'a> Cores<'a> {
         let all_meet = (0..count).all(|core| base.rivals(core).len() as u32 + 1 == count);
         let alike = base.stalls.windows(2).all(|pair| pair[0].costs == pair[1].costs);
         let writes = base.platform.dram.counts_writes;
-        let typed = !base.platform.core_types.is_empty();
+        let typed = base.platform.cores_differ();
         if !all_meet || !alike || base.stalls.is_empty() || writes || typed || base.io.is_some() {
             return Err("the cores are not equal".to_owned());
         }
@@ -133,7 +133,7 @@ impl<'a> Cores<'a> {
         } else if self.base().other_programs {
             self.question.t
         } else {
-            self.question.t.min(super::attempt::LEAST)
+            self.question.t.min(super::problem::LEAST)
         };
         most.clamp(1, self.bus())
     }

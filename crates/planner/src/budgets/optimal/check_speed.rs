@@ -2,7 +2,7 @@
 //!
 //! Rule: a speed is that of `speed`, with the largest budget that a core can have. A budget is needed
 //! where less of it does not reach the wanted sum, even with all others at their most. Cores without
-//! analysed tasks have one number of accesses for each program.
+//! analysed tasks have one number of accesses for each program, or at least what it can use.
 
 use super::certificate::Set;
 use super::check_core::{Content, Cores};
@@ -69,7 +69,10 @@ impl Wants<'_> {
             }
             let by_own = |budget: u64| self.speed(at, &contents[at], budget);
             let own = self.needed(wanted - (sum - top[at]) - 2.0 * ROUNDED, by_own);
-            own.max(t.saturating_mul(count(at))).min(self.cores.bus())
+            // A core without analysed tasks may give its programs no more than they can use.
+            let on = self.cores.programs(self.placed[at]);
+            let each = if pure.contains(&at) { t.min(self.cores.problem.usable(&on)) } else { t };
+            own.max(each.saturating_mul(count(at))).min(self.cores.bus())
         };
         Some(all.iter().map(of).collect())
     }

@@ -42,7 +42,7 @@ impl Problem<'_> {
 
     /// Time of a job that no choice goes below, ps.
     fn fastest_ps(&self, w: &Work) -> u64 {
-        w.wcet_with(usize::MAX, &self.base, self.base.platform.fastest())
+        w.wcet_with(usize::MAX, &self.base, self.base.platform.fastest_pace())
     }
 
     /// See [`super::Why::gap`]. Where a deadline or the wanted slowdown is missed, another choice

@@ -11,6 +11,13 @@ use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::system::Objective;
 
+/// Least accesses in a period that a counter's interrupts can enforce: `solocore run` counts by
+/// samples of 100, and a budget must be several samples.
+pub const LEAST: u64 = 800;
+/// Accesses of a program in its busiest periods, relative to its average: an assumption, on which only
+/// the speed of best effort depends.
+const BURST: u64 = 2;
+
 /// Values that are the same for all candidates.
 #[derive(Debug)]
 pub struct Problem<'a> {
@@ -72,6 +79,15 @@ impl<'a> Problem<'a> {
             floor: (even / 4).max(1),
             base,
         }
+    }
+
+    /// Accesses a period that each of these best-effort programs can use: [`BURST`] times those beyond
+    /// which none of them gets faster on average, and no less than a counter can enforce.
+    pub fn usable(&self, programs: &[usize]) -> u64 {
+        let period = self.base.regulation.period_ps as f64;
+        let of = self.needs.iter().filter(|need| programs.contains(&need.task));
+        let most = of.map(|need| need.most(period)).fold(0.0, f64::max);
+        BURST.saturating_mul(most.ceil() as u64).max(LEAST).min(self.bus)
     }
 
     /// Are verdicts all that is asked for?

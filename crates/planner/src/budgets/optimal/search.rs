@@ -178,7 +178,7 @@ pub fn fewer<'a>(
         solver.problem.work.iter().filter_map(|w| w.task.core).max().map_or(1, |core| core + 1);
     // No core has more work done in its time than the fastest.
     let base = &solver.problem.base;
-    let fastest = base.platform.fastest();
+    let fastest = base.platform.fastest_pace();
     let hard = solver.problem.work.iter().filter(|w| w.hard());
     let least: f64 = hard.map(|w| candidate::load_at(w, base, fastest)).sum();
     for cores in (stated..solver.problem.base.cores).rev() {

@@ -29,7 +29,7 @@ impl Need {
         let hit = r.platform.row_hit().ps() as f64;
         let by_ways = match w.demand {
             Demand::Profiled { profile, .. } => {
-                let inside = inside_ps(profile, &r.platform, r.platform.frequency) as f64;
+                let inside = inside_ps(profile, &r.platform, r.platform.slowest_pace()) as f64;
                 let all =
                     std::iter::once(profile.llc_accesses()).chain(profile.by_ways.iter().copied());
                 all.map(|n| (inside + n as f64 * hit, n as f64)).collect()

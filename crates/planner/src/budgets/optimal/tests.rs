@@ -59,6 +59,51 @@ fn any_budgets(
     ladder.iter().any(|&a| ladder.iter().any(|&b| works(a, b)))
 }
 
+/// A program that makes few accesses leaves the rest of its part to the other one: with one part for
+/// both, the deadline would be missed.
+#[test]
+fn a_program_that_cannot_use_its_part_leaves_it() {
+    let task = |name: &str, core: u32, kind: &str, misses: u32| {
+        format!(
+            "[[task]]\nname = \"{name}\"\ncore = {core}\n{kind}\nwcet = \"8 ms\"\nmisses = {misses}\n"
+        )
+    };
+    let best_effort = "criticality = \"D\"";
+    let text = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \
+            \"optimal\"\nactive_cores = 3\n"
+        .to_owned()
+        + &task("t", 0, "period = \"20 ms\"", 8000)
+        + &task("few", 1, best_effort, 4000)
+        + &task("many", 2, best_effort, 160_000);
+    let system = System::parse(Path::new("system.toml"), &text).unwrap();
+    let stated = |t: &solocore_model::system::Task| Demand::stated(&t.demand).expect("stated");
+    let demands: Vec<Demand> = system.tasks.iter().map(stated).collect();
+    let work: Vec<Work> = (1..)
+        .zip(&system.tasks)
+        .zip(&demands)
+        .map(|((priority, task), demand)| Work { task, demand, priority })
+        .collect();
+    let resources = Resources::of(&system).unwrap();
+    let problem = Problem::new(&work, resources.clone(), Objective::BestEffort, None);
+    let candidate = Candidate { placement: vec![0, 1, 2], ways: vec![4, 4, 4] };
+    let lock = |core: u32| {
+        let on = [core as usize];
+        Rc::new(pages::lock(core, &on, &HashMap::new(), None, &work, &resources))
+    };
+    let pages: Vec<Rc<CorePlan>> = (0..3).map(lock).collect();
+    let mut attempt = Attempt::new(&problem, &candidate, &pages, &resources, None);
+    let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX }).expect("budgets");
+    let [_, few, many] = found.budgets[..] else { panic!("three budgets") };
+    assert!(few == problem.usable(&[1]) && few < many && many < problem.most, "{few} {many}");
+    let mut tried = resources.clone();
+    let mut meets = |own: u64, few: u64| {
+        tried.set_budgets(vec![own, few, many], vec![None; 3]);
+        pages[0].again(&work, &tried).schedulable()
+    };
+    assert!(meets(found.budgets[0], few));
+    assert!(!meets(problem.bus, many), "{many}");
+}
+
 #[test]
 fn no_budgets_leave_best_effort_more() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);

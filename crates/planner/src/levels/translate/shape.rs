@@ -5,7 +5,7 @@
 //! [`Shape`] has the times of a task at each size. Does not cover: buffers of messages and devices,
 //! which are not a part of a task.
 
-use crate::demand::Demand;
+use crate::demand::{Demand, inside_ps};
 use crate::memory;
 use solocore_analysis::interference::{self, Requester, Sharing};
 use solocore_model::levels::{Contention, Isolation};
@@ -174,12 +174,11 @@ impl<'a> Memory<'a> {
                     .and_then(<[u64]>::last)
                     .copied();
                 let misses = by_ways.filter(|_| hits).unwrap_or_else(|| profile.llc_accesses());
-                let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
-                let memory = misses.saturating_mul(self.latency_ps);
-                let alone = p
-                    .cycles_to_ps(profile.private_cycles)
-                    .saturating_add(look_ups)
-                    .saturating_add(memory);
+                // A job of level C may meet the private caches of each type (`Platform::views`).
+                let parts = if task.criticality == Criticality::C { p.private_kinds() } else { 1 };
+                let misses = misses.saturating_mul(parts);
+                let inside = inside_ps(profile, p, p.slowest_pace()).saturating_mul(parts);
+                let alone = inside.saturating_add(misses.saturating_mul(self.latency_ps));
                 let lines = if shared {
                     u64::MAX
                 } else {

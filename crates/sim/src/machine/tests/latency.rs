@@ -76,6 +76,36 @@ fn a_fast_core_has_its_own_cycles() {
     assert_eq!(ends, [1_000_000, 2_000_000]);
 }
 
+/// Eight lines of one set stay in a first level of eight ways, and leave one of two. Breaks when a
+/// core has the caches of another one.
+#[test]
+fn each_core_has_its_own_caches() {
+    let mut c = config(2);
+    c.l2 = None;
+    c.own = vec![c.own_of(0), c.own_of(1)];
+    let l1d = &mut c.own[1].caches.l1d;
+    (l1d.size.0, l1d.ways) = (l1d.size.0 / u64::from(l1d.ways) * 2, 2);
+    let set = |i: u64| wait(i * 64);
+    let mut ops: Vec<Op> = (0..8).map(set).collect();
+    ops.extend([MARK, wait(0), MARK]);
+    let time_of = |core: usize| {
+        let program: (Box<dyn Program>, Space) =
+            (Box::new(Loop(ops.clone(), 64)), space(0, 64, &c));
+        let mut m = machine(&c, vec![program], vec![]);
+        let mut at = Vec::new();
+        while at.len() < 2 {
+            m.dispatch(core, Some(ProgramId(0)), 0);
+            match m.advance(u64::MAX / 2) {
+                Some(Notice::Signal { .. }) => at.push(m.now_ps()),
+                other => panic!("{other:?}"),
+            }
+        }
+        at[1] - at[0]
+    };
+    let (large, small) = (time_of(0), time_of(1));
+    assert!(small >= large + 20_000, "{large} and {small} ps: a look-up of 40 cycles more");
+}
+
 #[test]
 fn misses_cost_look_up_overhead_and_dram() {
     let mut c = config(1);

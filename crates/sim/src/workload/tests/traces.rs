@@ -2,6 +2,7 @@
 
 use super::*;
 use solocore_cache::trace::{Access, Encoder, Kind};
+use solocore_model::platform::Pace;
 use std::io::Write as _;
 
 /// Builds a trace from bytes.
@@ -186,6 +187,14 @@ fn profiles_replay_their_trace_by_region() {
         (accesses(job).len(), job.iter().map(|op| op.cycles()).sum::<u64>()),
         (300, 100_000_000)
     );
+    // A core that needs two cycles more for the profile's one instruction.
+    let ctx = BuildContext { pace: Pace { more: 512, ..ctx.pace }, ..ctx.clone() };
+    let mut w = parse("kind = \"profile\"\nfile = \"x.json\"").build(&ctx).unwrap();
+    let cycles = jobs_of(&mut w, 1)[0].iter().map(|op| op.cycles()).sum::<u64>();
+    assert_eq!(cycles, 100_000_002);
+    let other = BuildContext { own_geometry: Some("other".to_owned()), ..ctx };
+    assert!(profile(300, "other").is_err());
+    assert!(parse("kind = \"profile\"\nfile = \"x.json\"").build(&other).is_ok());
     assert!(profile(299, &geometry).unwrap_err().to_string().contains("300 records"));
     assert!(profile(300, "other").unwrap_err().to_string().contains("not for this platform's"));
 }

@@ -74,7 +74,7 @@ impl<'a> Machine<'a> {
         let equal = base.stalls.len() == base.cores as usize
             && (0..base.cores).all(|core| base.rivals(core).len() == rivals)
             && base.stalls.iter().all(|stall| stall.costs == costs)
-            && base.platform.core_types.is_empty()
+            && !base.platform.cores_differ()
             && base.io.is_none();
         let known = !base.other_programs && work.iter().all(crate::work::Work::hard);
         let analysed = work.iter().any(crate::work::Work::hard);

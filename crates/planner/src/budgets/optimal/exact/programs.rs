@@ -3,8 +3,8 @@
 //! Rule: a program has at most the time, the ways and the accesses that `speed` gives it, with the
 //! largest budget that its core can have. What the others cannot reach of the sum, the programs of a
 //! core must: that needs a budget. Cores without analysed tasks give each program the same number of
-//! accesses, so that one number must reach what the programs beside analysed tasks cannot. Does not
-//! cover: how a core gets more than its least budget.
+//! accesses, or at least what it can use. So one number must reach what the programs beside analysed
+//! tasks cannot. Does not cover: how a core gets more than its least budget.
 
 use super::machine::{Content, Machine};
 use super::sets::last_failing;
@@ -53,10 +53,17 @@ impl Machine<'_> {
         };
         // A little less, as sums are rounded.
         let t = self.least(self.problem.bus, speed - by_others - 1e-9, pure);
+        // Programs on a core of their own may get no more than they can use.
+        let given = |share: &Share| {
+            let on: Vec<usize> =
+                bits(share.set & self.programs).map(|bit| self.tasks[bit]).collect();
+            let each = if mixed(share) { t } else { t.min(self.problem.usable(&on)) };
+            each.saturating_mul(programs(share))
+        };
         let budget = |(share, most): (&Share, &f64)| {
             let wanted = speed - (all - most) - 1e-9;
             let own = self.least(share.most, wanted, |budget| self.speed(share, budget));
-            own.max(t.saturating_mul(programs(share))).min(self.problem.bus)
+            own.max(given(share)).min(self.problem.bus)
         };
         Some(shares.iter().zip(&most).map(budget).collect())
     }

@@ -6,10 +6,9 @@
 
 use super::machine::Machine;
 use crate::budgets::optimal::analysed::Limits;
-use crate::budgets::optimal::attempt::LEAST;
 use crate::budgets::optimal::certificate::{Question, Set};
 use crate::budgets::optimal::outcome::Value;
-use crate::budgets::optimal::problem::Problem;
+use crate::budgets::optimal::problem::{LEAST, Problem};
 use solocore_model::system::Objective;
 
 /// A choice counts as better if its objective is better by this part.

@@ -27,6 +27,9 @@ pub const FEW_JOBS: usize = 8;
 
 /// Most sets with their pages that are kept.
 const MOST_KEPT: usize = 1 << 16;
+/// Most sets that the jobs of the others are kept for: a set is asked about with some numbers of
+/// ways in turn, and a partition has few sets.
+const MOST_BESIDE: usize = 64;
 
 /// The reason for an end before all is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +62,8 @@ pub struct Sets<'a> {
     pub fine: bool,
     /// The last budget that was found: the next one is often near it.
     guess: u64,
-    /// Jobs of the others beside the last set, with its least ways.
-    beside: Option<(Set, u32, Arc<Rivals>)>,
+    /// Jobs of the others beside the last sets, with their least ways.
+    beside: Vec<(Set, u32, Arc<Rivals>)>,
     contents: HashMap<(Set, u32), Rc<Content>>,
 }
 
@@ -104,7 +107,7 @@ impl<'a> Sets<'a> {
             suffice: HashMap::new(),
             fine: false,
             guess: 1,
-            beside: None,
+            beside: Vec::new(),
             contents: HashMap::new(),
         }
     }
@@ -157,11 +160,15 @@ impl<'a> Sets<'a> {
         if !machine.known {
             return None;
         }
-        if let Some((_, _, known)) = self.beside.as_ref().filter(|b| (b.0, b.1) == (set, least)) {
+        let beside = self.beside.iter().rev().find(|b| (b.0, b.1) == (set, least));
+        if let Some((_, _, known)) = beside {
             return Some(Arc::clone(known));
         }
         let jobs = machine.least_jobs(machine.all() & !set, machine.ways.0.saturating_sub(least));
-        self.beside = Some((set, least, Arc::clone(&jobs)));
+        if self.beside.len() >= MOST_BESIDE {
+            self.beside.clear();
+        }
+        self.beside.push((set, least, Arc::clone(&jobs)));
         Some(jobs)
     }
 
