@@ -82,9 +82,9 @@ impl Work<'_> {
 
     /// DRAM accesses that a preemption costs the task at most. Each line costs a read and the
     /// write-back of a dirty line. There are at most as many lines as the private caches hold (of
-    /// several types of cores the largest), and as the task uses. Under LRU a few new lines can make whole sets miss, so the size of the
-    /// preempting job gives no smaller bound. In a cache that all tasks share, the read may evict
-    /// another dirty line.
+    /// several types of cores the largest), and as the task uses. Under LRU a few new lines can
+    /// make whole sets miss, so the size of the preempting job gives no smaller bound. In a cache
+    /// that all tasks share, the read may evict another dirty line.
     pub fn reload(&self, r: &Resources) -> u64 {
         let each = if r.pages.is_own() { 2 } else { 3 };
         each * self.demand.lines().min(r.platform.private_lines())
