@@ -77,6 +77,20 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def ends_by(process, number):
+    """A signal ends the process within a second of computing, and no output is written."""
+    computed = cpu_seconds(process.pid)
+    process.send_signal(number)
+    while process.poll() is None and cpu_seconds(process.pid) < computed + 1:
+        time.sleep(0.02)
+    ended = process.poll() is not None
+    process.kill()
+    _, err = process.communicate()
+    assert ended, "it goes on"
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == "solocore: interrupted; no output was written"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("share", ["even", "optimal"])
 def test_a_signal_ends_a_large_plan(solocore, number, share):
@@ -90,16 +104,7 @@ def test_a_signal_ends_a_large_plan(solocore, number, share):
     while process.poll() is None and cpu_seconds(process.pid) < 0.5:
         time.sleep(0.02)
     assert process.poll() is None, "it ended before the signal"
-    computed = cpu_seconds(process.pid)
-    process.send_signal(number)
-    while process.poll() is None and cpu_seconds(process.pid) < computed + 1:
-        time.sleep(0.02)
-    ended = process.poll() is not None
-    process.kill()
-    _, err = process.communicate()
-    assert ended, "it computes on"
-    assert process.returncode == 130
-    assert err.decode().splitlines()[-1] == "solocore: interrupted; no output was written"
+    ends_by(process, number)
     assert solocore.files() == before
 
 
@@ -110,16 +115,7 @@ def test_a_signal_ends_the_writing_of_a_large_plan(solocore):
     process = solocore.start("plan", name, "-o", "plan.json")
     while process.poll() is None and not any(p.name.startswith(".solocore-") and p.stat().st_size for p in solocore.dir.iterdir()):
         time.sleep(0.001)
-    computed = cpu_seconds(process.pid)
-    process.send_signal(signal.SIGTERM)
-    while process.poll() is None and cpu_seconds(process.pid) < computed + 1:
-        time.sleep(0.02)
-    ended = process.poll() is not None
-    process.kill()
-    _, err = process.communicate()
-    assert ended, "it writes on"
-    assert process.returncode == 130
-    assert err.decode().splitlines()[-1] == "solocore: interrupted; no output was written"
+    ends_by(process, signal.SIGTERM)
     assert solocore.files() == before
 
 

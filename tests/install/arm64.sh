@@ -3,22 +3,13 @@
 # Usage: tests/install/arm64.sh DEBS NEWER       directories of arm64 .deb files (make deb-arm64); NEWER has a later version of the same
 # Needs root, debootstrap, qemu-system-arm and the archive. Emulated, so it takes some minutes.
 set -eu
-debs=$(realpath "$1") newer=$(realpath "$2")
-cd "$(dirname "$0")/../.."
-[ "$(id -u)" = 0 ] || { echo "arm64: needs root" >&2; exit 3; }
-base=$PWD/build/install/bookworm-arm64.tar
-archive=$(tests/vm/archive.sh)
-work=$(mktemp -d "${TMPDIR:-/tmp}/solocore-arm64.XXXXXX")
-trap 'rm -rf --one-file-system "$work"' EXIT
-root=$work/root
-fail() { echo "arm64: $*" >&2; exit 1; }
+name=arm64
+. "$(dirname "$0")/base.sh"
 
 # The base is unpacked here and configured in the guest, as this machine cannot run its programs. What the packages depend on is
 # fetched here, as the guest has no network.
 if [ ! -f "$base" ]; then
-	mkdir -p "$(dirname "$base")"
-	debootstrap --arch=arm64 --foreign --variant=minbase bookworm "$root" "$archive" >"$work/log" 2>&1 ||
-		{ tail "$work/log" >&2; fail "debootstrap"; }
+	bootstrap --arch=arm64 --foreign
 	mkdir -p "$work/apt/lists/partial" "$work/apt/archives/partial"
 	: >"$work/apt/status"
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive bookworm main" >"$work/apt/sources.list"
@@ -38,14 +29,13 @@ END
 	fetch --download-only install "$debs"/solocore_*_arm64.deb "$debs"/libsolocore0_*_arm64.deb "$debs"/python3-solocore_*_arm64.deb
 	mkdir "$root/needs"
 	for package in "$work"/apt/archives/*.deb; do
-		name=${package##*/}
-		ls "$root/var/cache/apt/archives" | grep -q "^${name%%_*}_" || cp "$package" "$root/needs/"
+		file=${package##*/}
+		ls "$root/var/cache/apt/archives" | grep -q "^${file%%_*}_" || cp "$package" "$root/needs/"
 	done
-	tar -C "$root" -cf "$base.new" . && mv "$base.new" "$base"
-	rm -rf "$root" "$work/apt"
+	keep_base
+	rm -rf "$work/apt"
 fi
-mkdir -p "$root"
-tar -C "$root" -xpf "$base"
+unpack_base
 # Where debootstrap may not mount, it leaves a link to itself.
 for place in proc sys dev; do
 	[ ! -L "$root/$place" ] || { rm "$root/$place" && mkdir "$root/$place"; }

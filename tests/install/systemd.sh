@@ -3,29 +3,19 @@
 # Usage: tests/install/systemd.sh DEBS NEWER       directories of .deb files; NEWER has a later version of the same
 # Needs root, debootstrap, QEMU and the archive. Emulated, so it takes some minutes. VM_KERNEL names the guest's kernel (kernel.sh).
 set -eu
-debs=$(realpath "$1") newer=$(realpath "$2")
-cd "$(dirname "$0")/../.."
-[ "$(id -u)" = 0 ] || { echo "systemd: needs root" >&2; exit 3; }
-base=$PWD/build/install/bookworm-systemd.tar
+name=systemd
+. "$(dirname "$0")/base.sh"
 kernel=$(tests/vm/kernel.sh "${VM_KERNEL:-6.19.14}")
-work=$(mktemp -d "${TMPDIR:-/tmp}/solocore-systemd.XXXXXX")
-trap 'rm -rf --one-file-system "$work"' EXIT
-root=$work/root
-fail() { echo "systemd: $*" >&2; exit 1; }
 
 if [ ! -f "$base" ]; then
-	mkdir -p "$(dirname "$base")"
-	debootstrap --variant=minbase --include=systemd,systemd-sysv,procps,libelf1,zlib1g bookworm "$root" "$(tests/vm/archive.sh)" >"$work/log" 2>&1 ||
-		{ tail "$work/log" >&2; fail "debootstrap"; }
+	bootstrap --include=systemd,systemd-sysv,procps,libelf1,zlib1g
 	# The guest's memory holds all of it: what no service reads stays out.
 	for place in usr/share/doc usr/share/locale usr/share/man var/cache/apt/archives var/lib/apt/lists; do
 		find "$root/$place" -type f -delete
 	done
-	tar -C "$root" -cf "$base.new" . && mv "$base.new" "$base"
-	rm -rf --one-file-system "$root"
+	keep_base
 fi
-mkdir -p "$root"
-tar -C "$root" -xpf "$base"
+unpack_base
 mkdir -p "$root/debs" "$root/newer" "$root/kit" "$root/etc/solocore"
 cp "$debs"/solocore_*.deb "$root/debs/" || fail "$debs has no package"
 cp "$newer"/solocore_*.deb "$root/newer/" || fail "$newer has no package"
@@ -50,7 +40,7 @@ plan "$root/kit/ten.json" 10
 for program in hog bpfcount; do gcc -static -O2 -Wall -Werror -o "$root/kit/$program" tests/vm/$program.c; done
 printf '#!/bin/sh\nexec sleep 1000\n' >"$root/kit/video"
 chmod 755 "$root/kit/video"
-cp tests/install/units.sh "$root/kit/units.sh"
+cp tests/install/units.sh tests/vm/guest/common.sh "$root/kit/"
 cat >"$root/etc/systemd/system/units.service" <<'UNIT'
 [Unit]
 After=multi-user.target

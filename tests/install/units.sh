@@ -1,14 +1,7 @@
 # What the guest of systemd.sh runs under systemd: the unit from its installation to its purge. Each step says what it found; the last
 # line says how many checks failed.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/kit HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive
-failures=0
-fail() {
-	echo "FAIL: $*"
-	failures=$((failures + 1))
-}
-pass() {
-	echo "ok: $*"
-}
+. /kit/common.sh
 is() {
 	[ "$2" = "$3" ] && pass "$1: $2" || fail "$1: $2, not $3: $(journalctl -q -n 4 -o cat -u solocore | tr '\n' ' ')"
 }
