@@ -161,7 +161,7 @@ nightly: test bench
 	SOLOCORE_PYTHON_SETS=100000 SOLOCORE_PYTHON_SWEEP=10000000 SOLOCORE_PYTHON_DRS=1 SOLOCORE_PYTHON_FRAMES=1 SOLOCORE_PYTHON_NETNS=1 \
 		SOLOCORE_PYTHON_INSTALL=1 $(PYTEST) -s tests/python
 	SOLOCORE_BOARD_CACHE=$(CURDIR)/build/board tests/board/model.sh
-	BOARD_BOOTS=1 $(PYTEST) tests/cli/test_board.py tests/cli/test_board_figures.py tests/cli/test_board_measure.py tests/cli/test_profile_counted.py tests/cli/test_verify.py
+	BOARD_BOOTS=1 $(PYTEST) tests/cli/test_board.py tests/cli/test_board_figures.py tests/cli/test_board_messages.py tests/cli/test_board_measure.py tests/cli/test_sim_board.py tests/cli/test_profile_counted.py tests/cli/test_verify.py
 	AXE_ALL=1 SOLOCORE_REPORT=build/demo-test/report.html $(PYTESTS) tests/browser
 	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test

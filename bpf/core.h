@@ -62,21 +62,59 @@ static __always_inline void core_resumed(struct run_core *c, __u64 now)
 		return;
 	c->throttled_ns += sc_sub(now, c->stopped_ns);
 	c->stopped_ns = 0;
+	c->stopped_at = 0;
 	c->stop_seen = 0;
+}
+
+/* Accesses of threads that no budget stops (exempt.h). A counter opened again begins at 0. */
+static __always_inline __u64 exempt_so_far(const struct run_core *c, __u64 count)
+{
+	return c->exempt + (c->runs == RUNS_EXEMPT ? sc_sub(count, c->switched_at) : 0);
+}
+
+/* The CPU is stopped at this count. */
+static __always_inline void exempt_stopped(struct run_core *c, __u64 count)
+{
+	c->stopped_at = count;
+	c->exempt_at_stop = exempt_so_far(c, count);
+}
+
+/* Keeps count of the accesses in the period that has ended, by whose they were. */
+static __always_inline void exempt_tally(struct run_core *c, __u64 made, __u64 count, __u64 most)
+{
+	__u64 so_far = exempt_so_far(c, count), exempt = sc_sub(so_far, c->exempt_at_start);
+	__u64 limited = sc_sub(made, exempt), after;
+
+	c->exempt_at_start = so_far;
+	if (exempt > c->most_exempt)
+		c->most_exempt = exempt;
+	if (limited > c->most_limited)
+		c->most_limited = limited;
+	if (limited > most)
+		c->over_limited++;
+	if (c->stopped_at == 0)
+		return;
+	after = sc_sub(sc_sub(count, c->stopped_at), sc_sub(so_far, c->exempt_at_stop));
+	if (after > c->most_after)
+		c->most_after = after;
+	c->stopped_at = 0;
 }
 
 /* Keeps count of the period that has ended, before the policy forgets it. */
 static __always_inline void core_tally(struct run_core *c, __u32 cpu, __u64 now, __u64 count)
 {
 	__u64 made = count - c->at_start, limit = c->guard.budget[SC_READ];
+	__u64 most = c->guard.spare || limit == SC_UNLIMITED ? SC_UNLIMITED : limit + c->tolerance;
 
 	history_add(cpu, c->ticked_ns, now, c->stopped_ns, made);
 	c->periods++;
 	c->accesses += made;
 	if (made > c->most)
 		c->most = made;
-	if (!c->guard.spare && limit != SC_UNLIMITED && made > limit + c->tolerance)
+	if (made > most)
 		c->over++;
+	if (c->runs != 0)
+		exempt_tally(c, made, count, most);
 	if (c->stopped_ns != 0)
 		c->throttled++;
 	if (now - c->ticked_ns > c->longest_ns)

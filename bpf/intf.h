@@ -17,14 +17,16 @@
 /* Settings that the loader fixes before the programs are loaded (read-only data). */
 struct run_settings {
 	sc_u64 period_ns;
-	sc_u64 slice_ns;   /* a task's turn, for the sched_ext engine */
-	sc_u64 chunk;	   /* accesses reclaimed at a time */
-	sc_u64 hold_ns;	   /* longest time that an overflow program holds a task; 0: never (helper
-			      engine) */
-	sc_u32 cpus;	   /* CPUs of the machine, numbered from 0 */
-	sc_u32 regulated;  /* number of CPUs with a budget */
-	sc_u32 sharing;	   /* SC_SHARE_* */
-	sc_u32 loader_pid; /* thread group that is never throttled; 0: none */
+	sc_u64 slice_ns;    /* a task's turn, for the sched_ext engine */
+	sc_u64 chunk;	    /* accesses reclaimed at a time */
+	sc_u64 hold_ns;	    /* longest time that an overflow program holds a task; 0: never (helper
+			       engine) */
+	sc_u32 cpus;	    /* CPUs of the machine, numbered from 0 */
+	sc_u32 regulated;   /* number of CPUs with a budget */
+	sc_u32 sharing;	    /* SC_SHARE_* */
+	sc_u32 loader_pid;  /* thread group that is never throttled; 0: none */
+	sc_u32 exempt_prio; /* a task whose `prio` is below is not stopped */
+	sc_u32 unused;
 };
 
 /* One CPU. The loader fills the first part in before it opens the events; the CPU's own programs
@@ -63,7 +65,22 @@ struct run_core {
 	sc_u64 over_writes;    /* periods with more writes than budget + sample */
 	sc_u64 unseen_writes;  /* writes that no overflow reported, found later */
 	sc_u64 unread;	       /* times that a counter could not be read as a period ended */
+	/* Accesses of threads that no budget stops, by changes of tasks (exempt.h). */
+	sc_u64 runs;		/* RUNS_* */
+	sc_u64 switched_at;	/* counter at the last change of tasks */
+	sc_u64 exempt;		/* in all, up to that change */
+	sc_u64 exempt_at_start; /* in all, at the start of the period */
+	sc_u64 exempt_at_stop;	/* in all, at the start of the throttling */
+	sc_u64 stopped_at;	/* counter at the start of the throttling; 0: not throttled */
+	sc_u64 most_exempt;	/* most in one period */
+	sc_u64 most_limited;	/* most accesses of all others in one period */
+	sc_u64 most_after;	/* most of these after the start of the throttling */
+	sc_u64 over_limited;	/* periods with more of these than budget + tolerance */
 };
+
+/* What runs on a CPU. 0: no change of tasks was seen yet. */
+#define RUNS_LIMITED 1u
+#define RUNS_EXEMPT 2u
 
 /* An analysed task of the plan inside the sched_ext engine. */
 struct run_rank {

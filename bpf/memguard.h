@@ -58,6 +58,8 @@ static __always_inline void memguard_start(struct sc_memguard *g, struct run_cor
 	if (writes_start(c))
 		return;
 	c->at_start = count;
+	c->exempt_at_start = exempt_so_far(c, count);
+	c->stopped_at = 0;
 	c->ticked_ns = now;
 	c->stopped_ns = 0;
 	c->started = 1;
@@ -108,12 +110,15 @@ static __always_inline void memguard_overflow(struct sc_memguard *g, struct run_
 					      __u64 count)
 {
 	__u64 made = count - c->at_start, reported = c->guard.used[SC_READ] + c->sample, now;
+	__u64 stopped = c->stopped_ns;
 
 	if (made > reported)
 		c->unseen += made - reported;
 	memguard_obey(
 		sc_memguard_account(g, &c->guard, SC_READ, c->sample + sc_sub(made, reported)), cpu,
 		c);
+	if (stopped == 0 && c->stopped_ns != 0)
+		exempt_stopped(c, count);
 	now = bpf_ktime_get_ns();
 	if (tick_lost(c, now))
 		memguard_turn(g, c, cpu, now, count);
@@ -124,12 +129,19 @@ static __always_inline void memguard_write_overflow(struct sc_memguard *g, struc
 						    __u32 cpu, __u64 writes)
 {
 	struct bpf_perf_event_value value = {};
-	__u64 now;
+	__u64 now, stopped = c->stopped_ns;
+	__u32 stops, lost;
 
 	memguard_obey(writes_account(g, c, writes), cpu, c);
+	stops = stopped == 0 && c->stopped_ns != 0;
 	now = bpf_ktime_get_ns();
-	if (tick_lost(c, now) &&
-	    !bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+	lost = tick_lost(c, now);
+	if ((!stops && !lost) ||
+	    bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		return;
+	if (stops)
+		exempt_stopped(c, value.counter);
+	if (lost)
 		memguard_turn(g, c, cpu, now, value.counter);
 }
 

@@ -13,6 +13,7 @@
 #include "core.h"
 #include "dynamic.h"
 #include "engine.h"
+#include "exempt.h"
 #include "kfuncs.h"
 #include "lock.h"
 #include "memguard.h"
@@ -106,15 +107,27 @@ int overflow(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* The CPU changes tasks. Loaded for the bandwidth lock only. */
+/* The CPU changes tasks. Loaded for the bandwidth lock and for plain MemGuard. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switched, _Bool preempt, struct task_struct *prev, struct task_struct *next)
 {
+	struct bpf_perf_event_value value = {};
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct run_core *c = core_of(cpu);
 
-	if (lock_settings.policy == RUN_BWLOCK && c && lock_switched(c, cpu, next))
-		cpu_stop_soon(cpu, c);
+	if (!c)
+		return 0;
+	if (lock_settings.policy == RUN_BWLOCK) {
+		if (lock_switched(c, cpu, next))
+			cpu_stop_soon(cpu, c);
+		return 0;
+	}
+	if (lock_settings.policy != RUN_MEMGUARD)
+		return 0;
+	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		exempt_unread(c);
+	else
+		exempt_switched(c, next, value.counter);
 	return 0;
 }
 

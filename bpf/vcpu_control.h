@@ -144,7 +144,7 @@ int vcpu_create(struct vcpu_request *r)
 	v->move_ns = 0;
 	v->taken_ns = 0;
 	v->flags = r->flags;
-	v->generation = (v->generation + 1) & 0xfffff;
+	v->generation = (v->generation + 1) & VCPU_GENERATIONS;
 	v->to = r->cpu;
 	v->core = r->cpu;
 	post(r->cpu, id, TRACE_VCPU_ARRIVE);

@@ -44,7 +44,8 @@ struct {
 	__type(value, struct sc_vcpu);
 } transit SEC(".maps");
 
-/* The VCPU that a thread is bound to (VCPU_BOUND). solocore writes it, and children inherit it. */
+/* The VCPU that a thread is bound to (VCPU_BOUND, VCPU_HELD). solocore writes it, and children
+ * inherit it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -88,8 +89,11 @@ static __always_inline struct vcpu_info *info_of(__u32 id)
 	return bpf_map_lookup_elem(&vcpus, &id);
 }
 
-/* A kernel thread, or one of solocore that is bound to no VCPU: the memory's monitor is bound, and
- * so are the threads that start the jobs of VCPUs. */
+/*
+ * A kernel thread, or one of solocore, unless its VCPU holds it as it holds other threads: the
+ * memory's monitor. A thread that starts the jobs of a VCPU is only bound to it: each job is in the
+ * VCPU from its fork on. The VCPU's budget must not keep the thread itself from a CPU.
+ */
 static __always_inline __u32 exempt(struct task_struct *p)
 {
 	__u32 *to;
@@ -99,20 +103,21 @@ static __always_inline __u32 exempt(struct task_struct *p)
 	if (settings.loader_pid == 0 || p->tgid != settings.loader_pid)
 		return 0;
 	to = bpf_task_storage_get(&bound, p, 0, 0);
-	return !to || *to == 0;
+	return !to || (*to & VCPU_HELD) == 0;
 }
 
 /* The VCPU that a thread on this CPU belongs to. */
 static __always_inline __u32 vcpu_of(struct task_struct *p, __u32 cpu)
 {
-	__u32 *to = bpf_task_storage_get(&bound, p, 0, 0), id;
+	__u32 *to = bpf_task_storage_get(&bound, p, 0, 0), id, own;
 	struct vcpu_info *v;
 
 	if (!to || *to == 0)
 		return cpu;
-	id = (*to & 0xfff) - 1;
+	own = *to & ~VCPU_HELD;
+	id = (own & 0xfff) - 1;
 	v = info_of(id);
-	if (!v || v->core == SC_NONE || *to != VCPU_BOUND(id, v->generation))
+	if (!v || v->core == SC_NONE || own != VCPU_BOUND(id, v->generation))
 		return cpu;
 	if ((__u32)p->nr_cpus_allowed < settings.cpus &&
 	    !bpf_cpumask_test_cpu(v->core, p->cpus_ptr))

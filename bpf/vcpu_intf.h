@@ -25,7 +25,7 @@ struct vcpu_settings {
 	sc_u32 cpus;	    /* CPUs of the machine, numbered from 0 */
 	sc_u32 background;  /* SC_BACKGROUND_* */
 	sc_u32 allowed;	    /* 0: no background time at all */
-	sc_u32 loader_pid;  /* thread group whose unbound threads no VCPU holds; 0: none */
+	sc_u32 loader_pid;  /* thread group that no VCPU holds, but for VCPU_HELD; 0: none */
 	sc_u32 moves;	    /* maximum number of VCPUs that one rebalancing moves */
 	sc_u32 colours;	    /* 1: a VCPU only goes where its page colours are free */
 };
@@ -78,6 +78,9 @@ struct vcpu_info {
 
 /* The VCPU of a thread: a number plus 1, and its generation. */
 #define VCPU_BOUND(id, generation) ((id) + 1 + ((generation) << 12))
+#define VCPU_GENERATIONS 0x7ffffu /* the highest one; the next is 0 again */
+/* Added to it: the VCPU holds the thread, although it is one of solocore's. Children lack it. */
+#define VCPU_HELD 0x80000000u
 
 #define VCPU_FIXED 1u /* it stays on its core */
 
@@ -97,5 +100,6 @@ struct vcpu_request {
 };
 
 _Static_assert(SC_MAX_TASKS < 1 << 12, "VCPU_BOUND has 12 bits for a number");
+_Static_assert((VCPU_GENERATIONS << 12 & VCPU_HELD) == 0, "no generation looks like VCPU_HELD");
 
 #endif

@@ -9,8 +9,8 @@
  * that it runs on each CPU for a moment, so that a thread that has run all the time is counted as
  * well.
  * Does not cover: requests of the kernel's own threads, of real-time threads, and of solocore's
- * threads without a VCPU, which are nobody's. Loaded only where the policy for background time asks
- * for it.
+ * threads that no VCPU holds, which are nobody's. Loaded only where the policy for background time
+ * asks for it.
  */
 #ifndef SOLOCORE_VCPU_REQUESTS_H
 #define SOLOCORE_VCPU_REQUESTS_H

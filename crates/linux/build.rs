@@ -81,7 +81,7 @@ fn contract(out: &Path) {
         .allowlist_type(
             "run_.*|lock_settings|level_.*|levels_settings|vcpu_.*|trace_.*|sched_intruder|sc_(page|request|answer)",
         )
-        .allowlist_var("SC_.*|RUN_.*|HISTORY_PERIODS|LEVEL_.*|VCPU_.*|TRACE_.*|INTRUDER_WHOSE")
+        .allowlist_var("SC_.*|RUNS?_.*|HISTORY_PERIODS|LEVEL_.*|VCPU_.*|TRACE_.*|INTRUDER_WHOSE")
         .parse_callbacks(Box::new(Bytes))
         .explicit_padding(true)
         .prepend_enum_name(false)

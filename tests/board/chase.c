@@ -1,7 +1,10 @@
 /* Measures memory: walks a random circle through the lines of a buffer, each load's address being
  * the last one's value.
  *
- *   chase KIB STEPS CPU        prints the time of a step in ns
+ *   chase KIB STEPS CPU [PAUSE]        prints the time of a step in ns
+ *
+ * With PAUSE it sleeps for that number of ms after each round, as a task does until its next
+ * period.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -41,8 +44,9 @@ static void shuffle(struct line *lines, size_t n)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
+	if (argc != 4 && argc != 5)
 		return 2;
+	unsigned long pause = argc == 5 ? strtoul(argv[4], 0, 0) : 0;
 	size_t n = strtoul(argv[1], 0, 0) * 1024 / sizeof(struct line);
 	unsigned long steps = strtoul(argv[2], 0, 0);
 	cpu_set_t cpus;
@@ -57,12 +61,18 @@ int main(int argc, char **argv)
 	shuffle(lines, n);
 	struct line *volatile keep;
 	struct line *at = lines;
-	unsigned long long begin = now();
-	for (unsigned long i = 0; i < steps; i++)
-		at = at->next;
-	unsigned long long end = now();
+	unsigned long long ns = 0;
+	for (unsigned long done = 0, round; done < steps; done += round) {
+		round = pause && n < steps - done ? n : steps - done;
+		unsigned long long begin = now();
+		for (unsigned long i = 0; i < round; i++)
+			at = at->next;
+		ns += now() - begin;
+		if (pause)
+			nanosleep(&(struct timespec){.tv_nsec = pause * 1000000}, 0);
+	}
 	keep = at;
 	(void)keep;
-	printf("%.2f\n", (double)(end - begin) / steps);
+	printf("%.2f\n", (double)ns / steps);
 	return 0;
 }

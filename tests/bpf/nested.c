@@ -6,7 +6,8 @@
  * of `switched` (bpf/regulate.h), on the same state of the CPU. Rule: both are compiled for this
  * machine, `switched` runs instruction by instruction, and `overflow` runs between two of them: in
  * one case for each instruction. Whatever it meets, a hog beside a held lock must be stopped within
- * its budget and a sample afterwards, in this period and in the next.
+ * its budget and a sample afterwards, in this period and in the next. Under MemGuard no access of a
+ * program may count as one of a thread without a budget, and none may be lost.
  * Does not cover: what the BPF compiler and the kernel's make of the same lines; other processors
  * than x86-64, where it says so and passes.
  *
@@ -179,6 +180,8 @@ static __u64 makes(void)
 }
 
 static unsigned long step, at;
+/* The overflow finds that the tick was lost, so it ends the period as well. */
+static int late;
 
 /* After an instruction. Once the overflow has come, the rest runs at full speed. */
 static void between(int signal, siginfo_t *info, void *context)
@@ -187,6 +190,8 @@ static void between(int signal, siginfo_t *info, void *context)
 	if (++step != at)
 		return;
 	count += SAMPLE;
+	if (late)
+		now = core[0].guard.next_ns + PERIOD / 2;
 	overflow(0);
 #ifdef __x86_64__
 	((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
@@ -239,16 +244,62 @@ static int fails(struct task_struct *prev, struct task_struct *next)
 	return 0;
 }
 
-int main(void)
-{
-	struct sigaction action = {.sa_sigaction = between, .sa_flags = SA_SIGINFO};
-	unsigned long cases = 0, failed = 0;
+#define BEFORE 130
+#define AFTER 270
 
-#ifndef __x86_64__
-	puts("skipped: programs are run step by step on x86-64 only");
+static int is_exempt(const struct task_struct *p)
+{
+	return p->prio < 100;
+}
+
+/* 1: under MemGuard, accesses around a change that is interrupted count with the wrong task. */
+static int mixes(struct task_struct *prev, struct task_struct *next)
+{
+	__u64 exempt = (is_exempt(prev) ? BEFORE : 0) + (is_exempt(next) ? AFTER : 0);
+	__u64 all = BEFORE + AFTER, doubtful, found;
+	struct run_core *c = &core[0];
+
+	begin(&tasks[0]);
+	memset(core, 0, sizeof(core));
+	memset(&guard, 0, sizeof(guard));
+	lock_settings.policy = RUN_MEMGUARD;
+	settings.chunk = settings.regulated = 1;
+	settings.exempt_prio = 100;
+	c->reservation = BUDGET;
+	c->sample = c->tolerance = SAMPLE;
+	tick(0);
+	now += PERIOD / 2;
+	tick(0);
+	switched(0, &tasks[0], prev);
+	count += BEFORE;
+	step = 0;
+	stepping(1);
+	switched(0, prev, next);
+	stepping(0);
+	doubtful = at != 0 && step >= at ? SAMPLE : 0;
+	count += AFTER;
+	found = exempt_so_far(c, count);
+	now = c->guard.next_ns + 1;
+	tick(0);
+	if (found > exempt + doubtful || (doubtful == 0 && found != exempt) ||
+	    (!late && (c->most_exempt != found || c->most_limited != all + doubtful - found)) ||
+	    c->accesses != all + doubtful) {
+		printf("FAIL: %d to %d, at instruction %lu%s: %llu of %llu accesses exempt, not "
+		       "%llu\n",
+		       prev->pid, next->pid, at, late ? " with a turn" : "",
+		       (unsigned long long)found, (unsigned long long)c->accesses,
+		       (unsigned long long)exempt);
+		return 1;
+	}
 	return 0;
-#endif
-	sigaction(SIGTRAP, &action, 0);
+}
+
+/* All cases of a check: each pair of tasks, and the overflow at each instruction. */
+static unsigned long all(int (*check)(struct task_struct *, struct task_struct *),
+			 unsigned long *cases)
+{
+	unsigned long failed = 0;
+
 	for (int prev = 0; prev < TASKS; prev++) {
 		for (int next = 0; next < TASKS; next++) {
 			unsigned long steps;
@@ -256,12 +307,29 @@ int main(void)
 			if (prev == next)
 				continue;
 			at = 0;
-			failed += fails(&tasks[prev], &tasks[next]);
+			failed += check(&tasks[prev], &tasks[next]);
 			steps = step;
-			for (at = 1; at <= steps; at++, cases++)
-				failed += fails(&tasks[prev], &tasks[next]);
+			for (at = 1; at <= steps; at++, ++*cases)
+				failed += check(&tasks[prev], &tasks[next]);
 		}
 	}
+	return failed;
+}
+
+int main(void)
+{
+	struct sigaction action = {.sa_sigaction = between, .sa_flags = SA_SIGINFO};
+	unsigned long cases = 0, failed;
+
+#ifndef __x86_64__
+	puts("skipped: programs are run step by step on x86-64 only");
+	return 0;
+#endif
+	sigaction(SIGTRAP, &action, 0);
+	failed = all(fails, &cases);
+	failed += all(mixes, &cases);
+	late = 1;
+	failed += all(mixes, &cases);
 	printf("nested: %lu cases, %lu failed\n", cases, failed);
 	return failed != 0 || cases < 1000;
 }

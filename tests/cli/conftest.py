@@ -23,7 +23,7 @@ COMPILERS = {"x86_64": "gcc", "aarch64": "aarch64-linux-gnu-gcc", "powerpc": "po
 REGULATE = ("run", "restore", "reserve", "top", "vcpu")
 
 # Files that take a minute or more. They go first, so that no processor waits for one of them at the end.
-LONGEST = ("test_verify.py", "test_board_figures.py", "test_board.py")
+LONGEST = ("test_verify.py", "test_board_figures.py", "test_board_messages.py", "test_board.py")
 
 
 def pytest_collection_modifyitems(items):

@@ -242,6 +242,17 @@ def test_a_shell_reads_from_a_pipe(board, solocore):
 
 
 @often
+def test_input_that_cannot_be_read_is_told(board, solocore):
+    """A directory can be opened, and not read. It fails if that is taken for the end of the input."""
+    folder = os.open(solocore.dir, os.O_RDONLY)
+    done = subprocess.run([solocore.program, "board", "shell", BOARD, "--cpus", "1"], cwd=solocore.dir, stdin=folder, capture_output=True, text=True,
+                          timeout=LIMIT, env={**solocore.env, **PLAIN})
+    os.close(folder)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("solocore: ")]
+    assert done.returncode == 3 and len(errors) == 1 and "the input cannot be read: " in errors[0], done.stderr
+
+
+@often
 def test_a_panic_of_a_shells_guest_is_one_line(board, solocore):
     done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=b"echo c >/proc/sysrq-trigger\n", timeout=LIMIT, **PLAIN)
     errors = [line for line in done.err.splitlines() if line.startswith("solocore: ")]

@@ -352,6 +352,79 @@ def test_senseless_measurements_are_refused(machine, args, words):
     refused(machine("platform", "measure", "machine.toml", *args), *words, codes=(2,))
 
 
+def hybrid(desktop, last):
+    """A core with two threads and a second level of 64 KiB, and two small cores without. `last`: CPUs that share the last level."""
+    devices = desktop.dir / "board/sys/devices"
+    for unit, cpus in (("core", "0-1"), ("atom", "2-3")):
+        (devices / f"cpu_{unit}").mkdir(parents=True)
+        (devices / f"cpu_{unit}/cpus").write_text(f"{cpus}\n")
+    for n, siblings in enumerate(("0-1", "0-1", "2", "3")):
+        cpu = devices / f"system/cpu/cpu{n}"
+        (cpu / "topology").mkdir()
+        (cpu / "topology/thread_siblings_list").write_text(f"{siblings}\n")
+        shared = {"index2": siblings if n < 2 else "2-3", "index3": last if str(n) in last else str(n)}
+        for index, cpus in shared.items():
+            (cpu / f"cache/{index}/shared_cpu_list").write_text(f"{cpus}\n")
+        if n < 2:
+            (cpu / "cache/index2/size").write_text("64K\n")
+            (cpu / "cache/index2/number_of_sets").write_text("128\n")
+
+
+def on_the_made_up_machine(solocore, *args):
+    """`platform measure` where /sys/devices is the made-up one."""
+    if not {0, 1} <= os.sched_getaffinity(0):
+        pytest.skip("CPUs 0 and 1 may not be used")
+    script = ('mount --bind board/sys/devices /sys/devices && "$0" platform detect -o machine.toml >/dev/null 2>&1 && '
+              'exec "$0" platform measure machine.toml "$@"')
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, solocore.program, *args], cwd=solocore.dir, capture_output=True,
+                          text=True, timeout=110)
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(done.stderr)
+    assert "[[core_type]]" in (solocore.dir / "machine.toml").read_text()
+    return done
+
+
+def test_the_doctor_tells_described_types_as_described(desktop):
+    """Breaks when types that the plan's platform has are called bad, or other ones good."""
+    devices = desktop.dir / "board/sys/devices"
+    for unit, cpus in (("core", "0-1"), ("atom", "2-3")):
+        (devices / f"cpu_{unit}").mkdir(parents=True)
+        (devices / f"cpu_{unit}/cpus").write_text(f"{cpus}\n")
+    assert desktop("platform", "detect", "--from", "board", "-o", "machine.toml").code == 0
+    types = (desktop.dir / "machine.toml").read_text()
+    script = 'mount --bind board/sys/devices /sys/devices && exec "$0" doctor --plan plan.json --format json'
+    for change, good, words in ((("", ""), True, "describes them as the core types `core` and `atom`"),
+                                (("[0, 1]", "[0, 1, 2]"), False, "core_type `core` of the plan's platform has CPUs of several types")):
+        desktop.write("machine.toml", types.replace(*change).replace("[2, 3]", "[3]" if change[0] else "[2, 3]"))
+        desktop.plan(SYSTEM)
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, desktop.program], cwd=desktop.dir, capture_output=True, text=True,
+                              timeout=110)
+        if "unshare" in done.stderr or "mount" in done.stderr:
+            pytest.skip(done.stderr)
+        found = next(f for f in json.loads(done.stdout)["findings"] if f["what"] == "hybrid cpus")
+        assert found["good"] == good and words in found["found"], found
+
+
+@pytest.mark.parametrize("cpu", [0, 1])
+def test_a_second_thread_has_the_caches_of_its_core(desktop, cpu):
+    """The second level of its core is too near the first to be measured, and is refused. Behind the caches of the whole platform, which
+    has none, CPU 1 would be measured in that second level."""
+    hybrid(desktop, "0,1,2,3")
+    done = on_the_made_up_machine(desktop, "--cpu", str(cpu), "--only", "llc.latency", "--time", "2 s", "--dry-run")
+    assert done.returncode == 3, done
+    if "two and a half times" not in done.stderr:
+        pytest.skip(done.stderr)
+    assert "l2.latency: 64 KiB are less than two and a half times the 32 KiB" in done.stderr
+
+
+def test_a_cpu_without_a_type_is_refused(desktop):
+    hybrid(desktop, "0,2,3")
+    done = on_the_made_up_machine(desktop, "--cpu", "1", "--only", "llc.latency", "--dry-run")
+    assert done.returncode == 2, done
+    for words in ("machine.toml: core_type: no type has CPU 1", "give --cpu one of 0,2-3"):
+        assert words in done.stderr, done.stderr
+
+
 def test_one_cpu_has_nobody_beside_it(machine):
     before = (machine.dir / "machine.toml").read_text()
     cpu = max(os.sched_getaffinity(0))

@@ -4,14 +4,18 @@ What regulating does is tested in guests (tests/vm); here: options, files, and a
 Others may work on this machine: nothing is moved or confined.
 """
 
+import fcntl
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import jsonschema
 import pytest
-from conftest import ROOT, board_like_here, refused
+from conftest import ROOT, board_like_here, interrupt, refused
 
 SYSTEM = """
 platform = "machine.toml"
@@ -262,6 +266,53 @@ def test_writes_are_regulated_and_shown_apart(with_writes):
     assert "Write budget" in (with_writes.dir / "run.html").read_text()
     text = with_writes("run", "plan.json", *LEAVE, "--write-event", "minor-faults", "--duration", "100 ms").out.decode()
     assert "write budget" in text and "writes are minor-faults" in text
+
+
+def test_a_job_that_waits_to_be_started_holds_up_no_look(planned):
+    """A lease on the program lets its start wait, as a VCPU without budget does. Fails when looks at the run wait with it."""
+    program = planned.dir / "job"
+    shutil.copy("/bin/true", program)
+    lease = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
+    # The default of SIGIO ends the process.
+    fcntl.fcntl(lease, fcntl.F_SETSIG, signal.SIGURG)
+    try:
+        fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error:
+        pytest.skip(f"no lease on a file here: {error}")
+    process = planned.start("run", "plan.json", *LEAVE, "--engine", "helper", "--command", f"video={program}", "--duration", "60 s",
+                            "--format", "json")
+
+    def jobs():
+        looked = planned("top", "--format", "json", timeout=10)
+        assert looked.code == 0, looked.err
+        return next(t["jobs"] for t in looked.json()["tasks"] if t["name"] == "video")
+
+    until_regulating(process)
+    try:
+        # A lease that is asked for says so: the start is under way, and waits. The kernel breaks the lease after 45 s.
+        until = time.monotonic() + 20
+        while fcntl.fcntl(lease, fcntl.F_GETLEASE) == fcntl.F_WRLCK:
+            assert time.monotonic() < until, "no start has asked for the program"
+            time.sleep(0.01)
+        assert [jobs() for _ in range(3)] == [0, 0, 0]
+        os.close(lease)
+        until = time.monotonic() + 20
+        while not jobs():
+            assert time.monotonic() < until, "the job was never started"
+        code, err = interrupt(process)
+        assert code in (0, 130), err
+    finally:
+        process.kill()
+
+
+def test_long_periods_beside_an_idle_cpu(planned):
+    """Fails where the kernel takes no samples of the timer on an idle CPU, if that is taken for a failure."""
+    planned.plan(SYSTEM.replace('"1 ms"', '"10 ms"', 1).format(last=os.cpu_count() - 1))
+    done = planned("run", "plan.json", *LEAVE, "--engine", "helper", "--duration", "4 s", "--format", "json")
+    if done.code == 3 and "regulating" not in done.err:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    assert done.code == 0, done.err
+    assert done.json()["period_ns"] == 10_000_000 and all(core["periods"] > 0 for core in done.json()["cores"])
 
 
 def test_in_a_container_processes_have_other_numbers(planned):

@@ -382,6 +382,14 @@ def test_a_reserve_lends_what_a_program_needs(coloured, tmp_path):
     assert re.search(r"^lent \d{4,} frames", done.stdout, re.M), done.stdout
 
 
+def test_the_stand_in_uses_places_of_ended_programs_again(coloured, tmp_path):
+    """It has 63 places. It fails, and hangs, if the place of a program that has ended stays taken."""
+    build(tmp_path, "colours")
+    command = [tmp_path / "colours", tmp_path / "libsolocore-colours.so", "stay", "/bin/bash", "-c", "for i in $(seq 65); do /bin/true; done; :"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0 and done.stdout.count("at the end: ") >= 65, done.stdout[-500:]
+
+
 def test_lent_frames_are_pages_of_the_program_at_once(coloured, compile_c, tmp_path):
     """24 MiB are 6,144 pages. Pages that are taken, looked at, and moved are faults, all of them; pages that are made where the program
     touches them are none. It fails where the library takes the first way (16,578 to 22,721 faults)."""

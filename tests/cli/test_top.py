@@ -1,6 +1,7 @@
 """`solocore top` on a terminal and into a pipe, beside a run on the machine that runs the tests, where this is allowed."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -127,6 +128,23 @@ def test_pipes_counts_and_dumb_terminals_get_tables(running):
             os.kill(screen.pid, signal.SIGINT)
         screen.code()
         assert b"\x1b[" not in screen.output, (options, term)
+
+
+def test_a_look_does_not_grow_with_the_run(running):
+    """Fails when a look shows more of a run the longer it runs: its text would stay in the daemon's memory."""
+    until = time.monotonic() + 60
+    while True:
+        done = running("top", "--format", "json")
+        assert done.code == 0, done.err
+        seen = json.loads(done.out)
+        # The run has 200 spans of 10 ms by then.
+        if seen["duration_ns"] > 2_000_000_000:
+            break
+        assert time.monotonic() < until, seen["duration_ns"]
+        time.sleep(0.2)
+    for core in seen["cores"]:
+        assert 2 <= len(core["series"]) <= 75, core
+        assert seen["span_ns"] * (len(core["series"]) + 1) > 1_000_000_000, "the spans begin with the run"
 
 
 def test_a_closed_pipe_ends_it(running):

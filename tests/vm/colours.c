@@ -141,10 +141,14 @@ static void count(int pid, const char *when)
 		static uint64_t entries[4096];
 		for (unsigned long at = start / PAGE; at < end / PAGE;) {
 			unsigned long n = end / PAGE - at < 4096 ? end / PAGE - at : 4096;
-			long got = pread(pagemap, entries, n * 8, (long)(at * 8));
-			for (long i = 0; i < got / 8; i++) {
-				const struct locked *page =
-					locked_at(pid, (at + (unsigned long)i) * PAGE);
+			if (pread(pagemap, entries, n * 8, (long)(at * 8)) != (long)(n * 8)) {
+				printf("%s: process %d: pages at %lx cannot be read\n", when, pid,
+				       at * PAGE);
+				failures++;
+				break;
+			}
+			for (unsigned long i = 0; i < n; i++) {
+				const struct locked *page = locked_at(pid, (at + i) * PAGE);
 				present += entries[i] >> 63;
 				if (!page)
 					wrong += (unsigned long)is_wrong(entries[i]);
@@ -273,6 +277,20 @@ static int listen_as(const char *name)
 	return listener;
 }
 
+/* Takes a connection into the first free place. With all of them in use, the next one waits. */
+static void take_peer(struct pollfd *fds, int *peers)
+{
+	int at = 1;
+	while (at < *peers && fds[at].fd >= 0)
+		at++;
+	if (at == PEERS) {
+		fds[0].events = 0;
+		return;
+	}
+	fds[at] = (struct pollfd){accept4(fds[0].fd, 0, 0, SOCK_CLOEXEC), POLLIN, 0};
+	*peers += at == *peers;
+}
+
 /* A program without the library, a second after its start: its pages must be wrong ones, too. */
 static int count_plain(int child)
 {
@@ -293,17 +311,19 @@ static int serve(int child, int listener, int move)
 	while (!ended) {
 		poll(fds, (nfds_t)peers, 10);
 		for (int i = 1; i < peers; i++)
-			if (fds[i].revents)
+			if (fds[i].fd >= 0 && fds[i].revents) {
 				fds[i].fd = answer(fds[i].fd);
-		if (fds[0].revents && peers < PEERS)
-			fds[peers++] =
-				(struct pollfd){accept4(listener, 0, 0, SOCK_CLOEXEC), POLLIN, 0};
+				fds[0].events = POLLIN;
+			}
+		if (fds[0].revents)
+			take_peer(fds, &peers);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (move && peers > 1 && now.tv_sec > begun) {
 			struct packet packet = {.kind = PACKET_RECOLOUR, .request = 1};
 			choose(1);
 			for (int i = 1; i < peers; i++)
-				send(fds[i].fd, &packet, sizeof packet, MSG_NOSIGNAL);
+				if (fds[i].fd >= 0)
+					send(fds[i].fd, &packet, sizeof packet, MSG_NOSIGNAL);
 			move = 0;
 		}
 		ended = waitpid(child, &status, WNOHANG) == child;

@@ -6,11 +6,12 @@
 //! the limits of a class. A core's class gives the mask for its misses in the shared cache, and the
 //! least distance of its lines from DRAM. All cores share one domain. AMD's bandwidth is in eighths
 //! of GB/s; Intel's delay of `d` percent leaves `100 - d` percent of the bandwidth of the core's
-//! miss registers at idle latency. Noncontiguous masks of Intel's flavour are taken as they are.
+//! own miss registers at idle latency. Noncontiguous masks of Intel's flavour are taken as they are.
 //! Not covered: second-level masks, SMBA, BMEC, assignable counters (ABMC).
 
 use crate::config::{Config, PmuKind};
 use crate::machine::{Geometry, MONITORS, Machine};
+use solocore_model::Platform;
 
 /// Classes of service.
 pub const CLASSES: usize = 16;
@@ -32,8 +33,8 @@ pub struct Allocation {
     amd: bool,
     ways: u32,
     line: u64,
-    /// Shortest possible distance of a core's lines from DRAM.
-    best_gap_ps: u64,
+    /// By core: the shortest possible distance of its lines from DRAM.
+    best_gaps_ps: Vec<u64>,
     masks: [u64; 2 * CLASSES],
     bandwidth: [u64; CLASSES],
     apart: bool,
@@ -45,16 +46,19 @@ pub struct Allocation {
 
 impl Allocation {
     /// Registers without limits.
-    pub fn new(config: &Config, geometry: &Geometry) -> Self {
+    pub fn new(config: &Config, platform: &Platform) -> Self {
         let amd = config.pmu != PmuKind::Intel;
-        let shape = geometry.shape;
+        let geometry = Geometry::of(platform, None);
+        let best = |core: usize| {
+            let shape = Geometry::of(platform, u32::try_from(core).ok()).shape;
+            (shape.llc_ps + shape.overhead_ps + shape.dram_ps) / shape.mshrs.max(1) as u64
+        };
         Self {
             on: config.allocation,
             amd,
             ways: geometry.llc_ways,
             line: 1 << geometry.line_shift,
-            best_gap_ps: (shape.llc_ps + shape.overhead_ps + shape.dram_ps)
-                / shape.mshrs.max(1) as u64,
+            best_gaps_ps: (0..config.cpus).map(best).collect(),
             masks: [u64::MAX >> (64 - geometry.llc_ways); 2 * CLASSES],
             bandwidth: [if amd { 1 << AMD_BITS } else { 0 }; CLASSES],
             apart: false,
@@ -158,24 +162,26 @@ impl Allocation {
     }
 
     fn apply(&self, machine: &mut Machine) {
-        for (core, &class) in machine.cores.iter_mut().zip(&self.classes) {
+        let own = self.classes.iter().zip(&self.best_gaps_ps);
+        for (core, (&class, &best)) in machine.cores.iter_mut().zip(own) {
             core.masks = if self.apart {
                 let pair = 2 * (class % (CLASSES / 2));
                 [self.masks[pair], self.masks[pair + 1]]
             } else {
                 [self.masks[class]; 2]
             };
-            core.gap_ps = self.gap_of(self.bandwidth[class]);
+            core.gap_ps = self.gap_of(self.bandwidth[class], best);
         }
     }
 
-    fn gap_of(&self, value: u64) -> u64 {
+    /// The least distance of the lines of a core whose shortest one is `best_ps`.
+    fn gap_of(&self, value: u64, best_ps: u64) -> u64 {
         if self.amd {
             if value >= 1 << AMD_BITS { 0 } else { self.line * 8000 / value.max(1) }
         } else if value == 0 {
             0
         } else {
-            self.best_gap_ps * 100 / (100 - value.min(MAX_DELAY))
+            best_ps * 100 / (100 - value.min(MAX_DELAY))
         }
     }
 }
@@ -184,9 +190,13 @@ impl Allocation {
 mod tests {
     use super::*;
     use crate::tests::platform;
+    use solocore_model::platform::CoreType;
 
     fn pair(pmu: PmuKind) -> (Allocation, Machine) {
-        let p = platform();
+        pair_of(pmu, &platform())
+    }
+
+    fn pair_of(pmu: PmuKind, p: &Platform) -> (Allocation, Machine) {
         let config = Config {
             platform: "p.toml".into(),
             cpus: 2,
@@ -202,8 +212,28 @@ mod tests {
             progress: None,
             trace: None,
         };
-        let machine = Machine::new(&p, 2, 1, config.prefetcher, true).unwrap();
-        (Allocation::new(&config, &machine.geometry), machine)
+        let machine = Machine::new(p, 2, 1, config.prefetcher, true).unwrap();
+        (Allocation::new(&config, p), machine)
+    }
+
+    /// Breaks when a delay is that of the platform's miss registers on every core.
+    #[test]
+    fn a_delay_is_of_the_cores_own_miss_registers() {
+        let mut p = platform();
+        let mut big = CoreType::of_clock("big", vec![1], p.frequency);
+        big.pipeline = Some(p.pipeline);
+        if let Some(pipeline) = &mut big.pipeline {
+            pipeline.mshrs = 2 * p.pipeline.mshrs;
+        }
+        p.core_types = vec![CoreType::of_clock("little", vec![0], p.frequency), big];
+        let (mut a, mut m) = pair_of(PmuKind::Intel, &p);
+        assert!(a.write(0, 0xd50, 50, &mut m));
+        let [little, big] = [m.cores[0].gap_ps, m.cores[1].gap_ps];
+        assert!(little > 0 && (2 * big).abs_diff(little) <= 4, "{little} {big}");
+        // AMD's limit is one of bytes, and the same for all cores.
+        let (mut a, mut m) = pair_of(PmuKind::Amd, &p);
+        assert!(a.write(0, 0xc000_0200, 8, &mut m));
+        assert_eq!((m.cores[0].gap_ps, m.cores[1].gap_ps), (64_000, 64_000));
     }
 
     #[test]

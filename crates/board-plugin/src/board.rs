@@ -139,7 +139,7 @@ pub fn make(config: Config) -> Result<&'static Board, String> {
     MODEL.store(config.model == ModelSwitch::On, Relaxed);
     // SAFETY: as the interface asks, before any vCPU runs.
     let scoreboard = unsafe { (qemu().scoreboard_new)(size_of::<Score>()) };
-    let allocation = Allocation::new(&config, &machine.geometry);
+    let allocation = Allocation::new(&config, &platform);
     let board = Board {
         common,
         own,

@@ -7,7 +7,7 @@
 //! end. Does not cover: shells for a user who types, as these have the terminal itself.
 
 use crate::channel::{Channel, Kind};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
 /// Interval between two looks at the ring, by the clock of the side that looks: the guest for
@@ -17,17 +17,20 @@ const LOOK: Duration = Duration::from_millis(10);
 const PART: usize = 1 << 16;
 
 /// The host's side: sends the input to its end, and then an empty message.
-pub fn read(mut from: impl Read, to: &mut Channel) {
+///
+/// # Errors
+/// The input could not be read to its end. The guest then has the part before the error, and an end.
+pub fn read(mut from: impl Read, to: &mut Channel) -> io::Result<()> {
     let mut buffer = vec![0; PART];
     loop {
-        let n = match from.read(&mut buffer) {
+        let read = match from.read(&mut buffer) {
             Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-            // Input that cannot be read has ended.
-            read => read.unwrap_or(0),
+            read => read,
         };
+        let n = read.as_ref().copied().unwrap_or(0);
         to.send(Kind::Data, &buffer[..n], || std::thread::sleep(LOOK));
         if n == 0 {
-            return;
+            return read.map(drop);
         }
     }
 }
@@ -63,8 +66,9 @@ mod tests {
         let typed: Vec<u8> = (0..=u8::MAX).cycle().take(SIZE).collect();
         let mut got = Vec::new();
         std::thread::scope(|scope| {
-            scope.spawn(|| read(typed.as_slice(), &mut host));
+            let sent = scope.spawn(|| read(typed.as_slice(), &mut host));
             write(&mut got, guest);
+            sent.join().expect("it ends").expect("read to its end");
         });
         assert!(got == typed, "{} of {} bytes", got.len(), typed.len());
     }
@@ -75,8 +79,40 @@ mod tests {
         file.set_len(SIZE as u64).expect("grown");
         let map = || Channel::map(&file, Way::ToGuest).expect("mapped");
         let mut got = Vec::new();
-        read(std::io::empty(), &mut map());
+        read(io::empty(), &mut map()).expect("it has ended");
         write(&mut got, map());
         assert!(got.is_empty());
+    }
+
+    /// Says a part, is interrupted, says another, and then cannot be read.
+    struct Broken(Vec<io::Result<&'static [u8]>>);
+
+    impl Read for Broken {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let part = self.0.pop().unwrap_or(Ok(&b"more"[..]))?;
+            to[..part.len()].copy_from_slice(part);
+            Ok(part.len())
+        }
+    }
+
+    /// Fails if an error is taken for the end of the input.
+    #[test]
+    fn input_that_cannot_be_read_is_told() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(SIZE as u64).expect("grown");
+        let map = || Channel::map(&file, Way::ToGuest).expect("mapped");
+        let error = |kind: ErrorKind| Err(io::Error::from(kind));
+        // The last one comes first.
+        let parts: Vec<io::Result<&[u8]>> = vec![
+            error(ErrorKind::IsADirectory),
+            Ok(&b"wo"[..]),
+            error(ErrorKind::Interrupted),
+            Ok(&b"t"[..]),
+        ];
+        let told = read(Broken(parts), &mut map()).expect_err("it is told");
+        assert_eq!(told.kind(), ErrorKind::IsADirectory);
+        let mut got = Vec::new();
+        write(&mut got, map());
+        assert_eq!(got, b"two", "the part before the error, and an end");
     }
 }

@@ -23,6 +23,7 @@ pub mod plugin;
 pub mod qemu;
 mod receive;
 mod run;
+mod types;
 mod version;
 mod watch;
 

@@ -19,6 +19,7 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Interval between two reads of the guest's messages.
@@ -55,6 +56,8 @@ pub struct Machine {
     child: Child,
     channel: Channel,
     directory: PathBuf,
+    /// Sends the shell's input to the guest.
+    input: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 /// The arguments of the machine that both kinds of run share.
@@ -134,10 +137,11 @@ impl Machine {
                 "QEMU does not start: {e}; remove it from the cache, so that it is fetched again"
             ))
         })?;
-        let machine = Self { child, channel, directory: directory.to_owned() };
+        let mut machine = Self { child, channel, directory: directory.to_owned(), input: None };
         if job.command.is_empty() && !job.on_terminal() {
             let mut to = Channel::map(&file, Way::ToGuest).map_err(fail)?;
-            std::thread::spawn(move || input::read(std::io::stdin(), &mut to));
+            let read = move || input::read(std::io::stdin(), &mut to);
+            machine.input = Some(std::thread::spawn(read));
         }
         Ok(machine)
     }
@@ -213,12 +217,23 @@ impl Machine {
         }
     }
 
-    fn verdict(&self, state: State, status: String) -> Result<Followed, BoardError> {
+    /// Whether the shell was sent all of its input. A shell that ended earlier did not need it.
+    fn check_input(&mut self) -> Result<(), BoardError> {
+        let sent = self.input.take_if(|sending| sending.is_finished()).map(JoinHandle::join);
+        match sent {
+            Some(Ok(Err(e))) => Err(BoardError::Machine(format!(
+                "the input cannot be read: {e}; the shell got only the part before the error"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn verdict(&mut self, state: State, status: String) -> Result<Followed, BoardError> {
         if let Some(what) = state.failed {
             return Err(BoardError::Machine(what));
         }
         if state.done.is_some() {
-            return Ok(state.followed);
+            return self.check_input().map(|()| state.followed);
         }
         let console = read_lossy(&self.directory.join("console"));
         if let Some(line) = console.lines().find(|l| l.contains("Kernel panic")) {

@@ -9,7 +9,7 @@ use crate::machine::{Followed, Machine, messages};
 use crate::plugin::TRUTH;
 use crate::qemu::Qemu;
 use crate::watch::Watch;
-use crate::{elf, initramfs, kernel, plugin, qemu};
+use crate::{elf, initramfs, kernel, plugin, qemu, types};
 use serde::Serialize;
 use solocore_model::{ModelError, files};
 use std::collections::BTreeMap;
@@ -150,6 +150,7 @@ fn collect(
         input: job.command.is_empty() && !job.on_terminal(),
     };
     image.make(TASK, files::to_json(&task), 0o644);
+    types::add(&mut image, &job.platform, job.cpus);
     Ok(image)
 }
 

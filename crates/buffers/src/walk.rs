@@ -69,13 +69,17 @@ pub fn pass(memory: &mut [u8], access: Access) -> u64 {
     sum
 }
 
-/// A cycle through all lines of a mapping: each holds the number of the next in its first four
-/// bytes.
+/// A cycle through all lines of a mapping: each holds the address of the next in its first word.
+/// The virtual board knows by the loaded address that an access waits for the one before.
 #[derive(Debug)]
 pub struct Chase {
     memory: Mapping,
-    at: u32,
+    /// Number of the line that comes next.
+    at: usize,
 }
+
+/// Bytes of an address.
+const WORD: usize = size_of::<usize>();
 
 impl Chase {
     /// A cycle in random order, or in the order of the addresses.
@@ -91,8 +95,9 @@ impl Chase {
             random.shuffle(&mut order);
         }
         for (at, &line) in order.iter().enumerate() {
-            let next = order[(at + 1) % order.len()];
-            memory[line as usize * LINE..][..4].copy_from_slice(&next.to_ne_bytes());
+            let next = order[(at + 1) % order.len()] as usize;
+            let address = memory[next * LINE..].as_ptr().addr();
+            memory[line as usize * LINE..][..WORD].copy_from_slice(&address.to_ne_bytes());
         }
         Ok(Self { memory, at: 0 })
     }
@@ -105,13 +110,14 @@ impl Chase {
 
     /// Follows the cycle for `steps` steps.
     pub fn follow(&mut self, steps: usize) {
-        let mut at = self.at;
+        let (mut at, first) = (self.at, self.memory.as_ptr().addr());
         for _ in 0..steps {
-            let line = &self.memory[at as usize * LINE..][..4];
-            // SAFETY: the slice has four bytes; volatile, so that each step is really made.
-            at = u32::from_ne_bytes(unsafe {
-                std::ptr::read_volatile(line.as_ptr().cast::<[u8; 4]>())
+            let line = &self.memory[at * LINE..][..WORD];
+            // SAFETY: the slice has a word's bytes; volatile, so that each step is really made.
+            let next = usize::from_ne_bytes(unsafe {
+                std::ptr::read_volatile(line.as_ptr().cast::<[u8; WORD]>())
             });
+            at = next.wrapping_sub(first) / LINE;
         }
         self.at = at;
     }
@@ -154,8 +160,13 @@ mod tests {
             assert_eq!(chase.lines(), 1024);
             let mut seen = vec![false; 1024];
             for _ in 0..1024 {
-                assert!(!std::mem::replace(&mut seen[chase.at as usize], true), "seed {seed:?}");
+                assert!(!std::mem::replace(&mut seen[chase.at], true), "seed {seed:?}");
+                let line = chase.at * LINE;
+                let loaded = chase.memory[line..line + WORD].to_vec();
                 chase.follow(1);
+                // A step loads the address of the next step's load.
+                let next = chase.memory[chase.at * LINE..].as_ptr().addr();
+                assert_eq!(loaded, next.to_ne_bytes());
             }
             assert_eq!(chase.at, 0, "and back");
         }

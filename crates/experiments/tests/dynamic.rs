@@ -23,13 +23,13 @@ fn safety_margins() {
 
 #[test]
 fn several_hard_cores() {
-    claims_differ("dynamic-fig4", 10, 1, &["T2 with "]);
+    claims_differ("dynamic-fig4", 10, 1, &["T2 with reclamation"]);
 }
 
 #[test]
 #[ignore = "slow: make nightly"]
 fn several_hard_cores_with_another_seed() {
-    claims_differ("dynamic-fig4", 10, 2, &["T2 with "]);
+    claims_differ("dynamic-fig4", 10, 2, &["T2 with reclamation"]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::error::MachineError;
 use crate::known::{Known, Note};
 use crate::lists;
 use crate::root::Root;
+use crate::stated::{self, Stated};
 use crate::tables::cores;
 use crate::tree::Tree;
 use std::collections::BTreeMap;
@@ -75,18 +76,19 @@ pub fn online(root: &Root, info: &CpuInfo) -> Result<Known<Vec<u32>>, MachineErr
 
 /// Reads all CPUs that are online.
 pub fn read(root: &Root, info: &CpuInfo, tree: &Tree, online: &[u32]) -> Vec<Cpu> {
-    let pmus = pmu_kinds(root);
-    online.iter().map(|&id| read_one(root, info, tree, &pmus, id, online)).collect()
+    let stated = stated::read(root);
+    online.iter().map(|&id| read_one(root, info, tree, &stated, id, online)).collect()
 }
 
 fn read_one(
     root: &Root,
     info: &CpuInfo,
     tree: &Tree,
-    pmus: &[(String, Vec<u32>)],
+    stated: &[Stated],
     id: u32,
     online: &[u32],
 ) -> Cpu {
+    let own = stated.iter().find(|kind| kind.cpus.contains(&id));
     let dir = format!("{SYSFS}/cpu{id}");
     let list = |name: &str| {
         let mut list = root.list(&format!("{dir}/topology/{name}"))?;
@@ -103,10 +105,12 @@ fn read_one(
         id,
         package: root.number(&format!("{dir}/topology/physical_package_id")).unwrap_or(0),
         siblings: list("thread_siblings_list").unwrap_or_else(|| vec![id]),
-        kind: kind(root, info, pmus, id),
+        kind: own.map_or_else(|| kind(root, info, id), |own| own.name.clone()),
         cluster: list("cluster_cpus_list"),
         highest: highest.as_ref().map(|k| k.value),
-        clock: kilohertz("base_frequency")
+        clock: own
+            .and_then(|own| own.clock.clone())
+            .or_else(|| kilohertz("base_frequency"))
             .or_else(|| named_clock(info, id))
             .or(highest)
             .or_else(|| tree.clock(root, id))
@@ -117,22 +121,9 @@ fn read_one(
     }
 }
 
-/// Hybrid CPUs of Intel have a counter unit for each type of core: `cpu_core`, `cpu_atom`.
-fn pmu_kinds(root: &Root) -> Vec<(String, Vec<u32>)> {
-    let kind = |name: String| {
-        let cpus = root.list(&format!("sys/devices/{name}/cpus"))?;
-        Some((name.strip_prefix("cpu_")?.to_owned(), cpus))
-    };
-    let names = root.names("sys/devices").into_iter();
-    names.filter(|n| n.starts_with("cpu_")).filter_map(kind).collect()
-}
-
-/// On Arm, equal cores of a chip may have different clocks; their capacity distinguishes them
-/// (Documentation/scheduler/sched-capacity.rst).
-fn kind(root: &Root, info: &CpuInfo, pmus: &[(String, Vec<u32>)], id: u32) -> String {
-    if let Some((kind, _)) = pmus.iter().find(|(_, cpus)| cpus.contains(&id)) {
-        return kind.clone();
-    }
+/// The type of a CPU whose type is not stated. On Arm, equal cores of a chip may have different
+/// clocks; their capacity distinguishes them (Documentation/scheduler/sched-capacity.rst).
+fn kind(root: &Root, info: &CpuInfo, id: u32) -> String {
     if info.x86() {
         return String::new();
     }

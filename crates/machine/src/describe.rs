@@ -20,6 +20,7 @@ use crate::machine::Machine;
 use crate::remarks;
 use crate::root::Root;
 use crate::shape::{self, Shape};
+use crate::stated;
 use crate::text;
 use solocore_model::platform::{Partition, Platform};
 use solocore_model::units::{Bytes, Frequency};
@@ -56,8 +57,8 @@ pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, Machi
     notes.dedup();
     let highest_of = |kind: Kind| kind.cpus.iter().filter_map(|cpu| cpu.highest).max();
     let highest = domain.kinds().into_iter().map(highest_of).collect();
-    let heads = domain.kinds().into_iter().map(|kind| kind.heads).collect();
-    Ok(Description { platform, facts, found, notes, highest, heads })
+    let threads = domain.kinds().into_iter().map(|kind| kind.threads).collect();
+    Ok(Description { platform, facts, found, notes, highest, threads })
 }
 
 /// The lowest of the guaranteed clocks of CPUs.
@@ -136,7 +137,9 @@ impl Writer<'_> {
                 name => name,
             };
             let unit = format!("sys/devices/cpu_{name}/cpus");
-            let from = if self.root.has(&unit) {
+            let from = if self.root.has(stated::BOARD) {
+                format!("/{}", stated::BOARD)
+            } else if self.root.has(&unit) {
                 format!("/{unit}")
             } else {
                 format!("/{SYSFS}/cpu*/cpu_capacity, and part numbers")

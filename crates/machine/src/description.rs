@@ -16,6 +16,7 @@ pub struct Description {
     pub notes: Vec<Note>,
     /// Highest clock of the CPUs of each type, in Hz; one where all are alike.
     pub highest: Vec<Option<u64>>,
-    /// The first CPU of each core, by type.
-    pub heads: Vec<Vec<u32>>,
+    /// All CPUs of the cores of each type, in order; one list where all are alike. A second thread
+    /// has the type of its core.
+    pub threads: Vec<Vec<u32>>,
 }

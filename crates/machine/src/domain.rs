@@ -32,6 +32,8 @@ pub struct Kind<'a> {
     pub cores: Vec<usize>,
     /// The first CPU of each of these cores.
     pub heads: Vec<u32>,
+    /// All CPUs of these cores, in order.
+    pub threads: Vec<u32>,
 }
 
 impl<'a> Domain<'a> {
@@ -58,18 +60,23 @@ impl<'a> Domain<'a> {
                     cpus: vec![cpu],
                     cores: Vec::new(),
                     heads: Vec::new(),
+                    threads: Vec::new(),
                 }),
             }
         }
         for (core, siblings) in cores.into_iter().enumerate() {
-            let first = self.cpus.iter().find(|cpu| cpu.siblings == *siblings);
+            let mut threads = self.cpus.iter().filter(|cpu| cpu.siblings == *siblings);
+            let first = threads.next();
             let own =
                 kinds.iter_mut().find(|kind| first.is_some_and(|f| f.kind == kind.first.kind));
             if let (Some(kind), Some(first)) = (own, first) {
                 kind.cores.push(core);
                 kind.heads.push(first.id);
+                kind.threads.push(first.id);
+                kind.threads.extend(threads.map(|cpu| cpu.id));
             }
         }
+        kinds.iter_mut().for_each(|kind| kind.threads.sort_unstable());
         kinds.retain(|kind| !kind.cores.is_empty());
         kinds
     }

@@ -65,6 +65,7 @@ pub const FILES: &[Files] = &[
         &["base_frequency", "cpuinfo_max_freq", "scaling_governor"],
     ),
     ("sys/devices/cpu_*", &["cpus"]),
+    ("board/types/*", &["name", "cpus", "hz"]),
     ("sys/devices/system/node/node*", &["cpulist", "meminfo"]),
     ("sys/kernel/mm/transparent_hugepage", &["hpage_pmd_size"]),
     ("sys/fs/resctrl/info/*", &["cbm_mask", "min_cbm_bits", "num_closids", "shareable_bits"]),

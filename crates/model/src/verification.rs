@@ -119,7 +119,8 @@ pub struct Responded {
     pub schedulable: bool,
     /// Jobs that used up all their time before they were done, where levels have such times.
     pub overruns: u64,
-    /// Responses of the jobs. Empty where the kernel schedules levels and keeps only their longest.
+    /// Responses of the jobs; of the last ones, where a run has more jobs than it keeps one by one.
+    /// Empty where the kernel schedules levels and keeps only their longest.
     pub responses: Times,
     /// Promises that were exceeded: `response` (the bound), `deadline` (of a schedulable task) or
     /// `demand` (the time that a level gives its jobs).

@@ -3,6 +3,7 @@
 
 mod support;
 
+use solocore_model::plan::waterfall::Cause;
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::platform::{CoreType, L1, Pace};
 use solocore_model::random::Random;
@@ -253,12 +254,13 @@ fn more_cycles_per_instruction_lower_no_bound() {
     }
 }
 
-/// A job of level C may meet the caches of both types in turn.
+/// A job of level C may meet the caches of both types in turn. Breaks when the second count is told
+/// as latency or as ways: a job of `counting` has no accesses.
 #[test]
 fn a_job_that_moves_between_caches_is_counted_behind_each() {
     let text =
         format!("platform = \"imx6q\"\n[mc2]\n{}", task("a", "900 ms", "criticality = \"C\""));
-    let time = |ways: u32| {
+    let task = |ways: u32| {
         let typed = |p: &mut Platform| {
             let mut kinds = [("a", vec![0, 1]), ("b", vec![2, 3])]
                 .map(|(name, cores)| CoreType::of_clock(name, cores, p.frequency));
@@ -266,10 +268,18 @@ fn a_job_that_moves_between_caches_is_counted_behind_each() {
             kinds[1].l1d = Some(L1 { size, ways });
             p.core_types = kinds.to_vec();
         };
-        planned_for(&text, typed, counting).tasks[0].wcet_ns
+        planned_for(&text, typed, counting).tasks.remove(0)
     };
     let own = Platform::find("imx6q", Path::new(".")).unwrap().l1d.ways;
-    assert!(time(2 * own) >= 2 * time(own) - 1);
+    let (one, two) = (task(own), task(2 * own));
+    assert!(two.wcet_ns >= 2 * one.wcet_ns - 1);
+    let ns = |task: &PlanTask, cause| {
+        task.waterfall.iter().find(|term| term.term == cause).map(|term| term.ns)
+    };
+    assert_eq!((ns(&one, Cause::Moves), ns(&two, Cause::Alone)), (None, ns(&one, Cause::Alone)));
+    let (alone, moves) = (ns(&two, Cause::Alone).unwrap(), ns(&two, Cause::Moves).unwrap());
+    assert!((moves - alone).abs() <= 1, "{two:?}");
+    assert_eq!((ns(&two, Cause::Cache), ns(&two, Cause::Latency)), (Some(0), Some(0)));
 }
 
 /// A VCPU has a core. Levels move tasks of level C, and plan all with the slowest core.

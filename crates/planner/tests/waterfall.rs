@@ -62,7 +62,7 @@ fn sum(task: &PlanTask, causes: &[Cause]) -> i64 {
 }
 
 /// Terms of `C`, terms up to `C_sce`, and those that only a bound on the response has.
-const C: [Cause; 4] = [Cause::Alone, Cause::Cache, Cause::Latency, Cause::Buffers];
+const C: [Cause; 5] = [Cause::Alone, Cause::Moves, Cause::Cache, Cause::Latency, Cause::Buffers];
 const STALL: [Cause; 3] = [Cause::Average, Cause::Others, Cause::Once];
 const REST: [Cause; 4] = [Cause::Scale, Cause::Supply, Cause::Above, Cause::Preemption];
 

@@ -27,6 +27,9 @@ pub fn section(inputs: &Inputs) -> Markup {
         section #machine aria-labelledby="machine-h" {
             h2 #machine-h { "On the machine" }
             p { (summary(run)) }
+            @if run.earlier_handovers > 0 {
+                p { "Handovers before those below: " (format::count(run.earlier_handovers)) "." }
+            }
             @for handover in &run.handovers { p { (handover.text()) "." } }
             @if !contradictions.is_empty() {
                 div.alert role="note" {

@@ -118,9 +118,13 @@ long direct_place(struct state *s, uint64_t page, uint64_t pages)
 	if (!s->config.lends)
 		return place(s, page, pages);
 	long size = stay_on(s->credit ? &s->credit_cpu : 0, cpus, sizeof cpus);
+	if (size <= 0) {
+		/* The frames that are known of are free on a CPU that this thread may not be on. */
+		s->credit = 0;
+		return 0;
+	}
 	raw(SYS_getcpu, &s->credit_cpu, 0, 0);
-	long placed = size > 0 ? place(s, page, pages) : 0;
-	if (size > 0)
-		raw(SYS_sched_setaffinity, 0, size, cpus);
+	long placed = place(s, page, pages);
+	raw(SYS_sched_setaffinity, 0, size, cpus);
 	return placed;
 }

@@ -1,9 +1,12 @@
 # What a guest does to test CPUs that go away: offline for moments that differ, the machine asleep, a counter that fails, that of writes too.
 # Each time the CPU must be regulated again within 100 ms, its task must be back on it, and the run must say so; after each run the machine
 # is compared with that before, byte by byte. After common.sh; $TIMES: of each (default 5); $FIRST: number of the first one, as moments
-# follow the numbers (default 1).
+# follow the numbers (default 1). On a host that is busy, $LAPSE_NS allows longer lapses, and each check is made up to $LOOKS times, 100 ms
+# apart (default 1): what is left behind stays longer than that.
 TIMES=${TIMES:-5}
 FIRST=${FIRST:-1}
+LAPSE_NS=${LAPSE_NS:-100000000}
+LOOKS=${LOOKS:-1}
 cpu3=/sys/devices/system/cpu/cpu3/online
 is() {
 	[ "$2" = "$3" ] && pass "$1: $2" || fail "$1: $2, not $3; the latest run said: $(tail -n 2 /tmp/errors)"
@@ -13,14 +16,29 @@ sum() {
 }
 # 5 faults a millisecond let 300 take 60 ms, and 20 let 1200; without a budget 300 take some 2 ms.
 faults=300
-regulated() {
-	sleep 0.1
-	took=$(hog 3 work $faults)
-	[ "$took" -gt 40000000 ] || fail "$1: CPU 3 is not regulated: $faults faults take $took ns"
+slowed() {
+	# Twice: a guest that was stopped meanwhile is slow as well.
+	for _ in 1 2; do
+		took=$(hog 3 work $faults)
+		[ "$took" -gt 40000000 ] || return
+	done
+}
+in_place() {
 	for pid in $ticking; do
 		mask=$(taskset -p $pid | sed 's/.*: //')
-		[ "$mask" = 8 ] || fail "$1: the task of CPU 3 may run on CPUs $mask"
+		[ "$mask" = 8 ] || return
 	done
+}
+eventually() {
+	for _ in $(seq $LOOKS); do
+		sleep 0.1
+		"$@" && return
+	done
+	return 1
+}
+regulated() {
+	eventually slowed || fail "$1: CPU 3 is not regulated: $faults faults take $took ns"
+	eventually in_place || fail "$1: the task of CPU 3 may run on CPUs $mask"
 	[ $engine = auto ] || is "$1: fair server" "$(cat /sys/kernel/debug/sched/fair_server/cpu3/runtime 2>/dev/null || echo 0)" 0
 	[ $engine = helper ] || is "$1: ext server" "$(cat /sys/kernel/debug/sched/ext_server/cpu3/runtime 2>/dev/null || echo 0)" 0
 }
@@ -77,7 +95,7 @@ for engine in $engines; do
 	ticking=$(of_ticker)
 	for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
 		offline
-		# None at all, and up to 0.9 s; after 1 s the run would end.
+		# None at all, and up to 0.9 s; after 2 s the run would end. The kernel itself takes some tenths of a second on a busy host.
 		[ $number = 1 ] || sleep 0.$(printf %03d $((number * 413 % 900)))
 		online
 		regulated "$engine, offline $number"
@@ -92,7 +110,7 @@ for engine in $engines; do
 		uncount 3 || fail "no counter was taken"
 		regulated "$engine, counter $number"
 	done
-	ended $TIMES counter 100000000
+	ended $TIMES counter $LAPSE_NS
 
 	# The same of writes: 980 reads a millisecond alone would let 1200 faults take less than 2 ms more than no budget.
 	plain=$run
@@ -103,7 +121,7 @@ for engine in $engines; do
 		uncount 3 write_counters || fail "no counter of writes was taken"
 		regulated "$engine, counter of writes $number"
 	done
-	ended $TIMES "counter of writes" 100000000
+	ended $TIMES "counter of writes" $LAPSE_NS
 	run=$plain faults=300
 
 	if grep -q processors /sys/power/pm_test 2>/dev/null; then
@@ -115,7 +133,7 @@ for engine in $engines; do
 			regulated "$engine, asleep $number"
 		done
 		# Three CPUs each.
-		ended $((3 * TIMES)) asleep 100000000
+		ended $((3 * TIMES)) asleep $LAPSE_NS
 	else
 		echo "SKIPPED: this kernel has no pm_test"
 	fi

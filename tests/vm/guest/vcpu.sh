@@ -236,6 +236,65 @@ most=$(sed -n 's/^ *"most_throttled": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
 ran=$(tr -d ' \n' </tmp/run.json | sed 's/},{/}\n{/g' | sed -n 's/.*"name":"memory-monitor",.*"foreground_ns":\([0-9]*\),.*/\1/p')
 [ "${ran:-0}" -gt 0 ] && pass "the monitor ran $ran ns in its VCPU" || fail "the monitor ran outside of its VCPU: $(cat /tmp/errors)"
 
+# A job waits for its VCPU from its fork on, and the thread that starts it does not. `burn` uses the VCPU's budget up, so each start of `late`
+# waits for the next one. Looks are answered meanwhile, and no job gets more than the VCPU has.
+cat >/tmp/system.toml <<'TOML'
+platform = "imx6q"
+[regulation]
+policy = "maracas"
+[maracas]
+background = "none"
+overhead = "1 ms"
+best_effort = { capacity = "50 ms", period = "100 ms" }
+[[vcpu]]
+name = "work"
+capacity = "20 ms"
+period = "8 s"
+core = 1
+tasks = ["burn", "late"]
+[[task]]
+name = "burn"
+criticality = "C"
+period = "8 s"
+wcet = "10 ms"
+misses = 10
+[[task]]
+name = "late"
+criticality = "C"
+period = "2 s"
+wcet = "1 ms"
+misses = 10
+TOML
+# It says that deadlines may be missed, which is what is wanted here.
+expect 1 "NOT schedulable" solocore plan /tmp/system.toml -o /tmp/plan.json
+cp /bin/worker /tmp/burner
+: >/tmp/errors
+solocore run --partial /tmp/plan.json --command burn=/tmp/burner --command late=/bin/true --format json >/tmp/run.json 2>/tmp/errors &
+daemon=$!
+for _ in $(seq 150); do
+	burning=$(pidof burner) && break
+	sleep 0.1
+done
+[ -n "$burning" ] || fail "no job was started: $(cat /tmp/errors)"
+sleep 3
+slow=0
+for _ in 1 2 3 4; do
+	begun=$(cut -d . -f 1 /proc/uptime)
+	solocore vcpu list >/tmp/said 2>&1 && grep -q work /tmp/said || fail "no answer: $(cat /tmp/said)"
+	took=$(($(cut -d . -f 1 /proc/uptime) - begun))
+	[ $took -le $slow ] || slow=$took
+	sleep 1
+done
+[ $slow -lt 4 ] && pass "looks took up to $slow s while a job waited to be started" || fail "a look waited $slow s for the start of a job"
+before=$(cut -d ' ' -f 1 /proc/${burning:-self}/schedstat)
+sleep 10
+used=$(($(cut -d ' ' -f 1 /proc/${burning:-self}/schedstat) - before))
+# Two budgets at most, and a late end of each.
+[ $used -le 60000000 ] && [ $used -gt 0 ] && pass "the job ran $used ns of its VCPU's time" || fail "the job ran $used ns, and its VCPU has 20 ms in 8 s"
+kill -INT $daemon
+wait $daemon
+is "exit code" $? 0
+
 # The monitor's VCPU: admitted, a place for its thread, and held to its budget. Work with budget comes before it by rate.
 serve --vcpu a=20ms/100ms@1 --threshold 1 --rule rate --event page-faults --memory-period "50 ms" --monitor 3ms/30ms@1 --overhead "1 ms" \
 	--background none --format json --sched-trace /tmp/trace.csv

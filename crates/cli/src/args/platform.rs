@@ -109,7 +109,8 @@ pub struct MeasureArgs {
     /// dram.overhead, dram.latency_max, writes, attack, bandwidth.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// The CPU that measures [default: the last that this process may use].
+    /// The CPU that measures [default: the last that this process may use; with core types, the
+    /// last of these that has a type].
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
     /// Approximate time for all measurements, 1 s to 3600 s.

@@ -3,7 +3,7 @@
 
 use crate::args::Format;
 use crate::args::platform::MeasureArgs;
-use crate::commands::platform_measure_types::{Types, of_types, own_view};
+use crate::commands::platform_measure_types::{Types, of_types, own_view, typed_cpu};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
@@ -60,7 +60,11 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let time = time(args.time)?;
     let here = describe(&Root::machine(), None)?;
     same_machine(&args.file, &platform, &here)?;
-    let (cpu, others) = cpus(args.cpu, &platform)?;
+    // Read before this thread keeps to one CPU.
+    let usable = usable_cpus()?;
+    let asked = args.cpu.or_else(|| typed_cpu(&platform, &here, &usable));
+    let (cpu, others) = cpus(asked, &platform)?;
+    let view = own_view(&args.file, &platform, &here, cpu)?;
     let mut notes = notes(&here);
     let progress = Progress::new("measuring this machine");
     let begun = Instant::now();
@@ -83,7 +87,6 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let typed = !platform.core_types.is_empty();
     let (of_cores, keys): (Vec<Key>, Vec<Key>) =
         keys.into_iter().partition(|key| typed && key.is_of_core());
-    let view = own_view(&platform, &here, cpu);
     let mut probe =
         Machine::new(Setup { cpu, others: others.clone(), platform: &view, emulated, stopped })?;
     notes.extend(of_probe(&probe, &platform, others.len()));
@@ -102,7 +105,6 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     };
     let found = measure::measure(&mut probe, &plan, &said)?;
     drop(probe);
-    let usable = [&[cpu][..], &others].concat();
     let types = Types {
         platform: &platform,
         here: &here,

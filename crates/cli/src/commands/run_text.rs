@@ -5,9 +5,9 @@ use crate::table;
 use solocore_linux::host::machine;
 use solocore_model::Plan;
 use solocore_model::run::{
-    RunColoured, RunFunctions, RunGroup, RunHandover, RunLevelCpu, RunLevelIntruder, RunLevels,
-    RunLock, RunLocked, RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu,
-    RunVcpuCpu, RunVcpuIntruder, RunVcpus, RunWindow,
+    RunColoured, RunFunctions, RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock,
+    RunLocked, RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu,
+    RunVcpuIntruder, RunVcpus, RunWindow,
 };
 
 /// The text of a run.
@@ -30,13 +30,18 @@ pub fn text(run: &RunResult) -> String {
     out += &locked(&run.locked_pages);
     out += &run.lock.as_ref().map_or_else(String::new, lock);
     out += &promises(run);
-    out += &handovers(&run.handovers);
+    out += &handovers(run);
     out + &format!("\n{}, {:.3} s; ended by {}\n", by(run), run.duration_ns as f64 / 1e9, run.ended)
 }
 
-/// Handovers to other plans, a line each.
-fn handovers(all: &[RunHandover]) -> String {
-    all.iter().map(|handover| handover.text() + "\n").collect()
+/// Handovers to other plans, a line each; those that are not listed, on one line.
+fn handovers(run: &RunResult) -> String {
+    let earlier = match run.earlier_handovers {
+        0 => String::new(),
+        earlier => format!("handovers before those below: {earlier}\n"),
+    };
+    let listed: String = run.handovers.iter().map(|handover| handover.text() + "\n").collect();
+    earlier + &listed
 }
 
 /// The parts that kept the plan's promises, the broken ones, and a note on a partial run.
@@ -132,7 +137,30 @@ fn regulation(r: &RunRegulation) -> String {
             format!("{:.3}", c.longest_period_ns as f64 / 1e6),
         ]
     });
-    shown(&head, rows).trim_start().to_owned() + &writes(r)
+    shown(&head, rows).trim_start().to_owned() + &writes(r) + &split(r)
+}
+
+/// The owners of the accesses of periods over budget, if there were any.
+fn split(r: &RunRegulation) -> String {
+    let over = r.cores.iter().filter(|c| c.periods_over_budget > 0);
+    let rows: Vec<Vec<String>> = over
+        .filter_map(|c| Some((c.cpu, c.split?)))
+        .map(|(cpu, s)| {
+            let numbers = [
+                s.periods_over_budget_limited,
+                s.max_limited_per_period,
+                s.max_after_stop_per_period,
+                s.max_exempt_per_period,
+            ];
+            std::iter::once(u64::from(cpu)).chain(numbers).map(|n| n.to_string()).collect()
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head =
+        ["CPU", "over by programs", "max of programs", "max after a stop", "max of exempt threads"];
+    shown(&head, rows)
 }
 
 /// Writes, where they are counted apart.

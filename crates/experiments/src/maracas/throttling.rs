@@ -30,6 +30,8 @@ pub const FIG6: Experiment = Experiment {
 };
 
 const NAMES: [&str; 3] = ["E1", "E2", "E3"];
+/// The column of Table II whose numbers depend on a loop that is not shown; their ratio does not.
+const INSTRUCTIONS: &str = "instructions of task3, in 10^8";
 
 fn fig5(context: &Context) -> Result<Outcome, ExperimentError> {
     let runs = profile(context)?;
@@ -120,7 +122,7 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
     let of_table: [(&str, f64, f64, f64, f64); 3] = [
         ("latency, in cycles", 228.0, 157.0, e1.latency, e3.latency),
         ("bus traffic, in GB", 1128.0, 976.0, e1.traffic, e3.traffic),
-        ("instructions of task3, in 10^8", 249.0, 357.0, e1.instructions, e3.instructions),
+        (INSTRUCTIONS, 249.0, 357.0, e1.instructions, e3.instructions),
     ];
     for (what, paper1, paper3, ours1, ours3) in of_table {
         let found = format!("{ours1:.1} and {ours3:.1}; the paper {paper1:.0} and {paper3:.0}");
@@ -131,9 +133,20 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
             Mutation::SameLoad,
             found.clone(),
         );
+        if what == INSTRUCTIONS {
+            outcome.untestable(
+                &format!("{what}: E1 and E3"),
+                "Table II",
+                &format!(
+                    "the instructions of an access of m_jump are not stated, and 4 are put in; \
+                        {found}"
+                ),
+            );
+            continue;
+        }
         for (name, paper, ours) in [("E1", paper1, ours1), ("E3", paper3, ours3)] {
             outcome.claim(
-                &format!("{what}: {name}"),
+                &format!("{what}: at {name}"),
                 Paper::absolute(paper, "Table II"),
                 ours,
                 Mutation::SlowMemory,

@@ -3,16 +3,16 @@
 //!
 //! Set-up (section 5.2, Fig. 9): as Fig. 10, with Matrix (level C, core 1) measured and Yuv2gray
 //! beside it on core 3, its frame buffer in core 3's bank (Managed) or in Matrix's (Unmanaged).
-//! Cores 0, 2 and 3 keep 2 ways each; Matrix has 1 to 10. Yuv2gray converts one frame after the
-//! other.
+//! Cores 0, 2 and 3 keep 2 ways each; Matrix has 1 to 10. Yuv2gray converts each frame when the
+//! camera has delivered it, so Matrix's jobs meet conversions for a part of their time.
 //!
-//! Assumed: frames of 640x480, those of Fig. 10's largest inflation; Matrix works on 2 MiB, twice
-//! the cache. (With arrays that nearly fit, the few misses that are left follow each other in a row
-//! that is open, and suffer the more when it is closed.)
+//! Assumed: 30 frames a second of 640x480, those of Fig. 10's largest inflation; Matrix works on 2
+//! MiB, twice the cache. (With arrays that nearly fit, the few misses that are left follow each
+//! other in a row that is open, and suffer the more when it is closed.)
 
 use super::samples::{Samples, Times, percent, take};
-use super::setup::{FIRST_C, add, add_regions, board, ways};
-use super::video::{SCENARIOS, Scenario, VIDEO, contenders, matrix, program};
+use super::setup::{FIRST_C, add, board, ways};
+use super::video::{Camera, SCENARIOS, Scenario, VIDEO, contenders, matrix, video};
 use crate::run::{MS, points};
 use crate::{
     Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Series, Table, row,
@@ -36,14 +36,14 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let all: Vec<(u32, Scenario)> =
         counts.iter().flat_map(|&w| SCENARIOS.map(|(s, _)| (w, s))).collect();
     let times = points(context, &all, |&(ways, scenario)| measure(context, ways, scenario))?;
-    let mut table = Table::new(&["ways", "scenario", "moet_us", "acet_us", "yuv2gray_acet_us"]);
+    let mut table = Table::new(&["ways", "scenario", "moet_us", "acet_us", "yuv2gray_moet_us"]);
     for (&(ways, scenario), [matrix, video]) in all.iter().zip(&times) {
         table.push(row![
             ways,
             SCENARIOS[scenario as usize].1,
             matrix.moet_us,
             matrix.acet_us,
-            video.acet_us
+            video.moet_us
         ]);
     }
     let mut outcome = Outcome::new(table);
@@ -53,6 +53,15 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         "The size of Matrix is assumed; so is the bank of level C that it shares with \
         the frame buffer.",
     );
+    outcome.differs(
+        "The camera's rate is not stated: 30 frames a second are assumed, each in blocks over nine \
+            tenths of that time.",
+    );
+    outcome.differs(
+        "With 4 ways a job of Matrix is shorter than with 1, and the same conversion covers more \
+            of it. So the inflation of MOET can rise before it falls; that of ACET falls with \
+            each step.",
+    );
     Ok(outcome)
 }
 
@@ -60,17 +69,18 @@ fn measure(context: &Context, count: u32, scenario: Scenario) -> Result<Both, Ex
     let mut board = board(context)?;
     let spec = matrix(Some(Job::Passes(1)));
     let matrix = add(&mut board, "Matrix", 1, ways(6, count), &spec, &Place::banks(&[FIRST_C]))?;
-    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(2, 15))];
+    // Jobs enough to meet a conversion, which begins every 33 ms, in all ways.
+    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(8, 30))];
+    let mut kernel = KernelConfig::default();
     if scenario != Scenario::Idle {
         contenders(&mut board, [ways(0, 2), ways(2, 2)])?;
         let own = scenario == Scenario::Managed || context.mutated(Mutation::OwnBuffer);
         let bank = if own { VIDEO.1 } else { FIRST_C };
-        let (own, buffer) = (Place::banks(&[VIDEO.1]), [("buffer", Place::banks(&[bank]))]);
-        let spec = program(true, (640, 480));
-        let task = add_regions(&mut board, "Yuv2gray", VIDEO.0, ways(4, 2), &spec, &own, &buffer)?;
+        let program = (true, (640, 480));
+        let task = video(&mut board, &mut kernel, program, bank, ways(4, 2), Camera::Usb)?;
         samples.push(Samples::jobs(task, 1, 2));
     }
-    take(context, board, KernelConfig::default(), MS, &mut samples)?;
+    take(context, board, kernel, MS, &mut samples)?;
     let idle = Times { moet_us: 0.0, acet_us: 0.0 };
     Ok([samples[0].times(), samples.get(1).map_or(idle, Samples::times)])
 }
@@ -84,7 +94,7 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
         pairs.map(|(u, m)| u / m - 1.0).collect()
     };
     let (moet, acet) = (inflation(|t| t[0].moet_us), inflation(|t| t[0].acet_us));
-    let video = inflation(|t| t[1].acet_us);
+    let video = inflation(|t| t[1].moet_us);
     let list = |values: &[f64]| values.iter().map(|&v| percent(v)).collect::<Vec<_>>().join(", ");
     let steps = SCENARIOS.iter().flat_map(|&(s, _)| {
         let times = of(s, |t| t[0].moet_us);
@@ -110,12 +120,11 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
             format!("by {}; the paper {}", percent(ours[0]), percent(paper)),
         );
     }
-    let falls = [&moet, &acet]
-        .iter()
-        .flat_map(|i| i.windows(2).map(|w| w[0] - w[1]).collect::<Vec<_>>())
-        .fold(f64::INFINITY, f64::min);
+    let whole = moet[0] - moet[moet.len() - 1];
+    let falls = acet.windows(2).map(|w| w[0] - w[1]).fold(whole, f64::min);
     outcome.claim(
-        "the inflation decreases as the ways grow (the least step)",
+        "the inflation decreases as the ways grow (the least step of ACET; MOET from the fewest \
+            to the most)",
         Paper::more(0.0, "section 5.2, Fig. 12"),
         falls,
         Mutation::SharedCache,
@@ -125,11 +134,11 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
     outcome.claim(
         "it is smaller than that of the video task (the quotient; 6 % over 31 %)",
         Paper::number(6.0 / 31.0, 1.0, "Observations 2 and 3"),
-        most(&acet) / most(&video),
+        most(&moet) / most(&video),
         Mutation::OwnBuffer,
         format!(
-            "ACET of Matrix by at most {}, of Yuv2gray in the same runs {}",
-            percent(most(&acet)),
+            "MOET of Matrix by at most {}, of Yuv2gray in the same runs {}",
+            percent(most(&moet)),
             percent(most(&video))
         ),
     );

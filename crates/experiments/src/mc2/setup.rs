@@ -66,8 +66,11 @@ pub fn synthetic(size: Bytes, job: Option<Job>) -> WorkloadSpec {
     WorkloadSpec::Synthetic(Synthetic { size, gap: Cycles(8), job })
 }
 
-/// An engine that moves bursts of 128 bytes (assumed: 16 beats of the 64-bit bus), `outstanding`
-/// lines under way.
+/// Lines of an engine's block: bursts of 128 bytes (assumed: 16 beats of the 64-bit bus).
+pub const BLOCK_LINES: u32 = 4;
+
+/// An engine that moves blocks of lines, all lines of a block under way.
 pub fn engine(name: &str, frames: Vec<u64>, wait_ps: u64, autonomous: Option<Stream>) -> DmaSpec {
-    DmaSpec { name: name.to_owned(), frames, block_lines: 4, wait_ps, outstanding: 4, autonomous }
+    let (block_lines, outstanding) = (BLOCK_LINES, BLOCK_LINES);
+    DmaSpec { name: name.to_owned(), frames, block_lines, wait_ps, outstanding, autonomous }
 }

@@ -12,7 +12,7 @@
 //! word, converting 6 cycles a pixel and a store for two words.
 
 use super::samples::{Samples, Times, percent, take};
-use super::setup::{FIRST_C, add, add_regions, board, engine, synthetic, ways};
+use super::setup::{BLOCK_LINES, FIRST_C, add, add_regions, board, engine, synthetic, ways};
 use crate::run::points;
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
 use solocore_model::{Bytes, Cycles};
@@ -104,7 +104,7 @@ fn measure(context: &Context, p: &Point) -> Result<Times, ExperimentError> {
     let mut kernel = KernelConfig::default();
     let in_c = p.scenario == Scenario::Unmanaged && !context.mutated(Mutation::OwnBuffer);
     let bank = if in_c { FIRST_C } else { VIDEO.1 };
-    let task = video(&mut board, &mut kernel, p.grey, p.size, bank, ways(13, 3))?;
+    let task = video(&mut board, &mut kernel, (p.grey, p.size), bank, ways(13, 3), Camera::Fast)?;
     if p.scenario != Scenario::Idle {
         add(&mut board, "Matrix", 1, ways(0, 4), &matrix(None), &Place::banks(&[FIRST_C]))?;
         contenders(&mut board, [ways(4, 3), ways(10, 3)])?;
@@ -137,18 +137,38 @@ pub(super) fn contenders(board: &mut Board, masks: [u64; 2]) -> Result<(), Board
     Ok(())
 }
 
+/// How the camera delivers its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Camera {
+    /// Each at once, after a time that is longer than any job takes.
+    Fast,
+    /// 30 frames a second, each in blocks over nine tenths of that time, as a USB camera does. The
+    /// paper does not state its rate; USB 2.0 carries at most 97 frames of 640x480 a second.
+    Usb,
+}
+
+impl Camera {
+    /// Time from one frame to the next, and the engine's wait after each block, in ps.
+    const fn pace(self, lines: u64) -> (u64, u64) {
+        const LINE_PS: u64 = 500_000;
+        const FRAME_PS: u64 = 33_333_333_333;
+        match self {
+            Self::Fast => (lines * LINE_PS, 0),
+            Self::Usb => (FRAME_PS, FRAME_PS / 10 * 9 / lines.div_ceil(BLOCK_LINES as u64)),
+        }
+    }
+}
+
 /// The video task and the camera that feeds it: after a frame is written, the job that takes it
 /// begins.
 pub(super) fn video(
     board: &mut Board,
     kernel: &mut KernelConfig,
-    grey: bool,
-    size: (u64, u64),
+    (grey, size): (bool, (u64, u64)),
     bank: u32,
     mask: u64,
+    pace: Camera,
 ) -> Result<usize, BoardError> {
-    /// Time from one frame to the next, for each of its lines, ps: longer than any job takes.
-    const LINE_PS: u64 = 500_000;
     let own = Place::banks(&[VIDEO.1]);
     let spec = program(grey, size);
     let task = add_regions(
@@ -160,15 +180,16 @@ pub(super) fn video(
         &own,
         &[("buffer", Place::banks(&[bank]))],
     )?;
-    let camera = board.device(engine("camera", board.frames(task, "buffer"), 0, None));
-    board.task(task).release = Release::Triggered { by: Trigger::Transferred(camera), delay_ps: 0 };
     let lines = (size.0 * size.1 * 2).div_ceil(board.platform().llc.line.0);
-    kernel.transfers.extend((0..FRAMES).map(|frame| fill(camera, frame, lines, lines * LINE_PS)));
+    let (period_ps, wait_ps) = pace.pace(lines);
+    let camera = board.device(engine("camera", board.frames(task, "buffer"), wait_ps, None));
+    board.task(task).release = Release::Triggered { by: Trigger::Transferred(camera), delay_ps: 0 };
+    kernel.transfers.extend((0..FRAMES).map(|frame| fill(camera, frame, lines, period_ps)));
     Ok(task)
 }
 
 /// A loop over words of 4 bytes; a job is a frame.
-pub(super) fn program(grey: bool, (width, height): (u64, u64)) -> WorkloadSpec {
+fn program(grey: bool, (width, height): (u64, u64)) -> WorkloadSpec {
     let gap = Some(Cycles(if grey { 12 } else { 3 }));
     let job = Some(Job::Passes(1));
     let params =

@@ -12,18 +12,16 @@
 //! and the priority of a driver that solocore did not start.
 
 use crate::contract::{self, sc_page, sc_slot, sc_transfer};
+use crate::sys::latest::{self, Latest, SHOWN};
 use crate::sys::tasks;
 use solocore_model::Plan;
 use solocore_model::run::{RunJob, RunTransfer};
 use solocore_model::time_table::{Row, Stage};
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use zerocopy::FromZeros;
 
 /// Longest name in a request, in bytes (`SC_NAME_BYTES` less the zero).
 pub(crate) const LONGEST_NAME: usize = contract::SC_NAME_BYTES as usize - 1;
-/// Maximum number of transfers that are recorded one by one: the latest ones.
-const REMEMBERED: usize = 20_000;
 /// Number of transfers that a page records (`SC_SLOTS_KEPT`).
 const KEPT: u64 = contract::SC_SLOTS_KEPT as u64;
 
@@ -138,7 +136,7 @@ struct State {
     slot: Slot,
     past: RunTransfer,
     live: Option<Live>,
-    latest: VecDeque<RunJob>,
+    latest: Latest,
 }
 
 /// All transfers, as of the last look.
@@ -151,6 +149,7 @@ pub(crate) struct Board {
 
 impl Board {
     pub fn new(table: &SlotTable) -> Self {
+        let places = latest::share(table.slots.len());
         let state = |slot: &Slot| {
             let Slot { name, resource, core, length_ns, period_ns, .. } = slot.clone();
             let past = RunTransfer {
@@ -161,7 +160,7 @@ impl Board {
                 period_ns,
                 ..RunTransfer::default()
             };
-            State { slot: slot.clone(), past, live: None, latest: VecDeque::new() }
+            State { slot: slot.clone(), past, live: None, latest: Latest::of(places) }
         };
         Self { table: table.clone(), states: table.slots.iter().map(state).collect(), now_ns: 0 }
     }
@@ -218,14 +217,8 @@ impl Board {
             let Some(since) = start_ns.checked_sub(first).filter(|_| end_ns >= start_ns) else {
                 continue;
             };
-            if state.latest.len() == REMEMBERED {
-                state.latest.pop_front();
-            }
-            state.latest.push_back(RunJob {
-                release_ns: start_ns - since % period,
-                start_ns,
-                end_ns,
-            });
+            let release_ns = start_ns - since % period;
+            state.latest.add(RunJob { release_ns, start_ns, end_ns });
         }
         live.taken = done;
         live.words
@@ -245,12 +238,21 @@ impl Board {
         }
     }
 
-    /// Counts of all transfers so far.
+    /// Counts of all transfers so far, with the last few of each.
     pub fn seen(&self) -> Vec<RunTransfer> {
+        self.with_latest(SHOWN)
+    }
+
+    /// The same, with all transfers that are kept.
+    pub fn recorded(&self) -> Vec<RunTransfer> {
+        self.with_latest(usize::MAX)
+    }
+
+    fn with_latest(&self, most: usize) -> Vec<RunTransfer> {
         let of = |state: &State| {
             let mut run = state.seen(self.epoch(), self.now_ns);
             run.attached = state.live.is_some();
-            run.latest = state.latest.iter().copied().collect();
+            run.latest = state.latest.last(most);
             run
         };
         self.states.iter().map(of).collect()
@@ -409,9 +411,11 @@ mod tests {
                 at if at >= page_at::LATEST => 2000 + (at as u64 - page_at::LATEST as u64) % 16,
                 _ => 0,
             });
-            total = board.seen()[0].latest.len();
+            total = board.recorded()[0].latest.len();
         }
         // Of 150 - 64 and 213 - 150 the page has the last 63 each.
         assert_eq!(total, 64 + 63 + 63);
+        assert_eq!(board.seen()[0].latest.len(), SHOWN, "a look at the run does not grow");
+        assert_eq!(board.seen()[0].latest, board.recorded()[0].latest[total - SHOWN..]);
     }
 }

@@ -42,7 +42,8 @@ impl Part for LockClients {
                 Some(Answer::kept(promise, "clients", true, "its program signals them"))
             }
             Subject::Transfer => {
-                let transfers = self.service.as_ref().map_or_else(Vec::new, Service::transfers);
+                let transfers =
+                    self.service.as_ref().map_or_else(Vec::new, Service::transfers_seen);
                 let attended = transfers.iter().any(|t| t.name == promise.name() && t.attached);
                 attended.then(|| Answer::kept(promise, "clients", true, "a driver is attached"))
             }
@@ -84,9 +85,13 @@ impl Part for LockClients {
         let cores = cores.collect();
         run.lock =
             Some(RunLock { max_hold_ns: self.max_hold_ns, clients: service.clients(), cores });
-        run.transfers = service.transfers();
+        run.transfers = service.transfers_seen();
         run.notes.extend(run.unattended());
         Ok(())
+    }
+
+    fn recorded(&self, run: &mut RunResult) {
+        run.transfers = self.service.as_ref().map_or_else(Vec::new, Service::transfers);
     }
 
     fn end(&mut self) {

@@ -1,8 +1,8 @@
 //! What `solocore run --replace` asks for, the daemon's answer, and the handovers of a run.
 //!
 //! Problem: a run may have had several plans, but its result has one bound for each task. Rule: the
-//! result lists all handovers, and a task's bound is the weakest one of all plans. A plan counts from
-//! the beginning of its handover, also if that is given up. Promises that were broken under an earlier
+//! result lists the last handovers, and a task's bound is the weakest one of all plans. A plan counts
+//! from the beginning of its handover, also if that is given up. Promises that were broken under an earlier
 //! plan stay broken. The tasks are those of the plan in force. Does not cover: the decision on another plan (`replace`).
 
 use super::promises::bounds;
@@ -14,8 +14,12 @@ use solocore_model::Plan;
 use solocore_model::files::to_json;
 use solocore_model::plan::{Answer, PlanTask};
 use solocore_model::run::{RunHandover, RunResult, RunTask};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
+
+/// Maximum number of handovers that a run lists: the latest ones. A controller may make one each
+/// second.
+const LISTED: usize = 200;
 
 /// The daemon's answer to another plan.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,8 +65,10 @@ pub fn replace(path: &Path, plan: &Plan) -> Result<RunHandover, LinuxError> {
 #[derive(Default)]
 pub(super) struct Replacing {
     pub pending: Option<Pending>,
-    /// Those that are done.
-    pub done: Vec<RunHandover>,
+    /// The latest that are done, in their order.
+    pub done: VecDeque<RunHandover>,
+    /// Number of those that were done before.
+    dropped: u64,
     /// The weakest bound of each task under other plans; `None`: one of them had none.
     pub earlier: BTreeMap<String, Option<u64>>,
     /// Promises of earlier plans that were broken while these were in force.
@@ -86,10 +92,20 @@ pub(super) struct Pending {
 }
 
 impl Replacing {
+    /// Adds a handover that is done.
+    pub fn add(&mut self, handover: RunHandover) {
+        if self.done.len() == LISTED {
+            self.done.pop_front();
+            self.dropped += 1;
+        }
+        self.done.push_back(handover);
+    }
+
     /// Adds the handovers to a result. The longest responses of a run may be from earlier plans, so
     /// a task's bound is the weakest one of all.
     pub fn seen(&self, run: &mut RunResult) {
-        run.handovers.clone_from(&self.done);
+        run.handovers = self.done.iter().cloned().collect();
+        run.earlier_handovers = self.dropped;
         for task in &mut run.tasks {
             if let Some(&earlier) = self.earlier.get(&task.name) {
                 task.bound_ns = task.bound_ns.zip(earlier).map(|(now, before)| now.max(before));
@@ -149,10 +165,24 @@ mod tests {
         let mut replacing = Replacing::default();
         replacing.order(&plan, &mut run);
         assert_eq!(run.tasks[1].name, "batch", "it is the first plan");
-        replacing.done.push(RunHandover::default());
+        replacing.add(RunHandover::default());
         replacing.order(&plan, &mut run);
         let found: Vec<(&str, u64)> = run.tasks.iter().map(|t| (t.name.as_str(), t.jobs)).collect();
         assert_eq!(found, [("video", 7), ("logger", 0)]);
         assert_eq!((run.tasks[1].how.as_str(), run.tasks[1].core), ("not run", plan.tasks[1].core));
+    }
+
+    /// Fails where the list grows with the handovers of a run, or its number is not that of all.
+    #[test]
+    fn a_run_lists_its_last_handovers() {
+        let mut replacing = Replacing::default();
+        let handover = |ended_ns| RunHandover { ended_ns, ..RunHandover::default() };
+        (0..100_000).for_each(|ended_ns| replacing.add(handover(ended_ns)));
+        assert!(replacing.done.capacity() <= 2 * LISTED, "{}", replacing.done.capacity());
+        let mut run = RunResult::default();
+        replacing.seen(&mut run);
+        let last = run.handovers.last().map(|handover| handover.ended_ns);
+        assert_eq!((run.handovers.len(), last), (LISTED, Some(99_999)));
+        assert_eq!(run.earlier_handovers + LISTED as u64, 100_000);
     }
 }

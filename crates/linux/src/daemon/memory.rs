@@ -251,7 +251,7 @@ impl Part for Memory {
         let waiting = Waiting::start(driver, period, Arc::clone(&self.shared))?;
         for tid in probe.into_iter().chain([waiting.tid]) {
             wait_until_asleep(tid);
-            vcpus.bind_thread(tid, Some(id))?;
+            vcpus.hold_thread(tid, id)?;
         }
         self.notes.push(format!(
             "the memory's monitor runs in a VCPU of its own on core {core}: {}",

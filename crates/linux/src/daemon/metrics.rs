@@ -199,7 +199,7 @@ fn plan(out: &mut String, run: &RunResult) {
             counter\nsolocore_handovers_total {}\n# HELP solocore_plan_seconds Time for which the \
             present plan is in force.\n# TYPE solocore_plan_seconds gauge\nsolocore_plan_seconds \
             {seconds}",
-        run.handovers.len()
+        run.earlier_handovers + run.handovers.len() as u64
     );
 }
 
@@ -274,8 +274,8 @@ mod tests {
         assert!(text.contains("solocore_handovers_total 0\n"), "{text}");
         assert!(text.contains("solocore_plan_seconds 5\n"), "{text}");
         let handovers = vec![handover(1_000_000_000), handover(4_500_000_000)];
-        let text = prometheus(&RunResult { handovers, ..run });
-        assert!(text.contains("solocore_handovers_total 2\n"), "{text}");
+        let text = prometheus(&RunResult { handovers, earlier_handovers: 3, ..run });
+        assert!(text.contains("solocore_handovers_total 5\n"), "{text}");
         assert!(text.contains("solocore_plan_seconds 0.5\n"), "{text}");
     }
 

@@ -56,7 +56,7 @@ use crate::host::machine;
 use crate::host::notify;
 use crate::host::status::{self, Place, Status};
 use crate::host::stopped;
-use crate::schedule::jobs::SHOWN;
+use crate::sys::heap;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
 use solocore_model::files::to_json;
@@ -207,6 +207,7 @@ impl Daemon {
         stopped: &dyn Fn() -> bool,
         say: &dyn Fn(Word<'_>),
     ) -> Result<Outcome, LinuxError> {
+        heap::give_large_blocks_back();
         self.clean_up()?;
         let sockets = self.note_sockets()?;
         let status = Status::open(self.metrics.as_ref())?;
@@ -371,7 +372,7 @@ impl Daemon {
         self.notes.iter().cloned().chain(of_parts).collect()
     }
 
-    /// The result so far; at the end, the whole record of each job, too.
+    /// The result so far. At the end, it is the whole record; before, it is a look of bounded size.
     fn seen(&self, ended: &str, whole: bool) -> Result<RunResult, LinuxError> {
         let mut run = RunResult {
             format: run::FORMAT.to_owned(),
@@ -384,11 +385,6 @@ impl Daemon {
         self.parts.iter().try_for_each(|part| part.seen(&mut run))?;
         if whole {
             self.parts.iter().for_each(|part| part.recorded(&mut run));
-        } else {
-            for transfer in &mut run.transfers {
-                let before = transfer.latest.len().saturating_sub(SHOWN);
-                transfer.latest.drain(..before);
-            }
         }
         run.promises = self.answers();
         if let Some(plan) = &self.plan {

@@ -79,7 +79,7 @@ pub trait Part {
         Ok(())
     }
 
-    /// Adds all jobs that it recorded one by one to the result at the end of the run.
+    /// Completes the result at the end of the run with the whole record; `seen` shows a part of it.
     fn recorded(&self, _run: &mut RunResult) {}
 
     /// Whether it starts or binds this task of the plan.

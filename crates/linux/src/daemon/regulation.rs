@@ -3,7 +3,8 @@
 use super::handing::{self, End, Handing, PATIENCE_NS};
 use super::part::{Held, Next, Part, Preview, RegulationPreview, Round, Taking, Traces};
 use crate::error::LinuxError;
-use crate::host::machine;
+use crate::host::{cpu_time, machine};
+use crate::regulate::awake::Awake;
 use crate::regulate::engine::{self, Choice, Engine, Started};
 use crate::regulate::event::Event;
 use crate::regulate::handover::Change;
@@ -16,6 +17,7 @@ use solocore_model::Plan;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunCore, RunOtherBudget, RunRegulation, RunResult};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,6 +33,7 @@ pub struct Regulating {
     passed_over: Option<String>,
     recorder: Option<Recorder>,
     liveness: Rc<RefCell<Liveness>>,
+    awake: Awake,
     /// Times that the kernel ended the engine's scheduler, and took it again.
     restarts: u64,
     /// Longest time from the last look before that until it was installed again.
@@ -58,6 +61,7 @@ impl Regulating {
             passed_over,
             recorder: None,
             liveness,
+            awake: Awake::default(),
             restarts: 0,
             longest_restart_ns: 0,
             looked_ns: 0,
@@ -260,14 +264,21 @@ impl Part for Regulating {
         }
         self.looked_ns = monotonic_ns();
         let (taken, online) = (engine.periods(), machine::online_cpus()?);
-        let pulses = engine.pulses(&liveness::silent(&taken, &online));
+        let silent = liveness::silent(&taken, &online);
+        let pulses = engine.pulses(&silent);
+        let times = if silent.is_empty() { BTreeMap::new() } else { cpu_time::of_cpus() };
         let again = self.liveness.borrow_mut().look(&Look {
             now_ns: self.looked_ns,
             online: &online,
             taken: &taken,
             pulse: &|cpu| pulses.get(&cpu).copied().unwrap_or_default(),
+            time: &|cpu| times.get(&cpu).copied(),
         })?;
         Self::rearm(engine.as_mut(), &again, round);
+        if engine.can_keep_awake() {
+            let (asleep, time) = self.liveness.borrow().asleep(self.looked_ns);
+            asleep.into_iter().for_each(|cpu| self.awake.keep(cpu, time));
+        }
         let new = || Recorder::new(round.begun_ns, self.regulation.period_ns, self.traced);
         self.recorder.get_or_insert_with(new).add(taken);
         Ok(Next::GoOn)
@@ -301,9 +312,8 @@ impl Part for Regulating {
     fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
         let (r, engine) = (&self.regulation, self.engine.borrow());
         let Some(engine) = engine.as_ref() else { return Ok(()) };
-        let series = |cpu: u32| {
-            self.recorder.as_ref().map_or_else(Vec::new, |recorder| recorder.series(cpu).to_vec())
-        };
+        let series =
+            |cpu: u32| self.recorder.as_ref().map_or_else(Vec::new, |recorder| recorder.shown(cpu));
         let core = |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| {
             let lapses = self.liveness.borrow().lapses(budget.cpu);
             let seen = budget.seen(&counts, r.period_ns, series(budget.cpu));
@@ -316,13 +326,21 @@ impl Part for Regulating {
             write_event: r.write_event.as_ref().map(|e| e.name().to_owned()),
             stands_in: r.event.is_software(),
             period_ns: r.period_ns,
-            span_ns: self.recorder.as_ref().map_or(r.period_ns, |recorder| recorder.span_ns),
+            span_ns: self.recorder.as_ref().map_or(r.period_ns, Recorder::shown_span_ns),
             restarts: self.restarts,
             longest_restart_ns: self.longest_restart_ns,
             periods_unread: self.recorder.as_ref().map_or(0, |recorder| recorder.lost),
             cores: r.cores.iter().zip(engine.counts()?).map(core).collect(),
         });
         Ok(())
+    }
+
+    fn recorded(&self, run: &mut RunResult) {
+        let (Some(recorder), Some(seen)) = (&self.recorder, &mut run.regulation) else { return };
+        seen.span_ns = recorder.span_ns;
+        for core in &mut seen.cores {
+            core.series = recorder.series(core.cpu).to_vec();
+        }
     }
 
     fn can_take(&mut self, plan: &Plan) -> Result<bool, LinuxError> {
@@ -377,6 +395,7 @@ impl Part for Regulating {
     }
 
     fn end(&mut self) {
+        self.awake = Awake::default();
         self.engine.borrow_mut().take();
     }
 }

@@ -58,7 +58,7 @@ impl Daemon {
                 };
                 say(Word::Message(&handover.text()));
                 status.decide(pending.number, to_json(&Decision::Taken(handover.clone())));
-                self.replacing.done.push(handover);
+                self.replacing.add(handover);
                 let before = self.answers();
                 let broken = promises::broken(&self.promised, &before);
                 self.replacing.broken.extend(broken.into_iter().map(|a| a.promise.id));

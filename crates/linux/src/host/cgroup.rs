@@ -64,13 +64,15 @@ pub(crate) fn first_of(found: &[(String, String)]) -> Option<String> {
     Some(format!("{} ({share}){more}", printable(group)))
 }
 
-/// The shares that do not hold under a sched_ext scheduler, for the user.
-pub(crate) fn note() -> Option<String> {
-    let first = first_of(&shares_below(Path::new(ROOT)))?;
-    Some(format!(
-        "shares of control groups do not hold under the sched-ext engine: {first}; --engine helper \
-            leaves them to the kernel"
-    ))
+/// The shares that do not hold under a sched_ext scheduler, for the user; `instead`: the way to
+/// have them kept.
+pub(crate) fn note(scheduler: &str, instead: &str) -> Option<String> {
+    note_of(Path::new(ROOT), scheduler, instead)
+}
+
+fn note_of(root: &Path, scheduler: &str, instead: &str) -> Option<String> {
+    let first = first_of(&shares_below(root))?;
+    Some(format!("shares of control groups do not hold under {scheduler}: {first}; {instead}"))
 }
 
 #[cfg(test)]
@@ -104,6 +106,19 @@ mod tests {
         let expected = [("a/b", "cpu.max 10000 100000"), ("c", "cpu.weight 50")];
         assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
         assert_eq!(shares_below(&dir.path().join("none")), []);
+    }
+
+    /// Fails when a run beside limited groups says nothing.
+    #[test]
+    fn shares_that_do_not_hold_are_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = || note_of(dir.path(), "the scheduler", "end it");
+        assert_eq!(said(), None);
+        fs::create_dir_all(dir.path().join("batch")).unwrap();
+        fs::write(dir.path().join("batch/cpu.max"), "10000 100000\n").unwrap();
+        let expected = "shares of control groups do not hold under the scheduler: \
+            batch (cpu.max 10000 100000); end it";
+        assert_eq!(said().as_deref(), Some(expected));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! of the hardware.
 
 pub(crate) mod cgroup;
+pub(crate) mod cpu_time;
 pub mod cpuset;
 pub mod finding;
 pub mod instance;

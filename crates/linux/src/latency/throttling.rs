@@ -172,15 +172,17 @@ pub struct Throttling<M> {
 }
 
 impl<M: Mechanism> Throttling<M> {
-    /// Starts the first period.
+    /// Starts the first period. Requests from before do not belong to it: the counters of the cores
+    /// were opened earlier, and the start of the probe takes time.
     ///
     /// # Errors
-    /// The period is out of range, or the sum over the cores is watched where a latency is needed.
+    /// The period is out of range, the sum over the cores is watched where a latency is needed, or a
+    /// counter cannot be read.
     pub fn new(
         period: Duration,
         rule: Rule,
         watched: Watched,
-        cores: CoreRequests,
+        mut cores: CoreRequests,
         mechanism: M,
     ) -> Result<Self, LinuxError> {
         if !PERIODS.contains(&period) {
@@ -204,6 +206,7 @@ impl<M: Mechanism> Throttling<M> {
             }
             _ => {}
         }
+        cores.read_each()?;
         let last = Instant::now();
         Ok(Self { period, watched, cores, mechanism, last, next: last + period })
     }
@@ -370,6 +373,31 @@ mod tests {
         assert!(driver.tick().is_err(), "a reading that fails decides nothing");
         assert_eq!(driver.mechanism().policy().throttled(), 0);
         driver.run(|| true, |_| panic!("stopped")).unwrap();
+    }
+
+    /// Fails when the first period has the requests from before its start, which would look like
+    /// contention to the rate rule.
+    #[test]
+    fn the_first_period_counts_nothing_from_before_it() {
+        let cpus = crate::host::machine::online_cpus().unwrap();
+        let open = || CoreRequests::open(&Event::find("minor-faults", "").unwrap(), &cpus);
+        let (mut all, cores) = match (open(), open()) {
+            (Ok(all), Ok(cores)) => (all, cores),
+            // Not every user may count on every CPU; the message says so.
+            (Err(e), _) | (_, Err(e)) => return assert!(e.to_string().contains("run as root")),
+        };
+        // At least one fault for each huge page, whatever else happens on this machine.
+        let mut memory = vec![0u8; 64 << 20];
+        memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        std::hint::black_box(&memory);
+        let settings = Settings { rule: Rule::Rate, threshold: u64::MAX, idle_per_mille: 0 };
+        let policy = InProcess::new(cpus.len(), &settings).unwrap();
+        let period = Duration::from_secs(1);
+        let mut driver =
+            Throttling::new(period, Rule::Rate, Watched::Cores, cores, policy).unwrap();
+        let first = driver.tick().unwrap().reading.requests;
+        let since_open = all.read_each().unwrap().into_iter().sum::<u64>();
+        assert!(since_open >= first + 32, "{first} of {since_open}");
     }
 
     #[test]

@@ -51,8 +51,12 @@ fn load(
     })
 }
 
-/// As [`load`], for plain regulation or the bandwidth lock; with the parts of the latter that the
-/// kernel refuses, for the user.
+/// The kernel's `prio` of a task is below this if it is real-time: 99 less its priority.
+pub(crate) const NOT_REAL_TIME: i32 = 100;
+
+/// As [`load`], for plain regulation, dynamic budgets or the bandwidth lock. If the kernel refuses
+/// the program at changes of tasks, the result is without it, and a note says which function is
+/// missing then.
 pub(crate) fn load_for(
     bytes: &[u8],
     settings: &Settings,
@@ -75,15 +79,21 @@ pub(crate) fn load_for(
             Ok(())
         })
     };
-    match with(lock.is_some()) {
-        Err(e) if lock.is_some() => Ok((
-            with(false)?,
-            Some(format!(
-                "the holders of the bandwidth lock are known only at each check, not at each \
-                change of tasks: {e}"
-            )),
-        )),
-        loaded => Ok((loaded?, None)),
+    if dynamic.is_some() {
+        return Ok((with(false)?, None));
+    }
+    match with(true) {
+        Ok(loaded) => Ok((loaded, None)),
+        Err(e) => {
+            let missing = match lock {
+                Some(_) => {
+                    "the holders of the bandwidth lock are known only at each check, not at each \
+                    change of tasks"
+                }
+                None => "accesses of threads without a budget are not counted apart",
+            };
+            Ok((with(false)?, Some(format!("{missing}: {e}"))))
+        }
     }
 }
 
@@ -237,6 +247,8 @@ pub struct Pulse {
     pub unread: u64,
     /// The kernel has put a counter in error.
     pub error: bool,
+    /// The CPU is stopped, because its budget is used up.
+    pub stopped: bool,
 }
 
 impl Attached {
@@ -246,9 +258,11 @@ impl Attached {
         let standing = standing(self.ticks.iter().filter(|tick| cpus.contains(&tick.cpu)));
         let failed = |e: &io::Error| e.kind() == io::ErrorKind::UnexpectedEof;
         let pulse = |&cpu: &u32| {
+            let state = core(object, cpu);
             let pulse = Pulse {
                 stands: standing.contains(&cpu) || !self.links.contains_key(&cpu),
-                unread: core(object, cpu).map_or(0, |core| core.unread),
+                unread: state.as_ref().map_or(0, |core| core.unread),
+                stopped: state.as_ref().is_some_and(|c| c.started != 0 && c.guard.throttled != 0),
                 error: [&self.counters, &self.write_counters]
                     .into_iter()
                     .flatten()
@@ -324,10 +338,13 @@ fn core(object: &Object, cpu: u32) -> Option<run_core> {
     contract::look_up(&map(object, "cores").ok()?, cpu).ok()?
 }
 
-/// Makes the next tick of a CPU its first one.
+/// Makes the next tick of a CPU its first one. The program at changes of tasks goes on meanwhile, and
+/// this may undo its latest change: until the next one, accesses count as those of programs.
 fn begin_again(object: &Object, cpu: u32) -> Result<(), LinuxError> {
     let fail = || inside(&format!("CPU {cpu} cannot begin again"));
-    let state = run_core { started: 0, ..core(object, cpu).ok_or_else(fail)? };
+    let before = core(object, cpu).ok_or_else(fail)?;
+    let runs = before.runs.min(u64::from(contract::RUNS_LIMITED));
+    let state = run_core { started: 0, runs, ..before };
     contract::put(&map(object, "cores")?, cpu, &state).map_err(|_| fail())
 }
 
@@ -367,7 +384,11 @@ pub(crate) fn attach(
         let link = open_write_counter(object, regulation, core, keep)?;
         links.entry(core.cpu).or_default().extend(link);
     }
-    let hook = if hook { Some(attach_hook(object, regulation)?) } else { None };
+    let hook = if hook && regulation.dynamic.is_none() {
+        Some(attach_hook(object, regulation)?)
+    } else {
+        None
+    };
     let mut ticks = Vec::new();
     // Last: a CPU is regulated from its first tick on.
     for core in &regulation.cores {

@@ -160,6 +160,7 @@ impl CoreBudget {
             longest_period_ns: counts.longest_period_ns,
             times_held: counts.times_held,
             writes,
+            split: counts.split,
             series,
             ..RunCore::default()
         }

@@ -22,6 +22,8 @@ const PERIODS: u64 = contract::HISTORY_PERIODS as u64;
 const HISTORY_BYTES: usize = size_of::<run_history>();
 /// Maximum number of spans of a series.
 pub const SPANS: usize = 600;
+/// Maximum number of spans of a series in a look at the run, so that its text does not grow.
+const SHOWN: usize = 75;
 /// Shortest span, ns.
 const SHORTEST_SPAN_NS: u64 = 10_000_000;
 /// Maximum number of periods of each CPU that are kept one by one.
@@ -98,6 +100,14 @@ fn add(sum: &mut RunSpan, other: RunSpan) {
     sum.throttled_ns += other.throttled_ns;
 }
 
+/// One span in place of these.
+fn sum(spans: &[RunSpan]) -> RunSpan {
+    spans.iter().fold(RunSpan::default(), |mut sum, &span| {
+        add(&mut sum, span);
+        sum
+    })
+}
+
 /// Keeps the periods that [`History`] gives.
 pub struct Recorder {
     /// Begin of the run.
@@ -139,7 +149,7 @@ impl Recorder {
             self.merge();
         }
         let at = usize::try_from(since / self.span_ns).unwrap_or(SPANS - 1);
-        let series = self.series.entry(cpu).or_default();
+        let series = self.series.entry(cpu).or_insert_with(|| Vec::with_capacity(SPANS));
         if series.len() <= at {
             series.resize(at + 1, RunSpan::default());
         }
@@ -161,20 +171,32 @@ impl Recorder {
         }
     }
 
-    /// Merges two spans into one.
+    /// Merges two spans into one, in the memory of the series.
     fn merge(&mut self) {
         self.span_ns *= 2;
         for series in self.series.values_mut() {
-            *series = series
-                .chunks(2)
-                .map(|pair| {
-                    pair.iter().fold(RunSpan::default(), |mut sum, &span| {
-                        add(&mut sum, span);
-                        sum
-                    })
-                })
-                .collect();
+            let spans = series.len().div_ceil(2);
+            for at in 0..spans {
+                series[at] = sum(&series[2 * at..series.len().min(2 * at + 2)]);
+            }
+            series.truncate(spans);
         }
+    }
+
+    /// Number of spans that are one in a look at the run: the same for all CPUs.
+    fn together(&self) -> usize {
+        let longest = self.series.values().map(Vec::len).max().unwrap_or(0);
+        longest.div_ceil(SHOWN).max(1)
+    }
+
+    /// A CPU's series in a look at the run, from the start of the run.
+    pub fn shown(&self, cpu: u32) -> Vec<RunSpan> {
+        self.series(cpu).chunks(self.together()).map(sum).collect()
+    }
+
+    /// Length of a span in a look at the run, ns.
+    pub fn shown_span_ns(&self) -> u64 {
+        self.span_ns * self.together() as u64
     }
 
     /// A CPU's series, from the start of the run.
@@ -221,6 +243,31 @@ mod tests {
         assert!(series.iter().all(|s| s.most == 6) && recorder.lost == 25_000);
         assert_eq!(recorder.traced(3).len(), 50_000);
         assert!(recorder.series(4).is_empty() && recorder.traced(4).is_empty());
+    }
+
+    /// Fails where the series of a CPU, or what a look at the run shows of it, grows with the run.
+    #[test]
+    fn a_week_takes_the_memory_of_the_first_seconds() {
+        let mut recorder = Recorder::new(0, 10_000_000, false);
+        let at = |s: u64| vec![(3, vec![period(s * 1_000_000_000, 4, 5)], 0)];
+        (1..=60).for_each(|s| recorder.add(at(s)));
+        let place = |r: &Recorder| (r.series[&3].as_ptr(), r.series[&3].capacity());
+        let before = place(&recorder);
+        for s in 61..=7 * 24 * 3600u64 {
+            recorder.add(at(s));
+            if s % 7919 != 0 {
+                continue;
+            }
+            let shown = recorder.shown(3);
+            assert!(shown.len() <= SHOWN && shown.len() > SHOWN / 2, "{} at {s} s", shown.len());
+            let sum = |of: fn(&RunSpan) -> u64| shown.iter().map(of).sum::<u64>();
+            assert_eq!([sum(|s| s.periods), sum(|s| s.accesses)], [s, 4 * s]);
+            let last = (shown.len() as u64 - 1) * recorder.shown_span_ns();
+            let since = s * 1_000_000_000 - last;
+            assert!(since < recorder.shown_span_ns(), "the span of {s} s is the last one");
+        }
+        assert_eq!(place(&recorder), before);
+        assert!(recorder.traced(3).is_empty() && recorder.shown(4).is_empty());
     }
 
     #[test]

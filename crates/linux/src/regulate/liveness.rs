@@ -2,16 +2,30 @@
 //!
 //! Problem: a CPU loses its timer and counter when it is taken offline, also for a moment, when the
 //! machine sleeps, or when the kernel puts a pinned counter in error. No message says so, and the
-//! CPU would be unregulated for the rest of the run. Rule: periods of each CPU must go on. Where
-//! none has ended since the last look, the CPU's events are examined. They are opened again if the
-//! timer stands still, if the counter cannot be read, or if the CPU was offline. As a last resort
-//! they are opened after [`PATIENCE`], ten periods, and ten looks with progress of another CPU (if
-//! there is one). The run ends if that does not help within the same time, or if a CPU stays away
-//! for [`AWAY`]. Each such time is a lapse: it is counted, from the last period before it to the
-//! first one after it.
+//! CPU would be unregulated for the rest of the run. Some kernels take no samples of the timer's
+//! event while a CPU idles, and a host takes CPUs away from its guest for a while: such silence is
+//! not a failure. Rule: periods of each CPU must go on while it runs. Where none has ended since
+//! the last look, the CPU's events are examined. They are opened again if the timer stands still,
+//! if the counter cannot be read, or if the CPU was offline. They are also opened again when the
+//! CPU has run for [`PATIENCE`] and three periods without the end of one. The time that it has run
+//! is that of the kernel's books (`host/cpu_time.rs`). Two kinds of CPUs count as running also
+//! while they idle: one that is stopped for its budget, because only its timer can let it go on,
+//! and one whose events work no longer. Time that is in no book counts by one part in
+//! [`UNBOOKED`], for a CPU that keeps no books any more. After [`TRIES`] attempts and [`GIVE_UP`]
+//! of such time without the end of a period, the run ends. It also ends if a CPU stays away for
+//! [`AWAY`]. A look that comes late counts for [`LONGEST_STEP`]: a machine that stood still as a
+//! whole did not fail. Each time without regulation is a lapse: it is counted, from the last
+//! period before it to the first one after it.
+//!
+//! An idle CPU is regulated without periods. Its accesses are those of the moments in which it
+//! runs. The overflow of the counter comes in such a moment too, and begins the period that is due
+//! (`tick_lost` of bpf/core.h). With fewer accesses than a sample nothing is to be stopped. A CPU
+//! that has been silent for [`ASLEEP`] is kept awake for a moment where the engine can do that
+//! (regulate/awake.rs): its timer must come then, idle or not.
 //! Does not cover: CPUs without a budget.
 
 use crate::error::LinuxError;
+use crate::host::cpu_time::CpuTime;
 use crate::regulate::attach::Pulse;
 use crate::regulate::history::Taken;
 use std::collections::BTreeMap;
@@ -19,9 +33,26 @@ use std::time::Duration;
 
 /// Longest time between two looks.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_millis(500);
-const AWAY: Duration = Duration::from_secs(1);
-const LOOKS: u32 = 10;
+/// Time that a CPU may run without the end of a period, unless three periods are longer.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Parts of time in no book of which one counts as run.
+const UNBOOKED: u64 = 20;
+/// Attempts to open a CPU's events again before the run ends.
+const TRIES: u32 = 10;
+/// Time that a CPU runs in vain before the run ends.
+const GIVE_UP: Duration = Duration::from_secs(1);
+/// Time for which a CPU may be offline. The machine needs up to some tenths of a second to take a
+/// CPU away and back, so this is longer than the absence that a user asks for.
+const AWAY: Duration = Duration::from_secs(2);
+/// Longest time that one look counts for.
+const LONGEST_STEP: Duration = Duration::from_millis(40);
+/// Silence after which a CPU is kept awake, unless three periods are longer.
+const ASLEEP: Duration = Duration::from_millis(500);
+
+/// A duration in nanoseconds.
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// The state of the machine's CPUs at a look.
 pub(crate) struct Look<'a> {
@@ -33,6 +64,8 @@ pub(crate) struct Look<'a> {
     pub taken: &'a [Taken],
     /// Signs of life of a CPU's events.
     pub pulse: &'a dyn Fn(u32) -> Pulse,
+    /// Time of a CPU by the kernel's books; `None`: it has none.
+    pub time: &'a dyn Fn(u32) -> Option<CpuTime>,
 }
 
 /// The CPUs that are online and have ended no period since the last look: their events are asked
@@ -63,10 +96,50 @@ pub(crate) struct Lapses {
 /// The progress of each CPU.
 #[derive(Debug)]
 pub(crate) struct Liveness {
-    patience_ns: u64,
+    period_ns: u64,
     cpus: BTreeMap<u32, Cpu>,
     /// Beginnings and ends of lapses.
     changes: u64,
+}
+
+/// The time of a CPU since its last period, or since its events were opened again.
+#[derive(Debug, Default)]
+struct Silence {
+    /// The books at the last look; `None`: none was looked at yet.
+    books: Option<CpuTime>,
+    /// Time that it ran.
+    ran_ns: u64,
+    /// Time in which it neither ran nor rested, by the books.
+    unbooked_ns: u64,
+}
+
+impl Silence {
+    /// Adds the time since the last look. `restless`: rest counts as well.
+    fn add(&mut self, step_ns: u64, books: Option<CpuTime>, restless: bool) {
+        let Some(now) = books else {
+            self.ran_ns = self.ran_ns.saturating_add(step_ns);
+            return;
+        };
+        // The first look only reads the books.
+        let Some(before) = self.books.replace(now) else { return };
+        let ran = now.ran_ns.saturating_sub(before.ran_ns);
+        let rested = now.rested_ns.saturating_sub(before.rested_ns);
+        // Sums of hundredths of a second come in steps; what is too much once is missing later.
+        let unbooked = self.unbooked_ns.saturating_add(step_ns);
+        self.unbooked_ns = unbooked.saturating_sub(ran.saturating_add(rested));
+        let ran = if restless { ran.max(step_ns) } else { ran };
+        self.ran_ns = self.ran_ns.saturating_add(ran);
+    }
+
+    /// Time that counts as run.
+    fn spent_ns(&self) -> u64 {
+        self.ran_ns.max(self.unbooked_ns / UNBOOKED)
+    }
+
+    /// Begins again, with the present books.
+    fn forget(&mut self) {
+        (self.ran_ns, self.unbooked_ns) = (0, 0);
+    }
 }
 
 #[derive(Debug)]
@@ -74,12 +147,17 @@ struct Cpu {
     lapses: Lapses,
     /// End of the latest period.
     ended_ns: u64,
-    /// Time of the last look with progress, or at which a CPU was back.
+    /// Time of the last look.
+    looked_ns: u64,
+    /// Time of the last look with progress, or at which it was back.
     since_ns: u64,
-    /// Looks since then in which another CPU made progress.
-    looks: u32,
-    /// Its events were opened again since then.
-    tried: bool,
+    silence: Silence,
+    /// Times that its events were opened again since then.
+    tried: u32,
+    /// Time that it ran before the latest of these attempts.
+    vain_ns: u64,
+    /// Time for which it has been offline, by looks.
+    away_ns: u64,
     /// Ticks so far at which the counter could not be read.
     unread: u64,
 }
@@ -87,9 +165,23 @@ struct Cpu {
 impl Liveness {
     /// For regulation with this period.
     pub fn new(period_ns: u64) -> Self {
-        let patience = PATIENCE.max(Duration::from_nanos(period_ns.saturating_mul(10)));
-        let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-        Self { patience_ns, cpus: BTreeMap::new(), changes: 0 }
+        Self { period_ns, cpus: BTreeMap::new(), changes: 0 }
+    }
+
+    /// A time, or three periods if that is longer.
+    fn at_least(&self, time: Duration) -> u64 {
+        ns(time).max(self.period_ns.saturating_mul(3))
+    }
+
+    /// The CPUs that are online and have been silent for [`ASLEEP`], and the time for which each is
+    /// to be kept awake: its timer comes within a period.
+    pub fn asleep(&self, now_ns: u64) -> (Vec<u32>, Duration) {
+        let most = self.at_least(ASLEEP);
+        let silent = |(_, cpu): &(&u32, &Cpu)| {
+            cpu.lapses.away_ns.is_none() && now_ns.saturating_sub(cpu.since_ns) > most
+        };
+        let cpus = self.cpus.iter().filter(silent).map(|(&number, _)| number).collect();
+        (cpus, Duration::from_nanos(self.period_ns).saturating_add(LOOK / 4))
     }
 
     /// The lapses of a CPU.
@@ -107,7 +199,7 @@ impl Liveness {
     /// # Errors
     /// A CPU is no longer regulated.
     pub fn look(&mut self, look: &Look<'_>) -> Result<Vec<u32>, LinuxError> {
-        let went_on = look.taken.len() == 1 || look.taken.iter().any(progress);
+        let patience_ns = self.at_least(PATIENCE);
         let mut again = Vec::new();
         for taken in look.taken {
             let number = taken.0;
@@ -115,9 +207,10 @@ impl Liveness {
             let before = cpu.lapses;
             if progress(taken) {
                 cpu.goes_on(taken, look.now_ns);
-            } else if cpu.needs_events(number, look, went_on, self.patience_ns)? {
+            } else if cpu.needs_events(number, look, patience_ns)? {
                 again.push(number);
             }
+            cpu.looked_ns = look.now_ns;
             self.changes += u64::from(before.now != cpu.lapses.now);
         }
         Ok(again)
@@ -129,9 +222,12 @@ impl Cpu {
         Self {
             lapses: Lapses::default(),
             ended_ns: now_ns,
+            looked_ns: now_ns,
             since_ns: now_ns,
-            looks: 0,
-            tried: false,
+            silence: Silence::default(),
+            tried: 0,
+            vain_ns: 0,
+            away_ns: 0,
             unread: 0,
         }
     }
@@ -144,8 +240,15 @@ impl Cpu {
             self.lapses.now = false;
         }
         self.ended_ns = periods.last().map_or(now_ns, |p| p.end_ns);
-        (self.since_ns, self.looks) = (now_ns, 0);
-        (self.lapses.away_ns, self.tried) = (None, false);
+        self.begins_again(now_ns);
+    }
+
+    /// Its silence so far is forgotten.
+    fn begins_again(&mut self, now_ns: u64) {
+        self.since_ns = now_ns;
+        self.silence = Silence::default();
+        (self.tried, self.vain_ns) = (0, 0);
+        (self.lapses.away_ns, self.away_ns) = (None, 0);
     }
 
     fn lapse(&mut self) {
@@ -158,45 +261,52 @@ impl Cpu {
         &mut self,
         number: u32,
         look: &Look<'_>,
-        went_on: bool,
         patience_ns: u64,
     ) -> Result<bool, LinuxError> {
+        let step_ns = look.now_ns.saturating_sub(self.looked_ns).min(ns(LONGEST_STEP));
         if !look.online.contains(&number) {
-            self.lapse();
-            let away_ns = *self.lapses.away_ns.get_or_insert(look.now_ns);
-            if u128::from(look.now_ns.saturating_sub(away_ns)) > AWAY.as_nanos() {
-                return Err(LinuxError::Machine(format!(
-                    "CPU {number} went offline and has not come back for {} ms; tasks go on \
-                        unregulated, start solocore again when the CPUs are as planned",
-                    AWAY.as_millis()
-                )));
-            }
-            return Ok(false);
+            return self.is_away(number, look.now_ns, step_ns).map(|()| false);
         }
-        if self.lapses.away_ns.take().is_some() {
-            (self.since_ns, self.looks) = (look.now_ns, 0);
-            self.tried = true;
+        if self.lapses.away_ns.is_some() {
+            self.begins_again(look.now_ns);
+            self.tried = 1;
             return Ok(true);
         }
-        self.looks += u32::from(went_on);
-        let silent_ns = look.now_ns.saturating_sub(self.since_ns);
-        let hopeless = self.looks > LOOKS && silent_ns > patience_ns;
-        if hopeless && self.tried {
+        let pulse = (look.pulse)(number);
+        let dead = self.dead(pulse);
+        self.silence.add(step_ns, (look.time)(number), dead || pulse.stopped);
+        let spent_ns = self.silence.spent_ns();
+        if !dead && spent_ns <= patience_ns {
+            return Ok(false);
+        }
+        let vain_ns = self.vain_ns.saturating_add(spent_ns);
+        if self.tried >= TRIES && vain_ns > ns(GIVE_UP) {
             return Err(LinuxError::Machine(format!(
-                "CPU {number} is regulated no longer: its timer has not come for {} ms, and \
-                opening its events again did not help; start solocore again",
-                silent_ns / 1_000_000
+                "CPU {number} is regulated no longer: its timer has not come in {} ms that it ran, \
+                and opening its events again did not help; start solocore again",
+                vain_ns / 1_000_000
             )));
         }
-        let dead = self.dead((look.pulse)(number));
-        if dead || hopeless {
-            self.lapse();
-            if hopeless {
-                (self.since_ns, self.looks) = (look.now_ns, 0);
-            }
-            self.tried = true;
+        self.lapse();
+        self.silence.forget();
+        self.vain_ns = vain_ns;
+        self.tried = self.tried.saturating_add(1);
+        Ok(true)
+    }
+
+    /// It is offline.
+    fn is_away(&mut self, number: u32, now_ns: u64, step_ns: u64) -> Result<(), LinuxError> {
+        self.lapse();
+        self.lapses.away_ns.get_or_insert(now_ns);
+        self.away_ns = self.away_ns.saturating_add(step_ns);
+        if self.away_ns <= ns(AWAY) {
+            return Ok(());
         }
-        Ok(dead || hopeless)
+        Err(LinuxError::Machine(format!(
+            "CPU {number} went offline and has not come back for {} ms; tasks go on unregulated, \
+                start solocore again when the CPUs are as planned",
+            AWAY.as_millis()
+        )))
     }
 
     /// Whether the events work no longer, by their signs of life.
@@ -204,154 +314,5 @@ impl Cpu {
         let unread = pulse.unread > self.unread;
         self.unread = pulse.unread;
         pulse.stands || unread || pulse.error
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::regulate::history::Period;
-
-    const MS: u64 = 1_000_000;
-
-    /// Two CPUs with periods of 1 ms; looks come every 20 ms.
-    struct Machine {
-        liveness: Liveness,
-        now_ns: u64,
-        online: Vec<u32>,
-        /// Of CPU 1; CPU 0 goes on.
-        pulse: Pulse,
-    }
-
-    impl Machine {
-        fn new() -> Self {
-            let pulse = Pulse { stands: true, ..Pulse::default() };
-            Self { liveness: Liveness::new(MS), now_ns: 0, online: vec![0, 1], pulse }
-        }
-
-        /// A look that finds this number of new periods on each CPU.
-        fn look(&mut self, ended: [u64; 2]) -> Result<Vec<u32>, LinuxError> {
-            self.now_ns += 20 * MS;
-            let of = |cpu: u32, ended: u64| {
-                let period = |back: u64| {
-                    let end_ns = self.now_ns - back * MS;
-                    Period { start_ns: end_ns - MS, end_ns, ..Period::default() }
-                };
-                (cpu, (0..ended).rev().map(period).collect(), 0)
-            };
-            let taken = [of(0, ended[0]), of(1, ended[1])];
-            let (online, pulse) = (&self.online, &|_: u32| self.pulse);
-            let now_ns = self.now_ns;
-            self.liveness.look(&Look { now_ns, online, taken: &taken, pulse })
-        }
-    }
-
-    #[test]
-    fn a_timer_that_stands_still_is_opened_again() {
-        let mut machine = Machine::new();
-        assert!(machine.look([20, 20]).unwrap().is_empty());
-        assert_eq!(machine.look([20, 0]).unwrap(), [1]);
-        assert!(machine.liveness.lapses(1).now);
-        // The periods go on 10 ms before the look: 30 ms after the last one.
-        assert!(machine.look([20, 10]).unwrap().is_empty());
-        let lapses = Lapses { times: 1, longest_ns: 30 * MS, ..Lapses::default() };
-        assert_eq!(machine.liveness.lapses(1), lapses);
-        assert_eq!(
-            (machine.liveness.lapses(0), machine.liveness.changes()),
-            (Lapses::default(), 2)
-        );
-    }
-
-    /// A CPU that is missing here would never be opened again; one too many costs a wait.
-    #[test]
-    fn cpus_without_a_new_period_are_asked_together() {
-        let period = || vec![Period::default()];
-        let taken = [(0, period(), 0), (1, Vec::new(), 0), (2, Vec::new(), 3), (3, Vec::new(), 0)];
-        assert_eq!(silent(&taken, &[0, 1, 2, 3]), [1, 3]);
-        assert_eq!(silent(&taken, &[0, 1, 2]), [1]);
-    }
-
-    #[test]
-    fn a_timer_that_goes_on_is_left_alone() {
-        let mut machine = Machine::new();
-        machine.pulse.stands = false;
-        for _ in 0..10 {
-            assert!(machine.look([20, 0]).unwrap().is_empty());
-        }
-        assert_eq!(machine.liveness.lapses(1), Lapses::default());
-    }
-
-    #[test]
-    fn a_counter_in_error_is_opened_again_at_the_first_look() {
-        for sick in
-            [Pulse { error: true, ..Pulse::default() }, Pulse { unread: 7, ..Pulse::default() }]
-        {
-            let mut machine = Machine::new();
-            machine.look([20, 20]).unwrap();
-            machine.pulse = sick;
-            assert_eq!(machine.look([20, 0]).unwrap(), [1]);
-            // What could not be read before is not a sign of a failure now.
-            machine.pulse = Pulse { error: false, ..sick };
-            assert!(machine.look([20, 0]).unwrap().is_empty());
-        }
-    }
-
-    #[test]
-    fn events_that_stay_dead_end_the_run() {
-        let mut machine = Machine::new();
-        machine.look([20, 20]).unwrap();
-        let looks = (0..40).map_while(|_| machine.look([20, 0]).ok()).count();
-        assert!((25..=27).contains(&looks), "500 ms: {looks} looks");
-        let error = machine.look([20, 0]).unwrap_err().to_string();
-        assert!(error.contains("CPU 1 is regulated no longer"), "{error}");
-        assert!(machine.liveness.lapses(1).now);
-    }
-
-    #[test]
-    fn silence_alone_has_the_events_opened_once() {
-        let mut machine = Machine::new();
-        let mut again = 0;
-        machine.pulse.stands = false;
-        for _ in 0..60 {
-            match machine.look([20, 0]) {
-                Ok(cpus) => again += cpus.len(),
-                Err(_) => break,
-            }
-        }
-        assert_eq!(again, 1);
-        assert!(machine.now_ns > 1000 * MS && machine.now_ns < 1100 * MS, "{}", machine.now_ns);
-    }
-
-    #[test]
-    fn a_cpu_that_comes_back_gets_its_events_and_one_that_stays_away_ends_the_run() {
-        let mut machine = Machine::new();
-        machine.look([20, 20]).unwrap();
-        for back in [true, false] {
-            machine.online = vec![0];
-            for _ in 0..10 {
-                assert!(machine.look([20, 0]).unwrap().is_empty());
-            }
-            if back {
-                machine.online = vec![0, 1];
-                assert_eq!(machine.look([20, 0]).unwrap(), [1]);
-                machine.look([20, 20]).unwrap();
-                assert_eq!(machine.liveness.lapses(1).longest_ns, 220 * MS);
-            }
-        }
-        assert_eq!(machine.liveness.lapses(1).times, 2);
-        let looks = (0..99).map_while(|_| machine.look([20, 0]).ok()).count();
-        assert!((40..=42).contains(&looks), "a second: {looks} further looks");
-        let error = machine.look([20, 0]).unwrap_err().to_string();
-        assert!(error.contains("CPU 1 went offline"), "{error}");
-    }
-
-    #[test]
-    fn a_machine_that_stands_still_as_a_whole_is_not_blamed() {
-        let mut machine = Machine::new();
-        machine.look([1, 1]).unwrap();
-        machine.pulse.stands = false;
-        for _ in 0..100 {
-            assert!(machine.look([0, 0]).unwrap().is_empty());
-        }
     }
 }

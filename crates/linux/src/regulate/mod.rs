@@ -5,6 +5,7 @@
 
 pub(crate) mod asked;
 pub(crate) mod attach;
+pub(crate) mod awake;
 pub(crate) mod bpf;
 pub mod budget;
 pub mod dynamic;
@@ -13,6 +14,8 @@ pub mod event;
 pub(crate) mod handover;
 pub mod history;
 pub(crate) mod liveness;
+#[cfg(test)]
+mod liveness_tests;
 pub mod lock;
 pub mod regulation;
 pub(crate) mod shared;

@@ -1,6 +1,7 @@
 //! Counts of the regulating programs, and their settings of a CPU (`bpf/intf.h`).
 
 use crate::contract::run_core;
+use solocore_model::run::RunSplit;
 use zerocopy::FromZeros;
 
 pub(crate) use crate::contract::run_settings as Settings;
@@ -52,6 +53,9 @@ pub struct Counts {
     /// Counts of writes, where they are counted apart.
     #[serde(flatten)]
     pub writes: Option<WriteCounts>,
+    /// Accesses by whose they are, where changes of tasks are seen.
+    #[serde(flatten)]
+    pub split: Option<RunSplit>,
     /// Whether the CPU has seen its first tick.
     #[serde(skip)]
     pub started: bool,
@@ -88,6 +92,13 @@ impl Counts {
                 max_writes_per_period: core.most_writes,
                 periods_over_write_budget: core.over_writes,
                 writes_reported_late: core.unseen_writes,
+            }),
+            split: (core.runs != 0).then_some(RunSplit {
+                exempt_accesses: core.exempt,
+                max_exempt_per_period: core.most_exempt,
+                max_limited_per_period: core.most_limited,
+                max_after_stop_per_period: core.most_after,
+                periods_over_budget_limited: core.over_limited,
             }),
             started: core.started != 0,
         }

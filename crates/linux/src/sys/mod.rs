@@ -2,6 +2,8 @@
 //! below, for calls that rustix lacks as well.
 
 pub(crate) mod accounts;
+pub(crate) mod heap;
+pub(crate) mod latest;
 pub(crate) mod ring;
 pub(crate) mod stores;
 

@@ -66,6 +66,11 @@ impl Scheduling {
         Self { policy: libc::SCHED_OTHER, priority: 0 }
     }
 
+    /// `SCHED_IDLE`: the thread has some thousandths of a CPU beside ordinary ones.
+    pub fn idle() -> Self {
+        Self { policy: libc::SCHED_IDLE, priority: 0 }
+    }
+
     /// The scheduling of the calling thread.
     pub fn mine() -> io::Result<Self> {
         Self::of(0)

@@ -165,6 +165,8 @@ fn types_of_a_hybrid_are_described_together() {
     let cpus = |at: u32| fact(&found, &format!("core_type[{at}].cores")).from.clone();
     assert!(cpus(1).ends_with("topology, CPUs 0,2,4,6, one thread each"), "{}", cpus(1));
     assert!(cpus(2).ends_with("topology, CPUs 8-15"), "{}", cpus(2));
+    // Breaks when a second thread has no type, or that of another core.
+    assert_eq!(found.threads, [(0..8).collect::<Vec<u32>>(), (8..16).collect()]);
     assert!(fact(&found, "core_type[1].frequency").comment().contains("cpu0/cpufreq"));
     assert_eq!(p.dram.channels, 4, "two modules of two subchannels");
     let said = notes(&found);
@@ -219,6 +221,41 @@ fn types_behind_one_cache_have_the_smallest_private_ones() {
     assert_eq!(differences.len(), 1);
     assert_eq!((&*differences[0].file, &*differences[0].machine), ("none", "0-3 and 4-7"));
     assert!(differences[0].from.starts_with("read: /sys/devices/system/cpu/cpu*/topology"));
+}
+
+/// A guest of a virtual board: one model of CPU, and small cores that tell their first data cache
+/// twice. Breaks when the types or clocks that the board states are not read, or when the second
+/// first-level cache is taken for another one.
+#[test]
+fn the_types_that_a_virtual_board_states_are_described() {
+    let machine = fixtures::desktop();
+    for (folder, name, cpus, hz) in
+        [("0", "large one", "0,1", "3300000000\n"), ("1", "small", "2,3,4", "1650000000\n")]
+    {
+        let folder = format!("board/types/{folder}");
+        machine.put(&format!("{folder}/name"), format!("{name}\n"));
+        machine.put(&format!("{folder}/cpus"), cpus).put(&format!("{folder}/hz"), hz);
+    }
+    for cpu in [2, 3] {
+        let second = format!("sys/devices/system/cpu/cpu{cpu}/cache/index2");
+        machine.put(&format!("{second}/level"), "1\n").put(&format!("{second}/type"), "Data\n");
+        machine.put(&format!("{second}/size"), "32K\n");
+        machine.put(&format!("{second}/number_of_sets"), "64\n");
+    }
+    let found = machine.described();
+    assert_eq!(types(&found), [("large one", vec![0, 1], 3300), ("small", vec![2, 3], 1650)]);
+    assert_eq!(found.threads, [[0, 1], [2, 3]]);
+    let p = &found.platform;
+    assert_eq!((p.frequency.0, &p.l2, p.cores), (1_650_000_000, &None, 4));
+    assert_eq!(p.private_of(1).l2.map(|l2| l2.size.0), Some(256 << 10));
+    assert_eq!((p.private_of(3).l1d, p.private_of(3).l2), (p.l1d.clone(), None));
+    assert_eq!(fact(&found, "core_type[2].frequency").comment(), "read: /board/types/1/hz");
+    assert_eq!(fact(&found, "core_type[1].name").comment(), "read: /board/types");
+    assert!(compare(p, &found).differences.is_empty());
+    assert!(!notes(&found).contains("cache.l"), "{}", notes(&found));
+    // What the board does not state comes from the other files.
+    machine.put("board/types/1/hz", "no number").remove("board/types/0/name");
+    assert_eq!(types(&machine.described()).len(), 2);
 }
 
 #[test]

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// The time alone: with the whole shared cache and row hits in DRAM, or the stated time.
     Alone,
+    /// Level C of `[mc2]` on core types with different private caches: a job that moves counts once
+    /// for each distinct set of private caches.
+    Moves,
     /// Only locked pages count as cached, and with `[mc2]` only the task's ways. The term is
     /// negative where they save more than the whole cache does.
     Cache,
@@ -49,6 +52,7 @@ impl Cause {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Alone => "alone",
+            Self::Moves => "moves",
             Self::Cache => "cache",
             Self::Latency => "latency",
             Self::Buffers => "buffers",
@@ -67,6 +71,7 @@ impl Cause {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Alone => "time alone",
+            Self::Moves => "moves between private caches of level C",
             Self::Cache => "only locked pages or own ways are cached",
             Self::Latency => "L_max for each access, not a row hit",
             Self::Buffers => "message buffers in DRAM",

@@ -52,10 +52,12 @@ impl CoreType {
         Self { name, cores, frequency, cpi: None, pipeline: None, l1i: None, l1d: None, l2: None }
     }
 
-    /// Checks the keys that it states itself. `second` is the platform's second level, `llc` the
-    /// size of the shared cache, `line` the size of a line.
+    /// Checks the keys that it states itself, with those of the platform that it takes: `inherited`
+    /// are the platform's `l1i` and `l1d`, `second` is its second level. `llc` is the size of the
+    /// shared cache, `line` that of a line.
     pub(super) fn check_own(
         &self,
+        inherited: [&L1; 2],
         second: Option<&L2>,
         llc: Bytes,
         line: Bytes,
@@ -74,16 +76,37 @@ impl CoreType {
                 ));
             }
         }
-        let Some(second) = self.l2.as_ref().or(second) else { return Ok(()) };
-        let larger = first.clone().find(|(_, c)| c.size > second.size);
-        match larger {
-            Some((key, c)) => Err(format!(
-                "{of}{key}.size = {} is more than its l2.size = {}; correct one, or give the type \
-                    an l2 of its own",
-                c.size, second.size
-            )),
-            None => Ok(()),
-        }
+        self.check_levels(inherited, second, &of)
+    }
+
+    /// Refuses a first level, of its own or of the platform, that is larger than its second. What
+    /// the platform alone states is the platform's matter.
+    fn check_levels(
+        &self,
+        [l1i, l1d]: [&L1; 2],
+        second: Option<&L2>,
+        of: &str,
+    ) -> Result<(), String> {
+        let Some(second) = self.l2.as_ref().or(second).map(|l2| l2.size) else { return Ok(()) };
+        let first = [("l1i", &self.l1i, l1i), ("l1d", &self.l1d, l1d)].into_iter();
+        let mut larger = first.filter_map(|(key, own, inherited)| {
+            let size = own.as_ref().unwrap_or(inherited).size;
+            if size <= second || own.is_none() && self.l2.is_none() {
+                return None;
+            }
+            let (whose, or) = match (own, &self.l2) {
+                (Some(_), Some(_)) => ("", String::new()),
+                (Some(_), None) => ("", ", or give the type an l2 of its own".to_owned()),
+                (None, _) => {
+                    (" (the platform's)", format!(", or give the type an {key} of its own"))
+                }
+            };
+            Some(format!(
+                "{of}{key}.size = {size}{whose} is more than its l2.size = {second}; correct \
+                    one{or}"
+            ))
+        });
+        larger.next().map_or(Ok(()), Err)
     }
 }
 
@@ -251,6 +274,20 @@ mod tests {
             ("l1i = { size = \"48 KiB\", ways = 8 }", "`all`: l1i: size 48 KiB"),
             ("l1d = { size = \"32 KiB\", ways = 8, line = \"32 B\" }", "unknown field"),
             ("l1d = { size = \"1 MiB\", ways = 8 }", "l1d.size = 1 MiB is more than its l2.size"),
+            (
+                "l2 = { size = \"16 KiB\", ways = 8, latency = \"9 cycles\" }",
+                "`all`: l1i.size = 32 KiB (the platform's) is more than its l2.size = 16 KiB",
+            ),
+            (
+                "l1i = { size = \"8 KiB\", ways = 8 }\nl2 = { size = \"16 KiB\", ways = 8, \
+                    latency = \"9 cycles\" }",
+                "`all`: l1d.size = 32 KiB (the platform's) is more than its l2.size = 16 KiB",
+            ),
+            (
+                "l1d = { size = \"64 KiB\", ways = 8 }\nl2 = { size = \"32 KiB\", ways = 8, \
+                    latency = \"9 cycles\" }",
+                "`all`: l1d.size = 64 KiB is more than its l2.size = 32 KiB; correct one",
+            ),
             (
                 "l2 = { size = \"8 MiB\", ways = 8, latency = \"9 cycles\" }",
                 "l2.size = 8 MiB is more than llc.size = 6 MiB",

@@ -280,7 +280,8 @@ impl Platform {
         }
         self.check_caches()?;
         for kind in &self.core_types {
-            kind.check_own(self.l2.as_ref(), self.llc.size, self.llc.line)?;
+            let first = [&self.l1i, &self.l1d];
+            kind.check_own(first, self.l2.as_ref(), self.llc.size, self.llc.line)?;
         }
         let d = &self.dram;
         if !(1..=16).contains(&d.channels) {

@@ -14,7 +14,9 @@ mod vcpus;
 
 pub use clients::{RunClient, RunClientTransfer, RunLock, RunLockCore};
 pub use levels::{RunIntruder, RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLevels, RunLost};
-pub use regulation::{RunCore, RunHandover, RunOtherBudget, RunRegulation, RunSpan, RunWrites};
+pub use regulation::{
+    RunCore, RunHandover, RunOtherBudget, RunRegulation, RunSpan, RunSplit, RunWrites,
+};
 pub use tasks::{
     RunColoured, RunConfined, RunFunctions, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask,
     RunTransfer, RunWindow,
@@ -102,10 +104,13 @@ pub struct RunResult {
     /// The regulation of accesses to memory.
     #[serde(flatten)]
     pub regulation: Option<RunRegulation>,
-    /// Handovers to other plans (`solocore run --replace`), in their order. The plan of the last one
-    /// is in force, and `plan` is that one.
+    /// Handovers to other plans (`solocore run --replace`), in their order: the last 200. The plan
+    /// of the last one is in force, and `plan` is that one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handovers: Vec<RunHandover>,
+    /// Number of handovers before those of `handovers`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub earlier_handovers: u64,
     /// The scheduler of levels and windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<RunLevels>,
@@ -148,6 +153,11 @@ pub struct RunResult {
     /// The plan, so that the file can be drawn by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl RunResult {

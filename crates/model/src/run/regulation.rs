@@ -48,6 +48,25 @@ pub struct RunWrites {
     pub writes_reported_late: u64,
 }
 
+/// Accesses of a CPU by whose they are: of threads that no budget stops (kernel threads, solocore,
+/// real-time threads above the engine), and of all others. Interrupts and the idle task count with
+/// the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunSplit {
+    /// Accesses of threads that no budget stops.
+    pub exempt_accesses: u64,
+    /// Most of these accesses in one period.
+    pub max_exempt_per_period: u64,
+    /// Most accesses in one period without those of threads that no budget stops.
+    pub max_limited_per_period: u64,
+    /// Most of the latter after the overflow that stopped the CPU: the way to the stop, interrupts,
+    /// and the idle task.
+    pub max_after_stop_per_period: u64,
+    /// Periods with more accesses than budget and tolerance, without those of threads that no budget
+    /// stops.
+    pub periods_over_budget_limited: u64,
+}
+
 /// A regulated CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunCore {
@@ -96,6 +115,9 @@ pub struct RunCore {
     /// Writes, where they are counted apart; the fields above are for reads then.
     #[serde(flatten)]
     pub writes: Option<RunWrites>,
+    /// Accesses by whose they are, where the kernel lets solocore see changes of tasks.
+    #[serde(flatten)]
+    pub split: Option<RunSplit>,
     /// Spans of equal length, from the start of the run. Each is a list of four numbers: periods
     /// that ended, their accesses, most accesses of one of them, and throttled ns.
     #[serde(default)]

@@ -65,6 +65,8 @@ impl Place<'_> {
 pub struct Late {
     /// Its number in the system.
     pub task: usize,
+    /// Is it on the core? A task that was taken back, or put elsewhere, delays no other's place.
+    pub here: bool,
     first: First,
     /// Is `first` what it was at [`Late::keep`], but for tasks that were added since?
     kept: bool,
@@ -82,13 +84,14 @@ enum First {
 }
 
 impl Late {
+    /// A task of the core.
     pub const fn new(task: usize) -> Self {
-        Self { task, first: First::Unknown, kept: false }
+        Self { task, here: true, first: First::Unknown, kept: false }
     }
 
-    /// Would it miss its deadline beside this task, which preempts it?
+    /// Is it on the core, and would it miss its deadline beside this task, which preempts it?
     pub fn misses_beside(&mut self, task: usize, place: &Place<'_>) -> bool {
-        if place.rank(task) > place.rank(self.task) {
+        if !self.here || place.rank(task) > place.rank(self.task) {
             return false;
         }
         let own = place.task(self.task);

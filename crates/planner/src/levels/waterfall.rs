@@ -1,7 +1,8 @@
 //! The terms of the bounds of tasks with levels, from the time alone on.
 //!
 //! Problem: a PET is one number, and its size has several sources. Rule: the first terms make the
-//! time alone with the task's ways and message buffers (`C`), at level C times the stated average.
+//! time alone with the task's ways and message buffers (`C`), at level C times the stated average
+//! and behind each distinct set of private caches.
 //! All further parts of the PET (`translate`) are one term, since the optimiser sums them as shares
 //! of one time. Then come the room of the time table (level A) and the jobs of level A (level B),
 //! and the other tasks last. Without a bound on the response time the terms end at `C_sce`. Does not
@@ -38,7 +39,8 @@ pub fn of(found: &Found, demand: &Demand, at: usize, response: Option<Response>)
     let Some(pet_fs) = found.c_sce_fs(at) else { return Vec::new() };
     let pet = i128::from(pet_fs.div_ceil(FS_PER_PS));
     let level = found.translated.system.tasks[at].level;
-    let mut parts = execution(found, demand, at).to_vec();
+    let sets = if level == Level::C { found.system.platform.private_kinds() } else { 1 };
+    let mut parts = execution(found, demand, at, sets);
     if level == Level::C {
         let (c, millionths) = (sum(&parts), found.task(at).shape.average_millionths);
         let average = c * i128::from(millionths) / i128::from(TaskShape::WHOLE);
@@ -62,8 +64,9 @@ fn sum(parts: &[Part]) -> i128 {
 }
 
 /// The terms of the time alone with the task's ways and message buffers. A stated time has no row
-/// hits; alone it has all ways.
-fn execution(found: &Found, demand: &Demand, at: usize) -> [Part; 4] {
+/// hits; alone it has all ways. A profiled job counts once behind each of its `sets` of private
+/// caches, as in `translate`.
+fn execution(found: &Found, demand: &Demand, at: usize, sets: u64) -> Vec<Part> {
     let (shape, ways) = (&found.translated.shapes[at], found.ways(at));
     let misses = shape.misses.get(ways).copied().unwrap_or(0);
     let own = i128::from(shape.alone(ways));
@@ -71,9 +74,11 @@ fn execution(found: &Found, demand: &Demand, at: usize) -> [Part; 4] {
         Demand::Profiled { .. } => {
             let p = &found.system.platform;
             let (alone_ps, alone_misses) = demand.alone(p);
-            let more = i128::from(misses) - i128::from(alone_misses);
             let alone = i128::from(alone_ps);
-            (alone, alone_misses, alone + more * i128::from(p.row_hit().ps()))
+            let moved = alone_misses.saturating_mul(sets);
+            let more = i128::from(misses) - i128::from(moved);
+            let hits = alone * i128::from(sets) + more * i128::from(p.row_hit().ps());
+            (alone, alone_misses, hits)
         }
         Demand::Given { .. } | Demand::Curve(_) => {
             let all = shape.alone_ps.len().saturating_sub(1);
@@ -83,10 +88,16 @@ fn execution(found: &Found, demand: &Demand, at: usize) -> [Part; 4] {
     };
     let (buffers_ps, lines) = found.buffers(at);
     let with_buffers = (lines > 0).then(|| misses.saturating_add(lines));
-    [
-        (Cause::Alone, alone, Some(alone_misses)),
-        (Cause::Cache, own_with_hits - alone, Some(misses)),
+    let mut parts = vec![(Cause::Alone, alone, Some(alone_misses))];
+    if matches!(demand, Demand::Profiled { .. }) && sets > 1 {
+        let misses = alone_misses.saturating_mul(sets);
+        parts.push((Cause::Moves, alone * i128::from(sets - 1), Some(misses)));
+    }
+    let before = sum(&parts);
+    parts.extend([
+        (Cause::Cache, own_with_hits - before, Some(misses)),
         (Cause::Latency, own - own_with_hits, None),
         (Cause::Buffers, i128::from(buffers_ps), with_buffers),
-    ]
+    ]);
+    parts
 }

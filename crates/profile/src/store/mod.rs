@@ -118,6 +118,7 @@ impl Cache {
     ) -> Result<Kept, ProfileError> {
         let mut hash = Hash::default();
         kept.iter().for_each(|k| hash.add(k.path.as_os_str().as_bytes()));
+        slowest_by(platform).iter().for_each(|number| hash.add(&number.to_le_bytes()));
         let path = self.path(&format!("{}-worst", hash.name()));
         let made = kept.iter().map(|k| k.made).min().flatten();
         let profiles = kept.into_iter().map(|k| k.profile).collect();
@@ -168,6 +169,12 @@ impl Hash {
     }
 }
 
+/// Numbers that decide which of several runs is the slowest ([`time`]), whose trace is kept.
+fn slowest_by(platform: &Platform) -> [u64; 4] {
+    let (pace, llc) = (platform.slowest_pace(), platform.cycles_to_ps(platform.llc.latency.0));
+    [pace.clock.0, pace.more, llc, platform.dram.latency_max.ps()]
+}
+
 /// A name for the profile of `job`: hash of all facts that are known before it runs.
 ///
 /// # Errors
@@ -185,6 +192,9 @@ pub fn key(job: &Job) -> Result<String, ProfileError> {
     hash.add(job.platform.geometry_on(job.core).as_bytes());
     // Of the traffic over time.
     hash.add(&job.platform.row_conflict().ps().to_le_bytes());
+    if job.platform.views(job.core).len() > 1 {
+        slowest_by(job.platform).iter().for_each(|number| hash.add(&number.to_le_bytes()));
+    }
     hash.add(&job.trace_limit.to_le_bytes());
     hash.add(&place::user().to_le_bytes());
     let dir = job.dir.canonicalize().unwrap_or_else(|_| job.dir.to_owned());
@@ -200,4 +210,29 @@ pub fn key(job: &Job) -> Result<String, ProfileError> {
         }
     }
     Ok(hash.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use solocore_model::platform::CoreType;
+
+    /// Breaks when two platforms that differ only in the largest cpi of their types share a trace:
+    /// the slowest private caches can be others.
+    #[test]
+    fn a_kept_trace_depends_on_the_largest_cpi() {
+        let mut p = Platform::find("core-i5-2500k", Path::new(".")).unwrap();
+        let mut kinds = [("big", vec![0, 1]), ("little", vec![2, 3])]
+            .map(|(name, cores)| CoreType::of_clock(name, cores, p.frequency));
+        kinds[1].l2.clone_from(&p.l2);
+        if let Some(l2) = &mut kinds[1].l2 {
+            l2.size.0 /= 2;
+        }
+        kinds[1].cpi = Some(2.0);
+        p.core_types = kinds.to_vec();
+        let mut other = p.clone();
+        other.core_types[1].cpi = Some(3.0);
+        assert_eq!(p.geometry(), other.geometry(), "the least cpi is the same");
+        assert_ne!(slowest_by(&p), slowest_by(&other));
+    }
 }

@@ -112,7 +112,8 @@ fn begun(task: &PlanTask) -> Responded {
     }
 }
 
-/// Adds the jobs of a run after the first.
+/// Adds the jobs of a run after the first. A run keeps the last jobs of a task one by one. Where it
+/// had more, the longest response is that of all its jobs, the first one included.
 fn add(
     task: &mut Responded,
     times: &mut Vec<u64>,
@@ -120,11 +121,14 @@ fn add(
     channel: Option<&str>,
 ) -> Result<(), Failure> {
     succeeded(&task.name, seen.failed, "all tasks at once")?;
-    let responses = || seen.latest.iter().skip(1).map(|j| j.end_ns.saturating_sub(j.release_ns));
-    times.extend(responses());
-    task.jobs = times.len() as u64;
+    let all = seen.latest.len() as u64 == seen.jobs;
+    let counted = seen.latest.iter().skip(usize::from(all));
+    let responses: Vec<u64> = counted.map(|j| j.end_ns.saturating_sub(j.release_ns)).collect();
+    let longest = responses.iter().copied().max().unwrap_or(0);
+    times.extend(responses);
+    task.jobs += seen.jobs.saturating_sub(1);
     task.misses_deadline += seen.misses_deadline;
-    longer(task, responses().max().unwrap_or(0), channel);
+    longer(task, if all { longest } else { seen.max_response_ns }, channel);
     Ok(())
 }
 
@@ -141,5 +145,31 @@ fn longer(task: &mut Responded, response_ns: u64, channel: Option<&str>) {
     if response_ns > task.max_response_ns {
         task.max_response_ns = response_ns;
         task.worst_channel = channel.map(str::to_owned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use solocore_model::run::RunJob;
+
+    fn seen(jobs: u64, responses: &[u64]) -> RunTask {
+        let job = |&end_ns: &u64| RunJob { release_ns: 0, start_ns: 0, end_ns };
+        let latest: Vec<RunJob> = responses.iter().map(job).collect();
+        RunTask { jobs, latest, max_response_ns: 90, ..RunTask::default() }
+    }
+
+    /// Fails where a long response is lost with the jobs that a run no longer keeps, or where the
+    /// first job counts although it can be distinguished.
+    #[test]
+    fn the_longest_response_is_that_of_all_jobs() {
+        let added = |run: &RunTask| {
+            let (mut task, mut times) = (Responded::default(), Vec::new());
+            assert!(add(&mut task, &mut times, run, Some("reads")).is_ok());
+            (task.jobs, task.max_response_ns, times)
+        };
+        assert_eq!(added(&seen(3, &[90, 5, 7])), (2, 7, vec![5, 7]));
+        assert_eq!(added(&seen(1000, &[5, 7])), (999, 90, vec![5, 7]));
+        assert_eq!(added(&seen(0, &[])), (0, 0, vec![]));
     }
 }

@@ -18,8 +18,8 @@ use super::table::{
 };
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
-use crate::host::threads::start_of;
-use crate::host::threads::{ThreadChange, What, printable};
+use crate::host::said;
+use crate::host::threads::{ThreadChange, What, printable, start_of};
 use crate::regulate::engine::Engine;
 use crate::sys::seqpacket::{self, Peer};
 use crate::sys::{Scheduling, tasks};
@@ -149,9 +149,14 @@ impl Service {
         self.lock().clients.clone()
     }
 
-    /// Counts of the time table's transfers so far.
-    pub fn transfers(&self) -> Vec<RunTransfer> {
+    /// Counts of the time table's transfers so far, with the last few of each.
+    pub(crate) fn transfers_seen(&self) -> Vec<RunTransfer> {
         self.lock().board.seen()
+    }
+
+    /// Counts of the time table's transfers so far, with all that are kept.
+    pub fn transfers(&self) -> Vec<RunTransfer> {
+        self.lock().board.recorded()
     }
 
     /// Counts of the lock so far, by CPU.
@@ -251,7 +256,7 @@ impl Desk {
         let mut shared = self.shared.lock().unwrap_or_else(|e| e.into_inner());
         shared.clients = clients;
         shared.cores = cores;
-        shared.messages.append(&mut messages);
+        said::leave(&mut shared.messages, messages);
         shared.board.passed(tasks::monotonic_ns());
     }
 

@@ -1,8 +1,8 @@
 //! Checks that all CPUs are alike, whole, and this machine's own.
 //!
 //! Problem: a plan states one time for a job, on one kind of core. Rule: the units of a hybrid, or
-//! the capacities of cores, distinguish types. A plan whose platform has them as core types computes
-//! the times of each with its own clock; another plan does not. Lists of siblings name the CPUs
+//! the capacities of cores, distinguish types. A plan whose platform describes them as core types
+//! has the times of each; another plan does not. Lists of siblings name the CPUs
 //! that are halves of one core. A flag of the CPU tells a guest, and the kernel counts the time that its host took.
 //! Source: Linux, Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/
 //! sysfs-devices-system-cpu (`smt`, `cpu_capacity`); proc(5) (`steal`).
@@ -65,8 +65,8 @@ pub(super) fn hybrid(root: &Root, described: &[CoreType]) -> Finding {
             .bad(format!("{all}: {why}; write its [[core_type]]s as `platform detect` does"))
             .helped_by("solocore platform detect"),
         None => HYBRID.good(format!(
-            "{all}: the plan's platform has them as the core types {}, each with its own clock; \
-                cpi, pipeline and private caches hold for all of them",
+            "{all}: the plan's platform describes them as the core types {}, each with its clock, \
+                cpi, pipeline and private caches",
             listed(described)
         )),
     }
@@ -241,7 +241,8 @@ mod tests {
         let found = |types: &[CoreType]| hybrid(&little.root, types);
         let same = found(&[kind("big", &[2, 3]), kind("little", &[0, 1])]);
         assert!(same.good && same.command.is_none(), "{same:?}");
-        assert!(same.found.contains("core types `big` and `little`, each with"), "{same:?}");
+        let words = "describes them as the core types `big` and `little`, each with its clock";
+        assert!(same.found.contains(words) && !same.found.contains("hold for all"), "{same:?}");
         // Two clocks of one type are described as well.
         assert!(found(&[kind("a", &[0]), kind("b", &[1]), kind("c", &[2, 3])]).good);
         let mixed = found(&[kind("x", &[0, 1, 2]), kind("y", &[3])]);

@@ -34,6 +34,7 @@ struct Shared {
     /// Snapshots that clients wait for, by number.
     wanted: u64,
     made: u64,
+    /// The snapshot that was made last, until the thread has taken it.
     snapshot: Option<Arc<str>>,
     metrics: Option<Arc<str>>,
     /// Plans that the daemon has not taken, by number.
@@ -148,8 +149,9 @@ impl Rounds {
         }
         let (stop, made, snapshot, metrics, decided) = {
             let mut shared = lock(&self.shared);
-            let text = |text: &Option<Arc<str>>| text.clone().unwrap_or_else(|| Arc::from(""));
-            let (snapshot, metrics) = (text(&shared.snapshot), text(&shared.metrics));
+            let text = |text: Option<Arc<str>>| text.unwrap_or_else(|| Arc::from(""));
+            // All that wait for the snapshot are answered below, so it is not kept for others.
+            let (snapshot, metrics) = (text(shared.snapshot.take()), text(shared.metrics.clone()));
             let decided = std::mem::take(&mut shared.decided);
             (shared.stop, shared.made, snapshot, metrics, decided)
         };
@@ -224,5 +226,35 @@ impl Rounds {
         let mut shared = lock(&self.shared);
         shared.wanted += u64::from(kind == Kind::Snapshot);
         self.clients.push(Client::new(socket, kind, shared.wanted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    /// Fails where the text of a look stays with the daemon after its clients have it.
+    #[test]
+    fn a_snapshot_is_gone_once_it_is_sent() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let server = Server::start(vec![(listener.into(), Kind::Snapshot)]).unwrap();
+        for _ in 0..2 {
+            let mut client = UnixStream::connect(&path).unwrap();
+            let mut text = String::new();
+            std::thread::scope(|scope| {
+                let read = scope.spawn(|| client.read_to_string(&mut text).unwrap());
+                while !read.is_finished() {
+                    server.put_snapshot(|| "snapshot".to_owned());
+                    std::thread::yield_now();
+                }
+            });
+            assert_eq!(text, "snapshot");
+            assert!(lock(&server.shared).snapshot.is_none());
+        }
     }
 }

@@ -73,6 +73,11 @@ pub(crate) struct Helper {
     before: Option<Scheduling>,
 }
 
+/// A task whose `prio` is below this passes a helper of this priority.
+fn passes(priority: i32) -> u32 {
+    (attach::NOT_REAL_TIME - 1 - priority).unsigned_abs()
+}
+
 /// Plain MemGuard for this number of CPUs.
 pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
     let loader_pid = std::process::id();
@@ -85,6 +90,8 @@ pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
         regulated,
         sharing: 0,
         loader_pid,
+        exempt_prio: passes(BELOW_ALL),
+        unused: 0,
     }
 }
 
@@ -107,8 +114,10 @@ struct Post {
 
 impl Helper {
     pub fn start(regulation: &Regulation) -> Result<Self, LinuxError> {
+        let priority = if regulation.stops_fifo() { ABOVE_TASKS } else { BELOW_ALL };
         let settings = Settings {
             chunk: regulation.chunk(),
+            exempt_prio: passes(priority),
             hold_ns: if regulation.event.is_software() { LONGEST_HOLD_NS } else { 0 },
             cpus: regulation.cpus,
             sharing: regulation.sharing_number(),
@@ -122,7 +131,6 @@ impl Helper {
         let length = MAX_CPUS as usize * size_of::<run_core>();
         let cores = Arc::new(Mapped::new(&bpf::map(&object, "cores")?, length)?);
         let stop = Arc::new(AtomicBool::new(false));
-        let priority = if regulation.stops_fifo() { ABOVE_TASKS } else { BELOW_ALL };
         let mut engine = Self {
             events: None,
             object: Arc::clone(&object),
@@ -163,7 +171,7 @@ impl Helper {
         engine.holes = notes;
         engine.notes.extend(rate::allow(&mut changes, regulation)?);
         engine._changes = changes;
-        let hook = lock.is_some() && note.is_none();
+        let hook = note.is_none();
         engine.notes.extend(note);
         engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
         Scheduling::fifo(engine.priority).apply().map_err(|e| no_priority(&e))?;
@@ -230,6 +238,10 @@ impl Engine for Helper {
 
     fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError> {
         asked::in_force(&self.object, cpu)
+    }
+
+    fn can_keep_awake(&self) -> bool {
+        true
     }
 
     fn periods(&self) -> Vec<Taken> {

@@ -64,6 +64,12 @@ pub trait Engine {
     /// The kernel refuses access to the state of the CPUs.
     fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError>;
 
+    /// Whether an idle-class thread of solocore on a regulated CPU leaves it to other threads, as
+    /// the kernel's own scheduler has it.
+    fn can_keep_awake(&self) -> bool {
+        false
+    }
+
     /// The periods that have ended since the last call, by CPU.
     fn periods(&self) -> Vec<Taken>;
 

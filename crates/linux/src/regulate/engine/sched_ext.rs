@@ -53,6 +53,8 @@ pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
         regulated: 1,
         sharing: 0,
         loader_pid,
+        exempt_prio: attach::NOT_REAL_TIME.unsigned_abs(),
+        unused: 0,
     }
 }
 
@@ -98,10 +100,12 @@ impl SchedExt {
         let on = Server::Ext.turn_off(&mut changes, &regulation.regulated());
         let on = on.map(|e| server::takes_time(&e));
         let scheduler = install(&mut object)?;
-        let events = attach::attach(&object, regulation, lock.is_some() && note.is_none())?;
+        let events = attach::attach(&object, regulation, note.is_none())?;
+        let shares =
+            cgroup::note("the sched-ext engine", "--engine helper leaves them to the kernel");
         let (cpus, notes) = (
             regulation.regulated(),
-            note.into_iter().chain(lowers).chain(on.clone()).chain(cgroup::note()).collect(),
+            note.into_iter().chain(lowers).chain(on.clone()).chain(shares).collect(),
         );
         let serving = regulation.serving();
         Ok(Self {

@@ -126,6 +126,23 @@ fn write_budgets_that_cannot_be() {
     );
 }
 
+/// Fails when the kernel may switch off the counter of a CPU that a lock does not limit yet: a lock
+/// then had no effect until the kernel's next tick, 4 ms later at most.
+#[test]
+fn a_free_cpu_interrupts_as_often_as_memory_allows() {
+    let mut lock = plan(None);
+    lock.regulation.policy = Policy::Bwlock;
+    lock.regulation.lock_budget_accesses = Some(203);
+    let regulated = regulation(&lock, &options("r412e")).unwrap();
+    let sample = regulated.cores[0].sample;
+    assert!((1..=203).contains(&sample), "{sample}");
+    // 25 lines a microsecond, as on the virtual board, is well below.
+    assert!(regulated.interrupts_per_period() * sample >= 25 * regulated.period_ns / 1000);
+    // A software event is not switched off: the ticks decide.
+    let software = regulation(&lock, &options("page-faults")).unwrap();
+    assert!(software.interrupts_per_period() < 100);
+}
+
 #[test]
 fn samples_are_about_an_eighth_and_lose_little() {
     for (budget, sample) in

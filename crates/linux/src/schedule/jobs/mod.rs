@@ -10,9 +10,12 @@
 //! group. A task under a scheduler of solocore (`Placed::free`) has runs of its program as jobs,
 //! too; the scheduler keeps releases and places. A program that goes on (`Placed::goes_on`) has the
 //! jobs that probes report (`Jobs::record`); it is started at the first release, and again when it
-//! ends.
+//! ends. The memory for the record of its jobs is there before the first one (`sys/latest.rs`).
+//! A job that is being started is its task's only until it runs its program: it may wait for the
+//! budget of its VCPU before that. Only its own thread waits with it; looks at the run do not.
 //! Does not cover: processes of a job in another process group. If solocore is killed, running jobs
-//! go on to their end, and no more are released.
+//! go on to their end, and no more are released. The end of a run waits for a job that is being
+//! started, because its process has no number until then.
 
 mod guard;
 mod place;
@@ -23,10 +26,10 @@ use super::placed::{How, Placed};
 use super::prefetch::Prefetch;
 use crate::clients::{OwnPage, OwnPages};
 use crate::error::LinuxError;
+use crate::sys::latest::{self, Latest, SHOWN};
 use crate::sys::{Scheduling, tasks};
 use rustix::process::Signal;
 use solocore_model::run::{RunJob, RunTask, RunWindow};
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -36,10 +39,6 @@ use std::time::{Duration, Instant};
 
 /// Failures in a row after which a task is not started again.
 const FAILURES: u64 = 3;
-/// Maximum number of jobs that are recorded one by one: the latest ones.
-const REMEMBERED: usize = 20_000;
-/// Number of them that a look at the run shows. All of them in each look would be some MiB a task.
-pub(crate) const SHOWN: usize = 100;
 /// Interval between two checks of a waiting thread for a request to end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time between the start of drivers and the first release, in which they attach, ns.
@@ -50,9 +49,11 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[derive(Default)]
 struct State {
     run: RunTask,
-    latest: VecDeque<RunJob>,
+    latest: Latest,
     response_sum: u128,
     in_a_row: u64,
+    /// Release of a job that is being started; it is not `running` yet.
+    starting: Option<u64>,
     /// Leader of the running job's process group, and its release.
     running: Option<(u32, u64)>,
     /// The thread that gives its jobs their scheduling.
@@ -107,7 +108,9 @@ impl Jobs {
             windows: Arc::default(),
             threads: Vec::new(),
         };
+        let run = placed.iter().filter(|p| p.how != How::NotRun).count();
         for p in placed {
+            let places = places(p, run);
             let run = RunTask {
                 name: p.name.clone(),
                 core: p.core,
@@ -119,7 +122,8 @@ impl Jobs {
             let command = p.how.command().and_then(<[String]>::split_first);
             let (program, arguments) =
                 command.map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
-            let state = Mutex::new(State { run, ..State::default() });
+            let latest = Latest::of(places);
+            let state = Mutex::new(State { run, latest, ..State::default() });
             let task = Task {
                 placed: p.clone(),
                 directory: directory.into(),
@@ -181,8 +185,7 @@ impl Jobs {
             let Some(task) = self.tasks.iter().find(of) else { continue };
             let state = task.state();
             let later = usize::try_from(state.run.jobs.saturating_sub(run.jobs));
-            let known = state.latest.len().saturating_sub(later.unwrap_or(usize::MAX));
-            run.latest = state.latest.iter().take(known).copied().collect();
+            run.latest = state.latest.before_the_last(later.unwrap_or(usize::MAX));
         }
     }
 
@@ -221,14 +224,16 @@ impl Jobs {
         self.tasks.iter().filter(given_up).map(note).collect()
     }
 
+    /// Sends a signal to the running jobs. Whether there are any, or one is being started.
     fn signal(&self, signal: Signal) -> bool {
         let mut any = false;
         for task in &self.tasks {
             // While the state is locked, no thread reaps the leader: its number stays its own.
-            if let Some((leader, _)) = task.state().running {
+            let state = task.state();
+            if let Some((leader, _)) = state.running {
                 tasks::signal_group(leader, signal);
-                any = true;
             }
+            any |= state.has_job();
         }
         any
     }
@@ -243,7 +248,7 @@ impl Drop for Jobs {
         self.signal(Signal::CONT);
         while any && since.elapsed() < PATIENCE {
             std::thread::sleep(LOOK / 4);
-            any = self.tasks.iter().any(|t| t.state().running.is_some());
+            any = self.tasks.iter().any(|t| t.state().has_job());
         }
         while self.threads.iter().any(|t| !t.is_finished()) {
             self.signal(Signal::KILL);
@@ -259,14 +264,24 @@ fn no_thread(error: &std::io::Error) -> LinuxError {
     LinuxError::of_io("a thread is refused", error, "raise the limit of threads (ulimit -u)")
 }
 
+/// Number of jobs that are kept of a task, beside this number of tasks that run. A task that is
+/// measured needs all of its own.
+fn places(task: &Placed, run: usize) -> usize {
+    match task.how {
+        How::NotRun => 1,
+        _ if task.rest_ns.is_some() => latest::MOST,
+        _ => latest::share(run),
+    }
+}
+
 fn seen(task: &Task, now: u64) -> RunTask {
     let state = task.state();
     let mut run = state.run.clone();
-    let before = state.latest.len().saturating_sub(SHOWN);
-    run.latest = state.latest.iter().skip(before).copied().collect();
+    run.latest = state.latest.last(SHOWN);
     run.mean_response_ns =
         u64::try_from(state.response_sum / u128::from(run.jobs.max(1))).unwrap_or(u64::MAX);
-    if let (Some((_, release)), Some(deadline)) = (state.running, task.placed.deadline_ns)
+    let release = state.running.map(|(_, release)| release).or(state.starting);
+    if let (Some(release), Some(deadline)) = (release, task.placed.deadline_ns)
         && !task.placed.goes_on()
         && now > release.saturating_add(deadline)
     {
@@ -359,28 +374,47 @@ fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
     }
 }
 
-fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
-    let start_ns = tasks::monotonic_ns();
-    let child = {
+/// Starts a job and returns the number of its process; `None`: all jobs are to end.
+fn start_job(
+    task: &Task,
+    release_ns: u64,
+    begun: u64,
+    stop: &AtomicBool,
+) -> Option<std::io::Result<u32>> {
+    {
         // A thread that ends all jobs waits here, and then finds the job or a set `stop`.
         let mut state = task.state();
         if stop.load(Ordering::SeqCst) {
-            return;
+            return None;
         }
-        if let Some(signal) = &task.signal {
-            signal.begin();
+        state.starting = Some(release_ns);
+    }
+    if let Some(signal) = &task.signal {
+        signal.begin();
+    }
+    // Not with the state locked: the process may wait for a budget before it runs its program.
+    let child = spawn(&task.placed, &task.program, &task.arguments, &task.directory);
+    let mut state = task.state();
+    state.starting = None;
+    if let Ok(child) = &child {
+        state.running = Some((*child, release_ns));
+        // A thread that opens the window waits here, and then continues the job.
+        let now = tasks::monotonic_ns().saturating_sub(begun);
+        if task.placed.window.as_ref().is_some_and(|w| !w.is_open(now)) {
+            tasks::signal_group(*child, Signal::STOP);
         }
-        let spawned = spawn(&task.placed, &task.program, &task.arguments, &task.directory);
-        if let Ok(child) = &spawned {
-            state.running = Some((*child, release_ns));
-            // A thread that opens the window waits here, and then continues the job.
-            let now = tasks::monotonic_ns().saturating_sub(begun);
-            if task.placed.window.as_ref().is_some_and(|w| !w.is_open(now)) {
-                tasks::signal_group(*child, Signal::STOP);
-            }
+        // The thread that ends all jobs did not find it.
+        if stop.load(Ordering::SeqCst) {
+            tasks::signal_group(*child, Signal::TERM);
+            tasks::signal_group(*child, Signal::CONT);
         }
-        spawned
-    };
+    }
+    Some(child)
+}
+
+fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
+    let start_ns = tasks::monotonic_ns();
+    let Some(child) = start_job(task, release_ns, begun, stop) else { return };
     let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));
     if let (true, Ok(child)) = (task.placed.free, &ended) {
         // Its children end with it; the scheduler counts them to its task.
@@ -407,6 +441,11 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
 }
 
 impl State {
+    /// Whether a job runs or is being started.
+    fn has_job(&self) -> bool {
+        self.starting.is_some() || self.running.is_some()
+    }
+
     fn record(&mut self, job: RunJob, result: Option<(bool, u64)>, deadline_ns: Option<u64>) {
         let Some((true, cpu_ns)) = result else {
             self.run.failed += 1;
@@ -420,10 +459,7 @@ impl State {
         self.run.max_response_ns = self.run.max_response_ns.max(response);
         self.run.max_cpu_ns = self.run.max_cpu_ns.max(cpu_ns);
         self.response_sum += u128::from(response);
-        if self.latest.len() == REMEMBERED {
-            self.latest.pop_front();
-        }
-        self.latest.push_back(job);
+        self.latest.add(job);
     }
 }
 

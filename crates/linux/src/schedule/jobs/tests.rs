@@ -173,6 +173,15 @@ fn a_look_shows_the_last_jobs_and_the_record_has_all_that_are_counted() {
     assert_eq!(recorded, (0..all).collect::<Vec<_>>(), "one that ended meanwhile is not counted");
 }
 
+/// Fails where a measured task loses jobs to the tasks beside it, or many tasks take more memory.
+#[test]
+fn a_measured_task_has_room_for_all_its_jobs() {
+    let p = placed(&["/bin/true"], None);
+    assert_eq!((places(&p, 1), places(&p, 1600)), (latest::MOST, SHOWN));
+    assert_eq!(places(&Placed { rest_ns: Some(1), ..p.clone() }, 1600), latest::MOST);
+    assert_eq!(places(&Placed { how: How::NotRun, ..p }, 1), 1);
+}
+
 #[test]
 fn rests_come_at_all_phases() {
     let rest = 1_000_000;

@@ -8,6 +8,7 @@ use super::layout::{Layout, Level};
 use super::shared::{self, Setup};
 use crate::contract::{self, LEVEL_PARENT, level_member, levels_settings};
 use crate::error::LinuxError;
+use crate::host::cgroup;
 use crate::host::keeper::Changes;
 use crate::host::machine;
 use crate::host::newcomers::each_thread;
@@ -62,7 +63,9 @@ impl Scheduler {
         tell(&object, layout, cpus, origin_ns)?;
         let rings = trace.then(|| Rings::open(&object, cpus)).transpose()?;
         let (changes, on) = server::without_ext(&(0..cpus).collect::<Vec<_>>())?;
-        let mut notes: Vec<String> = on.into_iter().collect();
+        let shares =
+            cgroup::note("the scheduler of levels", "the kernel keeps them again after the run");
+        let mut notes: Vec<String> = on.into_iter().chain(shares).collect();
         let intruders = intruders::watch(&object, "the levels").map_err(|note| notes.push(note));
         let link = object
             .maps_mut()

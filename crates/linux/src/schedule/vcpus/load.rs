@@ -9,6 +9,7 @@ use super::shared::{self, Request};
 use super::{Entry, MAX_VCPUS, Options, Vcpus, admission, run};
 use crate::contract::{self, vcpu_cpu};
 use crate::error::LinuxError;
+use crate::host::cgroup;
 use crate::host::machine;
 use crate::host::server;
 use crate::latency::throttling::Rule;
@@ -164,7 +165,13 @@ impl Vcpus {
     pub(super) fn install(&mut self) -> Result<(), LinuxError> {
         prepare(&self.object, &self.options, &self.cpus)?;
         let (changes, on) = server::without_ext(&self.cpus)?;
-        self.notes.extend(on.filter(|note| !self.notes.contains(note)));
+        let shares = cgroup::note(
+            "the scheduler of VCPUs",
+            "`solocore vcpu bind --cgroup` gives a group a VCPU",
+        );
+        let all = on.into_iter().chain(shares);
+        let new: Vec<String> = all.filter(|note| !self.notes.contains(note)).collect();
+        self.notes.extend(new);
         // No monitor has it yet, or any more.
         let object = Arc::get_mut(&mut self.object)
             .ok_or_else(|| bpf::inside("a monitor of a former scheduler still runs"))?;

@@ -281,18 +281,31 @@ impl Vcpus {
     }
 
     /// Binds a thread and its later children to a VCPU (`None`: to best effort). The thread's
-    /// affinity has its VCPU's core.
+    /// affinity has its VCPU's core. A thread of this process is bound for its children only: it
+    /// runs before every VCPU itself.
     ///
     /// # Errors
     /// There is no such thread, or the kernel does not let it be bound.
     pub fn bind_thread(&self, tid: u32, id: Option<u32>) -> Result<(), LinuxError> {
+        self.put_in(tid, id, 0)
+    }
+
+    /// Has a VCPU hold a thread of this process to its budget, as it holds the threads of others.
+    ///
+    /// # Errors
+    /// As [`Self::bind_thread`].
+    pub fn hold_thread(&self, tid: u32, id: u32) -> Result<(), LinuxError> {
+        self.put_in(tid, Some(id), contract::VCPU_HELD)
+    }
+
+    /// Binds a thread; `mark`: `VCPU_HELD` or 0.
+    fn put_in(&self, tid: u32, id: Option<u32>, mark: u32) -> Result<(), LinuxError> {
         let fail = |e: std::io::Error| {
             LinuxError::of_io(&format!("thread {tid}"), &e, "does it still run?")
         };
         let pidfd = sys::tasks::open_thread(tid).map_err(fail)?;
         let generation = |id: u32| self.info(id).map_or(0, |info| info.generation);
-        // VCPU_BOUND.
-        let value = id.map_or(0, |id| (id + 1) | generation(id) << 12);
+        let value = id.map_or(0, |id| entry(id, generation(id), mark));
         let (bound, key) = (bpf::map(&self.object, "bound")?, pidfd.as_raw_fd().cast_unsigned());
         let refused = |e: libbpf_rs::Error| {
             LinuxError::Machine(format!("thread {tid} cannot be bound: {e}; does it still run?"))
@@ -451,6 +464,11 @@ impl Vcpus {
             },
         )
     }
+}
+
+/// The entry of a thread in the table of bound threads: `VCPU_BOUND`, and a mark.
+fn entry(id: u32, generation: u32, mark: u32) -> u32 {
+    (id + 1) | (generation & contract::VCPU_GENERATIONS) << 12 | mark
 }
 
 /// Runs a program of type syscall and returns its result; 0: the program refuses.

@@ -3,9 +3,9 @@
 //! Problem: to read the memory's counters and to decide on them takes time. A thread above all VCPUs
 //! would take it from them without a bound. Rule: the thread is bound to a VCPU, which is admitted as
 //! any other and stays on its core. The kernel's side exempts the threads of this process from
-//! VCPUs, but not those that are bound to one (`exempt` of bpf/vcpu_core.h): this one, and the
-//! threads that start the jobs of VCPUs. The mechanism [`Throttled`] ends a monitor period in the
-//! kernel, in the time of the thread that calls it.
+//! VCPUs, but not those that are marked as held by one (`exempt` of bpf/vcpu_core.h): this one, and
+//! that of its probe ([`Vcpus::hold_thread`]). The mechanism [`Throttled`] ends a monitor period
+//! in the kernel, in the time of the thread that calls it.
 //! Source: maracas, section IV (a memory monitoring thread on a dedicated VCPU). Does not cover: the
 //! other threads of this process, which no VCPU holds.
 

@@ -1,4 +1,4 @@
-//! Names of VCPUs, and messages about a real-time thread.
+//! Names of VCPUs, entries of bound threads, and messages about a real-time thread.
 
 use super::*;
 
@@ -29,4 +29,19 @@ fn a_real_time_thread_is_described() {
     assert!(said.ends_with("lost: foreground 0.000 ms, background 0.250 ms"), "{said}");
     seen.lost_ns[1] = 750_000;
     assert_eq!(intruder(&seen).lost_foreground_ns, 750_000);
+}
+
+/// Fails when a thread that is only bound looks like one that its VCPU holds: the kernel's side
+/// would then hold the threads that start jobs.
+#[test]
+fn only_the_mark_makes_a_thread_a_held_one() {
+    let (held, last) = (contract::VCPU_HELD, contract::VCPU_GENERATIONS);
+    for (id, generation) in [(0, 0), (5, 3), (MAX_VCPUS - 1, last)] {
+        let bound = entry(id, generation, 0);
+        assert_eq!(bound & held, 0);
+        assert_eq!((bound & 0xfff, bound >> 12), (id + 1, generation));
+        assert_eq!(entry(id, generation, held), bound | held);
+    }
+    // As the kernel's side counts on.
+    assert_eq!(entry(7, last + 1, 0), entry(7, 0, 0));
 }

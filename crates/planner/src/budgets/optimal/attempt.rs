@@ -96,7 +96,7 @@ impl<'a> Attempt<'a> {
 
     /// The most for each program of a core without analysed tasks.
     fn usable(&self, core: u32) -> u64 {
-        if self.spare { self.problem.usable(&self.candidate.on(core)) } else { u64::MAX }
+        if self.spare { self.problem.usable(core, &self.candidate.on(core)) } else { u64::MAX }
     }
 
     /// Budgets of cores without deadlines, with `t` for each program.
@@ -229,7 +229,7 @@ impl<'a> Attempt<'a> {
         let wastes = |core: u32| {
             self.candidate.best_effort(core, self.problem.work) > 0
                 && !self.candidate.analysed(core, self.problem.work)
-                && self.problem.usable(&self.candidate.on(core)) < t
+                && self.problem.usable(core, &self.candidate.on(core)) < t
         };
         // Of a budget with a part for writes, a program can use a part that depends on its own writes.
         if self.part.is_some() || !(0..self.resources.cores).any(wastes) {

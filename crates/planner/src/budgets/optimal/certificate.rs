@@ -12,6 +12,7 @@
 //! Does not cover: other pages.
 
 use super::analysed::Limits;
+use super::problem::LEAST;
 
 /// A set of tasks, a bit for each.
 pub type Set = u32;
@@ -37,6 +38,54 @@ pub struct Question {
     pub t: u64,
     /// Sum of the speeds of the best-effort programs that is reached.
     pub speed: f64,
+    /// The choices that it asks for.
+    pub part: Part,
+}
+
+/// A part of all choices, by the shares of best-effort programs. A share is the budget of a core,
+/// divided by the number of its programs. In a choice, cores without analysed tasks have one share
+/// for all, or what their programs can use; beside analysed tasks, no share is less. So for each
+/// choice there are a number and a program as follows: each share is that number at least, except
+/// where programs cannot use it. The shares of cores without analysed tasks, and that of the program,
+/// are not larger, except where a counter needs more. A part has the choices with one of these
+/// programs, and with the numbers of an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The least number, accesses in a period.
+    pub least: u64,
+    /// The largest one.
+    pub most: u64,
+    /// The program; none: any program.
+    pub few: Set,
+}
+
+impl Part {
+    /// All choices.
+    pub const ALL: Self = Self { least: 1, most: u64::MAX, few: 0 };
+
+    /// Largest budget that programs of a core use there, by their number; `pure`: without analysed
+    /// tasks. `own`: the programs, and the one that is asked for.
+    pub fn bounded(&self, budget: u64, pure: bool, own: (u64, Set)) -> u64 {
+        let (count, program) = own;
+        if pure || program & self.few != 0 {
+            budget.min(self.most.max(LEAST).saturating_mul(count))
+        } else {
+            budget
+        }
+    }
+}
+
+/// Do these parts have all choices? `programs`: those of the system; `bus`: the most that a core has.
+pub fn complete(parts: &[Part], programs: Set, bus: u64) -> bool {
+    let spans = |few: Set| {
+        let mut of: Vec<&Part> = parts.iter().filter(|part| part.few == few).collect();
+        of.sort_by_key(|part| part.least);
+        let reached = of.iter().try_fold(1, |reached: u64, part| {
+            (part.least <= reached).then_some(reached.max(part.most))
+        });
+        !of.is_empty() && reached.is_some_and(|reached| reached >= bus)
+    };
+    spans(0) || (programs != 0 && bits(programs).all(|bit| spans(1 << bit)))
 }
 
 impl Question {
@@ -134,8 +183,9 @@ pub struct Certificate {
     pub tasks: Vec<usize>,
     /// Facts about sets.
     pub facts: Vec<Fact>,
-    /// Partitions that no fact about a set closes.
-    pub leaves: Vec<Leaf>,
+    /// Parts of the choices that are closed one by one, with the partitions that no fact about a set
+    /// closes there.
+    pub parts: Vec<(Part, Vec<Leaf>)>,
 }
 
 /// Number of partitions of `tasks` tasks into at most `sets` sets.
@@ -154,7 +204,21 @@ pub fn partitions(tasks: u32, sets: u32) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ways, partitions};
+    use super::{Part, Ways, complete, partitions};
+
+    /// A gap between two parts, or a program without parts, leaves choices out.
+    #[test]
+    fn parts_without_a_gap_have_all_choices() {
+        let part = |least, most, few| Part { least, most, few };
+        assert!(complete(&[Part::ALL], 0, 100) && complete(&[Part::ALL], 0b11, 100));
+        assert!(!complete(&[], 0, 100) && !complete(&[], 0b11, 100));
+        let halves = [part(20, 100, 1), part(1, 20, 1)];
+        assert!(complete(&halves, 1, 100) && !complete(&halves, 0b11, 100));
+        assert!(!complete(&halves, 1, 101) && !complete(&halves[..1], 1, 100));
+        assert!(complete(&[&halves[..], &[part(1, 200, 2)]].concat(), 0b11, 100));
+        assert!(!complete(&[part(1, 19, 1), part(20, 100, 1)], 1, 100));
+        assert!(!complete(&[part(1, 100, 0b11)], 0b11, 100));
+    }
 
     /// A fact about a range of ways holds for a part of it, and for nothing else: with fewer ways the
     /// others have more pages, and with more the core itself has.

@@ -6,10 +6,11 @@
 //! partition of the tasks is looked up. It is closed if some of its sets break a limit beside the
 //! least needs of the rest. Otherwise each split of the ways must be closed so, or by the steps of a
 //! leaf, each of which must be a broken limit again. The partitions are counted, and their number must
-//! be that of all partitions. Does not cover: that bounds are monotone, on which facts about larger
+//! be that of all partitions. That is so for each part of the choices ([`Part`]), and the parts must
+//! have all choices ([`complete`]). Does not cover: that bounds are monotone, on which facts about larger
 //! sets, ranges of ways and larger budgets rest (`analysis::interference`, test `monotone`).
 
-use super::certificate::{Certificate, Fact, Leaf, Set, Ways, partitions};
+use super::certificate::{Certificate, Fact, Leaf, Part, Set, Ways, complete, partitions};
 use super::check_core::{Content, Cores};
 use super::check_facts::Facts;
 use super::check_rounds::{ROUNDED, Sets};
@@ -40,15 +41,18 @@ pub fn check(
     if programs < checker.cores.question.speed - ROUNDED {
         return Ok(partitions(tasks, cores));
     }
-    let (alone, stop) = (std::mem::take(&mut checker.alone), checker.stop);
-    let possible = |cores: &Cores, set: Set| !alone[set as usize] && cores.allowed(set);
-    let sets = Sets::of(&mut checker.cores, &checker.facts, possible, stop)?;
-    let closed = checker.cover(&sets, all, &mut Vec::new())?;
-    if closed == partitions(tasks, cores) {
-        Ok(closed)
-    } else {
-        Err(format!("{closed} partitions are closed; all are {}", partitions(tasks, cores)))
+    let parts: Vec<Part> = certificate.parts.iter().map(|(part, _)| *part).collect();
+    if !complete(&parts, checker.cores.soft(), checker.cores.bus()) {
+        return Err("its parts do not have all choices".to_owned());
     }
+    for (part, leaves) in &certificate.parts {
+        let closed = checker.part(*part, leaves, all)?;
+        if closed != partitions(tasks, cores) {
+            let all = partitions(tasks, cores);
+            return Err(format!("{closed} partitions are closed in {part:?}; all are {all}"));
+        }
+    }
+    Ok(partitions(tasks, cores))
 }
 
 struct Checker<'a> {
@@ -66,12 +70,21 @@ impl<'a> Checker<'a> {
         stop: &'a dyn Fn() -> bool,
     ) -> Result<Self, String> {
         let cores = Cores::of(problem, certificate)?;
-        let mut leaves: HashMap<&[Set], Vec<&Leaf>> = HashMap::new();
-        for leaf in &certificate.leaves {
-            leaves.entry(&leaf.sets).or_default().push(leaf);
-        }
         let alone = vec![false; cores.all() as usize + 1];
-        Ok(Self { alone, cores, stop, facts: Facts::default(), leaves })
+        Ok(Self { alone, cores, stop, facts: Facts::default(), leaves: HashMap::new() })
+    }
+
+    /// Closes all partitions in a part of the choices; their number.
+    fn part(&mut self, part: Part, leaves: &'a [Leaf], all: Set) -> Result<u128, String> {
+        self.cores.question.part = part;
+        self.leaves.clear();
+        for leaf in leaves {
+            self.leaves.entry(&leaf.sets).or_default().push(leaf);
+        }
+        let alone = &self.alone;
+        let possible = |cores: &Cores, set: Set| !alone[set as usize] && cores.allowed(set);
+        let sets = Sets::of(&mut self.cores, &self.facts, possible, self.stop)?;
+        self.cover(&sets, all, &mut Vec::new())
     }
 
     /// Takes a fact, if it holds.

@@ -118,6 +118,12 @@ impl<'a> Cores<'a> {
             && on.iter().filter(|&t| of_core(t)).count() == all
     }
 
+    /// The best-effort programs, by bit.
+    pub fn soft(&self) -> Set {
+        let soft = |&bit: &usize| !self.problem.work[self.tasks[bit]].hard();
+        (0..self.tasks.len()).filter(soft).map(|bit| 1 << bit).sum()
+    }
+
     /// Best-effort programs of a set.
     pub fn programs(&self, set: Set) -> Vec<usize> {
         self.tasks_of(set).into_iter().filter(|&t| !self.problem.work[t].hard()).collect()
@@ -127,7 +133,7 @@ impl<'a> Cores<'a> {
     pub fn floor(&self, set: Set) -> u64 {
         let programs = self.programs(set).len() as u64;
         let most = if programs > 0 {
-            self.question.t.saturating_mul(programs)
+            self.question.t.max(self.share(set)).saturating_mul(programs)
         } else if self.analysed(set) {
             0
         } else if self.base().other_programs {
@@ -136,6 +142,21 @@ impl<'a> Cores<'a> {
             self.question.t.min(super::problem::LEAST)
         };
         most.clamp(1, self.bus())
+    }
+
+    /// The least share of the programs of a set: those without analysed tasks may be unable to use
+    /// more.
+    fn share(&self, set: Set) -> u64 {
+        let least = self.question.part.least;
+        if least <= 1 || self.analysed(set) {
+            return least;
+        }
+        least.min(self.problem.usable(0, &self.programs(set)))
+    }
+
+    /// The set of one task.
+    pub fn set_of(&self, task: usize) -> Set {
+        (0..self.tasks.len()).filter(|&bit| self.tasks[bit] == task).map(|bit| 1 << bit).sum()
     }
 
     /// Ways of a core as the system counts them.

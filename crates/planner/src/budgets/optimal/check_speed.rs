@@ -37,11 +37,17 @@ impl Wants<'_> {
         let free = if self.loosely { own } else { own.saturating_sub(used) };
         let count = programs.len().max(1);
         let (time, taken) = content.left;
-        let accesses = (budget.min(self.cores.bus()) as f64 - taken).max(0.0) / count as f64;
+        let pure = !self.cores.analysed(self.placed[at]);
+        let accesses = |task: usize| {
+            let own = (count as u64, self.cores.set_of(task));
+            let most = self.cores.question.part.bounded(budget.min(self.cores.bus()), pure, own);
+            (most as f64 - taken).max(0.0) / count as f64
+        };
         let period = base.regulation.period_ps as f64;
         let ways = free / count as u32;
         let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
-        needs.map(|n| n.speed(time.max(0.0) / count as f64, accesses, period, ways)).sum()
+        let time = time.max(0.0) / count as f64;
+        needs.map(|n| n.speed(time, accesses(n.task), period, ways)).sum()
     }
 
     /// Least budgets of all cores for this sum of speeds (1 where nothing is needed); `None`: it is
@@ -71,7 +77,8 @@ impl Wants<'_> {
             let own = self.needed(wanted - (sum - top[at]) - 2.0 * ROUNDED, by_own);
             // A core without analysed tasks may give its programs no more than they can use.
             let on = self.cores.programs(self.placed[at]);
-            let each = if pure.contains(&at) { t.min(self.cores.problem.usable(&on)) } else { t };
+            let usable = self.cores.problem.usable(0, &on);
+            let each = if pure.contains(&at) { t.min(usable) } else { t };
             own.max(each.saturating_mul(count(at))).min(self.cores.bus())
         };
         Some(all.iter().map(of).collect())

@@ -1,7 +1,7 @@
 //! The search that ends with a proof, against all candidates of small systems.
 
 use super::candidate::Candidate;
-use super::certificate::{Certificate, Fact, Step};
+use super::certificate::{Certificate, Fact, Part, Step};
 use super::check::check;
 use super::exact::{self, Proved, TOLERANCE};
 use super::outcome::Value;
@@ -109,7 +109,28 @@ fn proved(solver: &Solver) -> (Value, Proved) {
     (tried.best().value, proved)
 }
 
-/// The proof says what all candidates say: the best is not better, or none meets the deadlines.
+/// Does the proof say what all candidates say: the best is not better, or none meets the deadlines?
+/// Its result, and the most parts of a certificate.
+fn agreed(solver: &Solver, text: &str) -> (ProofResult, usize) {
+    let all = all(solver);
+    let most = all.iter().map(|(_, v)| *v).reduce(|a, b| if b.better(&a) { b } else { a });
+    let most = most.expect("candidates");
+    let (value, proved) = proved(solver);
+    match proved.proof.result {
+        ProofResult::Best => {
+            let part = TOLERANCE * most.objective.abs() + 2e-3;
+            assert!(
+                value.class >= most.class && value.objective >= most.objective - part,
+                "{value:?}, not {most:?}\n{text}"
+            );
+        }
+        ProofResult::Impossible => assert!(!most.meets(), "{most:?}\n{text}"),
+        ProofResult::Open => {}
+    }
+    let parts = proved.certificates.iter().map(|certificate| certificate.parts.len());
+    (proved.proof.result, parts.max().unwrap_or(0))
+}
+
 #[test]
 fn the_proof_agrees_with_all_candidates() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -119,26 +140,10 @@ fn the_proof_agrees_with_all_candidates() {
             [Objective::Margin, Objective::Bounds, Objective::BestEffort][case as usize % 3];
         let programs = if case % 3 == 2 { 1 + case / 3 % 2 } else { 0 };
         let text = system(&mut rng, 2, programs, 0.6 + f64::from(case % 8) / 4.0);
-        with_solver(&text, objective, |solver| {
-            let all = all(solver);
-            let most = all.iter().map(|(_, v)| *v).reduce(|a, b| if b.better(&a) { b } else { a });
-            let most = most.expect("candidates");
-            let (value, proved) = proved(solver);
-            match proved.proof.result {
-                ProofResult::Best => {
-                    best += 1;
-                    let part = TOLERANCE * most.objective.abs() + 2e-3;
-                    assert!(
-                        value.class >= most.class && value.objective >= most.objective - part,
-                        "case {case}: {value:?}, not {most:?}\n{text}"
-                    );
-                }
-                ProofResult::Impossible => {
-                    impossible += 1;
-                    assert!(!most.meets(), "case {case}: {most:?}\n{text}");
-                }
-                ProofResult::Open => open += 1,
-            }
+        with_solver(&text, objective, |solver| match agreed(solver, &text).0 {
+            ProofResult::Best => best += 1,
+            ProofResult::Impossible => impossible += 1,
+            ProofResult::Open => open += 1,
         });
     }
     println!("{best} best, {impossible} impossible, {open} open");
@@ -146,6 +151,25 @@ fn the_proof_agrees_with_all_candidates() {
         best > 5 && impossible > 2 && open * 4 <= best + impossible,
         "{best} {impossible} {open}"
     );
+}
+
+/// Programs that need more of the memory than the deadlines leave are asked about in parts. A part
+/// that claims too little of a budget, or too much of a speed, would exclude the best candidate.
+#[test]
+fn proofs_in_parts_agree_with_all_candidates() {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    let (mut best, mut in_parts) = (0, 0);
+    for case in 0..16 {
+        let light = system(&mut rng, 2, 1 + case % 2, 0.3 + f64::from(case % 6) / 10.0);
+        let text = light.replace("\"20 ms\"\nmisses = ", "\"20 ms\"\nmisses = 4");
+        with_solver(&text, Objective::BestEffort, |solver| {
+            let (result, parts) = agreed(solver, &text);
+            let proved = result == ProofResult::Best;
+            best += u32::from(proved);
+            in_parts += u32::from(proved && parts > 1);
+        });
+    }
+    assert!(best > 10 && in_parts > 0, "{best} proved, {in_parts} of them in parts");
 }
 
 /// About a dozen places of a list of this length.
@@ -161,7 +185,7 @@ fn refused(solver: &Solver, certificate: &Certificate) -> bool {
 #[test]
 fn certificates_that_were_changed_are_refused() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
-    let (mut facts, mut leaves, mut asked) = (0, 0, 0);
+    let (mut facts, mut leaves, mut parts, mut asked) = (0, 0, 0, 0);
     for case in 0..24 {
         let soft = case % 2 == 1;
         let programs = if soft { 1 + case / 2 % 2 } else { 0 };
@@ -185,14 +209,27 @@ fn certificates_that_were_changed_are_refused() {
                 facts += u32::from(refused(solver, &changed));
             }
             // Steps that do not hold, and leaves that are missing: others may close the same.
-            for at in some(whole.leaves.len()) {
+            let all = whole.parts.iter().enumerate();
+            let of = all.flat_map(|(part, (_, own))| (0..own.len()).map(move |at| (part, at)));
+            let of: Vec<(usize, usize)> = of.collect();
+            for (part, at) in some(of.len()).map(|place| of[place]) {
                 let mut less = whole.clone();
-                less.leaves.swap_remove(at);
+                less.parts[part].1.swap_remove(at);
                 leaves += u32::from(refused(solver, &less));
                 let mut hasty = whole.clone();
-                let first = &mut hasty.leaves[at].steps;
+                let first = &mut hasty.parts[part].1[at].steps;
                 first.insert(0, Step { place: 9, budget: None });
                 assert!(soft || refused(solver, &hasty), "case {case}: leaf {at}");
+            }
+            // Parts that are missing, and parts with a gap to the next.
+            for part in some(whole.parts.len()) {
+                let mut less = whole.clone();
+                less.parts.swap_remove(part);
+                let mut narrow = whole.clone();
+                narrow.parts[part].0.least += 1;
+                let fast = whole.question.speed > f64::from(programs);
+                assert!(fast || (refused(solver, &less) && refused(solver, &narrow)));
+                parts += 1;
             }
             // Another question, for which there is a choice.
             let mut easier = whole.clone();
@@ -200,10 +237,17 @@ fn certificates_that_were_changed_are_refused() {
             easier.question.speed *= 0.9;
             if proved.proof.result == ProofResult::Best {
                 assert!(refused(solver, &easier), "case {case}");
+                // The choice is in one of many parts, too.
+                let leaves = easier.parts[0].1.clone();
+                let soft = |bit: &usize| !solver.problem.work[easier.tasks[*bit]].hard();
+                let few = (0..easier.tasks.len()).filter(soft).map(|bit| 1 << bit);
+                let of = |few| (0..18).map(move |at| Part { least: 1 << at, most: 2 << at, few });
+                easier.parts = few.flat_map(of).map(|part| (part, leaves.clone())).collect();
+                assert!(refused(solver, &easier), "case {case}");
                 asked += 1;
             }
             let mut none = whole.clone();
-            (none.facts, none.leaves) = (Vec::new(), Vec::new());
+            (none.facts, none.parts) = (Vec::new(), vec![(Part::ALL, Vec::new())]);
             // The speed of programs may be out of reach without any fact.
             assert!(soft || refused(solver, &none), "case {case}");
             let mut twice = whole.clone();
@@ -211,6 +255,6 @@ fn certificates_that_were_changed_are_refused() {
             assert!(refused(solver, &twice), "case {case}");
         });
     }
-    println!("{facts} facts, {leaves} leaves, {asked} questions");
+    println!("{facts} facts, {leaves} leaves, {parts} parts, {asked} questions");
     assert!(facts > 10 && leaves > 2 && asked > 5, "{facts} {leaves} {asked}");
 }

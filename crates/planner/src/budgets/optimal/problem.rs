@@ -56,7 +56,7 @@ impl<'a> Problem<'a> {
             .map(|(t, w)| Need::of(t, w, &base))
             .collect();
         let bus = (period / base.platform.dram.t_burst.ps().max(1)).max(1);
-        let most = needs.iter().map(|n| n.most(period as f64)).fold(0.0, f64::max).ceil() as u64;
+        let most = needs.iter().map(Need::most).fold(0.0, f64::max).ceil() as u64;
         let most =
             if needs.is_empty() { period / base.platform.row_hit().ps().max(1) } else { most };
         let even = base.budgets.as_ref().and_then(|b| b.first()).copied().unwrap_or(1);
@@ -81,12 +81,11 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Accesses a period that each of these best-effort programs can use: [`BURST`] times those beyond
-    /// which none of them gets faster on average, and no less than a counter can enforce.
-    pub fn usable(&self, programs: &[usize]) -> u64 {
-        let period = self.base.regulation.period_ps as f64;
+    /// Accesses a period that each of these best-effort programs can use on a core: [`BURST`] times
+    /// those beyond which none of them gets faster on average, and no less than a counter can enforce.
+    pub fn usable(&self, core: u32, programs: &[usize]) -> u64 {
         let of = self.needs.iter().filter(|need| programs.contains(&need.task));
-        let most = of.map(|need| need.most(period)).fold(0.0, f64::max);
+        let most = of.map(|need| need.most_on(core)).fold(0.0, f64::max);
         BURST.saturating_mul(most.ceil() as u64).max(LEAST).min(self.bus)
     }
 

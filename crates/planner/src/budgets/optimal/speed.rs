@@ -11,14 +11,17 @@ use crate::demand::{Demand, inside_ps};
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::interference::Budget;
+use solocore_model::platform::Pace;
 
 /// Demand of a best-effort job.
 #[derive(Debug)]
 pub struct Need {
     /// Its number in the system.
     pub task: usize,
-    /// By ways, from none on: time alone in ps, and DRAM accesses.
+    /// By ways, from none on: time alone on the slowest core in ps, and DRAM accesses.
     by_ways: Vec<(f64, f64)>,
+    /// See [`Need::most_on`], by core.
+    most: Vec<f64>,
     /// Part of its accesses that are writes; one half where that is not known.
     writes: f64,
 }
@@ -26,19 +29,16 @@ pub struct Need {
 impl Need {
     /// The demand of a best-effort task.
     pub fn of(task: usize, w: &Work, r: &Resources) -> Self {
-        let hit = r.platform.row_hit().ps() as f64;
-        let by_ways = match w.demand {
-            Demand::Profiled { profile, .. } => {
-                let inside = inside_ps(profile, &r.platform, r.platform.slowest_pace()) as f64;
-                let all =
-                    std::iter::once(profile.llc_accesses()).chain(profile.by_ways.iter().copied());
-                all.map(|n| (inside + n as f64 * hit, n as f64)).collect()
-            }
-            _ => vec![(w.wcet_ps(0, r) as f64, w.misses(0, r) as f64)],
-        };
         let (reads, writes) = w.demand.kinds(0);
         let all = reads as f64 + writes as f64;
-        Self { task, by_ways, writes: if all > 0.0 { writes as f64 / all } else { 0.5 } }
+        let period = r.regulation.period_ps as f64;
+        let on = |core: u32| most(&by_ways(w, r, r.platform.pace_of(core)), period);
+        Self {
+            task,
+            by_ways: by_ways(w, r, r.platform.slowest_pace()),
+            most: (0..r.cores).map(on).collect(),
+            writes: if all > 0.0 { writes as f64 / all } else { 0.5 },
+        }
     }
 
     /// Do its numbers depend on its ways?
@@ -73,13 +73,33 @@ impl Need {
         }
     }
 
-    /// Accesses in a period beyond which a larger budget has no effect.
-    pub fn most(&self, period_ps: f64) -> f64 {
-        self.by_ways
-            .iter()
-            .map(|(work, misses)| period_ps * misses / work.max(1.0))
-            .fold(1.0, f64::max)
+    /// Accesses in a period beyond which a larger budget has no effect on a core, at the core's own
+    /// pace.
+    pub fn most_on(&self, core: u32) -> f64 {
+        self.most.get(core as usize).copied().unwrap_or(1.0)
     }
+
+    /// The same on the core where it can use most.
+    pub fn most(&self) -> f64 {
+        self.most.iter().copied().fold(1.0, f64::max)
+    }
+}
+
+/// By ways, from none on: time alone at this pace in ps, and DRAM accesses.
+fn by_ways(w: &Work, r: &Resources, pace: Pace) -> Vec<(f64, f64)> {
+    let Demand::Profiled { profile, .. } = w.demand else {
+        return vec![(w.wcet_with(0, r, pace) as f64, w.misses(0, r) as f64)];
+    };
+    let inside = inside_ps(profile, &r.platform, pace) as f64;
+    let hit = r.platform.row_hit().ps() as f64;
+    let all = std::iter::once(profile.llc_accesses()).chain(profile.by_ways.iter().copied());
+    all.map(|n| (inside + n as f64 * hit, n as f64)).collect()
+}
+
+/// Accesses in a period of a program that nothing holds up, with the ways with which it makes most.
+fn most(by_ways: &[(f64, f64)], period_ps: f64) -> f64 {
+    let rate = |(work, misses): &(f64, f64)| period_ps * misses / work.max(1.0);
+    by_ways.iter().map(rate).fold(1.0, f64::max)
 }
 
 /// Mean speed of the best-effort programs.
@@ -112,4 +132,46 @@ pub fn mean(
         need.speed(time.max(0.0) / programs, accesses, period, ways / (programs as u32).max(1))
     };
     if needs.is_empty() { 0.0 } else { needs.iter().map(of).sum::<f64>() / needs.len() as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::budgets::optimal::problem::Problem;
+    use crate::demand::Demand;
+    use crate::resources::Resources;
+    use crate::work::Work;
+    use solocore_model::Profile;
+    use solocore_model::System;
+    use solocore_model::platform::CoreType;
+    use solocore_model::system::Objective;
+    use solocore_model::units::Frequency;
+    use std::path::{Path, PathBuf};
+
+    /// A core of four times the clock lets a program make almost three times the accesses. With the
+    /// numbers of the slowest core, twice these would be less than the program can use there.
+    #[test]
+    fn a_program_can_use_more_on_a_faster_core() {
+        let text = "platform = \"core-i5-2500k\"\n[[task]]\nname = \"d\"\ncriticality = \"D\"\n\
+            command = [\"p\"]\n";
+        let mut system = System::parse(Path::new("system.toml"), text).unwrap();
+        let slow = system.platform.frequency;
+        system.platform.core_types = vec![
+            CoreType::of_clock("big", vec![3], Frequency(4 * slow.0)),
+            CoreType::of_clock("little", vec![0, 1, 2], slow),
+        ];
+        let text = r#"{"format":"solocore-profile/1","command":["p"],"isa":"x86_64",
+            "engine":"qemu","platform":"p","geometry":"g","exit_code":0,"instructions":1,
+            "loads":0,"stores":0,"references":0,"threads":1,"children":0,"exec":null,"levels":[],
+            "private_cycles":33000000,"working_set":{"pages":0,"lines":0,"bytes":0},
+            "lockdown":[100000],"by_ways":[100000],"pages":[],"functions":[],
+            "bandwidth":{"interval_ns":1,"bytes_per_s":[]},"trace":null}"#;
+        let profile: Profile = serde_json::from_str(text).unwrap();
+        let demand = Demand::Profiled { path: PathBuf::from("p.json"), profile: Box::new(profile) };
+        let work = [Work { task: &system.tasks[0], demand: &demand, priority: 1 }];
+        let base = Resources::of(&system).unwrap();
+        let problem = Problem::new(&work, base, Objective::BestEffort, None);
+        let [on_slow, on_fast] = [0, 3].map(|core| problem.usable(core, &[0]));
+        assert!(on_fast > 2 * on_slow, "{on_fast} {on_slow}");
+        assert!(2 * problem.most >= on_fast && problem.most > on_slow, "{}", problem.most);
+    }
 }

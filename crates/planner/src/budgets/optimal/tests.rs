@@ -38,21 +38,36 @@ fn system(rng: &mut ChaCha8Rng) -> String {
         200000\n"
 }
 
+/// Gives a test a system of three cores with a task each, with the candidate of these and its pages.
+fn with_problem(text: &str, test: impl FnOnce(&Problem, &Candidate, &[Rc<CorePlan>])) {
+    let system = System::parse(Path::new("system.toml"), text).unwrap();
+    let stated = |t: &solocore_model::system::Task| Demand::stated(&t.demand).expect("stated");
+    let demands: Vec<Demand> = system.tasks.iter().map(stated).collect();
+    let work: Vec<Work> = (1..)
+        .zip(&system.tasks)
+        .zip(&demands)
+        .map(|((priority, task), demand)| Work { task, demand, priority })
+        .collect();
+    let resources = Resources::of(&system).unwrap();
+    let lock = |core: u32| {
+        let on = [core as usize];
+        Rc::new(pages::lock(core, &on, &HashMap::new(), None, &work, &resources))
+    };
+    let pages: Vec<Rc<CorePlan>> = (0..3).map(lock).collect();
+    let candidate = Candidate { placement: vec![0, 1, 2], ways: vec![4, 4, 4] };
+    let problem = Problem::new(&work, resources, Objective::BestEffort, None);
+    test(&problem, &candidate, &pages);
+}
+
 /// Do any budgets of the two analysed cores meet all deadlines beside this budget of best effort?
 /// The ladder has steps of 10 %.
-fn any_budgets(
-    work: &[Work],
-    resources: &Resources,
-    pages: &[Rc<CorePlan>],
-    best_effort: u64,
-    bus: u64,
-) -> bool {
-    let ladder: Vec<u64> =
-        std::iter::successors(Some(bus), |&q| (q > 1).then_some((q * 9 / 10).min(q - 1))).collect();
-    let mut tried = resources.clone();
+fn any_budgets(problem: &Problem, pages: &[Rc<CorePlan>], best_effort: u64) -> bool {
+    let step = |&q: &u64| (q > 1).then_some((q * 9 / 10).min(q - 1));
+    let ladder: Vec<u64> = std::iter::successors(Some(problem.bus), step).collect();
+    let mut tried = problem.base.clone();
     let mut works = |a: u64, b: u64| {
         tried.set_budgets(vec![a, b, best_effort], vec![None; 3]);
-        [pages[0].again(work, &tried), pages[1].again(work, &tried)]
+        [pages[0].again(problem.work, &tried), pages[1].again(problem.work, &tried)]
             .iter()
             .all(CorePlan::schedulable)
     };
@@ -75,33 +90,21 @@ fn a_program_that_cannot_use_its_part_leaves_it() {
         + &task("t", 0, "period = \"20 ms\"", 8000)
         + &task("few", 1, best_effort, 4000)
         + &task("many", 2, best_effort, 160_000);
-    let system = System::parse(Path::new("system.toml"), &text).unwrap();
-    let stated = |t: &solocore_model::system::Task| Demand::stated(&t.demand).expect("stated");
-    let demands: Vec<Demand> = system.tasks.iter().map(stated).collect();
-    let work: Vec<Work> = (1..)
-        .zip(&system.tasks)
-        .zip(&demands)
-        .map(|((priority, task), demand)| Work { task, demand, priority })
-        .collect();
-    let resources = Resources::of(&system).unwrap();
-    let problem = Problem::new(&work, resources.clone(), Objective::BestEffort, None);
-    let candidate = Candidate { placement: vec![0, 1, 2], ways: vec![4, 4, 4] };
-    let lock = |core: u32| {
-        let on = [core as usize];
-        Rc::new(pages::lock(core, &on, &HashMap::new(), None, &work, &resources))
-    };
-    let pages: Vec<Rc<CorePlan>> = (0..3).map(lock).collect();
-    let mut attempt = Attempt::new(&problem, &candidate, &pages, &resources, None);
-    let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX }).expect("budgets");
-    let [_, few, many] = found.budgets[..] else { panic!("three budgets") };
-    assert!(few == problem.usable(&[1]) && few < many && many < problem.most, "{few} {many}");
-    let mut tried = resources.clone();
-    let mut meets = |own: u64, few: u64| {
-        tried.set_budgets(vec![own, few, many], vec![None; 3]);
-        pages[0].again(&work, &tried).schedulable()
-    };
-    assert!(meets(found.budgets[0], few));
-    assert!(!meets(problem.bus, many), "{many}");
+    with_problem(&text, |problem, candidate, pages| {
+        let resources = &problem.base;
+        let mut attempt = Attempt::new(problem, candidate, pages, resources, None);
+        let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX }).expect("budgets");
+        let [_, few, many] = found.budgets[..] else { panic!("three budgets") };
+        let usable = problem.usable(1, &[1]);
+        assert!(few == usable && few < many && many < problem.most, "{few} {many}");
+        let mut tried = resources.clone();
+        let mut meets = |own: u64, few: u64| {
+            tried.set_budgets(vec![own, few, many], vec![None; 3]);
+            pages[0].again(problem.work, &tried).schedulable()
+        };
+        assert!(meets(found.budgets[0], few));
+        assert!(!meets(problem.bus, many), "{many}");
+    });
 }
 
 #[test]
@@ -110,52 +113,33 @@ fn no_budgets_leave_best_effort_more() {
     let (mut compared, mut none) = (0, 0);
     for case in 0..10 {
         let text = system(&mut rng);
-        let system = System::parse(Path::new("system.toml"), &text).unwrap();
-        let demand = |stated: &solocore_model::system::Demand| match stated {
-            solocore_model::system::Demand::Given { wcet, misses } => {
-                Demand::Given { wcet_ps: wcet.ps(), misses: *misses }
-            }
-            _ => panic!("stated"),
-        };
-        let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();
-        let work: Vec<Work> = (1..)
-            .zip(&system.tasks)
-            .zip(&demands)
-            .map(|((priority, task), demand)| Work { task, demand, priority })
-            .collect();
-        let resources = Resources::of(&system).unwrap();
-        let problem = Problem::new(&work, resources.clone(), Objective::BestEffort, None);
-        let candidate = Candidate { placement: vec![0, 1, 2], ways: vec![4, 4, 4] };
-        let pages: Vec<Rc<CorePlan>> = (0..3)
-            .map(|core| {
-                let on = [core as usize];
-                Rc::new(pages::lock(core, &on, &HashMap::new(), None, &work, &resources))
-            })
-            .collect();
-        let mut attempt = Attempt::new(&problem, &candidate, &pages, &resources, None);
-        let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX }).map(|b| b.budgets);
-        let best_effort = found.as_ref().map_or(0, |budgets| budgets[2]);
-        match &found {
-            Some(budgets) => {
-                let mut with = resources.clone();
-                with.set_budgets(budgets.clone(), vec![None; 3]);
-                assert!(
-                    (0..2).all(|c| pages[c].again(&work, &with).schedulable()),
-                    "case {case}\n{text}"
-                );
-                // The bus carries no more, so larger budgets have no effect.
-                if best_effort * 102 / 100 + 2 > problem.most {
-                    continue;
+        with_problem(&text, |problem, candidate, pages| {
+            let mut attempt = Attempt::new(problem, candidate, pages, &problem.base, None);
+            let limits = Limits { deadline: 1000, slowdown: u64::MAX };
+            let found = attempt.best(limits).map(|found| found.budgets);
+            let best_effort = found.as_ref().map_or(0, |budgets| budgets[2]);
+            match &found {
+                Some(budgets) => {
+                    let mut with = problem.base.clone();
+                    with.set_budgets(budgets.clone(), vec![None; 3]);
+                    assert!(
+                        (0..2).all(|c| pages[c].again(problem.work, &with).schedulable()),
+                        "case {case}\n{text}"
+                    );
+                    // The bus carries no more, so larger budgets have no effect.
+                    if best_effort * 102 / 100 + 2 > problem.most {
+                        return;
+                    }
+                    compared += 1;
                 }
-                compared += 1;
+                None => none += 1,
             }
-            None => none += 1,
-        }
-        let more = (best_effort * 102 / 100).max(best_effort + 2);
-        assert!(
-            !any_budgets(&work, &resources, &pages, more, problem.bus),
-            "case {case}: more than {best_effort}\n{text}"
-        );
+            let more = (best_effort * 102 / 100).max(best_effort + 2);
+            assert!(
+                !any_budgets(problem, pages, more),
+                "case {case}: more than {best_effort}\n{text}"
+            );
+        });
     }
     assert!(compared > 2, "{compared} compared, {none} without");
 }

@@ -6,6 +6,7 @@
 //! the least budgets of the rest, or reach no wanted speed ([`super::rounds`]). In a whole partition,
 //! many splits of the ways are closed at once: with the most ways that each core has in any of them.
 //! If that breaks no limit, the splits are halved. A single one that [`Split`] cannot close is solved.
+//! If it is no better, smaller parts of the choices are asked about, or it stays open.
 //! Does not cover: splits with ways left over, because one more way never raises a bound.
 
 use super::programs::Share;
@@ -183,12 +184,13 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
         if budgets.iter().zip(&most).any(|(own, most)| own > most) {
             return false;
         }
+        let part = self.sets.question.part;
         let mut reached = -rounds.least.speeds.least(left, rest);
         for ((&set, own), &most) in placed.iter().zip(&held).zip(&most) {
             if set & machine.programs != 0 {
                 let content = self.sets.content(set, own.ways.most);
                 let ways = machine.stated_ways(own.ways.most);
-                let share = Share { set, content: &content, ways, most };
+                let share = Share { set, content: &content, ways, most, part };
                 reached += machine.speed(&share, most).min(own.speed);
             }
         }
@@ -333,6 +335,9 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
     fn solve(&mut self, placed: &[Set], ways: &[u32]) -> Result<(), End> {
         if (self.caller.solve)(&self.sets.machine.candidate(placed, ways)) {
             return Err(End::Better);
+        }
+        if self.sets.in_parts() {
+            return Err(End::Wide);
         }
         self.open += 1;
         if self.open > MOST_OPEN { Err(End::Open) } else { Ok(()) }

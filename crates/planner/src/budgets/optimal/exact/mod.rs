@@ -2,7 +2,8 @@
 //!
 //! Problem: the choice of candidates is a heuristic, and its distance from the best choice is not
 //! known. Rule: the best choice so far is asked about ([`Question`]): is there one that is better by
-//! more than [`TOLERANCE`]? All partitions of the tasks are closed ([`cover`]) by limits of single
+//! more than [`TOLERANCE`]? If best effort must be faster, and choices stay open, all choices are asked
+//! about again in parts, by the budgets of the programs ([`Part`]). All partitions of the tasks are closed ([`cover`]) by limits of single
 //! sets of tasks ([`sets`], [`rounds`]), or by budgets ([`split`]). An open partition is solved; a better
 //! choice is asked about again. All found facts go into a certificate, and only if its check
 //! agrees, something is proved. Does not cover: systems that [`machine::Machine::of`] refuses;
@@ -22,7 +23,7 @@ mod split;
 pub use question::TOLERANCE;
 
 use super::candidate::Candidate;
-use super::certificate::{Certificate, Leaf, Question};
+use super::certificate::{Certificate, Leaf, Part, Question};
 use super::check::check;
 use super::search::{self, Asked, Tried};
 use super::solver::Solver;
@@ -58,7 +59,7 @@ pub fn prove(solver: &Solver, tried: &mut Tried, asked: &Asked) -> Option<Proved
         match answers(solver, &machine, tried, asked, &mut searches) {
             // A neighbour of a better choice may be better still.
             Err(End::Better) => search::all(solver, None, asked, tried),
-            Err(End::Stopped | End::Open) => break false,
+            Err(End::Stopped | End::Open | End::Wide) => break false,
             Ok(closed) => break closed,
         }
     };
@@ -68,7 +69,8 @@ pub fn prove(solver: &Solver, tried: &mut Tried, asked: &Asked) -> Option<Proved
     let mut proved = ended;
     for certificate in &certificates {
         proof.facts += certificate.facts.len() as u64;
-        proof.leaves += certificate.leaves.len() as u64;
+        let leaves = certificate.parts.iter().map(|(_, leaves)| leaves.len() as u64);
+        proof.leaves += leaves.sum::<u64>();
         let closed = if proved { check(&solver.problem, certificate, &stop) } else { Ok(0) };
         proved &= closed.is_ok();
         proof.placements = u64::try_from(closed.unwrap_or(0)).unwrap_or(u64::MAX);
@@ -83,17 +85,58 @@ pub fn prove(solver: &Solver, tried: &mut Tried, asked: &Asked) -> Option<Proved
 /// The search for an answer to a question.
 struct Search<'a> {
     sets: Sets<'a>,
-    rounds: Rounds,
-    leaves: Vec<Leaf>,
+    /// The needs in all choices.
+    rounds: Option<Rounds>,
+    /// The parts of the choices that are closed.
+    parts: Vec<(Part, Vec<Leaf>)>,
 }
 
-impl Search<'_> {
-    fn certificate(self) -> Certificate {
+impl<'a> Search<'a> {
+    fn new(machine: &'a Machine<'a>, question: Question) -> Self {
+        Self { sets: Sets::new(machine, question), rounds: None, parts: Vec::new() }
+    }
+
+    /// The same search for a question with the same limits that asks for more speed.
+    fn again(self, question: Question) -> Self {
+        Self { sets: self.sets.again(question), rounds: self.rounds, parts: Vec::new() }
+    }
+
+    /// Closes all choices: together, or else in parts; the number of those that stay open.
+    fn close(&mut self, caller: &mut Caller) -> (u64, Result<(), End>) {
+        let (mut left, mut open) = (vec![(Part::ALL, self.rounds.take())], 0);
+        while let Some((part, known)) = left.pop() {
+            self.sets.question.part = part;
+            let mut cover = Cover::new(&mut self.sets, caller);
+            let (rounds, ended) = cover.all(known);
+            let (more, leaves) = (cover.open, std::mem::take(&mut cover.leaves));
+            // All choices together come first: they give better choices soon.
+            let whole =
+                part == Part::ALL && (ended == Err(End::Open) || (ended.is_ok() && more > 0));
+            let wide = whole || ended == Err(End::Wide);
+            let smaller = if wide { self.sets.smaller_parts() } else { Vec::new() };
+            let closed = smaller.is_empty();
+            left.extend(smaller.into_iter().map(|part| (part, Some(rounds.of_part()))));
+            if part == Part::ALL {
+                self.rounds = Some(rounds);
+            }
+            if closed {
+                self.parts.push((part, leaves));
+                open += more;
+                if ended.is_err() {
+                    return (open, ended);
+                }
+            }
+        }
+        (open, Ok(()))
+    }
+
+    fn certificate(mut self) -> Certificate {
+        self.sets.question.part = Part::ALL;
         Certificate {
             question: self.sets.question,
             tasks: self.sets.machine.tasks.clone(),
             facts: self.sets.facts(),
-            leaves: self.leaves,
+            parts: self.parts,
         }
     }
 }
@@ -113,17 +156,14 @@ fn answers<'a>(
     let mut before = std::mem::take(searches).into_iter();
     for question in Question::of(&solver.problem, &value) {
         let known = before.next().filter(|s| s.sets.question.has_limits_of(&question));
-        let (mut sets, rounds) = match known {
-            Some(known) => (known.sets.again(question), Some(known.rounds)),
-            None => (Sets::new(machine, question), None),
+        let mut search = match known {
+            Some(known) => known.again(question),
+            None => Search::new(machine, question),
         };
         let mut solve = |candidate: &Candidate| tried.try_plainly(solver, candidate);
-        let mut caller = Caller { stop: &stop, solve: &mut solve };
-        let mut cover = Cover::new(&mut sets, &mut caller);
-        let (rounds, ended) = cover.all(rounds);
-        closed &= cover.open == 0;
-        let leaves = std::mem::take(&mut cover.leaves);
-        searches.push(Search { sets, rounds, leaves });
+        let (open, ended) = search.close(&mut Caller { stop: &stop, solve: &mut solve });
+        closed &= open == 0;
+        searches.push(search);
         ended?;
     }
     Ok(closed)

@@ -8,7 +8,7 @@
 
 use super::machine::{Content, Machine};
 use super::sets::last_failing;
-use crate::budgets::optimal::certificate::{Set, bits};
+use crate::budgets::optimal::certificate::{Part, Set, bits};
 
 /// The programs of a core.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Share<'a> {
     pub ways: u32,
     /// Largest budget that the core can have.
     pub most: u64,
+    /// The choices that are asked for.
+    pub part: Part,
 }
 
 impl Machine<'_> {
@@ -27,12 +29,17 @@ impl Machine<'_> {
         let (problem, content) = (self.problem, share.content);
         let programs = (share.set & self.programs).count_ones();
         let period = problem.base.regulation.period_ps as f64;
-        let accesses = (budget as f64 - content.taken).max(0.0) / f64::from(programs);
+        let accesses = |bit: usize| {
+            let own = (u64::from(programs), 1 << bit);
+            let most = share.part.bounded(budget, share.set & self.hard == 0, own);
+            (most as f64 - content.taken).max(0.0) / f64::from(programs)
+        };
         let time = content.time.max(0.0) / f64::from(programs);
-        bits(share.set & self.programs)
-            .filter_map(|bit| problem.needs.iter().find(|need| need.task == self.tasks[bit]))
-            .map(|need| need.speed(time, accesses, period, share.ways / programs.max(1)))
-            .sum()
+        let of = |bit: usize| {
+            let need = problem.needs.iter().find(|need| need.task == self.tasks[bit])?;
+            Some(need.speed(time, accesses(bit), period, share.ways / programs.max(1)))
+        };
+        bits(share.set & self.programs).filter_map(of).sum()
     }
 
     /// Least budgets of cores with programs, in order, so that the speeds have this sum; `None` if
@@ -57,7 +64,7 @@ impl Machine<'_> {
         let given = |share: &Share| {
             let on: Vec<usize> =
                 bits(share.set & self.programs).map(|bit| self.tasks[bit]).collect();
-            let each = if mixed(share) { t } else { t.min(self.problem.usable(&on)) };
+            let each = if mixed(share) { t } else { t.min(self.problem.usable(0, &on)) };
             each.saturating_mul(programs(share))
         };
         let budget = |(share, most): (&Share, &f64)| {

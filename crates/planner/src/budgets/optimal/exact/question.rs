@@ -6,7 +6,7 @@
 
 use super::machine::Machine;
 use crate::budgets::optimal::analysed::Limits;
-use crate::budgets::optimal::certificate::{Question, Set};
+use crate::budgets::optimal::certificate::{Part, Question, Set, bits};
 use crate::budgets::optimal::outcome::Value;
 use crate::budgets::optimal::problem::{LEAST, Problem};
 use solocore_model::system::Objective;
@@ -21,7 +21,8 @@ impl Question {
     pub fn of(problem: &Problem, value: &Value) -> Vec<Self> {
         let wish = problem.wish.unwrap_or(u64::MAX);
         let limits = |slowdown| Limits { deadline: 1000, slowdown };
-        let plain = |slowdown, t| Self { limits: limits(slowdown), t, speed: 0.0 };
+        let part = Part::ALL;
+        let plain = |slowdown, t| Self { limits: limits(slowdown), t, speed: 0.0, part };
         if !value.meets() {
             return vec![plain(u64::MAX, 1)];
         }
@@ -35,7 +36,7 @@ impl Question {
         match problem.objective {
             Objective::Margin => {
                 let limits = Limits { deadline: permille(-value.objective), slowdown: wish };
-                let tighter = Self { limits, t, speed: 0.0 };
+                let tighter = Self { limits, t, speed: 0.0, part };
                 if full { vec![tighter] } else { vec![plain(wish, problem.floor), tighter] }
             }
             Objective::Bounds => {
@@ -45,7 +46,7 @@ impl Question {
             }
             _ => {
                 let speed = value.objective * problem.needs.len() as f64 / less - ROUNDED;
-                vec![Self { limits: limits(wish), t: 1, speed }]
+                vec![Self { limits: limits(wish), t: 1, speed, part }]
             }
         }
     }
@@ -57,8 +58,19 @@ impl Question {
         let all = match (programs, analysed, machine.problem.base.other_programs) {
             (0, false, true) => self.t,
             (0, false, false) => self.t.min(LEAST),
-            _ => self.t.saturating_mul(programs),
+            _ => self.t.max(self.share(machine, set)).saturating_mul(programs),
         };
         all.clamp(1, machine.problem.bus)
+    }
+
+    /// Least share of the programs of a set.
+    fn share(&self, machine: &Machine, set: Set) -> u64 {
+        let least = self.part.least;
+        // Programs can always use as much as a counter can enforce.
+        if least <= LEAST || set & machine.hard != 0 {
+            return least;
+        }
+        let on: Vec<usize> = bits(set).map(|bit| machine.tasks[bit]).collect();
+        least.min(machine.problem.usable(0, &on))
     }
 }

@@ -23,6 +23,9 @@ const MOST: u32 = 60;
 const NEAR: f64 = 1.5;
 /// Most sets that are looked at with each number of ways if the others' jobs are known.
 const FEW_SETS: usize = 16_000;
+/// Most sets of a part that are looked at with each number of ways, if there are smaller parts.
+/// Systems of tests are small, and must have small parts, too.
+const FEW_LEFT: usize = if cfg!(test) { 0 } else { 1000 };
 /// Most sets of a system for which there is a table of budgets by ways.
 const MOST_SETS: usize = 1 << 16;
 /// Sums of speeds are rounded by less than this.
@@ -79,10 +82,16 @@ impl Rounds {
         Self { entries, least: Least::default(), by_ways: Vec::new(), near: 0.0 }
     }
 
+    /// Begins a part of the choices with the facts that hold for all. Budgets by ways come back once few
+    /// sets are left.
+    pub fn of_part(&self) -> Self {
+        Self { entries: self.entries.clone(), ..Self::default() }
+    }
+
     /// All rounds: first with all ways of a set together, then with each number of them by itself.
     ///
     /// # Errors
-    /// When the caller wants it to end.
+    /// When the caller wants it to end, and when smaller parts of the choices are to be closed.
     pub fn all(
         &mut self,
         sets: &mut Sets,
@@ -118,6 +127,10 @@ impl Rounds {
                 self.total(sets) > before * more || (self.count() as f64) < count as f64 * fewer;
             if self.count() == 0 || self.total(sets) == f64::INFINITY {
                 return Ok(());
+            }
+            let plain = !changed && !by_ways && !sets.fine;
+            if plain && self.count() > FEW_LEFT && sets.in_parts() {
+                return Err(End::Wide);
             }
             let known = sets.machine.known;
             let whole = self.entries.len() > MOST_SETS
@@ -393,7 +406,7 @@ impl Rounds {
         // How many ways locked pages leave is known of one number of ways.
         let one = ways.least == ways.most;
         let ways = if one { content.free_ways } else { machine.stated_ways(ways.most) };
-        let share = Share { set, content: &content, ways, most };
+        let share = Share { set, content: &content, ways, most, part: question.part };
         let speed = machine.speed(&share, most);
         if speed < wanted || budget > most {
             return None;

@@ -12,7 +12,7 @@
 //! other sets of a partition ([`super::rounds`], [`super::cover`]).
 
 use super::machine::{Content, Machine};
-use crate::budgets::optimal::certificate::{Fact, Question, Set, Ways, bits};
+use crate::budgets::optimal::certificate::{Fact, Part, Question, Set, Ways, bits};
 use solocore_analysis::interference::{Rivals, Stall};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -40,6 +40,8 @@ pub enum End {
     Better,
     /// Too many choices had to be closed one by one, or could not be.
     Open,
+    /// Smaller parts of the choices are to be closed one by one.
+    Wide,
 }
 
 /// Sets of tasks with their limits.
@@ -198,6 +200,30 @@ impl<'a> Sets<'a> {
             self.impossible.push(part || breaks);
         }
         Ok(())
+    }
+
+    /// Is the question about a part of the choices, which has smaller ones? All choices of a small system
+    /// of a test count as a part, too: otherwise nothing would stay open there.
+    pub fn in_parts(&self) -> bool {
+        (cfg!(test) || self.question.part != Part::ALL) && !self.smaller_parts().is_empty()
+    }
+
+    /// Parts that have all choices of the part of the question together; none if it is as small as the
+    /// accuracy of shares.
+    pub fn smaller_parts(&self) -> Vec<Part> {
+        let (part, programs) = (self.question.part, self.machine.programs);
+        let (least, most) = (part.least, part.most.min(self.machine.problem.bus));
+        if self.question.speed <= 0.0 {
+            Vec::new()
+        } else if part.few == 0 {
+            bits(programs).map(|bit| Part { least, most, few: 1 << bit }).collect()
+        } else if most - least <= 1 + least / FINE {
+            Vec::new()
+        } else {
+            let middle = (least as f64 * most as f64).sqrt() as u64;
+            let middle = middle.clamp(least + 1, most - 1);
+            vec![Part { most: middle, ..part }, Part { least: middle, most, ..part }]
+        }
     }
 
     /// Does a set break a limit alone?

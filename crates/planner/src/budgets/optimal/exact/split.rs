@@ -138,6 +138,7 @@ pub fn with_speed(
         content: &contents[at],
         ways: ways(at),
         most: most(at).min(machine.problem.bus),
+        part: question.part,
     };
     let shares: Vec<Share> = places.iter().map(share).collect();
     let least = machine.budgets_for(&shares, question.speed)?;
