@@ -250,19 +250,6 @@ def test_modes_of_profiled_tasks(profiled):
     assert all(c["throttled_ns"] == 0 for r in (solo, unmanaged) for c in r["cores"])
 
 
-def test_a_core_waits_for_lines_of_loads_and_not_of_stores(solocore, compile_c):
-    """Both programs take 65,536 lines from memory. Fails if the recording does not tell a store's line from a load's."""
-    path = compile_c(SWEEP, "-static")
-    tasks = [f'[[task]]\nname = "{name}"\ncore = {store}\nperiod = "100 ms"\ncommand = {json.dumps([str(path), "4096", "1", str(store)])}\n'
-             for store, name in enumerate(["loads", "stores"])]
-    solocore.write("system.toml", 'platform = "core-i5-2500k"\n[regulation]\npolicy = "memguard"\npages = "anywhere"\n' + "".join(tasks))
-    solocore("plan", "system.toml", "-o", "plan.json")
-    loads, stores = solocore.sim("plan.json", "--solo", "--duration", "100 ms")["tasks"]
-    assert min(loads["accesses"], stores["accesses"]) >= 65_536
-    # A load takes the whole way to memory; of stores, ten are under way.
-    assert loads["moet_ns"] >= 65_536 * 40 and stores["moet_ns"] < loads["moet_ns"] / 2
-
-
 def test_same_seed_same_result(profiled):
     solocore, _ = profiled
     first, second = (solocore.sim("plan.json", "--duration", "20 ms", "--seed", 7, "--timeline", "10 ms") for _ in range(2))

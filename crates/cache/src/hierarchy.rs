@@ -241,21 +241,21 @@ impl Shared {
     }
 
     /// Handles a reference to `vline` (a virtual line number) that a first-level cache could not
-    /// complete, with its result `slow`; `kind` is [`Kind::Own`] for stores, [`Kind::Fetch`] for
-    /// instructions, [`Kind::Read`] for loads. Accesses that reach the shared cache go to `sink`,
-    /// in order. Returns the shared-cache read, if there was one.
+    /// complete, with its result `slow`; `write` for stores, `fetch` for instructions. Accesses
+    /// that reach the shared cache go to `sink`, in order. Returns the shared-cache read, if there
+    /// was one.
     pub fn resolve(
         &mut self,
         private: &mut Private,
         frames: &mut impl Frames,
         vline: u64,
         slow: Slow,
-        kind: Kind,
+        fetch: bool,
         sink: &mut impl FnMut(Access),
     ) -> Option<Event> {
-        let level = if kind == Kind::Fetch { L1I } else { L1D };
         let evicted = match slow {
             Slow::CounterFull(evicted) => {
+                let level = if fetch { L1I } else { L1D };
                 self.settle(private, level, frames, &evicted);
                 return None;
             }
@@ -264,8 +264,9 @@ impl Shared {
         self.advance(private);
         let line = self.physical(frames, vline);
         self.touch(line);
+        let level = if fetch { L1I } else { L1D };
         private.counts[level].misses += 1;
-        let event = self.fill(private, line, kind, sink);
+        let event = self.fill(private, line, fetch, sink);
         if let Some(evicted) = evicted {
             self.retire(private, level, frames, &evicted, sink);
         }
@@ -404,9 +405,10 @@ impl Shared {
         &mut self,
         private: &mut Private,
         line: u64,
-        kind: Kind,
+        fetch: bool,
         sink: &mut impl FnMut(Access),
     ) -> Option<Event> {
+        let kind = if fetch { Kind::Fetch } else { Kind::Read };
         let Some(l2) = &mut private.l2 else {
             return self.llc_access(line, kind, sink);
         };

@@ -14,19 +14,13 @@ const BLOCK: usize = 1 << 20;
 /// Purpose of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Data read; a load asked for the line.
+    /// Data read.
     Read,
     /// Instruction fetch.
     Fetch,
     /// A dirty line written back.
     Write,
-    /// Data read; a store asked for the line, so the core does not wait for it. Traces of earlier
-    /// versions have [`Kind::Read`] in its place.
-    Own,
 }
-
-/// Number of kinds.
-const KINDS: usize = 4;
 
 /// One access to the shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +55,7 @@ pub enum TraceError {
 pub struct Encoder {
     raw: Vec<u8>,
     last_cycles: u64,
-    last_line: [u64; KINDS],
+    last_line: [u64; 3],
     records: u64,
 }
 
@@ -154,7 +148,7 @@ pub fn read(mut input: impl Read, mut each: impl FnMut(Access)) -> Result<u64, T
     if &magic != MAGIC {
         return Err(TraceError::NotATrace);
     }
-    let (mut records, mut cycles, mut last) = (0u64, 0u64, [0u64; KINDS]);
+    let (mut records, mut cycles, mut last) = (0u64, 0u64, [0u64; 3]);
     loop {
         let mut head = [0; 8];
         let cut = |_| TraceError::Damaged("cut short", records);
@@ -192,7 +186,7 @@ pub fn read(mut input: impl Read, mut each: impl FnMut(Access)) -> Result<u64, T
                 0 => Kind::Read,
                 1 => Kind::Fetch,
                 2 => Kind::Write,
-                _ => Kind::Own,
+                _ => return Err(corrupt),
             };
             cycles += (head >> 2) as u64;
             let step = step as u64;
@@ -209,12 +203,12 @@ mod tests {
     use super::*;
 
     fn sample(n: u64) -> Vec<Access> {
-        let kinds = [Kind::Read, Kind::Write, Kind::Fetch, Kind::Own];
+        let kinds = [Kind::Read, Kind::Write, Kind::Fetch];
         (0..n)
             .map(|i| Access {
                 at_cycles: i * i,
                 line: ((i * 7919) % 100_003) << (i % 20),
-                kind: kinds[(i % 4) as usize],
+                kind: kinds[(i % 3) as usize],
             })
             .collect()
     }

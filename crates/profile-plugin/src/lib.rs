@@ -58,13 +58,8 @@ fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: &'stati
         g.drop_unmapped(thread);
     }
     let (recorder, mut written) = (&mut g.recorder, 0);
-    let kind = match (fetch, write) {
-        (true, _) => Kind::Fetch,
-        (_, true) => Kind::Own,
-        _ => Kind::Read,
-    };
     let event =
-        g.shared.resolve(&mut thread.private, &mut g.frames, vline, what, kind, &mut |access| {
+        g.shared.resolve(&mut thread.private, &mut g.frames, vline, what, fetch, &mut |access| {
             written += u64::from(access.kind == Kind::Write);
             recorder.push(access)
         });

@@ -7,7 +7,6 @@
 //! calls, so an unmapped page keeps its frame; regions, code attribution and the trace, so this
 //! does less work than the plugin.
 
-use solocore_cache::trace::Kind;
 use solocore_cache::{Frames, Geometry, Private, Shared};
 use solocore_model::Platform;
 use std::collections::HashMap;
@@ -49,12 +48,14 @@ impl Model {
         if !cache.front_hit(line, write)
             && let Some(slow) = cache.reference(line, write)
         {
-            let kind = match (fetch, write) {
-                (true, _) => Kind::Fetch,
-                (_, true) => Kind::Own,
-                _ => Kind::Read,
-            };
-            self.shared.resolve(&mut self.private, &mut self.frames, line, slow, kind, &mut |_| ());
+            self.shared.resolve(
+                &mut self.private,
+                &mut self.frames,
+                line,
+                slow,
+                fetch,
+                &mut |_| (),
+            );
         }
     }
 

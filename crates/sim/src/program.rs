@@ -177,14 +177,11 @@ impl std::fmt::Debug for Op {
 }
 
 impl OpKind {
-    /// The operation that replays a recorded access of a core that waits for each of its loads. The
-    /// line of a store is fetched as a prefetch is: nothing waits for it, and its own write-back
-    /// comes later in the recording.
+    /// The operation that replays a recorded access of a core that waits for each of its reads.
     #[must_use]
     pub const fn recorded(kind: Kind) -> Self {
         match kind {
             Kind::Read => Self::LoadWait,
-            Kind::Own => Self::Prefetch,
             Kind::Fetch => Self::Fetch,
             Kind::Write => Self::StoreLine,
         }

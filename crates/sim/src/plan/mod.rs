@@ -319,8 +319,7 @@ fn add(
     };
     let managed = options.mode.is_managed();
     let spec = match &task.profile {
-        // The bounds let an analysed task wait for each of its reads. The core waits for those of
-        // its loads, and best effort need not wait.
+        // The bounds let an analysed task wait for each of its reads. Other tasks need not wait.
         Some(file) => WorkloadSpec::Profile(ProfileParams {
             file: file.clone(),
             streams: task.best_effort(),

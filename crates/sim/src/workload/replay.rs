@@ -4,10 +4,9 @@
 //! operation by operation; a pass is one job of it. A stream of `solocore profile` enters at the
 //! shared cache, because the private caches were modelled when it was recorded. So the cost of a
 //! preemption in these caches is added here: the lines that the job read last are read again, up to
-//! the caches' capacity (as the bounds charge it). The core waits for the lines of loads and
-//! instructions, and not for those that stores asked for. A stream has the cycles of the platform's
-//! least cycles per instruction. On a core that needs more, all its times are stretched alike, so
-//! that a job computes for the time that a plan has.
+//! the caches' capacity (as the bounds charge it). A stream has the cycles of the platform's least
+//! cycles per instruction. On a core that needs more, all its times are stretched alike, so that a
+//! job computes for the time that a plan has.
 //!
 //! Not covered: a program whose accesses depend on time. Text traces are described in `text`.
 
@@ -17,7 +16,7 @@ use super::streams::Streams;
 use super::{BuildContext, WorkloadError, spread, text};
 use crate::program::{Entry, Op, OpKind};
 use rustc_hash::FxHashSet;
-use solocore_cache::trace::{self, Kind};
+use solocore_cache::trace;
 use solocore_model::profile::PageName;
 use solocore_model::{Profile, files};
 use std::fs::File;
@@ -79,11 +78,9 @@ impl Pattern for Replay {
             if seen.len() == self.reload {
                 break;
             }
-            let reads = matches!(
-                op.kind(),
-                OpKind::Load | OpKind::LoadWait | OpKind::Fetch | OpKind::Prefetch
-            );
-            if reads && seen.insert(op.line()) {
+            if matches!(op.kind(), OpKind::Load | OpKind::LoadWait | OpKind::Fetch)
+                && seen.insert(op.line())
+            {
                 out.push(Op::access(OpKind::LoadWait, 0, op.line()));
             }
         }
@@ -155,11 +152,8 @@ fn recorded(
             fault.get_or_insert((record, a));
             return;
         }
-        // Stores take part in streams; nothing waits for their lines anyway.
-        let data = matches!(a.kind, Kind::Read | Kind::Own);
-        let goes_on = data && streams.as_mut().is_some_and(|s| s.goes_on(a.line));
         let kind = match OpKind::recorded(a.kind) {
-            OpKind::LoadWait if goes_on => OpKind::Load,
+            OpKind::LoadWait if streams.as_mut().is_some_and(|s| s.goes_on(a.line)) => OpKind::Load,
             kind => kind,
         };
         spread::access(kind, a.at_cycles - last, a.line, &mut ops);

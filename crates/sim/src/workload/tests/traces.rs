@@ -27,12 +27,12 @@ fn zst(bytes: &[u8]) -> Vec<u8> {
 
 /// Some accesses, as a recorded stream.
 fn recorded(count: u64) -> (Vec<Access>, Vec<u8>) {
-    let kinds = [Kind::Read, Kind::Write, Kind::Fetch, Kind::Own];
+    let kinds = [Kind::Read, Kind::Write, Kind::Fetch];
     let list: Vec<Access> = (0..count)
         .map(|i| Access {
             at_cycles: i * i * 1000,
             line: i * 7919 % 1000,
-            kind: kinds[(i % 4) as usize],
+            kind: kinds[(i % 3) as usize],
         })
         .collect();
     let (mut bytes, mut encoder) = (Vec::new(), Encoder::default());
