@@ -24,6 +24,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,7 @@ WITHIN = 0.10
 LEAST_MS = 0.1
 # More write-backs than fit into a period.
 NO_LIMIT = 1_000_000
+CASES = ["alone", "unmanaged", "managed"]
 BUDGETS = [200, 200, 200, 20]
 VISION = [("disparity", ["build/disparity", "frames/stereo_left.pgm", "frames/stereo_right.pgm"]),
           ("tracking", ["build/tracking", "frames/motion_a.pgm", "frames/motion_b.pgm"]),
@@ -149,8 +151,8 @@ class Bench:
 
     def guest(self):
         """One guest runs all cases; gives its files: runs of plans and counts of the board."""
-        cases, script = self.args.only, SWEEP.replace("{work}", str(self.work))
-        script += "".join(ALONE.format(at=at, command=" ".join(self.tasks[at]["command"])) for at in self.timed)
+        cases, script = self.args.only, SWEEP.replace("{work}", shlex.quote(str(self.work)))
+        script += "".join(ALONE.format(at=at, command=shlex.join(self.tasks[at]["command"])) for at in self.timed)
         files = {part for task in self.tasks for part in task["command"] if part.startswith("/")}
         names = {task["command"][0] for task in self.tasks} | {"taskset"}
         files |= {found for name in names if (found := shutil.which(name))}
@@ -258,7 +260,7 @@ class Bench:
                 over = b["longest"] > bound
                 beyond += over
                 print(f"{self.tasks[at]['name']:12}{'bound, ms':18}{bound:10.2f}{'  EXCEEDED on the board' if over else ''}")
-            if p["late"] != b["late"]:
+            if s["late"] != b["late"]:
                 beyond += 1
                 print(f"{self.tasks[at]['name']:12}{'late jobs':18}{p['late']:10}{s['late']:10}{b['late']:10}{'':9}  BEYOND")
         return beyond
@@ -280,9 +282,11 @@ def main():
     parser.add_argument("--board", default="core-i5-2500k")
     parser.add_argument("--duration", default="300 ms")
     parser.add_argument("--window", default="0 cycles")
-    parser.add_argument("--only", type=lambda t: t.split(","), default=["alone", "unmanaged", "managed"])
+    parser.add_argument("--only", type=lambda t: t.split(","), default=CASES)
     parser.add_argument("--keep", type=Path)
     args = parser.parse_args()
+    if other := [case for case in args.only if case not in CASES]:
+        parser.error(f"--only {other[0]}: the cases are {', '.join(CASES)}")
     with tempfile.TemporaryDirectory() as directory:
         work = args.keep or Path(directory)
         work.mkdir(exist_ok=True)
@@ -290,7 +294,7 @@ def main():
         bench.profiles()
         bench.guest()
         bench.instructions()
-        beyond = sum(bench.table(case) for case in ("alone", "unmanaged", "managed") if case in args.only)
+        beyond = sum(bench.table(case) for case in CASES if case in args.only)
     print(f"\n{beyond} quantities differ by more than {WITHIN:.0%}")
     return int(beyond > 0)
 

@@ -43,14 +43,16 @@ def test_a_system_without_commands_is_refused(program, tmp_path):
 
 @often
 def test_both_models_give_the_same_jobs(program, compile_c, tmp_path, fetched):  # noqa: F811
-    """Fails where one of the models lacks a level of the caches, the budget, or the kernel's part of a job: each is more than 10 %."""
+    """Fails where one of the models lacks a level of the caches, the budget, or the kernel's part of a job: each is more than 10 %.
+
+    The simulator waits for the lines of stores, and the board does not (docs/board-model.md). Most of the time goes to loads here."""
     walk = compile_c(WALK, "-O2", name="walk")
     cores = "".join(f'[[core]]\nid = {core}\nbandwidth = "{share} MB/s"\n' for core, share in enumerate([350, 200]))
-    tasks = "".join(f'[[task]]\nname = "{name}"\ncore = {core}\nperiod = "100 ms"\ncommand = ["{walk}", "{kib}", "{steps}"]\n'
-                    for core, (name, kib, steps) in enumerate([("far", 8192, 300000), ("near", 1024, 2000000)]))
+    tasks = "".join(f'[[task]]\nname = "{name}"\ncore = {core}\nperiod = "250 ms"\ncommand = ["{walk}", "{kib}", "{steps}"]\n'
+                    for core, (name, kib, steps) in enumerate([("far", 8192, 500000), ("near", 1024, 4000000)]))
     system = tmp_path / "system.toml"
     system.write_text(f'[regulation]\npolicy = "memguard"\npages = "anywhere"\nperiod = "1 ms"\nshare = "explicit"\n{cores}{tasks}')
-    done = bench(program, "--board", BOARD, "--duration", "200 ms", "--keep", tmp_path / "kept", system)
+    done = bench(program, "--board", BOARD, "--duration", "500 ms", "--keep", tmp_path / "kept", system)
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = re.findall(r"(?m)^(far|near) +(longest|mean), ms .*%$", done.stdout)

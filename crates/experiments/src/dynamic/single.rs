@@ -220,7 +220,8 @@ fn programs(
     Ok(board)
 }
 
-/// The benchmark that slows pntrch most: the paper takes the pairing with the highest slowdown.
+/// The benchmark that slows pntrch most with banks at random, for both layouts: the paper takes
+/// the pairing with the highest slowdown.
 fn worst_co_runner(context: &Context) -> Result<usize, ExperimentError> {
     let all: Vec<usize> = (0..BENCHMARKS.len()).collect();
     let accesses = points(context, &all, |&soft_task| {

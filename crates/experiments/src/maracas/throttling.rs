@@ -30,7 +30,8 @@ pub const FIG6: Experiment = Experiment {
 };
 
 const NAMES: [&str; 3] = ["E1", "E2", "E3"];
-/// The column of Table II whose numbers depend on a loop that is not shown; their ratio does not.
+/// The column of Table II whose numbers depend on the instructions of a loop, which the paper does
+/// not state; their ratio does not.
 const INSTRUCTIONS: &str = "instructions of task3, in 10^8";
 
 fn fig5(context: &Context) -> Result<Outcome, ExperimentError> {

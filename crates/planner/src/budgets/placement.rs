@@ -350,8 +350,8 @@ mod tests {
                 .collect();
             let wanted = one_by_one(&work, &resources);
             assert_eq!(place(&work, &resources, &|_| {}), wanted, "case {case}\n{text}");
-            let least_loaded = |core: u32| wanted.iter().filter(|&&on| on == core).count();
-            apart += usize::from(least_loaded(0) != least_loaded(1));
+            let count = |core: u32| wanted.iter().filter(|&&on| on == core).count();
+            apart += usize::from(count(0) != count(1));
         }
         assert!(apart > 10, "{apart}");
     }

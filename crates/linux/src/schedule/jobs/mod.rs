@@ -265,11 +265,12 @@ fn no_thread(error: &std::io::Error) -> LinuxError {
 }
 
 /// Number of jobs that are kept of a task, beside this number of tasks that run. A task that is
-/// measured needs all of its own.
+/// measured needs all of its own: at most `MOST` (`verify --jobs`), the first one, which may not be
+/// counted, and those that end before the run does.
 fn places(task: &Placed, run: usize) -> usize {
     match task.how {
         How::NotRun => 1,
-        _ if task.rest_ns.is_some() => latest::MOST,
+        _ if task.rest_ns.is_some() => latest::MOST + SHOWN,
         _ => latest::share(run),
     }
 }

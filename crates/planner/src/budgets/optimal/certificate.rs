@@ -76,6 +76,7 @@ impl Part {
 }
 
 /// Do these parts have all choices? `programs`: those of the system; `bus`: the most that a core has.
+/// The number of a choice may be a fraction, so an interval begins where the one before it ends.
 pub fn complete(parts: &[Part], programs: Set, bus: u64) -> bool {
     let spans = |few: Set| {
         let mut of: Vec<&Part> = parts.iter().filter(|part| part.few == few).collect();

@@ -6,6 +6,7 @@
 
 use super::certificate::Set;
 use super::check_core::{Content, Cores};
+use super::problem::LEAST;
 use std::rc::Rc;
 
 /// Sums of speeds are rounded by less than this.
@@ -64,8 +65,10 @@ impl Wants<'_> {
         let pure: Vec<usize> =
             all.iter().copied().filter(|&at| !self.cores.analysed(self.placed[at])).collect();
         let mixed: f64 = sum - pure.iter().map(|&at| top[at]).sum::<f64>();
+        // A core may have more than its `t`, as a counter can enforce no less.
         let by_pure = |t: u64| -> f64 {
-            let of = |&at: &usize| self.speed(at, &contents[at], t.saturating_mul(count(at)));
+            let budget = |at: usize| t.saturating_mul(count(at)).max(LEAST);
+            let of = |&at: &usize| self.speed(at, &contents[at], budget(at));
             pure.iter().map(of).sum()
         };
         let t = self.needed(wanted - mixed - 2.0 * ROUNDED, by_pure);

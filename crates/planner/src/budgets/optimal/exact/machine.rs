@@ -50,6 +50,9 @@ pub struct Machine<'a> {
     pub programs: Set,
     /// Are the others' jobs known?
     pub known: bool,
+    /// Most sets of a part of the choices that are looked at with each number of ways, if there are
+    /// smaller parts. With 0, all choices together count as such a part.
+    pub few_left: usize,
     /// The sets of tasks with the same stated core, with that core.
     pub pins: Vec<(u32, Set)>,
     /// Bits of the analysed tasks, highest priority first.
@@ -67,7 +70,7 @@ pub struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// The system; `None` where the search does not cover it: more than [`MOST_TASKS`] tasks, no
     /// analysed one, cores that differ (also in type), or budgets with a part for writes.
-    pub fn of(problem: &'a Problem<'a>) -> Option<Self> {
+    pub fn of(problem: &'a Problem<'a>, few_left: usize) -> Option<Self> {
         let (work, base) = (problem.work, &problem.base);
         let costs = base.stalls.first()?.costs;
         let rivals = base.cores as usize - 1;
@@ -107,6 +110,7 @@ impl<'a> Machine<'a> {
             hard,
             programs,
             known,
+            few_left,
             pins,
             order,
             pages,

@@ -43,10 +43,23 @@ pub struct Proved {
     pub certificates: Vec<Certificate>,
 }
 
+/// Most sets of a part that are looked at with each number of ways, if there are smaller parts.
+const FEW_LEFT: usize = 1000;
+
 /// Looks for better choices until none is left, or until the caller ends it. `None`: the search does
 /// not cover the system.
 pub fn prove(solver: &Solver, tried: &mut Tried, asked: &Asked) -> Option<Proved> {
-    let machine = Machine::of(&solver.problem)?;
+    prove_with(solver, tried, asked, FEW_LEFT)
+}
+
+/// The same with smaller parts (see [`Machine::few_left`]): those of a small system have few sets.
+pub fn prove_with(
+    solver: &Solver,
+    tried: &mut Tried,
+    asked: &Asked,
+    few_left: usize,
+) -> Option<Proved> {
+    let machine = Machine::of(&solver.problem, few_left)?;
     let mut proof = Proof {
         result: ProofResult::Open,
         tolerance: TOLERANCE,

@@ -9,6 +9,7 @@
 use super::machine::{Content, Machine};
 use super::sets::last_failing;
 use crate::budgets::optimal::certificate::{Part, Set, bits};
+use crate::budgets::optimal::problem::LEAST;
 
 /// The programs of a core.
 #[derive(Debug)]
@@ -54,8 +55,10 @@ impl Machine<'_> {
         let by_others: f64 =
             shares.iter().zip(&most).filter(|(s, _)| mixed(s)).map(|(_, most)| most).sum();
         let programs = |share: &Share| u64::from((share.set & self.programs).count_ones());
+        // A core may have more than its `t`, as a counter can enforce no less.
         let pure = |t: u64| -> f64 {
-            let of = |share: &Share| self.speed(share, t.saturating_mul(programs(share)));
+            let budget = |share: &Share| t.saturating_mul(programs(share)).max(LEAST);
+            let of = |share: &Share| self.speed(share, budget(share));
             shares.iter().filter(|s| !mixed(s)).map(of).sum()
         };
         // A little less, as sums are rounded.

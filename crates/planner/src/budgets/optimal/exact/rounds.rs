@@ -23,9 +23,6 @@ const MOST: u32 = 60;
 const NEAR: f64 = 1.5;
 /// Most sets that are looked at with each number of ways if the others' jobs are known.
 const FEW_SETS: usize = 16_000;
-/// Most sets of a part that are looked at with each number of ways, if there are smaller parts.
-/// Systems of tests are small, and must have small parts, too.
-const FEW_LEFT: usize = if cfg!(test) { 0 } else { 1000 };
 /// Most sets of a system for which there is a table of budgets by ways.
 const MOST_SETS: usize = 1 << 16;
 /// Sums of speeds are rounded by less than this.
@@ -129,7 +126,7 @@ impl Rounds {
                 return Ok(());
             }
             let plain = !changed && !by_ways && !sets.fine;
-            if plain && self.count() > FEW_LEFT && sets.in_parts() {
+            if plain && self.count() > sets.machine.few_left && sets.in_parts() {
                 return Err(End::Wide);
             }
             let known = sets.machine.known;

@@ -202,10 +202,10 @@ impl<'a> Sets<'a> {
         Ok(())
     }
 
-    /// Is the question about a part of the choices, which has smaller ones? All choices of a small system
-    /// of a test count as a part, too: otherwise nothing would stay open there.
+    /// Is the question about a part of the choices, which has smaller ones?
     pub fn in_parts(&self) -> bool {
-        (cfg!(test) || self.question.part != Part::ALL) && !self.smaller_parts().is_empty()
+        let part = self.machine.few_left == 0 || self.question.part != Part::ALL;
+        part && !self.smaller_parts().is_empty()
     }
 
     /// Parts that have all choices of the part of the question together; none if it is as small as the
