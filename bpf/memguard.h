@@ -93,16 +93,18 @@ static __always_inline void memguard_tick(struct sc_memguard *g, struct run_core
 		memguard_turn(g, c, cpu, now, count);
 }
 
-/* Obeys the policy's verdict. */
-static __always_inline void memguard_obey(__u32 verdict, __u32 cpu, struct run_core *c)
+/* Obeys the policy's verdict. 1 if the CPU must stop now and did not have to before. */
+static __always_inline __u32 memguard_obey(__u32 verdict, __u32 cpu, struct run_core *c)
 {
-	if (verdict == SC_GO_ALL) {
-		cpu_go_all();
-	} else if (verdict == SC_STOP) {
-		if (c->stopped_ns == 0)
-			c->stopped_ns = bpf_ktime_get_ns();
+	__u32 stops = verdict == SC_STOP && c->stopped_ns == 0;
+
+	if (stops)
+		c->stopped_ns = bpf_ktime_get_ns();
+	if (verdict == SC_STOP)
 		cpu_stop(cpu, c);
-	}
+	else if (verdict == SC_GO_ALL)
+		cpu_go_all();
+	return stops;
 }
 
 /* The counter of accesses overflowed at this count. */
@@ -110,14 +112,12 @@ static __always_inline void memguard_overflow(struct sc_memguard *g, struct run_
 					      __u64 count)
 {
 	__u64 made = count - c->at_start, reported = c->guard.used[SC_READ] + c->sample, now;
-	__u64 stopped = c->stopped_ns;
+	__u32 verdict;
 
 	if (made > reported)
 		c->unseen += made - reported;
-	memguard_obey(
-		sc_memguard_account(g, &c->guard, SC_READ, c->sample + sc_sub(made, reported)), cpu,
-		c);
-	if (stopped == 0 && c->stopped_ns != 0)
+	verdict = sc_memguard_account(g, &c->guard, SC_READ, c->sample + sc_sub(made, reported));
+	if (memguard_obey(verdict, cpu, c))
 		exempt_stopped(c, count);
 	now = bpf_ktime_get_ns();
 	if (tick_lost(c, now))
@@ -129,12 +129,9 @@ static __always_inline void memguard_write_overflow(struct sc_memguard *g, struc
 						    __u32 cpu, __u64 writes)
 {
 	struct bpf_perf_event_value value = {};
-	__u64 now, stopped = c->stopped_ns;
-	__u32 stops, lost;
+	__u32 stops = memguard_obey(writes_account(g, c, writes), cpu, c), lost;
+	__u64 now = bpf_ktime_get_ns();
 
-	memguard_obey(writes_account(g, c, writes), cpu, c);
-	stops = stopped == 0 && c->stopped_ns != 0;
-	now = bpf_ktime_get_ns();
 	lost = tick_lost(c, now);
 	if ((!stops && !lost) ||
 	    bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))

@@ -8,16 +8,13 @@
  * release to the first write of a stopped hog). `lines` are the lines that the busiest hog writes
  * meanwhile. `silent` is the number of hogs that did not stop.
  */
-#define _GNU_SOURCE
-#include <sched.h>
+#include "cpu.h"
+
 #include <signal.h>
 #include <solocore.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HOGS 3
@@ -36,22 +33,6 @@ struct hog {
 	volatile uint64_t made;
 	volatile uint64_t at[MARKS];
 };
-
-static uint64_t now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
-static void bind_to(int cpu)
-{
-	cpu_set_t cpus;
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	if (sched_setaffinity(0, sizeof cpus, &cpus))
-		exit(3);
-}
 
 static void wait_until(uint64_t end)
 {

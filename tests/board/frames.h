@@ -7,15 +7,12 @@
  * are compared once more at the end of a figure (`moved`): compaction may move locked pages, unless
  * vm.compact_unevictable_allowed is 0. The `cpuid` of `model` means nothing outside of the board.
  */
-#define _GNU_SOURCE
+#include "cpu.h"
+
 #include <fcntl.h>
-#include <sched.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LINE 64
@@ -37,13 +34,6 @@ static inline struct colours colours_of(const char *text)
 	return c;
 }
 
-static inline unsigned long long now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
 /* For qsort of times. */
 static inline int by_size(const void *a, const void *b)
 {
@@ -55,11 +45,8 @@ static inline int by_size(const void *a, const void *b)
 static inline void pin(int cpu, int first)
 {
 	struct sched_param param = {.sched_priority = 50};
-	cpu_set_t cpus;
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	if (sched_setaffinity(0, sizeof cpus, &cpus) ||
-	    (first && sched_setscheduler(0, SCHED_FIFO, &param)))
+	bind_to(cpu);
+	if (first && sched_setscheduler(0, SCHED_FIFO, &param))
 		exit(3);
 }
 

@@ -46,6 +46,17 @@ def board(solocore, fetched):
     return run
 
 
+def in_guest(solocore, compile_c, script, programs, *options, board=BOARD, timeout=2 * LIMIT):
+    """Runs a script in a guest of four CPUs, with programs of tests/board and the flags of each; what the command said."""
+    shares, sources = [], ROOT / "tests/board"
+    for name, flags in programs.items():
+        program = compile_c((sources / f"{name}.c").read_text(), "-O2", f"-I{sources}", *flags, name=name)
+        (solocore.dir / name).symlink_to(program)
+        shares += ["--share", name]
+    solocore.write("script", script)
+    return solocore("board", "run", board, "--cpus", "4", *shares, *options, "--", "sh", "script", timeout=timeout, SOLOCORE_BOARD_CACHE=str(CACHE))
+
+
 def processes_of(directory):
     """Command lines of running QEMUs whose files lie in a directory."""
     found = []

@@ -13,7 +13,7 @@ import subprocess
 import pytest
 from board_progress import progress
 from conftest import ROOT
-from test_board import BOARD, CACHE, LIMIT, fetched, often  # noqa: F401
+from test_board import BOARD, fetched, in_guest, often  # noqa: F401
 
 # Core 0 gets what the board guarantees but for the hogs' 200 lines a millisecond each.
 BUDGETS = [16400, 200, 200, 200]
@@ -119,13 +119,9 @@ killall hog
 @pytest.fixture
 def steps(solocore, compile_c, fetched):  # noqa: F811
     """Runs a script in a guest; gives the time of a step of the chase in ns: alone, and beside hogs as the script has it."""
-    for name in ("chase", "hog"):
-        (solocore.dir / name).symlink_to(compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", name=name))
 
     def run(script, *options):
-        solocore.write("script", script)
-        done = solocore("board", "run", BOARD, "--cpus", "4", "--share", "chase", "--share", "hog", *options, "--", "sh", "script",
-                        timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+        done = in_guest(solocore, compile_c, script, {"chase": [], "hog": []}, *options)
         assert done.code == 0, done.err
         print(done.out.decode(), done.err)
         return {name: float(ns) for name, ns in (line.split() for line in done.out.decode().splitlines())}
@@ -198,13 +194,9 @@ command = ["./chase", "1024", "100000", "0"]
 @often
 def test_a_plan_runs_with_its_colours_and_banks_kept(solocore, compile_c, fetched):  # noqa: F811
     """No --partial, and nobody vouches for colours or banks: `run` starts each program on frames of its core's."""
-    for name in ("chase", "hog"):
-        (solocore.dir / name).symlink_to(compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", name=name))
     plan = solocore.plan(COLOURED_SYSTEM)
     assert [core["colours"] for core in plan["cores"]] == [[0, 8], [8, 8], [16, 8], [24, 8]]
-    solocore.write("script", COLOURED)
-    done = solocore("board", "run", BOARD, "--cpus", "4", "--memory", "2G", "--share", "chase", "--share", "hog", "--share", "plan.json", "--out", "out",
-                    "--", "sh", "script", timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+    done = in_guest(solocore, compile_c, COLOURED, {"chase": [], "hog": []}, "--memory", "2G", "--share", "plan.json", "--out", "out")
     assert done.code == 0, done.err
     text = (solocore.dir / "out/run.json").read_text()
     assert text, "\n".join([done.out.decode(), *done.err.splitlines()[-9:]])
@@ -225,14 +217,10 @@ def guest(solocore, compile_c, fetched):  # noqa: F811
     """Runs a script in a guest of four CPUs without page walks, with programs of tests/board and files; gives the lines of its output."""
 
     def run(script, programs, *files, board=BOARD):
-        client = (f"-I{ROOT}/client/c", str(ROOT / "client/c/solocore.c"))
-        for name in programs:
-            flags = client if name == "effect" else ()
-            (solocore.dir / name).symlink_to(compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", *flags, name=name))
-        solocore.write("script", script)
-        shares = [word for name in (*programs, *files) for word in ("--share", name)]
-        done = solocore("board", "run", board, "--cpus", "4", "--page-walks", "off", *shares, "--out", "out", "--", "sh", "script",
-                        timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+        client = [f"-I{ROOT}/client/c", str(ROOT / "client/c/solocore.c")]
+        flags = {name: client if name == "effect" else [] for name in programs}
+        shares = [word for name in files for word in ("--share", name)]
+        done = in_guest(solocore, compile_c, script, flags, "--page-walks", "off", *shares, "--out", "out", board=board)
         assert done.code == 0, done.err
         print(done.out.decode(), done.err)
         return done.out.decode().splitlines()

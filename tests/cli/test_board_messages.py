@@ -9,10 +9,9 @@ import statistics
 
 import pytest
 from conftest import ROOT
-from test_board import BOARD, CACHE, LIMIT, fetched, often  # noqa: F401
+from test_board import LIMIT, fetched, in_guest, often  # noqa: F401
 
-BOARDS = ROOT / "tests/board"
-INCLUDES = [f"-I{BOARDS}", f"-I{ROOT / 'client/c'}"]
+INCLUDES = [f"-I{ROOT / 'client/c'}"]
 QUEUES = ['-DSC_IPC_MEMORY="flushed.h"', str(ROOT / "client/c/solocore_ipc.c")]
 
 # A line for each task beside each rival: the rival, the task's own frames, its buffer's, and four times.
@@ -122,13 +121,7 @@ def guest(solocore, compile_c, fetched):  # noqa: F811
     """Runs a script in a guest, with programs of tests/board; gives the lines of its output, each cut into words."""
 
     def run(script, programs):
-        shares = []
-        for name, flags in programs.items():
-            (solocore.dir / name).symlink_to(compile_c((BOARDS / f"{name}.c").read_text(), "-O2", *flags, name=name))
-            shares += ["--share", name]
-        solocore.write("script", script)
-        done = solocore("board", "run", BOARD, "--cpus", "4", "--memory", "2G", *shares, "--out", "out", "--", "sh", "script",
-                        timeout=4 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+        done = in_guest(solocore, compile_c, script, programs, "--memory", "2G", "--out", "out", timeout=4 * LIMIT)
         notes = [file.read_text() for file in (solocore.dir / "out").glob("*") if file.name in ("notes", "hogs")]
         assert done.code == 0, "\n".join([done.err, *notes])
         print(done.out.decode(), done.err)

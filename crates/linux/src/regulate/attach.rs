@@ -54,15 +54,23 @@ fn load(
 /// The kernel's `prio` of a task is below this if it is real-time: 99 less its priority.
 pub(crate) const NOT_REAL_TIME: i32 = 100;
 
-/// As [`load`], for plain regulation, dynamic budgets or the bandwidth lock. If the kernel refuses
-/// the program at changes of tasks, the result is without it, and a note says which function is
-/// missing then.
+/// What was loaded for a regulation.
+pub(crate) struct Loaded {
+    pub object: Object,
+    /// The program at changes of tasks is there.
+    pub hook: bool,
+    /// If the kernel refused that program: the function that is missing, for the user.
+    pub note: Option<String>,
+}
+
+/// As [`load`], for plain regulation, dynamic budgets or the bandwidth lock. The program at changes
+/// of tasks is for the first and the last of them, and only there if the kernel takes it.
 pub(crate) fn load_for(
     bytes: &[u8],
     settings: &Settings,
     lock: Option<&LockRegulation>,
     dynamic: Option<&DynamicRegulation>,
-) -> Result<(Object, Option<String>), LinuxError> {
+) -> Result<Loaded, LinuxError> {
     let with = |hook: bool| {
         load(bytes, settings, |open| {
             for mut map in open.maps_mut() {
@@ -80,10 +88,10 @@ pub(crate) fn load_for(
         })
     };
     if dynamic.is_some() {
-        return Ok((with(false)?, None));
+        return Ok(Loaded { object: with(false)?, hook: false, note: None });
     }
     match with(true) {
-        Ok(loaded) => Ok((loaded, None)),
+        Ok(object) => Ok(Loaded { object, hook: true, note: None }),
         Err(e) => {
             let missing = match lock {
                 Some(_) => {
@@ -92,7 +100,8 @@ pub(crate) fn load_for(
                 }
                 None => "accesses of threads without a budget are not counted apart",
             };
-            Ok((with(false)?, Some(format!("{missing}: {e}"))))
+            let note = Some(format!("{missing}: {e}"));
+            Ok(Loaded { object: with(false)?, hook: false, note })
         }
     }
 }
@@ -384,11 +393,7 @@ pub(crate) fn attach(
         let link = open_write_counter(object, regulation, core, keep)?;
         links.entry(core.cpu).or_default().extend(link);
     }
-    let hook = if hook && regulation.dynamic.is_none() {
-        Some(attach_hook(object, regulation)?)
-    } else {
-        None
-    };
+    let hook = if hook { Some(attach_hook(object, regulation)?) } else { None };
     let mut ticks = Vec::new();
     // Last: a CPU is regulated from its first tick on.
     for core in &regulation.cores {

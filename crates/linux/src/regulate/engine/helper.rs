@@ -97,7 +97,7 @@ pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
 
 /// Loads the programs; no event calls them yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
-    attach::load_for(bpf::HELPER, settings, None, None).map(|(object, _)| object)
+    attach::load_for(bpf::HELPER, settings, None, None).map(|loaded| loaded.object)
 }
 
 /// State of a helper thread.
@@ -124,7 +124,7 @@ impl Helper {
             ..settings(regulation.period_ns, u32::try_from(regulation.cores.len()).unwrap_or(0))
         };
         let lock = regulation.lock;
-        let (object, note) =
+        let attach::Loaded { object, hook, note } =
             attach::load_for(bpf::HELPER, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
         let object = Arc::new(object);
         attach::fill_cores(&object, regulation)?;
@@ -171,7 +171,6 @@ impl Helper {
         engine.holes = notes;
         engine.notes.extend(rate::allow(&mut changes, regulation)?);
         engine._changes = changes;
-        let hook = note.is_none();
         engine.notes.extend(note);
         engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
         Scheduling::fifo(engine.priority).apply().map_err(|e| no_priority(&e))?;

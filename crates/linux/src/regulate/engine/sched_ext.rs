@@ -60,7 +60,7 @@ pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
 
 /// Loads the programs; the scheduler is not installed yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
-    attach::load_for(bpf::SCHED_EXT, settings, None, None).map(|(object, _)| object)
+    attach::load_for(bpf::SCHED_EXT, settings, None, None).map(|loaded| loaded.object)
 }
 
 /// Makes the scheduler of this object the kernel's.
@@ -87,7 +87,7 @@ impl SchedExt {
             ..settings(regulation.period_ns, regulation.cpus)
         };
         let lock = regulation.lock;
-        let (mut object, note) = attach::load_for(
+        let attach::Loaded { mut object, hook, note } = attach::load_for(
             bpf::SCHED_EXT,
             &settings,
             lock.as_ref(),
@@ -100,7 +100,7 @@ impl SchedExt {
         let on = Server::Ext.turn_off(&mut changes, &regulation.regulated());
         let on = on.map(|e| server::takes_time(&e));
         let scheduler = install(&mut object)?;
-        let events = attach::attach(&object, regulation, note.is_none())?;
+        let events = attach::attach(&object, regulation, hook)?;
         let shares =
             cgroup::note("the sched-ext engine", "--engine helper leaves them to the kernel");
         let (cpus, notes) = (
