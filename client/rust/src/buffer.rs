@@ -2,9 +2,9 @@
 //! `client/c/solocore_buffer.h`.
 //!
 //! Problem: devices and other tasks write into buffers, and a buffer in any frames evicts the lines
-//! of other tasks. Rule: [`Buffer::new`] gets memory in frames of a task of the plan, from a running
-//! `solocore reserve --plan`, or from the library of a program that solocore has started in colours
-//! as this task. Otherwise there is no buffer. Source: mc2-os-isolation, section 3.2.
+//! of other tasks. Rule: [`Buffer::new`] gets memory in frames of a task of the plan, from a
+//! running `solocore reserve --plan`, or from the library of a program that solocore has started in
+//! colours as this task. Otherwise there is no buffer. Source: mc2-os-isolation, section 3.2.
 //!
 //! ```no_run
 //! use std::io::Read;
@@ -89,8 +89,8 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// At least `bytes` bytes in frames of this task of the plan. Takes some 10 us a page, and up to
-    /// some seconds while the reserve is looking for frames.
+    /// At least `bytes` bytes in frames of this task of the plan. Takes some 10 us a page, and up
+    /// to some seconds while the reserve is looking for frames.
     ///
     /// # Errors
     /// Nobody has frames of this task for it.
@@ -114,8 +114,8 @@ impl Buffer {
     /// The file for other processes to map, shared; `None`: the memory is this process's own.
     ///
     /// # Safety
-    /// While another process writes to it, the caller reads the buffer by [`Buffer::range`] only, or
-    /// as a [`crate::queue::Shared`].
+    /// While another process writes to it, the caller reads the buffer by [`Buffer::range`] only,
+    /// or as a [`crate::queue::Shared`].
     #[must_use]
     pub unsafe fn file(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: the descriptor is open as long as this lives.

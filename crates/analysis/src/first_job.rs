@@ -7,9 +7,9 @@
 //! # Rule
 //! The first job ends at the least solution of the recurrence of [`crate::response`]. A further
 //! task only adds to the demand, and the stall is monotone. So no job that was counted leaves the
-//! window, and the recurrence goes on from there. The tasks wait in order of the instant up to which
-//! their jobs are counted, as in [`crate::busy_window`]. A log keeps each count, so that it can be
-//! taken back.
+//! window, and the recurrence goes on from there. The tasks wait in order of the instant up to
+//! which their jobs are counted, as in [`crate::busy_window`]. A log keeps each count, so that it
+//! can be taken back.
 //!
 //! # Why the answers are those of [`crate::response_time`]
 //! With a limit of at most the period, the response time is the end of the first job, or there is

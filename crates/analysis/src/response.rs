@@ -11,7 +11,8 @@
 //! look at all jobs `q = 0, 1, ...` of task `i` in a level-`i` busy window. Here with the stall
 //! charged on the total of the window:
 //!
-//! `W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + stall(the same work, (q+1)*mu_i + sum over j < i of n_j*mu_j)`
+//! `W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + stall(the same work,
+//! (q+1)*mu_i + sum over j < i of n_j*mu_j)`
 //!
 //! with `n_j = max(1, ceil(W_q/T_j))`, the least solution; `R_i = max over q of W_q - q*T_i`, up to
 //! the first `q` with `W_q <= (q+1)*T_i`.

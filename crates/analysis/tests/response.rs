@@ -151,8 +151,8 @@ proptest! {
         prop_assert_eq!(response_times(&set, &window), cold);
     }
 
-    /// Level by level as each by itself: limits that cut, overload, reloads that grow downwards, and
-    /// numbers that do not fit.
+    /// Level by level as each by itself: limits that cut, overload, reloads that grow downwards,
+    /// and numbers that do not fit.
     #[test]
     fn a_growing_window_changes_nothing(
         set in prop::collection::vec((1u64..60, 0u64..6, 20u64..400, 0u64..5, 0u32..40), 1..12),

@@ -6,8 +6,8 @@
 //! the limits of a class. A core's class gives the mask for its misses in the shared cache, and the
 //! least distance of its lines from DRAM. All cores share one domain. AMD's bandwidth is in eighths
 //! of GB/s; Intel's delay of `d` percent leaves `100 - d` percent of the bandwidth of the core's
-//! own miss registers at idle latency. Noncontiguous masks of Intel's flavour are taken as they are.
-//! Not covered: second-level masks, SMBA, BMEC, assignable counters (ABMC).
+//! own miss registers at idle latency. Noncontiguous masks of Intel's flavour are taken as they
+//! are. Not covered: second-level masks, SMBA, BMEC, assignable counters (ABMC).
 
 use crate::config::{Config, PmuKind};
 use crate::machine::{Geometry, MONITORS, Machine};

@@ -2,15 +2,13 @@
 //!
 //! Local time is a number of the scoreboard. The translated code adds each block's instructions
 //! times cpi to it, and callbacks add stalls. Its base is set when a quantum begins, so that the
-//! number reaches [`FIRE`] at the quantum's end.
-//! QEMU shares translated code between vCPUs, and the addition is a constant of the code. So the code
-//! adds the time of an instruction on the quickest core. A vCPU of a slower core adds the rest by its
-//! count of instructions, exactly. Its number may reach [`FIRE`] before the quantum's end; it is then
-//! set again.
-//! Rule: a reference whose line is the most recent of its set in the first data cache changes
-//! nothing and costs nothing. `filter` knows these lines by virtual address, one for each set that
-//! a page's lines fall into: one compare, no question to QEMU. It is emptied when the guest changes
-//! its translations.
+//! number reaches [`FIRE`] at the quantum's end. QEMU shares translated code between vCPUs, and the
+//! addition is a constant of the code. So the code adds the time of an instruction on the quickest
+//! core. A vCPU of a slower core adds the rest by its count of instructions, exactly. Its number
+//! may reach [`FIRE`] before the quantum's end; it is then set again. Rule: a reference whose line
+//! is the most recent of its set in the first data cache changes nothing and costs nothing.
+//! `filter` knows these lines by virtual address, one for each set that a page's lines fall into:
+//! one compare, no question to QEMU. It is emptied when the guest changes its translations.
 
 use crate::machine::{Access, EVENTS, Machine};
 use crate::pmu::{Now, Pmu};

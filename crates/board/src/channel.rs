@@ -4,10 +4,11 @@
 //! program must not wait for the host, as the host's speed would then show in simulated time. Rule:
 //! a PCI device (`ivshmem-plain`) has a file of the host as its memory, which the guest maps
 //! through sysfs without a driver. Each half of it is a ring of messages, the first from the guest
-//! to the host and the second back. The writer moves `head`, the reader `tail`; both count all bytes
-//! ever passed. The guest waits only when the host is a whole ring behind. No byte is lost or
-//! changed on the way, whether the reader reads already or not. A terminal does not promise that: it
-//! drops what it has no room for, and a Ctrl-D that it gets before its reader is ready ends nothing.
+//! to the host and the second back. The writer moves `head`, the reader `tail`; both count all
+//! bytes ever passed. The guest waits only when the host is a whole ring behind. No byte is lost or
+//! changed on the way, whether the reader reads already or not. A terminal does not promise that:
+//! it drops what it has no room for, and a Ctrl-D that it gets before its reader is ready ends
+//! nothing.
 
 use rustix::mm::{MapFlags, ProtFlags};
 use std::fs::File;

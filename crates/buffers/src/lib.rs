@@ -30,5 +30,5 @@ pub mod walk;
 pub use error::BufferError;
 pub use pages::{AnyFrames, Frames, HUGE, List, Mapping, PAGE};
 
-/// A cache line of every machine that is supported.
+/// A cache line, where no platform file states another size.
 pub const LINE: usize = 64;

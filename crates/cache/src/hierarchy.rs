@@ -52,8 +52,8 @@ impl Geometry {
         }
     }
 
-    /// Time of a thread so far, alone on the machine, in 1/256 cycles: its execution, `reads` of the
-    /// shared cache, and `misses` of it, each with a row conflict. It waits for no write-back.
+    /// Time of a thread so far, alone on the machine, in 1/256 cycles: its execution, `reads` of
+    /// the shared cache, and `misses` of it, each with a row conflict. It waits for no write-back.
     #[must_use]
     pub fn time_alone_q(&self, private: &Private, reads: u64, misses: u64) -> u64 {
         self.private_q(private) + reads * self.llc_latency * Q + misses * self.conflict_q

@@ -72,8 +72,8 @@ impl Regions {
         }
     }
 
-    /// The kernel mapped bytes `start` to `end` before the program's first call: `name` is a file, or
-    /// what the kernel's records call it (`[stack]`, `//anon`).
+    /// The kernel mapped bytes `start` to `end` before the program's first call: `name` is a file,
+    /// or what the kernel's records call it (`[stack]`, `//anon`).
     pub fn give(&mut self, start: u64, end: u64, offset: u64, writable: bool, name: &Path) {
         let before = self.spans.range(..start).next_back().filter(|(_, s)| s.end == start);
         let file = before.and_then(|(_, s)| self.regions[s.region as usize].path.clone());

@@ -5,8 +5,8 @@
 
 use solocore_model::sched_trace::SchedTrace;
 
-/// A kernel may be late by this, in ns, before a rule counts as broken; a simulation may not be late at
-/// all.
+/// A kernel may be late by this, in ns, before a rule counts as broken; a simulation may not be
+/// late at all.
 pub const KERNEL_TOLERANCE_NS: u64 = 10_000_000;
 
 /// The number that the trace gives for `key`.

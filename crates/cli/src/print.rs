@@ -14,8 +14,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_if_read(text).map(drop)
 }
 
-/// As [`print`], of the JSON text of a value, which may be long: as `files::to_json` has it, or else
-/// in one line.
+/// As [`print`], of the JSON text of a value, which may be long: as `files::to_json` has it, or
+/// else in one line.
 pub fn print_json<T: Serialize>(value: &T, indented: bool) -> Result<(), Failure> {
     if files::on_stdout() {
         return Ok(());

@@ -21,8 +21,8 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// Time that running work has to stop by itself.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// Ctrl-C, SIGTERM and the end of the terminal (SIGHUP) ask the running work to stop; its changes are
-/// then cleaned up. Work that only computes is abandoned if it does not stop by itself
+/// Ctrl-C, SIGTERM and the end of the terminal (SIGHUP) ask the running work to stop; its changes
+/// are then cleaned up. Work that only computes is abandoned if it does not stop by itself
 /// ([`computing`]). A process that was started to outlive its terminal (`nohup`) goes on.
 pub fn handle_signals() {
     let heard = SIGNALS.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal));

@@ -1,7 +1,7 @@
 //! Plain tables for terminals.
 //!
-//! Rule: columns are those of the terminal. A wide character (CJK, emoji) takes two, a combining mark
-//! none.
+//! Rule: columns are those of the terminal. A wide character (CJK, emoji) takes two, a combining
+//! mark none.
 
 use solocore_model::plan::Verdict;
 use unicode_width::UnicodeWidthStr as _;

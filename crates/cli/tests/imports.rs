@@ -10,8 +10,8 @@
 //! [`LAYERS`] no arrow goes up either.
 //!
 //! Not covered: tests (`#[cfg(test)]`), examples, and programs beside a library; items that are
-//! reached through a value (methods, fields) or a glob without their names; items with the name of a
-//! module beside them. Items that macros define count for the module in which they are looked up.
+//! reached through a value (methods, fields) or a glob without their names; items with the name of
+//! a module beside them. Items that macros define count for the module in which they are looked up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

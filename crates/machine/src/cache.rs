@@ -21,7 +21,8 @@ pub enum Holds {
 }
 
 impl Holds {
-    /// As sysfs writes it (Documentation/ABI/testing/sysfs-devices-system-cpu, `cache/index*/type`).
+    /// As sysfs writes it (Documentation/ABI/testing/sysfs-devices-system-cpu,
+    /// `cache/index*/type`).
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "Data" => Self::Data,

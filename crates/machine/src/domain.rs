@@ -1,11 +1,10 @@
 //! The CPUs that a platform file describes.
 //!
-//! Problem: a platform file has one shared cache, and types of cores.
-//! Machines have several shared caches, types of cores, and threads of a core. Rule: a domain is the
-//! CPUs behind one last-level cache; those of one type have equal caches. The one with most CPUs is
-//! described, the first of several; `--cpus` names others. A core counts once, for any number of its
-//! threads. Does not cover: a description of several domains; each can be written to a file of its
-//! own.
+//! Problem: a platform file has one shared cache, and types of cores. Machines have several shared
+//! caches, types of cores, and threads of a core. Rule: a domain is the CPUs behind one last-level
+//! cache; those of one type have equal caches. The one with most CPUs is described, the first of
+//! several; `--cpus` names others. A core counts once, for any number of its threads. Does not
+//! cover: a description of several domains; each can be written to a file of its own.
 
 use crate::cpus::Cpu;
 use crate::error::MachineError;

@@ -3,8 +3,8 @@
 //! Problem: an inclusive cache takes a line that it gives up out of the private caches as well, and
 //! no file of the kernel tells of it. Rule: bit 1 of EDX in the CPU's own description of its last
 //! cache (CPUID leaf 4; 0x8000001d on AMD) is asked on this machine. Sources: Intel, Software
-//! Developer's Manual, volume 2A, CPUID; AMD, Architecture Programmer's Manual, volume 3, appendix E.
-//! Does not cover: other machines, whose copied files do not hold it; other instruction sets;
+//! Developer's Manual, volume 2A, CPUID; AMD, Architecture Programmer's Manual, volume 3, appendix
+//! E. Does not cover: other machines, whose copied files do not hold it; other instruction sets;
 //! hypervisors that answer for another CPU.
 
 /// Is the last cache of this machine inclusive? `None`: it does not tell.

@@ -151,8 +151,8 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The file that a write to `path` replaces: symbolic links are followed, also one whose file is not
-/// there yet.
+/// The file that a write to `path` replaces: symbolic links are followed, also one whose file is
+/// not there yet.
 ///
 /// # Errors
 /// [`ModelError::Write`]: links form a circle, or another user has put a link into a directory that
@@ -295,8 +295,8 @@ pub fn temporary(path: &Path) -> Result<NamedTempFile, ModelError> {
     Ok(file)
 }
 
-/// The error of a file that cannot be written. Some errors carry the name of the temporary file, which
-/// is of no use to the user.
+/// The error of a file that cannot be written. Some errors carry the name of the temporary file,
+/// which is of no use to the user.
 pub fn unwritten(path: &Path, source: std::io::Error) -> ModelError {
     let source = match (source.kind(), source.raw_os_error()) {
         (kind @ std::io::ErrorKind::NotFound, _) => {

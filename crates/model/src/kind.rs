@@ -102,8 +102,8 @@ impl Kind {
         }
     }
 
-    /// The error of a text that was to be of this kind: if it seems to be of another, the error says
-    /// so.
+    /// The error of a text that was to be of this kind: if it seems to be of another, the error
+    /// says so.
     pub fn explains(self, path: &Path, text: &str, error: ModelError) -> ModelError {
         let Some(found) = Self::of(text).filter(|found| *found != self) else { return error };
         let message =

@@ -15,8 +15,8 @@ use std::path::Path;
 /// Parses a TOML file of this type and kind.
 ///
 /// # Errors
-/// [`ModelError::Parse`], with every key that is missing; [`ModelError::Invalid`] if it is of another
-/// kind.
+/// [`ModelError::Parse`], with every key that is missing; [`ModelError::Invalid`] if it is of
+/// another kind.
 pub fn parsed<T: DeserializeOwned + JsonSchema>(
     path: &Path,
     text: &str,

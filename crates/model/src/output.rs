@@ -1,9 +1,9 @@
 //! Standard output, devices and pipes, which take bytes one after the other.
 //!
-//! Problem: nobody may read a pipe, or its reader may have stopped reading. Rule: each write is made
-//! in a thread of its own, so that a call of `stop_waiting` ends the wait. A call from before the
-//! write does not end it: a run that was asked to end still prints its summary. Does not cover: files
-//! on a disk that does not answer.
+//! Problem: nobody may read a pipe, or its reader may have stopped reading. Rule: each write is
+//! made in a thread of its own, so that a call of `stop_waiting` ends the wait. A call from before
+//! the write does not end it: a run that was asked to end still prints its summary. Does not cover:
+//! files on a disk that does not answer.
 
 use crate::input;
 use std::fs::File;

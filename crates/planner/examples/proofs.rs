@@ -1,9 +1,9 @@
 //! Plans systems with a time limit, and says which plans are proved, as JSON lines.
 //!
-//! `proofs SECONDS TASKS`: reads system files from the standard input, each after a line that begins
-//! with `#`, as the example `shares` of crates/study prints them with `systems`. Those with at least
-//! this number of tasks are planned with optimal shares, each for at most this time of the processor.
-//! Each line has the name, the verdict, the certificate and the seconds.
+//! `proofs SECONDS TASKS`: reads system files from the standard input, each after a line that
+//! begins with `#`, as the example `shares` of crates/study prints them with `systems`. Those with
+//! at least this number of tasks are planned with optimal shares, each for at most this time of the
+//! processor. Each line has the name, the verdict, the certificate and the seconds.
 
 use solocore_model::System;
 use solocore_planner::{Demand, Patience, plan_until};

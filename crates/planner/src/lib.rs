@@ -3,11 +3,11 @@
 //! Problem: choose cores, shares of the shared cache, locked pages and budgets so that every
 //! analysed task meets its deadline, for any behaviour of the other cores. Rule: each core has its
 //! own part of the cache, the banks and the bandwidth, and locks the pages that save it most;
-//! response times per core decide. Parts are chosen together with the tasks' cores
-//! (`share = "optimal"`, the default of budgets), are even (SCE section 3.1), or are stated. With
-//! the last two, tasks without a core go to the least loaded one (worst fit, heaviest first). Each
-//! scheme has a module: `budgets`, [`windows`] (IMA partitions, with their solver), [`levels`] (MC2,
-//! with its optimiser) and `vcpus`. Does not cover: the choice of a scheme.
+//! response times per core decide. Parts are chosen together with the tasks' cores (`share =
+//! "optimal"`, the default of budgets), are even (SCE section 3.1), or are stated. With the last
+//! two, tasks without a core go to the least loaded one (worst fit, heaviest first). Each scheme
+//! has a module: `budgets`, [`windows`] (IMA partitions, with their solver), [`levels`] (MC2, with
+//! its optimiser) and `vcpus`. Does not cover: the choice of a scheme.
 
 mod assumptions;
 mod budgets;

@@ -1,9 +1,9 @@
 //! The pages that a share of the cache keeps locked.
 //!
 //! Problem: a plan locks pages in a core's share, and other pages must stay usable beside them.
-//! Rule: a share is a number of ways. Where it cannot lock, a way or a colour of it is kept free, and
-//! the colours are those that the plan gives for these ways. Not covered: ways that a board's own
-//! software locks.
+//! Rule: a share is a number of ways. Where it cannot lock, a way or a colour of it is kept free,
+//! and the colours are those that the plan gives for these ways. Not covered: ways that a board's
+//! own software locks.
 
 use solocore_model::Platform;
 use solocore_model::plan::PlanCore;
@@ -27,8 +27,8 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// A core's locked pages leave one of the colours that the plan gives it. Of the Xeon X5650's 32
-    /// colours, five cores with two of twelve ways each get five or six, not six each.
+    /// A core's locked pages leave one of the colours that the plan gives it. Of the Xeon X5650's
+    /// 32 colours, five cores with two of twelve ways each get five or six, not six each.
     #[test]
     fn a_colour_is_kept_on_each_core() {
         for (board, cores) in [("xeon-x5650", 5), ("core-i5-2500k", 4), ("core-i5-2500k", 3)] {

@@ -51,8 +51,8 @@ pub fn plan_until(
 }
 
 /// Would [`plan`] call the system schedulable? Faster than [`plan`]. Of optimal shares fewer
-/// candidates are tried, so that a system that [`plan`] calls schedulable may not be found to be so;
-/// the reverse is not possible.
+/// candidates are tried, so that a system that [`plan`] calls schedulable may not be found to be
+/// so; the reverse is not possible.
 ///
 /// # Errors
 /// As [`plan`].

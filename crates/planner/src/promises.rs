@@ -196,8 +196,8 @@ impl List<'_> {
         self
     }
 
-    /// Does the plan count on the misses by ways of a task's profile? Level C counts on no hit where
-    /// contention is bounded.
+    /// Does the plan count on the misses by ways of a task's profile? Level C counts on no hit
+    /// where contention is bounded.
     fn counts_by_ways(&self, task: &PlanTask, measured: bool) -> bool {
         let has_ways = |levels: &LevelsPlan| levels.pets_of(&task.name).is_some_and(|p| p.ways > 0);
         task.profile.is_some()

@@ -96,8 +96,8 @@ pub fn colours(plan: &mut Plan) {
     }
 }
 
-/// The files that a profile's demand rests on, of each profiled task: its program and libraries; and
-/// its pages. A run compares them with those that it starts, and with the frames that it has.
+/// The files that a profile's demand rests on, of each profiled task: its program and libraries;
+/// and its pages. A run compares them with those that it starts, and with the frames that it has.
 pub fn programs(plan: &mut Plan, demands: &[Demand]) {
     for (task, demand) in plan.tasks.iter_mut().zip(demands) {
         if let Demand::Profiled { profile, .. } = demand {

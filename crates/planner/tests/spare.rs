@@ -62,8 +62,8 @@ fn only_cores_without_analysed_tasks_give() {
     assert!(wrong.check().unwrap_err().contains("analysed task `t1`"));
 }
 
-/// A shared round holds up the accesses of the core that are under way, in each period that uses its
-/// budget up. Of 4,000 accesses with a budget of 2,343, one period does.
+/// A shared round holds up the accesses of the core that are under way, in each period that uses
+/// its budget up. Of 4,000 accesses with a budget of 2,343, one period does.
 #[test]
 fn reclaiming_changes_no_bound_and_sharing_hardly_one() {
     let bounds = |keys: &str| -> Vec<u64> {

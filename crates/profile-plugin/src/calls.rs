@@ -173,7 +173,8 @@ fn execute(g: &mut Global, t: &mut Thread, memory: Memory, call: Call, args: [u6
                 g.files.look(file, How::Content);
             }
             g.finish(t, None);
-            // Returns only where the kernel refuses; it then refuses the program's own call as well.
+            // Returns only where the kernel refuses; it then refuses the program's own call as
+            // well.
             program.execute(&g.config, g.part.number, environment);
         }
         Err(why) => g.finish(t, Some(format!("{} ({why})", path.display()))),

@@ -3,17 +3,16 @@
 //!
 //! Problem: a function that misses is often one of a library, and its caller is the one to know.
 //! Rule: a block that ends with a call opens a frame, with the address after the call. A return to
-//! the address of a frame closes it, and the frames above it (`longjmp`, exceptions). A context is a
-//! chain of calls by their places. A call that repeats one of its own chain does not lengthen it, so
-//! recursion adds few contexts. Accesses are counted by context and instruction. A function's
+//! the address of a frame closes it, and the frames above it (`longjmp`, exceptions). A context is
+//! a chain of calls by their places. A call that repeats one of its own chain does not lengthen it,
+//! so recursion adds few contexts. Accesses are counted by context and instruction. A function's
 //! time is that from its outermost call to the return, alone on the machine. A signal may come
 //! between a return and its target: the handler then seems to be the target. So the block after a
-//! handler closes a call as a return does.
-//! All tables are bounded; what has no room counts for the caller's context, or for none (`cut`).
-//! Tables that another thread reads at the end never move.
+//! handler closes a call as a return does. All tables are bounded; what has no room counts for the
+//! caller's context, or for none (`cut`). Tables that another thread reads at the end never move.
 //! Not covered: a jump to a function in place of a call (its time counts for the function that was
-//! called), and programs that switch between stacks of their own. Where a signal comes between a call
-//! and its target, this call counts for the handler.
+//! called), and programs that switch between stacks of their own. Where a signal comes between a
+//! call and its target, this call counts for the handler.
 
 use crate::code::{Block, Code};
 use rustc_hash::FxHashMap;
@@ -68,7 +67,8 @@ struct Frame {
     since: Clock,
 }
 
-/// Time of the thread alone on the machine, in 1/256 cycles, with its misses, reads and write-backs.
+/// Time of the thread alone on the machine, in 1/256 cycles, with its misses, reads and
+/// write-backs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     time_q: u64,

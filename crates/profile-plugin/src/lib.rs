@@ -2,11 +2,10 @@
 //! cache model of `solocore-cache`; at exit the counts are written for `solocore-profile` to read.
 //!
 //! Rule: a first-level hit is handled by the thread alone (a compare and an add). Everything else
-//! takes one lock. The guest's system calls tell which memory region an address belongs to, and which
-//! files it looks at. A forked child, and a program that replaces the first, go on in a part of their
-//! own (`processes`).
-//! Not covered: memory that the kernel writes for the guest (`read` into a buffer), and page-table
-//! walks.
+//! takes one lock. The guest's system calls tell which memory region an address belongs to, and
+//! which files it looks at. A forked child, and a program that replaces the first, go on in a part
+//! of their own (`processes`). Not covered: memory that the kernel writes for the guest (`read`
+//! into a buffer), and page-table walks.
 
 mod calls;
 mod chains;

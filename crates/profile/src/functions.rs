@@ -1,11 +1,11 @@
 //! The functions that miss: their callers, the time within them, and whether a lock can name them.
 //!
-//! Problem: a memory-performance critical section (bwlock, section 3) is a function with many misses
-//! and little time. The function that misses may have no symbol, because it was inlined, or lie in a
-//! library. Rule: an access belongs to the innermost function at its instruction, an inlined one
-//! as well. Its callers are the functions around it and those of its context, from `main` on. A
-//! function of the program that misses in its callees only has a row, too. A lock names a function by
-//! its symbol in the program's own file, as a probe finds it.
+//! Problem: a memory-performance critical section (bwlock, section 3) is a function with many
+//! misses and little time. The function that misses may have no symbol, because it was inlined, or
+//! lie in a library. Rule: an access belongs to the innermost function at its instruction, an
+//! inlined one as well. Its callers are the functions around it and those of its context, from
+//! `main` on. A function of the program that misses in its callees only has a row, too. A lock
+//! names a function by its symbol in the program's own file, as a probe finds it.
 
 use crate::symbols::{Function, Functions};
 use solocore_cache::contract::{Raw, Region};

@@ -1,10 +1,10 @@
 //! Functions that were inlined at an address, by the debugging information of a program (DWARF).
 //!
-//! Problem: an inlined function has no symbol, so its misses seem to be those of the function around
-//! it. Rule: the functions inlined at an address are those with a `DW_TAG_inlined_subroutine` over
-//! it, and nested ones lie within. Only units with a wanted address are read; a damaged unit is left
-//! out. Not covered: compressed debugging information, and that in files of its own (`-gsplit-dwarf`,
-//! `/usr/lib/debug`).
+//! Problem: an inlined function has no symbol, so its misses seem to be those of the function
+//! around it. Rule: the functions inlined at an address are those with a
+//! `DW_TAG_inlined_subroutine` over it, and nested ones lie within. Only units with a wanted
+//! address are read; a damaged unit is left out. Not covered: compressed debugging information, and
+//! that in files of its own (`-gsplit-dwarf`, `/usr/lib/debug`).
 
 use gimli::{
     AttributeValue, DebuggingInformationEntry, DwAt, Dwarf, EndianSlice, RunTimeEndian, SectionId,

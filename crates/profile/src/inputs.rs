@@ -1,7 +1,8 @@
 //! A program with several inputs, for a profile in a place of its own.
 //!
-//! Rule: each input is a run; the profile has the worst per quantity (`solocore_model::profile::merge::worst`)
-//! and the trace of the slowest. Not covered: the store of profiles, which keeps each run.
+//! Rule: each input is a run; the profile has the worst per quantity
+//! (`solocore_model::profile::merge::worst`) and the trace of the slowest. Not covered: the store
+//! of profiles, which keeps each run.
 
 use crate::emulation::{put, scratch, trace_path};
 use crate::error::ProfileError;

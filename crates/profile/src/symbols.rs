@@ -33,7 +33,8 @@ pub struct Function {
 }
 
 impl Functions {
-    /// Reads a file's tables, for places at these file offsets; an unreadable file has no functions.
+    /// Reads a file's tables, for places at these file offsets; an unreadable file has no
+    /// functions.
     pub fn load(path: &Path, offsets: &BTreeSet<u64>) -> Self {
         let Ok(bytes) = std::fs::read(path) else { return Self::default() };
         let Ok(file) = object::File::parse(&*bytes) else { return Self::default() };
@@ -71,8 +72,8 @@ impl Functions {
         self.at(offset).filter(|f| Some(f.start) == self.address(offset))
     }
 
-    /// Number of functions with this name for people. Those with other symbols, as Rust's for several
-    /// types, count: their misses cannot be distinguished.
+    /// Number of functions with this name for people. Those with other symbols, as Rust's for
+    /// several types, count: their misses cannot be distinguished.
     pub fn called(&self, name: &str) -> usize {
         self.several.get(name).copied().unwrap_or(1)
     }

@@ -1,14 +1,14 @@
 //! A program on a platform with types of cores.
 //!
-//! Problem: the misses of a profile are those behind given private caches, and a task may run behind
-//! several. Rule: each distinct set of private caches that the job may meet is a run of its own
-//! (`Platform::views`), and the profile has the worst per quantity
-//! (`solocore_model::profile::merge::worst`). Every number is then at least that behind each set, and
-//! so an upper bound wherever the job runs, if it stays on one core. The trace is that of the slowest
-//! set. A job that has a core meets the caches of one type, and is run once.
+//! Problem: the misses of a profile are those behind given private caches, and a task may run
+//! behind several. Rule: each distinct set of private caches that the job may meet is a run of its
+//! own (`Platform::views`), and the profile has the worst per quantity
+//! (`solocore_model::profile::merge::worst`). Every number is then at least that behind each set,
+//! and so an upper bound wherever the job runs, if it stays on one core. The trace is that of the
+//! slowest set. A job that has a core meets the caches of one type, and is run once.
 //!
-//! Does not cover: a job that moves between types (the planner counts its parts); input from a pipe,
-//! which only one run can read. Such a pipe is refused.
+//! Does not cover: a job that moves between types (the planner counts its parts); input from a
+//! pipe, which only one run can read. Such a pipe is refused.
 
 use crate::emulation::{lock, one_run, put, scratch, trace_path};
 use crate::error::ProfileError;

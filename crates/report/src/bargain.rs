@@ -86,8 +86,8 @@ pub fn open(inputs: &Inputs) -> Option<(usize, usize)> {
     (!found.open.is_empty()).then_some((found.open.len(), found.all))
 }
 
-/// Sums over tasks without analysis: managed, with even shares, and unmanaged, in this order; `None`
-/// if the unmanaged sum is zero.
+/// Sums over tasks without analysis: managed, with even shares, and unmanaged, in this order;
+/// `None` if the unmanaged sum is zero.
 fn kept(inputs: &Inputs, of: fn(&TaskResult) -> u64) -> Option<(u64, Option<u64>, u64)> {
     let best: Vec<&PlanTask> = inputs.plan.tasks.iter().filter(|t| t.best_effort()).collect();
     let sum = |result| best.iter().filter_map(|t| result_of(result, &t.name)).map(of).sum::<u64>();

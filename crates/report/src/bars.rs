@@ -2,9 +2,9 @@
 //! and the bound on the response time beside the deadline.
 //!
 //! Problem: two pairs are compared, execution times with `C_sce` and the response time with the
-//! deadline. Rule: both bounds have bars of their own. Lengths are linear in time. Each task has its
-//! own scale, up to its largest value or its deadline, so that tasks of 1 ms and of 1 s both read
-//! well. A deadline or a response time beyond [`REACH`] times the largest execution time would
+//! deadline. Rule: both bounds have bars of their own. Lengths are linear in time. Each task has
+//! its own scale, up to its largest value or its deadline, so that tasks of 1 ms and of 1 s both
+//! read well. A deadline or a response time beyond [`REACH`] times the largest execution time would
 //! shrink the bars to nothing; it is then named at the edge instead of drawn. The line of the
 //! deadline lies below the bars, so that no number is struck through; a bar that crosses it shows
 //! it again.

@@ -1,7 +1,7 @@
 //! An observation that contradicts the plan.
 //!
-//! Problem: a name may be the beginning of another one (`a`, and `a: b`), so the words of a sentence
-//! do not tell its task. Rule: the task stands beside the sentence.
+//! Problem: a name may be the beginning of another one (`a`, and `a: b`), so the words of a
+//! sentence do not tell its task. Rule: the task stands beside the sentence.
 
 use maud::{Markup, Render, html};
 

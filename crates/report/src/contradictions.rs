@@ -1,7 +1,8 @@
 //! Measurements beyond the plan's promises, simulated or on a machine.
 //!
 //! Problem: where a measurement contradicts the plan, one of the two is wrong, and nobody may count
-//! on the bound. Rule: they are listed in a row, and the page guarantees nothing for the task of one.
+//! on the bound. Rule: they are listed in a row, and the page guarantees nothing for the task of
+//! one.
 
 use crate::contradiction::Contradiction;
 use crate::inputs::{Inputs, result_of};

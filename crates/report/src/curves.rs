@@ -3,8 +3,8 @@
 //!
 //! The x axis ends where the curve is nearly flat: a quarter beyond the plan's choice, and within 1
 //! % of the end of its fall. Long curves are thinned for drawing; the first and last drawn points
-//! and the plan's choice are kept, and the whole curve is embedded as JSON. Profiles without a curve
-//! are left out.
+//! and the plan's choice are kept, and the whole curve is embedded as JSON. Profiles without a
+//! curve are left out.
 
 use crate::elements::{data_table, folded, task_name, wide_table};
 use crate::inputs::Inputs;

@@ -3,10 +3,10 @@
 //! The width of a block is its share of the program's misses of the shared cache, and a function
 //! lies below its callers. Misses with unknown callers lie in the first row of functions. A profile
 //! of an older version has no callers: its rows are the program, its files, their functions. A
-//! function too narrow to be seen, or below the last row, is part of the block above it all the same;
-//! the table has the first of them. A name is cut to the width that its block has on a telephone or
-//! on paper, and cut again for a wide page. The style sheet shows one of both, and the tooltip has the
-//! whole name.
+//! function too narrow to be seen, or below the last row, is part of the block above it all the
+//! same; the table has the first of them. A name is cut to the width that its block has on a
+//! telephone or on paper, and cut again for a wide page. The style sheet shows one of both, and the
+//! tooltip has the whole name.
 
 use crate::format;
 use crate::svg;

@@ -5,8 +5,8 @@
 //! is compared with the chosen colours and banks. Pages that the library examines, and old ones
 //! that it has taken out, belong to no mapping until it gives them back. It names their addresses,
 //! and they are left out. Files of /dev/shm are also counted one by one, because message queues of
-//! programs are such files. Does not cover: page tables and other memory that the kernel has for the
-//! process.
+//! programs are such files. Does not cover: page tables and other memory that the kernel has for
+//! the process.
 
 use crate::error::SpaceError;
 use crate::map::{Choice, PAGE};

@@ -1,7 +1,7 @@
 //! What a program and a reserve say to each other about a buffer.
 //!
-//! Rule: client/c/solocore_reserve.h has the layout; one request, and one answer, with which the file
-//! comes. This is the reserve's side. Does not cover: who may ask, and how long a buffer lives
+//! Rule: client/c/solocore_reserve.h has the layout; one request, and one answer, with which the
+//! file comes. This is the reserve's side. Does not cover: who may ask, and how long a buffer lives
 //! ([`crate::lend`]).
 
 use crate::error::SpaceError;

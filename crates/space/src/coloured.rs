@@ -6,8 +6,8 @@
 //! the process that starts the program, which stays until the program ends. Every process of the
 //! program connects, and sends a message when its pages are in their colours, and before it ends;
 //! its pages are then counted here. Changes are numbered: an answer to one that is no longer asked
-//! for counts for no later one. Source: maracas IV-D (migration to pages of other colours). Does not
-//! cover: processes that are killed: their pages are not checked at the end.
+//! for counts for no later one. Source: maracas IV-D (migration to pages of other colours). Does
+//! not cover: processes that are killed: their pages are not checked at the end.
 
 use crate::audit::{Audit, Look, SharedFile};
 use crate::error::SpaceError;
@@ -206,8 +206,8 @@ impl Coloured {
         &self.choice
     }
 
-    /// The pages of each process that runs now in its colours. They may change meanwhile: a page that
-    /// is wrong once may be on its way.
+    /// The pages of each process that runs now in its colours. They may change meanwhile: a page
+    /// that is wrong once may be on its way.
     pub fn running(&self) -> Vec<(u32, Look)> {
         let of = |p: &Peer| Look::at(p.pid, &self.choice).ok().map(|look| (p.pid, look));
         self.peers.iter().filter(|p| p.coloured).filter_map(of).collect()

@@ -2,11 +2,11 @@
 //!
 //! Problem: a profile numbers all anonymous mappings of a process, and the library that keeps a
 //! program in its colours is there only after the loader has made the first ones. Their number
-//! depends on the libraries. Rule: a copy of the program is started without the library and followed
-//! (ptrace) until its first system call from outside of the loader; there it ends. It has then
-//! executed at most instructions of its libraries' constructors that make no system call. Mappings
-//! at a fixed address are parts of a file's mappings, and have its name. Does not cover: mappings of
-//! later loads (dlopen), which the loader places over its own.
+//! depends on the libraries. Rule: a copy of the program is started without the library and
+//! followed (ptrace) until its first system call from outside of the loader; there it ends. It has
+//! then executed at most instructions of its libraries' constructors that make no system call.
+//! Mappings at a fixed address are parts of a file's mappings, and have its name. Does not cover:
+//! mappings of later loads (dlopen), which the loader places over its own.
 
 use crate::error::SpaceError;
 use std::fs;
@@ -180,7 +180,8 @@ mod tests {
         assert!(!is_anonymous(libc::SYS_munmap.cast_unsigned(), 0x22));
     }
 
-    /// One of glibc's for its own memory, and one for thread-local storage; more with more libraries.
+    /// One of glibc's for its own memory, and one for thread-local storage; more with more
+    /// libraries.
     #[test]
     fn a_loader_makes_some_mappings() {
         let count = |program: &str| mappings(&[program.to_owned()], Path::new("/"));

@@ -1,14 +1,15 @@
 //! The locked pages of a program, which get frames of colours that its other pages do not get.
 //!
 //! Problem: a plan names locked pages by region and offset, and each process has them elsewhere.
-//! Rule: when a process of the program begins, its mappings are read before the library moves pages,
-//! because moved ones no longer have the name of their file. The addresses go to the library, which
-//! puts each of these pages into a frame of the colour that it was given (crates/space/preload,
-//! locked.c). The library says where a numbered mapping lies. Pages are then counted from outside, by
-//! /proc/PID/pagemap: found are those with an address, present those that the process has used,
-//! verified those in frames of their colours. One process at a time has the locked pages of its
-//! program, the first that begins. Source: single-core-equivalence, section 2.3 (Colored Lockdown).
-//! Does not cover: other processes of the program; the cache itself, whose lines no program can see.
+//! Rule: when a process of the program begins, its mappings are read before the library moves
+//! pages, because moved ones no longer have the name of their file. The addresses go to the
+//! library, which puts each of these pages into a frame of the colour that it was given
+//! (crates/space/preload, locked.c). The library says where a numbered mapping lies. Pages are then
+//! counted from outside, by /proc/PID/pagemap: found are those with an address, present those that
+//! the process has used, verified those in frames of their colours. One process at a time has the
+//! locked pages of its program, the first that begins. Source: single-core-equivalence, section 2.3
+//! (Colored Lockdown). Does not cover: other processes of the program; the cache itself, whose
+//! lines no program can see.
 
 use crate::audit::Audit;
 use crate::map::{Choice, Map, PAGE, PAGE_BITS};

@@ -1,14 +1,15 @@
 //! Pages of a running process by the names that a profile gives them.
 //!
-//! Problem: a profile names a page by its region and its offset there, and the kernel places regions
-//! at random. Rule: regions of files, the heap and the stack are found in /proc/PID/maps, by the
-//! file's name and its rights. The heap begins where /proc/PID/stat says, also before it is mapped.
-//! `mmap#N` is the Nth anonymous mapping of the process by the order in which it made them. No file
-//! has that order, so the library in the process counts them (crates/space/preload/hooks.c), from the
-//! first one behind those of the loader ([`crate::loader`]).
-//! Source: single-core-equivalence, section 2.3 (a hot page is an offset from the beginning of its
-//! memory region). Does not cover: pages of the stack where the environment has another length than
-//! in the profile; several mappings of one file with the same rights and offsets.
+//! Problem: a profile names a page by its region and its offset there, and the kernel places
+//! regions at random. Rule: regions of files, the heap and the stack are found in /proc/PID/maps,
+//! by the file's name and its rights. The heap begins where /proc/PID/stat says, also before it is
+//! mapped. `mmap#N` is the Nth anonymous mapping of the process by the order in which it made them.
+//! No file has that order, so the library in the process counts them
+//! (crates/space/preload/hooks.c), from the first one behind those of the loader
+//! ([`crate::loader`]). Source: single-core-equivalence, section 2.3 (a hot page is an offset from
+//! the beginning of its memory region). Does not cover: pages of the stack where the environment
+//! has another length than in the profile; several mappings of one file with the same rights and
+//! offsets.
 
 use crate::map::PAGE;
 use solocore_model::profile::PageName;
@@ -55,8 +56,8 @@ impl Mappings {
         self.spans.iter().any(|s| s.contains(at)).then_some(at)
     }
 
-    /// The address that a page has or will have. `None`: there is no such region, or it is a numbered
-    /// mapping.
+    /// The address that a page has or will have. `None`: there is no such region, or it is a
+    /// numbered mapping.
     #[must_use]
     pub fn place(&self, page: &PageName) -> Option<u64> {
         let at = page.offset.checked_mul(PAGE)?;
@@ -115,8 +116,8 @@ impl Span {
     }
 }
 
-/// The first page of the heap, of the text of /proc/PID/stat (`start_brk`, its field 47). The name of
-/// the program is field 2, and may have spaces.
+/// The first page of the heap, of the text of /proc/PID/stat (`start_brk`, its field 47). The name
+/// of the program is field 2, and may have spaces.
 fn start_of_heap(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let start: u64 = rest.split_ascii_whitespace().nth(44)?.parse().ok()?;

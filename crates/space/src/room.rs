@@ -1,12 +1,11 @@
 //! How much memory may be taken before others suffer, and what makes a reserve impossible.
 //!
-//! Problem: taking nearly all free memory, even for a moment, can starve other programs. Rule: memory
-//! is taken only while more is free than the kernel's own marks (/proc/zoneinfo) and a margin, and
-//! while tasks do not wait for memory (/proc/pressure/memory). Conditions that no step could change
-//! are refused beforehand: limits of memory cgroups, several nodes of memory, and colours that are
-//! more than can be missed. Source: Documentation/accounting/psi.rst and
-//! admin-guide/mm/concepts.rst of Linux.
-//! Does not cover: limits that change later.
+//! Problem: taking nearly all free memory, even for a moment, can starve other programs. Rule:
+//! memory is taken only while more is free than the kernel's own marks (/proc/zoneinfo) and a
+//! margin, and while tasks do not wait for memory (/proc/pressure/memory). Conditions that no step
+//! could change are refused beforehand: limits of memory cgroups, several nodes of memory, and
+//! colours that are more than can be missed. Source: Documentation/accounting/psi.rst and
+//! admin-guide/mm/concepts.rst of Linux. Does not cover: limits that change later.
 
 use crate::error::SpaceError;
 use std::fs;

@@ -14,8 +14,8 @@ pub mod kind {
     pub const HELLO: u32 = 1;
     /// A process is about to end; waits for [`GO`].
     pub const EXIT: u32 = 2;
-    /// Go on. After [`NEED`], `pages` is the number of frames that a reserve has freed for it; after
-    /// [`HELLO`], the number of locked pages behind the configuration.
+    /// Go on. After [`NEED`], `pages` is the number of frames that a reserve has freed for it;
+    /// after [`HELLO`], the number of locked pages behind the configuration.
     pub const GO: u32 = 3;
     /// The configuration has changed; `request` numbers the change.
     pub const RECOLOUR: u32 = 4;
@@ -25,12 +25,13 @@ pub mod kind {
     pub const FAILED: u32 = 6;
     /// A program is started that cannot be coloured.
     pub const UNCOLOURED: u32 = 7;
-    /// A process is about to look for this number of pages, on the CPU in `stuck`; waits for [`GO`].
+    /// A process is about to look for this number of pages, on the CPU in `stuck`; waits for
+    /// [`GO`].
     pub const NEED: u32 = 8;
     /// A text about a process, which is told once.
     pub const NOTE: u32 = 9;
-    /// A process has made the anonymous mapping of the number `request` (0: of none), from `move_ns`
-    /// to `all_ns`, which has locked pages, or lies where locked pages were.
+    /// A process has made the anonymous mapping of the number `request` (0: of none), from
+    /// `move_ns` to `all_ns`, which has locked pages, or lies where locked pages were.
     pub const MAPPED: u32 = 10;
     /// From `solocore recolor`: the text is colours and banks.
     pub const ASK: u32 = 16;

@@ -174,7 +174,8 @@ fn judged(judge: &Judge, allotments: &[Allotment]) -> Result<Vec<bool>, Failure>
     allotments.iter().map(|a| Ok(judge.meets(a)?)).collect()
 }
 
-/// An allotment as JSON: `placement` by task, `ways` and `budgets` by core, `pages` by task or null.
+/// An allotment as JSON: `placement` by task, `ways` and `budgets` by core, `pages` by task or
+/// null.
 fn allotment(stated: &Value) -> Result<Allotment, Failure> {
     let list = |key: &str| Vec::<u64>::deserialize(&stated[key]);
     let small =

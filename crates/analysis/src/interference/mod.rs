@@ -67,8 +67,8 @@
 //! parallel misses or merged writes, in no time.
 //!
 //! # Budgets of others
-//! Two rules of `solocore/memguard.h` let cores exceed their budgets. The bounds hold under both, if
-//! the core under analysis gives nothing away.
+//! Two rules of `solocore/memguard.h` let cores exceed their budgets. The bounds hold under both,
+//! if the core under analysis gives nothing away.
 //! * *Reclaiming*: in each period the budgets of all cores and the pool make the same sum. The core
 //!   keeps its own, so the others' accesses in a period stay within the sum of their budgets.
 //!   `D` depends on that sum only, where an access costs the same under each budget. With accesses
@@ -243,8 +243,8 @@ impl Stall {
         self.least_total(jobs, demand, fixed, demand.work_ps.max(least))
     }
 
-    /// The stall of the least solution of the recurrence of [`Stall::by_jobs`], from a total that is
-    /// no more than it. `fixed`: the delay that does not depend on the window.
+    /// The stall of the least solution of the recurrence of [`Stall::by_jobs`], from a total that
+    /// is no more than it. `fixed`: the delay that does not depend on the window.
     fn least_total(&self, jobs: &Rivals, demand: Demand, fixed: u64, from: u64) -> u64 {
         let (mut total, once) = (from, self.once());
         for _ in 0..STEPS {

@@ -14,11 +14,12 @@
 //! rounding to whole jobs it is a linear equation, and its solution is no more than the least one.
 //!
 //! # Locked pages
-//! Where it is not known which pages these tasks lock, a [`Pool`] says what a page would save each of
-//! them, and how many pages they have together. The sum is then one for which no choice of pages has a
-//! smaller one: in each window, pages go where they save most. A few of the tasks, which are not known
-//! either, may be spared a part of their cost: those where it is the most in the window. A window counts as
-//! the next shorter one of a grid, so that each is summed up once; the sum never falls with the window.
+//! Where it is not known which pages these tasks lock, a [`Pool`] says what a page would save each
+//! of them, and how many pages they have together. The sum is then one for which no choice of pages
+//! has a smaller one: in each window, pages go where they save most. A few of the tasks, which are
+//! not known either, may be spared a part of their cost: those where it is the most in the window.
+//! A window counts as the next shorter one of a grid, so that each is summed up once; the sum never
+//! falls with the window.
 //!
 //! # Not covered
 //! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.

@@ -116,8 +116,8 @@ fn budgets_bound_what_a_period_loses() {
     assert_eq!(own.once(), 1_000_000_000 + c.left_ps);
 }
 
-/// Each of 100 periods in which the core is stopped holds 26 accesses that may not have ended as the
-/// others go on without a limit.
+/// Each of 100 periods in which the core is stopped holds 26 accesses that may not have ended as
+/// the others go on without a limit.
 #[test]
 fn accesses_under_way_as_a_shared_round_begins_are_no_progress() {
     let c = costs(3);

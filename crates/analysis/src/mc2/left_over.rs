@@ -5,8 +5,8 @@
 //! level A, or sporadic releases. The table of level A is not known yet.
 //!
 //! # Rule
-//! `W = C_i + sum over j < i of ceil(W/T_j)*C_j + sum over A of ceil((W + T_k - C_k)/T_k)*C_k + noise(W)`,
-//! B-PETs, the least solution up to `T_i`.
+//! `W = C_i + sum over j < i of ceil(W/T_j)*C_j + sum over A of ceil((W + T_k - C_k)/T_k)*C_k +
+//! noise(W)`, B-PETs, the least solution up to `T_i`.
 //!
 //! # Why it holds
 //! Take the level-`i` busy window of B from its first release on. In any interval of length `W`, a

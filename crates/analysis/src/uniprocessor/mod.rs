@@ -49,7 +49,8 @@ fn check_numbers(set: &TaskSet) -> Result<(), TaskSetError> {
 /// Is the utilisation at most 1? Exact; the periods are not zero.
 ///
 /// A quotient of two integers rounded to doubles is wrong by less than 2^-51 of itself. Adding up
-/// to 2^16 of them up to 1 is wrong by less than 2^-36 in all: only close to 1 are fractions needed.
+/// to 2^16 of them up to 1 is wrong by less than 2^-36 in all: only close to 1 are fractions
+/// needed.
 #[must_use]
 pub fn fits(tasks: &[SporadicTask]) -> bool {
     const CLOSE: f64 = 1e-9;

@@ -12,8 +12,8 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Values for names in capitals, where the parser wants a number, a quantity or a known name; the word
-/// before may be named too.
+/// Values for names in capitals, where the parser wants a number, a quantity or a known name; the
+/// word before may be named too.
 const VALUES: &[(&str, &str)] = &[
     ("PID", "4711"),
     ("N", "2"),

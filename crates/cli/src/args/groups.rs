@@ -1,8 +1,8 @@
 //! The commands of `solocore --help`, grouped by their purpose.
 //!
 //! Rule: clap has one list of commands without headings, so the list is written here, into the
-//! help's template. Clap does not wrap that, so it is wrapped here, at the column at which clap wraps
-//! the rest. A test compares it with clap's commands.
+//! help's template. Clap does not wrap that, so it is wrapped here, at the column at which clap
+//! wraps the rest. A test compares it with clap's commands.
 
 use clap::Command;
 use std::fmt::Write as _;

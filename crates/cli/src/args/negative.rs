@@ -1,7 +1,7 @@
 //! Negative values of options that take a quantity.
 //!
-//! Problem: clap takes `-1ms` in `--duration -1ms` for an option that it does not know, and names no
-//! option that was given. Rule: an option of one quantity takes the next argument, also with a
+//! Problem: clap takes `-1ms` in `--duration -1ms` for an option that it does not know, and names
+//! no option that was given. Rule: an option of one quantity takes the next argument, also with a
 //! hyphen; the quantity's own message then says what is wrong. Options of plain numbers take
 //! negative ones: that of a whole number then names its option, and each command checks the range
 //! of a fraction. Does not cover: options of several values, and arguments without a name.

@@ -2,12 +2,12 @@
 //!
 //! Problem: an output that is also an input destroys it, and a file that cannot be written may show
 //! after hours of work. Rule: each option that takes a path is listed here as an output or as an
-//! input; a test finds one that is not. An output is refused where it is an input or another output,
-//! or where no file can be written. Inputs are also the results in a directory of `report`, and files
-//! that a file of TOML names, such as the platform, the profiles and the programs of a system file.
-//! The look changes nothing.
-//! Does not cover: files that a plan names. Nor names that a command makes up itself, such as the
-//! trace beside a profile. Directories of results are made by each command before it works.
+//! input; a test finds one that is not. An output is refused where it is an input or another
+//! output, or where no file can be written. Inputs are also the results in a directory of `report`,
+//! and files that a file of TOML names, such as the platform, the profiles and the programs of a
+//! system file. The look changes nothing. Does not cover: files that a plan names. Nor names that a
+//! command makes up itself, such as the trace beside a profile. Directories of results are made by
+//! each command before it works.
 
 use super::plan::RESULTS;
 use crate::fail::Failure;

@@ -71,7 +71,8 @@ pub struct Counting {
     /// has run this number of jobs.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub jobs: u32,
-    /// The CPU that the jobs run on [default: the last one].
+    /// The CPU that the jobs run on. With core types the profile is then for cores of its type only
+    /// [default: the last one; with --core, the last one of that core's type].
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
     /// The event that counts accesses to memory: llc-misses, or rHEX as perf writes it [default:

@@ -69,8 +69,8 @@ pub struct RunArgs {
     /// Accesses per interrupt [default: about an eighth of each budget].
     #[arg(long, value_name = "N")]
     pub sample: Option<u64>,
-    /// Let cores use budget that others are not expected to need. A plan with reclaim = true does so
-    /// by itself; the bounds of other plans do not cover this.
+    /// Let cores use budget that others are not expected to need. A plan with reclaim = true does
+    /// so by itself; the bounds of other plans do not cover this.
     #[arg(long)]
     pub reclaim: bool,
     /// Use of the time that is left in a period when all budgets are used up. With `none`, the
@@ -88,8 +88,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Have the solocore that runs go over to this plan, which may differ from its present one in
-    /// budgets, and with --resctrl in ways. The run goes on with its options. A refused plan changes
-    /// nothing.
+    /// budgets, and with --resctrl in ways. The run goes on with its options. A refused plan
+    /// changes nothing.
     #[arg(long)]
     pub replace: bool,
     /// Run even if nobody keeps some promises of the plan. The run then repeats no verdict that

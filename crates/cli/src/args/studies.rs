@@ -56,8 +56,8 @@ pub struct ReproduceArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct AttackArgs {
-    /// Policies of planning: none, even, anywhere, uneven, optimal, bwlock, dynamic, vcpus, windows,
-    /// levels [default: all].
+    /// Policies of planning: none, even, anywhere, uneven, optimal, bwlock, dynamic, vcpus,
+    /// windows, levels [default: all].
     #[arg(value_name = "POLICY")]
     pub policy: Vec<String>,
     /// Only on this board; may be repeated.

@@ -55,7 +55,8 @@ pub fn run(args: &DramArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new("sending requests");
     let mut watch = Watch { progress, checker: args.check.then(|| Checker::new(&spec)), trace };
     let start = Instant::now();
-    // A temporary file is to be removed. Without one, the reader of a pipe may keep a write waiting.
+    // A temporary file is to be removed. Without one, the reader of a pipe may keep a write
+    // waiting.
     let removes = watch.trace.as_ref().is_some_and(|trace| trace.temporary.is_some());
     let mut work = || traffic::run(&spec, cap, &traffic, &mut watch);
     let report = if removes { work() } else { computing(work) }?;

@@ -94,8 +94,8 @@ fn of_board(platform: &Platform) -> Map {
     Map { colours, banks: spec.map_or_else(Vec::new, |s| s.bank_functions()) }
 }
 
-/// The map of the plan's board, where its colours are colours of this machine's cache too. The cache
-/// here may have more: pages that differ in some index bits share no set.
+/// The map of the plan's board, where its colours are colours of this machine's cache too. The
+/// cache here may have more: pages that differ in some index bits share no set.
 fn of_this_machine(plan: &Plan) -> Result<Map, Failure> {
     let map = of_board(&plan.platform);
     if map.colours.is_empty() {

@@ -2,10 +2,9 @@
 //!
 //! Rule: a task has the frames of its core, as in `solocore exec --plan --task`: the colours that
 //! stand for the core's ways, and its banks if the map has as many as the plan's board. Tasks of
-//! level C have those of level C. A task whose
-//! core has none has no buffers; a plan without any such core is refused. The frames of all tasks are
-//! those of any of them. Does not cover: keeping level C's programs out of them: what is held is not
-//! theirs anyway.
+//! level C have those of level C. A task whose core has none has no buffers; a plan without any
+//! such core is refused. The frames of all tasks are those of any of them. Does not cover: keeping
+//! level C's programs out of them: what is held is not theirs anyway.
 
 use super::exec_coloured::{self, Lists};
 use crate::fail::Failure;
@@ -99,8 +98,8 @@ mod tests {
         assert!((all(&tasks).unwrap().share() - 1.0).abs() < 1e-9);
     }
 
-    /// Both tasks are on core 0: one of level A, which has three of twelve ways, and one of level C,
-    /// which has six.
+    /// Both tasks are on core 0: one of level A, which has three of twelve ways, and one of level
+    /// C, which has six.
     fn with_levels() -> Plan {
         use solocore_model::plan::levels::{LevelsCore, LevelsPlan, Ways};
         let core = |id: u32| LevelsCore {

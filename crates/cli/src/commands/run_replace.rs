@@ -1,7 +1,7 @@
 //! `solocore run --replace`: another plan for the solocore that runs.
 //!
-//! Rule: the running daemon checks the plan and hands over (`solocore_linux::daemon::replace`); this
-//! command sends it the plan, waits for the answer and prints it. The options of the run stay.
+//! Rule: the running daemon checks the plan and hands over (`solocore_linux::daemon::replace`);
+//! this command sends it the plan, waits for the answer and prints it. The options of the run stay.
 
 use crate::args::{Format, RunArgs};
 use crate::commands::run_text::{self, limit};

@@ -47,9 +47,9 @@ impl Door {
         })
     }
 
-    /// The process that asks, and the time at which its thread started. The thread belongs to that process:
-    /// nobody attaches the threads of others, and none is taken of a process that has the number of one
-    /// that has ended.
+    /// The process that asks, and the time at which its thread started. The thread belongs to that
+    /// process: nobody attaches the threads of others, and none is taken of a process that has the
+    /// number of one that has ended.
     pub fn thread(socket: &OwnedFd, peer: &Peer, thread: u32) -> Result<(OwnedFd, u64), Refusal> {
         let process = seqpacket::peer_process(socket, peer).map_err(|_| Refusal::BadRequest)?;
         let started = start_of(peer.pid, thread).ok_or(Refusal::BadRequest)?;

@@ -1,14 +1,14 @@
 //! The event of this machine whose samples have the addresses of accesses to memory.
 //!
 //! Rule: what the kernel's own files say is taken, so that no table of models is needed. Intel's
-//! precise load-latency event is `mem-loads` of its unit, with `mem-loads-aux` to lead it where that
-//! is there. AMD's instruction sampling is the unit `ibs_op`. Both say of each sample where its data
-//! came from; only those from beyond the last cache count. Elsewhere page faults stand in: they have
-//! addresses too, but are first touches of pages, not misses.
-//! Source: `linux/perf_event.h` (`perf_mem_data_src`); the kernel's Documentation/ABI/testing of
-//! `/sys/bus/event_source/devices`; perf-mem(1), perf-amd-ibs(1).
-//! Does not cover: Arm's Statistical Profiling Extension, whose records lie in an auxiliary buffer
-//! in another format; the reason is told.
+//! precise load-latency event is `mem-loads` of its unit, with `mem-loads-aux` to lead it where
+//! that is there. AMD's instruction sampling is the unit `ibs_op`. Both say of each sample where
+//! its data came from; only those from beyond the last cache count. Elsewhere page faults stand in:
+//! they have addresses too, but are first touches of pages, not misses. Source:
+//! `linux/perf_event.h` (`perf_mem_data_src`); the kernel's Documentation/ABI/testing of
+//! `/sys/bus/event_source/devices`; perf-mem(1), perf-amd-ibs(1). Does not cover: Arm's Statistical
+//! Profiling Extension, whose records lie in an auxiliary buffer in another format; the reason is
+//! told.
 
 use crate::host::machine::parse_cpu_list;
 use crate::sys::{PERF_EXCLUDE_KERNEL, PERF_PRECISE_SHIFT, PerfAttr};

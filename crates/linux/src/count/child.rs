@@ -180,9 +180,9 @@ fn hold(command: &mut Command, tell: OwnedFd, wait: OwnedFd, go: RawFd) {
     let ready = move || {
         let pid = std::process::id().to_ne_bytes();
         let mut word = [0u8];
-        // Closed in the child, so that it reads the end when the parent is gone.
-        // SAFETY: the calls may be made between fork and exec, the buffers outlive them, and nothing
-        // in the child uses `go`.
+        // Closed in the child, so that it reads the end when the parent is gone. SAFETY: the calls
+        // may be made between fork and exec, the buffers outlive them, and nothing in the child
+        // uses `go`.
         let heard = unsafe {
             libc::close(go);
             libc::write(tell.as_raw_fd(), pid.as_ptr().cast(), pid.len());

@@ -1,14 +1,12 @@
 //! Counts of the jobs of one program.
 //!
 //! Problem: a job is a run of a program with all its children. Counters must begin with its first
-//! instruction and see nothing else, and a CPU has few of them.
-//! Rule: the child process waits before it becomes the program until its counters are there; they
-//! begin as it does (`enable_on_exec`), and children inherit them. Where the CPU cannot hold all of
-//! them at once, the job is run again for the rest: nothing is scaled up.
-//! Source: perf_event_open(2).
-//! Jobs within a start are those of [`jobs`]; addresses of accesses are sampled apart ([`addresses`]).
-//! Does not cover: the work of other programs, interrupts and the kernel's threads on the CPU
-//! meanwhile.
+//! instruction and see nothing else, and a CPU has few of them. Rule: the child process waits
+//! before it becomes the program until its counters are there; they begin as it does
+//! (`enable_on_exec`), and children inherit them. Where the CPU cannot hold all of them at once,
+//! the job is run again for the rest: nothing is scaled up. Source: perf_event_open(2). Jobs within
+//! a start are those of [`jobs`]; addresses of accesses are sampled apart ([`addresses`]). Does not
+//! cover: the work of other programs, interrupts and the kernel's threads on the CPU meanwhile.
 
 mod address_event;
 mod addresses;

@@ -1,15 +1,15 @@
 //! Colours and banks of the plan's tasks, as a part.
 //!
 //! Problem: a plan gives each core page colours and DRAM banks of its own, and the kernel takes any
-//! frame. Rule: each program that solocore starts is started with the library that keeps its pages in
-//! frames of its core's colours and banks (`solocore_space`, docs/space.md). Everything is checked
-//! before anything is started: that the plan is for this cache, that each program can be coloured,
-//! and that there are enough frames. A promise holds while all of the plan's programs that run were
-//! started so, and no page of theirs was found elsewhere: a page in a wrong colour may be in that of
-//! any core. In a plan with levels, ways that colours only stand for are not promised: the bounds
-//! count on ways. Source: single-core-equivalence, section 2 (PALLOC); maracas, section V.
-//! Does not cover: programs outside of the plan, the kernel's own memory, the page cache and shared
-//! memory, which use frames of all colours; `docs/space.md` lists them.
+//! frame. Rule: each program that solocore starts is started with the library that keeps its pages
+//! in frames of its core's colours and banks (`solocore_space`, docs/space.md). Everything is
+//! checked before anything is started: that the plan is for this cache, that each program can be
+//! coloured, and that there are enough frames. A promise holds while all of the plan's programs
+//! that run were started so, and no page of theirs was found elsewhere: a page in a wrong colour
+//! may be in that of any core. In a plan with levels, ways that colours only stand for are not
+//! promised: the bounds count on ways. Source: single-core-equivalence, section 2 (PALLOC);
+//! maracas, section V. Does not cover: programs outside of the plan, the kernel's own memory, the
+//! page cache and shared memory, which use frames of all colours; `docs/space.md` lists them.
 
 use super::frames::Planned;
 use super::locked;

@@ -2,14 +2,14 @@
 //!
 //! Problem: a job that is active meanwhile runs under both plans. Rule: budgets as in
 //! regulate/handover.rs. A core with analysed tasks that gets other ways must keep its old ones, so
-//! that its jobs have at least these at each moment; and the old plan must bound them. A job that loses
-//! ways in its midst may have more misses than in either plan. Without best effort, bounds count on the
-//! jobs of other cores: on their misses, which are fewer in more ways, and on their deadlines. During
-//! the handover either plan may bound these jobs. So such bounds of the old plan hold only if all cores
-//! with jobs keep their ways, and if the new plan meets all deadlines. Those of the new plan hold only if
-//! no such core gets other ways, and if the old plan meets all deadlines.
-//! Does not cover: other tasks, and other demands of tasks on cores with the same ways; such plans are
-//! refused before (`difference`).
+//! that its jobs have at least these at each moment; and the old plan must bound them. A job that
+//! loses ways in its midst may have more misses than in either plan. Without best effort, bounds
+//! count on the jobs of other cores: on their misses, which are fewer in more ways, and on their
+//! deadlines. During the handover either plan may bound these jobs. So such bounds of the old plan
+//! hold only if all cores with jobs keep their ways, and if the new plan meets all deadlines. Those
+//! of the new plan hold only if no such core gets other ways, and if the old plan meets all
+//! deadlines. Does not cover: other tasks, and other demands of tasks on cores with the same ways;
+//! such plans are refused before (`difference`).
 
 use crate::regulate::handover::{Budgets, Change, covers_by_new, covers_by_old};
 use crate::regulate::shared::UNLIMITED;
@@ -67,8 +67,8 @@ pub(super) fn uncovered(old: &Plan, new: &Plan, core: u32) -> String {
     )
 }
 
-/// The cores on which jobs have no bound where ways come and go again: those with other ways, and all
-/// cores if bounds count on the jobs there.
+/// The cores on which jobs have no bound where ways come and go again: those with other ways, and
+/// all cores if bounds count on the jobs there.
 pub(super) fn unbounded_cores(old: &Plan, new: &Plan) -> Vec<u32> {
     if divides_bounded(old, new) && (counts_on_jobs(old) || counts_on_jobs(new)) {
         return old.cores.iter().map(|core| core.id).collect();

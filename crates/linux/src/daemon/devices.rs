@@ -2,12 +2,12 @@
 //!
 //! Problem: `[[io]]` states what a device moves for a task, and nobody holds the device to that.
 //! Rule: the device must be a disk of this machine, and the task's control group must have no other
-//! programs. Then `io.max` of the group limits reads from the disk (`direction = "in"`) or writes to
-//! it. The limit is the sum of the plan's bandwidths there. An attached task has its own group, a
-//! started one that of solocore. A lower limit that is there stays.
-//! Every transfer without a limit is a reason against the promise `devices`. That promise stays open
-//! in any case: other programs and devices have no limit.
-//! Does not cover: a limit that another program changes meanwhile; groups of version 1.
+//! programs. Then `io.max` of the group limits reads from the disk (`direction = "in"`) or writes
+//! to it. The limit is the sum of the plan's bandwidths there. An attached task has its own group,
+//! a started one that of solocore. A lower limit that is there stays. Every transfer without a
+//! limit is a reason against the promise `devices`. That promise stays open in any case: other
+//! programs and devices have no limit. Does not cover: a limit that another program changes
+//! meanwhile; groups of version 1.
 
 use super::part::{Part, Settings};
 use crate::error::LinuxError;
@@ -190,8 +190,8 @@ impl Limit {
         limits.find(|(key, _)| *key == self.key())?.1.parse().ok()
     }
 
-    /// The line that sets the limit, and the line that puts the present one back; `None`: the present
-    /// one is not above it.
+    /// The line that sets the limit, and the line that puts the present one back; `None`: the
+    /// present one is not above it.
     fn lines(&self, text: &str) -> Option<(String, String)> {
         let line = |value: &str| format!("{} {}={value}", self.number, self.key());
         let old = self.present(text);

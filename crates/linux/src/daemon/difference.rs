@@ -1,13 +1,13 @@
 //! Differences of two plans beside their budgets, and the ways of their cores.
 //!
 //! Problem: a run can go over to a plan with other budgets, and to little else; a key that a later
-//! version adds to plans must not slip through. Rule: the new plan gets the budgets of the old one, and
-//! all that follows from budgets (bounds, promises, reasons). It also gets the keys that no bound and no
-//! part of a run rests on: names of the platform, and the history of profiles. Where the run divides
-//! the cache, it gets the ways, and the demands of tasks on cores with other ways. Best effort that the
-//! run neither starts nor binds is left out: bounds count on the budgets of its cores only. Then both
-//! must be equal. The first key that is not is named.
-//! Does not cover: profiles that the plans carry; the caller takes those of the old plan.
+//! version adds to plans must not slip through. Rule: the new plan gets the budgets of the old one,
+//! and all that follows from budgets (bounds, promises, reasons). It also gets the keys that no
+//! bound and no part of a run rests on: names of the platform, and the history of profiles. Where
+//! the run divides the cache, it gets the ways, and the demands of tasks on cores with other ways.
+//! Best effort that the run neither starts nor binds is left out: bounds count on the budgets of
+//! its cores only. Then both must be equal. The first key that is not is named. Does not cover:
+//! profiles that the plans carry; the caller takes those of the old plan.
 
 use serde_json::{Map, Number, Value};
 use solocore_model::plan::{PlanCore, PlanRegulation, PlanTask};
@@ -47,8 +47,8 @@ pub(super) fn difference(
     first_difference(&value(old), &value(&new), "")
 }
 
-/// A plan without the best effort that no part of the run knows. The result of a run has the profiles
-/// of its first plan, so tasks with a profile stay.
+/// A plan without the best effort that no part of the run knows. The result of a run has the
+/// profiles of its first plan, so tasks with a profile stay.
 fn without_others(plan: &Plan, runs: &dyn Fn(&str) -> bool) -> Plan {
     let mut plan = plan.clone();
     plan.tasks.retain(|task| {
@@ -58,8 +58,8 @@ fn without_others(plan: &Plan, runs: &dyn Fn(&str) -> bool) -> Plan {
     plan
 }
 
-/// A plan with the ways of another one, and the colours that stand for them. The tasks of a core with
-/// other ways have its demands.
+/// A plan with the ways of another one, and the colours that stand for them. The tasks of a core
+/// with other ways have its demands.
 fn with_ways_of(old: &Plan, mut new: Plan) -> Plan {
     let mut divided = BTreeSet::new();
     for (old, new) in old.cores.iter().zip(&mut new.cores) {

@@ -4,11 +4,11 @@
 //! regions: to levels A and B of each core, and to level C with the OS. Rule: a task has the frames
 //! of its region. Colours are those of the plan. A plan with levels has ways in place of them: then
 //! colours stand for the ways (`PlanCore::colours_for`), unless the hardware gives the ways, and
-//! banks alone choose frames. Then banks must not choose sets of the cache: a task would have a part
-//! of its ways. A task of a core without ways has level C's colours, because its bound counts on no
-//! hit. Banks need a map with as many as the plan's board. Source: mc2-os-isolation, section 3 (Fig.
-//! 3); single-core-equivalence, section 2 (PALLOC).
-//! Does not cover: the region of locked buffers, which no task lies in.
+//! banks alone choose frames. Then banks must not choose sets of the cache: a task would have a
+//! part of its ways. A task of a core without ways has level C's colours, because its bound counts
+//! on no hit. Banks need a map with as many as the plan's board. Source: mc2-os-isolation, section
+//! 3 (Fig. 3); single-core-equivalence, section 2 (PALLOC). Does not cover: the region of locked
+//! buffers, which no task lies in.
 
 use crate::error::LinuxError;
 use solocore_model::Plan;
@@ -80,8 +80,8 @@ impl Planned {
         self.plan.cores.iter().map(|c| Region::Core(c.id)).chain(level_c).collect()
     }
 
-    /// The frames of a region; `None`: the plan gives it neither colours nor banks, or the map knows
-    /// none.
+    /// The frames of a region; `None`: the plan gives it neither colours nor banks, or the map
+    /// knows none.
     ///
     /// # Errors
     /// The map has no frames for it.
@@ -261,8 +261,8 @@ pub(super) mod example {
         }
     }
 
-    /// A plan of levels on three cores; the last one has no ways. Tasks of each level, and a message
-    /// of each kind.
+    /// A plan of levels on three cores; the last one has no ways. Tasks of each level, and a
+    /// message of each kind.
     pub fn plan() -> Plan {
         let mut plan: Plan = serde_json::from_str(include_str!("../../tests/plan.json")).unwrap();
         plan.platform = Platform::find("imx6q", std::path::Path::new(".")).unwrap();

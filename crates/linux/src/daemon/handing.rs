@@ -3,12 +3,12 @@
 //! Problem: the CPUs follow one after the other, and a CPU may be offline, or its state may not be
 //! readable for a moment. The sender of a plan that is given up must not hear of it while other
 //! budgets are still in force. Rule: each round goes on from the last one (`go_on`), and repeats a
-//! request that the engine has refused. If a CPU does not follow in the first step for [`PATIENCE_NS`], all are
-//! asked for their old budgets. The handover ends when these are in force. It also ends after the
-//! same time once more: a CPU that still begins no period has kept its old budget. While samples
-//! change, a period may have what the proof in regulate/handover.rs allows: in a budget that falls, the
-//! old one, and in one that rises, both samples more.
-//! Does not cover: the choice of budgets and samples (`regulate/regulation`), and their order
+//! request that the engine has refused. If a CPU does not follow in the first step for
+//! [`PATIENCE_NS`], all are asked for their old budgets. The handover ends when these are in force.
+//! It also ends after the same time once more: a CPU that still begins no period has kept its old
+//! budget. While samples change, a period may have what the proof in regulate/handover.rs allows:
+//! in a budget that falls, the old one, and in one that rises, both samples more. Does not cover:
+//! the choice of budgets and samples (`regulate/regulation`), and their order
 //! (`regulate/handover.rs`).
 
 use crate::error::LinuxError;

@@ -1,9 +1,10 @@
 //! What `solocore run --replace` asks for, the daemon's answer, and the handovers of a run.
 //!
 //! Problem: a run may have had several plans, but its result has one bound for each task. Rule: the
-//! result lists the last handovers, and a task's bound is the weakest one of all plans. A plan counts
-//! from the beginning of its handover, also if that is given up. Promises that were broken under an earlier
-//! plan stay broken. The tasks are those of the plan in force. Does not cover: the decision on another plan (`replace`).
+//! result lists the last handovers, and a task's bound is the weakest one of all plans. A plan
+//! counts from the beginning of its handover, also if that is given up. Promises that were broken
+//! under an earlier plan stay broken. The tasks are those of the plan in force. Does not cover: the
+//! decision on another plan (`replace`).
 
 use super::promises::bounds;
 use crate::error::LinuxError;
@@ -113,8 +114,8 @@ impl Replacing {
         }
     }
 
-    /// Gives a result the tasks of the plan in force, in its order. Best effort that the run does not
-    /// start can be other than in its first plan.
+    /// Gives a result the tasks of the plan in force, in its order. Best effort that the run does
+    /// not start can be other than in its first plan.
     pub fn order(&self, plan: &Plan, run: &mut RunResult) {
         if self.done.is_empty() || run.tasks.is_empty() {
             return;
@@ -132,7 +133,8 @@ impl Replacing {
         run.tasks = plan.tasks.iter().map(row).collect();
     }
 
-    /// Keeps the bounds of a plan under which jobs may have run; tasks of `uncovered` cores have none.
+    /// Keeps the bounds of a plan under which jobs may have run; tasks of `uncovered` cores have
+    /// none.
     pub fn keep_bounds(&mut self, plan: &Plan, answers: &[Answer], uncovered: &[u32]) {
         for (task, bound) in bounds(plan, answers) {
             let bound = bound.filter(|_| !uncovered.contains(&task.core));

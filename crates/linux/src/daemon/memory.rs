@@ -190,8 +190,8 @@ impl Waiting {
     }
 }
 
-/// Waits until a thread of this process sleeps, so that it is not charged to a VCPU in the middle of
-/// a run that began outside of it. A thread that goes on for 0.2 s is not waited for.
+/// Waits until a thread of this process sleeps, so that it is not charged to a VCPU in the middle
+/// of a run that began outside of it. A thread that goes on for 0.2 s is not waited for.
 fn wait_until_asleep(tid: u32) {
     for _ in 0..200 {
         let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));

@@ -1,15 +1,14 @@
 //! Message buffers of a plan with levels, in queues of unmodified programs.
 //!
 //! Problem: the plan says where the buffer of each message lies, and the programs make their queues
-//! themselves. Rule: a queue that `--queues` names lies in frames of the program that makes it. So a
-//! buffer under CE, between tasks of levels A and B of one core, and one of level C lie where the
+//! themselves. Rule: a queue that `--queues` names lies in frames of the program that makes it. So
+//! a buffer under CE, between tasks of levels A and B of one core, and one of level C lie where the
 //! plan has them if both tasks run in their frames. The promise is checked by the files of shared
 //! memory that processes of both tasks map: one of them is a queue, and none has a page in another
 //! frame. Before both tasks were looked at, it is kept by their frames alone. Buffers under SBP and
 //! CL are not kept, because an unmodified program neither bypasses the cache nor locks lines.
-//! Source: mc2-os-isolation, section 4.2.
-//! Does not cover: which of the queues between two tasks is the message's (all have to lie right);
-//! messages by other means; I/O buffers.
+//! Source: mc2-os-isolation, section 4.2. Does not cover: which of the queues between two tasks is
+//! the message's (all have to lie right); messages by other means; I/O buffers.
 
 use super::frames::Region;
 use crate::schedule::coloured::SharedMemory;

@@ -246,8 +246,8 @@ impl Daemon {
         }
         let restored = keeper::restore()?;
         if restored.failed > 0 {
-            // They stay in their journals. What nobody can write now (a CPU is offline) keeps nobody from a
-            // run.
+            // They stay in their journals. What nobody can write now (a CPU is offline) keeps
+            // nobody from a run.
             self.notes.push(format!(
                 "settings of an earlier solocore that cannot be put back (see above): {}; \
                     `solocore restore` tries again",

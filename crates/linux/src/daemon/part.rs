@@ -97,8 +97,9 @@ pub trait Part {
         false
     }
 
-    /// Checks that the part can go on under another plan, which has other budgets and ways only, and
-    /// prepares for it. `true`: the part gives the CPUs these budgets. Changes nothing that is in force.
+    /// Checks that the part can go on under another plan, which has other budgets and ways only,
+    /// and prepares for it. `true`: the part gives the CPUs these budgets. Changes nothing that is
+    /// in force.
     ///
     /// # Errors
     /// The reason why it cannot.
@@ -106,7 +107,8 @@ pub trait Part {
         Ok(false)
     }
 
-    /// Gives the cores the ways of the plan that it was asked about last.
+    /// Gives the cores the ways of the plan that it was asked about last, and the hardware's limits
+    /// of bandwidth.
     ///
     /// # Errors
     /// The machine refuses them; the cores have those of the old plan.
@@ -114,7 +116,7 @@ pub trait Part {
         Ok(())
     }
 
-    /// Gives the cores the ways of the old plan again, after `divide`.
+    /// Gives the cores the ways and limits of the old plan again, after `divide`.
     fn divide_as_before(&mut self) {}
 
     /// Begins the handover of budgets to the plan that it was asked about last.

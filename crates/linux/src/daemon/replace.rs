@@ -2,16 +2,17 @@
 //!
 //! Problem: a run that is ended and started again leaves a gap without budgets, and ends its tasks
 //! and its clients' locks. Rule: the daemon takes another plan at its socket for plans
-//! (`host/status`), and checks everything before anything changes. The plan may differ in budgets, in
-//! best effort, and in ways where the run divides the cache (`difference`). Each part must be able to go on under
-//! it, and each of its promises must be kept. One of the two plans must bound each job that is active
-//! meanwhile (`covered`). The answer to a refused plan is the reason, and the old plan stays in force.
-//! Otherwise the cores get their new ways (host/resctrl/other.rs). Then the part that regulates hands
-//! over, in some rounds, and then the new plan is the run's plan. If that is given up or fails, the
-//! cores lose their new ways again, and no bound counts on jobs there in this run (`covered`). Tasks,
-//! clients, engines and settings stay. A plan that was sent as a whole is carried out even if its client has gone.
-//! Does not cover: other tasks that are analysed or started, colours, banks, periods, schemes and policies; a run without a
-//! plan. Notes of the run are those on its first plan.
+//! (`host/status`), and checks everything before anything changes. The plan may differ in budgets,
+//! in best effort, and in ways where the run divides the cache (`difference`). Each part must be
+//! able to go on under it, and each of its promises must be kept. One of the two plans must bound
+//! each job that is active meanwhile (`covered`). The answer to a refused plan is the reason, and
+//! the old plan stays in force. Otherwise the cores get their new ways (host/resctrl/other.rs).
+//! Then the part that regulates hands over, in some rounds, and then the new plan is the run's
+//! plan. If that is given up or fails, the cores lose their new ways again, and no bound counts on
+//! jobs there in this run (`covered`). Tasks, clients, engines and settings stay. A plan that was
+//! sent as a whole is carried out even if its client has gone. Does not cover: other tasks that are
+//! analysed or started, colours, banks, periods, schemes and policies; a run without a plan. Notes
+//! of the run are those on its first plan.
 
 use super::covered::{self, AGAIN, unbounded_cores, uncovered_cores};
 use super::difference::difference;

@@ -56,8 +56,8 @@ impl Scheduling {
         Self { event: event.map(str::to_owned), ..self }
     }
 
-    /// The part with the VCPUs of a plan from the file `path`. A plan that throttles and has no VCPU
-    /// for the memory's monitor gets one, where there is room.
+    /// The part with the VCPUs of a plan from the file `path`. A plan that throttles and has no
+    /// VCPU for the memory's monitor gets one, where there is room.
     #[must_use]
     pub fn planned(options: Options, planned: &[PlanVcpu], path: &str) -> Self {
         let wanted = |v: &PlanVcpu| Wanted {

@@ -1,9 +1,10 @@
 //! Mutations of good inputs, the same for each run of the tests.
 //!
 //! Problem: sockets and files take bytes of other programs, and no byte may end a process that runs
-//! as root. Rule: a good input is changed at up to four places, by words of the protocol or by nodes
-//! of JSON, so that most mutations pass the first check. `FUZZ_INPUTS` is the number of inputs of
-//! each test; `make nightly` sets it. Does not cover: mutations that are guided by coverage.
+//! as root. Rule: a good input is changed at up to four places, by words of the protocol or by
+//! nodes of JSON, so that most mutations pass the first check. `FUZZ_INPUTS` is the number of
+//! inputs of each test; `make nightly` sets it. Does not cover: mutations that are guided by
+//! coverage.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};

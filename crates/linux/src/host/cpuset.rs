@@ -2,20 +2,19 @@
 //! affinity.
 //!
 //! Problem: any program may run anywhere, and the plan's tasks share their cores with programs that
-//! the plan does not know.
-//! Rule: where version 2 of control groups has the cpuset controller, every group that holds
-//! neither solocore nor a task of the plan is limited to the other cores (`cpuset.cpus`). Other
-//! programs are limited by their affinity, again every two seconds for new ones. No program is
-//! moved to another group. A partition (`cpuset.cpus.partition`) is not made: it would take the
-//! cores from solocore's own threads, too. A thread whose affinity allows no other core was bound
-//! there by another program or a user: it stays, and so does its group; its budget holds it.
-//! A limited group may be changed by another program: it turns the controller off, or writes another
-//! list. Then the run's promise is broken, and the group is limited again, three times at most.
-//! A group that was removed and made again, because its unit started again, is limited like a
-//! newcomer. An empty `cpuset.cpus` of a group in which the controller was on before is put back as
-//! all CPUs of its parent: the kernel empties none that has members.
-//! Does not cover: kernel threads; groups of version 1, and ones with a control character in their
-//! name (programs of these are limited by affinity).
+//! the plan does not know. Rule: where version 2 of control groups has the cpuset controller, every
+//! group that holds neither solocore nor a task of the plan is limited to the other cores
+//! (`cpuset.cpus`). Other programs are limited by their affinity, again every two seconds for new
+//! ones. No program is moved to another group. A partition (`cpuset.cpus.partition`) is not made:
+//! it would take the cores from solocore's own threads, too. A thread whose affinity allows no
+//! other core was bound there by another program or a user: it stays, and so does its group; its
+//! budget holds it. A limited group may be changed by another program: it turns the controller off,
+//! or writes another list. Then the run's promise is broken, and the group is limited again, three
+//! times at most. A group that was removed and made again, because its unit started again, is
+//! limited like a newcomer. An empty `cpuset.cpus` of a group in which the controller was on before
+//! is put back as all CPUs of its parent: the kernel empties none that has members. Does not cover:
+//! kernel threads; groups of version 1, and ones with a control character in their name (programs
+//! of these are limited by affinity).
 
 use super::cgroup::{self, group_of};
 use super::threads::{self, Thread, ThreadChange, What, printable};
@@ -280,8 +279,8 @@ fn number(dir: &Path) -> Option<u64> {
     Some(fs::metadata(dir).ok()?.ino())
 }
 
-/// Reason why the programs of a limited group may run on other CPUs than these; `None`: they may not,
-/// or the group has gone.
+/// Reason why the programs of a limited group may run on other CPUs than these; `None`: they may
+/// not, or the group has gone.
 fn lapse(dir: &Path, cpus: &[u32]) -> Option<String> {
     match fs::read_to_string(dir.join("cpuset.cpus.effective")) {
         Ok(list) => {
@@ -295,8 +294,8 @@ fn lapse(dir: &Path, cpus: &[u32]) -> Option<String> {
     }
 }
 
-/// Limits a group again. The keeper has the way back already. A controller that was on before the run
-/// is not turned on again: another program has decided so.
+/// Limits a group again. The keeper has the way back already. A controller that was on before the
+/// run is not turned on again: another program has decided so.
 fn limit_again(dir: &Path, cpus: &[u32], enabled: &BTreeSet<PathBuf>) -> io::Result<()> {
     let list = dir.join("cpuset.cpus");
     if let Some(parent) = dir.parent().filter(|parent| enabled.contains(*parent))

@@ -1,9 +1,9 @@
 //! All threads of a process, also those that begin while the others are looked at.
 //!
 //! Problem: a process may start a thread between the listing of its threads and the change of the
-//! last one, and that thread would stay as it was. Rule: the threads are listed again until there is
-//! no new one, [`PASSES`] times at most. From then on, new ones inherit the change. A thread that has
-//! ended meanwhile is left out, except the first one of its process.
+//! last one, and that thread would stay as it was. Rule: the threads are listed again until no
+//! new one is found, [`PASSES`] times at most. From then on, new ones inherit the change. A thread
+//! that has ended meanwhile is left out, except the first one of its process.
 
 use super::threads::{self, Thread, start_of};
 use std::collections::BTreeSet;

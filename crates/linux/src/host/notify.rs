@@ -4,8 +4,8 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a state such as `READY=1` to `$NOTIFY_SOCKET`. Failures are ignored. Never waits: a manager
-/// that reads nothing does not stop the daemon.
+/// Sends a state such as `READY=1` to `$NOTIFY_SOCKET`. Failures are ignored. Never waits: a
+/// manager that reads nothing does not stop the daemon.
 pub fn send(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let name = name.as_encoded_bytes();

@@ -1,11 +1,11 @@
 //! Settings of the kernel's memory that a reserve of frames needs.
 //!
-//! Problem: compaction moves pages, also locked ones, and a reserve would lose its frames to it; the
-//! page cache fills frames that nobody needs. Rule: locked pages are left where they are as long as
-//! this lives (vm.compact_unevictable_allowed; the keeper puts it back, also after a kill). Dropping
-//! clean files and compacting are done once, and leave no setting.
-//! Source: Documentation/admin-guide/sysctl/vm.rst of Linux.
-//! Does not cover: movements of pages by memory hot-plug, CMA and gigantic pages.
+//! Problem: compaction moves pages, also locked ones, and a reserve would lose its frames to it;
+//! the page cache fills frames that nobody needs. Rule: locked pages are left where they are as
+//! long as this lives (vm.compact_unevictable_allowed; the keeper puts it back, also after a kill).
+//! Dropping clean files and compacting are done once, and leave no setting. Source:
+//! Documentation/admin-guide/sysctl/vm.rst of Linux. Does not cover: movements of pages by memory
+//! hot-plug, CMA and gigantic pages.
 
 use super::keeper::Changes;
 use crate::error::LinuxError;

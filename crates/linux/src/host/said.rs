@@ -15,9 +15,9 @@ pub fn say(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Leaves messages with those that wait to be taken. Once its regulation has failed, a run that goes
-/// on for its program takes none, and they would fill the memory. So those that find no place are
-/// lost, and one message says that there were some.
+/// Leaves messages with those that wait to be taken. Once its regulation has failed, a run that
+/// goes on for its program takes none, and they would fill the memory. So those that find no place
+/// are lost, and one message says that there were some.
 pub(crate) fn leave(waiting: &mut Vec<String>, new: Vec<String>) {
     let room = WAITING.saturating_sub(waiting.len());
     let first_lost = new.len() > room && waiting.len() <= WAITING;

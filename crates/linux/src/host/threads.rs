@@ -116,8 +116,8 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// Whether an earlier change of the same thread needs no way back beside this one: it led to the
-    /// same state, which this one leaves for another.
+    /// Whether an earlier change of the same thread needs no way back beside this one: it led to
+    /// the same state, which this one leaves for another.
     pub fn replaces(&self, earlier: &Self) -> bool {
         self == earlier
             || match (self, earlier) {
@@ -180,8 +180,8 @@ impl ThreadChange {
         Some(Self { tid, start, what })
     }
 
-    /// Whether its thread has ended. Nobody inherits from that one: the kernel has given its children
-    /// another parent.
+    /// Whether its thread has ended. Nobody inherits from that one: the kernel has given its
+    /// children another parent.
     pub fn has_ended(&self) -> bool {
         match fs::read_to_string(format!("/proc/{0}/task/{0}/stat", self.tid)) {
             Ok(stat) => parse(self.tid, self.tid, &stat).is_some_and(|t| t.start != self.start),

@@ -176,8 +176,8 @@ impl<M: Mechanism> Throttling<M> {
     /// were opened earlier, and the start of the probe takes time.
     ///
     /// # Errors
-    /// The period is out of range, the sum over the cores is watched where a latency is needed, or a
-    /// counter cannot be read.
+    /// The period is out of range, the sum over the cores is watched where a latency is needed, or
+    /// a counter cannot be read.
     pub fn new(
         period: Duration,
         rule: Rule,

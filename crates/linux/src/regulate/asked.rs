@@ -4,8 +4,8 @@
 //! a whole struct. Rule: the loader stores single words through a mapping. `asked` of the policy's
 //! state holds for the next period (`sc_memguard_request` in solocore/memguard.h does the same).
 //! The loader's own words hold for a CPU whose events are opened again. They are stored first, so a
-//! CPU that begins again in between has the budget that it is asked for, one period early.
-//! Does not cover: the period of a counter, which must be that of the sample stored here (attach.rs).
+//! CPU that begins again in between has the budget that it is asked for, one period early. Does not
+//! cover: the period of a counter, which must be that of the sample stored here (attach.rs).
 
 use super::bpf::map;
 use super::handover::Budgets;
@@ -59,7 +59,8 @@ pub(crate) fn tolerate(object: &Object, tolerances: &[(u32, u64)]) -> Result<(),
     Ok(())
 }
 
-/// The budgets of a CPU's present period; `None` while it has not taken those that it was asked for.
+/// The budgets of a CPU's present period; `None` while it has not taken those that it was asked
+/// for.
 pub(crate) fn in_force(object: &Object, cpu: u32) -> Result<Option<Budgets>, LinuxError> {
     let cores = cores(object)?;
     let word = |field: usize| cores.double_word(place(cpu) + field);

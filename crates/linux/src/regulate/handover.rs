@@ -3,36 +3,34 @@
 //! Problem: CPUs begin their periods one after the other, and each takes another budget only when
 //! its own period begins. If all were asked for the new budgets at once, one CPU could begin a
 //! period with more before another one has ended its period with too much. Together they would make
-//! more accesses than either plan allows.
-//! Rule: there are two steps. First each CPU is asked for the least of its two budgets. When every
-//! CPU has begun a period with that, each is asked for its new budget. If a CPU does not follow in
-//! the first step, each is asked for its old budget again.
-//! A counter gets the sample of its new budget between the two steps, where it needs another one, and
-//! forgets the part of a sample that it has counted. So a CPU can exceed its budget by both samples
-//! together (s) until it has begun a period after that. A budget that falls is in force before its sample changes, and no other
-//! budget rises before that period has begun. A budget that rises first rises to its new value less
-//! s. Only then its sample changes, and the last s accesses follow.
-//! Proof: a CPU has one budget in a period (`asked` in solocore/memguard.h). Let o and n be its old
-//! and new budget, and m the smaller one. In the first step it has o or m; all together have at most
-//! the sum of o. The second step begins when every CPU has begun a period with m, so no period with
-//! o is left. From then on it has m or n; all together have at most the sum of n. So at each moment
-//! the budgets in force are together at most the larger one of the two sums, and each CPU has at
-//! least m. Samples change only where o and n differ by at least s. So a CPU with a budget that falls
-//! makes at most n + s <= o accesses while the others have at most o. One with a budget that rises
-//! makes at most n - s + s while the others have at most n, and has at least n - s >= o.
-//! Which bounds hold: a plan bounds a job of core k while k has at least its budget of that plan, and
-//! each other core at most its own. If the budget of k does not fall and no other one rises, that is
-//! true for the old plan at each moment before, during and after the handover. If the budget of k
-//! does not rise and no other one falls, it is true for the new plan at each of these moments. So a
-//! job that is released before the handover and ends after it has one of the two bounds. In all other
-//! cases neither plan covers such a job, and the daemon refuses the new plan (`daemon/covered.rs`; it
-//! also has the conditions of bounds that count on the jobs of other cores).
-//! Source: own derivation.
-//! Does not cover: another length of a period, another sample of a counter of writes, the bandwidth
-//! lock, and dynamic budgets. Where cores reclaim or share budget, samples stay. A program that preempts
-//! the daemon between the two halves of a change of sample can exceed its budget by more; the counts
-//! of periods say so (`daemon/handing.rs`). Two handovers that one busy interval of a core spans: each
-//! is covered, both together are not.
+//! more accesses than either plan allows. Rule: there are two steps. First each CPU is asked for
+//! the least of its two budgets. When every CPU has begun a period with that, each is asked for its
+//! new budget. If a CPU does not follow in the first step, each is asked for its old budget again.
+//! A counter gets the sample of its new budget between the two steps, where it needs another one,
+//! and forgets the part of a sample that it has counted. So a CPU can exceed its budget by both
+//! samples together (s) until it has begun a period after that. A budget that falls is in force
+//! before its sample changes, and no other budget rises before that period has begun. A budget that
+//! rises first rises to its new value less s. Only then its sample changes, and the last s accesses
+//! follow. Proof: a CPU has one budget in a period (`asked` in solocore/memguard.h). Let o and n be
+//! its old and new budget, and m the smaller one. In the first step it has o or m; all together
+//! have at most the sum of o. The second step begins when every CPU has begun a period with m, so
+//! no period with o is left. From then on it has m or n; all together have at most the sum of n. So
+//! at each moment the budgets in force are together at most the larger one of the two sums, and
+//! each CPU has at least m. Samples change only where o and n differ by at least s. So a CPU with a
+//! budget that falls makes at most n + s <= o accesses while the others have at most o. One with a
+//! budget that rises makes at most n - s + s while the others have at most n, and has at least n -
+//! s >= o. Which bounds hold: a plan bounds a job of core k while k has at least its budget of that
+//! plan, and each other core at most its own. If the budget of k does not fall and no other one
+//! rises, that is true for the old plan at each moment before, during and after the handover. If
+//! the budget of k does not rise and no other one falls, it is true for the new plan at each of
+//! these moments. So a job that is released before the handover and ends after it has one of the
+//! two bounds. In all other cases neither plan covers such a job, and the daemon refuses the new
+//! plan (`daemon/covered.rs`; it also has the conditions of bounds that count on the jobs of other
+//! cores). Source: own derivation. Does not cover: another length of a period, another sample of a
+//! counter of writes, the bandwidth lock, and dynamic budgets. Where cores reclaim or share budget,
+//! samples stay. A program that preempts the daemon between the two halves of a change of sample
+//! can exceed its budget by more; the counts of periods say so (`daemon/handing.rs`). Two handovers
+//! that one busy interval of a core spans: each is covered, both together are not.
 
 use super::shared::UNLIMITED;
 
@@ -93,7 +91,8 @@ impl Change {
     }
 }
 
-/// Whether the budgets of the old plan bound each job of this core that is active during the handover.
+/// Whether the budgets of the old plan bound each job of this core that is active during the
+/// handover.
 #[must_use]
 pub fn covers_by_old(changes: &[Change], core: u32) -> bool {
     changes.iter().all(|c| if c.cpu == core { !c.falls() } else { !c.rises() })
@@ -145,8 +144,8 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// A handover of these CPUs, which are all that have a budget, and the budgets that the CPUs are
-    /// to be asked for first.
+    /// A handover of these CPUs, which are all that have a budget, and the budgets that the CPUs
+    /// are to be asked for first.
     #[must_use]
     pub fn begin(changes: Vec<Change>) -> (Self, Asked) {
         let lowered = changes.iter().filter(|c| c.least() != c.old);

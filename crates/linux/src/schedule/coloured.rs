@@ -1,13 +1,13 @@
 //! A task's programs on frames of its core's colours and banks.
 //!
 //! Problem: a program asks, before its first instruction and at its end, the process that gave it
-//! its library (`solocore_space::coloured`), and a job waits for the answer. Rule: a thread for each
-//! task answers at once. It adds up what it sees: processes that were coloured, their pages at the
-//! end, and pages in wrong frames. Processes that go on are looked at every second; a page counts as
-//! wrong if it is so twice in a row, because a page that is on its way is seen once. The files of
-//! shared memory that its processes map are kept as well: message queues are such files. Locked
-//! pages are counted by `lockdown`.
-//! Does not cover: processes that are killed, and files that a program unmaps between two looks.
+//! its library (`solocore_space::coloured`), and a job waits for the answer. Rule: a thread for
+//! each task answers at once. It adds up what it sees: processes that were coloured, their pages at
+//! the end, and pages in wrong frames. Processes that go on are looked at every second; a page
+//! counts as wrong if it is so twice in a row, because a page that is on its way is seen once. The
+//! files of shared memory that its processes map are kept as well: message queues are such files.
+//! Locked pages are counted by `lockdown`. Does not cover: processes that are killed, and files
+//! that a program unmaps between two looks.
 
 use super::lockdown::Lockdown;
 use super::prefetch::Source;
@@ -34,7 +34,8 @@ const AUDIT: Duration = Duration::from_secs(1);
 const READY: u64 = 2 << 20;
 /// Number of faults that are told.
 const TOLD: usize = 8;
-/// Number of files of shared memory that are kept; beyond it, those of the last look and wrong ones.
+/// Number of files of shared memory that are kept; beyond it, those of the last look and wrong
+/// ones.
 const FILES: usize = 1000;
 
 impl From<SpaceError> for LinuxError {

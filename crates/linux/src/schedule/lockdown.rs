@@ -3,11 +3,11 @@
 //! Problem: a bound counts on hits in these pages, so a process in which some of them lie elsewhere
 //! breaks the promise. Rule: at the end of each process that has them, the number of verified pages
 //! (`solocore_space::locked`) is compared with the plan's. While a process goes on, it may not have
-//! used all pages yet. Then a page in a frame of another colour counts if there is one twice in a row,
-//! and so does a page that the process will never have. So a process that never ends is judged as well.
-//! At each look the pages that the process has used are read from outside, so that their lines
-//! come back that other programs have pushed out. Source: single-core-equivalence, section 2.3.
-//! Does not cover: processes that are killed before they have used all of their pages.
+//! used all pages yet. Then a page in a frame of another colour counts if there is one twice in a
+//! row, and so does a page that the process will never have. So a process that never ends is judged
+//! as well. At each look the pages that the process has used are read from outside, so that their
+//! lines come back that other programs have pushed out. Source: single-core-equivalence, section
+//! 2.3. Does not cover: processes that are killed before they have used all of their pages.
 
 use super::prefetch::Pages;
 use crate::sys::tasks;
@@ -97,7 +97,8 @@ impl Lockdown {
         read(found.pid, &found.present, &mut self.run, &mut self.spent_ns);
     }
 
-    /// A shell that becomes the program has no place for its pages either, but soon the program has.
+    /// A shell that becomes the program has no place for its pages either, but soon the program
+    /// has.
     fn look_for_places(&mut self, found: &Found) {
         let (pid, planned, lost) = (found.pid, found.planned, found.lost);
         let lacking = (lost > 0).then_some(pid);
@@ -127,7 +128,8 @@ impl Lockdown {
     }
 }
 
-/// Reads pages of a process from outside, line by line, so that their lines are in the shared cache.
+/// Reads pages of a process from outside, line by line, so that their lines are in the shared
+/// cache.
 pub(super) fn read(pid: u32, addresses: &[u64], run: &mut RunLocked, spent_ns: &mut u64) {
     let mut page = [0u8; PAGE];
     for &address in addresses {

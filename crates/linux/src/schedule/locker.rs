@@ -1,18 +1,16 @@
 //! The plan's locked pages, read into ways that no other program may fill.
 //!
 //! Problem: a plan relies on hits in the hottest pages of its tasks, and stock Linux locks no
-//! lines.
-//! Rule: with `--resctrl`, some of a core's ways are kept for its locked pages
+//! lines. Rule: with `--resctrl`, some of a core's ways are kept for its locked pages
 //! (host/resctrl/shares.rs): no running thread is in their group, so no other line replaces theirs.
 //! The daemon joins that group and reads the pages of the running process from outside
 //! (process_vm_readv), line by line: a line that is not in the cache yet goes into these ways. A
 //! page is read once the process has used it (it is present), and again with every look, some
 //! twenty times a second. A line that was already in the cache, in the ways of others, is evicted
 //! some time later, and comes back into the right ways. Pages are named by region and offset
-//! (profile). Those of anonymous mappings (`mmap#N`) are counted as not found: only a program in its
-//! colours says which mapping is the Nth. The locks end with the process.
-//! Source: single-core-equivalence, section 2.3 (Colored Lockdown; deferred to the first use of a
-//! page).
+//! (profile). Those of anonymous mappings (`mmap#N`) are counted as not found: only a program in
+//! its colours says which mapping is the Nth. The locks end with the process. Source:
+//! single-core-equivalence, section 2.3 (Colored Lockdown; deferred to the first use of a page).
 //! Does not cover: the time between a loss and the next look; more pages of one colour than the
 //! ways kept for them; jobs that end before the first look at them. So a bound that rests on locked
 //! pages is only approximated, not enforced: the figures give the numbers of pages found and read.

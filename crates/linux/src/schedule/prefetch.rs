@@ -1,14 +1,14 @@
 //! Locked pages of a partition, read when its window begins.
 //!
-//! Problem: a plan counts on hits in the locked pages of a partition as soon as its window begins, and
-//! other partitions or programs may have pushed their lines out since its last window. Rule
+//! Problem: a plan counts on hits in the locked pages of a partition as soon as its window begins,
+//! and other partitions or programs may have pushed their lines out since its last window. Rule
 //! (single-core-equivalence, sections 2.3 and 5): the keeper of windows reads the pages on the
 //! window's core, before it lets the partition's jobs go on; the plan charges this time to each
 //! window. A reader of locked pages leaves their addresses here ([`Pages`]), as it costs too much
 //! time to look them up then. Where the pages have ways of their own, the keeper joins their group
-//! for the reads, because a line goes into the ways of the thread that reads it.
-//! Does not cover: a process that starts inside its window, which has no pages before; pages that
-//! a process has not used yet.
+//! for the reads, because a line goes into the ways of the thread that reads it. Does not cover: a
+//! process that starts inside its window, which has no pages before; pages that a process has not
+//! used yet.
 
 use crate::sys::tasks;
 use std::collections::BTreeMap;
@@ -125,7 +125,8 @@ mod tests {
         assert_eq!(memory[PAGE], 1);
     }
 
-    /// Fails when lines go into other ways than those of the pages, or a thread stays in their group.
+    /// Fails when lines go into other ways than those of the pages, or a thread stays in their
+    /// group.
     #[test]
     fn ways_of_the_pages_are_those_of_the_reader_meanwhile() {
         let place = tempfile::tempdir().unwrap();

@@ -2,10 +2,10 @@
 //!
 //! Problem: a demand holds for the program that was profiled, and a rebuilt one, or another
 //! library, takes another time. Rule: the plan has the contents of program and libraries as SHA-256
-//! (`PlanTask::program_files`). They are compared before anything is started; while the run goes on,
-//! the files' identities are. A difference opens the promise of the demand.
-//! Does not cover: inputs; programs that the program starts; libraries that it loads here and did
-//! not load as it was profiled.
+//! (`PlanTask::program_files`). They are compared before anything is started; while the run goes
+//! on, the files' identities are. A difference opens the promise of the demand. Does not cover:
+//! inputs; programs that the program starts; libraries that it loads here and did not load as it
+//! was profiled.
 
 use super::placed::How;
 use sha2::{Digest, Sha256};

@@ -1,12 +1,11 @@
 //! Control groups of the plan's tasks, looked at while they run.
 //!
 //! Problem: another program may freeze the control group of a task, take the task's core from that
-//! group or from one above it, move the task to another group, or limit the group's time. The plan's
-//! bounds do not hold then.
-//! Rule: every two seconds, the group in which each task is now is compared with the needs of the
-//! task. The first reason against it stays until the end of the run, and breaks the task's promise.
-//! Nothing is written here: these groups belong to others.
-//! Does not cover: groups of version 1; limits of time (`cpu.max`) that were there at the start, which
+//! group or from one above it, move the task to another group, or limit the group's time. The
+//! plan's bounds do not hold then. Rule: every two seconds, the group in which each task is now is
+//! compared with the needs of the task. The first reason against it stays until the end of the run,
+//! and breaks the task's promise. Nothing is written here: these groups belong to others. Does not
+//! cover: groups of version 1; limits of time (`cpu.max`) that were there at the start, which
 //! `solocore doctor` names.
 
 use super::placed::{How, Placed};
@@ -57,9 +56,9 @@ impl TaskGroups {
         self.looked.is_none_or(|at| at.elapsed() >= EVERY)
     }
 
-    /// Looks at the groups. `running`: the processes of running jobs; `ordinary`: whether the kernel
-    /// keeps limits of time, so that they hold for tasks without a real-time priority. Returns a
-    /// message for each task with a new reason.
+    /// Looks at the groups. `running`: the processes of running jobs; `ordinary`: whether the
+    /// kernel keeps limits of time, so that they hold for tasks without a real-time priority.
+    /// Returns a message for each task with a new reason.
     pub fn look(
         &mut self,
         placed: &[Placed],

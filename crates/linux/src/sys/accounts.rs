@@ -1,7 +1,8 @@
 //! Users and groups of the machine, by name.
 //!
 //! `getent` asks the services of /etc/nsswitch.conf, so that a command without a dynamic C library
-//! finds the users of a directory service too. Where there is no `getent`, the files have all users.
+//! finds the users of a directory service too. Where there is no `getent`, the files have all
+//! users.
 
 use std::fs::read_to_string;
 use std::io;

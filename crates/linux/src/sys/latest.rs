@@ -3,9 +3,9 @@
 //! Problem: a run may last for weeks, and the record of a job takes 24 bytes. Rule: a task has a
 //! fixed number of places, and a new job takes the place of the oldest one. All places are written
 //! before the first job, so their pages are there from the start of the run. The tasks of a run
-//! share [`ALL`] places; each has at most [`MOST`] and at least [`SHOWN`]. A task that is measured has
-//! places of its own (`schedule/jobs`).
-//! Does not cover: the number of all jobs and their longest times, which the owner counts.
+//! share [`ALL`] places; each has at most [`MOST`] and at least [`SHOWN`]. A task that is measured
+//! has places of its own (`schedule/jobs`). Does not cover: the number of all jobs and their
+//! longest times, which the owner counts.
 
 use solocore_model::run::RunJob;
 

@@ -54,7 +54,8 @@ pub(crate) const PERF_PINNED: u64 = 1 << 2;
 pub(crate) const PERF_MAPPINGS: u64 = 1 << 8 | 1 << 17 | 1 << 23;
 /// Flags of an event whose ring gets a record of each process that becomes another program.
 pub(crate) const PERF_NAMES: u64 = 1 << 9 | 1 << 24;
-/// Place in the flags of the precision of samples: 0 to 3, where 2 is no distance to the instruction.
+/// Place in the flags of the precision of samples: 0 to 3, where 2 is no distance to the
+/// instruction.
 pub(crate) const PERF_PRECISE_SHIFT: u32 = 15;
 /// Flag of an event that leaves out the kernel's work.
 pub(crate) const PERF_EXCLUDE_KERNEL: u64 = 1 << 5;

@@ -156,7 +156,8 @@ impl Default for Mc2 {
 }
 
 /// `[mc2.costs]`: costs measured on the board, as `solocore bench costs` does. The defaults are the
-/// upper ends of the ranges of the study (`crates/study/parameters.toml`), where each has its source.
+/// upper ends of the ranges of the study (`crates/study/parameters.toml`), where each has its
+/// source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Costs {

@@ -27,8 +27,8 @@ pub struct CoreMargin {
 pub struct PlanCore {
     /// Number of the core.
     pub id: u32,
-    /// Its share of the shared cache in ways, or in colours the equivalent of that number of ways; 0
-    /// where all cores share it.
+    /// Its share of the shared cache in ways, or in colours the equivalent of that number of ways;
+    /// 0 where all cores share it.
     pub ways: u32,
     /// `Q`: DRAM accesses per regulation period; `null` without regulation.
     pub budget_accesses: Option<u64>,
@@ -54,8 +54,8 @@ pub struct PlanCore {
     /// other cores run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub soft: bool,
-    /// With `reclaim` of the regulation: it gives away the part of its budget that it is not expected
-    /// to use. A core with analysed tasks never does.
+    /// With `reclaim` of the regulation: it gives away the part of its budget that it is not
+    /// expected to use. A core with analysed tasks never does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gives: bool,
     /// Largest growth of its tasks; `null` where a deadline is missed or none is promised.
@@ -76,8 +76,8 @@ impl PlanCore {
         (from, share(first.saturating_add(ways)) - from)
     }
 
-    /// Of a core's colours, the number that may be for locked pages alone: one is left for its other
-    /// pages.
+    /// Of a core's colours, the number that may be for locked pages alone: one is left for its
+    /// other pages.
     #[must_use]
     pub fn colours_to_lock(colours: u32) -> u32 {
         colours.saturating_sub(1)

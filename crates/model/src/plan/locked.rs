@@ -3,9 +3,9 @@
 //! Problem: lines of locked pages stay in the shared cache only if no set gets more of them than it
 //! has ways, and no other page of the core has lines there. Rule: locked pages get the last colours
 //! of their core, one after the other in turn, and other pages get the rest, at least one colour. A
-//! colour gets at most one page for each way: its lines then fit into one slice, for any hash. Where
-//! the core has too few colours for that, a colour gets up to one page for each way of each slice,
-//! as the planner counts them ([`crate::Platform::pages_per_colour`]). Source:
+//! colour gets at most one page for each way: its lines then fit into one slice, for any hash.
+//! Where the core has too few colours for that, a colour gets up to one page for each way of each
+//! slice, as the planner counts them ([`crate::Platform::pages_per_colour`]). Source:
 //! single-core-equivalence, section 2.3 (Colored Lockdown). Does not cover: frames that the hash
 //! spreads evenly over the slices; it is not known.
 

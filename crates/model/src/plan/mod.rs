@@ -73,8 +73,8 @@ pub struct Certificate {
     pub proof: Option<Proof>,
 }
 
-/// A search over all cores of the tasks and all ways of the cores, with pages locked where they save
-/// most. It ends with a certificate, which an independent function checks.
+/// A search over all cores of the tasks and all ways of the cores, with pages locked where they
+/// save most. It ends with a certificate, which an independent function checks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {

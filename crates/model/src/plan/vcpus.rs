@@ -83,8 +83,8 @@ pub struct PlanVcpu {
 pub struct VcpusPlan {
     /// The rules.
     pub scheduling: VcpuScheduling,
-    /// VCPUs in the order of the system file, then the one of the memory's monitor, where background
-    /// time is throttled.
+    /// VCPUs in the order of the system file, then the one of the memory's monitor, where
+    /// background time is throttled.
     pub vcpus: Vec<PlanVcpu>,
 }
 

@@ -3,8 +3,8 @@
 //! Problem: a profile counts 8,954 misses and a plan 204,878, and the source of the difference
 //! cannot be seen. Rule: the bound on a response time is a sum of terms, in the order of [`Cause`];
 //! each scheme has its own terms. They sum exactly to the bound as the plan has it, in whole
-//! nanoseconds. Where nothing bounds the response time, they sum exactly to `C_sce`. Does not cover:
-//! best effort, and tasks whose `C_sce` has no bound either.
+//! nanoseconds. Where nothing bounds the response time, they sum exactly to `C_sce`. Does not
+//! cover: best effort, and tasks whose `C_sce` has no bound either.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,11 @@
 //! Types of cores, as in big.LITTLE and hybrid CPUs.
 //!
-//! Problem: a job that fits on a fast core may miss its deadline on a slow one. Rule: `[[core_type]]`
-//! gives each core its clock, and `frequency` is the clock of the slowest type. A type may also have
-//! its own cycles per instruction, pipeline and private caches; a key that it leaves out is the
-//! platform's.
-//! Only code that knows the core of a job takes the numbers of its type. Does not cover: lines, which
-//! have one size at every level of every core; the shared cache's latency, which is one for all.
+//! Problem: a job that fits on a fast core may miss its deadline on a slow one. Rule:
+//! `[[core_type]]` gives each core its clock, and `frequency` is the clock of the slowest type. A
+//! type may also have its own cycles per instruction, pipeline and private caches; a key that it
+//! leaves out is the platform's. Only code that knows the core of a job takes the numbers of its
+//! type. Does not cover: lines, which have one size at every level of every core; the shared
+//! cache's latency, which is one for all.
 
 use super::private::{L1, L2, Pipeline, check_cache, check_cpi, check_pipeline};
 use crate::units::{Bytes, Frequency};
@@ -27,8 +27,8 @@ pub struct CoreType {
     pub cores: Vec<u32>,
     /// Clock of its cores. The `frequency` of the platform is that of the slowest type.
     pub frequency: Frequency,
-    /// Cycles per instruction of its cores, with every reference a hit in the first level. Left out:
-    /// the platform's.
+    /// Cycles per instruction of its cores, with every reference a hit in the first level. Left
+    /// out: the platform's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<f64>,
     /// Memory time that its cores hide. Left out: the platform's.
@@ -110,8 +110,8 @@ impl CoreType {
     }
 }
 
-/// Checks that each of the `cores` of a platform has one type, and that its `frequency` is the clock
-/// of the slowest. No types: all cores have that clock.
+/// Checks that each of the `cores` of a platform has one type, and that its `frequency` is the
+/// clock of the slowest. No types: all cores have that clock.
 pub(super) fn check(types: &[CoreType], cores: u32, frequency: Frequency) -> Result<(), String> {
     let Some(slowest) = types.iter().min_by_key(|kind| kind.frequency) else {
         return Ok(());

@@ -13,8 +13,8 @@
 //!   have more misses than a smaller one.
 //! * A second level sees the misses of the first. With another first level it sees other
 //!   references, and inclusion compares caches on the same references only.
-//! * A cache with more ways writes a dirty line back later. The write-backs are in another order, so
-//!   the shared cache below sees another sequence, and its own misses may rise.
+//! * A cache with more ways writes a dirty line back later. The write-backs are in another order,
+//!   so the shared cache below sees another sequence, and its own misses may rise.
 //!
 //! Where a job stays on one core, it meets one set of private caches, and its accesses are at most
 //! the largest of their profiles. A job that moves between sets of caches meets a part of each. The

@@ -206,8 +206,8 @@ pub struct Platform {
     pub llc: Llc,
     /// Main memory.
     pub dram: Dram,
-    /// Types of cores with a clock, cycles per instruction, pipeline or private caches of their own.
-    /// Left out: all cores are alike.
+    /// Types of cores with a clock, cycles per instruction, pipeline or private caches of their
+    /// own. Left out: all cores are alike.
     #[serde(default, rename = "core_type", skip_serializing_if = "Vec::is_empty")]
     pub core_types: Vec<CoreType>,
 }

@@ -7,15 +7,15 @@
 //!
 //! Upper bound. Let a job have `n'` instructions, and `s` cycles in hits of the second level. On a
 //! core with `cpi` it computes for `(n' * cpi + s) / clock`. With the least cpi, `least`, that is
-//! `((n' * least + s) + n' * (cpi - least)) / clock`. The first term is at most the `c` of a profile
-//! that covers the job, and `n'` at most its `n`. `more = cpi - least` is not negative, so the sum of
-//! the two largest numbers is not below the sum for any input of a merged profile. That is why the
-//! least cpi is the base: from a larger one, `n' * (cpi - base)` would have to be subtracted, and
-//! the `n` of another input would subtract too much.
+//! `((n' * least + s) + n' * (cpi - least)) / clock`. The first term is at most the `c` of a
+//! profile that covers the job, and `n'` at most its `n`. `more = cpi - least` is not negative, so
+//! the sum of the two largest numbers is not below the sum for any input of a merged profile. That
+//! is why the least cpi is the base: from a larger one, `n' * (cpi - base)` would have to be
+//! subtracted, and the `n` of another input would subtract too much.
 //!
-//! Where the core is not known, the pace has the lowest clock and the largest cpi of all cores. Each
-//! core's time is then no longer: it rises with `more` and falls with the clock. The two may belong
-//! to different types; the time is then longer than that of each.
+//! Where the core is not known, the pace has the lowest clock and the largest cpi of all cores.
+//! Each core's time is then no longer: it rises with `more` and falls with the clock. The two may
+//! belong to different types; the time is then longer than that of each.
 //!
 //! Not covered: the waits for memory, which do not depend on the pace.
 

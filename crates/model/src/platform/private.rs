@@ -1,8 +1,9 @@
 //! The parts of a core that it does not share: two levels of caches, and the memory time that it
 //! hides.
 //!
-//! Rule: a platform states these for all cores, and a core type for its own. Both are checked by the
-//! functions here. Does not cover: the caches of one core, which follow from both (`each_core`).
+//! Rule: a platform states these for all cores, and a core type for its own. Both are checked by
+//! the functions here. Does not cover: the caches of one core, which follow from both
+//! (`each_core`).
 
 use crate::units::{Bytes, Cycles};
 use schemars::JsonSchema;

@@ -84,10 +84,10 @@ pub fn can_be_locked(
     named.filter_map(|f| f.calls.as_ref().map(|calls| (f, calls)))
 }
 
-/// The best function to lock. Of the functions that a lock can name, those within a twentieth of the
-/// most misses count; the one with the least time is the best. `main`, the C library's functions
-/// around it, and functions that take at least its time hold the lock for the whole program and do
-/// not count.
+/// The best function to lock. Of the functions that a lock can name, those within a twentieth of
+/// the most misses count; the one with the least time is the best. `main`, the C library's
+/// functions around it, and functions that take at least its time hold the lock for the whole
+/// program and do not count.
 #[must_use]
 pub fn best_to_lock(functions: &[FunctionProfile]) -> Option<(&FunctionProfile, &FunctionCalls)> {
     // That of another program of the job has no lock.
@@ -103,8 +103,8 @@ pub fn best_to_lock(functions: &[FunctionProfile]) -> Option<(&FunctionProfile, 
     near.min_by_key(|(_, calls)| calls.held_ns)
 }
 
-/// `main` may be reached by a jump, and has no time then (static programs for aarch64). So the names
-/// of the functions around it count, those of glibc and musl.
+/// `main` may be reached by a jump, and has no time then (static programs for aarch64). So the
+/// names of the functions around it count, those of glibc and musl.
 fn holds_main(name: &str) -> bool {
     matches!(name, "main" | "_start" | "_start_c") || name.contains("libc_start")
 }

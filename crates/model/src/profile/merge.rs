@@ -3,8 +3,8 @@
 //! Problem: a job may get any of its inputs, and a bound must hold for each. Rule: every number of
 //! the merged profile is at least that of each input at the same place.
 //! * Cycles, levels, lines, accesses by ways, traffic: the maximum, element by element.
-//! * A page has the most reads and the most writes that any input gives it. So with any set of pages
-//!   locked, reads and writes of the other pages are at least those of each input.
+//! * A page has the most reads and the most writes that any input gives it. So with any set of
+//!   pages locked, reads and writes of the other pages are at least those of each input.
 //! * The lockdown curve is tighter than the sum over these pages: element `k` is the maximum, over
 //!   the inputs, of the rest of the input with the `k` first pages of the merged order locked.
 //! * The trace is that of the input that takes longest with nothing locked, because a simulator can
@@ -121,8 +121,8 @@ fn worsts(runs: &[InputRun], slowest: usize) -> Vec<Worst> {
 /// get frames from `free` on.
 fn pages(profiles: &[Profile], traced: &[PageProfile], free: u32) -> Vec<PageProfile> {
     let mut all: BTreeMap<&PageName, Vec<PageProfile>> = BTreeMap::new();
-    // A page that was unmapped and mapped again has several frames with one name: the n-th of a name
-    // is merged with the n-th of another input.
+    // A page that was unmapped and mapped again has several frames with one name: the n-th of a
+    // name is merged with the n-th of another input.
     let mut add = |pages: &'_ [PageProfile]| {
         let mut seen: HashMap<PageName, usize> = HashMap::new();
         let mut by_frame: Vec<&PageProfile> = pages.iter().collect();

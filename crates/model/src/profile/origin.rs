@@ -183,8 +183,8 @@ pub struct InputRun {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Worst {
-    /// `private_cycles`, `llc_reads`, `llc_writes`, `misses`, `lines`, or `time` (the trace is of this
-    /// input).
+    /// `private_cycles`, `llc_reads`, `llc_writes`, `misses`, `lines`, or `time` (the trace is of
+    /// this input).
     pub quantity: String,
     /// Place of the input in `inputs`, from 0.
     pub input: usize,

@@ -175,12 +175,12 @@ pub struct RunLocked {
     pub found: u64,
     /// Pages of the plan that the process examined last had used.
     pub present: u64,
-    /// Pages that were put into frames of their colours, in the process that ended last; absent: none
-    /// has ended, or they are read into ways.
+    /// Pages that were put into frames of their colours, in the process that ended last; absent:
+    /// none has ended, or they are read into ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<u64>,
-    /// Pages in frames of their colours, in the process that ended last, or goes on if none has ended;
-    /// `found` and `present` are of the same process. Absent: they are read into ways.
+    /// Pages in frames of their colours, in the process that ended last, or goes on if none has
+    /// ended; `found` and `present` are of the same process. Absent: they are read into ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<u64>,
     /// Colours of the shared cache that are for locked pages of the core alone, first and count;

@@ -295,8 +295,8 @@ impl System {
 
 /// Most tasks of a system: a plan takes some 3 kB of memory for each.
 pub const LARGEST: usize = 1_000_000;
-/// The same with partitions, levels, VCPUs, optimal shares, or budgets that follow the running task:
-/// the cost of their plans grows faster.
+/// The same with partitions, levels, VCPUs, optimal shares, or budgets that follow the running
+/// task: the cost of their plans grows faster.
 const LARGEST_OF_OTHERS: usize = 100_000;
 
 fn largest_of(file: &SystemFile) -> usize {

@@ -163,7 +163,8 @@ pub struct Regulation {
     /// and below the analysed tasks. Bounds then count on the cores' budgets, not on their jobs.
     pub other_programs: bool,
     /// With `policy = "memguard"`: cores without analysed tasks give away the part of their budgets
-    /// that they are not expected to use, and every core may take from it. The bounds stay the same.
+    /// that they are not expected to use, and every core may take from it. The bounds stay the
+    /// same.
     pub reclaim: bool,
     /// With `policy = "memguard"`: use of the rest of a period in which every core has used its
     /// budget up. The bounds count the accesses that a core has under way then as lost.

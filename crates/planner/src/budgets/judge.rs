@@ -2,10 +2,11 @@
 //!
 //! Problem: methods of allocation can be compared only if one analysis judges them all. Rule: a
 //! [`Judge`] knows the tasks of a system and its machine. It bounds the execution of a job beside
-//! other cores, which is the input of such methods. It says whether every deadline is met with given
-//! cores, ways and budgets. The rules are those of a plan: pages are locked where they save most, and
-//! without best effort the jobs of the other cores are known. Not covered: budgets with a part for
-//! writes, moves of budgets that a plan refuses (`reclaim`), and other schemes than budgets.
+//! other cores, which is the input of such methods. It says whether every deadline is met with
+//! given cores, ways and budgets. The rules are those of a plan: pages are locked where they save
+//! most, and without best effort the jobs of the other cores are known. Not covered: budgets with a
+//! part for writes, moves of budgets that a plan refuses (`reclaim`), and other schemes than
+//! budgets.
 
 use super::known::with_rivals;
 use crate::core_plan::{CoreBounds, CorePlan};

@@ -75,8 +75,8 @@ impl Accesses {
     }
 }
 
-/// The bounds of these cores by the jobs of the other cores, where there is no best effort. If a task
-/// may then miss its deadline, the bounds stay as they are.
+/// The bounds of these cores by the jobs of the other cores, where there is no best effort. If a
+/// task may then miss its deadline, the bounds stay as they are.
 pub fn with_rivals(
     cores: Vec<CorePlan>,
     work: &[Work],

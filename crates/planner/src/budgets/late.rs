@@ -168,8 +168,8 @@ mod tests {
     use solocore_model::System;
     use std::path::Path;
 
-    /// Each answer is that of a response time from the beginning, while tasks are put on the core and
-    /// taken back. The papers' model charges more once a task of lower priority is there.
+    /// Each answer is that of a response time from the beginning, while tasks are put on the core
+    /// and taken back. The papers' model charges more once a task of lower priority is there.
     #[test]
     fn the_answers_are_those_from_the_beginning() {
         const LATE: usize = 45;

@@ -314,8 +314,8 @@ mod tests {
         placed
     }
 
-    /// Many tasks put at once, and taken back, end where a test for each task puts them. A remembered
-    /// task that is not on its core any more would refuse others there.
+    /// Many tasks put at once, and taken back, end where a test for each task puts them. A
+    /// remembered task that is not on its core any more would refuse others there.
     #[test]
     fn the_outcome_is_that_of_a_test_for_each_task() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);

@@ -95,7 +95,8 @@ impl HardTasks {
         self.best_effort || at + 1 < self.tasks.len()
     }
 
-    /// A task whose jobs make others repeat `reload` accesses: half of them reads, half write-backs.
+    /// A task whose jobs make others repeat `reload` accesses: half of them reads, half
+    /// write-backs.
     fn task(&self, at: usize, reload: u64, resources: &Resources) -> RtaTask {
         let hard = &self.tasks[at];
         RtaTask {

@@ -62,8 +62,8 @@ impl Found<'_> {
         }
     }
 
-    /// Time alone, ps, and lines that a job adds by message buffers outside the ways and the bank of
-    /// its core.
+    /// Time alone, ps, and lines that a job adds by message buffers outside the ways and the bank
+    /// of its core.
     pub fn buffers(&self, at: usize) -> (u64, u64) {
         let t = self.translated;
         let mut out = (0u64, 0u64);

@@ -2,11 +2,11 @@
 //!
 //! Problem: a PET is one number, and its size has several sources. Rule: the first terms make the
 //! time alone with the task's ways and message buffers (`C`), at level C times the stated average
-//! and behind each distinct set of private caches.
-//! All further parts of the PET (`translate`) are one term, since the optimiser sums them as shares
-//! of one time. Then come the room of the time table (level A) and the jobs of level A (level B),
-//! and the other tasks last. Without a bound on the response time the terms end at `C_sce`. Does not
-//! cover: the parts of levels A, B and C in the tardiness of level C, which has one bound for all.
+//! and behind each distinct set of private caches. All further parts of the PET (`translate`) are
+//! one term, since the optimiser sums them as shares of one time. Then come the room of the time
+//! table (level A) and the jobs of level A (level B), and the other tasks last. Without a bound on
+//! the response time the terms end at `C_sce`. Does not cover: the parts of levels A, B and C in
+//! the tardiness of level C, which has one bound for all.
 
 use super::found::Found;
 use crate::demand::Demand;

@@ -85,8 +85,8 @@ fn exact(run: &Run, core: u32, segments: &[&Segment], tasks: &[PlanTask]) -> Mar
     }
 }
 
-/// Bars over the stops, and the strip of their shares. Paths, because a browser limits the length of
-/// a rectangle.
+/// Bars over the stops, and the strip of their shares. Paths, because a browser limits the length
+/// of a rectangle.
 fn coarse(run: &Run, core: u32, segments: &[&Segment], end_ns: u64, tasks: &[PlanTask]) -> Markup {
     html! {
         @for bar in dense::bars(segments, end_ns) {

@@ -5,8 +5,8 @@
 //! Arrows go up where jobs are released, and down at their deadlines, on the core where the job
 //! first ran; a cross is at each deadline that was missed. The axis spans the whole recorded time.
 //! The stretches of a task on a core are one path whose coordinates are nanoseconds, so that the
-//! drawing is exact, small, and can be zoomed (`zoom.js`). Very long schedules are cut ([`run`]), and
-//! the caption says so.
+//! drawing is exact, small, and can be zoomed (`zoom.js`). Very long schedules are cut ([`run`]),
+//! and the caption says so.
 
 mod dense;
 mod lane;

@@ -1,9 +1,9 @@
 //! One run, cut to the drawn part.
 //!
-//! Problem: a schedule may be too long to draw, and a job does not say where it ran. Rule: the first
-//! [`SEGMENTS`] stretches and [`JOBS`] jobs are kept, those that missed their deadlines first, and
-//! the others are counted. A job belongs to the core on which it first ran; a task of level C runs
-//! on any.
+//! Problem: a schedule may be too long to draw, and a job does not say where it ran. Rule: the
+//! first [`SEGMENTS`] stretches and [`JOBS`] jobs are kept, those that missed their deadlines
+//! first, and the others are counted. A job belongs to the core on which it first ran; a task of
+//! level C runs on any.
 
 use solocore_model::SimResult;
 use solocore_model::plan::PlanTask;

@@ -7,9 +7,9 @@
 //! those allowed, in the lowest ways, with a seed of its own. The result depends neither on the
 //! program that asked first nor on the board's seed. (Seeds draw orders and pages; how a program
 //! behaves on average does not depend on them.) It is measured at the clock and behind the private
-//! caches of its core; without a core of its own, at the slowest clock and behind the caches that the
-//! platform states for all. Not covered: parts that overlap without being
-//! equal; which banks a program uses (the memory curve is for all of them).
+//! caches of its core; without a core of its own, at the slowest clock and behind the caches that
+//! the platform states for all. Not covered: parts that overlap without being equal; which banks a
+//! program uses (the memory curve is for all of them).
 
 use super::{Board, BoardError, Placed};
 use crate::fluid::board::calibrate_on;

@@ -202,8 +202,8 @@ pub enum SharingEntry {
     Proportional,
 }
 
-/// `[costs]`: time of the kernel's own work, in place of none. Each cost lengthens the task that runs
-/// on the core.
+/// `[costs]`: time of the kernel's own work, in place of none. Each cost lengthens the task that
+/// runs on the core.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CostsEntry {

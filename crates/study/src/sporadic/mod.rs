@@ -9,9 +9,9 @@
 //! named by its seed and its index. A set does not depend on the number of sets drawn with it.
 //!
 //! # Rounding
-//! Times are integers in the caller's unit: `C = round(u T)`, at least 1 and at most `T`. The sum of
-//! `C/T` therefore differs from the wanted one, by up to `sum(1 / 2T)` where no `u T` is below one
-//! half: periods of at least 10^4 units keep three digits of it.
+//! Times are integers in the caller's unit: `C = round(u T)`, at least 1 and at most `T`. The sum
+//! of `C/T` therefore differs from the wanted one, by up to `sum(1 / 2T)` where no `u T` is below
+//! one half: periods of at least 10^4 units keep three digits of it.
 
 mod periods;
 mod simplex;

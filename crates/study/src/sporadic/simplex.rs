@@ -1,16 +1,16 @@
 //! Utilisations with a given sum and bounds on each, uniform among all such vectors.
 //!
 //! # Problem
-//! `{x : sum x = U, l_i <= x_i <= u_i}` is a simplex that planes cut. Rescaling draws from the whole
-//! simplex (the package `drs`) is quick, but not uniform.
+//! `{x : sum x = U, l_i <= x_i <= u_i}` is a simplex that planes cut. Rescaling draws from the
+//! whole simplex (the package `drs`) is quick, but not uniform.
 //!
 //! # Rule
 //! With independent `x_i` uniform in their bounds, the wanted distribution is theirs given the sum.
 //! Let `f_k` be the density of `x_1 + ... + x_k` and `F_k` its integral. Then `f_(k+1)(s)` is
-//! `(F_k(s) - F_k(s - w)) / w` for a task of width `w`, and given that `k + 1` tasks sum to `s`, the
-//! sum `y` of the first `k` has density `f_k(y)` on `s - w <= y <= s`. So each `F_k` is made of the
-//! one before, once; a vector then takes one inversion of `F_k` for each task, from the last to the
-//! first. That sums of independent draws, convolved, give this distribution is the idea of
+//! `(F_k(s) - F_k(s - w)) / w` for a task of width `w`, and given that `k + 1` tasks sum to `s`,
+//! the sum `y` of the first `k` has density `f_k(y)` on `s - w <= y <= s`. So each `F_k` is made of
+//! the one before, once; a vector then takes one inversion of `F_k` for each task, from the last to
+//! the first. That sums of independent draws, convolved, give this distribution is the idea of
 //! Convolutional Fixed Sum (Griffin, Davis, ECRTS 2025).
 //!
 //! # Numbers

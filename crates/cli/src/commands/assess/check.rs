@@ -3,9 +3,9 @@
 //! Problem: a reviewer of a merge reads a list of failed tests and a mark at a line, not a report.
 //! Rule: each analysed task is a test. It fails where its plan says that it may miss, or gives it
 //! no bound, and where a simulated job missed; each of these is a finding at the task's line. A
-//! check without answers is an error in both files: those of an earlier check must not stand for it.
-//! Source: JUnit's XML as Jenkins and GitLab read it (quick-junit); SARIF 2.1.0 (OASIS).
-//! Does not cover: best effort, which has no promises; shrinking margins (`solocore diff`).
+//! check without answers is an error in both files: those of an earlier check must not stand for
+//! it. Source: JUnit's XML as Jenkins and GitLab read it (quick-junit); SARIF 2.1.0 (OASIS). Does
+//! not cover: best effort, which has no promises; shrinking margins (`solocore diff`).
 
 use crate::args::AssessArgs;
 use crate::commands::{plan, sim};

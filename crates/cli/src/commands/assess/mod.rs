@@ -22,9 +22,9 @@ const EVEN: &str = "even.json";
 /// Stretch of the schedule that the report draws.
 const TIMELINE: Time = Time::from_ns(200_000_000);
 
-/// Profiles, plans, simulates, reports; exit code 1 if not schedulable or late under the plan. Where
-/// shares are optimal, even ones are simulated for comparison. All files are written at the end, or
-/// none.
+/// Profiles, plans, simulates, reports; exit code 1 if not schedulable or late under the plan.
+/// Where shares are optimal, even ones are simulated for comparison. All files are written at the
+/// end, or none.
 pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     if args.check {
         return check::run(args);

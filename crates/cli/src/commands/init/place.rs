@@ -2,8 +2,8 @@
 //!
 //! Problem: an overwritten file is lost, and a program may run for long before the loss shows.
 //! Rule: places are checked before any program runs, and again by the kernel when files are
-//! written. The platform file lies beside the system file.
-//! Does not cover: a directory that takes no file (`args/outputs.rs`); files that the next steps write.
+//! written. The platform file lies beside the system file. Does not cover: a directory that takes
+//! no file (`args/outputs.rs`); files that the next steps write.
 
 use crate::args::init::InitArgs;
 use crate::fail::Failure;

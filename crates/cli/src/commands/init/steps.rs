@@ -63,8 +63,8 @@ pub fn next(place: &Place, outcome: &Outcome) -> String {
     format!("next:\n{edit}{}", lines.iter().map(line).collect::<String>())
 }
 
-/// Options that a run needs: promises that only the user can keep, and an event that stands in where
-/// this machine counts no accesses. No bound holds with such an event.
+/// Options that a run needs: promises that only the user can keep, and an event that stands in
+/// where this machine counts no accesses. No bound holds with such an event.
 fn needs(here: bool) -> String {
     let mut options = " --vouch devices".to_owned();
     if !here {

@@ -262,8 +262,8 @@ fn print_table(found: &[(Policy, Vec<(&'static str, Found)>)]) {
     sentences.iter().chain(&violations).for_each(|line| println!("{line}"));
 }
 
-/// `ATTACKS` evaluations a policy:
-/// `ATTACKS=10000 cargo test --release -p solocore-cli --test attack table_of_bounds -- --ignored --nocapture`.
+/// `ATTACKS` evaluations a policy: `ATTACKS=10000 cargo test --release -p solocore-cli --test
+/// attack table_of_bounds -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table, takes as long as it is asked to"]
 fn table_of_bounds() {

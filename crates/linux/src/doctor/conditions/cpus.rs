@@ -2,11 +2,11 @@
 //!
 //! Problem: a plan states one time for a job, on one kind of core. Rule: the units of a hybrid, or
 //! the capacities of cores, distinguish types. A plan whose platform describes them as core types
-//! has the times of each; another plan does not. Lists of siblings name the CPUs
-//! that are halves of one core. A flag of the CPU tells a guest, and the kernel counts the time that its host took.
+//! has the times of each; another plan does not. Lists of siblings name the CPUs that are halves of
+//! one core. A flag of the CPU tells a guest, and the kernel counts the time that its host took.
 //! Source: Linux, Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/
-//! sysfs-devices-system-cpu (`smt`, `cpu_capacity`); proc(5) (`steal`).
-//! Does not cover: guests on Arm whose firmware says nothing; modules of two cores with one cache.
+//! sysfs-devices-system-cpu (`smt`, `cpu_capacity`); proc(5) (`steal`). Does not cover: guests on
+//! Arm whose firmware says nothing; modules of two cores with one cache.
 
 use super::root::{CPUS, Root, grouped, named};
 use crate::host::finding::{Finding, Topic};

@@ -1,14 +1,13 @@
 //! Entries that a keeper no longer needs.
 //!
 //! Problem: each attachment of a client and each widened affinity adds an entry, so that a program
-//! that repeats them would make keeper and journal grow without limit.
-//! Rule: the daemon counts its lines, and asks the keeper now and then to compact its entries
-//! (`keeper::COMPACT`). Of equal entries the first stays, as it is undone last. Of the changes that
-//! led a thread to the same state the latest stays; an earlier one stays, too, if the next change
-//! begins at that state, as the way back passes it. A thread has [`STATES`] changes at most. One
-//! that has ended needs none: nobody inherits from it.
-//! Does not cover: a thread that has had more than [`STATES`] states, and its children. They are put
-//! back to the earliest state that is still known.
+//! that repeats them would make keeper and journal grow without limit. Rule: the daemon counts its
+//! lines, and asks the keeper now and then to compact its entries (`keeper::COMPACT`). Of equal
+//! entries the first stays, as it is undone last. Of the changes that led a thread to the same
+//! state the latest stays; an earlier one stays, too, if the next change begins at that state, as
+//! the way back passes it. A thread has [`STATES`] changes at most. One that has ended needs none:
+//! nobody inherits from it. Does not cover: a thread that has had more than [`STATES`] states, and
+//! its children. They are put back to the earliest state that is still known.
 
 use super::entries::Entry;
 use crate::host::threads::{ThreadChange, What};

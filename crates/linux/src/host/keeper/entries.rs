@@ -177,7 +177,8 @@ fn unset(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> bool {
     // A controller that is enabled further below stays busy.
     let written = if controller.is_some() { once() } else { patiently(once) };
     let Err(e) = written else { return false };
-    // An interrupt goes with its device, a control group with its maker; settings of debugfs do not.
+    // An interrupt goes with its device, a control group with its maker; settings of debugfs do
+    // not.
     let gone = e.kind() == io::ErrorKind::NotFound && !path.starts_with(DEBUGFS);
     if gone {
         return false;

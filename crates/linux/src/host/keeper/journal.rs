@@ -37,8 +37,8 @@ pub(super) struct Journal {
     file: File,
 }
 
-/// The path of a new journal, in its directory. Its name contains its time, so that the latest can be
-/// put back first.
+/// The path of a new journal, in its directory. Its name contains its time, so that the latest can
+/// be put back first.
 pub(super) fn place() -> io::Result<PathBuf> {
     static BEGUN: AtomicU64 = AtomicU64::new(0);
     let number = BEGUN.fetch_add(1, Ordering::SeqCst);
@@ -74,8 +74,8 @@ impl Journal {
         }
     }
 
-    /// Makes the journal of this process as a keeper; locked while it lives. The keeper makes it, as a
-    /// daemon that is killed before it has a keeper would leave it.
+    /// Makes the journal of this process as a keeper; locked while it lives. The keeper makes it,
+    /// as a daemon that is killed before it has a keeper would leave it.
     pub fn of_keeper() -> Option<Self> {
         let path = PathBuf::from(std::env::var_os(VARIABLE)?);
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).ok()?;
@@ -95,8 +95,8 @@ impl Journal {
     }
 }
 
-/// Writes a journal with these entries, and then puts it in the place of the one that is there. It is
-/// locked before it is seen, because an unlocked journal belongs to a dead run.
+/// Writes a journal with these entries, and then puts it in the place of the one that is there. It
+/// is locked before it is seen, because an unlocked journal belongs to a dead run.
 fn replace(path: &Path, entries: &[Entry]) -> io::Result<File> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!("{UNFINISHED}{name}"));
@@ -153,7 +153,8 @@ pub struct Restored {
 
 /// Undoes the changes that dead runs left, the latest first.
 ///
-/// Waits for the keepers of dead runs: until they have ended, the settings are not the machine's own.
+/// Waits for the keepers of dead runs: until they have ended, the settings are not the machine's
+/// own.
 ///
 /// # Errors
 /// The journals cannot be read, or such a keeper does not end.

@@ -38,8 +38,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// passes it on to [`keep`].
 pub const ARGUMENT: &str = "keep-settings";
 
-/// Line to the keeper: it is to drop entries that are no longer needed, and to answer with the number
-/// of those that it keeps.
+/// Line to the keeper: it is to drop entries that are no longer needed, and to answer with the
+/// number of those that it keeps.
 const COMPACT: &str = "@compact";
 /// Lines after which the keeper is asked to do so, unless it kept more than half of them.
 const LINES: usize = 1024;
@@ -155,8 +155,8 @@ impl Changes {
         self.tell(&format!("{DIRECTORY}{path}"))
     }
 
-    /// Hands over the path of a socket that is about to be made. Its maker removes it; the keeper does
-    /// so when its maker was killed.
+    /// Hands over the path of a socket that is about to be made. Its maker removes it; the keeper
+    /// does so when its maker was killed.
     pub fn makes_socket(&mut self, path: &Path) -> io::Result<()> {
         self.tell(&format!("{SOCKET}{}", path.display()))
     }

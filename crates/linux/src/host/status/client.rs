@@ -1,10 +1,10 @@
 //! One client of a running solocore, from its connection to the end of its answer.
 //!
 //! Rule: nothing here waits. A client has [`REQUEST`] for its request, of at most [`LONGEST`] bytes
-//! of HTTP, and [`ANSWER`] to read the answer; then it is disconnected. Each connection has one answer.
-//! A plan may have [`LONGEST_PLAN`] bytes, and may take [`ANSWER`]. It ends where the client has said
-//! all; a plan that is cut off is no longer JSON, so the daemon refuses it.
-//! Does not cover: how many clients there may be (`server`).
+//! of HTTP, and [`ANSWER`] to read the answer; then it is disconnected. Each connection has one
+//! answer. A plan may have [`LONGEST_PLAN`] bytes, and may take [`ANSWER`]. It ends where the
+//! client has said all; a plan that is cut off is no longer JSON, so the daemon refuses it. Does
+//! not cover: how many clients there may be (`server`).
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;

@@ -2,12 +2,11 @@
 //!
 //! Problem: a client can stay silent, send a byte a second, or not read; a server that waits for it
 //! delays all other clients, and the daemon. Rule: one thread waits for all sockets at once and for
-//! none alone. A listener has at most [`MOST`] clients: one
-//! more takes the place of the oldest. So memory and descriptors are bounded, and a client that asks
-//! at once is answered beside any others. The thread parses the plans that come, so that the daemon
-//! does not.
-//! Does not cover: the fraction of a second in which it parses a long plan; a flood of new
-//! connections in the time in which one client asks.
+//! none alone. A listener has at most [`MOST`] clients: one more takes the place of the oldest. So
+//! memory and descriptors are bounded, and a client that asks at once is answered beside any
+//! others. The thread parses the plans that come, so that the daemon does not. Does not cover: the
+//! fraction of a second in which it parses a long plan; a flood of new connections in the time in
+//! which one client asks.
 
 use super::client::{Client, Figures, Kind};
 use super::sent::Sent;

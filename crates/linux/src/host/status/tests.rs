@@ -5,8 +5,8 @@ use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The daemon and other scrapers go on within this time, on a machine that is busy with other tests.
-/// A server that waits a tenth of a second for each of the clients below takes 50 s.
+/// The daemon and other scrapers go on within this time, on a machine that is busy with other
+/// tests. A server that waits a tenth of a second for each of the clients below takes 50 s.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Sets a flag when it is dropped, so that a test that fails ends its other threads as well.

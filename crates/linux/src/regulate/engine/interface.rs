@@ -27,8 +27,8 @@ pub trait Engine {
     /// The reason why it does not regulate.
     fn check(&mut self) -> Result<bool, LinuxError>;
 
-    /// Signs of life of the events of regulated CPUs, by CPU. Takes at most some 12 ms, for any number
-    /// of CPUs.
+    /// Signs of life of the events of regulated CPUs, by CPU. Takes at most some 12 ms, for any
+    /// number of CPUs.
     fn pulses(&self, cpus: &[u32]) -> BTreeMap<u32, Pulse>;
 
     /// Opens the events of a regulated CPU again.
@@ -43,15 +43,15 @@ pub trait Engine {
     /// The kernel refuses access to the state of the CPUs; no CPU was asked then.
     fn ask(&self, asked: &[(u32, Budgets)]) -> Result<(), LinuxError>;
 
-    /// Gives the counter of a regulated CPU another sample, at once. It forgets the part of a sample
-    /// that it has counted.
+    /// Gives the counter of a regulated CPU another sample, at once. It forgets the part of a
+    /// sample that it has counted.
     ///
     /// # Errors
     /// The kernel refuses it; the CPU keeps its sample then.
     fn resample(&self, cpu: u32, sample: u64) -> Result<(), LinuxError>;
 
-    /// Sets the accesses beyond their budgets that periods of CPUs may have without counting as over
-    /// them.
+    /// Sets the accesses beyond their budgets that periods of CPUs may have without counting as
+    /// over them.
     ///
     /// # Errors
     /// The kernel refuses access to the state of the CPUs.

@@ -93,7 +93,8 @@ pub type Bind<'a> = dyn Fn(&str, u32) -> Result<(), LinuxError> + 'a;
 impl Jobs {
     /// Starts every task that is to be started. All are released together, at `epoch`, which is set
     /// here. Before that, `bind` is called with the name of each task and the number of the thread
-    /// that gives its jobs their scheduling. Locked pages in `prefetch` are read when windows begin.
+    /// that gives its jobs their scheduling. Locked pages in `prefetch` are read when windows
+    /// begin.
     pub fn start(
         placed: &[Placed],
         directory: &std::path::Path,

@@ -22,8 +22,8 @@ const PASSES: u32 = 8;
 
 impl Jobs {
     /// Binds what is elsewhere to its core again. `attached`: the start times of attached
-    /// processes, as another process may have such a number by now; `changed`: whether a CPU went or
-    /// came back.
+    /// processes, as another process may have such a number by now; `changed`: whether a CPU went
+    /// or came back.
     pub fn back_in_place(&self, attached: &BTreeMap<u32, u64>, changed: bool) {
         let placed = |t: &&Arc<Task>| match t.placed.how {
             How::NotRun => false,

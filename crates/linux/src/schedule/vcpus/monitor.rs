@@ -1,13 +1,13 @@
 //! The memory's monitor: the VCPU of its thread, and its way into the scheduler.
 //!
-//! Problem: to read the memory's counters and to decide on them takes time. A thread above all VCPUs
-//! would take it from them without a bound. Rule: the thread is bound to a VCPU, which is admitted as
-//! any other and stays on its core. The kernel's side exempts the threads of this process from
-//! VCPUs, but not those that are marked as held by one (`exempt` of bpf/vcpu_core.h): this one, and
-//! that of its probe ([`Vcpus::hold_thread`]). The mechanism [`Throttled`] ends a monitor period
-//! in the kernel, in the time of the thread that calls it.
-//! Source: maracas, section IV (a memory monitoring thread on a dedicated VCPU). Does not cover: the
-//! other threads of this process, which no VCPU holds.
+//! Problem: to read the memory's counters and to decide on them takes time. A thread above all
+//! VCPUs would take it from them without a bound. Rule: the thread is bound to a VCPU, which is
+//! admitted as any other and stays on its core. The kernel's side exempts the threads of this
+//! process from VCPUs, but not those that are marked as held by one (`exempt` of bpf/vcpu_core.h):
+//! this one, and that of its probe ([`Vcpus::hold_thread`]). The mechanism [`Throttled`] ends a
+//! monitor period in the kernel, in the time of the thread that calls it. Source: maracas, section
+//! IV (a memory monitoring thread on a dedicated VCPU). Does not cover: the other threads of this
+//! process, which no VCPU holds.
 
 use super::shared::{self, Request};
 use super::{Vcpus, Wanted, answer, run};

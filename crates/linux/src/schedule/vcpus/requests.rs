@@ -2,9 +2,9 @@
 //!
 //! Rule (maracas, section III): of the VCPUs that wait for budget, the one with the fewest requests
 //! in a millisecond of its own execution gets the background time. The kernel's side adds up the
-//! requests of each (`bpf/vcpu_requests.h`). Once a period, which is the longest T of a VCPU as in the
-//! simulator, the quotients are handed to the policy. A VCPU that did not run keeps its last one.
-//! Does not cover: requests that the event leaves out (docs/events.md).
+//! requests of each (`bpf/vcpu_requests.h`). Once a period, which is the longest T of a VCPU as in
+//! the simulator, the quotients are handed to the policy. A VCPU that did not run keeps its last
+//! one. Does not cover: requests that the event leaves out (docs/events.md).
 
 use super::shared::{self, Request};
 use super::{Vcpus, run};

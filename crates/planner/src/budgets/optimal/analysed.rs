@@ -1,8 +1,8 @@
 //! Does an analysed task keep to its limits, beside other cores with given budgets?
 //!
 //! Rule: its job beside the other cores takes at most the limit's part of its time alone, and its
-//! response time at most the limit's part of its deadline. A window that is too long counts as late,
-//! but only where the deadline may be exceeded.
+//! response time at most the limit's part of its deadline. A window that is too long counts as
+//! late, but only where the deadline may be exceeded.
 
 use crate::core_plan::CoreBounds;
 use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};

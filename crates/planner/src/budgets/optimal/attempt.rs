@@ -3,16 +3,16 @@
 //!
 //! Rule: a core that shares no channel with an analysed task has a budget that never limits it.
 //! Others without analysed tasks have a budget of `t` for each program there, and `t` for each
-//! best-effort program beside analysed ones; a core without any program has at most [`LEAST`].
-//! For the speed of best effort, programs on cores without analysed tasks that cannot use the largest
-//! `t` get as much as they can use, and `t` grows again for the rest.
-//! From these floors on, a core whose bounds are not met gets the least budget with which they are,
-//! to a part in [`FINE`], beside the others' as they are; again until nothing changes. All steps are
-//! necessary, as larger budgets of the others never lower a bound: so the result is the least
-//! solution, or there is none. A part for writes grows with its budget; its bounds are not quite
-//! monotone, and there the result is a solution, but maybe not the least. The objective is monotone
-//! in `t`, or in the limit of the bounds, so bisection finds its best value. Where there is no
-//! solution, the least factor for all deadlines with which there is one says how far it is.
+//! best-effort program beside analysed ones; a core without any program has at most [`LEAST`]. For
+//! the speed of best effort, programs on cores without analysed tasks that cannot use the largest
+//! `t` get as much as they can use, and `t` grows again for the rest. From these floors on, a core
+//! whose bounds are not met gets the least budget with which they are, to a part in [`FINE`],
+//! beside the others' as they are; again until nothing changes. All steps are necessary, as larger
+//! budgets of the others never lower a bound: so the result is the least solution, or there is
+//! none. A part for writes grows with its budget; its bounds are not quite monotone, and there the
+//! result is a solution, but maybe not the least. The objective is monotone in `t`, or in the limit
+//! of the bounds, so bisection finds its best value. Where there is no solution, the least factor
+//! for all deadlines with which there is one says how far it is.
 
 use super::analysed::{Analysed, Limits};
 use super::candidate::Candidate;
@@ -223,15 +223,16 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The least budgets with a larger `t`, where programs that cannot use `t` leave the rest of it to
-    /// others; `None` if there are none. `least` are those with 1.
+    /// The least budgets with a larger `t`, where programs that cannot use `t` leave the rest of it
+    /// to others; `None` if there are none. `least` are those with 1.
     fn more_for_some(&mut self, t: u64, least: &[u64], limits: Limits) -> Option<Vec<u64>> {
         let wastes = |core: u32| {
             self.candidate.best_effort(core, self.problem.work) > 0
                 && !self.candidate.analysed(core, self.problem.work)
                 && self.problem.usable(core, &self.candidate.on(core)) < t
         };
-        // Of a budget with a part for writes, a program can use a part that depends on its own writes.
+        // Of a budget with a part for writes, a program can use a part that depends on its own
+        // writes.
         if self.part.is_some() || !(0..self.resources.cores).any(wastes) {
             return None;
         }
@@ -335,10 +336,10 @@ impl<'a> Attempt<'a> {
     }
 
     /// The outcome where no budgets meet all deadlines: those with which the deadlines would be
-    /// exceeded by the least factor. Where there are none either, best effort gets the least that it
-    /// needs, and the others get the rest. That is so at once on a core with more work than time:
-    /// its response times have no end, and finding that out takes long.
-    /// `raise`: budgets that stop no core without need.
+    /// exceeded by the least factor. Where there are none either, best effort gets the least that
+    /// it needs, and the others get the rest. That is so at once on a core with more work than
+    /// time: its response times have no end, and finding that out takes long. `raise`: budgets that
+    /// stop no core without need.
     pub fn late(mut self, raise: bool) -> Outcome {
         let load = self.jobs.iter().map(|jobs| utilization(jobs)).fold(0.0, f64::max);
         if load > 1.0 {

@@ -41,8 +41,8 @@ pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
 enum Order {
     /// The largest first, each on the least loaded core.
     Load,
-    /// Those that use memory most first, core after core up to this load, at least the mean one. The
-    /// budgets that they need are then those of few cores.
+    /// Those that use memory most first, core after core up to this load, at least the mean one.
+    /// The budgets that they need are then those of few cores.
     Memory(f64),
     /// Those with the shortest period first, core after core up to the mean load: jobs preempt few
     /// others then.

@@ -1,15 +1,14 @@
 //! The proof that no choice is better, as data, and its check.
 //!
 //! Problem: a search that says "there is nothing better" can be wrong in many ways, and nobody sees
-//! it. Rule: a certificate states facts about single sets of tasks on one core. It also states facts
-//! about single partitions of the tasks with their ways. [`check`](super::check) asks the analysis of
-//! the plan for each fact, and goes through all partitions itself. It refuses the certificate where a
-//! fact does not hold, or where the facts do not close a partition. A missing fact closes nothing.
-//! The certificate proves: no choice keeps to the limits of [`Question`]. In a choice, each task is
-//! on any core, or on its stated one, and the cores have the ways of the shared cache in any way,
-//! one each at least. Pages are locked where they save most, and each budget holds reads and writes
-//! together.
-//! Does not cover: other pages.
+//! it. Rule: a certificate states facts about single sets of tasks on one core. It also states
+//! facts about single partitions of the tasks with their ways. [`check`](super::check) asks the
+//! analysis of the plan for each fact, and goes through all partitions itself. It refuses the
+//! certificate where a fact does not hold, or where the facts do not close a partition. A missing
+//! fact closes nothing. The certificate proves: no choice keeps to the limits of [`Question`]. In a
+//! choice, each task is on any core, or on its stated one, and the cores have the ways of the
+//! shared cache in any way, one each at least. Pages are locked where they save most, and each
+//! budget holds reads and writes together. Does not cover: other pages.
 
 use super::analysed::Limits;
 use super::problem::LEAST;
@@ -46,9 +45,9 @@ pub struct Question {
 /// divided by the number of its programs. In a choice, cores without analysed tasks have one share
 /// for all, or what their programs can use; beside analysed tasks, no share is less. So for each
 /// choice there are a number and a program as follows: each share is that number at least, except
-/// where programs cannot use it. The shares of cores without analysed tasks, and that of the program,
-/// are not larger, except where a counter needs more. A part has the choices with one of these
-/// programs, and with the numbers of an interval.
+/// where programs cannot use it. The shares of cores without analysed tasks, and that of the
+/// program, are not larger, except where a counter needs more. A part has the choices with one of
+/// these programs, and with the numbers of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The least number, accesses in a period.
@@ -75,8 +74,9 @@ impl Part {
     }
 }
 
-/// Do these parts have all choices? `programs`: those of the system; `bus`: the most that a core has.
-/// The number of a choice may be a fraction, so an interval begins where the one before it ends.
+/// Do these parts have all choices? `programs`: those of the system; `bus`: the most that a core
+/// has. The number of a choice may be a fraction, so an interval begins where the one before it
+/// ends.
 pub fn complete(parts: &[Part], programs: Set, bus: u64) -> bool {
     let spans = |few: Set| {
         let mut of: Vec<&Part> = parts.iter().filter(|part| part.few == few).collect();
@@ -96,8 +96,8 @@ impl Question {
     }
 }
 
-/// Numbers of ways of a core. Fewer of them leave more to the others, so that nothing that is known of
-/// one number holds for a smaller one where the others' jobs count.
+/// Numbers of ways of a core. Fewer of them leave more to the others, so that nothing that is known
+/// of one number holds for a smaller one where the others' jobs count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ways {
     /// The least.
@@ -132,8 +132,8 @@ pub enum Fact {
         /// Accesses in a period.
         others: u64,
     },
-    /// With these ways, others with this sum of budgets, and less than this own one, a task breaks a
-    /// limit.
+    /// With these ways, others with this sum of budgets, and less than this own one, a task breaks
+    /// a limit.
     Needs {
         /// The tasks.
         set: Set,
@@ -184,8 +184,8 @@ pub struct Certificate {
     pub tasks: Vec<usize>,
     /// Facts about sets.
     pub facts: Vec<Fact>,
-    /// Parts of the choices that are closed one by one, with the partitions that no fact about a set
-    /// closes there.
+    /// Parts of the choices that are closed one by one, with the partitions that no fact about a
+    /// set closes there.
     pub parts: Vec<(Part, Vec<Leaf>)>,
 }
 
@@ -221,8 +221,8 @@ mod tests {
         assert!(!complete(&[part(1, 100, 0b11)], 0b11, 100));
     }
 
-    /// A fact about a range of ways holds for a part of it, and for nothing else: with fewer ways the
-    /// others have more pages, and with more the core itself has.
+    /// A fact about a range of ways holds for a part of it, and for nothing else: with fewer ways
+    /// the others have more pages, and with more the core itself has.
     #[test]
     fn facts_hold_for_their_ways_only() {
         let range = Ways { least: 3, most: 6 };

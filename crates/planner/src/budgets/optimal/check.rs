@@ -1,14 +1,15 @@
 //! The check of a certificate.
 //!
-//! Rule: nothing of the search is believed. Pages and jobs come from `core_plan`, stalls and response
-//! times from `solocore_analysis`. A fact must be a broken limit, found here. The facts give each set
-//! its least budget and ways beside those of the tasks outside of it (`check_rounds`). Then each
-//! partition of the tasks is looked up. It is closed if some of its sets break a limit beside the
-//! least needs of the rest. Otherwise each split of the ways must be closed so, or by the steps of a
-//! leaf, each of which must be a broken limit again. The partitions are counted, and their number must
-//! be that of all partitions. That is so for each part of the choices ([`Part`]), and the parts must
-//! have all choices ([`complete`]). Does not cover: that bounds are monotone, on which facts about larger
-//! sets, ranges of ways and larger budgets rest (`analysis::interference`, test `monotone`).
+//! Rule: nothing of the search is believed. Pages and jobs come from `core_plan`, stalls and
+//! response times from `solocore_analysis`. A fact must be a broken limit, found here. The facts
+//! give each set its least budget and ways beside those of the tasks outside of it
+//! (`check_rounds`). Then each partition of the tasks is looked up. It is closed if some of its
+//! sets break a limit beside the least needs of the rest. Otherwise each split of the ways must be
+//! closed so, or by the steps of a leaf, each of which must be a broken limit again. The partitions
+//! are counted, and their number must be that of all partitions. That is so for each part of the
+//! choices ([`Part`]), and the parts must have all choices ([`complete`]). Does not cover: that
+//! bounds are monotone, on which facts about larger sets, ranges of ways and larger budgets rest
+//! (`analysis::interference`, test `monotone`).
 
 use super::certificate::{Certificate, Fact, Leaf, Part, Set, Ways, complete, partitions};
 use super::check_core::{Content, Cores};
@@ -201,8 +202,8 @@ impl<'a> Checker<'a> {
         breaks || (wanted > 0.0 && self.slow(sets, &held, rest, budgets as u64))
     }
 
-    /// Are the programs too slow with the budgets that the others bear? `beside`: the budgets of the
-    /// rest.
+    /// Are the programs too slow with the budgets that the others bear? `beside`: the budgets of
+    /// the rest.
     fn slow(&mut self, sets: &Sets, held: &[(Set, Held)], rest: Set, beside: u64) -> bool {
         let left = self.cores.count - held.len() as u32;
         let mut budgets: Vec<u64> = held.iter().map(|(_, own)| own.budget).collect();
@@ -287,8 +288,8 @@ impl<'a> Checker<'a> {
         Some(least.iter().zip(needed).map(|(&least, needed)| least.max(needed)).collect())
     }
 
-    /// Closes all splits of all ways with these numbers: by facts, by a leaf with no fewer ways, or in
-    /// two parts.
+    /// Closes all splits of all ways with these numbers: by facts, by a leaf with no fewer ways, or
+    /// in two parts.
     fn splits(
         &mut self,
         placed: &[Set],

@@ -214,9 +214,10 @@ impl<'a> Cores<'a> {
         self.known.then(|| Arc::new(Rivals::new(jobs)))
     }
 
-    /// The least accesses of the tasks outside of a set, if they are known, while the set has at least
-    /// `least` ways. The others have the rest of the ways at most, and its pages go where they save
-    /// most. All but one task of each other core reload for a task of lower priority there.
+    /// The least accesses of the tasks outside of a set, if they are known, while the set has at
+    /// least `least` ways. The others have the rest of the ways at most, and its pages go where
+    /// they save most. All but one task of each other core reload for a task of lower priority
+    /// there.
     pub fn least_jobs(&mut self, set: Set, least: u32) -> Option<Arc<Rivals>> {
         if !self.known {
             return None;

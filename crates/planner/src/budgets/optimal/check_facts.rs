@@ -1,7 +1,7 @@
 //! The facts of a certificate that hold, by sets of tasks.
 //!
-//! Rule: a fact is about a range of ways. It holds for each part of that range, and for nothing else:
-//! with fewer ways the others have more pages. Does not cover: if a fact holds (`check`).
+//! Rule: a fact is about a range of ways. It holds for each part of that range, and for nothing
+//! else: with fewer ways the others have more pages. Does not cover: if a fact holds (`check`).
 
 use super::certificate::{Fact, Set, Ways};
 use std::collections::HashMap;
@@ -35,16 +35,16 @@ impl Facts {
         known.filter(|(of, _)| of.contain(ways)).map(|&(_, n)| n).min().unwrap_or(u64::MAX)
     }
 
-    /// The budget that a set needs with each of these ways, beside this sum of the others'; 1 if none
-    /// is known.
+    /// The budget that a set needs with each of these ways, beside this sum of the others'; 1 if
+    /// none is known.
     pub fn needs(&self, set: Set, ways: Ways, others: u64) -> u64 {
         let known = self.needs.get(&set).into_iter().flatten();
         let of = known.filter(|(of, beside, _)| of.contain(ways) && *beside <= others);
         of.map(|&(.., n)| n).max().unwrap_or(1)
     }
 
-    /// The ways with which a set is not known to break a limit beside this sum of the others' budgets,
-    /// from the first to the last; `None` if there are none.
+    /// The ways with which a set is not known to break a limit beside this sum of the others'
+    /// budgets, from the first to the last; `None` if there are none.
     pub fn narrowed(&self, set: Set, ways: Ways, others: u64) -> Option<Ways> {
         if others >= self.breaks(set, ways) {
             return None;

@@ -1,10 +1,10 @@
 //! The needs of a set of tasks on a core, as the check of a certificate sees it.
 //!
-//! Rule: the tasks outside of a set are on the other cores, in some partition. The facts give each set
-//! a least budget and least ways. The least sums over all partitions of the other tasks stand beside
-//! the set. Beside them, more facts about the set hold: it has fewer ways, a larger budget, or is in no
-//! partition. The rounds are repeated until no set changes. Does not cover: the facts, which `check`
-//! asks the analysis for.
+//! Rule: the tasks outside of a set are on the other cores, in some partition. The facts give each
+//! set a least budget and least ways. The least sums over all partitions of the other tasks stand
+//! beside the set. Beside them, more facts about the set hold: it has fewer ways, a larger budget,
+//! or is in no partition. The rounds are repeated until no set changes. Does not cover: the facts,
+//! which `check` asks the analysis for.
 
 use super::certificate::{Set, Ways};
 use super::check_core::Cores;
@@ -123,12 +123,14 @@ impl Sets {
         Ok(())
     }
 
-    /// Least sum of the budgets of some cores with these tasks; infinite where they cannot have them.
+    /// Least sum of the budgets of some cores with these tasks; infinite where they cannot have
+    /// them.
     pub fn budgets(&self, cores: u32, set: Set) -> f64 {
         cost(&self.budgets, cores, set, 0.0)
     }
 
-    /// Least sum of the budgets of these sets and of the rest, with all ways; 0 if there are many sets.
+    /// Least sum of the budgets of these sets and of the rest, with all ways; 0 if there are many
+    /// sets.
     pub fn total_by_ways(&self, cores: &Cores, placed: &[Set], rest: Set) -> f64 {
         self.by_ways.as_ref().map_or(0.0, |by_ways| by_ways.total(cores, placed, rest))
     }
@@ -178,8 +180,8 @@ impl Sets {
         Some(Held { speed: held.speed.min(speed), budget, ..held })
     }
 
-    /// The largest speed of the programs of a set with these ways, and the budget that they need, `own`
-    /// at least; `None`: they are too slow.
+    /// The largest speed of the programs of a set with these ways, and the budget that they need,
+    /// `own` at least; `None`: they are too slow.
     pub fn reaching(
         &self,
         cores: &mut Cores,
@@ -224,8 +226,8 @@ fn cost(costs: &Costs, cores: u32, set: Set, nothing: f64) -> f64 {
     }
 }
 
-/// Least costs of all sets on one core, two, and so on: each set that has a cost is put beside the sets
-/// of later tasks on one core less.
+/// Least costs of all sets on one core, two, and so on: each set that has a cost is put beside the
+/// sets of later tasks on one core less.
 fn partitions(
     own: Vec<f64>,
     cores: usize,

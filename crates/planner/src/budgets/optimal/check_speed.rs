@@ -1,8 +1,9 @@
 //! Budgets that best effort needs, as the check of a certificate sees it.
 //!
-//! Rule: a speed is that of `speed`, with the largest budget that a core can have. A budget is needed
-//! where less of it does not reach the wanted sum, even with all others at their most. Cores without
-//! analysed tasks have one number of accesses for each program, or at least what it can use.
+//! Rule: a speed is that of `speed`, with the largest budget that a core can have. A budget is
+//! needed where less of it does not reach the wanted sum, even with all others at their most. Cores
+//! without analysed tasks have one number of accesses for each program, or at least what it can
+//! use.
 
 use super::certificate::Set;
 use super::check_core::{Content, Cores};

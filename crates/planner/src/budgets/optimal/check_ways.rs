@@ -1,8 +1,9 @@
 //! The needs of a set of tasks by its number of ways, as the check of a certificate sees it.
 //!
-//! Problem: a set with many ways needs a small budget, but all sets together have few ways. Rule: the
-//! facts give each set a least budget for each number of ways. The cores have all ways together, so
-//! sums of budgets are looked up by the sum of the ways. Does not cover: the facts (`check`).
+//! Problem: a set with many ways needs a small budget, but all sets together have few ways. Rule:
+//! the facts give each set a least budget for each number of ways. The cores have all ways
+//! together, so sums of budgets are looked up by the sum of the ways. Does not cover: the facts
+//! (`check`).
 
 use super::certificate::{Set, Ways};
 use super::check_core::Cores;

@@ -14,8 +14,8 @@ use solocore_model::system::Objective;
 /// Least accesses in a period that a counter's interrupts can enforce: `solocore run` counts by
 /// samples of 100, and a budget must be several samples.
 pub const LEAST: u64 = 800;
-/// Accesses of a program in its busiest periods, relative to its average: an assumption, on which only
-/// the speed of best effort depends.
+/// Accesses of a program in its busiest periods, relative to its average: an assumption, on which
+/// only the speed of best effort depends.
 const BURST: u64 = 2;
 
 /// Values that are the same for all candidates.
@@ -82,7 +82,8 @@ impl<'a> Problem<'a> {
     }
 
     /// Accesses a period that each of these best-effort programs can use on a core: [`BURST`] times
-    /// those beyond which none of them gets faster on average, and no less than a counter can enforce.
+    /// those beyond which none of them gets faster on average, and no less than a counter can
+    /// enforce.
     pub fn usable(&self, core: u32, programs: &[usize]) -> u64 {
         let of = self.needs.iter().filter(|need| programs.contains(&need.task));
         let most = of.map(|need| need.most_on(core)).fold(0.0, f64::max);

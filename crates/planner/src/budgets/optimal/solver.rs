@@ -124,8 +124,8 @@ impl<'a> Solver<'a> {
         best
     }
 
-    /// A late outcome with the budgets of a plan. Candidates are compared as if all others kept their
-    /// deadlines; a late plan cannot count on that.
+    /// A late outcome with the budgets of a plan. Candidates are compared as if all others kept
+    /// their deadlines; a late plan cannot count on that.
     pub fn late(&self, outcome: &Outcome) -> Outcome {
         let candidate = &outcome.candidate;
         let resources = self.resources(candidate);

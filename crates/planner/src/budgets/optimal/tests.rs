@@ -38,7 +38,8 @@ fn system(rng: &mut ChaCha8Rng) -> String {
         200000\n"
 }
 
-/// Gives a test a system of three cores with a task each, with the candidate of these and its pages.
+/// Gives a test a system of three cores with a task each, with the candidate of these and its
+/// pages.
 fn with_problem(text: &str, test: impl FnOnce(&Problem, &Candidate, &[Rc<CorePlan>])) {
     let system = System::parse(Path::new("system.toml"), text).unwrap();
     let stated = |t: &solocore_model::system::Task| Demand::stated(&t.demand).expect("stated");
@@ -74,8 +75,8 @@ fn any_budgets(problem: &Problem, pages: &[Rc<CorePlan>], best_effort: u64) -> b
     ladder.iter().any(|&a| ladder.iter().any(|&b| works(a, b)))
 }
 
-/// A program that makes few accesses leaves the rest of its part to the other one: with one part for
-/// both, the deadline would be missed.
+/// A program that makes few accesses leaves the rest of its part to the other one: with one part
+/// for both, the deadline would be missed.
 #[test]
 fn a_program_that_cannot_use_its_part_leaves_it() {
     let task = |name: &str, core: u32, kind: &str, misses: u32| {

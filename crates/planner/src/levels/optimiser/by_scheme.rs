@@ -1,4 +1,5 @@
-//! The answer for a scheme: by its rule for I/O buffers, or for each buffer ([`super::per_buffer`]).
+//! The answer for a scheme: by its rule for I/O buffers, or for each buffer
+//! ([`super::per_buffer`]).
 
 use super::allocate::{Allocation, Allocator, Answer};
 use super::per_buffer;

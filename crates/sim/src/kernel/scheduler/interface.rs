@@ -76,8 +76,8 @@ impl Call<'_> {
 
 /// A scheduler. Tasks and cores are indices.
 pub trait Scheduler: Send {
-    /// A job is released; `unfinished`: the one before it is still there, and by default the new one
-    /// waits for it.
+    /// A job is released; `unfinished`: the one before it is still there, and by default the new
+    /// one waits for it.
     fn released(
         &mut self,
         task: usize,

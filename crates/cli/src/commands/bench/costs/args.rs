@@ -14,8 +14,8 @@ pub struct Args {
     /// Size of the messages, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub message: u32,
-    /// Memory that the measured job reads, and that each other CPU writes [default: twice the shared
-    /// cache, from 64 MiB to 512 MiB].
+    /// Memory that the measured job reads, and that each other CPU writes [default: twice the
+    /// shared cache, from 64 MiB to 512 MiB].
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
     /// File on the device whose traffic is measured [default: none, and no costs of DMA].

@@ -3,9 +3,9 @@
 //! Rule: a thread on another CPU reads a file past the kernel's cache, without a pause and at parts
 //! of that rate; the device writes into the thread's buffer. The time of a job is measured beside
 //! each. With bank functions the buffer lies in another bank than the job's memory (`dma_bus`), and
-//! then in the same one: what comes on top is `dma_bank`. Without them the buffer lies anywhere, and
-//! `dma_bus` has conflicts in the banks as well. Source: mc2-os-isolation, section 5.4. Does not
-//! cover: disks whose data is copied on the way (virtual, encrypted), where a CPU writes it.
+//! then in the same one: what comes on top is `dma_bank`. Without them the buffer lies anywhere,
+//! and `dma_bus` has conflicts in the banks as well. Source: mc2-os-isolation, section 5.4. Does
+//! not cover: disks whose data is copied on the way (virtual, encrypted), where a CPU writes it.
 
 use super::args::Args;
 use super::fit;
@@ -175,8 +175,8 @@ impl Told {
         (self.moved.load(Relaxed) - before) as f64 / begun.elapsed().as_secs_f64()
     }
 
-    /// The traffic at a part of the full rate, in bytes per second, and the share by which the job is
-    /// longer.
+    /// The traffic at a part of the full rate, in bytes per second, and the share by which the job
+    /// is longer.
     fn point(&self, full: f64, part: u64, job: &mut Job, alone: f64) -> (f64, f64) {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
         let wanted = (full / part as f64) as u64;

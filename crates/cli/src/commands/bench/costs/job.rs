@@ -2,7 +2,8 @@
 //!
 //! Rule: a cycle through all lines in random order, so that each read waits for the one before. Its
 //! time beside a disturbance over its time alone, less one, is a share. Both are measured in each
-//! repetition, one after the other. All its time goes into memory, so other jobs are slowed by less.
+//! repetition, one after the other. All its time goes into memory, so other jobs are slowed by
+//! less.
 
 use crate::fail::Failure;
 use solocore_buffers::Mapping;

@@ -66,8 +66,8 @@ pub fn measure(args: &Args, costs: &mut Costs, done: &mut dyn FnMut()) -> Result
     Ok(())
 }
 
-/// Time to send and to receive a message by a cacheable queue that is evicted in between, ns; `None`:
-/// nothing can be flushed.
+/// Time to send and to receive a message by a cacheable queue that is evicted in between, ns;
+/// `None`: nothing can be flushed.
 fn evicted(args: &Args, setup: &Setup) -> Result<Option<f64>, Failure> {
     let bytes = args.message as usize;
     let shape = Shape { lanes: 1, slots: BURST.next_power_of_two(), message_bytes: bytes };
@@ -105,6 +105,7 @@ fn evicted(args: &Args, setup: &Setup) -> Result<Option<f64>, Failure> {
 
 fn flush_queue(memory: &Shared) -> bool {
     let (at, bytes) = memory.range();
-    // SAFETY: the queue's memory is mapped, and no side uses it meanwhile; flushing changes nothing.
+    // SAFETY: the queue's memory is mapped, and no side uses it meanwhile; flushing changes
+    // nothing.
     flush(unsafe { std::slice::from_raw_parts(at, bytes) })
 }

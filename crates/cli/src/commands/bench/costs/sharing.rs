@@ -1,7 +1,7 @@
 //! Costs of sharing banks with other cores: `bank_sharing_c`, `sharing_saturation`, `io_copy`.
 //!
-//! Rule: a thread on each other CPU writes lines at random for a part of the time. The time of a job
-//! is measured beside several such parts. The load is the sum of the parts, in cores' worth of
+//! Rule: a thread on each other CPU writes lines at random for a part of the time. The time of a
+//! job is measured beside several such parts. The load is the sum of the parts, in cores' worth of
 //! accesses. A buffer that no cache holds is copied alone, and beside accesses without a pause.
 //! Source: mc2-os-isolation, section 5.4 (Obs. 2 and 3). Does not cover: single banks: the kernel
 //! chooses the pages, so they share all banks, as those of level C do.

@@ -1,7 +1,7 @@
 //! Costs as lines of a system file.
 //!
-//! Rule: a line has the median, and a comment the least and the largest sample. Costs that were left
-//! out are comments. `[mc2.costs]` wants times of messages in the order CL, CE, SBP; where a
+//! Rule: a line has the median, and a comment the least and the largest sample. Costs that were
+//! left out are comments. `[mc2.costs]` wants times of messages in the order CL, CE, SBP; where a
 //! measurement says otherwise by its noise, the larger one's limit is given, and said.
 
 use super::measured::{Costs, Entry, Outcome};

@@ -3,11 +3,11 @@
 //! Rule: cores are equal, so that a placement is a partition of the tasks. Its first set has the
 //! first task, the next one the first task that is left, and so on. Partitions are closed together
 //! as soon as some sets are placed: these need more ways than the rest leaves, break a limit beside
-//! the least budgets of the rest, or reach no wanted speed ([`super::rounds`]). In a whole partition,
-//! many splits of the ways are closed at once: with the most ways that each core has in any of them.
-//! If that breaks no limit, the splits are halved. A single one that [`Split`] cannot close is solved.
-//! If it is no better, smaller parts of the choices are asked about, or it stays open.
-//! Does not cover: splits with ways left over, because one more way never raises a bound.
+//! the least budgets of the rest, or reach no wanted speed ([`super::rounds`]). In a whole
+//! partition, many splits of the ways are closed at once: with the most ways that each core has in
+//! any of them. If that breaks no limit, the splits are halved. A single one that [`Split`] cannot
+//! close is solved. If it is no better, smaller parts of the choices are asked about, or it stays
+//! open. Does not cover: splits with ways left over, because one more way never raises a bound.
 
 use super::programs::Share;
 use super::rounds::{Entry, Rounds};
@@ -55,8 +55,8 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
         Self { sets, caller, leaves: Vec::new(), open: 0, steps: 0 }
     }
 
-    /// Closes all partitions; the needs of all sets, and the reason for an end before that. `known`:
-    /// the needs for a question with the same limits that asks for less speed.
+    /// Closes all partitions; the needs of all sets, and the reason for an end before that.
+    /// `known`: the needs for a question with the same limits that asks for less speed.
     pub fn all(&mut self, known: Option<Rounds>) -> (Rounds, Result<(), End>) {
         let all = self.sets.machine.all();
         // No program is faster than alone on the machine.
@@ -204,8 +204,8 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
         placed.resize(machine.cores as usize, 0);
         let entries: Vec<Entry> =
             placed.iter().filter_map(|&set| rounds.entries[set as usize]).collect();
-        // A way more is of no use to a core that has no tasks, or only programs that no speed is asked
-        // of.
+        // A way more is of no use to a core that has no tasks, or only programs that no speed is
+        // asked of.
         let useful =
             |&set: &Set| set & machine.hard != 0 || (self.sets.question.speed > 0.0 && set != 0);
         let most = |(set, own): (&Set, &Entry)| if useful(set) { own.ways.most } else { 1 };

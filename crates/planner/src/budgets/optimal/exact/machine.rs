@@ -222,9 +222,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The jobs of a set on all cores but one, which have this number of ways together: each page goes
-    /// where it saves most. The last one of a core causes no reloads. Each of the others causes at
-    /// least those of some task of lower priority.
+    /// The jobs of a set on all cores but one, which have this number of ways together: each page
+    /// goes where it saves most. The last one of a core causes no reloads. Each of the others
+    /// causes at least those of some task of lower priority.
     pub fn least_jobs(&self, set: Set, ways: u32) -> Arc<Rivals> {
         let others = self.cores.saturating_sub(1);
         let each = ways.saturating_sub(others.saturating_sub(1)).max(1);

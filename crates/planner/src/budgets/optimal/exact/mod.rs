@@ -1,14 +1,14 @@
 //! A search for the best cores and ways that ends with a proof.
 //!
 //! Problem: the choice of candidates is a heuristic, and its distance from the best choice is not
-//! known. Rule: the best choice so far is asked about ([`Question`]): is there one that is better by
-//! more than [`TOLERANCE`]? If best effort must be faster, and choices stay open, all choices are asked
-//! about again in parts, by the budgets of the programs ([`Part`]). All partitions of the tasks are closed ([`cover`]) by limits of single
-//! sets of tasks ([`sets`], [`rounds`]), or by budgets ([`split`]). An open partition is solved; a better
-//! choice is asked about again. All found facts go into a certificate, and only if its check
-//! agrees, something is proved. Does not cover: systems that [`machine::Machine::of`] refuses;
-//! other pages than those that save most; a choice that cannot be closed, and is no better when
-//! solved.
+//! known. Rule: the best choice so far is asked about ([`Question`]): is there one that is better
+//! by more than [`TOLERANCE`]? If best effort must be faster, and choices stay open, all choices
+//! are asked about again in parts, by the budgets of the programs ([`Part`]). All partitions of the
+//! tasks are closed ([`cover`]) by limits of single sets of tasks ([`sets`], [`rounds`]), or by
+//! budgets ([`split`]). An open partition is solved; a better choice is asked about again. All
+//! found facts go into a certificate, and only if its check agrees, something is proved. Does not
+//! cover: systems that [`machine::Machine::of`] refuses; other pages than those that save most; a
+//! choice that cannot be closed, and is no better when solved.
 
 mod cover;
 mod machine;
@@ -46,8 +46,8 @@ pub struct Proved {
 /// Most sets of a part that are looked at with each number of ways, if there are smaller parts.
 const FEW_LEFT: usize = 1000;
 
-/// Looks for better choices until none is left, or until the caller ends it. `None`: the search does
-/// not cover the system.
+/// Looks for better choices until none is left, or until the caller ends it. `None`: the search
+/// does not cover the system.
 pub fn prove(solver: &Solver, tried: &mut Tried, asked: &Asked) -> Option<Proved> {
     prove_with(solver, tried, asked, FEW_LEFT)
 }
@@ -154,8 +154,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Answers all questions about the best choice; is each answer "no"? `searches`: those of the questions
-/// before. Facts for the same limits are kept.
+/// Answers all questions about the best choice; is each answer "no"? `searches`: those of the
+/// questions before. Facts for the same limits are kept.
 fn answers<'a>(
     solver: &Solver,
     machine: &'a Machine<'a>,

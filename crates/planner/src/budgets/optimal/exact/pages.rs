@@ -1,10 +1,10 @@
 //! Pages that the tasks of a set lock, without handing them out one by one.
 //!
 //! Rule: `hand_out` gives each further page to the task with the largest gain from its next one; of
-//! equal gains, to the first task. A page is then taken right after the pages of its task before it,
-//! if its gain is larger than theirs: so its rank is that of the least gain up to it. With `capacity`
-//! pages, a set has those of the best ranks, and of the last rank those of its first tasks. Sums by
-//! rank make that a search by halves.
+//! equal gains, to the first task. A page is then taken right after the pages of its task before
+//! it, if its gain is larger than theirs: so its rank is that of the least gain up to it. With
+//! `capacity` pages, a set has those of the best ranks, and of the last rank those of its first
+//! tasks. Sums by rank make that a search by halves.
 
 use crate::budgets::optimal::certificate::{Set, bits};
 use crate::budgets::optimal::pages::UNITY;

@@ -1,10 +1,10 @@
 //! Budgets that best-effort programs need for a wanted sum of their speeds.
 //!
 //! Rule: a program has at most the time, the ways and the accesses that `speed` gives it, with the
-//! largest budget that its core can have. What the others cannot reach of the sum, the programs of a
-//! core must: that needs a budget. Cores without analysed tasks give each program the same number of
-//! accesses, or at least what it can use. So one number must reach what the programs beside analysed
-//! tasks cannot. Does not cover: how a core gets more than its least budget.
+//! largest budget that its core can have. What the others cannot reach of the sum, the programs of
+//! a core must: that needs a budget. Cores without analysed tasks give each program the same number
+//! of accesses, or at least what it can use. So one number must reach what the programs beside
+//! analysed tasks cannot. Does not cover: how a core gets more than its least budget.
 
 use super::machine::{Content, Machine};
 use super::sets::last_failing;

@@ -1,8 +1,8 @@
 //! A question that the exact search answers: is there a choice that keeps to these limits?
 //!
-//! Rule: an answer "no" proves that no choice of cores and ways is better than one that is known, by
-//! more than [`TOLERANCE`]. A better class comes first, then the objective. Does not cover: the speed
-//! of best effort where it only breaks a tie.
+//! Rule: an answer "no" proves that no choice of cores and ways is better than one that is known,
+//! by more than [`TOLERANCE`]. A better class comes first, then the objective. Does not cover: the
+//! speed of best effort where it only breaks a tie.
 
 use super::machine::Machine;
 use crate::budgets::optimal::analysed::Limits;

@@ -1,9 +1,10 @@
 //! The least costs of sets of tasks on several cores.
 //!
-//! Problem: the tasks outside of a set can be put on the other cores in millions of ways. Rule: each
-//! set has a cost on one core, and costs make a sum, or the largest one counts. The least cost of a set
-//! on `k` cores comes from its best part with the first task on one core, and the rest on `k - 1` cores.
-//! That takes 3^n steps for each `k` and all sets of `n` tasks. Does not cover: the best partition.
+//! Problem: the tasks outside of a set can be put on the other cores in millions of ways. Rule:
+//! each set has a cost on one core, and costs make a sum, or the largest one counts. The least cost
+//! of a set on `k` cores comes from its best part with the first task on one core, and the rest on
+//! `k - 1` cores. That takes 3^n steps for each `k` and all sets of `n` tasks. Does not cover: the
+//! best partition.
 
 use crate::budgets::optimal::certificate::Set;
 
@@ -15,9 +16,9 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Least costs on up to this number of cores, by the costs of sets on one core and what two costs
-    /// make together. `nothing` is the cost of no cores. `None`: ended by `stop`, which is asked now
-    /// and then.
+    /// Least costs on up to this number of cores, by the costs of sets on one core and what two
+    /// costs make together. `nothing` is the cost of no cores. `None`: ended by `stop`, which is
+    /// asked now and then.
     pub fn of(
         costs: &[f64],
         cores: u32,
@@ -74,8 +75,8 @@ type Row = [f32; WIDTH];
 /// The costs of a set that is on no core.
 const NONE: Row = [f32::INFINITY; WIDTH];
 
-/// The same by the number of ways that the cores have together. Costs are whole numbers of a unit with
-/// which their sums are exact.
+/// The same by the number of ways that the cores have together. Costs are whole numbers of a unit
+/// with which their sums are exact.
 #[derive(Debug, Default)]
 pub struct ByWays {
     by_cores: Vec<Vec<Row>>,
@@ -83,9 +84,9 @@ pub struct ByWays {
 }
 
 impl ByWays {
-    /// Least sums of costs on up to this number of cores, rounded down. `costs`: of each set on one core,
-    /// by the number of its ways from none on, less than [`WIDTH`]. `asked`: the sets that are asked
-    /// for on all these cores. `None`: ended by `stop`.
+    /// Least sums of costs on up to this number of cores, rounded down. `costs`: of each set on one
+    /// core, by the number of its ways from none on, less than [`WIDTH`]. `asked`: the sets that
+    /// are asked for on all these cores. `None`: ended by `stop`.
     pub fn of(
         costs: &[Vec<f64>],
         cores: u32,

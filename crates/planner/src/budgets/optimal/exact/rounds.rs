@@ -1,16 +1,17 @@
 //! Limits of a set of tasks beside the least that the tasks outside of it need.
 //!
-//! Problem: limits of a set beside idle cores close few partitions. Rule: the tasks outside of a set are
-//! on the other cores, in some partition. Their least budgets and ways together ([`Rest`]) stand beside
-//! the set. So the set has at most the ways that they leave, and needs an own budget beside theirs. A
-//! set that breaks a limit there is in no partition. Each limit of a set raises the needs of the others,
-//! so all sets are looked at again, until little changes. Programs that must reach a speed have at most
-//! the budget that the others bear, and must reach the rest that the programs outside cannot reach.
-//! With the sums by ways, the rounds end at the least sum of all budgets with which no set needs more.
-//! If the others' jobs are not known, bounds depend on the others' budgets only by their sum. Then the
-//! partition that has this sum keeps to the limits, up to the accuracy of the needs, so it is solved
-//! after each round. A set whose partitions make a far larger sum is left as it is until then.
-//! Does not cover: the sets that stand beside each other ([`super::cover`]).
+//! Problem: limits of a set beside idle cores close few partitions. Rule: the tasks outside of a
+//! set are on the other cores, in some partition. Their least budgets and ways together ([`Rest`])
+//! stand beside the set. So the set has at most the ways that they leave, and needs an own budget
+//! beside theirs. A set that breaks a limit there is in no partition. Each limit of a set raises
+//! the needs of the others, so all sets are looked at again, until little changes. Programs that
+//! must reach a speed have at most the budget that the others bear, and must reach the rest that
+//! the programs outside cannot reach. With the sums by ways, the rounds end at the least sum of all
+//! budgets with which no set needs more. If the others' jobs are not known, bounds depend on the
+//! others' budgets only by their sum. Then the partition that has this sum keeps to the limits, up
+//! to the accuracy of the needs, so it is solved after each round. A set whose partitions make a
+//! far larger sum is left as it is until then. Does not cover: the sets that stand beside each
+//! other ([`super::cover`]).
 
 use super::programs::Share;
 use super::rest::{ByWays, Rest, WIDTH};
@@ -19,7 +20,8 @@ use crate::budgets::optimal::certificate::{Set, Ways};
 
 /// Most rounds.
 const MOST: u32 = 60;
-/// A set is looked at if the budgets of all cores with it make at most this multiple of the least sum.
+/// A set is looked at if the budgets of all cores with it make at most this multiple of the least
+/// sum.
 const NEAR: f64 = 1.5;
 /// Most sets that are looked at with each number of ways if the others' jobs are known.
 const FEW_SETS: usize = 16_000;
@@ -47,7 +49,8 @@ pub struct Least {
     pub ways: Rest,
     /// The largest sum of speeds, negative.
     pub speeds: Rest,
-    /// The largest budget of one more core with which a partition breaks no limit, plus one, negative.
+    /// The largest budget of one more core with which a partition breaks no limit, plus one,
+    /// negative.
     pub bears: Rest,
     /// The least budgets by ways, where these are known.
     pub by_ways: Option<ByWays>,
@@ -79,8 +82,8 @@ impl Rounds {
         Self { entries, least: Least::default(), by_ways: Vec::new(), near: 0.0 }
     }
 
-    /// Begins a part of the choices with the facts that hold for all. Budgets by ways come back once few
-    /// sets are left.
+    /// Begins a part of the choices with the facts that hold for all. Budgets by ways come back
+    /// once few sets are left.
     pub fn of_part(&self) -> Self {
         Self { entries: self.entries.clone(), ..Self::default() }
     }
@@ -268,8 +271,8 @@ impl Rounds {
         self.entries.iter().flatten().count()
     }
 
-    /// A partition with the least sum of budgets, with the ways of its cores; `None`: there is none, or
-    /// it is not known by ways.
+    /// A partition with the least sum of budgets, with the ways of its cores; `None`: there is
+    /// none, or it is not known by ways.
     pub fn best(&self, sets: &Sets) -> Option<(Vec<Set>, Vec<u32>)> {
         let machine = sets.machine;
         let least = self.least.by_ways.as_ref()?;
@@ -388,8 +391,8 @@ impl Rounds {
         Some(())
     }
 
-    /// The largest speed of the programs of a set, and the budget of this one at least that they need;
-    /// `None`: they are too slow.
+    /// The largest speed of the programs of a set, and the budget of this one at least that they
+    /// need; `None`: they are too slow.
     fn programs(&self, sets: &mut Sets, set: Set, ways: Ways, budget: u64) -> Option<(f64, u64)> {
         let (machine, question) = (sets.machine, sets.question);
         let (rest, cores) = (machine.all() & !set, machine.cores - 1);

@@ -1,15 +1,15 @@
 //! Limits of a set of tasks on a core of its own, for one question.
 //!
-//! Problem: the bounds of a core depend on the others' budgets, and these depend on the core. Rule: for
-//! each set and numbers of ways, two limits are looked for. One is the least sum of the others'
-//! budgets that breaks a limit, while the core's own budget is as large as possible. The other is the
-//! least own budget beside a sum of the others' budgets. Bounds never fall when the others' budgets
-//! grow, and never rise with an own budget or a way more (`analysis::interference`, test `monotone`).
-//! If the others' jobs are known, the jobs of all tasks outside of the set count. A limit
-//! holds for a range of own ways ([`Ways`]): the set has the pages of the most, and the others have
-//! the ways that the least leaves. A set that breaks a limit
-//! beside no other core breaks it with more tasks: they add work, and take pages. Does not cover: the
-//! other sets of a partition ([`super::rounds`], [`super::cover`]).
+//! Problem: the bounds of a core depend on the others' budgets, and these depend on the core. Rule:
+//! for each set and numbers of ways, two limits are looked for. One is the least sum of the others'
+//! budgets that breaks a limit, while the core's own budget is as large as possible. The other is
+//! the least own budget beside a sum of the others' budgets. Bounds never fall when the others'
+//! budgets grow, and never rise with an own budget or a way more (`analysis::interference`, test
+//! `monotone`). If the others' jobs are known, the jobs of all tasks outside of the set count. A
+//! limit holds for a range of own ways ([`Ways`]): the set has the pages of the most, and the
+//! others have the ways that the least leaves. A set that breaks a limit beside no other core
+//! breaks it with more tasks: they add work, and take pages. Does not cover: the other sets of a
+//! partition ([`super::rounds`], [`super::cover`]).
 
 use super::machine::{Content, Machine};
 use crate::budgets::optimal::certificate::{Fact, Part, Question, Set, Ways, bits};
@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// Limits are found to this part of themselves.
 const FINE: u64 = 100;
 
-/// Jobs of other cores that count for a set: those that take most of the memory's time. More of them
-/// would close little more, and take long to add up.
+/// Jobs of other cores that count for a set: those that take most of the memory's time. More of
+/// them would close little more, and take long to add up.
 pub const FEW_JOBS: usize = 8;
 
 /// Most sets with their pages that are kept.
@@ -77,8 +77,8 @@ pub fn fits(content: &Content, stall: &Stall, question: &Question) -> bool {
     content.jobs.iter().rev().all(|job| job.within(&of, [once, once], question.limits))
 }
 
-/// The largest number from `fails` on for which a search by ratios finds that it fails; `works` does
-/// not.
+/// The largest number from `fails` on for which a search by ratios finds that it fails; `works`
+/// does not.
 pub fn last_failing(fails: u64, works: u64, keeps: impl FnMut(u64) -> bool) -> u64 {
     last_failing_to(FINE, fails, works, keeps)
 }
@@ -156,7 +156,8 @@ impl<'a> Sets<'a> {
         u64::from(self.machine.cores) - 1
     }
 
-    /// The least jobs of the others beside a set with this number of ways or more, if they are known.
+    /// The least jobs of the others beside a set with this number of ways or more, if they are
+    /// known.
     fn jobs(&mut self, set: Set, least: u32) -> Option<Arc<Rivals>> {
         let machine = self.machine;
         if !machine.known {
@@ -208,8 +209,8 @@ impl<'a> Sets<'a> {
         part && !self.smaller_parts().is_empty()
     }
 
-    /// Parts that have all choices of the part of the question together; none if it is as small as the
-    /// accuracy of shares.
+    /// Parts that have all choices of the part of the question together; none if it is as small as
+    /// the accuracy of shares.
     pub fn smaller_parts(&self) -> Vec<Part> {
         let (part, programs) = (self.question.part, self.machine.programs);
         let (least, most) = (part.least, part.most.min(self.machine.problem.bus));

@@ -1,10 +1,11 @@
 //! Budgets of sets of tasks on all cores, with a number of ways for each.
 //!
 //! Rule: as `attempt`, but from below. A core that breaks a limit beside the least budgets of the
-//! others so far needs a larger own one. The last one found to break it is a bound, and the one after
-//! it is the least that the core can have. If a core breaks a limit with all that the bus carries, no
-//! budgets keep to the limits. Every step is a fact of its own, which [`Step`] names. Does not cover:
-//! steps of less than a part in [`FINE`], after which the choice counts as possible.
+//! others so far needs a larger own one. The last one found to break it is a bound, and the one
+//! after it is the least that the core can have. If a core breaks a limit with all that the bus
+//! carries, no budgets keep to the limits. Every step is a fact of its own, which [`Step`] names.
+//! Does not cover: steps of less than a part in [`FINE`], after which the choice counts as
+//! possible.
 
 use super::machine::{Content, Machine};
 use super::programs::Share;
@@ -117,8 +118,8 @@ pub fn others(budgets: &[u64], place: usize) -> u64 {
     all.map(|(_, &budget)| budget).fold(0, u64::saturating_add)
 }
 
-/// Budgets of all places with the least that their programs need for the speed of the question, while
-/// each core has `most` at most; `None` if that is out of reach.
+/// Budgets of all places with the least that their programs need for the speed of the question,
+/// while each core has `most` at most; `None` if that is out of reach.
 pub fn with_speed(
     machine: &Machine,
     contents: &[Rc<Content>],
