@@ -44,8 +44,7 @@ pub fn apply(
         | Mutation::SharedBanks
         | Mutation::SameLoad
         | Mutation::OwnBuffer
-        | Mutation::OnePolicy
-        | Mutation::SlowHandler => {}
+        | Mutation::OnePolicy => {}
     }
     Ok(())
 }

@@ -49,8 +49,6 @@ pub enum Mutation {
     OwnBuffer,
     /// All message buffers are placed alike; or both searches are the same.
     OnePolicy,
-    /// The handler of a regulation period takes twice as long.
-    SlowHandler,
 }
 
 impl Mutation {
@@ -77,7 +75,6 @@ impl Mutation {
             Self::SameLoad => "the load does not vary",
             Self::OwnBuffer => "I/O buffers always lie in the task's own bank",
             Self::OnePolicy => "both sides are the same: one policy, or one search",
-            Self::SlowHandler => "the periodic handler takes twice as long",
         }
     }
 }

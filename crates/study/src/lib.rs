@@ -14,6 +14,7 @@
 //! (`solocore_planner::levels::optimiser`) decides on it, [`Study`] does so millions of times.
 
 pub mod asked;
+pub mod changes;
 pub mod chart;
 mod error;
 pub mod generator;

@@ -13,7 +13,7 @@ use solocore_study::output::{self, Summary};
 use solocore_study::parameters::DEFAULT_PARAMETERS;
 use solocore_study::shards;
 use solocore_study::study::finished;
-use solocore_study::{Parameters, Scenario, Study, StudyError, asked, sensitivity};
+use solocore_study::{Parameters, Scenario, Study, StudyError, asked, changes, sensitivity};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -174,7 +174,7 @@ fn asked_for(args: &StudyArgs) -> Result<(Manifest, Parameters, String), Failure
 }
 
 /// The study again with each range of the parameters halved and half as large again:
-/// `sensitivity.csv`.
+/// `sensitivity.csv`, and the figure of it.
 fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
     let (manifest, parameters, _) = asked_for(args)?;
     let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
@@ -190,6 +190,9 @@ fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&dir)
         .map_err(|source| ModelError::Write { path: dir.clone(), source })?;
     files::write_atomically(&dir.join("sensitivity.csv"), &sensitivity::to_csv(&changes)?)?;
+    if let Some(figure) = changes::svg(&changes)? {
+        files::write_atomically(&dir.join("sensitivity.svg"), figure.as_bytes())?;
+    }
     let broken = sensitivity::broken(&changes);
     match args.format {
         Format::Json => {

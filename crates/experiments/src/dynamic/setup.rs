@@ -56,7 +56,7 @@ pub const LAYOUTS: [(bool, &str); 2] = [(false, "banks at random"), (true, "one 
 /// What is fitted, for people.
 pub const FIT: &str = "Fitted, for all figures of this paper together, by the odd rows of Table I: \
     accesses take 35 % of canrdr's time, and a program's banks are drawn among 4. It is the least \
-    sum of squares of the logarithm (quick runs, medians of seeds 101 to 104): 0.18, against 0.24 \
+    sum of squares of the logarithm (quick runs, medians of seeds 101 to 104): 0.20, against 0.27 \
     for 40 % and 6 banks. Tried with seeds 101 and 102 were 30 % with 3 banks, 35 % with 5 and 6, \
     40 % with 8, and 45 % with 6 and 8. So were 50 % with 12 and 16, 60 % with 8 and 12, 75 % with \
     16 and 24, and 90 % with 32. Shares in proportion to the miss rates, 24 % with 2 banks, give 0.49. The \

@@ -86,10 +86,12 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let latency_ps = platform("xeon-x5650")?.latency_of_paper().ps();
     let numbers: Vec<usize> = (0..2 * TABLE2.len()).collect();
     let sets = points(context, &numbers, |&n| set(context, n, latency_ps))?;
-    let groups = groups(context);
-    let order: Vec<usize> = (0..BENCHMARKS.len()).collect();
-    let speeds = points(context, &order, |&b| {
-        alone(context, BENCHMARKS[b], MS, &layout(context, b, 0, false))
+    let groups = groups();
+    // Each benchmark alone on the pages that it has on each soft core.
+    let seats: Vec<(usize, usize)> =
+        SOFT.iter().flat_map(|&core| (0..BENCHMARKS.len()).map(move |b| (core, b))).collect();
+    let speeds = points(context, &seats, |&(core, b)| {
+        alone(context, BENCHMARKS[b], MS, &layout(context, b, core, false))
     })?;
     let kinds: Vec<(usize, bool)> = (0..sets.len()).flat_map(|s| [(s, true), (s, false)]).collect();
     let of = |&(set, reclaim)| groups.iter().map(move |&soft| Point { set, reclaim, soft });
@@ -126,11 +128,11 @@ fn mean(runs: &[Found]) -> f64 {
     values.sum::<f64>() / (runs.len() * SOFT.len()) as f64
 }
 
-/// Three benchmarks at a time; the last group is filled up from the beginning.
-fn groups(context: &Context) -> Vec<[usize; 3]> {
+/// Three benchmarks at a time; the last group is filled up from the beginning. All are in quick
+/// runs, too: the figure is a mean over all benchmarks, and a part of them has another one.
+fn groups() -> Vec<[usize; 3]> {
     let count = BENCHMARKS.len();
-    let all = (0..count.div_ceil(3)).map(|g| [3 * g, 3 * g + 1, 3 * g + 2].map(|b| b % count));
-    all.step_by(context.pick(3, 1)).collect()
+    (0..count.div_ceil(3)).map(|g| [3 * g, 3 * g + 1, 3 * g + 2].map(|b| b % count)).collect()
 }
 
 fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, ExperimentError> {
@@ -205,6 +207,7 @@ fn add(
     Ok(index)
 }
 
+/// `speeds`: alone, by soft core and benchmark.
 fn measure(
     context: &Context,
     set: &Set,
@@ -231,7 +234,8 @@ fn measure(
     let time = ROUND * context.pick(MS / 2, 2 * MS);
     let r = requests(context, board, kernel, time)?;
     let soft = &r.tasks[set.hard.len()..];
-    let one = |i: usize| speeds[p.soft[i]] / speed(&soft[i].counters, r.simulated_ps);
+    let solo = |i: usize| speeds[i * BENCHMARKS.len() + p.soft[i]];
+    let one = |i: usize| solo(i) / speed(&soft[i].counters, r.simulated_ps);
     let hard = &r.tasks[..set.hard.len()];
     Ok(Found {
         normalised: [one(0), one(1), one(2)],
@@ -346,6 +350,12 @@ fn assumptions(outcome: &mut Outcome) {
          service. Static budgets are renewed each unit of Table II, in step with the tasks, which \
          favours them. The second \
          task of T6 to T10 starts when the first would end alone.",
+    );
+    outcome.differs(
+        "The two tasks of T2 leave a third of the time free at all offsets. With \
+            reclamation each best-effort task takes about 3 times as long as alone, if others do \
+            not delay it. The paper's 4.6 means two thirds of its speed in the free time. Here three \
+            programs on random banks delay each other less.",
     );
     outcome.differs(
         "Budgets keep room for the access that each soft core may have under way when a budget \

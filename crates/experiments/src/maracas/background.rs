@@ -3,10 +3,9 @@
 //! Set-up: section VI-A. compress, adpcm, fir and matmult on one core, each on a VCPU of capacity C
 //! and a period of 100 ms, for five minutes; `vcpu` without background time, `vcpu + bg` with it.
 
-use super::setup::{BOARD, SECOND, fluid, scheduled, vcpu};
-use crate::run::{platform, points};
+use super::setup::{SECOND, board, fluid, scheduled, vcpu};
+use crate::run::points;
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
-use solocore_sim::board::Board;
 use solocore_sim::kernel::config::SchedulerSpec;
 use solocore_sim::workload::WorkloadSpec;
 use solocore_sim::workload::params::{Compute, Kernel};
@@ -64,8 +63,7 @@ fn measure(
     capacity: u64,
     background: bool,
 ) -> Result<Vec<f64>, ExperimentError> {
-    let platform = platform(BOARD)?;
-    let mut board = Board::new(&platform, context.seed)?;
+    let mut board = board(context)?;
     for (at, (name, program)) in PROGRAMS.into_iter().enumerate() {
         let spec = WorkloadSpec::Compute(Compute { program, ..Compute::default() });
         let task = board.add(name, &spec)?;

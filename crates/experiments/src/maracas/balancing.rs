@@ -6,10 +6,9 @@
 //! initial placement (`FIND_HOST_CPU`) alone and with all of Algorithm 2, ten minutes from when all
 //! tasks are there.
 
-use super::setup::{BOARD, SECOND, fluid, scheduled};
-use crate::run::{MS, platform, points};
+use super::setup::{SECOND, board, fluid, scheduled};
+use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
-use solocore_sim::board::Board;
 use solocore_sim::kernel::config::{Balancing, SchedulerSpec, VcpuSpec};
 use solocore_sim::workload::WorkloadSpec;
 use solocore_sim::workload::params::{Compute, Kernel};
@@ -84,8 +83,7 @@ fn measure(context: &Context, set: u64, full: bool) -> Result<([f64; 2], u64), E
     // Quick: a minute is six seconds.
     let minute_ms: u64 = context.pick(6_000, 60_000);
     let parameters = parameters(context.seed, set, minute_ms);
-    let platform = platform(BOARD)?;
-    let mut board = Board::new(&platform, context.seed)?;
+    let mut board = board(context)?;
     let mut vcpus = Vec::new();
     for task in 0..TASKS {
         let spec =

@@ -7,12 +7,11 @@
 //! for rounding: here it is E2 of this board's Fig. 5.
 
 use super::setup::{
-    BOARD, Profiled, SECOND, by_latency, fluid, latency_cycles, m_jump, profile, scheduled,
+    Profiled, SECOND, board, by_latency, fluid, latency_cycles, m_jump, profile, scheduled,
     thresholds,
 };
-use crate::run::{MS, platform, points};
+use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
-use solocore_sim::board::Board;
 use solocore_sim::kernel::config::VcpuSpec;
 use solocore_sim::workload::Job;
 use solocore_sim::workload::WorkloadSpec;
@@ -73,8 +72,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "At 60 % the reserved time of the m_jump tasks alone loads this memory more than E2 does, \
             so that throttling cannot \
-         keep to the threshold. Every request simulated, it is the same: 253 cycles without \
-         background time, E2 241.",
+         keep to the threshold.",
     );
     outcome.differs("canny is five sweeps over the image with computation that is assumed.");
     Ok(outcome)
@@ -85,8 +83,7 @@ fn name(percent: u64) -> String {
 }
 
 fn measure(context: &Context, percent: u64, limit: f64) -> Result<Found, ExperimentError> {
-    let platform = platform(BOARD)?;
-    let mut board = Board::new(&platform, context.seed)?;
+    let mut board = board(context)?;
     let canny = WorkloadSpec::Canny(Canny { job: Some(Job::Passes(1)), ..Canny::default() });
     let mut vcpus =
         vec![VcpuSpec { capacity_ps: 50 * MS, period_ps: 100 * MS, core: Some(0), colours: 0 }];

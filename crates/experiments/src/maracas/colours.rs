@@ -9,8 +9,8 @@
 //! for none, or for six. Pages follow a VCPU to the colours of its core within 100 ms.
 
 use super::balancing::random;
-use super::setup::{BOARD, scheduled};
-use crate::run::{MS, intervals, platform, points, ratio};
+use super::setup::{board, scheduled};
+use crate::run::{MS, intervals, points, ratio};
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
 use solocore_model::{Bytes, Cycles};
 use solocore_sim::board::{Board, BoardError, Place};
@@ -83,8 +83,7 @@ fn build(
     case: Case,
     minute_ms: u64,
 ) -> Result<(Board, KernelConfig), ExperimentError> {
-    let platform = platform(BOARD)?;
-    let mut board = Board::new(&platform, context.seed)?;
+    let mut board = board(context)?;
     let all = board.config.layout().map_err(BoardError::from)?.colours();
     let mut state = context.seed.wrapping_mul(0x1000).wrapping_add(0x100 + case.set);
     let mut vcpus = Vec::new();

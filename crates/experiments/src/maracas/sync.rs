@@ -6,10 +6,9 @@
 //! in each millisecond, both released at once, or half a period apart, and is compared with itself
 //! without a budget. Every request is simulated.
 
-use super::setup::{BOARD, latency_cycles, traffic_gb};
-use crate::run::{MS, platform, points, requests};
+use super::setup::{board, latency_cycles, traffic_gb};
+use crate::run::{MS, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
-use solocore_sim::board::Board;
 use solocore_sim::kernel::KernelConfig;
 use solocore_sim::kernel::config::Release;
 use solocore_sim::workload::Job;
@@ -68,11 +67,10 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
 }
 
 fn measure(context: &Context, phase: Option<u64>) -> Result<Found, ExperimentError> {
-    let platform = platform(BOARD)?;
-    let mut board = Board::new(&platform, context.seed)?;
+    let mut board = board(context)?;
     for core in 0..2usize {
         // Beyond the cache for each task alone: every access is a request, budgets or not.
-        let size = solocore_model::Bytes(4 * platform.llc.size.0);
+        let size = solocore_model::Bytes(4 * board.platform().llc.size.0);
         let spec = WorkloadSpec::MJump(MJump {
             size,
             job: Some(Job::Accesses(BUDGET)),

@@ -30,6 +30,8 @@ pub const FIG6: Experiment = Experiment {
 };
 
 const NAMES: [&str; 3] = ["E1", "E2", "E3"];
+/// The column of Table II whose number at E3 the board is derived from.
+const LATENCY: &str = "latency, in cycles";
 /// The column of Table II whose numbers depend on the instructions of a loop, which the paper does
 /// not state; their ratio does not.
 const INSTRUCTIONS: &str = "instructions of task3, in 10^8";
@@ -79,8 +81,11 @@ fn fig5(context: &Context) -> Result<Outcome, ExperimentError> {
          the load than in the paper.",
     );
     outcome.differs(
-        "Latency at the least load is too high: the board's overhead supposes that the measured \
-            157 cycles contain no precharge; here each access of m_jump finds another row open.",
+        "Latency at the least load is too high. The board has the time of one access of 157 cycles \
+            with a precharge. Here a line is written back for each line read, and reads wait for \
+            these writes: with a delay of 20,000 cycles the latency is still 208 cycles (quick \
+            runs, seed 1). The paper's counter has all requests, write-backs among them, and ours \
+            has reads.",
     );
     outcome.differs(
         "Instructions are cycles of computation: 4 for an access of m_jump, assumed. The paper's \
@@ -119,9 +124,13 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
         Mutation::Quiet,
         format!("{before:.2} GB a cycle below, {after:.2} above"),
     );
-    let [e1, _, e3] = chosen;
+    judge_table(outcome, chosen);
+}
+
+/// Table II: E1 and E3.
+fn judge_table(outcome: &mut Outcome, [e1, _, e3]: &[Profiled; 3]) {
     let of_table: [(&str, f64, f64, f64, f64); 3] = [
-        ("latency, in cycles", 228.0, 157.0, e1.latency, e3.latency),
+        (LATENCY, 228.0, 157.0, e1.latency, e3.latency),
         ("bus traffic, in GB", 1128.0, 976.0, e1.traffic, e3.traffic),
         (INSTRUCTIONS, 249.0, 357.0, e1.instructions, e3.instructions),
     ];
@@ -146,6 +155,14 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
             continue;
         }
         for (name, paper, ours) in [("E1", paper1, ours1), ("E3", paper3, ours3)] {
+            if what == LATENCY && name == "E3" {
+                outcome.untestable(
+                    &format!("{what}: at {name}"),
+                    "Table II",
+                    &format!("the board's way to the memory is derived from this number; {found}"),
+                );
+                continue;
+            }
             outcome.claim(
                 &format!("{what}: at {name}"),
                 Paper::absolute(paper, "Table II"),
@@ -214,7 +231,7 @@ fn fig6(context: &Context) -> Result<Outcome, ExperimentError> {
          cycles or less, both rules would settle at the first step, with the same progress.",
     );
     outcome.differs(
-        "E3's threshold lies 2 % below E1's here, a third in the paper. So background time \
+        "E3's threshold lies 4 % below E1's here, a third in the paper. So background time \
             suffices for E3, too, and does not fall below the expected progress.",
     );
     outcome.differs(

@@ -42,6 +42,8 @@ pub(super) const SCENARIOS: [(Scenario, &str); 3] =
     [(Scenario::Idle, "Idle"), (Scenario::Managed, "Managed"), (Scenario::Unmanaged, "Unmanaged")];
 const PROGRAMS: [&str; 2] = ["Framecopy", "Yuv2gray"];
 const SIZES: [(u64, u64); 4] = [(160, 120), (320, 240), (640, 480), (800, 600)];
+/// The paper's number for Framecopy's MOET is of the third size.
+const STATED: usize = 2;
 /// Frame buffers of the driver.
 const FRAMES: u64 = 4;
 /// The core of the video task, and its bank.
@@ -55,7 +57,7 @@ struct Point {
 }
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
-    let sizes = &SIZES[..context.pick(2, 4)];
+    let sizes = &SIZES[..context.pick(STATED + 1, 4)];
     let point = |grey, size| SCENARIOS.map(|(scenario, _)| Point { grey, size, scenario });
     let all: Vec<Point> =
         [false, true].iter().flat_map(|&g| sizes.iter().flat_map(move |&s| point(g, s))).collect();
@@ -219,15 +221,18 @@ fn judge(outcome: &mut Outcome, times: &[Times]) {
         let inflated = inflation(halves[at]);
         let (moet, acet) = (most(&inflated, |i| i.0), most(&inflated, |i| i.1));
         largest.push(moet);
+        let moet = if at == 0 { inflated[STATED].0 } else { moet };
+        let moet_words = if at == 0 { "MOET, at 640x480" } else { "MOET, by up to" };
         let list = |which: fn(&(f64, f64)) -> f64| {
             inflated.iter().map(|i| percent(which(i))).collect::<Vec<_>>().join(", ")
         };
         let (paper_moet, paper_acet) = [(0.81, 0.85), (0.31, 0.25)][at];
-        for (what, paper, ours, each) in
-            [("MOET", paper_moet, moet, list(|i| i.0)), ("ACET", paper_acet, acet, list(|i| i.1))]
-        {
+        for (what, paper, ours, each) in [
+            (moet_words, paper_moet, moet, list(|i| i.0)),
+            ("ACET, by up to", paper_acet, acet, list(|i| i.1)),
+        ] {
             outcome.claim(
-                &format!("{program}: a frame buffer in level C's bank inflates {what} by up to"),
+                &format!("{program}: a frame buffer in level C's bank inflates {what}"),
                 Paper::number(paper, 0.0, "Observation 2"),
                 ours,
                 Mutation::OwnBuffer,

@@ -33,6 +33,11 @@ impl<'a> Hos<'a> {
         Self { state: State::new(problem, seed), order }
     }
 
+    /// Look-ups so far.
+    pub fn work(&self) -> u64 {
+        self.state.work
+    }
+
     /// Draws tables for about `work` look-ups, or until `stop`.
     pub fn advance(&mut self, work: u64, stop: &dyn Fn() -> bool) -> Option<Solution> {
         let end = self.state.work.saturating_add(work);

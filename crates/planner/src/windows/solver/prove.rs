@@ -40,6 +40,8 @@ pub struct Prover<'a> {
     parts: Vec<(Part, Exact)>,
     next: usize,
     nodes: u64,
+    /// Nodes of all parts so far.
+    searched: u64,
 }
 
 impl<'a> Prover<'a> {
@@ -68,7 +70,12 @@ impl<'a> Prover<'a> {
             let all: Vec<usize> = (0..problem.parts.len()).collect();
             parts.push((Part::Whole, Exact::partitions(problem, &all)));
         }
-        Self { problem, parts, next: 0, nodes: FIRST_NODES }
+        Self { problem, parts, next: 0, nodes: FIRST_NODES, searched: 0 }
+    }
+
+    /// Nodes of all parts that were searched so far.
+    pub fn searched(&self) -> u64 {
+        self.searched
     }
 
     /// Searches about this number of nodes, or until `stop`.
@@ -83,6 +90,7 @@ impl<'a> Prover<'a> {
             let due = (FIRST_NODES.max(self.nodes)).saturating_sub(exact.nodes).min(left);
             let before = exact.nodes;
             let outcome = exact.advance(due, stop);
+            self.searched += exact.nodes - before;
             left = left.saturating_sub((exact.nodes - before).max(1));
             match outcome {
                 Outcome::Open if exact.nodes >= self.nodes => self.next += 1,

@@ -96,8 +96,8 @@ pub enum Lone {
     Exact,
 }
 
-/// Look-ups, to a multiple of 600, after which one search by itself has an answer; `None`: it has
-/// none after `most`, or `stop` says so. A node of the exact search counts as 60 look-ups.
+/// Look-ups after which one search by itself has an answer; `None`: it has none after `most`, or
+/// `stop` says so. A node of the exact search counts as 60 look-ups.
 pub fn alone(
     problem: &Problem,
     which: Lone,
@@ -105,13 +105,19 @@ pub fn alone(
     most: u64,
     stop: &dyn Fn() -> bool,
 ) -> Option<u64> {
-    const STEP: u64 = 10 * LOOKS_PER_NODE;
-    let (mut member, share) = match which {
-        Lone::Hos => (Member::Hos(Box::new(Hos::new(problem, seed))), HOS_SHARE),
-        Lone::Exact => (Member::Prove(Box::new(Prover::new(problem))), 1),
+    let work = match which {
+        Lone::Hos => {
+            let mut hos = Hos::new(problem, seed);
+            let table = hos.advance(most, stop)?.settled(problem);
+            problem.holds(&table).then(|| hos.work())?
+        }
+        Lone::Exact => {
+            let mut prover = Prover::new(problem);
+            prover.advance(most / LOOKS_PER_NODE, stop)?;
+            prover.searched() * LOOKS_PER_NODE
+        }
     };
-    let mut steps = (1..=most / STEP).take_while(|_| !stop());
-    steps.find(|_| member.advance(problem, STEP * share, stop).is_some()).map(|n| n * STEP)
+    (work <= most).then_some(work)
 }
 
 /// Advances all members once; the answer of the first that has one.
