@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 19] = [
+const SOURCES: [&str; 20] = [
     "start.c",
     "hooks.c",
     "environment.c",
@@ -15,6 +15,7 @@ const SOURCES: [&str; 19] = [
     "queue_file.c",
     "handler.c",
     "privileges.c",
+    "heir.c",
     "adopt.c",
     "direct.c",
     "shared.c",

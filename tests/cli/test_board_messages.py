@@ -164,12 +164,17 @@ def test_messages_cost_what_their_place_makes_them_cost(guest):
     for size in SIZES:
         print(size, *(f"{place} {times['beside', place, size][1]:.0f}/{times['beside', place, size][3]:.0f}" for place in PLACES))
     for way in (1, 3):  # to send, to receive
-        # Of the queues in frames that a plan chooses, bypassing ones are the slowest, and locked ones the quickest, but for what the board estimates.
+        # Of the queues in frames that a plan chooses, bypassing ones are the slowest, and locked ones the quickest. The program rests before it reads the
+        # clock, so the board's estimates are no part of a time, of any size. A batch of 100 messages of 64 B without a rest had an error of 2 us.
         for size in SIZES:
             sbp, ce, cl = (times["beside", place, size][way] for place in ("sbp", "ce", "cl"))
-            assert cl <= 1.25 * ce and ce <= sbp / 2, (size, way, sbp, ce, cl)
+            assert cl <= 1.2 * ce and ce <= sbp / 2, (size, way, sbp, ce, cl)
         # All sizes but those that do not fit into the core's share beside its other memory.
         slower = {place: statistics.median(times["beside", place, size][way] / times["alone", place, size][way] for size in SIZES[:6]) for place in PLACES}
         print(way, slower)
-        assert all(slower[place] <= 1.1 for place in ("ce", "cl")), slower
-        assert slower["sbp"] >= 1.2 and slower["c"] >= 1.2, slower
+        assert all(slower[place] <= 1.05 for place in ("ce", "cl")), slower
+        assert slower["sbp"] >= 1.2, slower
+        # The messages sent before lie in the core's own second level of 256 KiB: to receive up to 2 KiB, a queue of level C does not meet the hogs.
+        sizes = SIZES[:6] if way == 1 else SIZES[7:]
+        met = [times["beside", "c", size][way] / times["alone", "c", size][way] for size in sizes]
+        assert statistics.median(met) >= 1.2, met

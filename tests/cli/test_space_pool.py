@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import ROOT, refused
@@ -400,6 +401,82 @@ def test_lent_frames_are_pages_of_the_program_at_once(coloured, compile_c, tmp_p
     assert all(done.returncode == 0 and ", 0 wrong" in done.stdout for done in tries), tries
     faults = [int(re.search(r"requests, (\d+) faults", done.stdout)[1]) for done in tries]
     assert min(faults) < 12_000, faults
+
+
+KILLED = "#include <signal.h>\n" + FILLS.replace("return count", "raise(SIGKILL);\n\treturn count")
+
+# The child of vfork has its parent's memory, and goes on with it after the parent was killed.
+ORPHAN = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void)
+{
+	volatile char *p = malloc(8 << 20);
+	memset((char *)p, 5, 8 << 20);
+	if (vfork())
+		return 3;
+	kill(getppid(), SIGKILL);
+	usleep(500000);
+	int sum = 0;
+	for (int i = 0; i < 8 << 20; i += 4096)
+		sum += p[i];
+	if (sum == 5 * 2048)
+		(void)!write(1, "its memory is there\n", 20);
+	_exit(0);
+}
+"""
+
+
+def test_frames_of_ended_programs_come_back(coloured, compile_c, tmp_path):
+    """However a process ends: by exit, killed, by becoming another program. It fails if its frames are free before the reserve takes them: then most
+    are other frames. Programs that run meanwhile on the same CPU get some, so the best of a few tries counts."""
+    build(tmp_path, "colours", "coloured")
+    fills, killed = (coloured.dir / compile_c(source, name=name) for source, name in ((FILLS, "fills"), (KILLED, "killed")))
+    programs = {"exit": [fills, "24"], "kill": [killed, "24"], "exec": ["/bin/sh", "-c", f"exec {fills} 24"], "threads and forks": [tmp_path / "coloured"]}
+    for how, program in programs.items():
+        command = [tmp_path / "colours", tmp_path / "libsolocore-colours.so", "back", *program]
+        shares = []
+        while len(shares) < 8 and max(shares, default=0) < 0.9:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert ", 0 failures" in done.stdout and (how == "kill" or done.returncode == 0), (how, done.stdout, done.stderr)
+            back, told = map(int, re.search(r"^(\d+) of (\d+) frames came back", done.stdout, re.M).groups())
+            # A program with 24 MiB has 6,144 pages.
+            assert told > (2000 if how.startswith("threads") else 6144), (how, done.stdout)
+            shares.append(back / told)
+        print(how, shares)
+        assert max(shares) >= 0.9, (how, shares)
+
+
+def test_an_heir_is_not_root_and_has_nothing_of_the_program(coloured, tmp_path):
+    """Nothing but the memory: its own user, CAP_IPC_LOCK alone, a connection with the reserve, and the frames of the memory."""
+    build(tmp_path, "colours")
+    with subprocess.Popen([tmp_path / "colours", tmp_path / "libsolocore-colours.so", "back", "/bin/sleep", "3"], stdout=subprocess.PIPE, cwd=coloured.dir) as stand_in:
+        end, heir = time.monotonic() + 10, None
+        while not heir and time.monotonic() < end:
+            time.sleep(0.05)
+            for name in subprocess.run(["pgrep", "-x", "solocore-heir"], capture_output=True, text=True).stdout.split():
+                if os.path.exists(f"/proc/{name}/exe") and os.readlink(f"/proc/{name}/exe").endswith("sleep"):
+                    heir = f"/proc/{name}"
+        assert heir, "no heir"
+        status = dict(line.split(":", 1) for line in open(f"{heir}/status"))
+        users = {int(word) for key in ("Uid", "Gid") for word in status[key].split()}
+        assert len(users) == 1 and min(users) >= 0x70000000 and not status["Groups"].strip(), status
+        assert [int(status[key], 16) for key in ("CapPrm", "CapEff", "CapInh")] == [1 << 14, 1 << 14, 0], status
+        links = sorted(os.readlink(f"{heir}/fd/{name}").split(":")[0] for name in os.listdir(f"{heir}/fd"))
+        assert len(links) == 2 and links[0].endswith("/pagemap") and links[1] == "socket" and os.readlink(f"{heir}/cwd") == "/", links
+        assert b", 0 failures" in stand_in.stdout.read()
+
+
+def test_memory_stays_while_a_process_shares_it(coloured, compile_c, tmp_path):
+    """It fails if the frames of a killed program go back while a child of vfork uses them."""
+    build(tmp_path, "colours")
+    orphan = coloured.dir / compile_c(ORPHAN)
+    done = subprocess.run([tmp_path / "colours", tmp_path / "libsolocore-colours.so", "back", orphan], capture_output=True, text=True, timeout=120)
+    assert "its memory is there" in done.stdout and ", 0 failures" in done.stdout, (done.stdout, done.stderr)
+    assert int(re.search(r"^(\d+) of \d+ frames came back", done.stdout, re.M)[1]) > 1000, done.stdout
 
 
 def test_message_queues_answer_as_the_kernels_do(coloured, tmp_path):

@@ -4,13 +4,14 @@
  * Rule: starts a program with the library, in the lower half of 32 colours, as
  * `solocore exec --colors` does; moves it to the upper half after a second if that is asked for;
  * or holds frames as `solocore reserve` does, and lends them to a program that gets no others;
+ * or also takes them back when the program's processes end, as the reserve does;
  * or has pages of its heap and of its first mapping locked in two colours that its other pages do
  * not get;
  * counts its private pages by /proc/PID/pagemap when it says that it has moved, and before it ends.
  * Exit code 0: the program's was, and no page was wrong. Does not cover: more than that one process
  * tree, and options.
  *
- *   colours LIBRARY stay|move|lend|lock PROGRAM [ARGUMENTS]
+ *   colours LIBRARY stay|move|lend|back|lock PROGRAM [ARGUMENTS]
  *   colours - plain PROGRAM [ARGUMENTS]            without it; exit code 0 if pages are wrong
  */
 #define _GNU_SOURCE
@@ -30,7 +31,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PEERS 64
+#define PEERS 65
+#define LISTENERS 2
+/* Seconds that heirs of processes may take after the program's end. */
+#define PATIENCE 10
 /* Pages from which frames are held that are lent. */
 #define HELD 32768
 
@@ -38,6 +42,7 @@ static struct config config;
 static int config_file, failures, moved;
 static char *held, *settled;
 static unsigned left, lent, asked; /* pages that may hold a frame; frames given; requests */
+static unsigned told, back; /* frames that were said to be free, and those of them that came back */
 /* Locked pages of the process `locker`: four of the heap, eight of a mapping. */
 #define LOCKED 12
 #define HEAP_PAGES 4
@@ -200,27 +205,78 @@ static void hold(void)
 		exit(2);
 }
 
-/* Frees frames on a CPU; returns their number. */
-static unsigned lend(unsigned pages, unsigned cpu)
+/* Goes to a CPU; returns where this process might run before. */
+static cpu_set_t go_to(unsigned cpu)
 {
 	cpu_set_t before, one;
-	unsigned given = 0;
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
 	sched_getaffinity(0, sizeof before, &before);
 	if (cpu >= CPU_SETSIZE || sched_setaffinity(0, sizeof one, &one))
 		exit(2);
-	for (; given < pages && left > 0; left--)
+	return before;
+}
+
+/* Frees frames on a CPU; returns their number. */
+static unsigned lend(unsigned pages, unsigned cpu)
+{
+	cpu_set_t before = go_to(cpu);
+	unsigned given = 0;
+	for (; given < pages && left > 0; left--) {
 		if (entry_of(held + (left - 1) * PAGE) >> 63) {
 			madvise(held + (left - 1) * PAGE, PAGE, MADV_DONTNEED);
 			given++;
 		}
+	}
 	/* Pages that this CPU still has on lists of its own. */
 	madvise(settled, PAGE, MADV_COLD);
 	sched_setaffinity(0, sizeof before, &before);
 	lent += given;
 	asked++;
 	return given;
+}
+
+/* Takes this number of free pages on a CPU, and keeps those of its colours. Returns their number.
+ */
+static uint64_t take_back(unsigned pages, unsigned cpu)
+{
+	cpu_set_t before = go_to(cpu);
+	uint64_t found = 0;
+	char *taken =
+		mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (taken == MAP_FAILED || madvise(taken, pages * PAGE, MADV_NOHUGEPAGE))
+		exit(2);
+	memset(taken, 1, pages * PAGE);
+	for (unsigned i = 0; i < pages; i++) {
+		int wrong = is_wrong(entry_of(taken + i * PAGE));
+		found += !wrong;
+		if (wrong)
+			munmap(taken + i * PAGE, PAGE);
+	}
+	sched_setaffinity(0, sizeof before, &before);
+	told += pages;
+	back += (unsigned)found;
+	return found;
+}
+
+/* What a process says as to a reserve, and has not ended with yet. -1: it has gone. */
+static int answer_heir(int peer, struct give_back *last)
+{
+	struct give_back message;
+	if (recv(peer, &message, sizeof message, 0) != sizeof message ||
+	    message.kind != GIVE_BACK || message.pages > MOST_BACK) {
+		if (last->pages)
+			take_back(last->pages, last->cpu);
+		close(peer);
+		return -1;
+	}
+	if (message.last) {
+		*last = message;
+		return peer;
+	}
+	uint64_t taken = take_back(message.pages, message.cpu);
+	send(peer, &taken, sizeof taken, MSG_NOSIGNAL);
+	return peer;
 }
 
 /* -1: it has gone. */
@@ -277,18 +333,20 @@ static int listen_as(const char *name)
 	return listener;
 }
 
-/* Takes a connection into the first free place. With all of them in use, the next one waits. */
-static void take_peer(struct pollfd *fds, int *peers)
+/* Takes a connection of a listener into the first free place. With all of them in use, the next one
+ * waits. Returns the place; 0: none is free. */
+static int take_peer(struct pollfd *fds, int listener, int *peers)
 {
-	int at = 1;
+	int at = LISTENERS;
 	while (at < *peers && fds[at].fd >= 0)
 		at++;
 	if (at == PEERS) {
-		fds[0].events = 0;
-		return;
+		fds[listener].events = 0;
+		return 0;
 	}
-	fds[at] = (struct pollfd){accept4(fds[0].fd, 0, 0, SOCK_CLOEXEC), POLLIN, 0};
+	fds[at] = (struct pollfd){accept4(fds[listener].fd, 0, 0, SOCK_CLOEXEC), POLLIN, 0};
 	*peers += at == *peers;
+	return at;
 }
 
 /* A program without the library, a second after its start: its pages must be wrong ones, too. */
@@ -301,33 +359,48 @@ static int count_plain(int child)
 	return failures > before && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
 }
 
-static int serve(int child, int listener, int move)
+/* Answers those that have something to say. */
+static void answer_all(struct pollfd *fds, int peers, const int *heir, struct give_back *last)
 {
-	struct pollfd fds[PEERS] = {{listener, POLLIN, 0}};
-	int peers = 1, ended = 0, status = 1;
+	for (int i = LISTENERS; i < peers; i++)
+		if (fds[i].fd >= 0 && fds[i].revents) {
+			fds[i].fd = heir[i] ? answer_heir(fds[i].fd, &last[i]) : answer(fds[i].fd);
+			fds[0].events = fds[1].events = POLLIN;
+		}
+}
+
+static int serve(int child, int listener, int reserve, int move)
+{
+	struct pollfd fds[PEERS] = {{listener, POLLIN, 0}, {reserve, POLLIN, 0}};
+	struct give_back last[PEERS];
+	int heir[PEERS], heirs = 0, peers = LISTENERS, status = 1;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	time_t begun = now.tv_sec;
-	while (!ended) {
+	time_t begun = now.tv_sec, ended = 0;
+	while (!ended || (heirs && now.tv_sec < ended + PATIENCE)) {
 		poll(fds, (nfds_t)peers, 10);
-		for (int i = 1; i < peers; i++)
-			if (fds[i].fd >= 0 && fds[i].revents) {
-				fds[i].fd = answer(fds[i].fd);
-				fds[0].events = POLLIN;
-			}
-		if (fds[0].revents)
-			take_peer(fds, &peers);
+		answer_all(fds, peers, heir, last);
+		for (int i = 0; i < LISTENERS; i++) {
+			int at = fds[i].fd >= 0 && fds[i].revents ? take_peer(fds, i, &peers) : 0;
+			heir[at] = i;
+			last[at] = (struct give_back){0};
+		}
+		heirs = 0;
+		for (int i = LISTENERS; i < peers; i++)
+			heirs += fds[i].fd >= 0 && heir[i];
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (move && peers > 1 && now.tv_sec > begun) {
+		if (move && peers > LISTENERS && now.tv_sec > begun) {
 			struct packet packet = {.kind = PACKET_RECOLOUR, .request = 1};
 			choose(1);
-			for (int i = 1; i < peers; i++)
+			for (int i = LISTENERS; i < peers; i++)
 				if (fds[i].fd >= 0)
 					send(fds[i].fd, &packet, sizeof packet, MSG_NOSIGNAL);
 			move = 0;
 		}
-		ended = waitpid(child, &status, WNOHANG) == child;
+		if (!ended && waitpid(child, &status, WNOHANG) == child)
+			ended = now.tv_sec;
 	}
+	failures += heirs > 0;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
 }
 
@@ -338,13 +411,14 @@ int main(int argc, char **argv)
 		return 2;
 	config_file = memfd_create("colours", 0);
 	choose(0);
-	if (strcmp(argv[2], "lend") == 0)
+	int takes = strcmp(argv[2], "back") == 0;
+	if (takes || strcmp(argv[2], "lend") == 0)
 		hold();
 	if (strcmp(argv[2], "lock") == 0)
 		keep_colours();
 	snprintf(name, sizeof name, "colours-%d", getpid());
 	snprintf(space, sizeof space, "%s:/proc/%d/fd/%d", name, getpid(), config_file);
-	int listener = listen_as(name);
+	int listener = listen_as(name), reserve = takes ? listen_as(RESERVE_NAME) : -1;
 	fflush(stdout);
 	int child = fork(), plain = strcmp(argv[2], "plain") == 0;
 	if (child == 0) {
@@ -357,7 +431,7 @@ int main(int argc, char **argv)
 	}
 	if (plain)
 		return count_plain(child);
-	int move = strcmp(argv[2], "move") == 0, code = serve(child, listener, move);
+	int move = strcmp(argv[2], "move") == 0, code = serve(child, listener, reserve, move);
 	failures += (move && !moved) || (config.lock_mask && !checked);
 	/* Pages that the library makes where they are needed are no faults. */
 	struct rusage used = {0};
@@ -367,6 +441,8 @@ int main(int argc, char **argv)
 		       lent, asked, used.ru_minflt,
 		       used.ru_stime.tv_sec * 1000000 + used.ru_stime.tv_usec +
 			       used.ru_utime.tv_sec * 1000000 + used.ru_utime.tv_usec);
+	if (takes)
+		printf("%u of %u frames came back\n", back, told);
 	printf("exit code %d, %d failures\n", code, failures);
 	return code || failures;
 }

@@ -5,8 +5,11 @@
  * Rule: COUNT children, one after the other, in four turns: one that ends at once, one that writes
  * to shared pages, one that becomes this program again, and one with threads and a child of its own
  * beside it. Each checks what it reads; the parent checks that no write of a child is in its own
- * pages. Prints the number of processes that end by exit. Exit code 9: data are wrong; 8: a child
- * did not end as it should.
+ * pages. Prints the number of processes that end by exit. With GATE it then waits until there is a
+ * file of this name, and checks its pages again. Exit code 9: data are wrong; 8: a child did not
+ * end as it should.
+ *
+ *   forks [COUNT [GATE]]
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -108,7 +111,12 @@ int main(int argc, char **argv)
 		processes += turn >= 2 ? 2 : 1;
 	}
 	must(is_whole(data, 1) && is_whole(heap, 1), 9);
-	if (count > 1)
+	if (count > 1) {
 		printf("%ld processes\n", processes);
+		fflush(stdout);
+	}
+	while (argc > 2 && access(argv[2], F_OK))
+		usleep(10000);
+	must(is_whole(data, 1) && is_whole(heap, 1), 9);
 	return 0;
 }

@@ -5,7 +5,8 @@
  * next, because a reserve has freed them on this CPU or a program of the same colours has ended,
  * pages are made where the thread faulted (UFFDIO_COPY of zeroes). Their frames are read before the
  * thread goes on, and pages in wrong frames are taken out and replaced, as adopt.c does it. If more
- * than a quarter were wrong, the pool is used again. Does not cover: a second thread that writes to
+ * than a quarter were wrong, the pool is used again. Frames that were lent and are not used soon go
+ * back to the reserve. Does not cover: a second thread that writes to
  * a page in a wrong frame before the frame is read; its data is copied.
  */
 #define _GNU_SOURCE
@@ -17,19 +18,36 @@
 /* Bytes that one call copies; all of them lie in the kernel's page of zeroes. */
 #define ZEROES (ZEROES_PAGES * PAGE)
 
+/* Frames that the reserve has freed and that the program does not use go back, or the kernel would
+ * give them to others. Without a reserve, nobody waits for them. */
+void credit_back(struct state *s)
+{
+	uint64_t pages = s->credit;
+	s->credit = 0;
+	while (pages > 0 && s->reserve >= 0) {
+		uint64_t n = pages < MOST_BACK ? pages : MOST_BACK;
+		if (tell_reserve(s, n, s->credit_cpu, 0)) {
+			raw(SYS_close, s->reserve);
+			s->reserve = -1;
+		}
+		pages -= n;
+	}
+}
+
 /* Does the kernel give this number of right frames next, as far as is known? And is there room for
  * them? What is known holds for a while, and for the CPU on which a reserve has freed frames. */
 static int expected(struct state *s, uint64_t pages)
 {
 	uint64_t now = now_ns();
-	if (s->credit >= pages && now < s->credit_until)
+	if (now >= s->credit_until)
+		credit_back(s);
+	if (s->credit >= pages)
 		return 1;
 	uint64_t more = pool_ahead(s, pages);
 	uint64_t others = s->config.lends ? 0 : s->config.reserve;
-	s->credit = 0;
 	if (memory_room(more * PAGE, others) < more * PAGE)
 		return 0;
-	s->credit = s->config.lends ? ask_for_pages(s, more) : more;
+	s->credit = s->config.lends ? s->credit + ask_for_pages(s, more) : more;
 	s->credit_until = now + HOLD_NS;
 	return s->credit >= pages;
 }
@@ -100,7 +118,7 @@ static long place(struct state *s, uint64_t page, uint64_t pages)
 	uint64_t wrong = correct(s, page, (uint64_t)made);
 	if (wrong * 4 > (uint64_t)made) {
 		s->direct = 0;
-		s->credit = 0;
+		credit_back(s);
 	}
 	struct uffd_range range = {page, (uint64_t)made * PAGE};
 	raw(SYS_ioctl, s->uffd, UFFDIO_WAKE_, &range);
@@ -120,7 +138,7 @@ long direct_place(struct state *s, uint64_t page, uint64_t pages)
 	long size = stay_on(s->credit ? &s->credit_cpu : 0, cpus, sizeof cpus);
 	if (size <= 0) {
 		/* The frames that are known of are free on a CPU that this thread may not be on. */
-		s->credit = 0;
+		credit_back(s);
 		return 0;
 	}
 	raw(SYS_getcpu, &s->credit_cpu, 0, 0);

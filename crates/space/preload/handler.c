@@ -149,7 +149,7 @@ static void recolour(struct state *s)
 		give_up(s, "the new configuration cannot be read");
 	pool_release(s, 0);
 	s->direct = 0;
-	s->credit = 0;
+	credit_back(s);
 	/* Free pages are in the old colours. */
 	raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
 	s->head = s->tail = s->floor;
@@ -267,10 +267,10 @@ static void close_others(const struct state *s)
 {
 	unsigned first = 0;
 	for (;;) {
-		const int own[] = {s->uffd,   s->pagemap,    s->memory,
-				   s->socket, s->kpageflags, s->chosen};
+		const int own[] = {s->uffd,	  s->pagemap, s->memory, s->socket,
+				   s->kpageflags, s->chosen,  s->reserve};
 		unsigned next = ~0u;
-		for (unsigned i = 0; i < 6; i++)
+		for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
 			if (own[i] >= 0 && (unsigned)own[i] >= first && (unsigned)own[i] < next)
 				next = (unsigned)own[i];
 		if (next > first)
@@ -291,12 +291,14 @@ int handler_main(void *argument)
 		struct uffd_event events[16];
 		struct pollfd wait[2] = {{s->uffd, POLLIN, 0}, {s->socket, POLLIN, 0}};
 		/* The pages that the pool holds are given back soon. */
-		int holds = pool_holds(s);
+		int holds = pool_holds(s) || s->credit;
 		uint64_t patience = holds ? LOOK_NS / 10 : LOOK_NS;
 		long limit[2] = {(long)(patience / 1000000000), (long)(patience % 1000000000)};
 		raw(SYS_ppoll, wait, 2, limit, 0);
 		if (holds && now_ns() >= s->release_at)
 			pool_release(s, 0);
+		if (s->credit && now_ns() >= s->credit_until)
+			credit_back(s);
 		if (wait[1].revents)
 			serve_socket(s);
 		while (s->request)

@@ -1,13 +1,33 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Messages between this process and solocore: packets over the socket from its start. A process
- * that cannot go on in its colours sends a message and ends.
+ * that cannot go on in its colours sends a message and ends. Of frames that go back, the reserve
+ * itself is told.
  */
 #define _GNU_SOURCE
 #include "space.h"
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* Connects to a name in the kernel's name space; -1: nobody listens there. */
+int connect_to(const char *name, size_t length)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	long fd = raw(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (failed(fd))
+		return -1;
+	if (length + 1 <= sizeof address.sun_path) {
+		copy_bytes(address.sun_path + 1, name, length);
+		if (!failed(raw(SYS_connect, fd, &address,
+				sizeof(address.sun_family) + 1 + length)))
+			return (int)fd;
+	}
+	raw(SYS_close, fd);
+	return -1;
+}
 
 int send_packet(struct state *s, uint32_t kind, const char *text)
 {
@@ -66,6 +86,25 @@ uint64_t ask_for_pages(struct state *s, uint64_t pages)
 		return 0;
 	long given = wait_for_go(s, packet.request);
 	return given > 0 ? (uint64_t)given : 0;
+}
+
+/* Tells the reserve that this number of pages is free on a CPU, or, `last`, will be once this
+ * process has ended. 0: it has taken what it found of them; -1: it does not answer, and must not be
+ * asked again, as its answer may come late. */
+int tell_reserve(const struct state *s, uint64_t pages, uint32_t cpu, uint32_t last)
+{
+	struct give_back message = {GIVE_BACK, (uint32_t)pages, cpu, last};
+	struct pollfd wait = {s->reserve, POLLIN, 0};
+	long limit[2] = {10, 0};
+	uint64_t taken;
+	if (failed(raw(SYS_sendto, s->reserve, &message, sizeof message, 0x4000, 0, 0)))
+		return -1;
+	if (last)
+		return 0;
+	if (raw(SYS_ppoll, &wait, 1, limit, 0) != 1)
+		return -1;
+	long got = raw(SYS_recvfrom, s->reserve, &taken, sizeof taken, 0, 0, 0);
+	return got == (long)sizeof taken ? 0 : -1;
 }
 
 /* The process must not go on in frames that are not its own. */

@@ -56,6 +56,19 @@ struct packet {
 
 #define FIRST_QUESTION (1ul << 32)
 
+/* The reserve's socket (client/c/solocore_reserve.h), and what a process tells it of frames that go
+ * back (crates/space/src/back.rs). The answer is the number of frames that it has taken, 8 bytes.
+ */
+#define RESERVE_NAME "solocore-reserve"
+#define GIVE_BACK 0x6b636162u /* "back" */
+#define MOST_BACK 2048
+struct give_back {
+	uint32_t kind;
+	uint32_t pages; /* that are free; at most MOST_BACK */
+	uint32_t cpu;	/* the CPU that has them on its list */
+	uint32_t last;	/* not 0: they are free once the connection ends; no answer */
+};
+
 enum packet_kind {
 	PACKET_HELLO = 1, /* to solocore: this process is coloured from here on */
 	PACKET_EXIT,	  /* to solocore: check the pages now, the process is about to end */
@@ -101,6 +114,7 @@ struct shared {
 };
 
 #define HANDLER_STACK (16 * PAGE)
+#define HEIR_STACK (4 * PAGE)
 /* Raw pages are examined in groups of this size: pages that the kernel has just zeroed are then
  * still in the second-level cache when they are used. */
 #define PIECE 512
@@ -132,6 +146,8 @@ struct lock {
 struct state {
 	struct shared *shared;
 	int uffd, pagemap, memory, socket, kpageflags, chosen;
+	int reserve;	      /* the connection with the reserve, -1: none */
+	volatile int handler; /* the handler's thread; the kernel writes 0 at its end */
 	int forked;
 	uint64_t request;     /* the newest request that has no answer yet, 0: there is none */
 	uint64_t asked;	      /* questions for frames so far */
@@ -171,6 +187,8 @@ struct state {
 	struct lock locks[MOST_LOCKED];
 	uint16_t lock_order[MOST_LOCKED]; /* those with an address, by it */
 	char stack[HANDLER_STACK] __attribute__((aligned(64)));
+	char launch_stack[HEIR_STACK] __attribute__((aligned(64)));
+	char heir_stack[HEIR_STACK] __attribute__((aligned(64)));
 };
 
 #define STATE_PAGES ((sizeof(struct state) + PAGE - 1) / PAGE)
@@ -185,6 +203,8 @@ struct area {
 /* Each file calls only the files that are listed before it. */
 
 /* packets.c */
+int connect_to(const char *name, size_t length);
+int tell_reserve(const struct state *s, uint64_t pages, uint32_t cpu, uint32_t last);
 int send_packet(struct state *s, uint32_t kind, const char *text);
 long wait_for_go(struct state *s, uint64_t question);
 uint64_t ask_for_pages(struct state *s, uint64_t pages);
@@ -243,10 +263,15 @@ void protect_all(struct state *s);
 void write_fault(struct state *s, uint64_t page);
 
 /* direct.c */
+void credit_back(struct state *s);
 long direct_place(struct state *s, uint64_t page, uint64_t pages);
 
 /* privileges.c */
 void drop_privileges(struct state *s);
+
+/* heir.c */
+int heir_connect(const struct state *s);
+void heir_start(struct state *s);
 
 /* handler.c */
 int handler_main(void *state);

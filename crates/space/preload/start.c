@@ -14,8 +14,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #define PR_SET_VMA_ 0x53564d41
 
@@ -30,20 +28,6 @@ static void refuse(const char *why)
 }
 
 /* SOLOCORE_SPACE is NAME:PATH, an abstract socket and the configuration. */
-static int connect_to(const char *name, size_t length)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	long fd = raw(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (failed(fd) || length + 1 > sizeof address.sun_path)
-		return -1;
-	copy_bytes(address.sun_path + 1, name, length);
-	if (failed(raw(SYS_connect, fd, &address, sizeof(address.sun_family) + 1 + length))) {
-		raw(SYS_close, fd);
-		return -1;
-	}
-	return (int)fd;
-}
-
 static void open_all(struct state *s, const char *space)
 {
 	struct uffdio_api_ api = {UFFD_API_VERSION, FEATURE_FAULT_FLAG_WP | FEATURE_MOVE, 0};
@@ -62,6 +46,7 @@ static void open_all(struct state *s, const char *space)
 	if (s->chosen < 0 || config_read(&s->config, s->chosen))
 		refuse("its configuration cannot be read; start it again with solocore exec "
 		       "--colors");
+	s->reserve = heir_connect(s);
 	s->uffd = (int)raw(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (s->uffd < 0 || failed(raw(SYS_ioctl, s->uffd, UFFDIO_API_, &api)))
 		refuse("userfaultfd cannot move pages here; Linux 6.8 or newer and CAP_SYS_PTRACE "
@@ -163,14 +148,19 @@ static void begin(int forked)
 		refuse("it does not use the GNU C library");
 	raw(SYS_rt_sigprocmask, 2, &all, &before, 8);
 	int thread = clone(handler_main, s->stack + HANDLER_STACK,
-			   CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM, s);
+			   CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+				   CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
+			   s, &s->handler, 0, &s->handler);
+	if (thread >= 0)
+		heir_start(s);
 	raw(SYS_rt_sigprocmask, 2, &before, 0, 8);
 	if (thread < 0)
 		refuse("its handler of faults cannot be started; raise the limit on threads "
 		       "(ulimit -u)");
 	/* The handler has descriptors of its own. */
-	int own[] = {s->uffd, s->pagemap, s->memory, s->socket, s->kpageflags, s->chosen};
-	for (unsigned i = 0; i < 6; i++)
+	const int own[] = {s->uffd,	  s->pagemap, s->memory, s->socket,
+			   s->kpageflags, s->chosen,  s->reserve};
+	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
 		if (own[i] >= 0)
 			raw(SYS_close, own[i]);
 	self = s->shared;

@@ -80,5 +80,6 @@ struct pagemap_scan {
 #define EBUSY_ 16
 #define EEXIST_ 17
 #define EINVAL_ 22
+#define ENOSYS_ 38
 
 #endif

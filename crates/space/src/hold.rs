@@ -12,6 +12,8 @@
 //! not cover: frames that the kernel had before; what moves locked pages (compaction, unless
 //! vm.compact_unevictable_allowed is 0): [`Hold::look`] counts them and lets them go.
 
+use crate::brake::Brake;
+pub use crate::brake::End;
 use crate::error::SpaceError;
 use crate::map::{Choice, PAGE};
 use crate::piece::Piece;
@@ -20,7 +22,7 @@ use crate::sys::{self, Area};
 use serde::Serialize;
 use std::fs::File;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Pages of one step.
 const STEP: usize = 8192;
@@ -28,24 +30,6 @@ const STEP: usize = 8192;
 const HUGE: usize = 512;
 /// Steps without a frame after which a pass ends.
 const BARREN: usize = 16;
-/// Time within which the pressure must fall again.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Part of the time, in percent, that tasks may wait for memory.
-const PRESSURE: u128 = 20;
-
-/// Why a pass ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    /// Other programs need the rest of the memory.
-    Room,
-    /// Tasks waited for memory.
-    Pressure,
-    /// Memory of the last steps had no frame of the choice.
-    Barren,
-    /// It was asked to stop.
-    Stopped,
-}
 
 /// Result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -112,7 +96,7 @@ impl Hold {
             let kept = self.take(&area, pages, stop, &mut pass)?;
             let before = self.held;
             let first = self.pieces.len();
-            self.keep(area, &kept)?;
+            self.keep(area, &kept, false)?;
             // What compaction moved before it was locked was never held.
             self.check(first)?;
             pass.kept = self.held - before;
@@ -134,7 +118,7 @@ impl Hold {
         let mut entries = vec![0u64; STEP];
         area.advise_huge(0, pages, true);
         for first in (0..pages).step_by(STEP) {
-            if let Some(end) = brake.holds(stop)? {
+            if let Some(end) = brake.holds(STEP as u64 * PAGE, stop)? {
                 pass.end = end;
                 break;
             }
@@ -145,14 +129,7 @@ impl Hold {
             }
             sys::entries_of(&self.pagemap, area, first, &mut entries)?;
             let before = kept.len();
-            let frames = entries.iter().map(|&e| sys::frame_of(e));
-            let page = |at: usize| u32::try_from(first + at).unwrap_or(u32::MAX);
-            kept.extend(
-                frames
-                    .enumerate()
-                    .filter_map(|(at, frame)| Some((page(at), frame?)))
-                    .filter(|&(_, frame)| self.choice.allows(frame)),
-            );
+            kept.extend(self.chosen(first, &entries));
             pass.taken += STEP as u64;
             let mut found = false;
             let mut rest = &kept[before..];
@@ -180,8 +157,39 @@ impl Hold {
         Ok(kept)
     }
 
+    /// The pages from this one on whose entries have frames of the choice, with these.
+    fn chosen(&self, first: usize, entries: &[u64]) -> impl Iterator<Item = (u32, u64)> {
+        let page = move |at: usize| u32::try_from(first + at).unwrap_or(u32::MAX);
+        let pages = entries.iter().enumerate();
+        let pages = pages.filter_map(move |(at, &entry)| Some((page(at), sys::frame_of(entry)?)));
+        pages.filter(move |&(_, frame)| self.choice.allows(frame))
+    }
+
+    /// Takes this number of pages, the latest ones that are free on this CPU, and holds those with
+    /// frames of the choice. Returns their number. Other programs have what they had before.
+    ///
+    /// # Errors
+    /// Memory cannot be mapped or locked. It is given back then.
+    pub fn take_back(&mut self, pages: u64) -> Result<u64, SpaceError> {
+        let pages = usize::try_from(pages).unwrap_or(0).min(STEP);
+        if pages == 0 {
+            return Ok(0);
+        }
+        let area = Area::reserved(pages * PAGE as usize)?;
+        area.advise_huge(0, pages, false);
+        let mut entries = vec![0u64; pages];
+        if area.populate(0, pages) {
+            sys::entries_of(&self.pagemap, &area, 0, &mut entries)?;
+        }
+        let kept: Vec<_> = self.chosen(0, &entries).collect();
+        let (before, first) = (self.held, self.pieces.len());
+        self.keep(area, &kept, true)?;
+        self.check(first)?;
+        Ok(self.held.saturating_sub(before))
+    }
+
     /// Gives back everything of an area but these pages, which it locks.
-    fn keep(&mut self, area: Area, kept: &[(u32, u64)]) -> Result<(), SpaceError> {
+    fn keep(&mut self, area: Area, kept: &[(u32, u64)], returned: bool) -> Result<(), SpaceError> {
         let pages = area.bytes() / PAGE as usize;
         give_back_others(&area, 0, pages, kept);
         // Page tables of parts without a held page go back as well.
@@ -198,7 +206,7 @@ impl Hold {
             let offset = |page: u32| page - u32::try_from(first).unwrap_or(0);
             let pages: Vec<_> = here.iter().map(|&(page, frame)| (offset(page), frame)).collect();
             self.held += pages.len() as u64;
-            self.pieces.push(Piece { area, pages });
+            self.pieces.push(Piece { area, pages, returned });
         }
         Ok(())
     }
@@ -252,15 +260,18 @@ impl Hold {
         Ok(lost)
     }
 
-    /// Gives back some of the held frames, as far as they are `wanted`, for a program that is to have
-    /// them. Returns their number. Frames of the zone that programs get memory of first come first,
-    /// and of these the ones whose neighbour stays held: the kernel cannot join them to larger
-    /// blocks, which it hands out last.
+    /// Gives back some of the held frames, as far as they are `wanted`, for a program that is to
+    /// have them. Returns their number. Frames of the zone that programs get memory of first come
+    /// first. Of these the first are those that programs had before, so that the same go round.
+    /// Then come the ones whose neighbour stays held: the kernel cannot join them to larger blocks,
+    /// which it hands out last.
     pub fn give(&mut self, frames: u64, wanted: &dyn Fn(u64) -> bool) -> u64 {
         let (mut left, zone) = (frames, self.zone);
-        for (upper, single) in [(true, true), (true, false), (false, true), (false, false)] {
+        let kinds = [(true, false), (false, true), (false, false)];
+        let rounds = [true, false].map(|upper| kinds.map(|(back, single)| (upper, back, single)));
+        for (upper, back, single) in rounds.into_iter().flatten() {
             let wanted = |frame: u64| (frame >= zone) == upper && wanted(frame);
-            for piece in self.pieces.iter_mut().rev() {
+            for piece in self.pieces.iter_mut().rev().filter(|piece| piece.returned == back) {
                 left -= piece.give(left, single, &wanted);
                 if left == 0 {
                     break;
@@ -274,8 +285,8 @@ impl Hold {
     }
 
     /// Gives held frames back one by one, as far as they are `wanted`, in the same order of zones.
-    /// After each, `taken` takes memory on this CPU, which gets that very frame, and tells whether to
-    /// go on.
+    /// After each, `taken` takes memory on this CPU, which gets that very frame, and tells whether
+    /// to go on.
     pub fn hand_over(&mut self, wanted: &dyn Fn(u64) -> bool, taken: &mut dyn FnMut() -> bool) {
         let mut more = true;
         for upper in [true, false] {
@@ -330,55 +341,6 @@ fn is_huge(entries: &[u64]) -> bool {
     first.is_some_and(|first| {
         (first..).zip(entries).all(|(frame, &entry)| sys::frame_of(entry) == Some(frame))
     })
-}
-
-/// Ends a pass before others suffer.
-struct Brake {
-    /// Time of the last question, and how long tasks had waited by then.
-    last: Option<(Instant, u64)>,
-}
-
-impl Brake {
-    fn new() -> Self {
-        Self { last: None }
-    }
-
-    /// Whether the next step must not be made, and why. Waits a little under pressure.
-    fn holds(&mut self, stop: &dyn Fn() -> bool) -> Result<Option<End>, SpaceError> {
-        let begin = Instant::now();
-        loop {
-            if stop() {
-                return Ok(Some(End::Stopped));
-            }
-            if Memory::of(Path::new("/"))?.room() < STEP as u64 * PAGE {
-                return Ok(Some(End::Room));
-            }
-            if !self.pressed() {
-                return Ok(None);
-            }
-            if begin.elapsed() > PATIENCE {
-                return Ok(Some(End::Pressure));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Whether tasks waited for memory since the last question for too much of the time.
-    fn pressed(&mut self) -> bool {
-        let Some(stalled) = room::stalled_us(Path::new("/")) else { return false };
-        let now = Instant::now();
-        match self.last {
-            None => self.last = Some((now, stalled)),
-            // Of a shorter time, a single wait would be much.
-            Some((then, _)) if now - then < Duration::from_millis(20) => {}
-            Some((then, before)) => {
-                self.last = Some((now, stalled));
-                let waited = u128::from(stalled.saturating_sub(before));
-                return waited * 100 > (now - then).as_micros() * PRESSURE;
-            }
-        }
-        false
-    }
 }
 
 #[cfg(test)]
@@ -436,6 +398,36 @@ mod tests {
         assert!((0..2).all(|colour| given.iter().any(|f| f % 16 == colour)), "{given:?}");
         assert_eq!(hold.give(u64::MAX, &|_| true), held - 100);
         assert_eq!((hold.held(), hold.frames().count()), (0, 0));
+    }
+
+    /// It fails if a program's frames do not come back, or if others are lent before them. Another
+    /// program on this CPU may be quicker, but not each time.
+    #[test]
+    fn frames_that_were_lent_come_back_and_are_lent_first() {
+        let Some(mut hold) = hold() else { return };
+        if hold.pass(64 << 20, &|| false).expect("taken").kept < 2000 {
+            return;
+        }
+        let came_back = |hold: &mut Hold| {
+            sys::on_this_cpu(|| {
+                let held = hold.held();
+                assert_eq!(hold.give(64, &|_| true), 64);
+                let back = hold.take_back(64).expect("taken");
+                assert_eq!(hold.held(), held - 64 + back);
+                back >= 60
+            })
+        };
+        assert!((0..20).any(|_| came_back(&mut hold)), "in no try");
+        assert!(hold.frames().all(|frame| frame % 16 < 4));
+        assert_eq!(hold.frames().count() as u64, hold.held());
+        let returned = |hold: &Hold| {
+            let pieces = hold.pieces.iter().filter(|piece| piece.returned);
+            pieces.map(|piece| piece.pages.len()).sum::<usize>()
+        };
+        let before = returned(&hold);
+        assert!(before >= 60);
+        assert_eq!(hold.give(40, &|_| true), 40);
+        assert_eq!(returned(&hold), before - 40);
     }
 
     #[test]

@@ -5,13 +5,15 @@
 //! [`geometry`], [`solve`]), and keep frames apart by them ([`lists`], [`objects`], [`backing`]).
 //! Then move a program's pages to frames of its own ([`coloured`], with the library of
 //! crates/space/preload), and to others later ([`recolour`]). Pages that a plan locks are found by
-//! their names ([`named`], [`loader`]) and get colours of their own ([`locked`]). Count what uses which frames ([`census`]), and hold those of some colours
-//! so that not even the kernel gets them ([`hold`], [`room`]); programs get frames and buffers of
-//! them ([`lend`]). Does not cover: cache ways
-//! (crates/linux, resctrl).
+//! their names ([`named`], [`loader`]) and get colours of their own ([`locked`]). Count what uses
+//! which frames ([`census`]), and hold those of some colours so that not even the kernel gets them
+//! ([`hold`], [`room`]); programs get frames and buffers of them ([`lend`]). Does not cover: cache
+//! ways (crates/linux, resctrl).
 
 pub mod audit;
+mod back;
 pub mod backing;
+mod brake;
 mod buffers;
 pub mod census;
 pub mod coloured;

@@ -102,6 +102,24 @@ solocore exec --colors 0-7 $board --pages /tmp/pages -- coloured >/tmp/said 2>&1
 wrong=$(awk '/"anonymous"/ { on = 1 } on && /"wrong"/ { print $2 + 0; exit }' /tmp/pages)
 echo "exec: $(tail -n 1 /tmp/said)"
 [ "$wrong" = 0 ] && pass "a program in the reserve has no wrong page" || fail "$wrong wrong pages"
+# Its heir and the reserve bring its frames back as it ends, long before the reserve's next try, which is 5 s later at least.
+sleep 2
+again=$(audit)
+[ "$again" -ge $((is_held - 300)) ] && pass "$again frames are held again after its end" || fail "only $again of $is_held frames are held after its end"
+
+# Programs that fork, execute and end again and again, all in frames of the reserve; the guest's memory is compacted before the last ends.
+solocore exec --colors 0-7 $board --pages /tmp/pages -- forks ${FORKED:-60} /tmp/gate >/tmp/said 2>/tmp/errors &
+forks=$!
+until [ -s /tmp/said ] || ! kill -0 $forks 2>/dev/null; do sleep 0.5; done
+echo 1 >/proc/sys/vm/compact_memory
+sleep 5
+: >/tmp/gate
+wait $forks || fail "forks in the reserve: $? $(tail -n 3 /tmp/errors)"
+wrong=$(awk '/"anonymous"/ { on = 1 } on && /"wrong"/ { print $2 + 0; exit }' /tmp/pages)
+[ "$wrong" = 0 ] && pass "$(cat /tmp/said) in the reserve have no wrong page" || fail "$wrong wrong pages of $(cat /tmp/said)"
+sleep 2
+again=$(audit)
+[ "$again" -ge $((is_held - 2000)) ] && pass "$again frames are held after all of them" || fail "only $again of $is_held frames are held after them"
 
 # Buffers of the plan: task0 is on core 0, which has colours 0 to 7; nothing of task1 is held. Compaction moves none.
 buffered task0 2000 0 8 3 >/tmp/said 2>&1 &
@@ -123,6 +141,7 @@ awk -v p="$(sed -n 's/^holding .*(\([0-9.]*\) %;.*/\1/p' /tmp/held | head -n 1)"
 [ "$took" -lt 60000000000 ] && pass "after $((took / 1000000)) ms" || fail "it took $((took / 1000000)) ms"
 [ "$(field lost)" = 0 ] && pass "none was lost" || fail "$(field lost) frames were lost"
 [ "$(field lent)" -gt 0 ] || fail "none was lent"
+[ "$(field back)" -gt 2000 ] && pass "$(field back) frames came back from programs" || fail "$(field back) frames came back from programs"
 [ "$(cat $setting)" = "$before" ] && pass "the setting is put back" || fail "$setting is $(cat $setting)"
 [ $(free_mib) -ge $((free - 64)) ] && pass "all memory is given back" || fail "$(free_mib) MiB of $free are free"
 

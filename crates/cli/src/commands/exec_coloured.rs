@@ -70,8 +70,8 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     };
     let mut child = command.spawn().map_err(|e| Failure::cannot_run(&args.command[0], &e))?;
     let code = watch(&mut child, &mut space)?;
-    finish(args, &space.events)?;
-    Ok(code)
+    finish(args, &space.events, code)?;
+    Ok(ExitCode::from(code))
 }
 
 /// Whether the program needs more than its colours.
@@ -155,8 +155,8 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
 
 pub type Lists = (Vec<u32>, Option<Vec<u32>>);
 
-/// The colours for the ways of a task's core, or of level C where those are the task's. Its banks are
-/// included if the map has as many as the plan's board.
+/// The colours for the ways of a task's core, or of level C where those are the task's. Its banks
+/// are included if the map has as many as the plan's board.
 pub fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
     let task = plan
         .tasks
@@ -208,7 +208,7 @@ fn names(plan: &Plan) -> String {
 }
 
 /// Serves the program's processes until the first ends; passes on a request to end.
-fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
+fn watch(child: &mut Child, space: &mut Coloured) -> Result<u8, Failure> {
     let mut told = false;
     space.watch(child.id());
     loop {
@@ -220,7 +220,7 @@ fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
             // Read its last messages.
             space.serve(Duration::ZERO);
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-            return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
+            return Ok(u8::try_from(code).unwrap_or(1));
         }
         if let (Some(signal), false) = (asked(), told) {
             told = true;
@@ -229,8 +229,11 @@ fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Exit codes of programs that SIGHUP, SIGINT or SIGTERM ended.
+const ENDED: [u8; 3] = [129, 130, 143];
+
 /// Reports the counts of pages; a program that ran uncoloured is a failure.
-fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
+fn finish(args: &ExecArgs, events: &Events, code: u8) -> Result<(), Failure> {
     let pages = coloured::total(&events.ended);
     if let Some(path) = &args.colours.pages {
         let (coloured, ended, failed) =
@@ -259,8 +262,9 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     if let Some((pid, why)) = events.failed.first() {
         return Err(Failure::Machine(format!("process {pid} was stopped: {why}")));
     }
-    if events.coloured.is_empty() && asked().is_some() {
-        // The signal came before the library had begun; the program's exit code says so.
+    if events.coloured.is_empty() && (asked().is_some() || ENDED.contains(&code)) {
+        // The signal came before the library had begun; the program's exit code says so. A signal
+        // to all may end the program before this process has its own.
         return Ok(());
     }
     if events.coloured.is_empty() {

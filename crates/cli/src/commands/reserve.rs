@@ -4,9 +4,8 @@
 //! Rule: drop files, take the frames in passes, compact, and take again. Then look at the held
 //! frames each second, lend some to programs of their colours and to buffers of a plan's tasks, and
 //! try for the rest after longer and longer waits. Requests are answered between the pieces of a
-//! census, and end a pass. All memory goes back with the process; the one setting is the keeper's to
-//! put back.
-//! Does not cover: pages that boot has placed, which are counted.
+//! census, and end a pass. All memory goes back with the process; the one setting is the keeper's
+//! to put back. Does not cover: pages that boot has placed, which are counted.
 
 use super::memory_map::{choice_of, map_of};
 use super::reserve_plan;
@@ -58,6 +57,8 @@ struct Report {
     lost: u64,
     /// Frames that programs of these colours, and buffers, were given.
     lent: u64,
+    /// Frames that programs gave back, at their ends or unused, and that are held again.
+    back: u64,
     /// Time from the start to the first report.
     filled_ns: u64,
     passes: Vec<Pass>,
@@ -233,6 +234,7 @@ impl Reserve {
             left,
             lost: self.hold.lost(),
             lent: self.lent,
+            back: self.lender.back(),
             filled_ns,
             passes: self.passes.clone(),
         }
