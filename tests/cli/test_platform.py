@@ -370,16 +370,29 @@ def hybrid(desktop, last):
             (cpu / "cache/index2/number_of_sets").write_text("128\n")
 
 
+def with_made_up_devices(solocore, script, *args):
+    """Runs a script ($0 is solocore) where /sys/devices is the made-up one; skips only if the mount itself is refused."""
+    bind = "mount --bind board/sys/devices /sys/devices"
+
+    def run(script):
+        return subprocess.run(["unshare", "-m", "sh", "-c", script, solocore.program, *args], cwd=solocore.dir, capture_output=True, text=True,
+                              timeout=110)
+
+    try:
+        may = run(bind)
+    except FileNotFoundError as e:
+        pytest.skip(str(e))
+    if may.returncode:
+        pytest.skip(f"nothing may be mounted: {may.stderr}")
+    return run(f"{bind} && {script}")
+
+
 def on_the_made_up_machine(solocore, *args):
     """`platform measure` where /sys/devices is the made-up one."""
     if not {0, 1} <= os.sched_getaffinity(0):
         pytest.skip("CPUs 0 and 1 may not be used")
-    script = ('mount --bind board/sys/devices /sys/devices && "$0" platform detect -o machine.toml >/dev/null 2>&1 && '
-              'exec "$0" platform measure machine.toml "$@"')
-    done = subprocess.run(["unshare", "-m", "sh", "-c", script, solocore.program, *args], cwd=solocore.dir, capture_output=True,
-                          text=True, timeout=110)
-    if "unshare" in done.stderr or "mount" in done.stderr:
-        pytest.skip(done.stderr)
+    detect = '"$0" platform detect -o machine.toml >/dev/null 2>&1'
+    done = with_made_up_devices(solocore, f'{detect} && exec "$0" platform measure machine.toml "$@"', *args)
     assert "[[core_type]]" in (solocore.dir / "machine.toml").read_text()
     return done
 
@@ -392,15 +405,11 @@ def test_the_doctor_tells_described_types_as_described(desktop):
         (devices / f"cpu_{unit}/cpus").write_text(f"{cpus}\n")
     assert desktop("platform", "detect", "--from", "board", "-o", "machine.toml").code == 0
     types = (desktop.dir / "machine.toml").read_text()
-    script = 'mount --bind board/sys/devices /sys/devices && exec "$0" doctor --plan plan.json --format json'
     for change, good, words in ((("", ""), True, "describes them as the core types `core` and `atom`"),
                                 (("[0, 1]", "[0, 1, 2]"), False, "core_type `core` of the plan's platform has CPUs of several types")):
         desktop.write("machine.toml", types.replace(*change).replace("[2, 3]", "[3]" if change[0] else "[2, 3]"))
         desktop.plan(SYSTEM)
-        done = subprocess.run(["unshare", "-m", "sh", "-c", script, desktop.program], cwd=desktop.dir, capture_output=True, text=True,
-                              timeout=110)
-        if "unshare" in done.stderr or "mount" in done.stderr:
-            pytest.skip(done.stderr)
+        done = with_made_up_devices(desktop, 'exec "$0" doctor --plan plan.json --format json')
         found = next(f for f in json.loads(done.stdout)["findings"] if f["what"] == "hybrid cpus")
         assert found["good"] == good and words in found["found"], found
 
@@ -423,6 +432,34 @@ def test_a_cpu_without_a_type_is_refused(desktop):
     assert done.returncode == 2, done
     for words in ("machine.toml: core_type: no type has CPU 1", "give --cpu one of 0,2-3"):
         assert words in done.stderr, done.stderr
+
+
+CLUSTERS = '"$0" platform detect --cpus {0} -o other.toml >/dev/null 2>&1; "$0" platform measure other.toml --cpus {0} --only cpi --dry-run "$@"'
+
+
+def test_each_last_level_cache_is_measured_by_its_own_file(desktop):
+    """CPU 1 alone behind a cache of its own. Breaks when the default group is measured for the file of another, or when a CPU of
+    another group is taken; or when nothing says that a group is left out."""
+    if not {0, 1} <= os.sched_getaffinity(0):
+        pytest.skip("CPUs 0 and 1 may not be used")
+    for n in range(4):
+        shared = desktop.dir / f"board/sys/devices/system/cpu/cpu{n}/cache/index3/shared_cpu_list"
+        shared.write_text("1\n" if n == 1 else "0,2-3\n")
+    ours = with_made_up_devices(desktop, CLUSTERS.format("1"), "--format", "json")
+    if ours.returncode == 3:
+        pytest.skip(ours.stderr)
+    assert ours.returncode == 0, ours.stderr
+    assert json.loads(ours.stdout)["cpu"] == 1
+    default = with_made_up_devices(desktop, CLUSTERS.format("0,2-3"))
+    assert default.returncode == 0, default.stderr
+    assert "llc: nothing was measured on or beside the CPUs 1," in default.stdout and "--cpus 1 -o" in default.stdout
+    assert "on CPU 0;" in default.stdout
+    wrong = with_made_up_devices(desktop, CLUSTERS.format("0,2-3"), "--cpu", "1")
+    assert wrong.returncode == 2 and "--cpu 1: llc: it is not among the CPUs that are described; choose among 0," in wrong.stderr, wrong.stderr
+    stale = with_made_up_devices(desktop, '"$0" platform measure other.toml --cpus 1 --only cpi --dry-run')
+    assert stale.returncode == 2 and "cores is 3 in the file and 1 here" in stale.stderr, stale.stderr
+    list_ = with_made_up_devices(desktop, '"$0" platform measure other.toml --cpus 1-x')
+    assert list_.returncode == 2 and "--cpus 1-x is not a list of CPUs" in list_.stderr
 
 
 def test_one_cpu_has_nobody_beside_it(machine):

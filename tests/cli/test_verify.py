@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from conftest import ROOT, board_like_here, interrupt, refused
 from test_board import BOARD, CACHE, LIMIT, fetched, often  # noqa: F401
+from test_run_colours import MAP
 
 SYSTEM = """
 platform = "machine.toml"
@@ -157,6 +158,7 @@ def test_bad_usage(planned):
     solocore = planned()
     assert solocore("verify", "plan.json", "--enemy", "bank").code == 2, "it needs a map"
     assert solocore("verify", "plan.json", "--jobs", "0").code == 2
+    assert solocore("verify", "plan.json", "--colors", "--everywhere").code == 2, "an enemy would lie in any colours"
     assert solocore("verify").code == 2
     refused(solocore("verify", "system.toml"), "is not a plan", codes=(2,))
     levels = ROOT / "examples/mc2/system.toml"
@@ -200,6 +202,23 @@ def test_beside_tasks_whose_demand_counts(solocore):
         assert task["enemies"] == [] and task["worst_channel"] is None
     assert verify(solocore, *one, "--command", "batch=true")["tasks"][0]["beside"] == ["batch"]
     [task] = verify(solocore, *one, "--everywhere")["tasks"]
+    assert task["enemies"] == list(range(1, cpus)) and task["beside"] == []
+
+
+def test_with_colours_the_plans_own_programs_run(solocore):
+    """Breaks when an enemy, which lies in any colours, runs beside a task that is in its own; or when no program of the plan does."""
+    cpus = board_like_here(solocore)
+    solocore.write("map.txt", MAP)
+    text = SYSTEM.format(command='["sleep", "0.01"]', wcet="400 ms")
+    solocore.plan(text + 'command = ["sleep", "60"]\n')
+    one = ("-n", "1", "--enemy", "write", "--task", "video")
+    result = verify(solocore, *one, "--colors", "--map", "map.txt")
+    [task] = result["tasks"]
+    assert task["enemies"] == [] and task["beside"] == ["batch"] and task["worst_channel"] is None
+    assert task["worst_unmanaged_channel"] == "write", "nothing is enforced there"
+    said = [u for u in result["untested"] if "with --colors an enemy would lie in any colours" in u]
+    assert any(u.startswith("enemies on core 1 beside video") for u in said), result["untested"]
+    [task] = verify(solocore, *one)["tasks"]
     assert task["enemies"] == list(range(1, cpus)) and task["beside"] == []
 
 
@@ -308,6 +327,66 @@ def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, 
     [without], [kept] = (json.loads((solocore.dir / f"out/v{how}.json").read_text())["tasks"] for how in ("", "--resctrl"))
     assert without["exceeded"] == ["c_sce"] and kept["exceeded"] == []
     assert without["alone_ns"] <= without["wcet_ns"]
+
+
+# Half of the colours for a chase of 2.5 MiB whose core makes 1500 accesses a millisecond, ten times fewer than its neighbour. In its own colours it finds
+# its lines in the shared cache; beside the neighbour in the same ones it waits for the budget at each step, 667 ms for a million. C has the start in
+# colours, which makes half a million accesses: 320 ms of this budget.
+OWN_COLOURS = """
+platform = "board.toml"
+[regulation]
+policy = "memguard"
+period = "1 ms"
+share = "explicit"
+[[core]]
+id = 0
+bandwidth = "96000 kB/s"
+[[core]]
+id = 1
+bandwidth = "960000 kB/s"
+[[task]]
+name = "chase"
+core = 0
+period = "2 s"
+wcet = "500 ms"
+misses = 100
+command = ["./chase", "2560", "1000000", "0"]
+[[task]]
+name = "hog"
+core = 1
+criticality = "D"
+wcet = "1 ms"
+misses = 1
+command = ["./hog", "8192", "1"]
+"""
+IN_COLOURS_AND_ANYWHERE = """
+for how in "" --colors; do
+	solocore verify plan.json -n 1 --enemy write --partial $how --directory . -o /out/v$how.json
+	echo "exit $?"
+done
+"""
+
+
+@often
+def test_the_board_exposes_a_plan_without_its_colours(solocore, compile_c, fetched):  # noqa: F811
+    for name in ("chase", "hog"):
+        (solocore.dir / name).symlink_to(compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", name=name))
+    board = (ROOT / f"platforms/{BOARD}.toml").read_text()
+    assert "\ncores = 4" in board
+    solocore.write("board.toml", board.replace("\ncores = 4", "\ncores = 2"))
+    plan = solocore.plan(OWN_COLOURS)
+    assert [core["colours"] for core in plan["cores"]] == [[0, 16], [16, 16]]
+    solocore.write("both", IN_COLOURS_AND_ANYWHERE)
+    shares = [word for name in ("chase", "hog", "plan.json", "board.toml") for word in ("--share", name)]
+    done = solocore("board", "run", "board.toml", "--cpus", "2", "--memory", "2G", "--page-walks", "off", *shares, "--out", "out", "--", "sh", "both",
+                    timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+    assert done.code == 0, done.err
+    print(done.out.decode())
+    assert [line for line in done.out.decode().splitlines() if line.startswith("exit")] == ["exit 1", "exit 0"], done.err
+    [without], [kept] = (json.loads((solocore.dir / f"out/v{how}.json").read_text())["tasks"] for how in ("", "--colors"))
+    assert without["exceeded"] == ["c_sce"] and without["enemies"] == [1]
+    assert kept["exceeded"] == [] and kept["beside"] == ["hog"] and kept["enemies"] == []
+    assert without["attacked_ns"] > 1.3 * kept["attacked_ns"]
 
 
 PAIR = """

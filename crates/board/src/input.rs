@@ -3,11 +3,12 @@
 //! Problem: typed at a terminal, input can get lost. The end of the input is Ctrl-D there, and that
 //! ends a shell only after the shell has prepared the terminal for its prompt. Until then the
 //! kernel takes Ctrl-D for the end of a line, and the shell reads a NUL in its place and waits for
-//! more. Rule: the input goes through shared memory into a pipe, as bytes, and its end is the pipe's
-//! end. Does not cover: shells for a user who types, as these have the terminal itself.
+//! more. Rule: the input goes through shared memory into a pipe, as bytes, and its end is the
+//! pipe's end. Does not cover: shells for a user who types, as these have the terminal itself.
 
 use crate::channel::{Channel, Kind};
 use std::io::{self, ErrorKind, Read, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Interval between two looks at the ring, by the clock of the side that looks: the guest for
@@ -16,21 +17,26 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Longest part of the input in a message, bytes.
 const PART: usize = 1 << 16;
 
-/// The host's side: sends the input to its end, and then an empty message.
-///
-/// # Errors
-/// The input could not be read to its end. The guest then has the part before the error, and an end.
-pub fn read(mut from: impl Read, to: &mut Channel) -> io::Result<()> {
+/// The error that ended the input; none: it was read to its end, or is still read.
+pub type Failed = Mutex<Option<io::Error>>;
+
+/// The host's side: sends the input to its end, and then an empty message. Where the input cannot
+/// be read to its end, the guest has the part before the error. The error is in `failed` before
+/// the guest is told of the end: a guest that ended by it always finds the error there.
+pub fn read(mut from: impl Read, to: &mut Channel, failed: &Failed) {
     let mut buffer = vec![0; PART];
     loop {
-        let read = match from.read(&mut buffer) {
+        let n = match from.read(&mut buffer) {
             Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-            read => read,
+            Ok(n) => n,
+            Err(e) => {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+                0
+            }
         };
-        let n = read.as_ref().copied().unwrap_or(0);
         to.send(Kind::Data, &buffer[..n], || std::thread::sleep(LOOK));
         if n == 0 {
-            return read.map(drop);
+            return;
         }
     }
 }
@@ -66,9 +72,13 @@ mod tests {
         let typed: Vec<u8> = (0..=u8::MAX).cycle().take(SIZE).collect();
         let mut got = Vec::new();
         std::thread::scope(|scope| {
-            let sent = scope.spawn(|| read(typed.as_slice(), &mut host));
+            let sent = scope.spawn(|| {
+                let failed = Failed::default();
+                read(typed.as_slice(), &mut host, &failed);
+                failed.into_inner().expect("not poisoned")
+            });
             write(&mut got, guest);
-            sent.join().expect("it ends").expect("read to its end");
+            assert!(sent.join().expect("it ends").is_none(), "read to its end");
         });
         assert!(got == typed, "{} of {} bytes", got.len(), typed.len());
     }
@@ -79,7 +89,9 @@ mod tests {
         file.set_len(SIZE as u64).expect("grown");
         let map = || Channel::map(&file, Way::ToGuest).expect("mapped");
         let mut got = Vec::new();
-        read(io::empty(), &mut map()).expect("it has ended");
+        let failed = Failed::default();
+        read(io::empty(), &mut map(), &failed);
+        assert!(failed.into_inner().expect("not poisoned").is_none(), "it has ended");
         write(&mut got, map());
         assert!(got.is_empty());
     }
@@ -109,10 +121,15 @@ mod tests {
             error(ErrorKind::Interrupted),
             Ok(&b"t"[..]),
         ];
-        let told = read(Broken(parts), &mut map()).expect_err("it is told");
+        let (failed, mut got) = (Failed::default(), Vec::new());
+        let (mut host, guest, broken) = (map(), map(), Broken(parts));
+        std::thread::scope(|scope| {
+            scope.spawn(|| read(broken, &mut host, &failed));
+            write(&mut got, guest);
+            assert!(failed.lock().expect("not poisoned").is_some(), "as soon as the end is told");
+        });
+        let told = failed.into_inner().expect("not poisoned").expect("it is told");
         assert_eq!(told.kind(), ErrorKind::IsADirectory);
-        let mut got = Vec::new();
-        write(&mut got, map());
         assert_eq!(got, b"two", "the part before the error, and an end");
     }
 }

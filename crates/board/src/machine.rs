@@ -19,7 +19,7 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Interval between two reads of the guest's messages.
@@ -56,8 +56,8 @@ pub struct Machine {
     child: Child,
     channel: Channel,
     directory: PathBuf,
-    /// Sends the shell's input to the guest.
-    input: Option<JoinHandle<std::io::Result<()>>>,
+    /// The error that ended the shell's input, if there was one.
+    input: Arc<input::Failed>,
 }
 
 /// The arguments of the machine that both kinds of run share.
@@ -137,11 +137,13 @@ impl Machine {
                 "QEMU does not start: {e}; remove it from the cache, so that it is fetched again"
             ))
         })?;
-        let mut machine = Self { child, channel, directory: directory.to_owned(), input: None };
+        let input = Arc::default();
+        let machine = Self { child, channel, directory: directory.to_owned(), input };
         if job.command.is_empty() && !job.on_terminal() {
             let mut to = Channel::map(&file, Way::ToGuest).map_err(fail)?;
-            let read = move || input::read(std::io::stdin(), &mut to);
-            machine.input = Some(std::thread::spawn(read));
+            let failed = Arc::clone(&machine.input);
+            // It ends with this process where the guest ends before the input.
+            std::thread::spawn(move || input::read(std::io::stdin(), &mut to, &failed));
         }
         Ok(machine)
     }
@@ -218,13 +220,12 @@ impl Machine {
     }
 
     /// Whether the shell was sent all of its input. A shell that ended earlier did not need it.
-    fn check_input(&mut self) -> Result<(), BoardError> {
-        let sent = self.input.take_if(|sending| sending.is_finished()).map(JoinHandle::join);
-        match sent {
-            Some(Ok(Err(e))) => Err(BoardError::Machine(format!(
+    fn check_input(&self) -> Result<(), BoardError> {
+        match self.input.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(e) => Err(BoardError::Machine(format!(
                 "the input cannot be read: {e}; the shell got only the part before the error"
             ))),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 

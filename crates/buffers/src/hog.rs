@@ -55,6 +55,20 @@ impl Hog {
         how: Pattern,
         stopped: &dyn Fn() -> bool,
     ) -> Result<Self, BufferError> {
+        Self::of_lines(cpu, bytes, LINE, how, stopped)
+    }
+
+    /// As [`Hog::begin_unless`], with lines of `line` bytes, a power of two of at most a page.
+    ///
+    /// # Errors
+    /// As [`Hog::begin`].
+    pub fn of_lines(
+        cpu: u32,
+        bytes: usize,
+        line: usize,
+        how: Pattern,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Self, BufferError> {
         let (memory, _) = huge::memory(bytes)?;
         let told = Arc::new(Told::default());
         let (say, heard) = std::sync::mpsc::channel();
@@ -64,7 +78,7 @@ impl Hog {
             let go_on = placed.is_ok();
             let _ = say.send(placed);
             if go_on {
-                work(memory, how, &own);
+                work(memory, line, how, &own);
             }
         };
         let thread = std::thread::Builder::new().name("solocore:hog".to_owned()).spawn(walk);
@@ -118,9 +132,9 @@ impl Hog {
 }
 
 /// Passes through memory until an order to stop.
-fn work(memory: Mapping, how: Pattern, told: &Told) {
+fn work(memory: Mapping, line: usize, how: Pattern, told: &Told) {
     let going = || !told.stop.load(Ordering::Relaxed);
-    let mut walk = Walk::new(memory, how.order);
+    let mut walk = Walk::of_lines(memory, how.order, line);
     while going() {
         while told.pause.load(Ordering::Acquire) && going() {
             told.quiet.store(true, Ordering::Release);
@@ -128,7 +142,7 @@ fn work(memory: Mapping, how: Pattern, told: &Told) {
         }
         told.quiet.store(false, Ordering::Release);
         let lines = walk.go(PIECE, how.access);
-        told.bytes.fetch_add((lines * LINE) as u64, Ordering::Relaxed);
+        told.bytes.fetch_add((lines * line) as u64, Ordering::Relaxed);
     }
 }
 

@@ -10,7 +10,6 @@
 use crate::walk::Access;
 use crate::{LINE, Mapping, PAGE};
 
-const LINES_OF_PAGE: usize = PAGE / LINE;
 const FACTOR: usize = 0x2545_f491;
 
 /// Order of the lines.
@@ -46,6 +45,8 @@ impl From<Access> for Pattern {
 pub struct Walk {
     memory: Mapping,
     order: Order,
+    /// Bytes of a line.
+    line: usize,
     /// Lines of a pass.
     lines: usize,
     at: usize,
@@ -55,7 +56,14 @@ impl Walk {
     /// Begins at the first line of the order. Numbers of lines beyond the memory are left out.
     #[must_use]
     pub fn new(memory: Mapping, order: Order) -> Self {
-        let all = memory.len() / LINE;
+        Self::of_lines(memory, order, LINE)
+    }
+
+    /// The same with lines of `line` bytes, a power of two of at most a page.
+    #[must_use]
+    pub fn of_lines(memory: Mapping, order: Order, line: usize) -> Self {
+        let line = line.clamp(1, PAGE);
+        let all = memory.len() / line;
         let order = match order {
             Order::Only(mut lines) => {
                 lines.retain(|&line| (line as usize) < all);
@@ -69,7 +77,7 @@ impl Walk {
             Order::Pages => power_of_two(memory.len() / PAGE),
             Order::Only(lines) => lines.len(),
         };
-        Self { memory, order, lines, at: 0 }
+        Self { memory, order, line, lines, at: 0 }
     }
 
     /// Lines that a pass touches.
@@ -89,7 +97,7 @@ impl Walk {
         let lines = lines.min(self.lines - self.at);
         let mut sum = 0u64;
         for at in self.at..self.at + lines {
-            let line = self.line(at) * LINE;
+            let line = self.line(at) * self.line;
             let at = &raw mut self.memory[line];
             match access {
                 // SAFETY: the pointer is one into memory of this walk; volatile, so that the line
@@ -113,9 +121,9 @@ impl Walk {
             Order::Lines => at,
             Order::Random => mixed(at, self.lines),
             Order::Pages => {
-                let page = mixed(at, self.lines);
+                let (page, of_page) = (mixed(at, self.lines), PAGE / self.line);
                 // Not always the first line: the first lines of pages share few sets of a cache.
-                page * LINES_OF_PAGE + page % LINES_OF_PAGE
+                page * of_page + page % of_page
             }
             Order::Only(lines) => lines[at] as usize,
         }
@@ -167,9 +175,24 @@ mod tests {
             once(Order::Lines, all);
             once(Order::Random, power_of_two(all));
             let lines = once(Order::Pages, power_of_two(pages));
-            assert!(lines.iter().enumerate().all(|(page, line)| line / LINES_OF_PAGE == page));
+            assert!(lines.iter().enumerate().all(|(page, line)| line / (PAGE / LINE) == page));
             let some: Vec<u32> = (0..u32::try_from(all).unwrap() + 5).step_by(3).collect();
             once(Order::Only(some), all.div_ceil(3));
+        }
+    }
+
+    /// Breaks when a walk takes lines of another size: each line of 32 B is touched once.
+    #[test]
+    fn lines_have_the_stated_size() {
+        for line in [32, 128] {
+            for order in [Order::Lines, Order::Random, Order::Pages] {
+                let mut walk = Walk::of_lines(Mapping::new(4 * PAGE).unwrap(), order, line);
+                let all = walk.lines();
+                assert_eq!(walk.go(1000, Access::Write), all);
+                let touched = walk.memory.chunks_exact(line).filter(|l| l[0] == 0xff).count();
+                let expected = if walk.order == Order::Pages { 4 } else { 4 * PAGE / line };
+                assert_eq!((all, touched), (expected, expected), "{line} bytes");
+            }
         }
     }
 

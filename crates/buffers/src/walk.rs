@@ -53,8 +53,13 @@ pub enum Access {
 /// Touches each line of the memory once, in order; returns a value of the read lines, so that they
 /// are really read.
 pub fn pass(memory: &mut [u8], access: Access) -> u64 {
+    pass_lines(memory, LINE, access)
+}
+
+/// The same with lines of `line` bytes, at least one.
+pub fn pass_lines(memory: &mut [u8], line: usize, access: Access) -> u64 {
     let mut sum = 0u64;
-    for line in memory.chunks_exact_mut(LINE) {
+    for line in memory.chunks_exact_mut(line.max(1)) {
         match access {
             Access::Read => {
                 // SAFETY: the reference is valid for a byte; volatile, so that each line is really
@@ -178,6 +183,9 @@ mod tests {
         assert_eq!(pass(&mut memory, Access::Write), 0);
         assert!((0..10).all(|l| memory[l * LINE] == 0xff && memory[l * LINE + 1] == 0));
         assert_eq!(pass(&mut memory, Access::Read), 10 * 255);
+        // Lines of half the size: the second halves are read as well.
+        assert_eq!(pass_lines(&mut memory, LINE / 2, Access::Write), 0);
+        assert_eq!(pass_lines(&mut memory, LINE / 2, Access::Read), 20 * 255);
     }
 
     #[test]

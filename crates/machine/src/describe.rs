@@ -58,7 +58,11 @@ pub fn describe(root: &Root, asked: Option<&[u32]>) -> Result<Description, Machi
     let highest_of = |kind: Kind| kind.cpus.iter().filter_map(|cpu| cpu.highest).max();
     let highest = domain.kinds().into_iter().map(highest_of).collect();
     let threads = domain.kinds().into_iter().map(|kind| kind.threads).collect();
-    Ok(Description { platform, facts, found, notes, highest, threads })
+    let cpus = domain.ids();
+    let apart = |other: &Vec<u32>| other.iter().all(|cpu| !cpus.contains(cpu));
+    let all = domain::domains(&machine.cpus);
+    let others = all.iter().map(Domain::ids).filter(apart).collect();
+    Ok(Description { platform, facts, found, notes, highest, threads, cpus, others })
 }
 
 /// The lowest of the guaranteed clocks of CPUs.

@@ -19,4 +19,8 @@ pub struct Description {
     /// All CPUs of the cores of each type, in order; one list where all are alike. A second thread
     /// has the type of its core.
     pub threads: Vec<Vec<u32>>,
+    /// The described CPUs, in order.
+    pub cpus: Vec<u32>,
+    /// The CPUs of each group behind another last-level cache, none of which is described.
+    pub others: Vec<Vec<u32>>,
 }

@@ -84,6 +84,13 @@ impl Demand {
                     --platform {wanted}"
             ));
         }
+        if let Some(kind) = other_type(&profile, platform, core) {
+            return refuse(format!(
+                "it was measured on a core of core_type `{kind}`, and its time holds on these \
+                    alone; give the task a `core` of that type, or measure again without --cpu \
+                    and --core"
+            ));
+        }
         let before = profile.children > 0 && profile.origin.processes.is_one();
         if profile.exec.is_some() || before {
             return refuse(
@@ -135,8 +142,8 @@ impl Demand {
     }
 
     /// Time alone of a job on the slowest core, ps, and its DRAM accesses. By the profile: with the
-    /// whole shared cache under LRU, and row hits in DRAM. By a stated curve: with all pages locked.
-    /// By stated numbers: as stated.
+    /// whole shared cache under LRU, and row hits in DRAM. By a stated curve: with all pages
+    /// locked. By stated numbers: as stated.
     pub fn alone(&self, p: &Platform) -> (u64, u64) {
         self.alone_at(p, p.slowest_pace())
     }
@@ -222,6 +229,13 @@ impl Demand {
 pub fn inside_ps(profile: &Profile, p: &Platform, pace: Pace) -> u64 {
     let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
     pace.ps(profile.private_cycles, profile.instructions).saturating_add(look_ups)
+}
+
+/// The type of cores that a measured profile is for, where the task may run on others.
+fn other_type<'a>(profile: &'a Profile, p: &Platform, core: Option<u32>) -> Option<&'a str> {
+    let kind = profile.origin.measured.as_ref()?.core_type.as_deref()?;
+    let own = p.core_types.iter().find(|own| core.is_some_and(|core| own.cores.contains(&core)));
+    (own.is_none_or(|own| own.name != kind) && !p.core_types.is_empty()).then_some(kind)
 }
 
 /// The point of a curve for `k` locked pages; the last point where the curve is shorter.

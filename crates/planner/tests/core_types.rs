@@ -6,6 +6,7 @@ mod support;
 use solocore_model::plan::waterfall::Cause;
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::platform::{CoreType, L1, Pace};
+use solocore_model::profile::{Measured, Origin};
 use solocore_model::random::Random;
 use solocore_model::system::{Demand as Stated, System};
 use solocore_model::units::{Bytes, Frequency};
@@ -44,8 +45,8 @@ fn planned_for(
     plan
 }
 
-/// A plan for cores 0 and 1 that are slow, and 2 and 3 that are fast. `command = ["profile"]` stands
-/// for the program.
+/// A plan for cores 0 and 1 that are slow, and 2 and 3 that are fast. `command = ["profile"]`
+/// stands for the program.
 fn planned(text: &str, types: bool, endless: bool) -> Plan {
     planned_on(text, types.then_some([[0, 1], [2, 3]]), endless)
 }
@@ -294,4 +295,23 @@ fn vcpus_have_the_time_of_their_core_and_levels_that_of_the_slowest() {
     let time = |types: bool| planned(&text, types, false).tasks[0].wcet_ns;
     assert_eq!(time(true), time(false));
     assert!(time(true) >= Frequency(800_000_000).cycles_to_ps(CYCLES) / 1000);
+}
+
+/// Breaks when a time of one type is charged on another, whose clock may be lower: types with equal
+/// caches share the geometry of profiles.
+#[test]
+fn a_profile_measured_on_one_type_is_refused_on_another() {
+    let mut p = Platform::find("core-i5-2500k", Path::new(".")).unwrap();
+    let fast = Frequency(2 * p.frequency.0);
+    p.core_types = vec![kind("little", [0, 1], p.frequency), kind("big", [2, 3], fast)];
+    let measured = Measured { core_type: Some("big".to_owned()), ..Measured::default() };
+    let origin = Origin { measured: Some(measured), ..Origin::default() };
+    let text = serde_json::to_string(&Profile { origin, ..computing(CYCLES, &p) }).unwrap();
+    let read = |core| Demand::of_text(Path::new("p.json"), &text, &p, core);
+    for (core, fits) in [(Some(2), true), (Some(3), true), (Some(0), false), (None, false)] {
+        match read(core) {
+            Ok(_) => assert!(fits, "{core:?}"),
+            Err(e) => assert!(!fits && e.to_string().contains("core_type `big`"), "{core:?}: {e}"),
+        }
+    }
 }

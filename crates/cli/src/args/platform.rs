@@ -109,8 +109,12 @@ pub struct MeasureArgs {
     /// dram.overhead, dram.latency_max, writes, attack, bandwidth.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// The CPU that measures [default: the last that this process may use; with core types, the
-    /// last of these that has a type].
+    /// The CPUs that the file describes, as for `detect --cpus` [default: the largest group of CPUs
+    /// that share a last-level cache].
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// The CPU that measures [default: the last of the described ones that this process may use;
+    /// with core types, the last of these that has a type].
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
     /// Approximate time for all measurements, 1 s to 3600 s.

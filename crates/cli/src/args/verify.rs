@@ -26,7 +26,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
     /// Map of this machine's colours and bank functions, as `solocore space map` writes it. The
-    /// enemy `bank` needs it.
+    /// enemy `bank` needs it, and --colors takes it.
     #[arg(long, value_name = "FILE", required_if_eq("enemies", "bank"))]
     pub map: Option<PathBuf>,
     /// Also put enemies on cores for which the bounds assume only the demand of the plan's tasks.
@@ -53,6 +53,11 @@ pub struct VerifyArgs {
     /// Have the hardware give each core its ways of the shared cache (resctrl).
     #[arg(long)]
     pub resctrl: bool,
+    /// While the plan is enforced, start each program on frames of its core's cache colours and
+    /// DRAM banks, as `solocore run --colors` does. An enemy would lie in any colours. So no enemy
+    /// runs then, and the plan's programs run on all other cores, best effort as well.
+    #[arg(long, alias = "colours", conflicts_with = "everywhere")]
+    pub colors: bool,
     /// Measure even if nobody keeps some promises of the plan.
     #[arg(long)]
     pub partial: bool,

@@ -25,7 +25,7 @@ impl OtherMachine {
     /// The part for a plan; `None` where nothing contradicts its platform.
     pub fn of(plan: &Plan) -> Option<Self> {
         // A machine that cannot be read contradicts nothing.
-        let here = platform::this_machine().ok()?;
+        let here = platform::this_machine(None).ok()?;
         let why = differences(&plan.platform, &check::compare(&plan.platform, &here).differences)?;
         Some(Self { why })
     }

@@ -8,7 +8,7 @@ use crate::print::print;
 use crate::table;
 use serde::Serialize;
 use solocore_machine::check::{self, Comparison};
-use solocore_machine::{Description, Fact, Note, Root, Source, collect, describe, lists};
+use solocore_machine::{Description, Fact, Note, Root, Source, collect, describe};
 use solocore_model::platform::{PRESETS, Platform};
 use solocore_model::{Bandwidth, ModelError, files};
 use std::path::Path;
@@ -40,17 +40,13 @@ fn described(args: &MachineArgs) -> Result<Description, Failure> {
         Some(dir) => Root::collected(dir)?,
         None => Root::machine(),
     };
-    let wrong = |list: &String| {
-        Failure::Input(format!("--cpus {list} is not a list of CPUs; give one like 0-3,6"))
-    };
-    let parse = |list: &String| lists::parse(list).ok_or_else(|| wrong(list));
-    let asked = args.cpus.as_ref().map(parse).transpose()?;
+    let asked = platform_measure::listed(args.cpus.as_deref())?;
     Ok(describe(&root, asked.as_deref())?)
 }
 
-/// Description of this machine by `detect`.
-pub fn this_machine() -> Result<Description, Failure> {
-    described(&MachineArgs { from: None, cpus: None })
+/// Description of this machine by `detect`; `cpus`: of these CPUs.
+pub fn this_machine(cpus: Option<&[u32]>) -> Result<Description, Failure> {
+    Ok(describe(&Root::machine(), cpus)?)
 }
 
 fn detect(args: &DetectArgs) -> Result<ExitCode, Failure> {

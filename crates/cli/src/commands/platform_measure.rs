@@ -14,7 +14,7 @@ use solocore_linux::host::{machine, prefetch};
 use solocore_linux::latency::calibrate::usable_cpus;
 use solocore_machine::measure::hardware::{Machine, Setup};
 use solocore_machine::measure::{self, Effort, Finding, Key, Plan, Row};
-use solocore_machine::{Description, Root, check, describe};
+use solocore_machine::{Description, Root, check, describe, lists};
 use solocore_model::platform::Platform;
 use solocore_model::{Time, files};
 use solocore_planner::memory;
@@ -58,14 +58,15 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     }
     let platform = Platform::parse(&args.file, &text)?;
     let time = time(args.time)?;
-    let here = describe(&Root::machine(), None)?;
+    let here = describe(&Root::machine(), listed(args.cpus.as_deref())?.as_deref())?;
     same_machine(&args.file, &platform, &here)?;
     // Read before this thread keeps to one CPU.
     let usable = usable_cpus()?;
     let asked = args.cpu.or_else(|| typed_cpu(&platform, &here, &usable));
-    let (cpu, others) = cpus(asked, &platform)?;
+    let (cpu, others) = cpus(asked, &platform, &here)?;
     let view = own_view(&args.file, &platform, &here, cpu)?;
     let mut notes = notes(&here);
+    notes.extend(unmeasured(&here));
     let progress = Progress::new("measuring this machine");
     let begun = Instant::now();
     let off = match prefetch::switch_off(Path::new("/")) {
@@ -192,23 +193,62 @@ pub fn same_machine(file: &Path, platform: &Platform, here: &Description) -> Res
     )))
 }
 
-/// The CPU that measures, and the other CPUs.
-pub fn cpus(asked: Option<u32>, platform: &Platform) -> Result<(u32, Vec<u32>), Failure> {
+/// The numbers of `--cpus`.
+pub fn listed(list: Option<&str>) -> Result<Option<Vec<u32>>, Failure> {
+    let wrong = |list: &str| {
+        Failure::Input(format!("--cpus {list} is not a list of CPUs; give one like 0-3,6"))
+    };
+    list.map(|list| lists::parse(list).ok_or_else(|| wrong(list))).transpose()
+}
+
+/// The CPU that measures, and the other CPUs, all behind the last-level cache that is described.
+/// Where cores have types, the caller refuses a CPU without one.
+pub fn cpus(
+    asked: Option<u32>,
+    platform: &Platform,
+    here: &Description,
+) -> Result<(u32, Vec<u32>), Failure> {
     let usable = usable_cpus()?;
+    let own = |cpu: &u32| here.cpus.contains(cpu);
+    let shown = || machine::cpu_list(&usable.iter().copied().filter(own).collect::<Vec<_>>());
     let cpu = match asked {
-        None => *usable.last().ok_or_else(|| {
-            Failure::Machine("this process may use no CPU; see its cpuset".to_owned())
+        None => *usable.iter().rfind(|cpu| own(cpu)).ok_or_else(|| {
+            Failure::Machine(format!(
+                "this process may use none of the CPUs {}, which are described; see its cpuset",
+                machine::cpu_list(&here.cpus)
+            ))
         })?,
-        Some(cpu) if usable.contains(&cpu) => cpu,
-        Some(cpu) => {
+        Some(cpu) if !usable.contains(&cpu) => {
             return Err(Failure::Input(format!(
                 "--cpu {cpu}: it is offline, or this process may not use it; choose among {}",
-                machine::cpu_list(&usable)
+                shown()
             )));
         }
+        Some(cpu) if !own(&cpu) && platform.core_types.is_empty() => {
+            return Err(Failure::Input(format!(
+                "--cpu {cpu}: llc: it is not among the CPUs that are described; choose among {}, or \
+                    describe it in a file of its own (`solocore platform detect --cpus {cpu}`)",
+                shown()
+            )));
+        }
+        Some(cpu) => cpu,
     };
     let most = platform.cores.saturating_sub(1) as usize;
-    Ok((cpu, usable.into_iter().filter(|&other| other != cpu).take(most).collect()))
+    let others = usable.iter().copied().filter(|&other| other != cpu && own(&other));
+    Ok((cpu, others.take(most).collect()))
+}
+
+/// A note on the CPUs behind other last-level caches.
+fn unmeasured(here: &Description) -> Option<String> {
+    let first = here.others.first()?;
+    let all: Vec<String> = here.others.iter().map(|cpus| lists::show(cpus)).collect();
+    let one = lists::show(first);
+    Some(format!(
+        "llc: nothing was measured on or beside the CPUs {}, which are behind other last-level \
+            caches. Measure each by itself: solocore platform detect --cpus {one} -o other.toml, \
+            then solocore platform measure other.toml --cpus {one}",
+        all.join(" and ")
+    ))
 }
 
 /// Notes on the machine.

@@ -1,11 +1,11 @@
 //! The numbers of each type of cores, for `solocore platform measure`.
 //!
-//! Problem: cycles per instruction, the second level's latency and the miss registers differ between
-//! types, and one CPU has those of its own. Rule: they are measured on one CPU of each type, in
-//! cycles of the type's clock, behind its private caches. A CPU has the type of its core, also if
-//! it is a second thread; one without a type is refused, because walks behind wrong caches may give
-//! too small a latency. Does not cover: a type without a CPU that this process may use; a note says
-//! so, and its numbers stay.
+//! Problem: cycles per instruction, the second level's latency and the miss registers differ
+//! between types, and one CPU has those of its own. Rule: they are measured on one CPU of each
+//! type, in cycles of the type's clock, behind its private caches. A CPU has the type of its core,
+//! also if it is a second thread; one without a type is refused, because walks behind wrong caches
+//! may give too small a latency. Does not cover: a type without a CPU that this process may use; a
+//! note says so, and its numbers stay.
 
 use crate::fail::Failure;
 use crate::progress::stopped;
@@ -34,7 +34,7 @@ pub struct Types<'a> {
 }
 
 /// The CPUs of the cores of a type, in order. Core i of a file need not be CPU i.
-fn cpus(here: &Description, kind: &CoreType) -> Vec<u32> {
+pub fn cpus_of(here: &Description, kind: &CoreType) -> Vec<u32> {
     let sorted = |cores: &[u32]| {
         let mut cores = cores.to_vec();
         cores.sort_unstable();
@@ -48,7 +48,8 @@ fn cpus(here: &Description, kind: &CoreType) -> Vec<u32> {
 
 /// The CPUs of all types.
 fn typed(platform: &Platform, here: &Description) -> Vec<u32> {
-    let mut all: Vec<u32> = platform.core_types.iter().flat_map(|kind| cpus(here, kind)).collect();
+    let mut all: Vec<u32> =
+        platform.core_types.iter().flat_map(|kind| cpus_of(here, kind)).collect();
     all.sort_unstable();
     all
 }
@@ -70,12 +71,26 @@ pub fn own_view(
     here: &Description,
     cpu: u32,
 ) -> Result<Platform, Failure> {
+    let core = core_of(file, platform, here, cpu)?;
+    Ok(core.map_or_else(|| platform.clone(), |core| platform.seen_from(core)))
+}
+
+/// A core of the type of a CPU; `None`: the file has no types.
+///
+/// # Errors
+/// The file has core types, and the CPU is of none of them.
+pub fn core_of(
+    file: &Path,
+    platform: &Platform,
+    here: &Description,
+    cpu: u32,
+) -> Result<Option<u32>, Failure> {
     if platform.core_types.is_empty() {
-        return Ok(platform.clone());
+        return Ok(None);
     }
-    let kind = platform.core_types.iter().find(|kind| cpus(here, kind).contains(&cpu));
+    let kind = platform.core_types.iter().find(|kind| cpus_of(here, kind).contains(&cpu));
     if let Some(&core) = kind.and_then(|kind| kind.cores.first()) {
-        return Ok(platform.seen_from(core));
+        return Ok(Some(core));
     }
     Err(Failure::Input(format!(
         "{}: core_type: no type has CPU {cpu}, so its private caches are unknown; give --cpu one \
@@ -97,7 +112,7 @@ pub fn of_types(
     let mut all = Vec::new();
     let kinds = types.platform.core_types.iter().filter(|_| !types.keys.is_empty());
     for kind in kinds {
-        let own = cpus(types.here, kind);
+        let own = cpus_of(types.here, kind);
         let Some(&cpu) = own.iter().find(|cpu| types.usable.contains(cpu)) else {
             notes.push(format!(
                 "no CPU of core_type `{}` can be used: its cpi, l2.latency and mshrs stay as they \
@@ -148,6 +163,8 @@ mod tests {
             notes: Vec::new(),
             highest: vec![None, None],
             threads: vec![vec![0, 1, 2, 3], vec![4, 5]],
+            cpus: (0..6).collect(),
+            others: vec![vec![6, 7]],
         };
         (platform, here)
     }

@@ -4,9 +4,11 @@
 //! bank. Rule: within a huge page a program's address bits are the memory's. Two pages whose
 //! addresses differ in some bits are read by turns; where the banks' functions are XORs of address
 //! bits, all pairs with the same difference are alike. So differences form a fast and a slow group,
-//! and a difference must be in the same group again. Source: DRAMA (Pessl et al. 2016); the groups
-//! are those of [`solocore_space::solve::split`]. Does not cover: controllers that close rows at
-//! once, banks that no two pages of a huge page share, maps that are not XORs.
+//! and a difference must be in the same group again. Where a memory has more banks than a huge page
+//! has rows, no two pages of one huge page share a bank. Then differences between several huge
+//! pages are tried, if their addresses are known. Source: DRAMA (Pessl et al. 2016); the groups are
+//! those of [`solocore_space::solve::split`]. Does not cover: controllers that close rows at once,
+//! maps that are not XORs.
 
 use super::effort::Effort;
 use super::probe::{Piece, Probe};
@@ -31,6 +33,9 @@ pub struct Banks {
 const ROUNDS: usize = 3;
 /// Differences that make no groups.
 const TOO_FEW: usize = 64;
+/// Differences between several pages for each one that is tried within a page: of 256 banks, one
+/// in 256 is slow, and some slow ones are needed.
+const FARTHER: usize = 8;
 
 /// The banks, or the reason why they cannot be distinguished.
 ///
@@ -49,9 +54,42 @@ pub fn find<P: Probe + ?Sized>(
     }
     let mut offsets: Vec<u64> = (1..pages as u64).map(|page| page * step).collect();
     Random::new(7).shuffle(&mut offsets);
-    offsets.truncate((effort.pairs / ROUNDS).max(TOO_FEW));
-    let (times, left_out) = times(probe, &offsets, ROUNDS)?;
-    let known: Vec<(u64, f64)> = medians(&offsets, &times);
+    let most = (effort.pairs / ROUNDS).max(TOO_FEW);
+    offsets.truncate(most);
+    let why = match among(probe, &offsets)? {
+        Ok(banks) => return Ok(Ok(banks)),
+        Err(why) => why,
+    };
+    let far = probe.far();
+    if far.is_empty() {
+        return Ok(Err(format!(
+            "{why}; only differences within one huge page were tried, because \
+                /proc/self/pagemap shows addresses to root alone, or there is one huge page"
+        )));
+    }
+    let found = among(probe, &farther(far, pages, step, FARTHER * most))?;
+    Ok(found.map_err(|again| format!("{why}; of several huge pages: {again}")))
+}
+
+/// About `count` differences between several pages: for some of theirs, all within a page. So each
+/// bank that a page has a row of is met.
+fn farther(mut far: Vec<u64>, pages: usize, step: u64, count: usize) -> Vec<u64> {
+    let mut random = Random::new(13);
+    random.shuffle(&mut far);
+    far.truncate((count / pages).max(1));
+    let within = |high: u64| (0..pages as u64).map(move |page| high | (page * step));
+    let mut all: Vec<u64> = far.into_iter().flat_map(within).collect();
+    random.shuffle(&mut all);
+    all
+}
+
+/// The banks by the times of these differences, or the reason why they show none.
+fn among<P: Probe + ?Sized>(
+    probe: &mut P,
+    offsets: &[u64],
+) -> Result<Result<Banks, String>, Ended> {
+    let (times, left_out) = times(probe, offsets, ROUNDS)?;
+    let known: Vec<(u64, f64)> = medians(offsets, &times);
     if known.len() < TOO_FEW {
         return Ok(Err(format!(
             "of {} differences only {} were timed without interrupts",

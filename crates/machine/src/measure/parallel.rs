@@ -14,7 +14,6 @@ use super::finding::{Finding, Key, Row, Side};
 use super::levels::Levels;
 use super::probe::{Access, Case, Order, Pattern, Probe};
 use super::sampling::{Ended, LeftOut, Sampled, sample};
-use solocore_buffers::LINE;
 use solocore_buffers::median::Median;
 
 /// Chains side by side.
@@ -90,9 +89,9 @@ const PATTERNS: [(&str, Pattern); 4] = [
     ("writes anywhere", Pattern { access: Access::Write, order: Order::Random }),
 ];
 
-/// MB/s of one line in `ns` nanoseconds.
-fn megabytes(ns: f64) -> f64 {
-    LINE as f64 * 1e3 / ns
+/// MB/s of one line of `line` bytes in `ns` nanoseconds.
+fn megabytes(line: u64, ns: f64) -> f64 {
+    line as f64 * 1e3 / ns
 }
 
 /// Bandwidth by the number of active cores.
@@ -112,7 +111,8 @@ pub fn bandwidth<P: Probe + ?Sized>(probe: &mut P, effort: &Effort) -> Result<Fi
             })?;
             left_out = left_out.and(found.left_out);
             samples += found.median.samples;
-            let mut speed = found.map(megabytes);
+            let line = probe.line();
+            let mut speed = found.map(|ns| megabytes(line, ns));
             // More time is less bandwidth.
             speed.median =
                 Median { low: speed.median.high, high: speed.median.low, ..speed.median };

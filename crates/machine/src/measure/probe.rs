@@ -54,7 +54,7 @@ pub trait Probe {
 
     /// Alternating dependent loads of two pages whose addresses differ in these bits, for each
     /// of the offsets: ns a load. A multiple of [`Probe::offset_step`], below
-    /// [`Probe::offsets`].
+    /// [`Probe::offsets`]; it may be XORed with one of [`Probe::far`].
     fn pairs(&mut self, offsets: &[u64]) -> Vec<Piece>;
 
     /// One access that comes from memory, `times` times: ns, a first-level hit included.
@@ -79,9 +79,20 @@ pub trait Probe {
     /// Address bits of a page below this value are the memory's own, in bytes; 0: none is known.
     fn offsets(&self) -> u64;
 
+    /// Differences (XOR) of addresses between whole pages, in bytes: multiples of
+    /// [`Probe::offsets`], each once. Empty: where the pages lie is not known.
+    fn far(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// The least offset of another page, in bytes.
     fn offset_step(&self) -> u64 {
         4096
+    }
+
+    /// Bytes of a line.
+    fn line(&self) -> u64 {
+        64
     }
 
     /// Can lines be flushed from all caches one by one, so that writes go to memory at once?

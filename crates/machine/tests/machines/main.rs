@@ -290,6 +290,7 @@ fn clusters_with_caches_of_their_own_are_described_one_at_a_time() {
         assert!(said.contains(expected), "{expected}: {said}");
     }
     assert!(types(&found).is_empty());
+    assert_eq!((&found.cpus[..], &found.others[..]), (&[0, 1, 2, 3][..], &[vec![4, 5]][..]));
     let error = refused(&machine, Some(&[0, 4]));
     assert!(error.contains("choose within one of 0-3 or 4-5"), "{error}");
     let large = machine.describe(Some(&[4, 5])).unwrap();
@@ -318,6 +319,8 @@ fn sockets_are_described_one_at_a_time() {
     assert!(said.contains("No bound counts the accesses of the other CPUs to memory"), "{said}");
     let second = machine.describe(Some(&[8, 9])).unwrap();
     assert_eq!(second.platform.cores, 2);
+    // CPUs 10 to 15 share its cache, so they are no other group.
+    assert_eq!((&second.cpus[..], second.others.len()), (&[8, 9][..], 1));
     assert!(notes(&second).contains("CPUs 10-15 share the last-level cache"));
     machine.remove("sys/fs");
     let said = notes(&machine.described());

@@ -49,12 +49,16 @@ pub struct Truth {
     pub refreshes: f64,
     /// Does the memory have huge pages?
     pub huge: bool,
+    /// Is it known where several huge pages lie?
+    pub far: bool,
     /// Can lines be flushed?
     pub flushes: bool,
     /// Share of walks through the shared cache with lines that others have evicted.
     pub pushed_out: f64,
     /// Cores.
     pub cores: u32,
+    /// Bytes of a line.
+    pub line: u64,
 }
 
 impl Truth {
@@ -80,9 +84,11 @@ impl Truth {
             stalls: 0.0,
             refreshes: 0.05,
             huge: true,
+            far: false,
             flushes: true,
             pushed_out: 0.0,
             cores: 4,
+            line: 64,
         }
     }
 
@@ -233,6 +239,14 @@ impl Probe for MadeUp {
 
     fn offsets(&self) -> u64 {
         if self.truth.huge { 2 << 20 } else { 0 }
+    }
+
+    fn far(&self) -> Vec<u64> {
+        if self.truth.far { (1..32).map(|page| page << 21).collect() } else { Vec::new() }
+    }
+
+    fn line(&self) -> u64 {
+        self.truth.line
     }
 
     fn flushes(&self) -> bool {

@@ -182,6 +182,24 @@ fn banks_are_told_apart_only_where_rows_stay_open() {
     }
 }
 
+/// 256 banks of rows of 8 KiB: two rows of a bank lie in two huge pages. Breaks when differences of
+/// one huge page alone are tried, or the note does not say so.
+#[test]
+fn more_banks_than_a_huge_page_has_rows_are_told_apart_by_several_pages() {
+    let banks = (13..21).map(|bit| 1 << bit | 1 << (bit + 8)).collect();
+    let many = Truth { banks, row: 31 << 21, ..Truth::desktop() };
+    for seed in SEEDS {
+        let found = one(&Truth { far: true, ..many.clone() }, seed, Key::Overhead);
+        assert!(found.rows.iter().any(|r| r.of.contains("row conflict")), "{found:?}");
+        near(&found, many.overhead, 0.02, 0.08);
+        let most = one(&Truth { far: true, ..many.clone() }, seed, Key::LatencyMax);
+        near(&most, many.latency_max(), 0.01, 0.06);
+        let near_alone = one(&many, seed, Key::Overhead);
+        let said = |n: &String| n.contains("only differences within one huge page were tried");
+        assert!(near_alone.notes.iter().any(said), "{near_alone:?}");
+    }
+}
+
 #[test]
 fn without_flushing_the_longest_case_is_a_row_conflict() {
     let truth = Truth { flushes: false, ..Truth::desktop() };
@@ -234,6 +252,9 @@ fn bandwidth_is_that_of_the_slowest_pattern_from_below() {
         assert!(found.rows.iter().all(|r| r.of.contains("writes")), "{found:?}");
         let alone = Truth { cores: 1, ..Truth::desktop() };
         assert_eq!(one(&alone, seed, Key::Bandwidth).rows.len(), 1);
+        // Lines of half the size in the same time are half of the bandwidth.
+        let narrow = one(&Truth { line: 32, ..alone.clone() }, seed, Key::Bandwidth);
+        assert!((0.97..=1.002).contains(&(narrow.value / 800.0)), "{narrow:?}");
         // Without other cores there is no attack.
         assert!(super_found(&alone, seed).is_empty());
     }

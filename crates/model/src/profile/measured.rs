@@ -37,6 +37,10 @@ pub struct Measured {
     pub machine: String,
     /// CPU on which the jobs ran.
     pub cpu: u32,
+    /// Type of core of that CPU, if the profile is for cores of this type only. Absent: it is for
+    /// any core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_type: Option<String>,
     /// Date and time, RFC 3339.
     pub date: String,
     /// Kind of the jobs: `process`, `function:NAME`, `wakeup`, `run` (a run of a plan) or `sim`.

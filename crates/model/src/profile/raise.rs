@@ -7,7 +7,7 @@
 use super::Profile;
 use super::measured::{Measured, Raised, quantity};
 use super::origin::Worst;
-use crate::platform::Platform;
+use crate::platform::{Pace, Platform};
 
 impl Profile {
     /// Raises the numbers of the profile to the values measured on a machine like `platform`.
@@ -15,8 +15,10 @@ impl Profile {
     /// * Time: a job's time alone is its computation and its waits for memory. A plan adds the
     ///   waits again, each at its worst. The waits within the measured time are not counted, so all
     ///   of it is taken for computation. `private_cycles` becomes at least the cycles of each job,
-    ///   and at least its time on the CPU at the clock of the fastest core, because it is not known
-    ///   which core was measured.
+    ///   and at least its time on the CPU at the clock of the fastest core, because a plan may put
+    ///   the task on any core. Where the measurement is for one type of cores (`core_type`), its
+    ///   clock counts. A plan adds cycles for each instruction there ([`Pace::cycles`]), so the
+    ///   cycles here are the rest: both together are the measured ones.
     /// * Misses: the excess over the emulator's count with the whole shared cache belongs to no
     ///   page of the program. It is added to every element of both curves; no locked page and no
     ///   way saves it. Where write-backs are not counted, each such read is charged with one.
@@ -24,9 +26,9 @@ impl Profile {
     /// A count that only stands in for a quantity raises nothing.
     pub fn raise(&mut self, platform: &Platform, measured: Measured) {
         let seen = |name| measured.most(name);
+        let pace = pace_of_type(platform, measured.core_type.as_deref());
         let by_clock = |ns: u64| {
-            let cycles =
-                (u128::from(ns) * u128::from(platform.fastest().0)).div_ceil(1_000_000_000);
+            let cycles = (u128::from(ns) * u128::from(pace.clock.0)).div_ceil(1_000_000_000);
             u64::try_from(cycles).unwrap_or(u64::MAX)
         };
         let cycles = [
@@ -40,12 +42,13 @@ impl Profile {
             }
         };
         let mut raised = Raised::default();
-        if let Some((most, input)) = cycles.into_iter().flatten().max_by_key(|(most, _)| *most) {
-            raised.private_cycles = most.saturating_sub(self.private_cycles);
-            note("cycles", input);
-        }
         if let Some((most, _)) = seen(quantity::INSTRUCTIONS) {
             self.instructions = self.instructions.max(most);
+        }
+        if let Some((most, input)) = cycles.into_iter().flatten().max_by_key(|(most, _)| *most) {
+            let most = most.saturating_sub(pace.cycles(0, self.instructions));
+            raised.private_cycles = most.saturating_sub(self.private_cycles);
+            note("cycles", input);
         }
         let (reads, writes) = self.levels.last().map_or((0, 0), |l| (l.misses, l.writebacks));
         if let Some((most, input)) = seen(quantity::MISSES) {
@@ -65,6 +68,13 @@ impl Profile {
         self.engine = "perf".to_owned();
         self.origin.measured = Some(measured);
     }
+}
+
+/// Pace of the cores of a type; without one, of the fastest.
+fn pace_of_type(platform: &Platform, core_type: Option<&str>) -> Pace {
+    let kind = platform.core_types.iter().find(|kind| Some(kind.name.as_str()) == core_type);
+    let core = kind.and_then(|kind| kind.cores.first());
+    core.map_or_else(|| platform.fastest_pace(), |&core| platform.pace_of(core))
 }
 
 #[cfg(test)]
@@ -144,6 +154,27 @@ mod tests {
         let mut raised = base();
         raised.raise(&typed, measured(&[(quantity::CPU_TIME, 1_000_000)]));
         assert_eq!(raised.private_cycles, frequency.0 / 1000);
+    }
+
+    /// A plan charges a core of the measured type no less than the measured time, and no more than
+    /// its rounding. Breaks when another type's clock or cycles per instruction count.
+    #[test]
+    fn time_of_a_type_counts_at_its_clock_and_cycles_per_instruction() {
+        let mut platform = Platform::find("p4080", std::path::Path::new(".")).unwrap();
+        let fast = Frequency(2 * platform.frequency.0);
+        let little = CoreType {
+            cpi: Some(platform.cpi + 1.0),
+            ..CoreType::of_clock("little", (0..4).collect(), platform.frequency)
+        };
+        platform.core_types = vec![little, CoreType::of_clock("big", (4..8).collect(), fast)];
+        let ns = 100_000_000;
+        for (kind, core) in [("little", 0), ("big", 4)] {
+            let seen = measured(&[(quantity::CPU_TIME, ns), (quantity::INSTRUCTIONS, 1_000_000)]);
+            let mut raised = base();
+            raised.raise(&platform, Measured { core_type: Some(kind.to_owned()), ..seen });
+            let ps = platform.pace_of(core).ps(raised.private_cycles, raised.instructions);
+            assert!((ns * 1000..ns * 1000 + 1000).contains(&ps), "{kind}: {ps}");
+        }
     }
 
     #[test]

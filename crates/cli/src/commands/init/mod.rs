@@ -93,7 +93,7 @@ impl Board {
     }
 
     fn detected(place: &Place) -> Result<Self, Failure> {
-        let found = platform::this_machine().map_err(with_platform)?;
+        let found = platform::this_machine(None).map_err(with_platform)?;
         for note in &found.notes {
             eprintln!("solocore: note: {}", note.line());
         }

@@ -6,11 +6,11 @@
 //! in memory. Samples of addresses show hot pages of this machine (`addresses`), and raise nothing.
 
 use super::addresses;
-use super::parts::{check_core, emulated, estimated, inputs, output, trace_of, write};
+use super::parts::{emulated, estimated, inputs, output, trace_of, write};
+use super::placed::{Place, place};
 use super::text;
 use crate::args::ProfileArgs;
-use crate::commands::platform;
-use crate::commands::platform_measure::{cpus, notes, same_machine};
+use crate::commands::platform_measure::notes;
 use crate::commands::profiles::{date, duration};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
@@ -31,24 +31,15 @@ const SWEEP: u64 = 2;
 
 /// Measures, and writes the profile.
 pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
-    let here = platform::this_machine()?;
-    let platform = match &args.platform {
-        None => here.platform.clone(),
-        Some(name) => {
-            let named = Platform::find(name, Path::new("."))?;
-            same_machine(Path::new(name), &named, &here)?;
-            named
-        }
-    };
-    check_core(args.core, &platform)?;
+    let Place { platform, here, cpu, core, core_type, notes: of_place } = place(args)?;
     let inputs = inputs(&args.input)?;
-    let (cpu, _) = cpus(args.counting.cpu, &platform)?;
     let out = output(args)?;
     // All that can be refused is refused before the emulator runs.
     let (mut counters, mut said) = counters(args, cpu)?;
     let bounds = bounds(args)?;
     let sampling = addresses::event(args, cpu, &mut said)?;
-    let base = args.counting.base.as_ref().map(|path| based(args, path, &platform, &inputs));
+    let base = args.counting.base.as_ref();
+    let base = base.map(|path| based(args, path, (&platform, core), &inputs));
     let (mut profile, trace, _kept) = match base {
         Some(base) => {
             let (profile, trace) = base?;
@@ -57,7 +48,7 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
         None => {
             let dir = solocore_profile::scratch(&out)?;
             let place = dir.path().join("profile.json");
-            let profile = emulated(args, &platform, &inputs, &place)?;
+            let profile = emulated(args, core, &platform, &inputs, &place)?;
             if profile.exit_code != 0 {
                 return Err(failed(args, &[], profile.exit_code, "see above"));
             }
@@ -96,11 +87,13 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     }
     said.extend(counters.missing.iter().map(|why| format!("not counted: {why}")));
     said.extend(notes(&here));
+    said.extend(of_place);
     profile.raise(
         &platform,
         Measured {
             machine: here.platform.name.clone(),
             cpu,
+            core_type,
             date: date(SystemTime::now()),
             jobs_are: args.counting.job.to_string(),
             cold: !args.counting.warm && bounds.is_none(),
@@ -132,7 +125,7 @@ fn counters(args: &ProfileArgs, cpu: u32) -> Result<(Counters, Vec<String>), Fai
 fn based(
     args: &ProfileArgs,
     path: &Path,
-    platform: &Platform,
+    (platform, core): (&Platform, Option<u32>),
     inputs: &[Vec<String>],
 ) -> Result<(Profile, Option<PathBuf>), Failure> {
     let profile: Profile = files::read_json(path)?;
@@ -150,9 +143,12 @@ fn based(
                 .to_owned(),
         );
     }
-    if profile.geometry != platform.geometry_on(args.core) {
+    if profile.geometry != platform.geometry_on(core) {
+        let own = core.filter(|_| !platform.core_types.is_empty());
+        let own = own.map_or_else(String::new, |core| format!(" and --core {core}"));
         return refuse(format!(
-            "it is for the caches of {}, not those of {}; make one with --platform for this machine",
+            "it is for the caches of {}, not those of {}; make one with --platform for this \
+                machine{own}",
             profile.platform, platform.name
         ));
     }

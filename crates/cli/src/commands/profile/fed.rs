@@ -62,6 +62,7 @@ pub fn run(args: &ProfileArgs, from: &Path, plan: &Path, task: &str) -> Result<E
     profile.origin.measured = Some(Measured {
         machine: plan.platform.name.clone(),
         cpu: named.core,
+        core_type: None,
         date: String::new(),
         jobs_are: seen.what.to_owned(),
         cold: false,

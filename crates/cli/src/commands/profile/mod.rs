@@ -4,6 +4,7 @@ mod addresses;
 mod counted;
 mod fed;
 mod parts;
+mod placed;
 mod text;
 
 use crate::args::{Engine, ProfileArgs};
@@ -46,7 +47,8 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     let platform = Platform::find(args.platform.as_deref().unwrap_or(BOARD), Path::new("."))?;
     parts::check_core(args.core, &platform)?;
     let out = parts::output(args)?;
-    let profile = parts::emulated(args, &platform, &parts::inputs(&args.input)?, &out)?;
+    let inputs = parts::inputs(&args.input)?;
+    let profile = parts::emulated(args, args.core, &platform, &inputs, &out)?;
     text::summarise(&profile, &out);
     if profile.exit_code != 0 {
         eprintln!(

@@ -46,9 +46,10 @@ pub fn check_core(core: Option<u32>, platform: &Platform) -> Result<(), Failure>
     }
 }
 
-/// The emulator's profile at `out`, with its trace.
+/// The emulator's profile at `out`, with its trace; `core`: for the private caches of this core.
 pub fn emulated(
     args: &ProfileArgs,
+    core: Option<u32>,
     platform: &Platform,
     inputs: &[Vec<String>],
     out: &Path,
@@ -56,7 +57,7 @@ pub fn emulated(
     let steps = Steps::default();
     let job = Job {
         platform,
-        core: args.core,
+        core,
         command: &args.command,
         dir: Path::new("."),
         quiet: false,

@@ -138,9 +138,13 @@ fn say(measured: &Measured, raised: &Raised) {
         "sim" => "jobs of a simulation",
         inside => &format!("jobs are {inside}"),
     };
+    let kind = measured.core_type.as_ref();
     eprintln!(
-        "measured on CPU {} of {}, {}, {what}",
-        measured.cpu, measured.machine, measured.date
+        "measured on CPU {}{} of {}, {}, {what}",
+        measured.cpu,
+        kind.map_or_else(String::new, |kind| format!(" (core type `{kind}`)")),
+        measured.machine,
+        measured.date
     );
     for input in &measured.inputs {
         if measured.inputs.len() > 1 || !input.arguments.is_empty() {

@@ -167,6 +167,13 @@ fn untested(args: &VerifyArgs, plan: &Plan, tasks: &[&PlanTask], online: &[u32])
             list(beyond)
         ));
     }
+    if args.colors && together::duration(args, plan).is_some() {
+        out.push(
+            "enemies beside all tasks at once: with --colors an enemy would lie in any colours, so \
+                only the plan's programs ran"
+                .to_owned(),
+        );
+    }
     if together::duration(args, plan).is_none() {
         out.push(
             "preemption among tasks of one core: each task had its core to itself (--together runs \

@@ -2,8 +2,9 @@
 //!
 //! Rule: a bound that rests on the demand of another core's tasks holds beside these tasks, and
 //! they run there as planned. Where it rests only on the core's budget, or on no promise of that
-//! core, an enemy replaces all its programs. Other tasks of the task's own core do not run: `C_sce`
-//! is of a job that has its core to itself.
+//! core, an enemy replaces all its programs. With --colors an enemy would break the colours that
+//! the bound rests on, so the core's own programs run. Other tasks of the task's own core do not
+//! run: `C_sce` is of a job that has its core to itself.
 
 use crate::args::enemy::Enemy;
 use crate::args::verify::VerifyArgs;
@@ -40,16 +41,19 @@ impl Opponents {
             let there = || plan.tasks.iter().filter(move |t| t.core == core);
             let counted =
                 there().any(|t| counts_on(plan, task, t)) || is_kept_free(plan, task, core);
-            if args.everywhere || !counted {
+            if (args.everywhere || !counted) && !args.colors {
                 all.enemies.extend(online.contains(&core).then_some(core));
                 continue;
             }
             let (run, silent): (Vec<_>, Vec<_>) = there().partition(|t| has_command(args, t));
-            all.untested.push(format!(
-                "enemies on core {core} beside {}: the bound counts on the demand of that core's \
-                tasks, so these tasks ran there; --everywhere puts enemies there as well",
-                task.name
-            ));
+            let why = if counted {
+                "the bound counts on the demand of that core's tasks, so these tasks ran there; \
+                    --everywhere puts enemies there as well"
+            } else {
+                "with --colors an enemy would lie in any colours, so that core's own programs ran \
+                    there"
+            };
+            all.untested.push(format!("enemies on core {core} beside {}: {why}", task.name));
             all.untested.extend(silent.iter().map(|t| {
                 format!(
                     "task {} beside {}: it has no command, so it did not run",

@@ -39,8 +39,11 @@ pub fn duration(args: &VerifyArgs, plan: &Plan) -> Option<Duration> {
     Some(Duration::from_nanos(args.together.unwrap_or(all).ns_ceil()))
 }
 
-/// CPUs for enemies.
+/// CPUs for enemies; none with --colors, as an enemy would lie in any colours.
 fn cpus(args: &VerifyArgs, plan: &Plan, online: &[u32]) -> Vec<u32> {
+    if args.colors {
+        return Vec::new();
+    }
     let budgets = matches!(plan.scheme, Scheme::Budgets);
     let can = |core: &u32| {
         let there = || plan.tasks.iter().filter(|t| t.core == *core);

@@ -62,7 +62,10 @@ impl<'a> Trials<'a> {
         args.vouched.iter().for_each(|v| option("--vouch", v.into()));
         args.commands.iter().for_each(|c| option("--command", c.into()));
         args.directory.iter().for_each(|d| option("--directory", d.into()));
-        let flags = [("--partial", args.partial), ("--resctrl", args.resctrl)];
+        let map = args.map.iter().filter(|_| args.colors);
+        map.for_each(|map| option("--map", map.into()));
+        let flags =
+            [("--partial", args.partial), ("--resctrl", args.resctrl), ("--colors", args.colors)];
         words.extend(flags.iter().filter(|f| f.1).map(|f| f.0.into()));
         let mut of_run = RunArgs::of(&words)?;
         of_run.engine = args.engine;

@@ -6,14 +6,18 @@
 //! the first evicts. Counters are read before and behind each piece ([`Counters`]). A walk through
 //! flushed memory first fills the second level, so that its loads evict lines as a program's do.
 //! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996); DRAMA (Pessl et al. 2016) for pages by
-//! turns. Does not cover: replacement that keeps old lines; memory-side caches.
+//! turns. Lines have the size that the platform file states: a walk in larger steps leaves lines
+//! of a cache untouched, and counts bytes that nobody moved. Does not cover: replacement that keeps
+//! old lines; memory-side caches.
 
 mod chains;
 mod compute;
+mod far;
 mod single;
 
-use self::chains::{Lines, order};
+use self::chains::{BLOCK, Lines, order};
 use self::compute::{CAN_COMPUTE, Data, ROUND};
+use self::far::Far;
 use super::probe::{Case, Cause, Pattern, Piece, Probe};
 use crate::error::MachineError;
 use solocore_buffers::disturbance::{Counters, Counts};
@@ -22,7 +26,7 @@ use solocore_buffers::huge::{self, Backing};
 use solocore_buffers::order::Walk;
 use solocore_buffers::timing::{Clock, ticks};
 use solocore_buffers::walk::{Random, keep_on};
-use solocore_buffers::{BufferError, HUGE, LINE, thread};
+use solocore_buffers::{BufferError, HUGE, thread};
 use solocore_model::Platform;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -72,6 +76,8 @@ pub struct Machine {
     ring: Range<usize>,
     /// Lines that are timed one by one, or in pairs.
     targets: Range<usize>,
+    /// Pairs of huge pages of these, by their difference in memory.
+    far: Far,
     /// Lines of the second level, twice.
     fill: usize,
     linked: Linked,
@@ -133,7 +139,8 @@ impl Machine {
         keep_on(setup.cpu).map_err(failed)?;
         let llc = setup.platform.llc.size.0;
         let (probe, _) = huge::memory(HUGE).map_err(failed)?;
-        let flushes = flushing_works(&Lines::new(probe));
+        let line = bytes(setup.platform.llc.line.0);
+        let flushes = flushing_works(&Lines::new(probe, line));
         let whole = if flushes { (4 * llc).min(MOST) } else { 4 * llc };
         let extra = if flushes { 0 } else { 2 * llc };
         let (memory, backing) =
@@ -144,8 +151,9 @@ impl Machine {
                 )),
                 other => other,
             })?;
-        let lines = Lines::new(memory);
-        let whole = bytes(whole) / LINE;
+        let lines = Lines::new(memory, line);
+        let line = lines.line();
+        let whole = bytes(whole) / line;
         let targets = if flushes { 0..whole } else { whole..lines.len() };
         let l2 = setup.platform.l2.as_ref().map_or(setup.platform.l1d.size.0, |l2| l2.size.0);
         let clock = Clock::measured();
@@ -156,9 +164,10 @@ impl Machine {
             lines,
             backing,
             flushes,
+            far: Far::default(),
             ring: 0..whole,
             targets,
-            fill: 2 * bytes(l2) / LINE,
+            fill: 2 * bytes(l2) / line,
             linked: Linked::Nothing,
             order: Vec::new(),
             at: Vec::new(),
@@ -181,6 +190,7 @@ impl Machine {
             begun: Instant::now(),
         };
         machine.write_ticks = machine.least_write();
+        machine.far = Far::of(&machine.huge_pages());
         Ok(machine)
     }
 
@@ -196,7 +206,7 @@ impl Machine {
 
     /// Bytes of the region for walks.
     pub fn region(&self) -> u64 {
-        (self.ring.len() * LINE) as u64
+        (self.ring.len() * self.lines.line()) as u64
     }
 
     /// Times a piece, with the events that disturbed it.
@@ -213,11 +223,24 @@ impl Machine {
         }
     }
 
+    /// Addresses of the huge pages of the timed lines; none where pages are small.
+    fn huge_pages(&self) -> Vec<usize> {
+        if self.backing == Backing::Small {
+            return Vec::new();
+        }
+        let of_huge = HUGE / self.lines.line();
+        self.targets.clone().step_by(of_huge).map(|line| self.lines.address(line)).collect()
+    }
+
+    /// Lines of a block that a walk stays in for a while; `None`: it need not.
+    fn near(&self) -> Option<usize> {
+        (self.backing == Backing::Small).then(|| BLOCK / self.lines.line())
+    }
+
     /// Links the chain through memory.
     fn link_memory(&mut self) {
         if self.linked != Linked::Memory {
-            let near = self.backing == Backing::Small;
-            self.order = order(self.ring.clone(), near, &mut self.random);
+            self.order = order(self.ring.clone(), self.near(), &mut self.random);
             self.lines.link(&self.order);
             self.linked = Linked::Memory;
             self.at.clear();
@@ -254,7 +277,8 @@ impl Machine {
         while let Some(&cpu) =
             self.setup_cpus.get(self.hogs.len()).filter(|_| self.hogs.len() < wanted)
         {
-            let hog = Hog::begin_unless(cpu, self.hog_bytes, pattern.clone(), &self.stopped);
+            let (line, pattern) = (self.lines.line(), pattern.clone());
+            let hog = Hog::of_lines(cpu, self.hog_bytes, line, pattern, &self.stopped);
             self.hogs.push(hog.map_err(failed)?);
         }
         Ok(())
@@ -334,8 +358,8 @@ impl Probe for Machine {
 
     fn level(&mut self, of: u64) -> Piece {
         if self.linked != Linked::Level(of) {
-            let lines = (bytes(of) / LINE).min(self.ring.len());
-            self.order = order(0..lines, self.backing == Backing::Small, &mut self.random);
+            let lines = (bytes(of) / self.lines.line()).min(self.ring.len());
+            self.order = order(0..lines, self.near(), &mut self.random);
             self.lines.link(&self.order);
             self.linked = Linked::Level(of);
             self.last_ns = 10.0;
@@ -402,7 +426,7 @@ impl Probe for Machine {
             Some(walk) => walk,
             None => {
                 let (memory, _) = huge::memory(self.hog_bytes).map_err(failed)?;
-                Walk::new(memory, pattern.order.clone())
+                Walk::of_lines(memory, pattern.order.clone(), self.lines.line())
             }
         };
         let piece = self.piece(|m| {
@@ -412,7 +436,7 @@ impl Probe for Machine {
                 own += walk.go(STEP, pattern.access);
             }
             let ns = begin.elapsed().as_nanos() as f64;
-            let lines = own as f64 + (done(m) - before) as f64 / LINE as f64;
+            let lines = own as f64 + (done(m) - before) as f64 / m.lines.line() as f64;
             ns / lines
         });
         self.own = Some(walk);
@@ -435,6 +459,14 @@ impl Probe for Machine {
 
     fn offsets(&self) -> u64 {
         if self.backing == Backing::Small { 0 } else { HUGE as u64 }
+    }
+
+    fn far(&self) -> Vec<u64> {
+        self.far.differences()
+    }
+
+    fn line(&self) -> u64 {
+        self.lines.line() as u64
     }
 
     fn flushes(&self) -> bool {

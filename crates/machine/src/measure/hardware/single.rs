@@ -13,18 +13,22 @@ use crate::measure::probe::{Access, Case, Piece};
 use solocore_buffers::median::Median;
 use solocore_buffers::thread::fence;
 use solocore_buffers::timing::ticks;
-use solocore_buffers::{HUGE, LINE, PAGE};
+use solocore_buffers::{HUGE, PAGE};
 use std::collections::BTreeSet;
 
 /// Single accesses between two readings of the counters.
 const GROUP: usize = 8;
-/// Lines of a page that a pair of pages uses.
+/// Lines of a page that a pair of pages uses, at most.
 const OF_PAGE: usize = 32;
-const PAGE_LINES: usize = PAGE / LINE;
 /// Accesses to the first level for the time that is subtracted.
 const BASE: usize = 3;
 
 impl Machine {
+    /// Lines of a page, a power of two.
+    fn page_lines(&self) -> usize {
+        PAGE / self.lines.line()
+    }
+
     /// Ticks of a write to a line of the first level, the fence included: the least of many.
     pub(super) fn least_write(&mut self) -> u64 {
         let line = self.targets.start;
@@ -37,14 +41,21 @@ impl Machine {
         (0..1000).map(|_| time()).min().unwrap_or(0)
     }
 
-    /// A line of the targets, and the one with this offset; both even, in one huge page.
+    /// A line of the targets, and the one with this offset; both even, in one huge page, or in two
+    /// with this difference.
     fn partners(&mut self, offset: u64) -> (usize, usize) {
-        let of_huge = HUGE / LINE;
+        let of_huge = HUGE / self.lines.line();
         let pages = (self.targets.len() / of_huge).max(1);
-        let first = self.targets.start + self.random.below(pages) * of_huge;
+        let within = offset % HUGE as u64;
+        let pair = self.far.pair(offset - within, &mut self.random);
+        let (first, second) = pair.unwrap_or_else(|| {
+            let page = self.random.below(pages);
+            (page, page)
+        });
         let base = self.random.below(of_huge) & !1;
-        let bits = usize::try_from(offset).unwrap_or(0) / LINE;
-        (first + base, first + (base ^ bits & (of_huge - 2)))
+        let bits = usize::try_from(within).unwrap_or(0) / self.lines.line();
+        let line = |page: usize, line: usize| self.targets.start + page * of_huge + line;
+        (line(first, base), line(second, base ^ bits & (of_huge - 2)))
     }
 
     /// See [`crate::measure::Probe::single`].
@@ -100,9 +111,8 @@ impl Machine {
 
     /// One access after its case, between two rests; `memory`: or one to the first level.
     fn rested(&mut self, case: Case, base: usize, other: usize, memory: bool) -> f64 {
-        let page = other / PAGE_LINES * PAGE_LINES;
-        let burst = |n: usize| page + (other + n) % PAGE_LINES;
-        let writes = case.writes as usize;
+        let (writes, mask) = (case.writes as usize, self.page_lines() - 1);
+        let burst = |n: usize| other & !mask | (other + n) & mask;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
         let gap = (f64::from(case.gap_ns) / self.round_ns) as usize;
         let near = self.targets.start;
@@ -136,9 +146,8 @@ impl Machine {
 
     /// One access after its case.
     fn one(&mut self, case: Case, base: usize, other: usize) -> f64 {
-        let page = other / PAGE_LINES * PAGE_LINES;
-        let burst = |n: usize| page + (other + n) % PAGE_LINES;
-        let writes = case.writes as usize;
+        let (writes, mask) = (case.writes as usize, self.page_lines() - 1);
+        let burst = |n: usize| other & !mask | (other + n) & mask;
         if self.flushes {
             // This brings the translations.
             self.lines.read(base);
@@ -211,10 +220,11 @@ impl Machine {
             let mut chain = Vec::new();
             while chain.len() < self.turns * 2 * OF_PAGE {
                 let Some(pages) = self.free_pages(offset, &mut taken) else { break };
-                let mut columns: Vec<usize> = (0..PAGE_LINES).filter(|c| c % 2 == 0).collect();
+                let of_page = self.page_lines();
+                let mut columns: Vec<usize> = (0..of_page).filter(|c| c % 2 == 0).collect();
                 self.random.shuffle(&mut columns);
                 columns.truncate(OF_PAGE);
-                chain.extend(columns.iter().flat_map(|c| pages.map(|p| p * PAGE_LINES + c)));
+                chain.extend(columns.iter().flat_map(|c| pages.map(|p| p * of_page + c)));
             }
             // A region that is too small for one whole chain has a shorter one.
             if chain.is_empty() || chain.len() < self.turns * 2 * OF_PAGE && !chains.is_empty() {
@@ -228,10 +238,11 @@ impl Machine {
     /// Two pages with this offset that no chain has yet.
     fn free_pages(&mut self, offset: u64, taken: &mut BTreeSet<usize>) -> Option<[usize; 2]> {
         const TRIES: usize = 64;
+        let of_page = self.page_lines();
         let pages = (0..TRIES)
             .map(|_| {
                 let (base, other) = self.partners(offset);
-                [base / PAGE_LINES, other / PAGE_LINES]
+                [base / of_page, other / of_page]
             })
             .find(|pages| pages.iter().all(|page| !taken.contains(page)))?;
         taken.extend(pages);
