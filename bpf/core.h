@@ -83,7 +83,7 @@ static __always_inline void exempt_stopped(struct run_core *c, __u64 count)
 static __always_inline void exempt_tally(struct run_core *c, __u64 made, __u64 count, __u64 most)
 {
 	__u64 so_far = exempt_so_far(c, count), exempt = sc_sub(so_far, c->exempt_at_start);
-	__u64 limited = sc_sub(made, exempt), after;
+	__u64 limited = sc_sub(made, exempt), after = 0;
 
 	c->exempt_at_start = so_far;
 	if (exempt > c->most_exempt)
@@ -92,11 +92,12 @@ static __always_inline void exempt_tally(struct run_core *c, __u64 made, __u64 c
 		c->most_limited = limited;
 	if (limited > most)
 		c->over_limited++;
-	if (c->stopped_at == 0)
-		return;
-	after = sc_sub(sc_sub(count, c->stopped_at), sc_sub(so_far, c->exempt_at_stop));
+	if (c->stopped_at != 0)
+		after = sc_sub(sc_sub(count, c->stopped_at), sc_sub(so_far, c->exempt_at_stop));
 	if (after > c->most_after)
 		c->most_after = after;
+	if (sc_sub(limited, after) > most)
+		c->over_before++;
 	c->stopped_at = 0;
 }
 

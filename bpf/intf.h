@@ -76,6 +76,7 @@ struct run_core {
 	sc_u64 most_limited;	/* most accesses of all others in one period */
 	sc_u64 most_after;	/* most of these after the start of the throttling */
 	sc_u64 over_limited;	/* periods with more of these than budget + tolerance */
+	sc_u64 over_before;	/* the same, without those after the start of the throttling */
 };
 
 /* What runs on a CPU. 0: no change of tasks was seen yet. */

@@ -1,15 +1,18 @@
-/* Disturbs memory: writes one word in each line of a buffer, again and again, until it is killed.
+/* Disturbs memory: writes one byte in each line of a buffer, again and again, until it is killed.
  *
- *   hog KIB CPU
+ *   hog KIB CPU [read | stream]     reads in the place of writes, or writes whole lines past the
+ *                                   caches
  */
 #define _GNU_SOURCE
+#include <emmintrin.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc != 3 && argc != 4)
 		return 2;
 	size_t bytes = strtoul(argv[1], 0, 0) * 1024;
 	cpu_set_t cpus;
@@ -21,7 +24,18 @@ int main(int argc, char **argv)
 				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (buffer == MAP_FAILED)
 		return 4;
+	const char *kind = argc == 4 ? argv[3] : "write";
+	if (strcmp(kind, "write") == 0)
+		for (;;)
+			for (size_t i = 0; i < bytes; i += 64)
+				buffer[i] = 1;
+	if (strcmp(kind, "read") == 0)
+		for (;;)
+			for (size_t i = 0; i < bytes; i += 64)
+				(void)buffer[i];
+	if (strcmp(kind, "stream") != 0)
+		return 2;
 	for (;;)
-		for (size_t i = 0; i < bytes; i += 64)
-			buffer[i] = 1;
+		for (size_t i = 0; i < bytes; i += sizeof(int))
+			_mm_stream_si32((int *)(buffer + i), 1);
 }

@@ -26,8 +26,13 @@ ALONE = {"SOLOCORE_DEBIAN": "http://127.0.0.1:1", "SOLOCORE_BOARD_CACHE": "", "S
 
 @pytest.fixture(scope="module")
 def fetched(program):
-    """QEMU and a kernel are in the cache."""
+    """QEMU and a kernel are in the cache; where they are not, a boot fetches them."""
     env = {**os.environ, **PLAIN, "SOLOCORE_BOARD_CACHE": str(CACHE)}
+    there = subprocess.run([program, "board", "list", "--format", "json"], env={**env, "SOLOCORE_DEBIAN": ALONE["SOLOCORE_DEBIAN"]},
+                           capture_output=True, text=True, timeout=LIMIT)
+    found = json.loads(there.stdout) if there.returncode == 0 else {}
+    if found.get("qemu") and found.get("kernels"):
+        return
     done = subprocess.run([program, "board", "run", BOARD, "--cpus", "1", "--", "true"], env=env, capture_output=True, text=True,
                           timeout=2 * LIMIT)
     if done.returncode == 3 and "cannot fetch" in done.stderr:

@@ -97,8 +97,11 @@ def test_a_signal_puts_the_terminal_back(running, how):
     assert LEAVES in screen.output
 
 
-def test_it_ends_with_its_terminal(running):
+@pytest.mark.parametrize("hangup", [signal.SIG_DFL, signal.SIG_IGN])
+def test_it_ends_with_its_terminal(running, hangup):
+    before = signal.signal(signal.SIGHUP, hangup)
     screen = Screen(running, "--every", "100 ms")
+    signal.signal(signal.SIGHUP, before)
     screen.shows("CPU 0")
     os.close(screen.master)
     end = time.monotonic() + 20

@@ -145,6 +145,36 @@ def test_a_run_that_goes_on_takes_other_ways(planned, mounted, ways):
     assert mount.state() == before
 
 
+def test_a_run_that_goes_on_takes_other_limits_of_bandwidth(planned, mounted, ways):
+    """Fails when the hardware keeps the limits of the old plan, or when the new budgets are refused for them."""
+    mount = mounted(*board(ways, mib=1))
+    before, plan = mount.state(), json.loads((planned.dir / "plan.json").read_text())
+    core = plan["cores"][0]
+    core["bandwidth_bytes_per_s"], core["budget_accesses"] = core["bandwidth_bytes_per_s"] // 2, core["budget_accesses"] // 2
+    planned.write("other.json", json.dumps(plan))
+    planned.env["SOLOCORE_RESCTRL"] = str(mount.root)
+
+    def limits():
+        return [int(re.search(r"MB:0=(\d+)", mount.read(f"solocore-cpu{at}/schemata"))[1]) for at in range(len(plan["cores"]))]
+
+    process = planned.start("run", "plan.json", *LEAVE, "--resctrl", "--duration", "60 s", "-o", "run.json")
+    try:
+        until_regulating(process)
+        old = limits()
+        done = planned("run", "other.json", "--replace")
+        assert done.code == 0, done.err
+        assert limits() == [core["bandwidth_bytes_per_s"] >> 20, *old[1:]] != old
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err
+    finally:
+        process.kill()
+        process.wait()
+    groups = json.loads((planned.dir / "run.json").read_text())["groups"]
+    assert groups[0]["schemata"][-1] == f"MB:0={core['bandwidth_bytes_per_s'] >> 20}"
+    assert mount.state() == before
+
+
 def test_while_it_runs_the_groups_are_there_and_a_kill_removes_them(planned, mounted, ways):
     mount = mounted(*board(ways))
     before = mount.state()

@@ -7,6 +7,12 @@ fail() {
 pass() {
 	echo "ok: $*"
 }
+# What a busy host leaves too little of, also in a longer try; the run says it at its end.
+unjudged=0
+not_judged() {
+	echo "not judged: $*"
+	unjudged=$((unjudged + 1))
+}
 # expect CODE TEXT COMMAND...: its exit code, and something that it must say.
 expect() {
 	code=$1 text=$2

@@ -35,6 +35,8 @@ expect 2 "best effort and stays" solocore vcpu destroy best-effort/1
 expect 2 "there is no core 9" solocore vcpu create b 6ms/100ms --core 9
 expect 2 "there is a VCPU .a. already" solocore vcpu create a 1ms/100ms
 expect 3 "does it still run" solocore vcpu bind 999999 a
+expect 2 "is the solocore that schedules the VCPUs" solocore vcpu bind $daemon a
+expect 2 "is the solocore that schedules the VCPUs" solocore vcpu create c 1ms/100ms --pid $daemon
 is "VCPUs after refusals" "$(solocore vcpu list | grep -c ms)" 1
 expect 0 "on core" solocore vcpu create b 10ms/50ms --core 2
 worker 1 >/tmp/rounds &

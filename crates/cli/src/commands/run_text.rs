@@ -148,6 +148,7 @@ fn split(r: &RunRegulation) -> String {
         .map(|(cpu, s)| {
             let numbers = [
                 s.periods_over_budget_limited,
+                s.periods_over_budget_before_stop,
                 s.max_limited_per_period,
                 s.max_after_stop_per_period,
                 s.max_exempt_per_period,
@@ -158,8 +159,14 @@ fn split(r: &RunRegulation) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let head =
-        ["CPU", "over by programs", "max of programs", "max after a stop", "max of exempt threads"];
+    let head = [
+        "CPU",
+        "over by programs",
+        "before a stop",
+        "max of programs",
+        "max after a stop",
+        "max of exempt threads",
+    ];
     shown(&head, rows)
 }
 

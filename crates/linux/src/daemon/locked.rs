@@ -3,12 +3,14 @@
 //! Problem: a plan counts on hits in locked pages, and on a board without ways that can be reserved
 //! their lines stay only where no other page has lines. Rule: some of a core's colours are for its
 //! locked pages alone (`Plan::lock_colours`), and each page gets a frame of one colour
-//! (`solocore_space::locked`); all other pages of the core get its other colours. Before anything is
-//! changed, it is checked that there are such frames, and that the plan's pages are those of the
+//! (`solocore_space::locked`); all other pages of the core get its other colours. Before anything
+//! is changed, it is checked that there are such frames, and that the plan's pages are those of the
 //! program that starts. The promise is kept while every page of every process that ended was
-//! verified. Source: single-core-equivalence, section 2.3 (Colored Lockdown); maracas, section V.
-//! Does not cover: instructions of the kernel and memory outside of the plan, which have lines in all
-//! colours; pages of a sliced cache that only an even hash keeps apart: their promise stays open.
+//! verified. One process of a task has its locked pages, the first one: the promise stays open
+//! where the plan locks pages of a further one. Source: single-core-equivalence, section 2.3
+//! (Colored Lockdown); maracas, section V. Does not cover: instructions of the kernel and memory
+//! outside of the plan, which have lines in all colours; pages of a sliced cache that only an even
+//! hash keeps apart: their promise stays open.
 
 use super::frames::Planned;
 use crate::error::LinuxError;
@@ -25,6 +27,12 @@ const PAGE: u64 = 4096;
 /// Region of pages that have no names: the system file states their curve.
 const STATED: &str = "stated";
 
+/// Whether a region of a profile is one of a further process of the job (`part 1: heap`).
+fn is_further(region: &str) -> bool {
+    let part = region.strip_prefix("part ").and_then(|rest| rest.split_once(": "));
+    part.is_some_and(|(number, _)| number.parse::<u64>().is_ok())
+}
+
 /// Colours and frames of a core with locked pages.
 struct Locking {
     colours: LockColours,
@@ -33,7 +41,8 @@ struct Locking {
     rest: u32,
 }
 
-/// Those of a core; `None`: it has no locked pages, no colours, or more pages than its colours hold.
+/// Those of a core; `None`: it has no locked pages, no colours, or more pages than its colours
+/// hold.
 fn locking(planned: &Planned, core: u32) -> Result<Option<Locking>, LinuxError> {
     let Ok(Some(colours)) = planned.plan.lock_colours(core) else { return Ok(None) };
     let of_plan = planned.plan.cores.iter().find(|c| c.id == core);
@@ -129,8 +138,8 @@ fn other_program<'a>(task: &'a PlanTask, command: &[String]) -> Option<&'a str> 
 /// Locked pages of a task, and their colours, first and count.
 pub(super) type Locked = (Wanted, (u32, u32));
 
-/// The frames of a task that is started with this command, of `all` those of its core: a task without
-/// locked pages gets those that the locked pages of others leave.
+/// The frames of a task that is started with this command, of `all` those of its core: a task
+/// without locked pages gets those that the locked pages of others leave.
 pub(super) fn placing(
     planned: &Planned,
     task: &str,
@@ -161,8 +170,8 @@ pub(super) struct State {
     pub seen: Option<RunLocked>,
 }
 
-/// The answer about locked pages, of a task or of a partition's tasks; `None`: they get no colours of
-/// their own. `elsewhere` is a reason why pages of the plan may lie in any frames.
+/// The answer about locked pages, of a task or of a partition's tasks; `None`: they get no colours
+/// of their own. `elsewhere` is a reason why pages of the plan may lie in any frames.
 pub(super) fn answer(
     planned: &Planned,
     promise: &Promise,
@@ -196,6 +205,14 @@ fn lost(planned: &Planned, task: &PlanTask, state: &State) -> Option<String> {
             "the stated lockdown curve of `{}` names no pages; give its program and let solocore \
                 profile it",
             task.name
+        ));
+    }
+    if let Some(page) = task.locked_pages.iter().find(|page| is_further(&page.region)) {
+        return Some(format!(
+            "the plan locks pages of a further process of `{}` (`{}`), and only its first process \
+                has locked pages; make the program itself the task's command, in place of a script, \
+                and plan again",
+            task.name, page.region
         ));
     }
     if !state.starts {
@@ -246,8 +263,8 @@ mod tests {
     use solocore_model::{Plan, Platform};
     use solocore_space::map::Map;
 
-    /// Two cores with half of 32 colours each, twelve ways, and four slices. Task `one` on core 0 has
-    /// this number of locked pages.
+    /// Two cores with half of 32 colours each, twelve ways, and four slices. Task `one` on core 0
+    /// has this number of locked pages.
     fn planned(pages: u64) -> Planned {
         let mut plan: Plan = serde_json::from_str(include_str!("../../tests/plan.json")).unwrap();
         plan.platform = Platform::find("core-i5-2500k", Path::new(".")).unwrap();
@@ -359,6 +376,21 @@ mod tests {
         let mut stated = planned(1);
         stated.plan.tasks[0].locked_pages[0].region = STATED.to_owned();
         assert!(open(&stated, started(), None).unwrap().contains("names no pages"));
+    }
+
+    /// Fails when a run promises pages of a child, which gets none.
+    #[test]
+    fn pages_of_a_further_process_are_not_promised() {
+        let region = |name: &str| {
+            let mut planned = planned(2);
+            planned.plan.tasks[0].locked_pages[1].region = name.to_owned();
+            open(&planned, State { starts: true, seen: None }, None)
+        };
+        let why = region("part 1: detect:data").unwrap();
+        assert!(why.contains("`one` (`part 1: detect:data`)") && why.contains("; make"), "{why}");
+        for first in ["heap", "part 1", "part of it: data", "mmap#1"] {
+            assert_eq!(region(first), None, "{first}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Control groups of version 2: their mount, the group of a process, and the shares of CPU time that
-//! they state.
+//! Control groups of version 2: their mount, the group of a process, and the shares of CPU time
+//! that they state.
 //!
 //! Problem: a sched_ext scheduler decides which task runs, and the kernel's own shares of control
 //! groups (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Rule: groups with shares are
@@ -67,7 +67,7 @@ pub(crate) fn first_of(found: &[(String, String)]) -> Option<String> {
 /// The shares that do not hold under a sched_ext scheduler, for the user; `instead`: the way to
 /// have them kept.
 pub(crate) fn note(scheduler: &str, instead: &str) -> Option<String> {
-    note_of(Path::new(ROOT), scheduler, instead)
+    note_of(&mount().unwrap_or_else(|| ROOT.into()), scheduler, instead)
 }
 
 fn note_of(root: &Path, scheduler: &str, instead: &str) -> Option<String> {

@@ -2,12 +2,14 @@
 //! engines share this.
 //!
 //! All or nothing: after a failure, everything that was opened is closed again, and the kernel is
-//! as before. The kernel takes the events from a CPU that goes offline, and does not give them
-//! back: they are opened again ([`Attached::rearm`]).
+//! as before. Only the program at changes of tasks may be refused (hook.rs). The kernel takes the
+//! events from a CPU that goes offline, and does not give them back: they are opened again
+//! ([`Attached::rearm`]).
 
 use super::asked;
 use super::bpf::{inside, load_object, map};
 use super::dynamic::DynamicRegulation;
+use super::hook;
 use super::lock::{self, LockRegulation};
 use super::regulation::{CoreBudget, Regulation};
 use super::shared::{self, Counts, Settings};
@@ -93,14 +95,7 @@ pub(crate) fn load_for(
     match with(true) {
         Ok(object) => Ok(Loaded { object, hook: true, note: None }),
         Err(e) => {
-            let missing = match lock {
-                Some(_) => {
-                    "the holders of the bandwidth lock are known only at each check, not at each \
-                    change of tasks"
-                }
-                None => "accesses of threads without a budget are not counted apart",
-            };
-            let note = Some(format!("{missing}: {e}"));
+            let note = Some(hook::without(lock.is_some(), &e));
             Ok(Loaded { object: with(false)?, hook: false, note })
         }
     }
@@ -238,6 +233,8 @@ pub(crate) struct Attached {
     links: BTreeMap<u32, Vec<CpuLink>>,
     /// The link at the change of tasks.
     _hook: Option<CpuLink>,
+    /// If the kernel refused that link: the function that is missing, for the user.
+    pub note: Option<String>,
     /// Counters of accesses in hardware.
     pub counters: Vec<Paced>,
     /// Counters of accesses of any kind.
@@ -308,10 +305,10 @@ impl Attached {
         Ok(())
     }
 
-    /// Gives the counter of a CPU another sample. At no time an overflow reports more than one sample
-    /// of the counter, so the CPU is not stopped before its budget. The thread goes to that CPU, so
-    /// that no program there makes accesses between the two changes. One that preempts the thread
-    /// just then can exceed its budget; the count of its period says so.
+    /// Gives the counter of a CPU another sample. At no time an overflow reports more than one
+    /// sample of the counter, so the CPU is not stopped before its budget. The thread goes to that
+    /// CPU, so that no program there makes accesses between the two changes. One that preempts the
+    /// thread just then can exceed its budget; the count of its period says so.
     pub fn resample(&self, object: &Object, cpu: u32, sample: u64) -> Result<(), LinuxError> {
         let Some(counter) = self.sampled.iter().find(|c| c.cpu == cpu) else { return Ok(()) };
         let smaller = sample < counter.now().period;
@@ -347,8 +344,8 @@ fn core(object: &Object, cpu: u32) -> Option<run_core> {
     contract::look_up(&map(object, "cores").ok()?, cpu).ok()?
 }
 
-/// Makes the next tick of a CPU its first one. The program at changes of tasks goes on meanwhile, and
-/// this may undo its latest change: until the next one, accesses count as those of programs.
+/// Makes the next tick of a CPU its first one. The program at changes of tasks goes on meanwhile,
+/// and this may undo its latest change: until the next one, accesses count as those of programs.
 fn begin_again(object: &Object, cpu: u32) -> Result<(), LinuxError> {
     let fail = || inside(&format!("CPU {cpu} cannot begin again"));
     let before = core(object, cpu).ok_or_else(fail)?;
@@ -371,8 +368,8 @@ pub(crate) fn attach(
     for core in &regulation.cores {
         let keep = |counter: &OwnedFd| {
             let paced = Paced::of(core.cpu, counter, core.sample)?;
-            // Interrupts of software events cost nothing, and the kernel reloads them once more with
-            // the last period before it takes the new one.
+            // Interrupts of software events cost nothing, and the kernel reloads them once more
+            // with the last period before it takes the new one.
             if !regulation.event.is_software() {
                 counters.push(paced.clone());
             }
@@ -393,7 +390,10 @@ pub(crate) fn attach(
         let link = open_write_counter(object, regulation, core, keep)?;
         links.entry(core.cpu).or_default().extend(link);
     }
-    let hook = if hook { Some(attach_hook(object, regulation)?) } else { None };
+    let attached = hook.then(|| hook::attach(object));
+    let (link, note) = hook::or_without(attached, regulation.lock.is_some());
+    let first = regulation.cores.first().map_or(0, |c| c.cpu);
+    let hook = link.map(|link| CpuLink { cpu: first, link: Some(link) });
     let mut ticks = Vec::new();
     // Last: a CPU is regulated from its first tick on.
     for core in &regulation.cores {
@@ -404,7 +404,7 @@ pub(crate) fn attach(
         let tick = open_tick(object, regulation, core.cpu, keep)?;
         links.entry(core.cpu).or_default().push(tick);
     }
-    Ok(Attached { links, _hook: hook, counters, sampled, write_counters, ticks })
+    Ok(Attached { links, _hook: hook, note, counters, sampled, write_counters, ticks })
 }
 
 /// Opens the counter of a CPU. `keep` sees it before any program is called.
@@ -461,17 +461,4 @@ fn open_tick(
         ..PerfAttr::default()
     };
     bind(object, ("tick", "the cpu-clock timer"), cpu, &tick, keep)
-}
-
-/// Has the kernel call a program at each change of tasks.
-fn attach_hook(object: &Object, regulation: &Regulation) -> Result<CpuLink, LinuxError> {
-    let found = object.progs_mut().find(|p| p.name() == "switched");
-    let program = found.ok_or_else(|| inside("there is no program `switched`"))?;
-    let link = program.attach().map_err(|e| {
-        LinuxError::Machine(format!(
-            "the kernel does not call a BPF program at the change of tasks: {e}; `solocore doctor` \
-                says what this kernel can do"
-        ))
-    })?;
-    Ok(CpuLink { cpu: regulation.cores.first().map_or(0, |c| c.cpu), link: Some(link) })
 }

@@ -15,6 +15,14 @@ use solocore_model::system::{self, Policy};
 
 /// Largest budget (`SC_MAX_ACCESSES`).
 const MOST_ACCESSES: u64 = 0xffff_ffff;
+/// Shortest time between two accesses of a core, ns: lines of 64 bytes at 32 GB/s. Assumed; a
+/// channel of the fastest memory of the presets takes 2.5 ns for a line.
+const FASTEST_ACCESS_NS: u64 = 2;
+/// Shortest time between two interrupts of a counter, ns. Assumed: one that runs a BPF program
+/// takes longer.
+const SHORTEST_INTERRUPT_NS: u64 = 500;
+/// Accesses that the fastest core makes in that time.
+const LEAST_FREE_SAMPLE: u64 = SHORTEST_INTERRUPT_NS / FASTEST_ACCESS_NS;
 
 /// Use of the remaining time when every core has used its budget up (memguard.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,8 +226,8 @@ fn in_samples(cpu: u32, planned: u64, sample: u64, skid: u64) -> Result<CoreBudg
 
 /// The budget of a CPU in another plan, for counters that go on. `new` has the sample that a run
 /// would begin with. The counter of accesses takes it if `resamples`, and if the two budgets differ
-/// by both samples (`handover`). Else each counter keeps its present sample, if that loses at most a
-/// fifth of the budget.
+/// by both samples (`handover`). Else each counter keeps its present sample, if that loses at most
+/// a fifth of the budget.
 pub(super) fn counted_on(
     old: &CoreBudget,
     new: &CoreBudget,
@@ -325,9 +333,49 @@ pub(super) fn with_writes(
     Ok(CoreBudget { writes, ..reads })
 }
 
+/// Most interrupts in a period of a counter with this sample, at any number of accesses.
+pub(super) fn most_interrupts(period_ns: u64, sample: u64) -> u64 {
+    let apart_ns = sample.saturating_mul(FASTEST_ACCESS_NS).max(SHORTEST_INTERRUPT_NS);
+    period_ns / apart_ns + 1
+}
+
+/// As [`core_budget`], for a budget that does not hold all the time. Meanwhile accesses are as fast
+/// as the memory allows. A stated sample must leave a core time between its interrupts, unless a
+/// quarter of the budget is less.
+pub(super) fn free_budget(
+    cpu: u32,
+    planned: u64,
+    options: &Options,
+) -> Result<CoreBudget, LinuxError> {
+    let least = LEAST_FREE_SAMPLE.min(planned / 4).max(options.event.least_sample());
+    let stated = options.sample.filter(|&sample| sample < least && !options.event.is_software());
+    if let Some(sample) = stated {
+        return Err(LinuxError::Input(format!(
+            "--sample {sample}: a core that has no limit at the moment may make {sample} accesses \
+                in {} ns, and an interrupt takes {SHORTEST_INTERRUPT_NS}; give {least} or more",
+            sample.saturating_mul(FASTEST_ACCESS_NS)
+        )));
+    }
+    core_budget(cpu, planned, options)
+}
+
+/// A note for the user where budgets of [`free_budget`] have samples of so few accesses that
+/// interrupts can take all the time of a fast core.
+pub(super) fn crowded(cores: &[CoreBudget], event: &Event) -> Option<String> {
+    let sample = cores.iter().map(|c| c.sample).min()?;
+    let few = sample < LEAST_FREE_SAMPLE && !event.is_software();
+    few.then(|| {
+        format!(
+            "a CPU that has no limit at the moment is interrupted after each {sample} accesses \
+                while there are clients. One that makes {} in a microsecond has no time for \
+                programs then: plan with a larger budget",
+            sample.saturating_mul(1000) / SHORTEST_INTERRUPT_NS
+        )
+    })
+}
+
 /// As [`with_writes`], for a budget that holds only while a program holds the bandwidth lock.
-/// Without the lock, accesses are as fast as the memory allows, and a counter should not interrupt
-/// every few hundred of them.
+/// Without the lock, a counter should not interrupt every few hundred accesses.
 pub(super) fn lock_budget(
     cpu: u32,
     planned: u64,
@@ -335,7 +383,7 @@ pub(super) fn lock_budget(
 ) -> Result<CoreBudget, LinuxError> {
     let half = (planned / 2).max(options.event.least_sample());
     let sample = options.sample.or((!options.event.is_software()).then_some(half));
-    core_budget(cpu, planned, &Options { sample, ..options.clone() })
+    free_budget(cpu, planned, &Options { sample, ..options.clone() })
 }
 
 /// A sample of about an eighth of the budget. Among the samples from a sixteenth to a sixth of it,

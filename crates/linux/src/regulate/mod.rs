@@ -13,6 +13,7 @@ pub mod engine;
 pub mod event;
 pub(crate) mod handover;
 pub mod history;
+mod hook;
 pub(crate) mod liveness;
 #[cfg(test)]
 mod liveness_tests;

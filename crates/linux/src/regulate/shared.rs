@@ -99,6 +99,7 @@ impl Counts {
                 max_limited_per_period: core.most_limited,
                 max_after_stop_per_period: core.most_after,
                 periods_over_budget_limited: core.over_limited,
+                periods_over_budget_before_stop: core.over_before,
             }),
             started: core.started != 0,
         }

@@ -62,9 +62,13 @@ pub struct RunSplit {
     /// Most of the latter after the overflow that stopped the CPU: the way to the stop, interrupts,
     /// and the idle task.
     pub max_after_stop_per_period: u64,
-    /// Periods with more accesses than budget and tolerance, without those of threads that no budget
-    /// stops.
+    /// Periods with more accesses than budget and tolerance, without those of threads that no
+    /// budget stops.
     pub periods_over_budget_limited: u64,
+    /// The same, without the accesses after the overflow that stopped the CPU: periods in which
+    /// programs went on beyond their budget.
+    #[serde(default)]
+    pub periods_over_budget_before_stop: u64,
 }
 
 /// A regulated CPU.
@@ -149,8 +153,8 @@ pub struct RunHandover {
     /// Time from the start of the run to the begin of the handover, ns. Until then, the old plan
     /// was in force.
     pub begun_ns: u64,
-    /// Time from the start of the run to the end of the handover, ns. Since then, the new plan is in
-    /// force.
+    /// Time from the start of the run to the end of the handover, ns. Since then, the new plan is
+    /// in force.
     pub ended_ns: u64,
     /// CPUs with another budget.
     pub cores: Vec<RunOtherBudget>,
@@ -212,7 +216,8 @@ pub struct RunRegulation {
     #[serde(default)]
     pub span_ns: u64,
     /// Times that the kernel ended the scheduler of the sched_ext engine because a CPU came or
-    /// went. It was installed again at the next look, and until then no CPU was stopped at its budget.
+    /// went. It was installed again at the next look, and until then no CPU was stopped at its
+    /// budget.
     #[serde(default)]
     pub restarts: u64,
     /// Longest of these times, from the last look before it until the scheduler was installed, ns.

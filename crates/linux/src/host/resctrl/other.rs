@@ -1,19 +1,19 @@
-//! Other ways for the groups of a run that goes on.
+//! Other ways and limits of bandwidth for the groups of a run that goes on.
 //!
-//! Problem: the kernel takes masks group by group. Meanwhile no core may have a way that another core
-//! still has, and the kernel refuses masks that overlap an exclusive group.
-//! Rule: each group that changes first gets the ways that it has in both plans, then its new ones. If
-//! the kernel refuses a mask, the groups return in the same way: to the common ways, then to the old
-//! ones.
-//! Proof: no two groups of one plan overlap. Until all have their common ways, each has ways of the
-//! old plan only; after that, each has ways of the new plan only. So no two groups overlap at any
-//! moment. A core with more ways than before has at least its old ones throughout.
-//! Source: own derivation; resctrl.rst, "mode".
-//! Does not cover, and refuses: a group without enough ways in common; another number or mode of
-//! groups; ways of locked pages, which lie in their ways; bandwidths. Lines that a core has in ways
-//! which it loses stay there until other cores evict them.
+//! Problem: the kernel takes masks group by group. Meanwhile no core may have a way that another
+//! core still has, and the kernel refuses masks that overlap an exclusive group. Rule: each group
+//! that changes first gets the ways that it has in both plans, then its new ones. Then come the
+//! limits of bandwidth. If the kernel refuses a line, the groups return in the same way: to the old
+//! limits, to the common ways, then to the old ones. Proof: no two groups of one plan overlap.
+//! Until all have their common ways, each has ways of the old plan only; after that, each has ways
+//! of the new plan only. So no two groups overlap at any moment. A core with more ways than before
+//! has at least its old ones throughout. A limit needs no order: a core has its old or its new one,
+//! and no bound counts on those of other cores. Source: own derivation; resctrl.rst, "mode". Does
+//! not cover, and refuses: a group without enough ways in common; another number or mode of groups;
+//! ways of locked pages, which lie in their ways; a limit of bandwidth that comes or goes. Lines
+//! that a core has in ways which it loses stay there until other cores evict them.
 
-use super::info::{Cache, Info};
+use super::info::Info;
 use super::shares::{Group, Shares, all_ways, mask_lines, shares};
 use super::tree::{Tree, said};
 use crate::error::LinuxError;
@@ -30,10 +30,19 @@ struct File {
     new: String,
 }
 
+/// The limit of bandwidth of a group that gets another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Limit {
+    path: String,
+    old: String,
+    new: String,
+}
+
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Other {
     files: Vec<File>,
+    limits: Vec<Limit>,
     before: Shares,
     /// The shares of the new plan.
     pub shares: Shares,
@@ -51,50 +60,47 @@ impl Other {
     /// The hardware does not give the new shares, or they cannot follow the old ones.
     pub fn of(old: &Shares, plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Self, LinuxError> {
         let mut new = shares(plan, info, &Before { tree, shares: old })?;
-        let Some(cache) = info.cache else {
-            return Err(again("the hardware cannot share out the ways of the cache"));
-        };
         check_groups(old, &new)?;
-        let mut files = Vec::new();
+        let (mut files, mut limits) = (Vec::new(), Vec::new());
         for (old, new) in old.groups.iter().zip(&new.groups) {
             let path = format!("{}/schemata", new.name);
-            files.extend(file(
-                path,
-                &format!("`{}`", new.name),
-                [&old.schemata, &new.schemata],
-                info,
-                cache,
-            )?);
+            let schemata = [old.schemata.as_str(), &new.schemata];
+            files.extend(file(path.clone(), &format!("`{}`", new.name), schemata, info)?);
+            limits.extend(limit(path, &new.name, schemata)?);
         }
         if let (Some(old), Some(new)) = (&old.first, &mut new.first) {
             new.back.clone_from(&old.back);
             let lines = [&old.lines, &new.lines].map(|lines| lines.join("\n") + "\n");
             let [old, new] = &lines;
-            files.extend(file("schemata".to_owned(), "the first group", [old, new], info, cache)?);
+            files.extend(file("schemata".to_owned(), "the first group", [old, new], info)?);
         }
-        Ok(Self { files, before: old.clone(), shares: new })
+        Ok(Self { files, limits, before: old.clone(), shares: new })
     }
 
-    /// Gives the groups their new ways.
+    /// Gives the groups their new ways and limits.
     ///
     /// # Errors
-    /// The kernel refuses a mask; the groups have their old ways again.
+    /// The kernel refuses a line; the groups have their old ways and limits again.
     pub fn give(&self, tree: &mut dyn Tree) -> Result<(), LinuxError> {
-        let steps: [fn(&File) -> &str; 2] = [|file| &file.common, |file| &file.new];
-        for text in steps {
-            for file in &self.files {
-                if let Err(e) = tree.write(&file.path, text(file)) {
-                    let said = said(tree);
-                    self.take_back(tree);
-                    return Err(again(&format!("resctrl refuses {}: {e}{said}", file.path)));
-                }
+        let common = self.files.iter().map(|file| (&file.path, &file.common));
+        let new = self.files.iter().map(|file| (&file.path, &file.new));
+        let limits = self.limits.iter().map(|limit| (&limit.path, &limit.new));
+        for (path, text) in common.chain(new).chain(limits) {
+            if let Err(e) = tree.write(path, text) {
+                let said = said(tree);
+                self.take_back(tree);
+                return Err(again(&format!("resctrl refuses {path}: {e}{said}")));
             }
         }
         Ok(())
     }
 
-    /// Gives the groups their old ways, after any of the steps above.
+    /// Gives the groups their old ways and limits, after any of the steps above.
     pub fn take_back(&self, tree: &mut dyn Tree) {
+        for limit in &self.limits {
+            // One that stays costs its core time, and no other core.
+            let _ = tree.write(&limit.path, &limit.old);
+        }
         let steps: [fn(&File) -> &str; 2] = [|file| &file.common, |file| &file.old];
         for text in steps {
             for file in &self.files {
@@ -141,13 +147,27 @@ fn check_groups(old: &Shares, new: &Shares) -> Result<(), LinuxError> {
     }
 }
 
+/// The change of one group's limit of bandwidth; `None`: it stays, or there is none.
+fn limit(path: String, name: &str, [old, new]: [&str; 2]) -> Result<Option<Limit>, LinuxError> {
+    let of = |schemata: &str| -> String {
+        let lines = schemata.lines().filter(|line| line.starts_with("MB:"));
+        lines.map(|line| format!("{line}\n")).collect()
+    };
+    let (old, new) = (of(old), of(new));
+    if old.is_empty() != new.is_empty() {
+        return Err(again(&format!(
+            "the limit of bandwidth of the group `{name}` in resctrl would come or go"
+        )));
+    }
+    Ok((old != new).then_some(Limit { path, old, new }))
+}
+
 /// The change of one schemata; `None`: its ways stay.
 fn file(
     path: String,
     name: &str,
     [old, new]: [&str; 2],
     info: &Info,
-    cache: Cache,
 ) -> Result<Option<File>, LinuxError> {
     let ways = |schemata: &str| all_ways(&info.lines, schemata);
     let (before, after) = (ways(old), ways(new));
@@ -155,7 +175,8 @@ fn file(
         return Ok(None);
     }
     let common = before & after;
-    if common.count_ones() < cache.least_bits.max(1) {
+    let least = info.cache.map_or(1, |cache| cache.least_bits.max(1));
+    if common.count_ones() < least {
         return Err(again(&format!(
             "the ways of {name} in resctrl would change from {before:x} to {after:x}, and these \
                 masks have too few ways in common"

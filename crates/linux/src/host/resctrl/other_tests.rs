@@ -1,5 +1,6 @@
-//! Other ways for a run that goes on: no two groups overlap at any moment.
+//! Other ways and limits of bandwidth for a run that goes on: no two groups overlap at any moment.
 
+use super::info::values;
 use super::other::Other;
 use super::shares::all_ways;
 use super::tests::{Tested, Told, given, plan};
@@ -9,7 +10,8 @@ use solocore_model::Plan;
 use solocore_resctrl_double::Hardware;
 use std::io;
 
-/// The imitation, which refuses the write with this number. After each write the masks are looked at.
+/// The imitation, which refuses the write with this number. After each write the masks are looked
+/// at.
 struct Watched {
     tree: Tested,
     writes: usize,
@@ -118,5 +120,50 @@ fn ways_that_cannot_follow_the_old_ones_are_refused() {
     for (ways, why) in cases {
         let refused = other(&tree, &shares, ways).unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
+    }
+}
+
+/// The limits of bandwidth of both cores.
+fn limits(tree: &Watched) -> [String; 2] {
+    ["solocore-cpu0", "solocore-cpu1"].map(|group| {
+        let schemata = tree.read(&format!("{group}/schemata")).unwrap();
+        values(&schemata, "MB").unwrap().trim().to_owned()
+    })
+}
+
+/// The plan of [`running`] with these bandwidths.
+fn with_bandwidths(bandwidths: [Option<u64>; 2]) -> Plan {
+    let mut plan = with_ways([5, 3]);
+    for (core, bandwidth) in plan.cores.iter_mut().zip(bandwidths) {
+        core.bandwidth_bytes_per_s = bandwidth;
+    }
+    plan
+}
+
+/// Fails when a limit stays that of the old plan, or is not that again after a refusal.
+#[test]
+fn limits_of_bandwidth_change_and_return() {
+    for hardware in [Hardware::intel(), Hardware { ways: 0, ..Hardware::intel() }] {
+        let mut tree = Tested::new(hardware);
+        let shares = given(&with_bandwidths([Some(750), Some(250)]), &tree).unwrap();
+        apply(&mut tree, &shares, &mut Told::default()).unwrap();
+        let info = Info::read(&tree, "").unwrap();
+        let of = |tree: &Tested, bandwidths| {
+            Other::of(&shares, &with_bandwidths(bandwidths), &info, tree)
+        };
+        let change = of(&tree, [Some(250), Some(750)]).unwrap();
+        let comes = of(&tree, [Some(250), None]).unwrap_err().to_string();
+        assert!(comes.contains("`solocore-cpu1`") && comes.contains("come or go"), "{comes}");
+        let mut tree = Watched { tree, writes: 0, refused: None };
+        let (before, of_new) = (["0=70", "0=20"], ["0=20", "0=70"]);
+        assert_eq!(limits(&tree), before);
+        change.give(&mut tree).unwrap();
+        assert_eq!((limits(&tree), tree.writes), (of_new.map(str::to_owned), 2));
+        change.take_back(&mut tree);
+        assert_eq!(limits(&tree), before);
+        tree.refused = Some(tree.writes + 2);
+        let refused = change.give(&mut tree).unwrap_err().to_string();
+        assert!(refused.contains("resctrl refuses solocore-cpu1/schemata"), "{refused}");
+        assert_eq!(limits(&tree), before, "after the second write is refused");
     }
 }

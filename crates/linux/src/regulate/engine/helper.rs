@@ -174,7 +174,9 @@ impl Helper {
         engine.notes.extend(note);
         engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
         Scheduling::fifo(engine.priority).apply().map_err(|e| no_priority(&e))?;
-        engine.events = Some(attach::attach(&object, regulation, hook)?);
+        let events = attach::attach(&object, regulation, hook)?;
+        engine.notes.extend(events.note.clone());
+        engine.events = Some(events);
         Ok(engine)
     }
 }

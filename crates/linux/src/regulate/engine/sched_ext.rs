@@ -105,7 +105,12 @@ impl SchedExt {
             cgroup::note("the sched-ext engine", "--engine helper leaves them to the kernel");
         let (cpus, notes) = (
             regulation.regulated(),
-            note.into_iter().chain(lowers).chain(on.clone()).chain(shares).collect(),
+            note.into_iter()
+                .chain(events.note.clone())
+                .chain(lowers)
+                .chain(on.clone())
+                .chain(shares)
+                .collect(),
         );
         let serving = regulation.serving();
         Ok(Self {

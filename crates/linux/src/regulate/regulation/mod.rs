@@ -10,7 +10,8 @@
 
 pub use super::budget::{CoreBudget, Options, Sharing, WriteBudget};
 
-use super::budget::{core_budget, counted_on, lock_budget, with_writes, write_event};
+use super::budget::{core_budget, counted_on, crowded, free_budget, lock_budget};
+use super::budget::{most_interrupts, with_writes, write_event};
 use crate::error::LinuxError;
 use crate::host::machine::{cpu_list, needed_rate, sample_rate};
 use crate::regulate::dynamic::DynamicRegulation;
@@ -29,9 +30,7 @@ pub const LONGEST_PERIOD_NS: u64 = 100_000_000;
 const LOOKS_PER_PERIOD: u64 = 10;
 /// Shortest interval between looks, ns: each look is an interrupt.
 const SHORTEST_LOOK_NS: u64 = 50_000;
-/// Shortest time between two accesses of a core, ns: lines of 64 bytes at 32 GB/s. Assumed; a
-/// channel of the fastest memory of the presets takes 2.5 ns for a line.
-const FASTEST_ACCESS_NS: u64 = 2;
+
 /// A plan's regulation, checked for this machine.
 #[derive(Clone, Debug)]
 pub struct Regulation {
@@ -96,7 +95,7 @@ impl Regulation {
             let least = dynamic.least_budget().unwrap_or(0);
             cores = soft
                 .iter()
-                .map(|&cpu| core_budget(cpu, least, options))
+                .map(|&cpu| free_budget(cpu, least, options))
                 .collect::<Result<_, _>>()?;
         }
         let dynamic = dynamic.map(|(dynamic, _)| dynamic);
@@ -169,7 +168,8 @@ impl Regulation {
         let options = options.clone();
         let Options { event, reclaim, sharing, .. } = options.clone();
         let lock = cpu.is_none().then_some(lock);
-        let (write_event, dynamic, notes) = (None, None, Vec::new());
+        let crowded = crowded(&cores, &event).filter(|_| lock.is_some());
+        let (write_event, dynamic, notes) = (None, None, crowded.into_iter().collect());
         Ok(Self {
             period_ns,
             cores,
@@ -188,8 +188,8 @@ impl Regulation {
         })
     }
 
-    /// The regulation of another plan, which differs in budgets only, with the counters of this one.
-    /// CPUs keep their samples, except where a handover can change them.
+    /// The regulation of another plan, which differs in budgets only, with the counters of this
+    /// one. CPUs keep their samples, except where a handover can change them.
     ///
     /// # Errors
     /// As [`Self::new`], or the present counters cannot keep a budget of the plan.
@@ -268,12 +268,12 @@ impl Regulation {
     /// Interrupts that a CPU's busiest event makes in a period while its budget lasts, or while
     /// nothing limits it beside clients.
     pub fn interrupts_per_period(&self) -> u64 {
-        // Without a limit a CPU goes on at its own speed. The kernel must not switch its counter off
-        // for that, because then no look finds its accesses after a lock (engine/rate.rs).
+        // Without a limit a CPU goes on at its own speed. The kernel must not switch its counter
+        // off for that, because then no look finds its accesses after a lock (engine/rate.rs).
         if let (Some(serving), false) = (self.serving(), self.event.is_software()) {
             let looks = self.period_ns / serving.look_ns.max(1) + 8;
             let sample = self.cores.iter().map(|c| c.sample).min().unwrap_or(1);
-            return looks.max(self.period_ns / FASTEST_ACCESS_NS / sample.max(1) + 1);
+            return looks.max(most_interrupts(self.period_ns, sample));
         }
         // The kernel does not throttle software events that happen one by one: only the tick
         // counts.
@@ -283,7 +283,8 @@ impl Regulation {
             if event.is_software() {
                 1
             } else {
-                limited.map(|(budget, sample)| budget / sample + 1).max().unwrap_or(1)
+                let most = |sample| most_interrupts(self.period_ns, sample);
+                limited.map(|(b, sample)| (b / sample + 1).min(most(sample))).max().unwrap_or(1)
             }
         };
         let reads = of(&self.event, &|c| Some((c.budget, c.sample)));
@@ -477,6 +478,8 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let always = plan.regulation.policy == Policy::Memguard;
+    notes.extend(crowded(cores, &options.event).filter(|_| !always));
     let unregulated = plan.platform.cores as usize - cores.len();
     if unregulated > 0 {
         notes.push(format!("CPUs that have no budget and are not regulated: {unregulated}"));

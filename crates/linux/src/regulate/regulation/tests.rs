@@ -143,6 +143,37 @@ fn a_free_cpu_interrupts_as_often_as_memory_allows() {
     assert!(software.interrupts_per_period() < 100);
 }
 
+/// Fails when a small sample asks the kernel for more interrupts than a CPU can take: beside a
+/// lock, or of a budget that no memory can use up.
+#[test]
+fn no_more_interrupts_are_asked_for_than_a_cpu_can_take() {
+    if std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let of = |planned, sample| {
+        let mut lock = plan(None);
+        lock.regulation.policy = Policy::Bwlock;
+        lock.regulation.lock_budget_accesses = Some(planned);
+        regulation(&lock, &Options { sample, ..options("r412e") })
+    };
+    let most = |r: &Regulation| r.period_ns / 500 + 1;
+    let small = of(203, None).unwrap();
+    assert!(small.interrupts_per_period() <= most(&small));
+    let said = |r: &Regulation| r.notes.iter().any(|n| n.contains("has no time for programs"));
+    assert!(said(&small) && !said(&of(2000, None).unwrap()), "{:?}", small.notes);
+    let mut large = plan(None);
+    large.cores.iter_mut().for_each(|core| core.budget_accesses = Some(4_000_000_000));
+    let chosen = Options { sample: Some(100), ..options("r412e") };
+    let large = regulation(&large, &chosen).unwrap();
+    assert!(large.interrupts_per_period() <= most(&large) && !said(&large));
+    for (planned, least) in [(203, 100), (800, 200), (1000, 250), (100_000, 250)] {
+        assert!(of(planned, Some(least)).is_ok(), "{planned}");
+        let refused = of(planned, Some(least - 1)).unwrap_err();
+        let remedy = format!("give {least} or more");
+        assert!(matches!(&refused, LinuxError::Input(t) if t.ends_with(&remedy)), "{refused}");
+    }
+}
+
 #[test]
 fn samples_are_about_an_eighth_and_lose_little() {
     for (budget, sample) in

@@ -5,7 +5,7 @@
 //! connect. The process answers between two looks at its scheduler; a client that does not write or
 //! read within a tenth of a second is disconnected.
 
-use super::{Group, Vcpus, Wanted};
+use super::{Group, Vcpus, Wanted, check_process};
 use crate::error::LinuxError;
 use serde::{Deserialize, Serialize};
 use solocore_model::run::RunVcpu;
@@ -157,6 +157,7 @@ fn carry_out(
     match request {
         Request::List => Ok(Answer::Vcpus(vcpus.list())),
         Request::Create { wanted, pid } => {
+            pid.map_or(Ok(()), check_process)?;
             let id = vcpus.create(&wanted)?;
             if let Some(pid) = pid
                 && let Err(e) = vcpus.bind_process(pid, Some(id))

@@ -1,16 +1,16 @@
 //! Control groups that a VCPU runs as a whole: those of services and slices.
 //!
 //! Problem: a service has many processes, and systemd starts further ones, which are children of no
-//! thread of the VCPU. Rule: a group is kept by its path. Its threads, and those of the groups below
-//! it, are bound at once; a look of the run finds new ones and binds them. A group below that was
-//! bound by itself keeps its own VCPU. A thread that was bound by itself later, or that leaves the
-//! group, keeps the VCPU that it has. A unit that starts again has the same path.
-//! Does not cover: groups of version 1; new threads until the next look, which are best effort if
-//! their parent is.
+//! thread of the VCPU. Rule: a group is kept by its path. Its threads, and those of the groups
+//! below it, are bound at once; a look of the run finds new ones and binds them. A group below that
+//! was bound by itself keeps its own VCPU. A thread that was bound by itself later, or that leaves
+//! the group, keeps the VCPU that it has. A unit that starts again has the same path. Does not
+//! cover: groups of version 1; new threads until the next look, which are best effort if their
+//! parent is.
 
 use crate::error::LinuxError;
-use crate::host::cgroup;
 use crate::host::threads::printable;
+use crate::host::{cgroup, machine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
@@ -126,6 +126,18 @@ fn is_own(thread: u32) -> bool {
     Path::new("/proc/self/task").join(thread.to_string()).exists()
 }
 
+/// Checks that a process runs and is not this one. Threads of this one start the jobs of other
+/// VCPUs, and its monitor has a VCPU of its own, which would no longer hold it.
+pub(super) fn check_process(pid: u32) -> Result<(), LinuxError> {
+    machine::threads_of(pid)?;
+    if is_own(pid) {
+        return Err(LinuxError::Input(format!(
+            "process {pid} is the solocore that schedules the VCPUs; name another process"
+        )));
+    }
+    Ok(())
+}
+
 /// A group that is kept.
 struct Kept {
     /// Its path below the mount.
@@ -167,12 +179,13 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Binds a group to a VCPU (`None`: to best effort) from now on. Returns its path, and the number
-    /// of its threads.
+    /// Binds a group to a VCPU (`None`: to best effort) from now on. Returns its path, and the
+    /// number of its threads.
     ///
     /// # Errors
-    /// There is no such group, it contains this process, or the kernel refuses a thread. The group is
-    /// not kept then, and its threads are best effort, or again those of the group that had them.
+    /// There is no such group, it contains this process, or the kernel refuses a thread. The group
+    /// is not kept then, and its threads are best effort, or again those of the group that had
+    /// them.
     pub fn add(
         &mut self,
         group: &Group,

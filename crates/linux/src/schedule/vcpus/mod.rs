@@ -27,7 +27,7 @@ use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
 use crate::sys::{self, Mapped};
 use admission::{Claim, time};
-use groups::Groups;
+use groups::{Groups, check_process};
 use libbpf_rs::{Link, Object, ProgramInput};
 use serde::{Deserialize, Serialize};
 use shared::Request;
@@ -329,9 +329,9 @@ impl Vcpus {
     /// Binds all threads of a process, as [`Self::bind_thread`] does.
     ///
     /// # Errors
-    /// As [`Self::bind_thread`].
+    /// As [`Self::bind_thread`], or the process is this one. Then no thread is bound.
     pub fn bind_process(&self, pid: u32, id: Option<u32>) -> Result<(), LinuxError> {
-        machine::threads_of(pid)?;
+        check_process(pid)?;
         each_thread(pid, |thread| self.bind_thread(thread.tid, id))
     }
 

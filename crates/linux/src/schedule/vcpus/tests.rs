@@ -31,6 +31,25 @@ fn a_real_time_thread_is_described() {
     assert_eq!(intruder(&seen).lost_foreground_ns, 750_000);
 }
 
+/// Fails when a request can bind this process, by its number or by that of one of its threads.
+#[test]
+fn the_process_with_the_scheduler_is_not_bound() {
+    let (me, thread) = (std::process::id(), sys::tasks::thread_number());
+    for own in [me, thread] {
+        let said = check_process(own).unwrap_err();
+        assert!(
+            matches!(&said, LinuxError::Input(t) if t.contains("is the solocore that schedules")),
+            "{said}"
+        );
+    }
+    let mut other = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+    let checked = check_process(other.id());
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(checked, Ok(()));
+    assert!(matches!(check_process(u32::MAX - 9), Err(LinuxError::Machine(_))));
+}
+
 /// Fails when a thread that is only bound looks like one that its VCPU holds: the kernel's side
 /// would then hold the threads that start jobs.
 #[test]

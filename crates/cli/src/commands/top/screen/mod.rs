@@ -15,6 +15,8 @@ use crate::fail::Failure;
 use crate::progress::{computing, stopped};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use solocore_model::run::RunResult;
 use state::State;
 use std::io;
@@ -41,8 +43,21 @@ fn broken(e: &io::Error) -> Failure {
     Failure::Machine(format!("the terminal cannot be drawn on: {e}; give --plain"))
 }
 
+/// The next event within this time. A terminal that has gone away keeps crossterm in its loop, and
+/// a process that ignores the hangup (`nohup`) does not end by it: so the terminal is asked first.
 fn next(wait: Duration) -> io::Result<Option<Event>> {
-    if event::poll(wait)? { event::read().map(Some) } else { Ok(None) }
+    let stdout = io::stdout();
+    let mut terminal = [PollFd::new(&stdout, PollFlags::IN)];
+    let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+    match rustix::event::poll(&mut terminal, Some(&wait)) {
+        // A signal, as of another size of the window.
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(e) => return Err(e.into()),
+    }
+    if terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+        return Err(io::Error::new(io::ErrorKind::BrokenPipe, "it has gone away"));
+    }
+    if event::poll(Duration::ZERO)? { event::read().map(Some) } else { Ok(None) }
 }
 
 fn until_left(terminal: &mut DefaultTerminal, look: Look, mut state: State) -> Result<(), Failure> {
@@ -54,7 +69,6 @@ fn until_left(terminal: &mut DefaultTerminal, look: Look, mut state: State) -> R
         }
         let due = state.every.saturating_sub(looked.elapsed());
         let wait = if state.paused { PATIENCE } else { due.min(PATIENCE) };
-        // A terminal that has gone away keeps crossterm in its loop: the hangup ends the process.
         if let Some(event) = computing(|| next(wait)).map_err(|e| broken(&e))? {
             changed = true;
             if let Event::Key(key) = event {
