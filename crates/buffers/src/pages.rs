@@ -81,6 +81,14 @@ impl Mapping {
         Self::map(bytes, MapFlags::empty())
     }
 
+    /// Ordinary pages that come as they are touched, each by a page fault.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn untouched(bytes: usize) -> Result<Self, BufferError> {
+        Self::map_with(bytes, MapFlags::PRIVATE)
+    }
+
     /// Huge pages, which must have been set aside.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 use crate::StudyError;
 use crate::sensitivity::{Change, FACTORS};
 use plotters::prelude::*;
+use std::ops::Range;
 
 type Failed = DrawingAreaErrorKind<std::io::Error>;
 
@@ -82,13 +83,20 @@ fn draw(text: &mut String, panels: &[Panel], ranges: &[&'static str]) -> Result<
     let (all, key) = area.split_vertically(size.1 - 26);
     for (row, strip) in all.split_evenly((down, 1)).iter().enumerate() {
         let (names, plots) = strip.split_horizontally(NAMES);
-        for (line, name) in ranges.iter().enumerate() {
-            let y = 36 + i32::try_from(line).unwrap_or(0) * i32::try_from(PANEL.1).unwrap_or(0);
-            names.draw_text(name, &TextStyle::from((FONT, 12).into_font()), (10, y))?;
-        }
+        let mut within = 0..0;
         let shown = panels.iter().skip(row * across).take(across);
         for (plot, panel) in plots.split_evenly((1, across)).iter().zip(shown) {
-            draw_panel(plot, panel, ranges.len())?;
+            within = draw_panel(plot, panel, ranges.len())?;
+        }
+        let (top, count) =
+            (strip.get_pixel_range().1.start, i32::try_from(ranges.len()).unwrap_or(1));
+        for (line, name) in (0..).zip(ranges) {
+            let middle = within.start + (2 * line + 1) * (within.end - within.start) / (2 * count);
+            names.draw_text(
+                name,
+                &TextStyle::from((FONT, 12).into_font()),
+                (10, middle - top - 7),
+            )?;
         }
     }
     for (at, (factor, colour)) in FACTORS.iter().zip(COLOURS).enumerate() {
@@ -102,11 +110,12 @@ fn draw(text: &mut String, panels: &[Panel], ranges: &[&'static str]) -> Result<
     area.present()
 }
 
+/// Draws a panel, and gives the pixels from its first line to its last one, from above.
 fn draw_panel<B: DrawingBackend<ErrorType = std::io::Error>>(
     area: &DrawingArea<B, plotters::coord::Shift>,
     panel: &Panel,
     lines: usize,
-) -> Result<(), Failed> {
+) -> Result<Range<i32>, Failed> {
     let ends = panel.moved.iter().flatten().flatten().copied();
     let values = || ends.clone().chain(panel.paper).chain([panel.given, 0.0]);
     let low = values().fold(f64::INFINITY, f64::min);
@@ -138,7 +147,7 @@ fn draw_panel<B: DrawingBackend<ErrorType = std::io::Error>>(
             chart.draw_series(points)?;
         }
     }
-    Ok(())
+    Ok(chart.plotting_area().get_pixel_range().1)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::known::{Kind, Maker, Memory, TriedOn, measure, try_all};
 use super::{Code, Event};
 use crate::error::LinuxError;
 use crate::sys::{self, PERF_DISABLED, PerfAttr, Whom};
+use solocore_buffers::{Mapping, PAGE};
 use std::os::fd::OwnedFd;
 
 impl Event {
@@ -103,7 +104,7 @@ impl Event {
         let event = self.open(code)?;
         let mut read = || self.read(&event);
         let seen = if self.is_software() {
-            measure(&mut read, || Some(touch_pages()))?
+            measure(&mut read, touch_pages)?
         } else {
             // A part of the cache is enough, if the event sees half of the reads then.
             let mut memory = Memory::for_cpu(cpu.unwrap_or(0), false)?;
@@ -140,23 +141,39 @@ fn on_cpu<T>(cpu: Option<u32>, what: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Touches fresh pages, one fault each; returns their number.
-fn touch_pages() -> u64 {
-    const PAGE: usize = 4096;
+/// Touches fresh pages, one fault each; returns their number, or nothing without memory. An
+/// allocator may give pages that the process has had before, which fault no more.
+fn touch_pages() -> Option<u64> {
+    // Below a huge page.
     const PAGES: usize = 256;
-    // A size that the allocator takes from the kernel again, and below a huge page.
-    let mut memory: Vec<u8> = Vec::with_capacity(PAGES * PAGE);
-    let fresh = memory.spare_capacity_mut();
-    for page in fresh.chunks_mut(PAGE) {
-        page[0].write(1);
-        std::hint::black_box(&page);
+    let mut memory = Mapping::untouched(PAGES * PAGE).ok()?;
+    for page in memory.chunks_mut(PAGE) {
+        page[0] = 1;
     }
-    PAGES as u64
+    std::hint::black_box(&memory);
+    Some(PAGES as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It fails if the pages come from an allocator: after a large block it takes no more of the
+    /// kernel.
+    #[test]
+    fn pages_are_fresh_each_time() {
+        drop(std::hint::black_box(vec![1u8; 16 << 20]));
+        let faults = || {
+            let usage = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let rest = usage.rsplit_once(") ").unwrap().1;
+            rest.split(' ').nth(7).unwrap().parse::<u64>().unwrap()
+        };
+        for _ in 0..2 {
+            let before = faults();
+            let made = touch_pages().unwrap();
+            assert!(faults() - before >= made / 2, "{} of {made}", faults() - before);
+        }
+    }
 
     #[test]
     fn each_type_is_tried_once() {
