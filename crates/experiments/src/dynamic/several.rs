@@ -316,7 +316,7 @@ fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64]) {
     {
         outcome.claim(
             &format!("T2 with {method}: the time of a best-effort task, 1 = alone"),
-            Paper::absolute(paper, "section V-B"),
+            Paper::number(paper, 1.0, "section V-B"),
             ours,
             Mutation::Unregulated,
             format!("{ours:.1}; the paper {paper:.1}"),
