@@ -18,16 +18,19 @@ from test_board import BOARD, LIMIT, fetched, in_guest, often  # noqa: F401
 
 # Core 0 gets what the board guarantees but for the hogs' 200 lines a millisecond each.
 BUDGETS = [16400, 200, 200, 200]
-# As many steps alone as under the plan: the first round finds what the setting up of the buffer left in the cache.
-PLAN = """
-echo "alone $(./chase 8192 500000 0)"
-solocore run --partial plan.json --format json >/out/run.json &
-run=$!
+# Behind the start of a run: until it regulates.
+REGULATES = """run=$!
 until [ "$(cat /sys/kernel/sched_ext/state)" = enabled ]; do
 	kill -0 $run || exit 9
 	sleep 0.02
 done
 hogs=
+"""
+# As many steps alone as under the plan: the first round finds what the setting up of the buffer left in the cache.
+PLAN = """
+echo "alone $(./chase 8192 500000 0)"
+solocore run --partial plan.json --format json >/out/run.json &
+""" + REGULATES + """
 for cpu in 1 2 3; do ./hog 8192 $cpu & hogs="$hogs $!"; done
 # Their starts are over: what the kernel does for them counts against nobody.
 sleep 0.05
@@ -135,22 +138,22 @@ def isolated(found):
     assert found["managed"] <= 1.1 * found["alone"], found
 
 
-def test_budgets_isolate_a_chase_from_three_hogs(solocore, steps):
+def plan_budgets(solocore, budgets):
+    """A plan with these budgets, in lines a millisecond, by core."""
     cores = "".join(f'[[core]]\nid = {i}\nbandwidth = "{lines * 64} kB/s"\n[[task]]\nname = "task{i}"\ncore = {i}\nperiod = "1 s"\n'
-                    'wcet = "1 ms"\nmisses = 1\n' for i, lines in enumerate(BUDGETS))
+                    'wcet = "1 ms"\nmisses = 1\n' for i, lines in enumerate(budgets))
     solocore.plan(f'platform = "{BOARD}"\n[regulation]\npolicy = "memguard"\nperiod = "1 ms"\nshare = "explicit"\n{cores}')
+
+
+def test_budgets_isolate_a_chase_from_three_hogs(solocore, steps):
+    plan_budgets(solocore, BUDGETS)
     isolated(steps(PLAN, "--share", "plan.json", "--out", "out"))
 
 
 KINDS = """
 for lines in 200 2000; do
 	solocore run --partial plan$lines.json --duration "$SPAN ms" --format json >/out/$lines.json &
-	run=$!
-	until [ "$(cat /sys/kernel/sched_ext/state)" = enabled ]; do
-		kill -0 $run || exit 9
-		sleep 0.02
-	done
-	hogs=
+""" + REGULATES + """
 	for cpu in 0 1 2 3; do ./hog 8192 $cpu $KIND & hogs="$hogs $!"; done
 	wait $run || exit 8
 	kill $hogs
@@ -165,9 +168,7 @@ def test_budgets_hold_for_all_kinds_of_access(solocore, compile_c, fetched, kind
     or handled a sample later."""
     shares = ["--out", "out"]
     for lines in (200, 2000):
-        cores = "".join(f'[[core]]\nid = {i}\nbandwidth = "{lines * 64} kB/s"\n[[task]]\nname = "task{i}"\ncore = {i}\nperiod = "1 s"\n'
-                        'wcet = "1 ms"\nmisses = 1\n' for i in range(4))
-        solocore.plan(f'platform = "{BOARD}"\n[regulation]\npolicy = "memguard"\nperiod = "1 ms"\nshare = "explicit"\n{cores}')
+        plan_budgets(solocore, [lines] * 4)
         (solocore.dir / "plan.json").rename(solocore.dir / f"plan{lines}.json")
         shares += ["--share", f"plan{lines}.json"]
     done = in_guest(solocore, compile_c, f"KIND={kind} SPAN={os.environ.get('BOARD_SPAN', 600)}{KINDS}", {"hog": []}, "--page-walks", "off", *options,

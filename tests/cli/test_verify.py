@@ -296,12 +296,22 @@ period = "1 s"
 command = ["./phases"]
 """
 WITHOUT_AND_WITH = """
-mount -t resctrl resctrl /sys/fs/resctrl || exit 9
-for how in "" --resctrl; do
-	solocore verify plan.json -n 1 --enemy read --partial $how --directory . -o /out/v$how.json
+for how in "" {option}; do
+	solocore verify plan.json -n 1 --enemy {enemy} --partial $how --directory . -o /out/v$how.json
 	echo "exit $?"
 done
 """
+
+
+def without_and_with(solocore, board, option, enemy, *options, first=""):
+    """A plan verified in a guest without and with an option: the tasks of both. Only without it a promise is exceeded."""
+    solocore.write("both", first + WITHOUT_AND_WITH.format(option=option, enemy=enemy))
+    done = solocore("board", "run", board, *options, "--share", "plan.json", "--out", "out", "--", "sh", "both", timeout=2 * LIMIT,
+                    SOLOCORE_BOARD_CACHE=str(CACHE))
+    assert done.code == 0, done.err
+    print(done.out.decode())
+    assert [line for line in done.out.decode().splitlines() if line.startswith("exit")] == ["exit 1", "exit 0"], done.err
+    return [json.loads((solocore.dir / f"out/v{how}.json").read_text())["tasks"] for how in ("", option)]
 
 
 @often
@@ -318,13 +328,8 @@ def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, 
     plan = solocore.plan(LOCKED)
     [task] = plan["tasks"]
     assert len(task["locked_pages"]) > 128 and task["misses"] == 0, "the whole program is locked"
-    solocore.write("both", WITHOUT_AND_WITH)
-    done = solocore("board", "run", "board.toml", "--cpus", "4", "--allocation", "--share", "phases", "--share", "plan.json", "--out", "out", "--", "sh", "both",
-                    timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
-    assert done.code == 0, done.err
-    print(done.out.decode())
-    assert [line for line in done.out.decode().splitlines() if line.startswith("exit")] == ["exit 1", "exit 0"]
-    [without], [kept] = (json.loads((solocore.dir / f"out/v{how}.json").read_text())["tasks"] for how in ("", "--resctrl"))
+    [without], [kept] = without_and_with(solocore, "board.toml", "--resctrl", "read", "--cpus", "4", "--allocation", "--share", "phases",
+                                         first="mount -t resctrl resctrl /sys/fs/resctrl || exit 9")
     assert without["exceeded"] == ["c_sce"] and kept["exceeded"] == []
     assert without["alone_ns"] <= without["wcet_ns"]
 
@@ -359,12 +364,6 @@ wcet = "1 ms"
 misses = 1
 command = ["./hog", "8192", "1"]
 """
-IN_COLOURS_AND_ANYWHERE = """
-for how in "" --colors; do
-	solocore verify plan.json -n 1 --enemy write --partial $how --directory . -o /out/v$how.json
-	echo "exit $?"
-done
-"""
 
 
 @often
@@ -376,14 +375,8 @@ def test_the_board_exposes_a_plan_without_its_colours(solocore, compile_c, fetch
     solocore.write("board.toml", board.replace("\ncores = 4", "\ncores = 2"))
     plan = solocore.plan(OWN_COLOURS)
     assert [core["colours"] for core in plan["cores"]] == [[0, 16], [16, 16]]
-    solocore.write("both", IN_COLOURS_AND_ANYWHERE)
-    shares = [word for name in ("chase", "hog", "plan.json", "board.toml") for word in ("--share", name)]
-    done = solocore("board", "run", "board.toml", "--cpus", "2", "--memory", "2G", "--page-walks", "off", *shares, "--out", "out", "--", "sh", "both",
-                    timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
-    assert done.code == 0, done.err
-    print(done.out.decode())
-    assert [line for line in done.out.decode().splitlines() if line.startswith("exit")] == ["exit 1", "exit 0"], done.err
-    [without], [kept] = (json.loads((solocore.dir / f"out/v{how}.json").read_text())["tasks"] for how in ("", "--colors"))
+    shares = [word for name in ("chase", "hog", "board.toml") for word in ("--share", name)]
+    [without], [kept] = without_and_with(solocore, "board.toml", "--colors", "write", "--cpus", "2", "--memory", "2G", "--page-walks", "off", *shares)
     assert without["exceeded"] == ["c_sce"] and without["enemies"] == [1]
     assert kept["exceeded"] == [] and kept["beside"] == ["hog"] and kept["enemies"] == []
     assert without["attacked_ns"] > 1.3 * kept["attacked_ns"]

@@ -4,6 +4,7 @@
 Skipped, with the reason, where nothing can be mounted or where this machine may not be regulated.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -120,25 +121,37 @@ def test_a_run_gives_ways_and_puts_them_back(planned, mounted, ways):
     assert page.code == 0, page.err
 
 
-def test_a_run_that_goes_on_takes_other_ways(planned, mounted, ways):
-    mount = mounted(*board(ways))
-    before, shares = mount.state(), shares_of(planned)
-    planned.write("other.json", json.dumps(with_ways(json.loads((planned.dir / "plan.json").read_text()), [shares[0] + 1, shares[1] - 1, *shares[2:]])))
+@contextlib.contextmanager
+def run_that_goes_on(planned, mount, other):
+    """A run of the plan with ways, and a call that gives it another plan. The run must end well."""
+    planned.write("other.json", json.dumps(other))
     planned.env["SOLOCORE_RESCTRL"] = str(mount.root)
     process = planned.start("run", "plan.json", *LEAVE, "--resctrl", "--duration", "60 s", "-o", "run.json")
-    try:
-        until_regulating(process)
+
+    def replace():
         done = planned("run", "other.json", "--replace")
         assert done.code == 0, done.err
-        masks = [int(re.search(r"L3:0=([0-9a-f]+)", mount.read(f"solocore-cpu{core}/schemata"))[1], 16) for core in range(len(shares))]
-        assert [bin(mask).count("1") for mask in masks] == [shares[0] + 1, shares[1] - 1, *shares[2:]]
-        assert sum(masks) == (1 << sum(shares)) - 1, "no way belongs to two"
+
+    try:
+        until_regulating(process)
+        yield replace
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)
         assert process.returncode == 0, err
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_run_that_goes_on_takes_other_ways(planned, mounted, ways):
+    mount = mounted(*board(ways))
+    before, shares = mount.state(), shares_of(planned)
+    other = with_ways(json.loads((planned.dir / "plan.json").read_text()), [shares[0] + 1, shares[1] - 1, *shares[2:]])
+    with run_that_goes_on(planned, mount, other) as replace:
+        replace()
+        masks = [int(re.search(r"L3:0=([0-9a-f]+)", mount.read(f"solocore-cpu{core}/schemata"))[1], 16) for core in range(len(shares))]
+        assert [bin(mask).count("1") for mask in masks] == [shares[0] + 1, shares[1] - 1, *shares[2:]]
+        assert sum(masks) == (1 << sum(shares)) - 1, "no way belongs to two"
     run = json.loads((planned.dir / "run.json").read_text())
     assert [core["ways"] for core in run["plan"]["cores"]][:2] == [shares[0] + 1, shares[1] - 1]
     assert f"L3:0={masks[0]:x}" in run["groups"][0]["schemata"][0]
@@ -151,25 +164,14 @@ def test_a_run_that_goes_on_takes_other_limits_of_bandwidth(planned, mounted, wa
     before, plan = mount.state(), json.loads((planned.dir / "plan.json").read_text())
     core = plan["cores"][0]
     core["bandwidth_bytes_per_s"], core["budget_accesses"] = core["bandwidth_bytes_per_s"] // 2, core["budget_accesses"] // 2
-    planned.write("other.json", json.dumps(plan))
-    planned.env["SOLOCORE_RESCTRL"] = str(mount.root)
 
     def limits():
         return [int(re.search(r"MB:0=(\d+)", mount.read(f"solocore-cpu{at}/schemata"))[1]) for at in range(len(plan["cores"]))]
 
-    process = planned.start("run", "plan.json", *LEAVE, "--resctrl", "--duration", "60 s", "-o", "run.json")
-    try:
-        until_regulating(process)
+    with run_that_goes_on(planned, mount, plan) as replace:
         old = limits()
-        done = planned("run", "other.json", "--replace")
-        assert done.code == 0, done.err
+        replace()
         assert limits() == [core["bandwidth_bytes_per_s"] >> 20, *old[1:]] != old
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=20)
-        assert process.returncode == 0, err
-    finally:
-        process.kill()
-        process.wait()
     groups = json.loads((planned.dir / "run.json").read_text())["groups"]
     assert groups[0]["schemata"][-1] == f"MB:0={core['bandwidth_bytes_per_s'] >> 20}"
     assert mount.state() == before

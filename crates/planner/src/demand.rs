@@ -234,7 +234,7 @@ pub fn inside_ps(profile: &Profile, p: &Platform, pace: Pace) -> u64 {
 /// The type of cores that a measured profile is for, where the task may run on others.
 fn other_type<'a>(profile: &'a Profile, p: &Platform, core: Option<u32>) -> Option<&'a str> {
     let kind = profile.origin.measured.as_ref()?.core_type.as_deref()?;
-    let own = p.core_types.iter().find(|own| core.is_some_and(|core| own.cores.contains(&core)));
+    let own = core.and_then(|core| p.type_of(core));
     (own.is_none_or(|own| own.name != kind) && !p.core_types.is_empty()).then_some(kind)
 }
 

@@ -261,16 +261,20 @@ static void serve_socket(struct state *s)
 	}
 }
 
-/* The program's descriptors must end when it closes them: only its own are left in this thread's
- * table. */
-static void close_others(const struct state *s)
+void own_descriptors(const struct state *s, int *own)
+{
+	const int all[OWN_DESCRIPTORS] = {s->uffd,	 s->pagemap, s->memory, s->socket,
+					  s->kpageflags, s->chosen,  s->reserve};
+	for (unsigned i = 0; i < OWN_DESCRIPTORS; i++)
+		own[i] = all[i];
+}
+
+void close_all_but(const int *own, unsigned count)
 {
 	unsigned first = 0;
 	for (;;) {
-		const int own[] = {s->uffd,	  s->pagemap, s->memory, s->socket,
-				   s->kpageflags, s->chosen,  s->reserve};
 		unsigned next = ~0u;
-		for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
+		for (unsigned i = 0; i < count; i++)
 			if (own[i] >= 0 && (unsigned)own[i] >= first && (unsigned)own[i] < next)
 				next = (unsigned)own[i];
 		if (next > first)
@@ -284,8 +288,12 @@ static void close_others(const struct state *s)
 int handler_main(void *argument)
 {
 	struct state *s = argument;
+	int own[OWN_DESCRIPTORS];
 	raw(SYS_prctl, 15 /* PR_SET_NAME */, "solocore-pages");
-	close_others(s);
+	/* The program's descriptors must end when it closes them: only the library's are left in
+	 * this thread's table. */
+	own_descriptors(s, own);
+	close_all_but(own, OWN_DESCRIPTORS);
 	drop_privileges(s);
 	for (;;) {
 		struct uffd_event events[16];

@@ -168,27 +168,13 @@ static int keep(void *argument)
 	return 0;
 }
 
-/* Closes all descriptors but those that the heir needs. */
-static void close_others(const struct state *s)
-{
-	unsigned low = (unsigned)s->reserve, high = (unsigned)s->pagemap;
-	if (low > high) {
-		low = (unsigned)s->pagemap;
-		high = (unsigned)s->reserve;
-	}
-	if (low > 0)
-		raw(SYS_close_range, 0, low - 1, 0);
-	if (high > low + 1)
-		raw(SYS_close_range, low + 1, high - 1, 0);
-	raw(SYS_close_range, high + 1, ~0u, 0);
-}
-
 /* The process between the program and the heir: with its end the heir is nobody's child. The
  * heir has neither session nor directory nor CPU of the program, and is not root. It is nice to
  * nobody: a program that runs between its giving and the reserve's taking gets the frames. */
 static int launch(void *argument)
 {
 	struct state *s = argument;
+	const int needed[] = {s->reserve, s->pagemap};
 	unsigned long all[MOST_CPUS / 64];
 	int priority = 0;
 	raw(SYS_prctl, PR_SET_NAME, "solocore-heir");
@@ -199,7 +185,7 @@ static int launch(void *argument)
 	for (unsigned i = 0; i < MOST_CPUS / 64; i++)
 		all[i] = ~0ul;
 	raw(SYS_sched_setaffinity, 0, sizeof all, all);
-	close_others(s);
+	close_all_but(needed, 2);
 	drop_privileges(s);
 	clone(keep, s->heir_stack + HEIR_STACK, CLONE_VM, s);
 	raw(SYS_exit_group, 0);

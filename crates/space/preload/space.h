@@ -275,5 +275,10 @@ void heir_start(struct state *s);
 
 /* handler.c */
 int handler_main(void *state);
+/* The library's own descriptors; -1: it has none of a kind. */
+#define OWN_DESCRIPTORS 7
+void own_descriptors(const struct state *s, int *own);
+/* Closes all descriptors of this process's table but these. */
+void close_all_but(const int *own, unsigned count);
 
 #endif

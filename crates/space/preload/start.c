@@ -158,9 +158,9 @@ static void begin(int forked)
 		refuse("its handler of faults cannot be started; raise the limit on threads "
 		       "(ulimit -u)");
 	/* The handler has descriptors of its own. */
-	const int own[] = {s->uffd,	  s->pagemap, s->memory, s->socket,
-			   s->kpageflags, s->chosen,  s->reserve};
-	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
+	int own[OWN_DESCRIPTORS];
+	own_descriptors(s, own);
+	for (unsigned i = 0; i < OWN_DESCRIPTORS; i++)
 		if (own[i] >= 0)
 			raw(SYS_close, own[i]);
 	self = s->shared;

@@ -123,6 +123,19 @@ pub(crate) mod tests {
         message
     }
 
+    /// Whether the C compiler takes a program.
+    pub fn compiles(program: &str) -> bool {
+        let mut compiler = std::process::Command::new("cc")
+            .args(["-x", "c", "-std=gnu11", "-fsyntax-only", "-"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("there is a C compiler");
+        let mut input = compiler.stdin.take().expect("a pipe");
+        std::io::Write::write_all(&mut input, program.as_bytes()).expect("written");
+        drop(input);
+        compiler.wait().expect("it ends").success()
+    }
+
     #[test]
     fn requests_are_told_from_other_messages() {
         let message = request("video", 5000);
@@ -158,14 +171,6 @@ pub(crate) mod tests {
             program +=
                 &format!("_Static_assert(SC_BUFFER_{name} == {}, \"{name}\");\n", status as u32);
         }
-        let mut compiler = std::process::Command::new("cc")
-            .args(["-x", "c", "-std=gnu11", "-fsyntax-only", "-"])
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .expect("there is a C compiler");
-        let mut input = compiler.stdin.take().expect("a pipe");
-        std::io::Write::write_all(&mut input, program.as_bytes()).expect("written");
-        drop(input);
-        assert!(compiler.wait().expect("it ends").success());
+        assert!(compiles(&program));
     }
 }

@@ -7,17 +7,15 @@
 //! parameters as given, a dashed one the paper's number.
 
 use crate::StudyError;
+use crate::chart::{FONT, Failed};
 use crate::sensitivity::{Change, FACTORS};
 use plotters::prelude::*;
 use std::ops::Range;
-
-type Failed = DrawingAreaErrorKind<std::io::Error>;
 
 /// Width of a panel, height of a line, and height of titles and labels around the lines, in pixels.
 const PANEL: (u32, u32, u32) = (330, 17, 76);
 /// Width for the ranges' names, in pixels.
 const NAMES: u32 = 190;
-const FONT: &str = "sans-serif";
 /// Of the smaller and of the larger factor (Okabe and Ito).
 const COLOURS: [RGBColor; 2] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0)];
 

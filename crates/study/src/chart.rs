@@ -12,12 +12,12 @@ use crate::study::curve;
 use plotters::prelude::*;
 use solocore_planner::levels::optimiser::scheme::{Io, Ipc, Scheme};
 
-type Failed = DrawingAreaErrorKind<std::io::Error>;
+pub(crate) type Failed = DrawingAreaErrorKind<std::io::Error>;
 
 const SIZE: (u32, u32) = (860, 420);
 /// Space right of the plot, for names, in pixels.
 const LEGEND: u32 = 170;
-const FONT: &str = "sans-serif";
+pub(crate) const FONT: &str = "sans-serif";
 
 fn colour(io: Io) -> RGBColor {
     match io {

@@ -94,8 +94,8 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         "A row depends on where its programs lie, which the paper has once and the seeds draw: \
             over seeds 1 to 5 aifftr is slowed by 26 to 41 %, iirfft by 22 to 36 %. With \
             pages of its own for each pairing there are ten different co-runners, as in the paper. \
-            But then the even rows are further off: the sum of squares of the logarithm is 0.70 against 0.52 \
-            (quick runs, medians of seeds 101 to 104). So it is not taken.",
+            But then the even rows are further off: the sum of squares of the logarithm is 0.70 \
+            against 0.52 (quick runs, medians of seeds 101 to 104). So it is not taken.",
     );
     outcome.differs(
         "Where the benchmarks lie is not known; the paper says that it counts, and that they lie \

@@ -221,8 +221,10 @@ fn judge(outcome: &mut Outcome, times: &[Times]) {
         let inflated = inflation(halves[at]);
         let (moet, acet) = (most(&inflated, |i| i.0), most(&inflated, |i| i.1));
         largest.push(moet);
-        let moet = if at == 0 { inflated[STATED].0 } else { moet };
-        let moet_words = if at == 0 { "MOET, at 640x480" } else { "MOET, by up to" };
+        let (moet_words, moet) = match at {
+            0 => ("MOET, at 640x480", inflated[STATED].0),
+            _ => ("MOET, by up to", moet),
+        };
         let list = |which: fn(&(f64, f64)) -> f64| {
             inflated.iter().map(|i| percent(which(i))).collect::<Vec<_>>().join(", ")
         };

@@ -6,8 +6,7 @@ use crate::units::Frequency;
 impl Platform {
     /// Clock of a core.
     pub fn clock_of(&self, core: u32) -> Frequency {
-        let own = self.core_types.iter().find(|kind| kind.cores.contains(&core));
-        own.map_or(self.frequency, |kind| kind.frequency)
+        self.type_of(core).map_or(self.frequency, |kind| kind.frequency)
     }
 
     /// Clock of its fastest core.

@@ -26,7 +26,8 @@ use super::{CoreType, Pace, Pipeline, Platform, PrivateCaches};
 use crate::units::Frequency;
 
 impl Platform {
-    fn type_of(&self, core: u32) -> Option<&CoreType> {
+    /// The type of a core; `None`: no type has it.
+    pub fn type_of(&self, core: u32) -> Option<&CoreType> {
         self.core_types.iter().find(|kind| kind.cores.contains(&core))
     }
 

@@ -46,15 +46,14 @@ pub fn place(args: &ProfileArgs) -> Result<Place, Failure> {
     let name = args.platform.as_deref().unwrap_or("this machine");
     let file = Path::new(name);
     super::parts::check_core(args.core, &platform)?;
-    let kind = |core: u32| platform.core_types.iter().find(|kind| kind.cores.contains(&core));
-    let wanted = args.core.and_then(kind);
+    let wanted = args.core.and_then(|core| platform.type_of(core));
     let asked = match args.counting.cpu {
         Some(cpu) => Some(cpu),
         None => chosen(file, &platform, &here, wanted)?,
     };
     let (cpu, _) = cpus(asked, &platform, &here)?;
     let own = core_of(file, &platform, &here, cpu)?;
-    let found = own.and_then(kind);
+    let found = own.and_then(|core| platform.type_of(core));
     if let (Some(wanted), Some(found), Some(core)) = (wanted, found, args.core)
         && wanted.name != found.name
     {

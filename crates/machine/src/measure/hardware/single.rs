@@ -109,10 +109,15 @@ impl Machine {
             .collect()
     }
 
+    /// The lines of a page from this one on, round and round: those of the writes of a case.
+    fn burst(&self, other: usize) -> impl Fn(usize) -> usize + Copy + use<> {
+        let mask = self.page_lines() - 1;
+        move |n| other & !mask | (other + n) & mask
+    }
+
     /// One access after its case, between two rests; `memory`: or one to the first level.
     fn rested(&mut self, case: Case, base: usize, other: usize, memory: bool) -> f64 {
-        let (writes, mask) = (case.writes as usize, self.page_lines() - 1);
-        let burst = |n: usize| other & !mask | (other + n) & mask;
+        let (writes, burst) = (case.writes as usize, self.burst(other));
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
         let gap = (f64::from(case.gap_ns) / self.round_ns) as usize;
         let near = self.targets.start;
@@ -146,8 +151,7 @@ impl Machine {
 
     /// One access after its case.
     fn one(&mut self, case: Case, base: usize, other: usize) -> f64 {
-        let (writes, mask) = (case.writes as usize, self.page_lines() - 1);
-        let burst = |n: usize| other & !mask | (other + n) & mask;
+        let (writes, burst) = (case.writes as usize, self.burst(other));
         if self.flushes {
             // This brings the translations.
             self.lines.read(base);

@@ -108,16 +108,25 @@ pub fn alone(
     let work = match which {
         Lone::Hos => {
             let mut hos = Hos::new(problem, seed);
-            let table = hos.advance(most, stop)?.settled(problem);
-            problem.holds(&table).then(|| hos.work())?
+            checked(problem, hos.advance(most, stop)?)?;
+            hos.work()
         }
         Lone::Exact => {
             let mut prover = Prover::new(problem);
-            prover.advance(most / LOOKS_PER_NODE, stop)?;
+            if let Proof::Table(table) = prover.advance(most / LOOKS_PER_NODE, stop)? {
+                checked(problem, table)?;
+            }
             prover.searched() * LOOKS_PER_NODE
         }
     };
     (work <= most).then_some(work)
+}
+
+/// The table of a search, if it keeps all rules. One that breaks a rule would be a mistake of this
+/// code, and must not be run.
+fn checked(problem: &Problem, table: Solution) -> Option<Solution> {
+    let table = table.settled(problem);
+    problem.holds(&table).then_some(table)
 }
 
 /// Advances all members once; the answer of the first that has one.
@@ -165,11 +174,7 @@ fn round(
 
 impl Member<'_> {
     fn advance(&mut self, problem: &Problem, work: u64, stop: &dyn Fn() -> bool) -> Option<Answer> {
-        let found = |s: Solution, name| {
-            let s = s.settled(problem);
-            // A table that breaks a rule would be a mistake of this code, and must not be run.
-            problem.holds(&s).then_some(Answer::Found(s, name))
-        };
+        let found = |s, name| checked(problem, s).map(|s| Answer::Found(s, name));
         match self {
             Self::Search(s) => s.advance(work, stop).and_then(|s| found(s, "ejection")),
             Self::Hos(h) => h.advance(work / HOS_SHARE, stop).and_then(|s| found(s, "hos")),
