@@ -3,8 +3,8 @@
 //! Problem: many boards cannot run solocore, or should not. Rule: a copy has the same paths below a
 //! directory of its own. [`script`] copies the same files as [`collect`], in any POSIX shell, from
 //! the one list of crate::paths. A copy is made beside its place and renamed, so that it is
-//! complete or absent. Does not cover: the SMBIOS table, which holds serial numbers, is copied as
-//! it is.
+//! complete or absent. Does not cover: the SMBIOS table and the modules' data, which hold serial
+//! numbers, are copied as they are.
 
 use crate::error::MachineError;
 use crate::paths;
@@ -107,7 +107,8 @@ fn children(root: &Root, folder: &str, part: &str) -> Vec<String> {
 
 const HEAD: &str = r#"#!/bin/sh
 # Copies what `solocore platform detect --from DIR` reads, on machines without solocore. Changes nothing else.
-# Usage: sh collect.sh DIR; as root, the list of memory modules (SMBIOS, with serial numbers) is copied as well.
+# Usage: sh collect.sh DIR; as root, the list of memory modules (SMBIOS) is copied as well. It and the
+# modules' own data (SPD) hold serial numbers.
 set -eu
 case ${1:-} in
 '' | -*) echo "usage: sh collect.sh DIR" >&2; exit 2 ;;

@@ -1,9 +1,10 @@
 //! The `[dram]` of a platform file.
 //!
 //! Problem: a running machine gives the size of its memory, and its firmware the modules. No file
-//! gives the timing, the controller's time, or the longest time of a request. Rule: the modules'
-//! data are read. Banks, row and timing are those of the memory of crate::tables::memories that
-//! stands for their type. The rest is assumed on the side of a slow memory. The memory model needs
+//! gives the controller's time, or the longest time of a request, and few give the timing. Rule: the
+//! modules' data are read: of SMBIOS, and their own (crate::spd), which also has the least times.
+//! Banks, row, and what else the bounds use, are those of the memory of crate::tables::memories
+//! that stands for their type. The rest is assumed on the side of a slow memory. The memory model needs
 //! powers of two: channels are rounded down and ranks up, the sides on which bounds are larger;
 //! rows have no part in bounds. Does not cover: modules that differ from each other: a channel has
 //! as many ranks as the one with the most.
@@ -12,6 +13,7 @@ use crate::dmi::{self, Module};
 use crate::domain::Domain;
 use crate::known::{Fact, Known, Note};
 use crate::machine::Machine;
+use crate::spd::{self, Least, Spd};
 use crate::tables::memories::{self, Fit, Memory};
 use solocore_model::units::Frequency;
 use solocore_model::{Bytes, Time};
@@ -38,6 +40,8 @@ struct Modules {
     speed: Option<u64>,
     channels: Option<Known<u64>>,
     ranks: Option<Known<u64>>,
+    /// The least times, where the modules' own data are of that kind.
+    least: Option<Known<Least>>,
 }
 
 /// The facts of `[dram]`; `None`: no file gives its size.
@@ -49,19 +53,22 @@ pub fn facts(
 ) -> Option<Vec<Fact>> {
     let modules = modules(machine);
     let kind = modules.kind.as_ref().map(|k| k.value.as_str());
-    let (memory, fit) = memories::choose(kind, modules.speed);
+    let least = modules.least.as_ref().map(|l| l.value);
+    let (memory, fit) = memories::choose(kind, modules.speed, least);
     let channels = channels(&modules, memory, fit, notes);
     let ranks = ranks(&modules, memory, notes);
     let row_set = channels.value * ranks.value * u64::from(memory.banks) * memory.row;
     let capacity = capacity(machine, domain, row_set, notes)?;
     notes.extend(note_of_fit(&modules, memory, fit));
+    notes.extend(note_of_kinds(machine));
+    notes.extend(note_of_shape(machine, memory));
     let mut facts = vec![
         chosen(&modules, fit).fact("dram.memory", quoted(memory.name)),
         capacity.fact("dram.capacity", quoted(Bytes(capacity.value))),
         channels.fact("dram.channels", channels.value.to_string()),
         ranks.fact("dram.ranks", ranks.value.to_string()),
     ];
-    facts.extend(timing(memory, fit));
+    facts.extend(timing(memory, fit, modules.least.as_ref()));
     facts.extend(latency(memory, clock));
     Some(facts)
 }
@@ -73,22 +80,53 @@ fn quoted(value: impl std::fmt::Display) -> String {
 fn modules(machine: &Machine) -> Modules {
     let all = &machine.modules;
     let from = format!("/{}, memory devices", dmi::PATH);
-    if let (true, Some(chip)) = (all.is_empty(), machine.chip) {
+    let own = own(&machine.spd);
+    if all.is_empty() {
+        let Some(chip) = machine.chip.filter(|_| own.kind.is_none()) else { return own };
         let (kind, speed) = chip.memory.unzip();
         let kind = kind.map(|kind| Known::table(kind.to_owned(), chip.cite));
-        return Modules { kind, speed, channels: None, ranks: None };
+        return Modules { kind, speed, ..own };
     }
     let kind = all.first().and_then(|m| m.kind).filter(|&k| all.iter().all(|m| m.kind == Some(k)));
+    let kind = kind.map(|kind| Known::read(kind.to_owned(), from.clone()));
     let speeds: Option<Vec<u64>> = all.iter().map(|m| m.speed).collect();
+    let ranks = by_channel(all).and_then(|c| {
+        let of = |modules: &Vec<&Module>| modules.iter().map(|m| m.ranks).sum::<Option<u32>>();
+        let ranks = c.values().map(of).collect::<Option<Vec<_>>>()?.into_iter().max()?;
+        Some(Known::read(u64::from(ranks), from.clone()))
+    });
+    let agree = kind.is_none() || text(kind.as_ref()) == text(own.kind.as_ref());
     Modules {
-        kind: kind.map(|kind| Known::read(kind.to_owned(), from.clone())),
         speed: speeds.and_then(|speeds| speeds.into_iter().min()),
         channels: by_channel(all).map(|c| share(machine, c.len() as u64, &from)),
-        ranks: by_channel(all).and_then(|c| {
-            let of = |modules: &Vec<&Module>| modules.iter().map(|m| m.ranks).sum::<Option<u32>>();
-            let ranks = c.values().map(of).collect::<Option<Vec<_>>>()?.into_iter().max()?;
-            Some(Known::read(u64::from(ranks), from))
-        }),
+        ranks: ranks.or(own.ranks),
+        least: own.least.filter(|_| agree),
+        kind: kind.or(own.kind),
+    }
+}
+
+fn text(known: Option<&Known<String>>) -> Option<&str> {
+    known.map(|k| k.value.as_str())
+}
+
+/// What the modules' own data say: not how fast they run, nor which of them share a channel.
+fn own(modules: &[Spd]) -> Modules {
+    let first = modules.first().filter(|first| modules.iter().all(|m| m.kind == first.kind));
+    let from = spd::paths(modules);
+    let ranks = modules.iter().map(|m| u64::from(m.ranks)).sum();
+    let ranks = Known::read(ranks, from.clone());
+    let ranks = match modules.len() {
+        1 => ranks,
+        _ => ranks.remark("those of all modules, which may share a channel"),
+    };
+    let least = modules.iter().fold(Least::default(), |least, m| least.max(m.least));
+    let least = Known::read(least, format!("{from}, the least that the modules allow"));
+    Modules {
+        kind: first.map(|m| Known::read(m.kind.to_owned(), from)),
+        speed: None,
+        channels: None,
+        ranks: first.map(|_| ranks),
+        least: first.map(|_| least),
     }
 }
 
@@ -173,14 +211,21 @@ fn capacity(
     row_set: u64,
     notes: &mut Vec<Note>,
 ) -> Option<Known<u64>> {
-    let modules = machine.modules.iter().try_fold(0, |sum: u64, m| sum.checked_add(m.size));
+    let of_dmi = machine.modules.iter().map(|m| m.size);
+    let of_spd = machine.spd.iter().map(|m| m.size).filter(|_| machine.modules.is_empty());
+    let modules = of_dmi.chain(of_spd).try_fold(0, |sum: u64, size| sum.checked_add(size));
     let modules = modules.filter(|&sum| sum > 0);
+    let (listed, named) = if machine.modules.is_empty() {
+        (spd::paths(&machine.spd), "the modules themselves")
+    } else {
+        (format!("/{}, memory devices", dmi::PATH), "the modules of SMBIOS")
+    };
     let nodes = machine.nodes.iter().map(|n| n.bytes).try_fold(0_u64, |sum, b| sum.checked_add(b?));
-    notes.extend(contradiction(machine, "the modules of SMBIOS", modules, u64::MAX));
+    notes.extend(contradiction(machine, named, modules, u64::MAX));
     notes.extend(contradiction(machine, "the NUMA nodes", nodes.filter(|&sum| sum > 0), 100));
     let (found, exact) = match (of_nodes(machine, domain), modules) {
         (Some(of_nodes), _) => (of_nodes, false),
-        (None, Some(sum)) => (Known::read(sum, format!("/{}, memory devices", dmi::PATH)), true),
+        (None, Some(sum)) => (Known::read(sum, listed), true),
         (None, None) => (machine.managed.clone()?, false),
     };
     let bytes = found.value.min(MOST_BYTES);
@@ -269,7 +314,35 @@ fn note_of_fit(modules: &Modules, memory: &Memory, fit: Fit) -> Option<Note> {
     Some(Note::new("dram.memory", text))
 }
 
-fn timing(memory: &Memory, fit: Fit) -> Vec<Fact> {
+/// A note if SMBIOS and the modules differ in type.
+fn note_of_kinds(machine: &Machine) -> Option<Note> {
+    let of_dmi = machine.modules.first()?.kind?;
+    let other = machine.spd.iter().find(|m| m.kind != of_dmi)?;
+    let text = format!(
+        "SMBIOS has {of_dmi}, and the module {} says {}; that of SMBIOS is described",
+        other.place, other.kind
+    );
+    Some(Note::new("dram.memory", text))
+}
+
+/// A note if the modules' banks or rows are others than described.
+fn note_of_shape(machine: &Machine, memory: &Memory) -> Option<Note> {
+    let differs =
+        |m: &&Spd| memory.types.contains(&m.kind) && (m.banks, m.row) != (memory.banks, memory.row);
+    let other = machine.spd.iter().find(differs)?;
+    let text = format!(
+        "the module {} has {} banks of a rank and rows of {}; {} with {} and {} stands for it",
+        other.place,
+        other.banks,
+        Bytes(other.row),
+        memory.name,
+        memory.banks,
+        Bytes(memory.row)
+    );
+    Some(Note::new("dram.banks", text))
+}
+
+fn timing(memory: &Memory, fit: Fit, least: Option<&Known<Least>>) -> Vec<Fact> {
     let source = |what: &str| {
         let cite = format!("{}, {what}", memory.cite);
         if fit == Fit::Safe {
@@ -282,13 +355,17 @@ fn timing(memory: &Memory, fit: Fit) -> Vec<Fact> {
         let what = format!("{clocks} clocks of {}", Time::from_ps(memory.clock));
         source(&what).fact(key, quoted(memory.clocks(clocks)))
     };
+    let time = |key: &str, number: u64, of: fn(&Least) -> Time| match least {
+        Some(least) => least.fact(key, quoted(of(&least.value))),
+        None => clocks(key, number),
+    };
     vec![
         source("banks of a rank").fact("dram.banks", memory.banks.to_string()),
         source("row of a rank").fact("dram.row", quoted(Bytes(memory.row))),
-        clocks("dram.t_cl", memory.cl),
-        clocks("dram.t_rcd", memory.rcd),
-        clocks("dram.t_rp", memory.rcd),
-        clocks("dram.t_ras", memory.ras),
+        time("dram.t_cl", memory.cl, |l| l.cl),
+        time("dram.t_rcd", memory.rcd, |l| l.rcd),
+        time("dram.t_rp", memory.rcd, |l| l.rp),
+        time("dram.t_ras", memory.ras, |l| l.ras),
         clocks("dram.t_burst", memory.burst),
     ]
 }
@@ -326,5 +403,18 @@ pub fn found(machine: &Machine) -> Vec<Fact> {
         let kind = m.kind.unwrap_or("type unknown");
         format!("{}: {kind}, {}, {speed}, {ranks}", place.join(" "), Bytes(m.size))
     };
-    machine.modules.iter().map(|m| from.fact("dram.module", text(m))).collect()
+    let own = |m: &Spd| {
+        let Least { cl, rcd, rp, ras } = m.least;
+        let text = format!(
+            "{}: {}, {}, at most {} MT/s, ranks {}, t_cl {cl}, t_rcd {rcd}, t_rp {rp}, t_ras {ras}",
+            m.place,
+            m.kind,
+            Bytes(m.size),
+            m.speed,
+            m.ranks
+        );
+        Known::read((), spd::paths(std::slice::from_ref(m))).fact("dram.module", text)
+    };
+    let listed = machine.modules.iter().map(|m| from.fact("dram.module", text(m)));
+    listed.chain(machine.spd.iter().map(own)).collect()
 }

@@ -25,6 +25,7 @@ mod paths;
 mod remarks;
 mod root;
 mod shape;
+mod spd;
 mod stated;
 mod tables;
 mod text;

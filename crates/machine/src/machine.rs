@@ -12,6 +12,7 @@ use crate::error::MachineError;
 use crate::inclusion;
 use crate::known::{Known, Note};
 use crate::root::Root;
+use crate::spd::{self, Spd};
 use crate::tables::cores::{self, Chip};
 use crate::tree::Tree;
 use serde::Serialize;
@@ -70,6 +71,8 @@ pub struct Machine {
     pub managed: Option<Known<u64>>,
     /// Populated slots.
     pub modules: Vec<Module>,
+    /// Modules whose own data can be read.
+    pub spd: Vec<Spd>,
     /// The chip that its device tree names.
     pub chip: Option<&'static Chip>,
     /// Masks of caches; empty if resctrl is not mounted.
@@ -109,6 +112,7 @@ impl Machine {
             nodes: nodes(root),
             managed: managed(root),
             modules,
+            spd: spd::read(root),
             chip: cores::chip(&tree.compatible),
             resctrl: resctrl(root),
             divisible: divisible(root, &info),

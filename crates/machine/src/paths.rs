@@ -70,6 +70,7 @@ pub const FILES: &[Files] = &[
     ("sys/kernel/mm/transparent_hugepage", &["hpage_pmd_size"]),
     ("sys/fs/resctrl/info/*", &["cbm_mask", "min_cbm_bits", "num_closids", "shareable_bits"]),
     ("sys/firmware/dmi/tables", &["smbios_entry_point", "DMI"]),
+    ("sys/bus/i2c/devices/*", &["name", "eeprom"]),
     ("sys/firmware/acpi/tables", &["MPAM"]),
     ("sys/hypervisor", &["type"]),
 ];

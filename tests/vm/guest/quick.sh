@@ -103,16 +103,20 @@ high=$(of_task high mean_response_ns) low=$(of_task low mean_response_ns)
 same "ranked"
 
 # Dynamic budgets beside an unmodified program: solocore signals the jobs that it starts, so the soft cores are held down in them. Without
-# signals nobody is ever throttled; how many jobs there are is up to the emulator, which may starve a CPU that computes.
+# signals nobody is ever throttled; how many jobs there are is up to the emulator, which may starve a CPU that computes (throttled in 2 s: 0 to
+# 279 periods), so a run may be repeated.
 hog 1 &
 hogs=$!
 run="solocore run --partial /plans/dynamic.json --event page-faults"
-start --command "video=/bin/hog -1 spin $((40000000 / (took / 40000000 + 1)))" --duration "2 s" --format json
-wait $daemon
-is "exit code" $? 0
+for seconds in 2 4 8; do
+	start --command "video=/bin/hog -1 spin $((40000000 / (took / 40000000 + 1)))" --duration "$seconds s" --format json
+	wait $daemon
+	is "exit code" $? 0
+	[ "$(sum throttled_periods)" -le 10 ] || break
+done
 [ "$(sum throttled_periods)" -gt 10 ] && pass "jobs of a started program hold soft cores down: $(sum throttled_periods) periods" ||
 	fail "jobs of a started program hold nobody down: $(sum throttled_periods) periods throttled of $(sum periods)"
-[ "$(of_task video jobs)" -gt 0 ] || fail "$(of_task video jobs) jobs in 2 s"
+[ "$(of_task video jobs)" -gt 0 ] || fail "$(of_task video jobs) jobs in $seconds s"
 kill -9 $hogs
 same "signalled"
 

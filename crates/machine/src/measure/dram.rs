@@ -161,7 +161,8 @@ pub fn latency_max<P: Probe + ?Sized>(
         cases.push((longest::name(found.case), found));
     }
     if let Some(&offset) = offsets.first() {
-        let found = longest::behind_last(probe, KEY, offset, effort)?;
+        let same = banks.as_ref().map_or(&[][..], |banks| &banks.same);
+        let found = longest::behind_last(probe, KEY, offset, same, effort)?;
         let name = longest::name(found.case);
         cases.push((format!("right behind the last write served: {name}"), found));
     }
@@ -243,7 +244,7 @@ pub fn writes<P: Probe + ?Sized>(
     let mut alone: Option<Sampled> = None;
     let mut most: Option<Sampled> = None;
     for writes in BURSTS {
-        let case = Case { offset, writes, gap_ns: 0, access: Access::Read };
+        let case = Case { offset, writes, rows: [0; 3], gap_ns: 0, access: Access::Read };
         let found = sample(probe, "writes", 8 * effort.singles, effort.share(0.01), |p| {
             Ok(p.single(case, effort.singles))
         })?;

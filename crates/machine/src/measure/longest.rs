@@ -16,6 +16,8 @@
 use super::effort::Effort;
 use super::probe::{Access, Case, Probe};
 use super::sampling::{Ended, LeftOut, Sampled, sample};
+use solocore_buffers::HUGE;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Cases that are measured again.
@@ -27,14 +29,19 @@ const LEAST: Duration = Duration::from_millis(20);
 /// Writes in front of a read that comes when the last of them was served: more than controllers
 /// hold back, and more than the number by which writes are faster than the core.
 const BURSTS: [u32; 2] = [12, 32];
-/// The latest such read, in ns: the longest service of a write, and the recovery; then the step to
-/// an earlier one.
+/// The latest such read, in ns: the longest service of a write to an open row, and to another one;
+/// the recovery.
 const SERVED: u32 = 10;
+const OPENED: u32 = 100;
 const LATEST: u32 = 100;
-const STEP: usize = 2;
-/// Time by which a peak exceeds the latest read, and by which a read after the peak is shorter, in
-/// ns.
-const RISE: f64 = 10.0;
+/// Steps to an earlier read, in ns: until a peak is seen, and around it.
+const COARSE: u32 = 8;
+const FINE: usize = 2;
+/// Coarse steps before a peak that are looked at again: chance may have hidden the peak itself.
+const EARLIER: u32 = 3;
+/// Time by which a peak exceeds the latest read, which is more than a precharge, and by which a read
+/// after the peak is shorter, in ns.
+const RISE: f64 = 16.0;
 const DROP: f64 = 2.5;
 
 /// Result of a search.
@@ -51,7 +58,8 @@ pub struct Longest {
     pub left_out: LeftOut,
 }
 
-const AFTER_READ: Case = Case { offset: 0, writes: 0, gap_ns: 0, access: Access::Read };
+const AFTER_READ: Case =
+    Case { offset: 0, writes: 0, rows: [0; 3], gap_ns: 0, access: Access::Read };
 
 /// Cases after a read, and after writes.
 fn cases() -> Vec<Case> {
@@ -86,13 +94,37 @@ pub fn name(case: Case) -> String {
     let access = if case.access == Access::Read { "read" } else { "write" };
     match case.writes {
         0 => format!("a {access} after a read"),
+        n if case.row_count() > 1 => {
+            format!("a {access} {} ns after {n} writes to {} rows", case.gap_ns, case.row_count())
+        }
         1 => format!("a {access} {} ns after a write", case.gap_ns),
         n => format!("a {access} {} ns after {n} writes", case.gap_ns),
     }
 }
 
+/// Differences of rows of the bank from each other: each combination is one of `same`, also from
+/// the row of the read, which differs by `offset`. 0 where there are no more.
+fn rows(offset: u64, same: &[u64]) -> [u64; 3] {
+    let known: BTreeSet<u64> = same.iter().copied().collect();
+    let (mut rows, mut all) = ([0; 3], vec![0]);
+    for row in &mut rows {
+        let good = |bits: u64| {
+            all.iter().all(|c| known.contains(&(c ^ bits)) && known.contains(&(c ^ bits ^ offset)))
+        };
+        let Some(&bits) = same.iter().find(|&&bits| bits < HUGE as u64 && good(bits)) else {
+            break;
+        };
+        *row = bits;
+        all.extend(all.clone().into_iter().map(|c| c ^ bits));
+    }
+    rows
+}
+
 /// A read right behind the last write that was served: of reads after a burst of writes, the latest
-/// first, the first peak. Earlier ones wait for writes that are still to be served.
+/// first, the first peak. Earlier ones wait for writes that are still to be served. Writes to
+/// several rows are served slower than a core writes, one by one: so a read comes in time, and does
+/// not wait for two. Where they show no peak, or no rows are known, writes to one row do. `same`
+/// are the differences of lines that share a bank; none: they are not known.
 ///
 /// # Errors
 /// See [`Ended`].
@@ -100,38 +132,26 @@ pub fn behind_last<P: Probe + ?Sized>(
     probe: &mut P,
     key: &str,
     offset: u64,
+    same: &[u64],
     effort: &Effort,
 ) -> Result<Longest, Ended> {
     let mut trial = Trial::new(key, effort);
-    let mut highest: Option<(Case, f64)> = None;
-    for writes in BURSTS {
-        let mut latest = None;
-        let mut peak: Option<(Case, f64)> = None;
-        for gap_ns in (0..=LATEST + writes * SERVED).rev().step_by(STEP) {
-            let case = Case { offset, writes, gap_ns, access: Access::Read };
-            let mut ns = trial.time(probe, case, effort.singles, LEAST)?.median.value;
-            let latest = *latest.get_or_insert(ns);
-            if ns > latest + RISE && peak.is_none_or(|p| ns > p.1) {
-                // Refreshes may have met half of a few reads.
-                let again = trial.time(probe, case, 4 * effort.singles, LEAST)?;
-                ns = ns.min(again.median.value);
-            }
-            match peak {
-                Some((_, most)) if ns <= most => {
-                    if most > latest + RISE && ns < most - DROP {
-                        break;
-                    }
-                }
-                _ => peak = Some((case, ns)),
-            }
-        }
-        if let Some(peak) = peak.filter(|p| highest.is_none_or(|h| p.1 > h.1)) {
-            highest = Some(peak);
+    let one = Case { offset, ..AFTER_READ };
+    let several = Case { rows: rows(offset, same), ..one };
+    let mut bursts = vec![Case { writes: BURSTS[0], ..several }];
+    if several.row_count() > 1 {
+        bursts.extend(BURSTS.map(|writes| Case { writes, ..one }));
+    } else {
+        bursts.push(Case { writes: BURSTS[1], ..one });
+    }
+    for burst in bursts {
+        if let Some(peak) = trial.first_peak(probe, burst)? {
+            let (case, best) = trial.summit(probe, peak)?;
+            return Ok(trial.done(case, best));
         }
     }
-    let case = highest.map_or(AFTER_READ, |h| h.0);
-    let best = trial.time(probe, case, 8 * effort.singles, effort.share(0.01))?;
-    Ok(trial.done(case, best))
+    let best = trial.time(probe, one, 8 * effort.singles, effort.share(0.01))?;
+    Ok(trial.done(one, best))
 }
 
 /// Measures cases, and sums up their common counts.
@@ -161,6 +181,76 @@ impl<'a> Trial<'a> {
         self.samples += found.median.samples;
         self.worst = self.worst.max(found.worst);
         Ok(found)
+    }
+
+    /// The first peak of the reads after these writes, the latest first; `None`: all are as short as
+    /// the latest.
+    fn first_peak<P: Probe + ?Sized>(
+        &mut self,
+        probe: &mut P,
+        burst: Case,
+    ) -> Result<Option<Case>, Ended> {
+        let singles = self.effort.singles;
+        let opened = if burst.row_count() > 1 { burst.writes * OPENED } else { 0 };
+        let last = LATEST + burst.writes * SERVED + opened;
+        let (mut latest, mut peak) = (None, None::<(Case, f64)>);
+        for gap_ns in (0..=last).rev().step_by(COARSE as usize) {
+            let case = Case { gap_ns, ..burst };
+            let mut ns = self.time(probe, case, singles, LEAST)?.median.value;
+            let latest = *latest.get_or_insert(ns);
+            if ns > latest + RISE && peak.is_none_or(|p| ns > p.1) {
+                // Refreshes may have met half of a few reads.
+                ns = ns.min(self.time(probe, case, 4 * singles, LEAST)?.median.value);
+            }
+            let high = ns > latest + RISE;
+            match peak {
+                Some((_, most)) if ns < most - DROP => break,
+                Some((_, most)) if ns <= most => {}
+                _ if high => peak = Some((case, ns)),
+                _ => {}
+            }
+        }
+        Ok(peak.map(|p| p.0))
+    }
+
+    /// The longest of the cases beside this one. Those that are longest once are measured again.
+    fn summit<P: Probe + ?Sized>(
+        &mut self,
+        probe: &mut P,
+        near: Case,
+    ) -> Result<(Case, Sampled), Ended> {
+        let singles = self.effort.singles;
+        let mut tried = Vec::new();
+        let earliest = near.gap_ns.saturating_sub(EARLIER * COARSE);
+        for gap_ns in (earliest..=near.gap_ns + COARSE).step_by(FINE) {
+            let case = Case { gap_ns, ..near };
+            let found = self.time(probe, case, 2 * singles, LEAST)?;
+            tried.push((case, found.median.value));
+        }
+        self.longest_of(probe, tried, self.effort.share(0.01), near)
+    }
+
+    /// The longest of these by many repetitions.
+    fn longest_of<P: Probe + ?Sized>(
+        &mut self,
+        probe: &mut P,
+        mut tried: Vec<(Case, f64)>,
+        share: Duration,
+        otherwise: Case,
+    ) -> Result<(Case, Sampled), Ended> {
+        tried.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let times = 8 * self.effort.singles;
+        let mut best: Option<(Case, Sampled)> = None;
+        for &(case, _) in tried.iter().take(FINALISTS) {
+            let found = self.time(probe, case, times, share)?;
+            if best.as_ref().is_none_or(|(_, b)| found.median.high > b.median.high) {
+                best = Some((case, found));
+            }
+        }
+        match best {
+            Some(best) => Ok(best),
+            None => Ok((otherwise, self.time(probe, otherwise, times, share)?)),
+        }
     }
 
     fn done(self, case: Case, best: Sampled) -> Longest {
@@ -201,13 +291,9 @@ pub fn search<P: Probe + ?Sized>(
             }
         }
     }
-    tried.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut best: Option<(Case, Sampled)> = None;
-    for &(case, _) in tried.iter().take(FINALISTS) {
-        let found = trial.time(probe, case, 8 * effort.singles, effort.share(0.02))?;
-        if best.as_ref().is_none_or(|(_, b)| found.median.high > b.median.high) {
-            best = Some((case, found));
-        }
+    if tried.is_empty() {
+        return Ok(None);
     }
-    Ok(best.map(|(case, best)| trial.done(case, best)))
+    let (case, best) = trial.longest_of(probe, tried, effort.share(0.02), AFTER_READ)?;
+    Ok(Some(trial.done(case, best)))
 }

@@ -160,7 +160,7 @@ pub fn attack<P: Probe + ?Sized>(
     for (name, pattern) in PATTERNS {
         probe.attack(Some(&pattern))?;
         let mean = sample(probe, "attack", effort.pieces, share, |p| Ok(vec![p.memory(1)]));
-        let case = Case { offset, writes: 0, gap_ns: 0, access: Access::Read };
+        let case = Case { offset, writes: 0, rows: [0; 3], gap_ns: 0, access: Access::Read };
         let single = probe.flushes().then(|| {
             sample(probe, "attack", 8 * effort.singles, share, |p| {
                 Ok(p.single(case, effort.singles))

@@ -35,10 +35,26 @@ pub struct Case {
     pub offset: u64,
     /// Lines beside the other one that are written and flushed before; 0: the other line is read.
     pub writes: u32,
+    /// Differences (XOR) of the rows that are written by turns from the other line's, in bytes:
+    /// each combination is a row of the same bank. 0: no further rows.
+    pub rows: [u64; 3],
     /// Time between the last of these and the access, in ns.
     pub gap_ns: u32,
     /// The access that is timed.
     pub access: Access,
+}
+
+impl Case {
+    /// Rows that are written.
+    pub fn row_count(&self) -> usize {
+        1 << self.rows.iter().filter(|&&bits| bits != 0).count()
+    }
+
+    /// Difference (XOR) of a row from the other line's, in bytes.
+    pub fn row(&self, row: usize) -> u64 {
+        let chosen = self.rows.iter().enumerate().filter(|(n, _)| row >> n & 1 == 1);
+        chosen.fold(0, |all, (_, bits)| all ^ bits)
+    }
 }
 
 /// A memory and a core in front of it.

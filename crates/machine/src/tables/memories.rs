@@ -1,12 +1,13 @@
 //! Memories by type: the values of a platform file's DRAM that no file of a running machine gives.
 //!
-//! Problem: the timing of DRAM stands in the modules' SPD and in the controller's registers, and a
-//! stock kernel shows neither. Rule: a row is a memory of crates/dram, in its clock cycles. Of the
-//! rows of a type, the fastest one is taken that is no faster than the machine's memory; a type
+//! Problem: the timing of DRAM stands in the modules' SPD, which few systems show, and in the
+//! controller's registers, which none shows. Rule: a row is a memory of crates/dram, in its clock cycles. Of the
+//! rows of a type, the fastest one is taken that is no faster than the machine's memory, in transfers and in times; a type
 //! without a row gets [`WORST`]. Source: JEDEC standards, by row; crates/dram/memories cites table
 //! by table. A test compares the rows with these files, and `service` with the timing that the
 //! bounds derive from them. Does not cover: timings of a machine's own modules.
 
+use crate::spd::Least;
 use solocore_model::Time;
 
 /// A memory of crates/dram.
@@ -44,6 +45,12 @@ impl Memory {
     /// Time of this number of its clocks.
     pub fn clocks(&self, clocks: u64) -> Time {
         Time::from_ps(self.clock * clocks)
+    }
+
+    /// Is none of its times below the least that the modules allow?
+    fn takes(&self, least: &Least) -> bool {
+        let own = [self.cl, self.rcd, self.rcd, self.ras].map(|n| self.clocks(n));
+        own.into_iter().zip([least.cl, least.rcd, least.rp, least.ras]).all(|(own, of)| own >= of)
     }
 }
 
@@ -143,12 +150,20 @@ pub enum Fit {
     OtherType,
 }
 
-/// The row for a type and a speed.
-pub fn choose(kind: Option<&str>, speed: Option<u64>) -> (&'static Memory, Fit) {
+/// The row for a type, a speed, and the least times that the modules allow.
+pub fn choose(
+    kind: Option<&str>,
+    speed: Option<u64>,
+    least: Option<Least>,
+) -> (&'static Memory, Fit) {
+    let slow = |m: &Memory| least.is_none_or(|least| m.takes(&least));
     let of_type = || MEMORIES.iter().filter(|m| kind.is_some_and(|kind| m.types.contains(&kind)));
     let Some(slowest) = of_type().next() else { return (worst(), Fit::OtherType) };
-    let Some(speed) = speed else { return (slowest, Fit::SpeedUnknown) };
-    match of_type().rfind(|m| m.speed <= speed) {
+    let Some(speed) = speed else {
+        let fit = if slow(slowest) { Fit::SpeedUnknown } else { Fit::TooFast };
+        return (slowest, fit);
+    };
+    match of_type().rfind(|m| m.speed <= speed && slow(m)) {
         Some(memory) => (memory, Fit::Safe),
         None => (slowest, Fit::TooFast),
     }
@@ -185,7 +200,7 @@ mod tests {
     #[test]
     fn no_row_is_faster_than_the_machine_unless_it_is_said() {
         let chosen = |kind, speed| {
-            let (memory, fit) = choose(kind, speed);
+            let (memory, fit) = choose(kind, speed, None);
             (memory.name, fit)
         };
         assert_eq!(chosen(Some("DDR3"), Some(1600)), ("ddr3-1333", Fit::Safe));
@@ -196,5 +211,17 @@ mod tests {
         assert_eq!(chosen(Some("DDR4"), Some(2133)), ("ddr4-2400", Fit::TooFast));
         assert_eq!(chosen(Some("GDDR6"), Some(16000)), (WORST, Fit::OtherType));
         assert_eq!(chosen(None, None), (WORST, Fit::OtherType));
+        // Slow modules of a fast kind: 13.5 ns are those of DDR3-1333H.
+        let of = |ns: f64, speed| {
+            let time = Time::from_ps((ns * 1000.0) as u64);
+            let least = Least { cl: time, rcd: time, rp: time, ras: Time::from_ns(36) };
+            let (memory, fit) = choose(Some("DDR3"), speed, Some(least));
+            (memory.name, fit)
+        };
+        assert_eq!(of(13.125, Some(1600)), ("ddr3-1333", Fit::Safe));
+        assert_eq!(of(13.5, Some(1600)), ("ddr3-1333", Fit::Safe));
+        assert_eq!(of(13.6, Some(1600)), ("ddr3-1066", Fit::TooFast));
+        assert_eq!(of(13.125, None), ("ddr3-1066", Fit::SpeedUnknown));
+        assert_eq!(of(13.2, None), ("ddr3-1066", Fit::TooFast));
     }
 }

@@ -140,6 +140,21 @@ pub fn dmi(modules: &[(&str, u8, u16, u16, u8)]) -> Vec<u8> {
     table
 }
 
+/// The EEPROM of a module of DDR4-2400R: 8 GiB, one rank of eight chips (JEDEC 21-C, Annex L).
+pub fn ddr4_module() -> Vec<u8> {
+    let mut rom = vec![0; 512];
+    let set: [(usize, &[u8]); 4] = [
+        (0, &[0x23, 0x11, 0x0c, 0x02, 0x85, 0x21, 0, 8, 0, 0x60, 0, 3, 1, 3]),
+        (18, &[0x07, 0x0d, 0xfc, 0x2b, 0, 0, 0x6b, 0x6b, 0x6b, 0x11, 0]),
+        (121, &[0xca, 0xca, 0xca, 0, 0xd6]),
+        (126, &[0x53, 0xb5]),
+    ];
+    for (at, bytes) in set {
+        rom[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    rom
+}
+
 /// Two modules of one rank in one channel, as the desktop of the MARACAS paper.
 pub fn desktop() -> Machine {
     let machine = Machine::new();

@@ -84,6 +84,53 @@ fn each_memory_of_the_table_has_the_latency_of_its_timing() {
     }
 }
 
+/// Times, ranks and type stand in the modules, where a driver shows them.
+#[test]
+fn modules_that_show_their_own_data_need_no_firmware() {
+    let bus = "sys/bus/i2c/devices";
+    let machine = fixtures::desktop();
+    std::fs::remove_file(machine.path().join("sys/firmware/dmi/tables/DMI")).unwrap();
+    machine.put(&format!("{bus}/0-0050/name"), "ee1004\n");
+    machine.put(&format!("{bus}/0-0050/eeprom"), fixtures::ddr4_module());
+    // The EEPROM of another device, with the same bytes, is none of memory.
+    machine.put(&format!("{bus}/1-0050/name"), "24c02\n");
+    machine.put(&format!("{bus}/1-0050/eeprom"), fixtures::ddr4_module());
+    let found = machine.described();
+    let (p, d) = (&found.platform, &found.platform.dram);
+    assert_eq!(d.memory.as_deref(), Some("ddr4-2400"));
+    assert_eq!((d.ranks, d.channels), (1, 1));
+    assert_eq!([d.t_cl, d.t_rcd, d.t_rp, d.t_ras].map(|t| t.ps()), [13321, 13321, 13321, 32000]);
+    let derived = solocore_planner::memory::of(p).unwrap().latency_ps().unwrap();
+    assert!((derived..derived + 101).contains(&d.latency_max.ps()), "{derived}");
+    let cited = format!("read: /{bus}/0-0050/eeprom, the least that the modules allow");
+    let comments: Vec<String> = found.facts.iter().map(|f| f.comment()).collect();
+    assert_eq!(comments.iter().filter(|c| **c == cited).count(), 4, "{comments:?}");
+    let said = notes(&found);
+    assert!(said.contains("the speed of the DDR4 is not known"), "{said}");
+
+    // A second one may share the channel, and the times are the longer ones.
+    machine.put(&format!("{bus}/0-0051/name"), "ee1004\n");
+    machine.put(&format!("{bus}/0-0051/eeprom"), fixtures::ddr4_module());
+    assert_eq!(machine.described().platform.dram.ranks, 2);
+
+    // A wrong checksum: as without the module.
+    let mut worn = fixtures::ddr4_module();
+    worn[24] = 0x50;
+    for place in ["0-0050", "0-0051"] {
+        machine.put(&format!("{bus}/{place}/eeprom"), worn.clone());
+    }
+    assert_eq!(machine.described().platform.dram.memory.as_deref(), Some("ddr5-4800"));
+
+    // Firmware and module differ in type: it is said, and no time of the module counts.
+    let machine = fixtures::desktop();
+    machine.put(&format!("{bus}/0-0050/name"), "ee1004\n");
+    machine.put(&format!("{bus}/0-0050/eeprom"), fixtures::ddr4_module());
+    let found = machine.described();
+    assert_eq!(found.platform.dram.t_cl.ps(), 13_500);
+    let said = notes(&found);
+    assert!(said.contains("SMBIOS has DDR3, and the module 0-0050 says DDR4"), "{said}");
+}
+
 #[test]
 fn presets_come_back_with_exact_sizes() {
     for (name, machine) in [

@@ -25,6 +25,10 @@ pub struct Truth {
     pub recovery: f64,
     /// Service time of a posted write; 0: it is served at once.
     pub serve: f64,
+    /// The same if each write opens a row.
+    pub opening: f64,
+    /// Time between two writes of the core, and from the last to the read behind it.
+    pub core: f64,
     /// Masks of address bits; two addresses share a bank if all parities agree.
     pub banks: Vec<u64>,
     /// Address bits of a row.
@@ -72,6 +76,8 @@ impl Truth {
             timing: [13.5, 13.5, 13.5, 6.0],
             recovery: 36.0,
             serve: 0.0,
+            opening: 0.0,
+            core: 0.0,
             banks: vec![1 << 13 | 1 << 17, 1 << 14 | 1 << 18, 1 << 15 | 1 << 19],
             row: 0b111 << 17,
             open: true,
@@ -99,15 +105,23 @@ impl Truth {
         llc + self.overhead + cl + burst + if conflict { rp + rcd } else { 0.0 }
     }
 
-    /// Wait of a read `gap` after `writes` writes. The writes are served one after another. A read
-    /// ends that when four are left; while there are more, it waits for them.
-    fn behind(&self, writes: f64, gap: f64) -> f64 {
+    /// Wait of a read `gap` after `writes` writes to this number of rows. The writes are served one
+    /// after another. A read ends that when four are left; while there are more, it waits for them.
+    fn behind(&self, writes: u32, rows: usize, gap: f64) -> f64 {
         if self.serve == 0.0 {
             return (self.recovery - gap).max(0.0);
         }
-        let (ends, few) = (writes * self.serve, ((writes - 4.0) * self.serve).max(0.0));
-        let last = if gap >= ends { ends } else { (gap / self.serve).floor() * self.serve };
-        (self.recovery - (gap.max(few) - last.max(few))).max(0.0) + (few - gap).max(0.0)
+        let serve = if rows > 1 { self.opening } else { self.serve };
+        let mut served = vec![0.0_f64];
+        for write in 1..=writes {
+            let before = served.last().copied().unwrap_or(0.0);
+            served.push((before + serve).max(f64::from(write) * self.core));
+        }
+        let arrives = f64::from(writes + 1) * self.core + gap;
+        let few = served[writes.saturating_sub(4) as usize];
+        let begins = arrives.max(few);
+        let last = served.into_iter().filter(|&at| at <= begins).fold(0.0, f64::max);
+        (self.recovery - (begins - last)).max(0.0) + begins - arrives
     }
 
     /// The worst time of an access by itself, beyond the shared cache.
@@ -204,7 +218,10 @@ impl Probe for MadeUp {
         let mut ns = self.truth.first + self.truth.load(conflict);
         // The recovery passes while the access waits for its turn.
         if conflict && case.writes > 0 {
-            ns += self.truth.behind(f64::from(case.writes), f64::from(case.gap_ns));
+            let rows = case.row_count();
+            assert!((0..rows).all(|row| self.conflicts(case.offset ^ case.row(row))));
+            assert!((1..rows).all(|row| self.conflicts(case.row(row))), "a row is met twice");
+            ns += self.truth.behind(case.writes, rows, f64::from(case.gap_ns));
         }
         let _ = case.access == Access::Write;
         let ns = self.slowed(ns);

@@ -79,13 +79,29 @@ fn pieces_with_interrupts_are_left_out_and_counted() {
 /// waits for one.
 #[test]
 fn a_read_right_behind_the_last_write_is_told_from_one_that_waits_for_more() {
-    let truth = Truth { serve: 6.0, refreshes: 0.0, ..Truth::desktop() };
+    let truth = Truth { serve: 6.0, opening: 60.0, refreshes: 0.0, ..Truth::desktop() };
     for seed in SEEDS {
         let found = one(&truth, seed, Key::LatencyMax);
         let behind = found.rows.iter().find(|r| r.of.starts_with("right behind the last")).unwrap();
         let ratio = behind.median / truth.latency_max();
         assert!((0.94..1.01).contains(&ratio), "{ratio}: {behind:?}");
         assert!(found.value > 1.5 * truth.latency_max(), "the larger one counts: {found:?}");
+    }
+}
+
+/// A core whose writes are served before it reads: only writes that each open a row last longer.
+#[test]
+fn a_slow_core_meets_the_last_write_by_writes_to_several_rows() {
+    let slow = Truth { serve: 6.0, core: 40.0, refreshes: 0.0, ..Truth::desktop() };
+    for seed in SEEDS {
+        let behind = |opening| {
+            let found = one(&Truth { opening, ..slow.clone() }, seed, Key::LatencyMax);
+            let row = found.rows.into_iter().find(|r| r.of.starts_with("right behind the last"));
+            row.unwrap().median / slow.latency_max()
+        };
+        let (several, at_once) = (behind(60.0), behind(6.0));
+        assert!((0.94..1.01).contains(&several), "{several}");
+        assert!(at_once < 0.8, "otherwise nothing is tested: {at_once}");
     }
 }
 

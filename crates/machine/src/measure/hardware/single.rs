@@ -109,15 +109,19 @@ impl Machine {
             .collect()
     }
 
-    /// The lines of a page from this one on, round and round: those of the writes of a case.
-    fn burst(&self, other: usize) -> impl Fn(usize) -> usize + Copy + use<> {
-        let mask = self.page_lines() - 1;
-        move |n| other & !mask | (other + n) & mask
+    /// Every other line of a page from this one on, round and round, in each row by turns: those of
+    /// the writes of a case. Two lines of 32 bytes may be one write of the memory.
+    fn burst(&self, case: Case, other: usize) -> impl Fn(usize) -> usize + Copy + use<> {
+        let (mask, line) = (self.page_lines() - 1, self.lines.line());
+        let (shift, rows) = (case.row_count().trailing_zeros(), case.row_count() - 1);
+        #[allow(clippy::cast_possible_truncation, reason = "within a huge page")]
+        let row = move |n: usize| case.row(n) as usize / line;
+        move |n| (other & !mask | (other + 2 * (n >> shift)) & mask) ^ row(n & rows)
     }
 
     /// One access after its case, between two rests; `memory`: or one to the first level.
     fn rested(&mut self, case: Case, base: usize, other: usize, memory: bool) -> f64 {
-        let (writes, burst) = (case.writes as usize, self.burst(other));
+        let (writes, burst) = (case.writes as usize, self.burst(case, other));
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
         let gap = (f64::from(case.gap_ns) / self.round_ns) as usize;
         let near = self.targets.start;
@@ -151,7 +155,7 @@ impl Machine {
 
     /// One access after its case.
     fn one(&mut self, case: Case, base: usize, other: usize) -> f64 {
-        let (writes, burst) = (case.writes as usize, self.burst(other));
+        let (writes, burst) = (case.writes as usize, self.burst(case, other));
         if self.flushes {
             // This brings the translations.
             self.lines.read(base);
