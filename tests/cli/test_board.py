@@ -51,6 +51,16 @@ def board(solocore, fetched):
     return run
 
 
+def of_cores(solocore, preset, cores, **values):
+    """`board.toml`: a preset with this number of cores, which a guest of this machine's instruction set does not take for another one."""
+    lines = (ROOT / f"platforms/{preset}.toml").read_text().splitlines()
+    values = {"cores": str(cores), "isa": '"x86_64"', **values}
+    keys = [line.split(" = ")[0] for line in lines]
+    assert all(key in keys for key in values)
+    text = [f"{key} = {values[key]}" if key in values else line for key, line in zip(keys, lines)]
+    solocore.write("board.toml", "\n".join(text) + "\n")
+
+
 def in_guest(solocore, compile_c, script, programs, *options, board=BOARD, timeout=2 * LIMIT):
     """Runs a script in a guest of four CPUs, with programs of tests/board and the flags of each; what the command said."""
     shares, sources = [], ROOT / "tests/board"

@@ -12,7 +12,7 @@ import time
 import jsonschema
 import pytest
 from conftest import ROOT, board_like_here, interrupt, refused
-from test_board import BOARD, CACHE, LIMIT, fetched, often  # noqa: F401
+from test_board import BOARD, CACHE, LIMIT, fetched, of_cores, often  # noqa: F401
 from test_run_colours import MAP
 
 SYSTEM = """
@@ -222,19 +222,19 @@ def test_with_colours_the_plans_own_programs_run(solocore):
     assert task["enemies"] == list(range(1, cpus)) and task["beside"] == []
 
 
-# A chase of 8 MiB, four times slower beside three writers; 32 MB/s for each of these.
-BOARD_SYSTEM = f"""
-platform = "{BOARD}"
-[regulation]
-policy = "memguard"
-period = "1 ms"
-share = "explicit"
-""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{rate} kB/s"\n' for i, rate in enumerate([896000, 32000, 32000, 32000])) + """
+def explicit(platform, period, rates):
+    """The head of a system with these bandwidths of its cores, in kB/s."""
+    cores = "".join(f'[[core]]\nid = {i}\nbandwidth = "{rate} kB/s"\n' for i, rate in enumerate(rates))
+    return f'platform = "{platform}"\n[regulation]\npolicy = "memguard"\nperiod = "{period}"\nshare = "explicit"\n{cores}'
+
+
+# A chase of more than the shared cache, 1.4 to 4.5 times slower beside three writers; little for each of these.
+CHASE = """
 [[task]]
 name = "chase"
 core = 0
 period = "1 s"
-command = ["./chase", "8192", "400000", "0"]
+command = ["./chase", "{}", "{}", "0"]
 """
 BOTH = """
 for plan in plan without; do
@@ -246,23 +246,27 @@ done
 
 # In every test run, tests/cli/test_board_figures.py has hogs and budgets on the board; this one takes minutes.
 @often
-def test_the_board_exposes_a_plan_without_its_budgets(solocore, compile_c, fetched):  # noqa: F811
+@pytest.mark.parametrize("preset, kib, steps, rates", [
+    (BOARD, 8192, 400000, (896000, 32000)), ("xeon-w3530", 12288, 400000, (896000, 32000)), ("imx6q", 4096, 200000, (112000, 4000)),
+    ("raspberry-pi-4", 2048, 400000, (224000, 8000))])
+def test_the_board_exposes_a_plan_without_its_budgets(solocore, compile_c, fetched, preset, kib, steps, rates):  # noqa: F811
     (solocore.dir / "chase").symlink_to(compile_c((ROOT / "tests/board/chase.c").read_text(), "-O2", name="chase"))
-    plan = solocore.plan(BOARD_SYSTEM)
+    of_cores(solocore, preset, 4)
+    plan = solocore.plan(explicit("board.toml", "1 ms", [*rates, rates[1], rates[1]]) + CHASE.format(kib, steps))
     for core in plan["cores"][1:]:
         core["budget_accesses"], core["bandwidth_bytes_per_s"] = 1_000_000, 64_000_000_000
     solocore.write("without.json", json.dumps(plan))
     solocore.write("both", BOTH)
-    shares = [word for name in ("chase", "plan.json", "without.json") for word in ("--share", name)]
-    done = solocore("board", "run", BOARD, "--cpus", "4", *shares, "--out", "out", "--", "sh", "both",
+    shares = [word for name in ("chase", "board.toml", "plan.json", "without.json") for word in ("--share", name)]
+    done = solocore("board", "run", "board.toml", "--cpus", "4", *shares, "--out", "out", "--", "sh", "both",
                     timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
     assert done.code == 0, done.err
     print(done.out.decode())
     [kept], [without] = (json.loads((solocore.dir / f"out/{name}.json").read_text())["tasks"] for name in ("plan", "without"))
     assert [line for line in done.out.decode().splitlines() if line.startswith("exit")] == ["exit 0", "exit 1"]
     assert kept["exceeded"] == [] and kept["alone_ns"] <= kept["wcet_ns"], "the profile holds on the board"
-    assert without["exceeded"] == ["c_sce"] and without["attacked_ns"] > 1.5 * kept["attacked_ns"]
-    assert kept["unmanaged_ns"] > 2 * kept["alone_ns"], "otherwise there was nothing to hold off"
+    assert without["exceeded"] == ["c_sce"] and without["attacked_ns"] > 1.25 * kept["attacked_ns"]
+    assert kept["unmanaged_ns"] > 1.3 * kept["alone_ns"], "otherwise there was nothing to hold off"
 
 
 # Walks 512 KiB, computes for 14 ms, and so on: beside others the next round finds nothing in the shared cache.
@@ -283,12 +287,6 @@ int main(int c, char **v) {
 """
 # All pages of the program are locked in ways of the shared cache. The neighbours' budgets replace the cache's content in 14 ms.
 LOCKED = """
-platform = "ways.toml"
-[regulation]
-policy = "memguard"
-period = "2 ms"
-share = "explicit"
-""" + "".join(f'[[core]]\nid = {i}\nbandwidth = "{rate} kB/s"\n' for i, rate in enumerate([300000, 230000, 230000, 230000])) + """
 [[task]]
 name = "phases"
 core = 0
@@ -315,17 +313,14 @@ def without_and_with(solocore, board, option, enemy, *options, first=""):
 
 
 @often
-def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, fetched):  # noqa: F811
+@pytest.mark.parametrize("preset", [BOARD, "xeon-w3530", "xeon-x5650"])
+def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, fetched, preset):  # noqa: F811
     (solocore.dir / "phases").symlink_to(compile_c(PHASES, "-O2", "-static", name="phases"))
     # The board's cache has ways. The plan's instructions take 1.2 % longer than the board's: its profile lacks what the kernel does as a job starts.
-    changed = {"board": {"partition": '"way"'}, "ways": {"partition": '"way"', "cpi": "1.012"}}
-    for name, values in changed.items():
-        lines = (ROOT / f"platforms/{BOARD}.toml").read_text().splitlines()
-        keys = [line.split(" = ")[0] for line in lines]
-        assert all(key in keys for key in values)
-        text = [f"{key} = {values[key]}" if key in values else line for key, line in zip(keys, lines)]
-        solocore.write(f"{name}.toml", "\n".join(text))
-    plan = solocore.plan(LOCKED)
+    of_cores(solocore, preset, 4, partition='"way"', cpi="1.012")
+    (solocore.dir / "board.toml").rename(solocore.dir / "ways.toml")
+    of_cores(solocore, preset, 4, partition='"way"')
+    plan = solocore.plan(explicit("ways.toml", "2 ms", [300000, 230000, 230000, 230000]) + LOCKED)
     [task] = plan["tasks"]
     assert len(task["locked_pages"]) > 128 and task["misses"] == 0, "the whole program is locked"
     [without], [kept] = without_and_with(solocore, "board.toml", "--resctrl", "read", "--cpus", "4", "--allocation", "--share", "phases",
@@ -338,24 +333,13 @@ def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, 
 # its lines in the shared cache; beside the neighbour in the same ones it waits for the budget at each step, 667 ms for a million. C has the start in
 # colours, which makes half a million accesses: 320 ms of this budget.
 OWN_COLOURS = """
-platform = "board.toml"
-[regulation]
-policy = "memguard"
-period = "1 ms"
-share = "explicit"
-[[core]]
-id = 0
-bandwidth = "96000 kB/s"
-[[core]]
-id = 1
-bandwidth = "960000 kB/s"
 [[task]]
 name = "chase"
 core = 0
 period = "2 s"
 wcet = "500 ms"
 misses = 100
-command = ["./chase", "2560", "1000000", "0"]
+command = ["./chase", "{}", "1000000", "0"]
 [[task]]
 name = "hog"
 core = 1
@@ -367,14 +351,15 @@ command = ["./hog", "8192", "1"]
 
 
 @often
-def test_the_board_exposes_a_plan_without_its_colours(solocore, compile_c, fetched):  # noqa: F811
+@pytest.mark.parametrize("preset, kib, rates", [(BOARD, 2560, (96000, 960000)), ("xeon-w3530", 3584, (96000, 960000)),
+                                                ("xeon-x5650", 5120, (96000, 960000)), ("raspberry-pi-4", 400, (48000, 240000))])
+def test_the_board_exposes_a_plan_without_its_colours(solocore, compile_c, fetched, preset, kib, rates):  # noqa: F811
     for name in ("chase", "hog"):
         (solocore.dir / name).symlink_to(compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", name=name))
-    board = (ROOT / f"platforms/{BOARD}.toml").read_text()
-    assert "\ncores = 4" in board
-    solocore.write("board.toml", board.replace("\ncores = 4", "\ncores = 2"))
-    plan = solocore.plan(OWN_COLOURS)
-    assert [core["colours"] for core in plan["cores"]] == [[0, 16], [16, 16]]
+    of_cores(solocore, preset, 2)
+    plan = solocore.plan(explicit("board.toml", "1 ms", rates) + OWN_COLOURS.format(kib))
+    half = plan["cores"][0]["colours"][1]
+    assert half >= 8 and [core["colours"] for core in plan["cores"]] == [[0, half], [half, half]]
     shares = [word for name in ("chase", "hog", "board.toml") for word in ("--share", name)]
     [without], [kept] = without_and_with(solocore, "board.toml", "--colors", "write", "--cpus", "2", "--memory", "2G", "--page-walks", "off", *shares)
     assert without["exceeded"] == ["c_sce"] and without["enemies"] == [1]

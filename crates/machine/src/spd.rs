@@ -3,7 +3,7 @@
 //! Problem: an EEPROM on the bus may be of any device, and a module's may be worn or wrong. Rule: a
 //! device counts if a driver of memory modules has it, its type is known, and its checksum is
 //! right. Times are the least that the module allows; the firmware may have set longer ones. A
-//! smaller time leaves a larger overhead to what is measured, the safe side. Source: JEDEC 21-C,
+//! smaller time makes the measured overhead larger, the safe side. Source: JEDEC 21-C,
 //! Annex K (DDR3, section 2), Annex L (DDR4, section 8), and JESD400-5 (DDR5, sections 8 and 11);
 //! Linux, drivers ee1004, spd5118 and at24 for the files. Does not cover: LPDDR, modules of ranks
 //! that differ, registers of the controller.

@@ -119,7 +119,7 @@ fn a_byte_that_changed_is_found_out() {
 }
 
 proptest! {
-    /// Whatever stands there with a right checksum is read or refused.
+    /// Any bytes with a right checksum are read or refused.
     #[test]
     fn any_module_is_read_or_refused(
         kind in prop::sample::select(vec![0x0b_u8, 0x0c, 0x12]),

@@ -18,8 +18,9 @@
 #define MOST_AT_ONCE 2048
 /* Most pages between two checks of the remaining memory; fewer if the search should take fewer. */
 #define STEP 8192
-/* Most frames that a reserve frees at a time, and times that most of them may not come here. */
-#define LENT_AT_ONCE 2048
+/* Most frames that a reserve frees at a time: of more, some would leave the list of this CPU, and
+ * others would get them. Then the times that most of them may not come here. */
+#define LENT_AT_ONCE PIECE
 #define TRIES 8
 
 static uint32_t frame_class(const struct config *config, uint64_t frame)
@@ -461,7 +462,8 @@ void pool_need(struct state *s, uint64_t pages)
 uint64_t pool_ahead(struct state *s, uint64_t pages)
 {
 	uint64_t more = pages > s->grow ? pages : s->grow;
-	s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
+	uint64_t most = s->config.lends ? LENT_AT_ONCE : MOST_AT_ONCE;
+	s->grow = s->grow * 2 < most ? s->grow * 2 : most;
 	return more;
 }
 

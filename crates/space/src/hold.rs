@@ -6,7 +6,9 @@
 //! The kernel serves itself from the rest. Memory comes in huge pages first. What goes back of one
 //! does not make another huge page, so that it can go back at once: nobody has to do without. Then
 //! come small pages. Those of other colours stay until the end of the pass, or they would come
-//! again. Held memory is advised against huge pages: khugepaged would otherwise copy it into a new
+//! again. The kernel hands out small blocks before large ones, so a pass never meets blocks between
+//! a few pages and a huge page, which lie at the end of its lists: such blocks are asked for by
+//! their sizes ([`Hold::pass_of_blocks`]). Held memory is advised against huge pages: khugepaged would otherwise copy it into a new
 //! one, locked or not, with pages of other colours beside it. Frames that go to programs are of the
 //! zone that programs get memory of first: others would come only once that zone is used up. Does
 //! not cover: frames that the kernel had before; what moves locked pages (compaction, unless
@@ -42,6 +44,15 @@ pub struct Pass {
     pub end: End,
     /// Duration in nanoseconds.
     pub ns: u64,
+}
+
+/// Blocks of free memory that a pass takes apart at once.
+#[derive(Clone, Copy)]
+struct Blocks {
+    /// Pages of one.
+    pages: usize,
+    /// Does the pass end where there are no more?
+    only: bool,
 }
 
 /// Held frames. They go back when it is dropped, or when the process ends for any reason.
@@ -87,13 +98,36 @@ impl Hold {
     /// # Errors
     /// Memory cannot be mapped or locked. All of it is given back then.
     pub fn pass(&mut self, most: u64, stop: &dyn Fn() -> bool) -> Result<Pass, SpaceError> {
+        self.pass_of(most, Blocks { pages: HUGE, only: false }, stop)
+    }
+
+    /// The same for free memory in blocks of this number of pages, which the kernel must be set to
+    /// give to areas with the advice for huge pages. It ends where there are no more blocks.
+    ///
+    /// # Errors
+    /// As [`Hold::pass`].
+    pub fn pass_of_blocks(
+        &mut self,
+        pages: usize,
+        most: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Pass, SpaceError> {
+        self.pass_of(most, Blocks { pages: pages.clamp(1, HUGE), only: true }, stop)
+    }
+
+    fn pass_of(
+        &mut self,
+        most: u64,
+        blocks: Blocks,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Pass, SpaceError> {
         let begin = Instant::now();
         let free = Memory::of(Path::new("/"))?.free.min(most);
         let pages = usize::try_from(free / PAGE).unwrap_or(0) / STEP * STEP;
         let mut pass = Pass { taken: 0, kept: 0, end: End::Room, ns: 0 };
         if pages > 0 {
             let area = Area::reserved(pages * PAGE as usize)?;
-            let kept = self.take(&area, pages, stop, &mut pass)?;
+            let kept = self.take(&area, pages, blocks, stop, &mut pass)?;
             let before = self.held;
             let first = self.pieces.len();
             self.keep(area, &kept, false)?;
@@ -110,6 +144,7 @@ impl Hold {
         &self,
         area: &Area,
         pages: usize,
+        blocks: Blocks,
         stop: &dyn Fn() -> bool,
         pass: &mut Pass,
     ) -> Result<Vec<(u32, u64)>, SpaceError> {
@@ -133,16 +168,21 @@ impl Hold {
             pass.taken += STEP as u64;
             let mut found = false;
             let mut rest = &kept[before..];
-            for at in (0..STEP).step_by(HUGE) {
-                let n = rest.partition_point(|&(page, _)| (page as usize) < first + at + HUGE);
+            for at in (0..STEP).step_by(blocks.pages) {
+                let end = at + blocks.pages;
+                let n = rest.partition_point(|&(page, _)| (page as usize) < first + end);
                 let (here, later) = rest.split_at(n);
                 rest = later;
-                if is_huge(&entries[at..at + HUGE]) {
+                if is_block(&entries[at..end]) {
                     found = true;
-                    take_apart(area, first + at, here);
+                    take_apart(area, first + at, blocks.pages, here);
                 }
             }
             area.advise_huge(first, STEP, false);
+            if blocks.only && !found {
+                pass.end = End::Barren;
+                break;
+            }
             if huge && !found {
                 // The search for huge pages would make others wait.
                 huge = false;
@@ -313,15 +353,15 @@ impl Hold {
     }
 }
 
-/// Splits a huge page, keeps these of its pages, and gives the others back.
-fn take_apart(area: &Area, first: usize, kept: &[(u32, u64)]) {
+/// Splits a block of pages, keeps these, and gives the others back.
+fn take_apart(area: &Area, first: usize, pages: usize, kept: &[(u32, u64)]) {
     // Linux 6.12 and newer puts the page of zeroes in the place of parts that are zero.
     kept.iter().for_each(|&(page, _)| area.mark(page as usize));
     // A part of a huge page does not go back before the page is split.
     area.split(first);
     // Without a kept page, the whole would come again as a huge page.
     if !kept.is_empty() {
-        give_back_others(area, first, first + HUGE, kept);
+        give_back_others(area, first, first + pages, kept);
     }
 }
 
@@ -335,158 +375,14 @@ fn give_back_others(area: &Area, first: usize, end: usize, kept: &[(u32, u64)]) 
     area.give_back(from, end - from);
 }
 
-/// Are these the entries of a huge page: frames side by side, from a multiple of its size?
-fn is_huge(entries: &[u64]) -> bool {
-    let first = sys::frame_of(entries[0]).filter(|f| f % HUGE as u64 == 0);
+/// Are these the entries of one block: frames side by side, from a multiple of its size?
+fn is_block(entries: &[u64]) -> bool {
+    let first = sys::frame_of(entries[0]).filter(|f| f.is_multiple_of(entries.len() as u64));
     first.is_some_and(|first| {
         (first..).zip(entries).all(|(frame, &entry)| sys::frame_of(entry) == Some(frame))
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::map::Map;
-
-    /// Colours 0 to 3 of 16, and a hold of them; frames are shown to root only.
-    fn hold() -> Option<Hold> {
-        let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![] };
-        let choice = Choice::new(&map, Some(&[0, 1, 2, 3]), None).expect("valid");
-        match Hold::new(choice) {
-            Ok(hold) => Some(hold),
-            Err(SpaceError::Machine(why)) if why.contains("CAP_SYS_ADMIN") => None,
-            Err(other) => panic!("{other}"),
-        }
-    }
-
-    #[test]
-    fn frames_of_the_choice_stay_and_others_go_back() {
-        let Some(mut hold) = hold() else { return };
-        let pass = hold.pass(64 << 20, &|| false).expect("taken");
-        if pass.taken == 0 {
-            return;
-        }
-        assert_eq!(pass.kept, hold.held());
-        assert_eq!(hold.lost(), 0);
-        // A quarter of what was taken, as the frames are spread.
-        assert!(hold.held() > pass.taken / 16, "{pass:?}");
-        assert!(hold.frames().all(|frame| frame % 16 < 4));
-        let mut frames: Vec<u64> = hold.frames().collect();
-        frames.sort_unstable();
-        frames.dedup();
-        assert_eq!(frames.len() as u64, hold.held());
-        // What the kernel says of the areas: their present pages are the held ones alone.
-        let present: usize = hold
-            .pieces
-            .iter()
-            .map(|piece| {
-                let mut entries = vec![0; piece.area.bytes() / PAGE as usize];
-                sys::entries_of(&hold.pagemap, &piece.area, 0, &mut entries).expect("read");
-                entries.iter().filter(|&&e| sys::frame_of(e).is_some()).count()
-            })
-            .sum();
-        assert_eq!(present as u64, hold.held());
-        let held = hold.held();
-        // Single ones first: the neighbour of each stays.
-        let before = hold.frames().collect::<std::collections::BTreeSet<_>>();
-        assert_eq!(hold.give(100, &|frame| frame % 16 < 2), 100);
-        assert_eq!(hold.held(), held - 100);
-        let after = hold.frames().collect::<std::collections::BTreeSet<_>>();
-        let given: Vec<u64> = before.difference(&after).copied().collect();
-        assert_eq!(given.len(), 100);
-        assert!(given.iter().all(|&f| f % 16 < 2 && after.contains(&(f ^ 1))), "{given:?}");
-        assert!((0..2).all(|colour| given.iter().any(|f| f % 16 == colour)), "{given:?}");
-        assert_eq!(hold.give(u64::MAX, &|_| true), held - 100);
-        assert_eq!((hold.held(), hold.frames().count()), (0, 0));
-    }
-
-    /// It fails if a program's frames do not come back, or if others are lent before them. Another
-    /// program on this CPU may be quicker, but not each time.
-    #[test]
-    fn frames_that_were_lent_come_back_and_are_lent_first() {
-        let Some(mut hold) = hold() else { return };
-        if hold.pass(64 << 20, &|| false).expect("taken").kept < 2000 {
-            return;
-        }
-        let came_back = |hold: &mut Hold| {
-            sys::on_this_cpu(|| {
-                let held = hold.held();
-                assert_eq!(hold.give(64, &|_| true), 64);
-                let back = hold.take_back(64).expect("taken");
-                assert_eq!(hold.held(), held - 64 + back);
-                back >= 60
-            })
-        };
-        assert!((0..20).any(|_| came_back(&mut hold)), "in no try");
-        assert!(hold.frames().all(|frame| frame % 16 < 4));
-        assert_eq!(hold.frames().count() as u64, hold.held());
-        let returned = |hold: &Hold| {
-            let pieces = hold.pieces.iter().filter(|piece| piece.returned);
-            pieces.map(|piece| piece.pages.len()).sum::<usize>()
-        };
-        let before = returned(&hold);
-        assert!(before >= 60);
-        assert_eq!(hold.give(40, &|_| true), 40);
-        assert_eq!(returned(&hold), before - 40);
-    }
-
-    #[test]
-    fn the_kernel_makes_no_huge_pages_of_what_is_held() {
-        let Some(mut hold) = hold() else { return };
-        let pass = hold.pass(64 << 20, &|| false).expect("taken");
-        if pass.kept == 0 || !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
-            return;
-        }
-        let text = std::fs::read_to_string("/proc/self/smaps").expect("shown");
-        for start in hold.pieces.iter().map(|piece| piece.area.start()) {
-            let holds = |line: &&str| {
-                let ends = line.split(' ').next().and_then(|ends| ends.split_once('-'));
-                let end = |text| usize::from_str_radix(text, 16).unwrap_or(0);
-                ends.is_some_and(|(from, to)| (end(from)..end(to)).contains(&start))
-            };
-            let mut lines = text.lines().skip_while(|line| !holds(line));
-            let flags = lines.find_map(|line| line.strip_prefix("VmFlags: "));
-            assert!(flags.is_some_and(|flags| flags.split(' ').any(|f| f == "nh")), "{flags:?}");
-        }
-    }
-
-    #[test]
-    fn moved_pages_are_noticed() {
-        let Some(mut hold) = hold() else { return };
-        let pass = hold.pass(32 << 20, &|| false).expect("taken");
-        if pass.taken == 0 {
-            return;
-        }
-        let held = hold.held();
-        // As if the pages had other frames when they were noted: one of the choice, one not.
-        hold.pieces[0].pages[0].1 ^= 1 << 20;
-        hold.pieces[0].pages[1].1 = 5;
-        let before = hold.lost();
-        assert_eq!(hold.look().expect("looked"), 2);
-        assert_eq!(hold.lost(), before + 2);
-        assert_eq!(hold.held(), held, "both have frames of the choice again");
-        // A page that is gone is no longer held.
-        let page = hold.pieces[0].pages[0].0;
-        hold.pieces[0].area.give_back(page as usize, 1);
-        assert_eq!(hold.look().expect("looked"), 1);
-        assert_eq!(hold.held(), held - 1);
-    }
-
-    #[test]
-    fn a_stop_ends_a_pass_before_its_first_step() {
-        let Some(mut hold) = hold() else { return };
-        let pass = hold.pass(64 << 20, &|| true).expect("taken");
-        assert_eq!((pass.taken, pass.kept, hold.held()), (0, 0, 0));
-    }
-
-    #[test]
-    fn huge_pages_are_told_by_their_frames() {
-        let present = 1u64 << 63;
-        let entries = |first: u64| (first..first + 512).map(|f| f | present).collect::<Vec<_>>();
-        assert!(is_huge(&entries(1024)));
-        assert!(!is_huge(&entries(1025)));
-        let mut one = entries(1024);
-        one[7] = 0;
-        assert!(!is_huge(&one));
-    }
-}
+#[path = "hold_tests.rs"]
+mod tests;

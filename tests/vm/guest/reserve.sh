@@ -56,6 +56,7 @@ census
 cp /tmp/census /tmp/census.before
 echo "before: chosen $(count chosen free) free of which the reserve may get, kernel $(kernels chosen), reserved $(count chosen reserved)"
 before=$(cat $setting)
+cat /sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled >/tmp/blocks.before
 free=$(free_mib)
 hold
 cat /tmp/held
@@ -65,6 +66,12 @@ sed -n '/"chosen"/,/}/p' /tmp/census
 is_held=$(held)
 seen=$(audit)
 [ "$seen" -ge "$is_held" ] && pass "$seen pages of the holder lie in its colours, as others see" || fail "the holder has $seen pages of its colours, not $is_held"
+# Blocks between a few pages and a huge page: without passes for them 1.4 to 2.2 % of the frames stay free.
+all=$(awk '$1 == "\"chosen\":" { on = 1 } on && /}/ { print s; exit } on && $2 + 0 { s += $2 }' /tmp/census)
+left=$(count chosen free)
+[ $((left * 200)) -le "$all" ] && pass "$left of $all frames stay free" || fail "$left of $all frames stay free"
+cat /sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled >/tmp/blocks.now
+cmp -s /tmp/blocks.before /tmp/blocks.now && pass "blocks of any size are given as before" || fail "sizes of blocks: $(cat /tmp/blocks.now)"
 [ "$(cat $setting)" = 0 ] && pass "locked pages stay where they are" || fail "$setting is $(cat $setting)"
 
 # Load: what the kernel and programs need comes from the other colours.

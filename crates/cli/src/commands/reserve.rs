@@ -34,6 +34,10 @@ use std::time::{Duration, Instant};
 const PASSES: usize = 5;
 /// A pass that holds less than this part of all frames, one in 1000, does not pay.
 const LITTLE: u64 = 1000;
+/// Blocks that passes of huge and small pages do not meet, in KiB, and the memory that a pass of
+/// them takes at most.
+const BLOCKS: [u64; 4] = [1024, 512, 256, 128];
+const OF_BLOCKS: u64 = 128 << 20;
 /// Interval of looks at the held frames.
 const LOOK: Duration = Duration::from_secs(1);
 /// Waits between two tries for the rest: the first, and the longest.
@@ -181,7 +185,25 @@ impl Reserve {
                 self.settings.compact()?;
             }
         }
-        Ok(())
+        self.blocks(false).map(|_| ())
+    }
+
+    /// Takes the frames of blocks that no pass meets; returns their number.
+    fn blocks(&mut self, until_asked: bool) -> Result<u64, Failure> {
+        let mut kept = 0;
+        for kib in BLOCKS {
+            let score = Score::first();
+            let (hold, lender) = (&mut self.hold, RefCell::new(&mut self.lender));
+            let stop = || stopped() || (until_asked && lender.borrow_mut().is_asked());
+            let pages = usize::try_from(kib / 4).unwrap_or(usize::MAX);
+            let pass =
+                self.settings.with_blocks(kib, || hold.pass_of_blocks(pages, OF_BLOCKS, &stop))?;
+            drop(score);
+            let Some(pass) = pass.transpose()? else { continue };
+            kept += pass.kept;
+            self.passes.push(pass);
+        }
+        Ok(kept)
     }
 
     /// Takes frames until others need the rest, or, `until_asked`, until a request waits.
@@ -204,7 +226,8 @@ impl Reserve {
             return Ok(false);
         }
         let pass = self.pass(true)?;
-        Ok(pass.end != End::Stopped && pass.kept * LITTLE >= chosen.all())
+        let kept = pass.kept + self.blocks(true)?;
+        Ok(pass.end != End::Stopped && kept * LITTLE >= chosen.all())
     }
 
     /// Answers requests meanwhile.

@@ -1,10 +1,11 @@
 //! Settings of the kernel's memory that a reserve of frames needs.
 //!
 //! Problem: compaction moves pages, also locked ones, and a reserve would lose its frames to it;
-//! the page cache fills frames that nobody needs. Rule: locked pages are left where they are as
+//! the page cache fills frames that nobody needs, and programs get no free block of some sizes. Rule: locked pages are left where they are as
 //! long as this lives (vm.compact_unevictable_allowed; the keeper puts it back, also after a kill).
-//! Dropping clean files and compacting are done once, and leave no setting. Source:
-//! Documentation/admin-guide/sysctl/vm.rst of Linux. Does not cover: movements of pages by memory
+//! Dropping clean files and compacting are done once, and leave no setting. Blocks of a size are
+//! allowed for a moment. Source: Documentation/admin-guide/sysctl/vm.rst and mm/transhuge.rst of
+//! Linux (6.8 and later for blocks below a huge page). Does not cover: movements of pages by memory
 //! hot-plug, CMA and gigantic pages.
 
 use super::keeper::Changes;
@@ -45,6 +46,27 @@ impl Reclaim {
         rustix::fs::sync();
         let done = self.changes.set_without_way_back(DROP, "3");
         done.map_err(|e| LinuxError::of_io(DROP, &e, "run as root"))
+    }
+
+    /// Lets programs that ask for huge pages have blocks of this size, does this, and puts the
+    /// setting back; `None`: this kernel has no such blocks, or gives them without it.
+    ///
+    /// # Errors
+    /// This process may not.
+    pub fn with_blocks<T>(
+        &mut self,
+        kib: u64,
+        mut body: impl FnMut() -> T,
+    ) -> Result<Option<T>, LinuxError> {
+        let path = format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled");
+        let fail = |e: &io::Error| LinuxError::of_io(&path, e, "run as root");
+        if !std::fs::read_to_string(&path).is_ok_and(|text| text.contains("[never]")) {
+            return Ok(None);
+        }
+        self.changes.set_with_way_back(&path, "madvise", "never").map_err(|e| fail(&e))?;
+        let done = body();
+        self.changes.set_without_way_back(&path, "never").map_err(|e| fail(&e))?;
+        Ok(Some(done))
     }
 
     /// Moves the pages of programs and files together; returns whether the kernel can.

@@ -1,0 +1,161 @@
+//! What a hold takes, keeps and gives back, on this machine.
+
+use super::*;
+use crate::map::Map;
+
+/// Colours 0 to 3 of 16, and a hold of them; frames are shown to root only.
+fn hold() -> Option<Hold> {
+    let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![] };
+    let choice = Choice::new(&map, Some(&[0, 1, 2, 3]), None).expect("valid");
+    match Hold::new(choice) {
+        Ok(hold) => Some(hold),
+        Err(SpaceError::Machine(why)) if why.contains("CAP_SYS_ADMIN") => None,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn frames_of_the_choice_stay_and_others_go_back() {
+    let Some(mut hold) = hold() else { return };
+    let pass = hold.pass(64 << 20, &|| false).expect("taken");
+    if pass.taken == 0 {
+        return;
+    }
+    assert_eq!(pass.kept, hold.held());
+    assert_eq!(hold.lost(), 0);
+    // A quarter of what was taken, as the frames are spread.
+    assert!(hold.held() > pass.taken / 16, "{pass:?}");
+    assert!(hold.frames().all(|frame| frame % 16 < 4));
+    let mut frames: Vec<u64> = hold.frames().collect();
+    frames.sort_unstable();
+    frames.dedup();
+    assert_eq!(frames.len() as u64, hold.held());
+    // What the kernel says of the areas: their present pages are the held ones alone.
+    let present: usize = hold
+        .pieces
+        .iter()
+        .map(|piece| {
+            let mut entries = vec![0; piece.area.bytes() / PAGE as usize];
+            sys::entries_of(&hold.pagemap, &piece.area, 0, &mut entries).expect("read");
+            entries.iter().filter(|&&e| sys::frame_of(e).is_some()).count()
+        })
+        .sum();
+    assert_eq!(present as u64, hold.held());
+    let held = hold.held();
+    // Single ones first: the neighbour of each stays.
+    let before = hold.frames().collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(hold.give(100, &|frame| frame % 16 < 2), 100);
+    assert_eq!(hold.held(), held - 100);
+    let after = hold.frames().collect::<std::collections::BTreeSet<_>>();
+    let given: Vec<u64> = before.difference(&after).copied().collect();
+    assert_eq!(given.len(), 100);
+    assert!(given.iter().all(|&f| f % 16 < 2 && after.contains(&(f ^ 1))), "{given:?}");
+    assert!((0..2).all(|colour| given.iter().any(|f| f % 16 == colour)), "{given:?}");
+    assert_eq!(hold.give(u64::MAX, &|_| true), held - 100);
+    assert_eq!((hold.held(), hold.frames().count()), (0, 0));
+}
+
+/// It fails if a program's frames do not come back, or if others are lent before them. Another
+/// program on this CPU may be quicker, but not each time.
+#[test]
+fn frames_that_were_lent_come_back_and_are_lent_first() {
+    let Some(mut hold) = hold() else { return };
+    if hold.pass(64 << 20, &|| false).expect("taken").kept < 2000 {
+        return;
+    }
+    let came_back = |hold: &mut Hold| {
+        sys::on_this_cpu(|| {
+            let held = hold.held();
+            assert_eq!(hold.give(64, &|_| true), 64);
+            let back = hold.take_back(64).expect("taken");
+            assert_eq!(hold.held(), held - 64 + back);
+            back >= 60
+        })
+    };
+    assert!((0..20).any(|_| came_back(&mut hold)), "in no try");
+    assert!(hold.frames().all(|frame| frame % 16 < 4));
+    assert_eq!(hold.frames().count() as u64, hold.held());
+    let returned = |hold: &Hold| {
+        let pieces = hold.pieces.iter().filter(|piece| piece.returned);
+        pieces.map(|piece| piece.pages.len()).sum::<usize>()
+    };
+    let before = returned(&hold);
+    assert!(before >= 60);
+    assert_eq!(hold.give(40, &|_| true), 40);
+    assert_eq!(returned(&hold), before - 40);
+}
+
+#[test]
+fn the_kernel_makes_no_huge_pages_of_what_is_held() {
+    let Some(mut hold) = hold() else { return };
+    let pass = hold.pass(64 << 20, &|| false).expect("taken");
+    if pass.kept == 0 || !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+        return;
+    }
+    let text = std::fs::read_to_string("/proc/self/smaps").expect("shown");
+    for start in hold.pieces.iter().map(|piece| piece.area.start()) {
+        let holds = |line: &&str| {
+            let ends = line.split(' ').next().and_then(|ends| ends.split_once('-'));
+            let end = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+            ends.is_some_and(|(from, to)| (end(from)..end(to)).contains(&start))
+        };
+        let mut lines = text.lines().skip_while(|line| !holds(line));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags: "));
+        assert!(flags.is_some_and(|flags| flags.split(' ').any(|f| f == "nh")), "{flags:?}");
+    }
+}
+
+/// Without blocks of a size a pass ends after a step. Only frames of the choice stay.
+#[test]
+fn a_pass_of_blocks_ends_without_blocks_and_holds_only_the_choice() {
+    let Some(mut hold) = hold() else { return };
+    let pass = hold.pass_of_blocks(64, 64 << 20, &|| false).expect("taken");
+    assert!(pass.end != End::Barren || pass.taken < 64 << 8, "{pass:?}");
+    assert!(hold.frames().all(|frame| frame % 16 < 4));
+    assert_eq!((hold.held(), hold.frames().count() as u64), (pass.kept, pass.kept));
+    let entries = |first: u64| (0..64).map(|n| 1 << 63 | (first + n)).collect::<Vec<u64>>();
+    assert!(is_block(&entries(128)) && !is_block(&entries(160)), "from a multiple of its size");
+    let mut gap = entries(128);
+    gap[40] += 1;
+    assert!(!is_block(&gap));
+}
+
+#[test]
+fn moved_pages_are_noticed() {
+    let Some(mut hold) = hold() else { return };
+    let pass = hold.pass(32 << 20, &|| false).expect("taken");
+    if pass.taken == 0 {
+        return;
+    }
+    let held = hold.held();
+    // As if the pages had other frames when they were noted: one of the choice, one not.
+    hold.pieces[0].pages[0].1 ^= 1 << 20;
+    hold.pieces[0].pages[1].1 = 5;
+    let before = hold.lost();
+    assert_eq!(hold.look().expect("looked"), 2);
+    assert_eq!(hold.lost(), before + 2);
+    assert_eq!(hold.held(), held, "both have frames of the choice again");
+    // A page that is gone is no longer held.
+    let page = hold.pieces[0].pages[0].0;
+    hold.pieces[0].area.give_back(page as usize, 1);
+    assert_eq!(hold.look().expect("looked"), 1);
+    assert_eq!(hold.held(), held - 1);
+}
+
+#[test]
+fn a_stop_ends_a_pass_before_its_first_step() {
+    let Some(mut hold) = hold() else { return };
+    let pass = hold.pass(64 << 20, &|| true).expect("taken");
+    assert_eq!((pass.taken, pass.kept, hold.held()), (0, 0, 0));
+}
+
+#[test]
+fn huge_pages_are_told_by_their_frames() {
+    let present = 1u64 << 63;
+    let entries = |first: u64| (first..first + 512).map(|f| f | present).collect::<Vec<_>>();
+    assert!(is_block(&entries(1024)));
+    assert!(!is_block(&entries(1025)));
+    let mut one = entries(1024);
+    one[7] = 0;
+    assert!(!is_block(&one));
+}
