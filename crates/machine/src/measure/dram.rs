@@ -162,9 +162,10 @@ pub fn latency_max<P: Probe + ?Sized>(
     }
     if let Some(&offset) = offsets.first() {
         let same = banks.as_ref().map_or(&[][..], |banks| &banks.same);
-        let found = longest::behind_last(probe, KEY, offset, same, effort)?;
-        let name = longest::name(found.case);
-        cases.push((format!("right behind the last write served: {name}"), found));
+        if let Some(found) = longest::behind_last(probe, KEY, offset, same, effort)? {
+            let name = longest::name(found.case);
+            cases.push((format!("right behind the last write served: {name}"), found));
+        }
     }
     for (name, found) in cases {
         left_out = left_out.and(found.left_out);

@@ -124,7 +124,8 @@ fn rows(offset: u64, same: &[u64]) -> [u64; 3] {
 /// first, the first peak. Earlier ones wait for writes that are still to be served. Writes to
 /// several rows are served slower than a core writes, one by one: so a read comes in time, and does
 /// not wait for two. Where they show no peak, or no rows are known, writes to one row do. `same`
-/// are the differences of lines that share a bank; none: they are not known.
+/// are the differences of lines that share a bank; none: they are not known. `None`: no read
+/// comes right behind a write.
 ///
 /// # Errors
 /// See [`Ended`].
@@ -134,7 +135,7 @@ pub fn behind_last<P: Probe + ?Sized>(
     offset: u64,
     same: &[u64],
     effort: &Effort,
-) -> Result<Longest, Ended> {
+) -> Result<Option<Longest>, Ended> {
     let mut trial = Trial::new(key, effort);
     let one = Case { offset, ..AFTER_READ };
     let several = Case { rows: rows(offset, same), ..one };
@@ -147,11 +148,10 @@ pub fn behind_last<P: Probe + ?Sized>(
     for burst in bursts {
         if let Some(peak) = trial.first_peak(probe, burst)? {
             let (case, best) = trial.summit(probe, peak)?;
-            return Ok(trial.done(case, best));
+            return Ok(Some(trial.done(case, best)));
         }
     }
-    let best = trial.time(probe, one, 8 * effort.singles, effort.share(0.01))?;
-    Ok(trial.done(one, best))
+    Ok(None)
 }
 
 /// Measures cases, and sums up their common counts.

@@ -97,11 +97,11 @@ fn a_slow_core_meets_the_last_write_by_writes_to_several_rows() {
         let behind = |opening| {
             let found = one(&Truth { opening, ..slow.clone() }, seed, Key::LatencyMax);
             let row = found.rows.into_iter().find(|r| r.of.starts_with("right behind the last"));
-            row.unwrap().median / slow.latency_max()
+            row.map(|row| row.median / slow.latency_max())
         };
-        let (several, at_once) = (behind(60.0), behind(6.0));
+        let several = behind(60.0).unwrap();
         assert!((0.94..1.01).contains(&several), "{several}");
-        assert!(at_once < 0.8, "otherwise nothing is tested: {at_once}");
+        assert_eq!(behind(6.0), None, "there is no such read without rows, so it is not named");
     }
 }
 
