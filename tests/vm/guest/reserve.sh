@@ -121,7 +121,7 @@ until [ -s /tmp/said ] || ! kill -0 $forks 2>/dev/null; do sleep 0.5; done
 echo 1 >/proc/sys/vm/compact_memory
 sleep 5
 : >/tmp/gate
-wait $forks || fail "forks in the reserve: $? $(tail -n 3 /tmp/errors)"
+wait $forks || fail "forks in the reserve: $? $(grep -v "note: " /tmp/errors | tail -n 8)"
 wrong=$(awk '/"anonymous"/ { on = 1 } on && /"wrong"/ { print $2 + 0; exit }' /tmp/pages)
 [ "$wrong" = 0 ] && pass "$(cat /tmp/said) in the reserve have no wrong page" || fail "$wrong wrong pages of $(cat /tmp/said)"
 sleep 2
