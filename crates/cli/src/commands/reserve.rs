@@ -185,25 +185,24 @@ impl Reserve {
                 self.settings.compact()?;
             }
         }
-        self.blocks(false).map(|_| ())
+        self.blocks()
     }
 
-    /// Takes the frames of blocks that no pass meets; returns their number.
-    fn blocks(&mut self, until_asked: bool) -> Result<u64, Failure> {
-        let mut kept = 0;
+    /// Takes the frames of blocks that no pass meets. The kernel compacts memory for these, and
+    /// would move pages of programs in the reserve later.
+    fn blocks(&mut self) -> Result<(), Failure> {
         for kib in BLOCKS {
             let score = Score::first();
-            let (hold, lender) = (&mut self.hold, RefCell::new(&mut self.lender));
-            let stop = || stopped() || (until_asked && lender.borrow_mut().is_asked());
+            let hold = &mut self.hold;
             let pages = usize::try_from(kib / 4).unwrap_or(usize::MAX);
-            let pass =
-                self.settings.with_blocks(kib, || hold.pass_of_blocks(pages, OF_BLOCKS, &stop))?;
+            let pass = self
+                .settings
+                .with_blocks(kib, || hold.pass_of_blocks(pages, OF_BLOCKS, &stopped))?;
             drop(score);
             let Some(pass) = pass.transpose()? else { continue };
-            kept += pass.kept;
             self.passes.push(pass);
         }
-        Ok(kept)
+        Ok(())
     }
 
     /// Takes frames until others need the rest, or, `until_asked`, until a request waits.
@@ -226,8 +225,7 @@ impl Reserve {
             return Ok(false);
         }
         let pass = self.pass(true)?;
-        let kept = pass.kept + self.blocks(true)?;
-        Ok(pass.end != End::Stopped && kept * LITTLE >= chosen.all())
+        Ok(pass.end != End::Stopped && pass.kept * LITTLE >= chosen.all())
     }
 
     /// Answers requests meanwhile.
