@@ -1,13 +1,13 @@
 //! The `[dram]` of a platform file.
 //!
 //! Problem: a running machine gives the size of its memory, and its firmware the modules. No file
-//! gives the controller's time, or the longest time of a request, and few give the timing. Rule: the
-//! modules' data are read: of SMBIOS, and their own (crate::spd), which also has the least times.
-//! Banks, row, and what else the bounds use, are those of the memory of crate::tables::memories
-//! that stands for their type. The rest is assumed on the side of a slow memory. The memory model needs
-//! powers of two: channels are rounded down and ranks up, the sides on which bounds are larger;
-//! rows have no part in bounds. Does not cover: modules that differ from each other: a channel has
-//! as many ranks as the one with the most.
+//! gives the controller's time, or the longest time of a request, and few give the timing. Rule:
+//! the modules' data are read: of SMBIOS, and their own (crate::spd), which also has the least
+//! times. Banks, row, and what else the bounds use, are those of the memory of
+//! crate::tables::memories that stands for their type. The rest is assumed on the side of a slow
+//! memory. The memory model needs powers of two: channels are rounded down and ranks up, the sides
+//! on which bounds are larger; rows have no part in bounds. Does not cover: modules that differ
+//! from each other: a channel has as many ranks as the one with the most.
 
 use crate::dmi::{self, Module};
 use crate::domain::Domain;
@@ -77,9 +77,14 @@ fn quoted(value: impl std::fmt::Display) -> String {
     format!("\"{value}\"")
 }
 
+/// The source of the modules that the firmware lists.
+fn smbios() -> String {
+    format!("/{}, memory devices", dmi::PATH)
+}
+
 fn modules(machine: &Machine) -> Modules {
     let all = &machine.modules;
-    let from = format!("/{}, memory devices", dmi::PATH);
+    let from = smbios();
     let own = own(&machine.spd);
     if all.is_empty() {
         let Some(chip) = machine.chip.filter(|_| own.kind.is_none()) else { return own };
@@ -95,7 +100,8 @@ fn modules(machine: &Machine) -> Modules {
         let ranks = c.values().map(of).collect::<Option<Vec<_>>>()?.into_iter().max()?;
         Some(Known::read(u64::from(ranks), from.clone()))
     });
-    let agree = kind.is_none() || text(kind.as_ref()) == text(own.kind.as_ref());
+    let same = |k: &Known<String>| own.kind.as_ref().is_some_and(|own| own.value == k.value);
+    let agree = kind.as_ref().is_none_or(same);
     Modules {
         speed: speeds.and_then(|speeds| speeds.into_iter().min()),
         channels: by_channel(all).map(|c| share(machine, c.len() as u64, &from)),
@@ -103,10 +109,6 @@ fn modules(machine: &Machine) -> Modules {
         least: own.least.filter(|_| agree),
         kind: kind.or(own.kind),
     }
-}
-
-fn text(known: Option<&Known<String>>) -> Option<&str> {
-    known.map(|k| k.value.as_str())
 }
 
 /// What the modules' own data say: not how fast they run, nor which of them share a channel.
@@ -218,7 +220,7 @@ fn capacity(
     let (listed, named) = if machine.modules.is_empty() {
         (spd::paths(&machine.spd), "the modules themselves")
     } else {
-        (format!("/{}, memory devices", dmi::PATH), "the modules of SMBIOS")
+        (smbios(), "the modules of SMBIOS")
     };
     let nodes = machine.nodes.iter().map(|n| n.bytes).try_fold(0_u64, |sum, b| sum.checked_add(b?));
     notes.extend(contradiction(machine, named, modules, u64::MAX));

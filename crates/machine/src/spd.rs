@@ -68,9 +68,10 @@ pub fn read(root: &Root) -> Vec<Spd> {
     let of = |place: String| {
         let folder = format!("{DEVICES}/{place}");
         let name = root.text(&format!("{folder}/name"))?;
-        let is_module = NAMES.contains(&name.as_str());
-        let bytes = is_module.then(|| root.bytes(&format!("{folder}/eeprom"))).flatten()?;
-        decode(&bytes, place)
+        if !NAMES.contains(&name.as_str()) {
+            return None;
+        }
+        decode(&root.bytes(&format!("{folder}/eeprom"))?, place)
     };
     root.names(DEVICES).into_iter().filter_map(of).collect()
 }
@@ -91,6 +92,12 @@ fn decode(bytes: &[u8], place: String) -> Option<Spd> {
         _ => None,
     }?;
     (spd.size > 0 && spd.speed > 0).then_some(spd)
+}
+
+/// Units of times, and finer ones, in ps.
+struct Units {
+    unit: f64,
+    finer: f64,
 }
 
 /// The bytes of an EEPROM.
@@ -120,26 +127,29 @@ impl Rom<'_> {
         (self.word(at)? == u64::from(sum)).then_some(())
     }
 
-    /// A time of a number of units, and a correction in finer units, which has a sign; in ps.
-    fn time(&self, units: u64, unit: f64, fine: usize, fine_unit: f64) -> Option<Time> {
+    /// A time of a number of units at one place, and of finer units with a sign at another.
+    fn time(&self, (at, fine): (usize, usize), units: &Units) -> Option<Time> {
         let fine = f64::from(self.byte(fine)?.cast_signed());
-        ps(units as f64 * unit + fine * fine_unit)
+        ps(f64::from(self.byte(at)?) * units.unit + fine * units.finer)
+    }
+
+    /// The times of columns, activates and precharges at three places each, and of a row at 12 bits
+    /// that begin in the lower half of a byte.
+    fn least(&self, places: [(usize, usize); 3], ras: usize, units: &Units) -> Option<Least> {
+        let [cl, rcd, rp] = places.map(|place| self.time(place, units));
+        let ras = self.bits(ras, 0, 4)? << 8 | u32::from(self.byte(ras + 1)?);
+        Some(Least { cl: cl?, rcd: rcd?, rp: rp?, ras: ps(f64::from(ras) * units.unit)? })
     }
 
     /// Section 2 of Annex K.
     fn ddr3(&self, place: String) -> Option<Spd> {
         self.sound(if self.bits(0, 7, 1)? == 1 { 117 } else { 126 }, 126)?;
-        let unit = 1000.0 * f64::from(self.byte(10)?) / f64::from(self.byte(11)?);
-        let finer = f64::from(self.byte(9)? >> 4) / f64::from(self.byte(9)? & 15);
-        let time = |at: usize, fine: usize| self.time(u64::from(self.byte(at)?), unit, fine, finer);
-        let clock = time(12, 34)?;
-        let ras = u64::from(self.bits(21, 0, 4)?) << 8 | u64::from(self.byte(22)?);
-        let least = Least {
-            cl: time(16, 35)?,
-            rcd: time(18, 36)?,
-            rp: time(20, 37)?,
-            ras: ps(ras as f64 * unit)?,
+        let units = Units {
+            unit: 1000.0 * f64::from(self.byte(10)?) / f64::from(self.byte(11)?),
+            finer: f64::from(self.byte(9)? >> 4) / f64::from(self.byte(9)? & 15),
         };
+        let clock = self.time((12, 34), &units)?;
+        let least = self.least([(16, 35), (18, 36), (20, 37)], 21, &units)?;
         let ranks = self.bits(7, 3, 3)? + 1;
         let (width, bus) = (4 << self.bits(7, 0, 3)?, 8 << self.bits(8, 0, 3)?);
         let chip = (256_u64 << 20) << self.bits(4, 0, 4)?;
@@ -150,22 +160,14 @@ impl Rom<'_> {
 
     /// Section 8 of Annex L.
     fn ddr4(&self, place: String) -> Option<Spd> {
-        const UNIT: f64 = 125.0;
-        const NO_UNIT: u8 = 0;
+        const UNITS: Units = Units { unit: 125.0, finer: 1.0 };
         self.sound(126, 126)?;
         // Other units are reserved.
-        if self.byte(17)? != NO_UNIT {
+        if self.byte(17)? != 0 {
             return None;
         }
-        let time = |at: usize, fine: usize| self.time(u64::from(self.byte(at)?), UNIT, fine, 1.0);
-        let clock = time(18, 125)?;
-        let ras = u64::from(self.bits(27, 0, 4)?) << 8 | u64::from(self.byte(28)?);
-        let least = Least {
-            cl: time(24, 123)?,
-            rcd: time(25, 122)?,
-            rp: time(26, 121)?,
-            ras: ps(ras as f64 * UNIT)?,
-        };
+        let clock = self.time((18, 125), &UNITS)?;
+        let least = self.least([(24, 123), (25, 122), (26, 121)], 27, &UNITS)?;
         let stacked = self.bits(6, 0, 2)? == 2;
         let dies = if stacked { self.bits(6, 4, 3)? + 1 } else { 1 };
         let ranks = (self.bits(12, 3, 3)? + 1) * dies;
@@ -198,9 +200,8 @@ impl Rom<'_> {
             _ => return None,
         };
         let dies = match self.bits(4, 5, 3)? {
-            0 => 1,
             // Two dies that do not share their interface are two ranks, which byte 234 counts.
-            1 => 1,
+            0 | 1 => 1,
             2 => 2,
             code @ 3..=5 => 1 << (code - 1),
             _ => return None,

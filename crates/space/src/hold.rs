@@ -8,11 +8,12 @@
 //! come small pages. Those of other colours stay until the end of the pass, or they would come
 //! again. The kernel hands out small blocks first. Blocks between a few pages and a huge page lie
 //! at the end of its lists, and no such pass meets them. They are asked for by their sizes
-//! ([`Hold::pass_of_blocks`]). Held memory is advised against huge pages: khugepaged would otherwise copy it into a new
-//! one, locked or not, with pages of other colours beside it. Frames that go to programs are of the
-//! zone that programs get memory of first: others would come only once that zone is used up. Does
-//! not cover: frames that the kernel had before; what moves locked pages (compaction, unless
-//! vm.compact_unevictable_allowed is 0): [`Hold::look`] counts them and lets them go.
+//! ([`Hold::pass_of_blocks`]). Held memory is advised against huge pages: khugepaged would
+//! otherwise copy it into a new one, locked or not, with pages of other colours beside it. Frames
+//! that go to programs are of the zone that programs get memory of first: others would come only
+//! once that zone is used up. Does not cover: frames that the kernel had before; what moves locked
+//! pages (compaction, unless vm.compact_unevictable_allowed is 0): [`Hold::look`] counts them and
+//! lets them go.
 
 use crate::brake::Brake;
 pub use crate::brake::End;

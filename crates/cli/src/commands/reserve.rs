@@ -23,7 +23,7 @@ use solocore_model::files;
 use solocore_space::census::{Census, Counts};
 use solocore_space::hold::{End, Hold, Pass};
 use solocore_space::lend::Lender;
-use solocore_space::map::{Choice, Map};
+use solocore_space::map::{Choice, Map, PAGE};
 use solocore_space::room;
 use std::cell::RefCell;
 use std::path::Path;
@@ -191,16 +191,12 @@ impl Reserve {
     /// Takes the frames of blocks that no pass meets. The kernel compacts memory for these, and
     /// would move pages of programs in the reserve later.
     fn blocks(&mut self) -> Result<(), Failure> {
-        for kib in BLOCKS {
-            let score = Score::first();
+        let _score = Score::first();
+        for kib in BLOCKS.into_iter().take_while(|_| !stopped()) {
             let hold = &mut self.hold;
-            let pages = usize::try_from(kib / 4).unwrap_or(usize::MAX);
-            let pass = self
-                .settings
-                .with_blocks(kib, || hold.pass_of_blocks(pages, OF_BLOCKS, &stopped))?;
-            drop(score);
-            let Some(pass) = pass.transpose()? else { continue };
-            self.passes.push(pass);
+            let pages = usize::try_from((kib << 10) / PAGE).unwrap_or(usize::MAX);
+            let pass = || hold.pass_of_blocks(pages, OF_BLOCKS, &stopped);
+            self.passes.extend(self.settings.with_blocks(kib, pass)?.transpose()?);
         }
         Ok(())
     }

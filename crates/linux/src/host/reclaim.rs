@@ -1,12 +1,13 @@
 //! Settings of the kernel's memory that a reserve of frames needs.
 //!
 //! Problem: compaction moves pages, also locked ones, and a reserve would lose its frames to it;
-//! the page cache fills frames that nobody needs, and programs get no free block of some sizes. Rule: locked pages are left where they are as
-//! long as this lives (vm.compact_unevictable_allowed; the keeper puts it back, also after a kill).
-//! Dropping clean files and compacting are done once, and leave no setting. Blocks of a size are
-//! allowed for a moment. Source: Documentation/admin-guide/sysctl/vm.rst and mm/transhuge.rst of
-//! Linux (6.8 and later for blocks below a huge page). Does not cover: movements of pages by memory
-//! hot-plug, CMA and gigantic pages.
+//! the page cache fills frames that nobody needs, and programs get no free block of some sizes.
+//! Rule: locked pages are left where they are as long as this lives
+//! (vm.compact_unevictable_allowed; the keeper puts it back, also after a kill). Dropping clean
+//! files and compacting are done once, and leave no setting. Blocks of a size are allowed for a
+//! moment. Source: Documentation/admin-guide/sysctl/vm.rst and mm/transhuge.rst of Linux (6.8 and
+//! later for blocks below a huge page). Does not cover: movements of pages by memory hot-plug, CMA
+//! and gigantic pages.
 
 use super::keeper::Changes;
 use crate::error::LinuxError;
@@ -56,17 +57,14 @@ impl Reclaim {
     pub fn with_blocks<T>(
         &mut self,
         kib: u64,
-        mut body: impl FnMut() -> T,
+        body: impl FnOnce() -> T,
     ) -> Result<Option<T>, LinuxError> {
         let path = format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled");
-        let fail = |e: &io::Error| LinuxError::of_io(&path, e, "run as root");
         if !std::fs::read_to_string(&path).is_ok_and(|text| text.contains("[never]")) {
             return Ok(None);
         }
-        self.changes.set_with_way_back(&path, "madvise", "never").map_err(|e| fail(&e))?;
-        let done = body();
-        self.changes.set_without_way_back(&path, "never").map_err(|e| fail(&e))?;
-        Ok(Some(done))
+        let done = self.changes.set_during(&path, "madvise", "never", body);
+        done.map(Some).map_err(|e| LinuxError::of_io(&path, &e, "run as root"))
     }
 
     /// Moves the pages of programs and files together; returns whether the kernel can.

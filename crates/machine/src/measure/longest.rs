@@ -39,8 +39,8 @@ const COARSE: u32 = 8;
 const FINE: usize = 2;
 /// Coarse steps before a peak that are looked at again: chance may have hidden the peak itself.
 const EARLIER: u32 = 3;
-/// Time by which a peak exceeds the latest read, which is more than a precharge, and by which a read
-/// after the peak is shorter, in ns.
+/// Time by which a peak exceeds the latest read, which is more than a precharge, and by which a
+/// read after the peak is shorter, in ns.
 const RISE: f64 = 16.0;
 const DROP: f64 = 2.5;
 
@@ -140,15 +140,13 @@ pub fn behind_last<P: Probe + ?Sized>(
     let one = Case { offset, ..AFTER_READ };
     let several = Case { rows: rows(offset, same), ..one };
     let mut bursts = vec![Case { writes: BURSTS[0], ..several }];
-    if several.row_count() > 1 {
-        bursts.extend(BURSTS.map(|writes| Case { writes, ..one }));
-    } else {
-        bursts.push(Case { writes: BURSTS[1], ..one });
-    }
+    bursts.extend(BURSTS.map(|writes| Case { writes, ..one }));
+    // Where no further rows are known.
+    bursts.dedup();
     for burst in bursts {
         if let Some(peak) = trial.first_peak(probe, burst)? {
-            let (case, best) = trial.summit(probe, peak)?;
-            return Ok(Some(trial.done(case, best)));
+            let best = trial.summit(probe, peak)?;
+            return Ok(best.map(|(case, best)| trial.done(case, best)));
         }
     }
     Ok(None)
@@ -183,8 +181,8 @@ impl<'a> Trial<'a> {
         Ok(found)
     }
 
-    /// The first peak of the reads after these writes, the latest first; `None`: all are as short as
-    /// the latest.
+    /// The first peak of the reads after these writes, the latest first; `None`: all are as short
+    /// as the latest.
     fn first_peak<P: Probe + ?Sized>(
         &mut self,
         probe: &mut P,
@@ -218,7 +216,7 @@ impl<'a> Trial<'a> {
         &mut self,
         probe: &mut P,
         near: Case,
-    ) -> Result<(Case, Sampled), Ended> {
+    ) -> Result<Option<(Case, Sampled)>, Ended> {
         let singles = self.effort.singles;
         let mut tried = Vec::new();
         let earliest = near.gap_ns.saturating_sub(EARLIER * COARSE);
@@ -227,17 +225,16 @@ impl<'a> Trial<'a> {
             let found = self.time(probe, case, 2 * singles, LEAST)?;
             tried.push((case, found.median.value));
         }
-        self.longest_of(probe, tried, self.effort.share(0.01), near)
+        self.longest_of(probe, tried, self.effort.share(0.01))
     }
 
-    /// The longest of these by many repetitions.
+    /// The longest of these by many repetitions; `None`: there are none.
     fn longest_of<P: Probe + ?Sized>(
         &mut self,
         probe: &mut P,
         mut tried: Vec<(Case, f64)>,
         share: Duration,
-        otherwise: Case,
-    ) -> Result<(Case, Sampled), Ended> {
+    ) -> Result<Option<(Case, Sampled)>, Ended> {
         tried.sort_by(|a, b| b.1.total_cmp(&a.1));
         let times = 8 * self.effort.singles;
         let mut best: Option<(Case, Sampled)> = None;
@@ -247,10 +244,7 @@ impl<'a> Trial<'a> {
                 best = Some((case, found));
             }
         }
-        match best {
-            Some(best) => Ok(best),
-            None => Ok((otherwise, self.time(probe, otherwise, times, share)?)),
-        }
+        Ok(best)
     }
 
     fn done(self, case: Case, best: Sampled) -> Longest {
@@ -291,9 +285,6 @@ pub fn search<P: Probe + ?Sized>(
             }
         }
     }
-    if tried.is_empty() {
-        return Ok(None);
-    }
-    let (case, best) = trial.longest_of(probe, tried, effort.share(0.02), AFTER_READ)?;
-    Ok(Some(trial.done(case, best)))
+    let best = trial.longest_of(probe, tried, effort.share(0.02))?;
+    Ok(best.map(|(case, best)| trial.done(case, best)))
 }

@@ -1,11 +1,12 @@
 //! Memories by type: the values of a platform file's DRAM that no file of a running machine gives.
 //!
 //! Problem: the timing of DRAM stands in the modules' SPD, which few systems show, and in the
-//! controller's registers, which none shows. Rule: a row is a memory of crates/dram, in its clock cycles. Of the
-//! rows of a type, the fastest one is taken that is no faster than the machine's memory, in transfers and in times; a type
-//! without a row gets [`WORST`]. Source: JEDEC standards, by row; crates/dram/memories cites table
-//! by table. A test compares the rows with these files, and `service` with the timing that the
-//! bounds derive from them. Does not cover: timings of a machine's own modules.
+//! controller's registers, which none shows. Rule: a row is a memory of crates/dram, in its clock
+//! cycles. Of the rows of a type, the fastest one is taken that is no faster than the machine's
+//! memory, in transfers and in times; a type without a row gets [`WORST`]. Source: JEDEC standards,
+//! by row; crates/dram/memories cites table by table. A test compares the rows with these files,
+//! and `service` with the timing that the bounds derive from them. Does not cover: timings of a
+//! machine's own modules.
 
 use crate::spd::Least;
 use solocore_model::Time;

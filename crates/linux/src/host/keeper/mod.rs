@@ -140,6 +140,22 @@ impl Changes {
         written
     }
 
+    /// Changes a setting, does this, and puts it back. `body` hands nothing over.
+    pub fn set_during<T>(
+        &mut self,
+        path: &str,
+        value: &str,
+        back: &str,
+        body: impl FnOnce() -> T,
+    ) -> io::Result<T> {
+        self.set_with_way_back(path, value, back)?;
+        let done = body();
+        self.set_without_way_back(path, back)?;
+        // A later change by somebody else is not undone at the end.
+        self.tell(FORGET)?;
+        Ok(done)
+    }
+
     /// Changes a setting that vanishes when another one is put back.
     pub fn set_without_way_back(&self, path: &str, value: &str) -> io::Result<()> {
         patiently(|| write(self.debugfs.as_ref(), path, value))
