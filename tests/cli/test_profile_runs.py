@@ -217,6 +217,13 @@ def test_an_input_that_fails_is_named(solocore, compile_c):
     refused(solocore("profile", "--input", "'a", "--", "true"), "quote", codes=(2,))
 
 
+def test_an_input_may_begin_with_a_hyphen(solocore, compile_c):
+    """Breaks when clap takes the hyphen for an option of solocore."""
+    walk = compile_c('#include <string.h>\nint main(int c, char **v) { return c != 3 || strcmp(v[1], "-x") || strcmp(v[2], "b.pgm"); }\n')
+    done = solocore("profile", "-o", "p.json", "--input", "-x b.pgm", "--", walk)
+    assert done.code == 0, done.err
+
+
 # A limit of time.
 
 @pytest.mark.parametrize("command", ["profile", "plan", "init"])

@@ -85,6 +85,14 @@ pub fn way_ps(p: &Platform) -> Option<u64> {
     memory.dram.to_ps(memory.controller.way_in + memory.controller.way_out)
 }
 
+/// A refresh of a rank and the time from one to the next, ps. `None`: there is no memory at command
+/// level.
+#[must_use]
+pub fn refresh_ps(p: &Platform) -> Option<(u64, u64)> {
+    let dram = of(p).ok()?.dram;
+    Some((dram.to_ps(dram.rfc)?, dram.to_ps(dram.refi)?))
+}
+
 /// Longest time of one access beyond the shared cache, ps, refreshes included, beside this number
 /// of other cores that use memory without limit. `None`: there is no bound, or no memory at command
 /// level.

@@ -1,4 +1,4 @@
-//! Test: the parser takes each command that the documents show.
+//! Test: the parser takes each command that the documents and the helps show.
 //!
 //! Problem: an option is renamed, and a page goes on to name the old one. Rule: whole commands of
 //! fenced blocks parse as they stand. Commands in running text may leave out required arguments,
@@ -7,8 +7,8 @@
 //! of a command (tests/cli/test_book_commands.py).
 
 use super::command_line::Args;
-use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Command, FromArgMatches};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -63,6 +63,34 @@ fn the_parser_takes_each_command_of_the_documents() {
     }
     assert!(wrong.is_empty(), "{wrong}");
     assert!(tried > 400, "only {tried} commands were found");
+}
+
+/// Breaks when an example has an option that does not exist, a value that its option refuses, or
+/// options that exclude each other.
+#[test]
+fn the_parser_takes_each_example_of_the_helps() {
+    let (mut wrong, mut tried) = (String::new(), 0);
+    for command in helps(&Args::grouped()) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+        for line in examples.take_while(|line| !line.is_empty()) {
+            for words in each(line) {
+                tried += 1;
+                if let Some(why) = refused(&Shown { line: 0, words, whole: true }) {
+                    let _ = writeln!(wrong, "{} --help: {line}: {why}", command.get_name());
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(tried > 100, "only {tried} commands were found");
+}
+
+/// A command and all below it.
+fn helps(command: &Command) -> Vec<&Command> {
+    let mut found = vec![command];
+    found.extend(command.get_subcommands().flat_map(helps));
+    found
 }
 
 /// The parser's reason to refuse a command; none if it takes it.
@@ -137,7 +165,7 @@ fn each(line: &str) -> impl Iterator<Item = Vec<String>> {
             let from = part.iter().position(|word| word == "solocore").filter(|&from| {
                 part[..from].iter().all(|w| w == "sudo" || w == "time" || w.contains('='))
             });
-            let end = part.iter().position(|w| w.starts_with('#') || w.contains('>'));
+            let end = part.iter().position(|w| w.starts_with('#') || w == "<" || w.contains('>'));
             let end = end.unwrap_or(part.len());
             let own = &part[from.unwrap_or(end).min(end)..end];
             own.iter()

@@ -38,7 +38,7 @@ pub struct ProfileArgs {
     /// Arguments to add to the command, one quoted text for each input, like "a.pgm"; split as a
     /// shell does. Each input is a run, and the profile has the worst per quantity. May be
     /// repeated.
-    #[arg(long, value_name = "ARGUMENTS")]
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     pub input: Vec<String>,
     /// End the program after this time, like "60 s", and write nothing.
     #[arg(long, value_name = "TIME")]

@@ -13,7 +13,7 @@ use serde::Serialize;
 use solocore_linux::host::{machine, prefetch};
 use solocore_linux::latency::calibrate::usable_cpus;
 use solocore_machine::measure::hardware::{Machine, Setup};
-use solocore_machine::measure::{self, Effort, Finding, Key, Plan, Row};
+use solocore_machine::measure::{self, Apart, Effort, Finding, Key, Plan, Row};
 use solocore_machine::{Description, Root, check, describe, lists};
 use solocore_model::platform::Platform;
 use solocore_model::{Time, files};
@@ -93,13 +93,10 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     notes.extend(of_probe(&probe, &platform, others.len()));
     let bound = memory::access_beside(&platform, u32::try_from(others.len()).unwrap_or(u32::MAX));
     let way = Time::from_ps(memory::way_ps(&platform).unwrap_or(0));
-    let plan = Plan {
-        platform: &view,
-        keys: &keys,
-        effort,
-        way_ns: way.ps() as f64 / 1e3,
-        bound_ns: bound.map(|ps| ps as f64 / 1e3),
-    };
+    let (refresh_ps, every_ps) = memory::refresh_ps(&platform).unwrap_or((0, 0));
+    let ns = |ps: u64| ps as f64 / 1e3;
+    let apart = Apart { way_ns: ns(way.ps()), refresh_ns: ns(refresh_ps), every_ns: ns(every_ps) };
+    let plan = Plan { platform: &view, keys: &keys, effort, apart, bound_ns: bound.map(ns) };
     let said = |what: &str, share: f64| {
         progress.share(share);
         progress.say_now(what);
@@ -185,9 +182,13 @@ pub fn same_machine(file: &Path, platform: &Platform, here: &Description) -> Res
         .iter()
         .map(|d| format!("{} is {} in the file and {} here", d.key, d.file, d.machine))
         .collect();
+    // All but the cores agree: `detect --cpus` may have written it.
+    let part = differences.iter().all(|d| d.key == "cores");
+    let remedy =
+        if part { "if it is of some CPUs alone, name them with --cpus; else " } else { "" };
     Err(Failure::Input(format!(
-        "{}: it is of another machine: {}; write one of this machine: solocore platform detect -o \
-            machine.toml",
+        "{}: it is of another machine: {}; {remedy}write one of this machine: solocore platform \
+            detect -o machine.toml",
         file.display(),
         all.join(", ")
     )))

@@ -12,7 +12,7 @@ use crate::progress::stopped;
 use solocore_linux::host::machine::cpu_list;
 use solocore_machine::Description;
 use solocore_machine::measure::hardware::{Machine, Setup};
-use solocore_machine::measure::{self, Effort, Finding, Key, Plan};
+use solocore_machine::measure::{self, Apart, Effort, Finding, Key, Plan};
 use solocore_model::Platform;
 use solocore_model::platform::CoreType;
 use std::path::Path;
@@ -130,7 +130,7 @@ pub fn of_types(
             platform: &view,
             keys: types.keys,
             effort: types.effort,
-            way_ns: 0.0,
+            apart: Apart::default(),
             bound_ns: None,
         };
         let Some(found) = measure::measure(&mut probe, &plan, said)? else { return Ok(None) };

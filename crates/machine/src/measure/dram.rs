@@ -4,12 +4,14 @@
 //! Rule for `dram.overhead`: a load from memory, less first level, shared cache, the commands of
 //! the file's timing, and the clocks that the model's controller takes beside the overhead. Where
 //! banks are known, it is the larger of the results for an open row and for a row conflict. Else it
-//! is the result for a load anywhere, which is taken not to contain a precharge. Rule for
+//! is the result for a load anywhere, which is taken not to contain a precharge. The model charges
+//! refreshes apart, so their part of a long walk is subtracted ([`without_refreshes`]). Rule for
 //! `dram.latency_max`: the upper end of the median of the longest case of [`longest`], and no less
 //! than loads anywhere and rows by turns. Source: the head of platforms/*.toml for the meaning of
 //! the keys. Does not cover: cases that were not tried. So the file gets no less than the value by
 //! the memory's timing and the measured overhead ([`super::file`]).
 
+use super::Apart;
 use super::banks::Banks;
 use super::effort::Effort;
 use super::finding::{Finding, Key, Row, Side};
@@ -47,7 +49,26 @@ pub fn check_timing(key: &str, found: f64, parts: &[(&str, Time)]) -> Result<(),
     )))
 }
 
-/// `dram.overhead`.
+/// A walk's load without the refreshes of its rank, by their timing in the model. During a refresh
+/// a load waits, unless it is still outside of the memory: in caches, interconnect or controller.
+/// So each refresh costs the walk no less than its length without that time. Less is not
+/// subtracted than that, which leaves the load too long. `whole` contains a first-level hit,
+/// `commands` are in ns.
+fn without_refreshes(whole: Sampled, commands: f64, apart: Apart) -> Sampled {
+    let part = |ns: f64| {
+        let outside = (ns - commands).max(0.0);
+        (apart.refresh_ns - outside).max(0.0) / apart.every_ns.max(1.0)
+    };
+    whole.map(|ns| ns * (1.0 - part(ns)))
+}
+
+/// A load of an open row, of a walk that opens a row every `loads` loads by a conflict.
+fn without_opening(hit: Sampled, conflict: &Sampled, loads: u32) -> Sampled {
+    let loads = f64::from(loads.max(2));
+    hit.map(|ns| (ns * loads - conflict.median.value) / (loads - 1.0))
+}
+
+/// `dram.overhead`. `row_loads`: [`Probe::row_loads`].
 ///
 /// # Errors
 /// See [`Ended`]; a time that the file's timing does not allow.
@@ -56,30 +77,39 @@ pub fn overhead(
     levels: &Levels,
     banks: &Result<Banks, String>,
     platform: &Platform,
-    way_ns: f64,
+    apart: Apart,
+    row_loads: u32,
 ) -> Result<Finding, Ended> {
     let d = &platform.dram;
     let service = |whole: &Sampled| levels.service(whole);
+    let sum = |parts: &[Time]| parts.iter().map(|&time| ns(time)).sum::<f64>();
     let whole = beyond(*idle, levels.first);
-    let idle = service(idle);
     let commands = [("t_rcd", d.t_rcd), ("t_cl", d.t_cl), ("t_burst", d.t_burst)];
-    check_timing("dram.overhead", idle.median.high, &commands)?;
-    let less = |s: &Sampled, parts: &[Time]| {
-        let least: f64 = parts.iter().map(|&time| ns(time)).sum();
-        s.map(|time| time - least - way_ns)
-    };
+    check_timing("dram.overhead", service(idle).median.high, &commands)?;
+    let idle = service(&without_refreshes(*idle, sum(&commands.map(|(_, time)| time)), apart));
+    let less = |s: &Sampled, parts: &[Time]| s.map(|time| time - sum(parts) - apart.way_ns);
     let mut rows = vec![
         Row::new("a load anywhere, beyond the first level", &whole),
-        Row::new("a load anywhere, beyond the shared cache", &idle),
+        Row::new("a load anywhere, beyond the shared cache, refreshes apart", &idle),
     ];
     let (found, method, mut notes) = match banks {
         Ok(banks) => {
-            let (hit, conflict) = (service(&banks.hit), service(&banks.conflict));
             let all = [("t_rp", d.t_rp), commands[0], commands[1], commands[2]];
-            check_timing("dram.overhead", conflict.median.high, &all)?;
-            check_timing("dram.overhead", hit.median.high, &commands[1..])?;
-            rows.push(Row::new("a load of an open row, beyond the shared cache", &hit));
-            rows.push(Row::new("a row conflict, beyond the shared cache", &conflict));
+            check_timing("dram.overhead", service(&banks.conflict).median.high, &all)?;
+            check_timing("dram.overhead", service(&banks.hit).median.high, &commands[1..])?;
+            let closed = sum(&all.map(|(_, time)| time));
+            let conflict = without_refreshes(banks.conflict, closed, apart);
+            let hit = without_refreshes(banks.hit, sum(&[d.t_cl, d.t_burst]), apart);
+            let hit = service(&without_opening(hit, &conflict, row_loads));
+            let conflict = service(&conflict);
+            rows.push(Row::new(
+                "a load of an open row, beyond the shared cache, refreshes apart",
+                &hit,
+            ));
+            rows.push(Row::new(
+                "a row conflict, beyond the shared cache, refreshes apart",
+                &conflict,
+            ));
             let by_hit = less(&hit, &[d.t_cl, d.t_burst]);
             let by_conflict = less(&conflict, &[d.t_rp, d.t_rcd, d.t_cl, d.t_burst]);
             let apart = (by_hit.median.value - by_conflict.median.value).abs();

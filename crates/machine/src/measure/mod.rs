@@ -38,10 +38,21 @@ pub struct Plan<'a> {
     pub keys: &'a [Key],
     /// Effort for each key.
     pub effort: Effort,
-    /// Time in ns that the model charges for the controller's way in and out, beside the overhead.
-    pub way_ns: f64,
+    /// What the model charges beside the overhead and the commands of a load.
+    pub apart: Apart,
     /// Bound of the model on one access beside all other cores, in ns beyond the shared cache.
     pub bound_ns: Option<f64>,
+}
+
+/// Times that the model charges beside `dram.overhead` and the commands of a load, in ns. 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Apart {
+    /// The controller's way in and out.
+    pub way_ns: f64,
+    /// A refresh.
+    pub refresh_ns: f64,
+    /// From one refresh of a rank to the next.
+    pub every_ns: f64,
 }
 
 /// Measures; `None` if the user stopped it. `said` is told the next key and the share that is done.
@@ -100,7 +111,8 @@ fn all<P: Probe + ?Sized>(
             Ok(vec![p.memory(1)])
         })?;
         if wants(Key::Overhead) {
-            found.push(dram::overhead(&idle, levels, &banks, platform, plan.way_ns)?);
+            let rows = probe.row_loads();
+            found.push(dram::overhead(&idle, levels, &banks, platform, plan.apart, rows)?);
         }
         if wants(Key::LatencyMax) {
             said("the longest access alone", 0.5);

@@ -73,6 +73,10 @@ pub trait Probe {
     /// [`Probe::offsets`]; it may be XORed with one of [`Probe::far`].
     fn pairs(&mut self, offsets: &[u64]) -> Vec<Piece>;
 
+    /// Loads of each page in a row of the memory in [`Probe::pairs`], the one that opens it
+    /// included.
+    fn row_loads(&self) -> u32;
+
     /// One access that comes from memory, `times` times: ns, a first-level hit included.
     fn single(&mut self, case: Case, times: usize) -> Vec<Piece>;
 

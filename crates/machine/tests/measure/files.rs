@@ -2,7 +2,7 @@
 
 use crate::made_up::{MadeUp, Truth};
 use crate::platform;
-use solocore_machine::measure::{Effort, Finding, Key, Plan, file, measure};
+use solocore_machine::measure::{Apart, Effort, Finding, Key, Plan, file, measure};
 use solocore_model::{Platform, Time};
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const TEXT: &str = include_str!("../../../../platforms/core-i5-2500k.toml");
 fn findings(keys: &[Key]) -> Vec<Finding> {
     let platform = platform();
     let effort = Effort::full(Duration::from_secs(60));
-    let plan = Plan { platform: &platform, keys, effort, way_ns: 0.0, bound_ns: None };
+    let plan = Plan { platform: &platform, keys, effort, apart: Apart::default(), bound_ns: None };
     measure(&mut MadeUp::new(Truth::desktop(), 5), &plan, &|_, _| {}).unwrap().unwrap()
 }
 

@@ -33,6 +33,10 @@ pub struct Truth {
     pub banks: Vec<u64>,
     /// Address bits of a row.
     pub row: u64,
+    /// Loads of a row in pages by turns, the one that opens it included; 0: it is open.
+    pub row_loads: u32,
+    /// A refresh that all loads wait for, and the time from one to the next.
+    pub refresh: [f64; 2],
     /// Is a row left open?
     pub open: bool,
     /// Misses that a core can have under way.
@@ -80,6 +84,8 @@ impl Truth {
             core: 0.0,
             banks: vec![1 << 13 | 1 << 17, 1 << 14 | 1 << 18, 1 << 15 | 1 << 19],
             row: 0b111 << 17,
+            row_loads: 0,
+            refresh: [0.0, f64::INFINITY],
             open: true,
             mshrs: 10,
             crowding: 0.0,
@@ -178,6 +184,14 @@ impl MadeUp {
         same && offset & self.truth.row != 0
     }
 
+    /// A load of a walk that waits for each refresh, from its outside of the memory on.
+    fn refreshed(&self, ns: f64) -> f64 {
+        let [refresh, every] = self.truth.refresh;
+        let llc = self.truth.levels.last().map_or(0.0, |l| l.1);
+        let outside = self.truth.first + llc + self.truth.overhead;
+        ns / (1.0 - (refresh - outside).max(0.0) / every)
+    }
+
     fn slowed(&self, ns: f64) -> f64 {
         if self.attacked { ns * 1.5 } else { ns }
     }
@@ -203,14 +217,22 @@ impl Probe for MadeUp {
         let alone = self.truth.first + self.truth.load(true);
         let crowded = alone * (1.0 + self.truth.crowding * (under_way - 1.0));
         let ns = self.slowed((crowded / under_way).max(self.truth.full));
-        self.piece(ns, 1000.0)
+        self.piece(self.refreshed(ns), 1000.0)
     }
 
     fn pairs(&mut self, offsets: &[u64]) -> Vec<Piece> {
         let time = |m: &Self, offset: u64| {
-            m.truth.first + m.truth.load(!m.truth.open || m.conflicts(offset))
+            let ns = |conflict| m.truth.first + m.truth.load(conflict);
+            let conflict = !m.truth.open || m.conflicts(offset);
+            let opening = if m.truth.row_loads == 0 { 0.0 } else { ns(true) - ns(conflict) };
+            m.refreshed(ns(conflict) + opening / f64::from(m.truth.row_loads.max(1)))
         };
         offsets.iter().map(|&o| self.piece(time(self, o), 64.0)).collect()
+    }
+
+    fn row_loads(&self) -> u32 {
+        // More than any noise, where rows are open from the beginning.
+        if self.truth.row_loads == 0 { u32::MAX } else { self.truth.row_loads }
     }
 
     fn single(&mut self, case: Case, times: usize) -> Vec<Piece> {

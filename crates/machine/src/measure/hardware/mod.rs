@@ -415,6 +415,10 @@ impl Probe for Machine {
         self.time_pairs(offsets)
     }
 
+    fn row_loads(&self) -> u32 {
+        u32::try_from(self.columns()).unwrap_or(u32::MAX)
+    }
+
     fn single(&mut self, case: Case, times: usize) -> Vec<Piece> {
         self.time_single(case, times)
     }

@@ -29,6 +29,11 @@ impl Machine {
         PAGE / self.lines.line()
     }
 
+    /// Lines of a page that a pair of pages uses.
+    pub(super) fn columns(&self) -> usize {
+        (self.page_lines() / 2).min(OF_PAGE)
+    }
+
     /// Ticks of a write to a line of the first level, the fence included: the least of many.
     pub(super) fn least_write(&mut self) -> u64 {
         let line = self.targets.start;
@@ -231,7 +236,7 @@ impl Machine {
                 let of_page = self.page_lines();
                 let mut columns: Vec<usize> = (0..of_page).filter(|c| c % 2 == 0).collect();
                 self.random.shuffle(&mut columns);
-                columns.truncate(OF_PAGE);
+                columns.truncate(self.columns());
                 chain.extend(columns.iter().flat_map(|c| pages.map(|p| p * of_page + c)));
             }
             // A region that is too small for one whole chain has a shorter one.
