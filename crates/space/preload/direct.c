@@ -17,6 +17,8 @@
 
 /* Bytes that one call copies; all of them lie in the kernel's page of zeroes. */
 #define ZEROES (ZEROES_PAGES * PAGE)
+/* Pages over which their colours are counted. */
+#define DIRECT_WINDOW 2048
 
 /* Frames that the reserve has freed and that the program does not use go back, or the kernel would
  * give them to others. Without a reserve, nobody waits for them. */
@@ -84,12 +86,30 @@ static void replace(struct state *s, uint64_t page, const uint64_t *entries, uin
 	adopt_range(s, page, page + pages * PAGE, 1);
 }
 
-/* Replaces the pages that have wrong frames; returns their number. */
+/* Counts right frames; returns whether a colour has more than its share. */
+static int count(struct state *s, const uint64_t *entries, uint64_t pages)
+{
+	int many = 0;
+	if (s->window < pages)
+		balance_for(s, DIRECT_WINDOW);
+	s->window -= pages < s->window ? pages : s->window;
+	for (uint64_t i = 0; i < pages; i++) {
+		uint64_t frame = entries[i] & FRAME_MASK;
+		if (entries[i] & PRESENT && frame_allowed(&s->config, frame))
+			many |= balance_took(s, frame_class(&s->config, frame));
+	}
+	return many;
+}
+
+/* Replaces the pages that have wrong frames; returns their number. If a colour has more than its
+ * share, the pool gets the next ones. */
 static uint64_t correct(struct state *s, uint64_t page, uint64_t pages)
 {
 	uint64_t wrong = 0, entries[WIDEST];
 	if (raw(SYS_pread64, s->pagemap, entries, pages * 8, page / PAGE * 8) != (long)(pages * 8))
 		give_up(s, "/proc/self/pagemap cannot be read; this is a mistake of solocore's");
+	if (count(s, entries, pages))
+		s->direct = 0;
 	for (uint64_t i = 0; i < pages;) {
 		uint64_t run = 0;
 		while (i + run < pages && entries[i + run] & PRESENT &&

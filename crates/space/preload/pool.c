@@ -23,7 +23,7 @@
 #define LENT_AT_ONCE PIECE
 #define TRIES 8
 
-static uint32_t frame_class(const struct config *config, uint64_t frame)
+uint32_t frame_class(const struct config *config, uint64_t frame)
 {
 	uint32_t class = 0;
 	for (uint32_t i = 0; i < config->functions; i++)
@@ -150,6 +150,18 @@ static int take_raw(struct state *s, uint64_t start)
 		       : 0;
 }
 
+/* Is this entry of a frame that the queue may have? If it is only one too many of its colour,
+ * `more` counts it. */
+static int wanted(const struct state *s, uint64_t entry, uint64_t *more)
+{
+	uint32_t class = frame_class(&s->config, entry & FRAME_MASK);
+	if (!(entry & PRESENT) || !class_allowed(&s->config, class))
+		return 0;
+	int takes = balance_takes(s, class);
+	*more += !takes;
+	return takes;
+}
+
 /* Takes raw pages from the kernel, and moves the allowed ones to the queue; returns their number,
  * or -1 if the kernel gives none. */
 static long look_through(struct state *s, uint64_t start)
@@ -158,12 +170,16 @@ static long look_through(struct state *s, uint64_t start)
 	if (take_raw(s, start))
 		return -1;
 	for (uint64_t i = 0; i < PIECE;) {
-		uint64_t run = 0;
-		while (i + run < PIECE && s->entries[i + run] & PRESENT &&
-		       frame_allowed(&s->config, s->entries[i + run] & FRAME_MASK))
+		uint64_t run = 0, more = 0;
+		while (i + run < PIECE && wanted(s, s->entries[i + run], &more))
 			run++;
 		/* A page that does not move (pinned by an unknown user) stays in its place. */
 		uint64_t moved = run ? keep_run(s, start + i * PAGE, run) : 0;
+		for (uint64_t n = 0; n < moved; n++)
+			balance_took(s, frame_class(&s->config, s->entries[i + n] & FRAME_MASK));
+		/* The one behind the run is looked at again. */
+		if (!run && more)
+			balance_refused(s);
 		kept += (long)moved;
 		i += moved ? moved : 1;
 	}
@@ -289,14 +305,18 @@ static const char no_memory[] = "the kernel has no memory for it; end other prog
 static void look_for(struct state *s, struct search *search)
 {
 	while (queued(s) < search->pages) {
-		if (search->looked >= search->most && !search->found) {
+		if (search->looked >= search->most && !search->found && !balance_gives_up(s)) {
 			s->why = "no frame that the kernel gives has its colours and banks; does "
 				 "the map "
 				 "belong to this machine? Choose others";
 			return;
 		}
-		if (!search->allowance && !next_step(s, search))
-			return;
+		if (!search->allowance && !next_step(s, search)) {
+			/* The frames that were not taken are free again, and come once more. */
+			if (!balance_gives_up(s))
+				return;
+			continue;
+		}
 		long kept = look_through(s, s->raw);
 		s->raw += PIECE * PAGE;
 		if (kept < 0) {
@@ -336,6 +356,7 @@ int pool_fill(struct state *s, uint64_t pages)
 	unsigned long cpus[MOST_CPUS / 64];
 	long size = s->config.lends ? stay_on(0, cpus, sizeof cpus) : -1;
 	s->looked = s->found = 0;
+	balance_for(s, pages > queued(s) ? pages - queued(s) : 0);
 	look_for(s, &search);
 	if (size > 0)
 		raw(SYS_sched_setaffinity, 0, size, cpus);

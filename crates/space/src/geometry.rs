@@ -29,6 +29,8 @@ pub struct Geometry {
     pub line: u64,
     /// Source of the number of sets of a slice.
     pub source: String,
+    /// Is one slice assumed, and does nothing say so?
+    pub assumed: bool,
 }
 
 impl Geometry {
@@ -45,6 +47,7 @@ impl Geometry {
             sets,
             line: llc.line.0,
             source: format!("the platform's, {} slices", llc.slices),
+            assumed: false,
         }
         .checked()
     }
@@ -85,7 +88,10 @@ impl Geometry {
             )));
         };
         let name = format!("level {level} cache, {sets} sets of {line}-byte lines");
-        let (sets, source) = if intel && level >= 3 && sets.is_multiple_of(INTEL_SLICE_SETS) {
+        let (sets, source, assumed) = if intel
+            && level >= 3
+            && sets.is_multiple_of(INTEL_SLICE_SETS)
+        {
             let slices = sets / INTEL_SLICE_SETS;
             (
                 INTEL_SLICE_SETS,
@@ -93,11 +99,13 @@ impl Geometry {
                     "Intel's usual slices of {INTEL_SLICE_SETS} sets, here {slices}; not told by \
                         the CPU"
                 ),
+                false,
             )
         } else {
-            (sets, "sysfs, taken as one slice".into())
+            // Last caches of level 2 belong to small chips, which have no slices.
+            (sets, "sysfs, taken as one slice".into(), level >= 3)
         };
-        Self { name, sets, line, source }.checked()
+        Self { name, sets, line, source, assumed }.checked()
     }
 
     fn checked(self) -> Result<Self, SpaceError> {
@@ -167,16 +175,19 @@ mod tests {
         let dir = tree("3", "114688");
         let geometry = Geometry::of_sysfs(dir.path(), true).expect("known");
         assert_eq!(geometry.colours(), (12..17).map(|b| 1 << b).collect::<Vec<u64>>());
-        assert!(geometry.source.contains("56"));
+        assert!(geometry.source.contains("56") && !geometry.assumed);
         let error = Geometry::of_sysfs(dir.path(), false).expect_err("hash");
         assert!(error.to_string().contains("hash that is not known; "), "{error}");
+        let dir = tree("3", "32768");
+        assert!(Geometry::of_sysfs(dir.path(), false).expect("known").assumed);
     }
 
     #[test]
     fn plain_caches_use_all_index_bits() {
         // 1 MiB, 16 ways.
         let dir = tree("2", "1024");
-        assert_eq!(Geometry::of_sysfs(dir.path(), false).expect("known").map().colour_count(), 16);
+        let geometry = Geometry::of_sysfs(dir.path(), false).expect("known");
+        assert_eq!((geometry.map().colour_count(), geometry.assumed), (16, false));
         let dir = tree("2", "64");
         let error = Geometry::of_sysfs(dir.path(), false).expect_err("one page").to_string();
         assert!(error.contains("no colours; "), "{error}");

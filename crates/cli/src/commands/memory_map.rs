@@ -23,7 +23,16 @@ pub fn map_of(args: &MapArgs, colours: bool) -> Result<Map, Failure> {
         None => Map::default(),
     };
     if colours && map.colours.is_empty() {
-        map.colours = geometry(args.platform.as_deref())?.colours();
+        let cache = geometry(args.platform.as_deref())?;
+        map.colours = cache.colours();
+        if cache.assumed {
+            eprintln!(
+                "solocore: note: {} is taken as one slice with {} colours. If a hash spreads lines \
+                    over slices, there are fewer; name a board that states them (--platform)",
+                cache.name,
+                1u64 << map.colours.len()
+            );
+        }
     }
     Ok(map)
 }
