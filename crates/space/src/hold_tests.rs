@@ -85,6 +85,26 @@ fn frames_that_were_lent_come_back_and_are_lent_first() {
     assert_eq!(returned(&hold), before - 40);
 }
 
+/// Breaks when pages of this CPU's list alone come back, or if the caller has to know their number.
+#[test]
+fn what_cpus_have_on_their_lists_comes_back() {
+    let Some(mut hold) = hold() else { return };
+    if hold.pass(64 << 20, &|| false).expect("taken").kept < 2000 {
+        return;
+    }
+    let came_back = |hold: &mut Hold| {
+        for cpu in [0, 1] {
+            sys::on_cpu(cpu, || assert_eq!(hold.give(50, &|_| true), 50));
+        }
+        let held = hold.held();
+        let taken = hold.take_lists().expect("taken");
+        assert_eq!(hold.held(), held + taken);
+        taken >= 90
+    };
+    assert!((0..20).any(|_| came_back(&mut hold)), "in no try");
+    assert!(hold.frames().all(|frame| frame % 16 < 4));
+}
+
 #[test]
 fn the_kernel_makes_no_huge_pages_of_what_is_held() {
     let Some(mut hold) = hold() else { return };

@@ -79,6 +79,26 @@ pub fn first_of_last_zone(root: &Path) -> u64 {
     starts.filter_map(|n| n.trim().parse().ok()).max().unwrap_or(0)
 }
 
+/// CPUs with the number of free pages on their own lists of the last zone with memory: no free list
+/// of the zone has these (`pagesets` of /proc/zoneinfo). Empty: the kernel does not tell.
+pub fn lists_of_cpus(root: &Path) -> Vec<(u32, u64)> {
+    let zones = fs::read_to_string(root.join("proc/zoneinfo")).unwrap_or_default();
+    let first = |zone: &str| number_behind(zone, "start_pfn:").unwrap_or(0);
+    let Some(last) = zones.split("\nNode ").max_by_key(|zone| first(zone)) else {
+        return Vec::new();
+    };
+    let cpus = last.split("\n    cpu:").skip(1);
+    let of = |text: &str| {
+        let cpu = text.lines().next()?.trim().parse().ok()?;
+        Some((cpu, number_behind(text, "count:")?))
+    };
+    cpus.filter_map(of).collect()
+}
+
+fn number_behind(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.trim().strip_prefix(key)?.trim().parse().ok())
+}
+
 /// Checks that a share of the machine's frames (0 to 1) can be reserved at all.
 ///
 /// # Errors
@@ -160,7 +180,8 @@ mod tests {
             root.path(),
             "proc/zoneinfo",
             "Node 0, zone DMA32\n  pages free 9\n        min  1\n        high     4096\n  start_pfn:           \
-             4096\nNode 0, zone Normal\n        high     4096\n              high:  7\n  start_pfn:           \
+             4096\nNode 0, zone Normal\n        high     4096\n  pagesets\n    cpu: 0\n              count:    380\n              \
+             high:  7\n    cpu: 12\n              count: 0\n              high:  7\n  start_pfn:           \
              1048576\nNode 0, zone Movable\n  pages free 0\n",
         );
         put(root.path(), "sys/devices/system/node/has_memory", "0\n");
@@ -188,6 +209,8 @@ mod tests {
         assert!(check(root.path(), 0.5).is_ok());
         assert!(Memory::of(&root.path().join("none")).is_err());
         assert_eq!(first_of_last_zone(root.path()), 1 << 20);
+        assert_eq!(lists_of_cpus(root.path()), [(0, 380), (12, 0)]);
+        assert_eq!(lists_of_cpus(&root.path().join("none")), []);
         assert_eq!(first_of_last_zone(&root.path().join("none")), 0);
     }
 

@@ -42,6 +42,9 @@ const OF_BLOCKS: u64 = 128 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 /// Waits between two tries for the rest: the first, and the longest.
 const TRIES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(320)];
+/// Time for which lent frames may lie unused on a CPU's list: the library gives them back a tenth
+/// of a second after they came.
+const UNUSED: Duration = Duration::from_millis(300);
 /// Score that makes the kernel end this process first while it takes memory.
 const FIRST: &str = "1000";
 
@@ -115,11 +118,21 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     notify::send("READY=1");
     let end = args.duration.map(|d| begin + Duration::from_nanos(d.ns_ceil()));
     let (mut wait, mut tried, mut looked) = (TRIES[0], Instant::now(), Instant::now());
-    let mut quiet = tried;
+    let (mut quiet, mut lent_at, mut loose) = (tried, tried, false);
     while !stopped() && end.is_none_or(|end| Instant::now() < end) {
         let lent = reserve.answer(Duration::from_millis(50));
-        if lent > 0 || reserve.lender.returned() > 0 {
+        let gone = reserve.lender.returned() > 0;
+        if lent > 0 || gone {
             wait = TRIES[0];
+        }
+        // Frames that a program has freed, or that another one took before it.
+        loose |= gone || lent > 0;
+        if lent > 0 {
+            lent_at = Instant::now();
+        }
+        if loose && lent_at.elapsed() >= UNUSED {
+            loose = false;
+            reserve.hold.take_lists()?;
         }
         if lent > 0 && tried.elapsed() < wait * 2 {
             // They are about to be used, and must not be taken again. But programs that start all
@@ -215,6 +228,7 @@ impl Reserve {
     /// Takes frames that have become free; returns whether that was worth it.
     fn try_again(&mut self) -> Result<bool, Failure> {
         let before = self.lent;
+        self.hold.take_lists()?;
         let [chosen, _] = self.census()?;
         // What was lent meanwhile is about to be used.
         if self.lent > before || chosen.free * LITTLE / 2 < chosen.all() {
