@@ -283,3 +283,59 @@ def test_a_panic_of_a_shells_guest_is_one_line(board, solocore):
     done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=b"echo c >/proc/sysrq-trigger\n", timeout=LIMIT, **PLAIN)
     errors = [line for line in done.err.splitlines() if line.startswith("solocore: ")]
     assert done.code == 3 and len(errors) == 1 and "panicked: sysrq triggered crash" in errors[0], done.err
+
+
+RESERVED = """
+[regulation]
+policy = "memguard"
+[[task]]
+name = "video"
+core = 0
+period = "100 ms"
+wcet = "20 ms"
+misses = 1000
+command = ["./coloured"]
+"""
+# held: the part of the frames of colours 0 to 7 that programs have, in percent.
+HELD = """
+held() {
+	solocore space audit --kernel --platform core-i5-2500k --colors 0-7 --format json | tr -d ' ",' | awk -F: '/^chosen/ { on = 1; next }
+		on && /}/ { printf "%s %d\\n", "'$1'", 100 * of / all; exit } on && !/mapped/ { all += $2 } on && /^anonymous/ { of = $2 }'
+}
+options="--start --partial --event page-faults --colors --reserve"
+held before
+solocore run plan.json $options --duration "4 s" >/out/run 2>&1 & run=$!
+until grep -q "^regulating" /out/run; do kill -0 $run || { cat /out/run; exit 9; }; sleep 0.2; done
+held during
+wait $run || { cat /out/run; exit 9; }
+held after
+solocore run plan.json $options >/out/killed 2>&1 & run=$!
+until grep -q "^regulating" /out/killed; do kill -0 $run || { cat /out/killed; exit 9; }; sleep 0.2; done
+kill -9 $run
+# It gives back half a gigabyte.
+for _ in $(seq 30); do
+	sleep 1
+	set -- $(held killed)
+	[ $2 -ge 15 ] || break
+done
+echo $*
+"""
+
+
+@often
+def test_a_run_holds_the_frames_of_its_plan(solocore, compile_c, fetched):
+    """Breaks when tasks start before the reserve has its frames, or when it outlives the run."""
+    (solocore.dir / "coloured").symlink_to(compile_c((ROOT / "tests/vm/coloured.c").read_text(), "-O2", "-pthread", "-ldl", name="coloured"))
+    plan = solocore.plan(f'platform = "{BOARD}"' + RESERVED)
+    assert plan["cores"][0]["colours"] == [0, 8]
+    solocore.write("held", HELD)
+    done = solocore("board", "run", BOARD, "--cpus", "4", "--memory", "2G", "--share", "coloured", "--share", "plan.json", "--out", "out", "--",
+                    "sh", "held", timeout=LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE), **PLAIN)
+    assert done.code == 0, done.err + done.out.decode()
+    print(done.out.decode(), (solocore.dir / "out/run").read_text())
+    held = dict(line.split() for line in done.out.decode().splitlines() if len(line.split()) == 2)
+    assert int(held["during"]) >= 90 and max(int(held[when]) for when in ("before", "after", "killed")) < 15, held
+
+
+def test_a_reserve_without_colours_is_refused(solocore):
+    refused(solocore("run", "plan.json", "--reserve"), "--colors", codes=(2,), one_line=False)

@@ -208,11 +208,13 @@ static void serve_request(struct state *s)
 		break;
 	case REQUEST_LOADED:
 		adopt_range(s, 0, ~0ul, 1);
+		send_packet(s, PACKET_PLACED, 0);
 		break;
 	case REQUEST_FORKED:
 		s->forked = 1;
 		protect_all(s);
 		adopt_range(s, 0, ~0ul, 1);
+		send_packet(s, PACKET_PLACED, 0);
 		break;
 	case REQUEST_EXIT:
 		keep_right(s);

@@ -86,6 +86,7 @@ enum packet_kind {
 	PACKET_NEED,	   /* to solocore: this process is about to look for pages */
 	PACKET_NOTE,	   /* to solocore: a text that it tells once */
 	PACKET_MAPPED,	   /* to solocore: a mapping has, or had, locked pages */
+	PACKET_PLACED,	   /* to solocore: the pages that it began with are in its frames */
 };
 
 /* Requests of a thread of the program to the handler. */
@@ -177,11 +178,11 @@ struct state {
 	uint32_t victim;
 	uint64_t moved, stuck, move_ns;
 	uint64_t repaired, next_look; /* pages that the kernel had moved; time of the next search */
-	uint64_t share;	   /* most frames of a colour, for now */
+	uint64_t share;		      /* most frames of a colour, for now */
 	uint64_t taken_all;
 	uint64_t patience; /* frames beyond it that need not be taken */
 	uint64_t refused;  /* frames that were not taken for that reason */
-	uint64_t window; /* frames for which the share holds that are still to be taken */
+	uint64_t window;   /* frames for which the share holds that are still to be taken */
 	uint32_t colours, taken[COLOURS];
 	struct config config;
 	uint64_t entries[512];

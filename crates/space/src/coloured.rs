@@ -102,6 +102,8 @@ struct Peer {
     pid: u32,
     /// Has it sent its hello? Then it is a process of the program.
     coloured: bool,
+    /// Are the pages that it began with in its frames? Before, they are wrong.
+    placed: bool,
     /// Requests to move to other colours when it connected: it reads the colours after that.
     requests: u64,
 }
@@ -210,7 +212,7 @@ impl Coloured {
     /// that is wrong once may be on its way.
     pub fn running(&self) -> Vec<(u32, Look)> {
         let of = |p: &Peer| Look::at(p.pid, &self.choice).ok().map(|look| (p.pid, look));
-        self.peers.iter().filter(|p| p.coloured).filter_map(of).collect()
+        self.peers.iter().filter(|p| p.placed).filter_map(of).collect()
     }
 
     /// [`Coloured::serve`] returns when this process ends, too.
@@ -260,7 +262,13 @@ impl Coloured {
         if let Some((pid, user)) = peer_of(&socket)
             && (user == me || user == 0)
         {
-            self.peers.push(Peer { socket, pid, coloured: false, requests: self.requests });
+            self.peers.push(Peer {
+                socket,
+                pid,
+                coloured: false,
+                placed: false,
+                requests: self.requests,
+            });
         }
     }
 
@@ -291,6 +299,7 @@ impl Coloured {
                 self.tell(fd, &Packet { pages, ..Packet::new(kind::GO, "") });
                 self.catch_up(at);
             }
+            kind::PLACED => self.peers[at].placed = true,
             kind::EXIT => {
                 if let Ok(Look { audit, shared }) = Look::at(pid, &self.choice) {
                     let (moved_back, wrong) = (packet.pages, audit.anonymous.wrong);
@@ -431,69 +440,5 @@ pub fn total(ended: &[Ended]) -> Audit {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::socket::connect;
-
-    /// A process connects, and sends its first packet.
-    fn joined(server: &mut Coloured, packet: &Packet) -> OwnedFd {
-        let socket = connect(&server.name).unwrap();
-        server.serve(Duration::from_secs(10));
-        send(&socket, packet);
-        server.serve(Duration::from_secs(10));
-        socket
-    }
-
-    /// It has read the colours of before, and has not said hello when the others are asked.
-    #[test]
-    fn a_process_that_starts_during_a_request_moves_too() {
-        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
-        let choice = Choice::new(&map, Some(&[0]), None).unwrap();
-        let mut server = Coloured::new(map, choice, 0, None).unwrap();
-        let early = joined(&mut server, &Packet::new(kind::HELLO, ""));
-        let starts = connect(&server.name).unwrap();
-        let asker = joined(&mut server, &Packet::new(kind::ASK, "1/"));
-        let told = [receive(&early), receive(&early)].map(|p| p.unwrap().kind);
-        assert_eq!(told, [kind::GO, kind::RECOLOUR]);
-        send(&starts, &Packet::new(kind::HELLO, ""));
-        server.serve(Duration::from_secs(10));
-        assert_eq!(receive(&starts).unwrap().kind, kind::GO);
-        let asked = receive(&starts).unwrap();
-        assert_eq!((asked.kind, asked.request), (kind::RECOLOUR, 1));
-        send(&starts, &Packet { request: 1, ..Packet::new(kind::RECOLOURED, "") });
-        server.serve(Duration::from_secs(10));
-        assert_eq!(receive(&starts).unwrap().kind, kind::GO);
-        assert_eq!(receive(&asker).unwrap().kind, kind::MOVED);
-        // A later one reads the new colours.
-        let later = joined(&mut server, &Packet::new(kind::HELLO, ""));
-        assert_eq!(receive(&later).unwrap().kind, kind::GO);
-        assert!(!wait(&mut [PollFd::new(&later, PollFlags::IN)], Duration::ZERO));
-    }
-
-    /// Two are asked for while a program is stopped, and the first asker does not wait for the end.
-    #[test]
-    fn an_answer_to_an_asker_that_has_gone_is_not_one_to_the_next() {
-        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
-        let choice = Choice::new(&map, Some(&[0]), None).unwrap();
-        let mut server = Coloured::new(map, choice, 0, None).unwrap();
-        let program = joined(&mut server, &Packet::new(kind::HELLO, ""));
-        assert_eq!(receive(&program).unwrap().kind, kind::GO);
-        send(&program, &Packet { request: 1 << 32, ..Packet::new(kind::NEED, "") });
-        server.serve(Duration::from_secs(10));
-        assert_eq!(receive(&program).unwrap().request, 1 << 32, "the program's question");
-        drop(joined(&mut server, &Packet::new(kind::ASK, "1/")));
-        server.serve(Duration::from_secs(10));
-        let asker = joined(&mut server, &Packet::new(kind::ASK, "2/"));
-        let asked: Vec<Packet> = (0..2).map(|_| receive(&program).unwrap()).collect();
-        assert!(asked.iter().all(|p| p.kind == kind::RECOLOUR));
-        let mut answered = |request| {
-            send(&program, &Packet { request, ..Packet::new(kind::RECOLOURED, "") });
-            server.serve(Duration::from_secs(10));
-            assert_eq!(receive(&program).unwrap().kind, kind::GO);
-            wait(&mut [PollFd::new(&asker, PollFlags::IN)], Duration::ZERO)
-        };
-        assert!(!answered(asked[0].request) && answered(asked[1].request));
-        let told = [receive(&asker).unwrap().kind, receive(&asker).unwrap().kind];
-        assert_eq!(told, [kind::MOVED, kind::DONE]);
-    }
-}
+#[path = "coloured_tests.rs"]
+mod tests;

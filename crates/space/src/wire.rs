@@ -33,6 +33,8 @@ pub mod kind {
     /// A process has made the anonymous mapping of the number `request` (0: of none), from
     /// `move_ns` to `all_ns`, which has locked pages, or lies where locked pages were.
     pub const MAPPED: u32 = 10;
+    /// The pages that a process began with are in its frames.
+    pub const PLACED: u32 = 11;
     /// From `solocore recolor`: the text is colours and banks.
     pub const ASK: u32 = 16;
     /// To `solocore recolor`: one process has moved.

@@ -47,6 +47,10 @@ pub struct IsolationArgs {
     /// --colors [default: those of the plan's board].
     #[arg(long, value_name = "FILE", requires = "colors")]
     pub map: Option<PathBuf>,
+    /// Hold the frames of the plan's tasks meanwhile, so that neither the kernel nor other programs
+    /// get them: a `solocore reserve` that ends with the run. Until it has them, no task starts.
+    #[arg(long, requires = "colors")]
+    pub reserve: bool,
     /// Keep message queues of these POSIX names and System V keys in frames of the task that makes
     /// them, for --colors, like /frames,0x4d2, or all queues: `all`.
     #[arg(long, value_name = "NAMES", requires = "colors")]

@@ -2,8 +2,9 @@
 
 use crate::args::isolation::IsolationArgs;
 use crate::fail::Failure;
+use crate::progress::stopped;
 use solocore_dram::Spec;
-use solocore_linux::daemon::Colours;
+use solocore_linux::daemon::{Colours, Reserved};
 use solocore_linux::schedule::isolate::Layout;
 use solocore_linux::schedule::placed::Wishes;
 use solocore_model::{Plan, Platform};
@@ -66,6 +67,29 @@ pub fn colours(
     if !args.colors {
         return Ok(None);
     }
+    let (map, source) = map_of(args, plan)?;
+    let colours = Colours::new(plan, layout, map, &source).beside_masks(args.resctrl);
+    Ok(Some(colours.with_queues(args.queues.clone())))
+}
+
+/// The part that holds the frames of the plan's tasks, if the options ask for it. It is to start
+/// before the others: they would have to wait.
+pub fn reserved(
+    args: &IsolationArgs,
+    plan: &Plan,
+    path: &Path,
+) -> Result<Option<Reserved>, Failure> {
+    if !args.reserve {
+        return Ok(None);
+    }
+    let words = ["/proc/self/exe", "reserve", "--map", "/dev/stdin", "--plan"];
+    let mut command = words.map(str::to_owned).to_vec();
+    command.push(path.display().to_string());
+    Ok(Some(Reserved::new(command, map_of(args, plan)?.0.print(&[]), stopped)))
+}
+
+/// The map of this machine's memory for the plan, and where it is from.
+fn map_of(args: &IsolationArgs, plan: &Plan) -> Result<(Map, String), Failure> {
     let (map, source) = match &args.map {
         Some(path) => {
             let mut map = Map::read(path)?;
@@ -83,8 +107,7 @@ pub fn colours(
                 with a platform file of this machine"
         )));
     }
-    let colours = Colours::new(plan, layout, map, &source).beside_masks(args.resctrl);
-    Ok(Some(colours.with_queues(args.queues.clone())))
+    Ok((map, source))
 }
 
 /// The map of a board: colours by its cache, bank functions by its memory's address map.

@@ -31,6 +31,8 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
     }
     let traced = args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some();
     daemon.notes = notes(plan, (args.isolation.resctrl, args.isolation.colors));
+    let reserved = isolation::reserved(&args.isolation, plan, &args.plan)?;
+    reserved.into_iter().for_each(|part| daemon.add(part));
     let settings = Settings::default();
     let mut levels = Levels::new(layout, &places, traced);
     if args.isolation.resctrl {

@@ -100,6 +100,8 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
     let settings = Settings::default();
     // Started drivers find a socket that answers.
     let engine = regulating.engine();
+    let reserved = isolation::reserved(&args.isolation, plan, &args.plan)?;
+    reserved.into_iter().for_each(|part| daemon.add(part));
     let clients = LockClients::new(engine, clients, max_hold_ns);
     let mut tasks = Tasks::new(&layout, &settings).beside(&regulating).signalled(&clients);
     daemon.add(regulating);

@@ -49,7 +49,9 @@ pub fn add_parts(
     if let Some(colours) = &colours {
         tasks = tasks.in_colours(colours);
     }
-    // The scheduler first: it has the monitor's VCPU.
+    let reserved = isolation::reserved(&args.isolation, plan, &args.plan)?;
+    reserved.into_iter().for_each(|part| daemon.add(part));
+    // The scheduler before the others: it has the monitor's VCPU.
     let memory = memory.map(|memory| Memory::new(memory, scheduling.vcpus()));
     daemon.add(scheduling);
     if let Some(memory) = memory {

@@ -30,6 +30,7 @@ mod program;
 mod promises;
 mod regulation;
 mod replace;
+mod reserved;
 mod tasks;
 mod vcpus;
 
@@ -46,6 +47,7 @@ pub use part::{
 };
 pub use program::{Program, wait_for};
 pub use regulation::Regulating;
+pub use reserved::Reserved;
 pub use tasks::Tasks;
 pub use vcpus::Scheduling;
 

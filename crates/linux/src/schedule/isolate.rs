@@ -199,8 +199,8 @@ impl Layout {
         let runs = |t: &Placed| t.how != How::NotRun;
         if !self.by_hardware {
             notes.push(
-                "shares of cache and banks are not applied (`solocore doctor` says what this CPU \
-                can do, --resctrl applies them)"
+                "the hardware does not divide the cache and its bandwidth (`solocore doctor` says \
+                    what this CPU can do, --resctrl applies it)"
                     .to_owned(),
             );
         }
