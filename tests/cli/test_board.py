@@ -338,4 +338,5 @@ def test_a_run_holds_the_frames_of_its_plan(solocore, compile_c, fetched):
 
 
 def test_a_reserve_without_colours_is_refused(solocore):
-    refused(solocore("run", "plan.json", "--reserve"), "--colors", codes=(2,), one_line=False)
+    done = solocore("run", "plan.json", "--reserve")
+    assert done.code == 2 and "not provided:\n  --colors" in done.err
