@@ -217,7 +217,7 @@ def test_a_program_lies_in_all_of_its_colours(coloured, compile_c):
         worst.append(max(found) / (sum(found) / 16))
     print(f"most pages of a colour: {worst} times an equal share")
     # Without a choice it is 8; shares are half as much again at the most, and pages of the start are counted with them.
-    assert min(worst) < 2.5, worst
+    assert sorted(worst)[1] < 2.5, worst
 
 
 def test_the_audit_sees_wrong_pages(coloured, compile_c):

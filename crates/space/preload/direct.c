@@ -17,8 +17,6 @@
 
 /* Bytes that one call copies; all of them lie in the kernel's page of zeroes. */
 #define ZEROES (ZEROES_PAGES * PAGE)
-/* Pages over which their colours are counted. */
-#define DIRECT_WINDOW 2048
 
 /* Frames that the reserve has freed and that the program does not use go back, or the kernel would
  * give them to others. Without a reserve, nobody waits for them. */
@@ -86,17 +84,15 @@ static void replace(struct state *s, uint64_t page, const uint64_t *entries, uin
 	adopt_range(s, page, page + pages * PAGE, 1);
 }
 
-/* Counts right frames; returns whether a colour has more than its share. */
+/* Counts right frames; returns whether a colour has its share. */
 static int count(struct state *s, const uint64_t *entries, uint64_t pages)
 {
 	int many = 0;
-	if (s->window < pages)
-		balance_for(s, DIRECT_WINDOW);
-	s->window -= pages < s->window ? pages : s->window;
+	balance_for(s, pages);
 	for (uint64_t i = 0; i < pages; i++) {
-		uint64_t frame = entries[i] & FRAME_MASK;
-		if (entries[i] & PRESENT && frame_allowed(&s->config, frame))
-			many |= balance_took(s, frame_class(&s->config, frame));
+		uint32_t class = frame_class(&s->config, entries[i] & FRAME_MASK);
+		if (entries[i] & PRESENT && class_allowed(&s->config, class))
+			many |= balance_took(s, class);
 	}
 	return many;
 }

@@ -186,6 +186,14 @@ static int know_mapping(struct state *s, uint64_t start, uint64_t end, uint32_t 
 	return 1;
 }
 
+/* Tells solocore that the pages that the process began with are in its frames. */
+static void tell_placed(struct state *s)
+{
+	if (!s->told_placed)
+		send_packet(s, PACKET_PLACED, 0);
+	s->told_placed = 1;
+}
+
 static void serve_request(struct state *s)
 {
 	struct shared *shared = s->shared;
@@ -208,13 +216,13 @@ static void serve_request(struct state *s)
 		break;
 	case REQUEST_LOADED:
 		adopt_range(s, 0, ~0ul, 1);
-		send_packet(s, PACKET_PLACED, 0);
+		tell_placed(s);
 		break;
 	case REQUEST_FORKED:
 		s->forked = 1;
 		protect_all(s);
 		adopt_range(s, 0, ~0ul, 1);
-		send_packet(s, PACKET_PLACED, 0);
+		tell_placed(s);
 		break;
 	case REQUEST_EXIT:
 		keep_right(s);

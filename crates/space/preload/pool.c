@@ -31,7 +31,7 @@ uint32_t frame_class(const struct config *config, uint64_t frame)
 	return class;
 }
 
-static int class_allowed(const struct config *config, uint32_t class)
+int class_allowed(const struct config *config, uint32_t class)
 {
 	return config->classes[class / 8] >> (class % 8) & 1;
 }
@@ -150,16 +150,19 @@ static int take_raw(struct state *s, uint64_t start)
 		       : 0;
 }
 
-/* Is this entry of a frame that the queue may have? If it is only one too many of its colour,
- * `more` counts it. */
-static int wanted(const struct state *s, uint64_t entry, uint64_t *more)
+/* Counts this entry's frame as the queue's if the queue may have it; returns whether it may. If its
+ * colour has its share already, `more` is increased. */
+static int take_entry(struct state *s, uint64_t entry, uint64_t *more)
 {
 	uint32_t class = frame_class(&s->config, entry & FRAME_MASK);
 	if (!(entry & PRESENT) || !class_allowed(&s->config, class))
 		return 0;
-	int takes = balance_takes(s, class);
-	*more += !takes;
-	return takes;
+	if (!balance_takes(s, class)) {
+		(*more)++;
+		return 0;
+	}
+	balance_took(s, class);
+	return 1;
 }
 
 /* Takes raw pages from the kernel, and moves the allowed ones to the queue; returns their number,
@@ -171,12 +174,12 @@ static long look_through(struct state *s, uint64_t start)
 		return -1;
 	for (uint64_t i = 0; i < PIECE;) {
 		uint64_t run = 0, more = 0;
-		while (i + run < PIECE && wanted(s, s->entries[i + run], &more))
+		while (i + run < PIECE && take_entry(s, s->entries[i + run], &more))
 			run++;
 		/* A page that does not move (pinned by an unknown user) stays in its place. */
 		uint64_t moved = run ? keep_run(s, start + i * PAGE, run) : 0;
-		for (uint64_t n = 0; n < moved; n++)
-			balance_took(s, frame_class(&s->config, s->entries[i + n] & FRAME_MASK));
+		for (uint64_t n = moved; n < run; n++)
+			balance_left(s, frame_class(&s->config, s->entries[i + n] & FRAME_MASK));
 		/* The one behind the run is looked at again. */
 		if (!run && more)
 			balance_refused(s);
@@ -305,7 +308,7 @@ static const char no_memory[] = "the kernel has no memory for it; end other prog
 static void look_for(struct state *s, struct search *search)
 {
 	while (queued(s) < search->pages) {
-		if (search->looked >= search->most && !search->found && !balance_gives_up(s)) {
+		if (search->looked >= search->most && !search->found) {
 			s->why = "no frame that the kernel gives has its colours and banks; does "
 				 "the map "
 				 "belong to this machine? Choose others";

@@ -153,6 +153,7 @@ struct state {
 	int reserve;	      /* the connection with the reserve, -1: none */
 	volatile int handler; /* the handler's thread; the kernel writes 0 at its end */
 	int forked;
+	int told_placed;      /* solocore knows that the first pages are in its frames */
 	uint64_t request;     /* the newest request that has no answer yet, 0: there is none */
 	uint64_t asked;	      /* questions for frames so far */
 	uint64_t base, limit; /* all of the pool's addresses */
@@ -243,11 +244,13 @@ int balance_takes(const struct state *s, uint32_t class);
 void balance_refused(struct state *s);
 int balance_gives_up(struct state *s);
 int balance_took(struct state *s, uint32_t class);
+void balance_left(struct state *s, uint32_t class);
 
 /* pool.c */
 #define MOST_CPUS 8192
 long stay_on(const uint32_t *cpu, unsigned long *cpus, size_t size);
 uint32_t frame_class(const struct config *config, uint64_t frame);
+int class_allowed(const struct config *config, uint32_t class);
 int frame_allowed(const struct config *config, uint64_t frame);
 int page_right(const struct state *s, uint64_t page, uint64_t frame);
 int config_read(struct config *config, int fd);

@@ -29,7 +29,7 @@ pub struct Geometry {
     pub line: u64,
     /// Source of the number of sets of a slice.
     pub source: String,
-    /// Is one slice assumed, and does nothing say so?
+    /// One slice is assumed; no file states the number.
     pub assumed: bool,
 }
 

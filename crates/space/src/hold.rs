@@ -68,6 +68,8 @@ pub struct Hold {
     zone: u64,
     /// A page that is not locked, for [`Area::settle`].
     settled: Area,
+    /// CPUs that this process could use when it began.
+    cpus: Vec<u32>,
 }
 
 impl Hold {
@@ -81,7 +83,8 @@ impl Hold {
         let path = "/proc/self/pagemap";
         let pagemap = File::open(path).map_err(|e| SpaceError::of_io(path, &e, "mount /proc"))?;
         let zone = room::first_of_last_zone(Path::new("/"));
-        Ok(Self { choice, pieces: Vec::new(), pagemap, held: 0, lost: 0, zone, settled })
+        let cpus = sys::usable_cpus();
+        Ok(Self { choice, pieces: Vec::new(), pagemap, held: 0, lost: 0, zone, settled, cpus })
     }
 
     /// Frames that are held.
@@ -229,17 +232,24 @@ impl Hold {
         Ok(self.held.saturating_sub(before))
     }
 
-    /// Takes what CPUs have on lists of their own, and holds the frames of the choice. Pages that a
-    /// running program frees are there, and its last ones; no pass meets them, and the kernel gives
-    /// them to the next program or file on that CPU. Returns the number of frames.
+    /// Takes what CPUs have on lists of their own, and holds the frames of the choice. These lists
+    /// have the pages that a running program freed, and its last ones. No pass meets them, and the
+    /// kernel gives them to the next program or file on that CPU. At most 32 MiB of a list are
+    /// taken, and only on CPUs that this process could use when it began. Returns the number of
+    /// frames.
     ///
     /// # Errors
     /// Memory cannot be mapped or locked. It is given back then.
     pub fn take_lists(&mut self) -> Result<u64, SpaceError> {
-        let mut taken = 0;
+        let (mut taken, room) = (0, Memory::of(Path::new("/"))?.room());
         for (cpu, pages) in room::lists_of_cpus(Path::new("/")) {
-            if Memory::of(Path::new("/"))?.room() > pages * PAGE {
-                taken += sys::on_cpu(cpu, || self.take_back(pages))?;
+            if pages > 0 && pages * PAGE < room && self.cpus.contains(&cpu) {
+                // A CPU that is refused would leave this thread at another's list.
+                let there = |hold: &mut Self| match sys::this_cpu() == cpu {
+                    true => hold.take_back(pages),
+                    false => Ok(0),
+                };
+                taken += sys::on_cpu(cpu, || there(self))?;
             }
         }
         Ok(taken)

@@ -74,25 +74,28 @@ pub fn stalled_us(root: &Path) -> Option<u64> {
 /// First frame of the last zone with memory, which the kernel hands out first to programs
 /// (Documentation/mm/physical_memory.rst); 0: the kernel does not tell.
 pub fn first_of_last_zone(root: &Path) -> u64 {
-    let zones = fs::read_to_string(root.join("proc/zoneinfo")).unwrap_or_default();
-    let starts = zones.lines().filter_map(|l| l.trim().strip_prefix("start_pfn:"));
-    starts.filter_map(|n| n.trim().parse().ok()).max().unwrap_or(0)
+    start_of(&last_zone(root))
 }
 
-/// CPUs with the number of free pages on their own lists of the last zone with memory: no free list
-/// of the zone has these (`pagesets` of /proc/zoneinfo). Empty: the kernel does not tell.
+/// CPUs with the number of free pages on their own lists of the last zone with memory. The zone's
+/// free lists do not contain these pages (`pagesets` of /proc/zoneinfo). Empty: the kernel does not
+/// tell.
 pub fn lists_of_cpus(root: &Path) -> Vec<(u32, u64)> {
-    let zones = fs::read_to_string(root.join("proc/zoneinfo")).unwrap_or_default();
-    let first = |zone: &str| number_behind(zone, "start_pfn:").unwrap_or(0);
-    let Some(last) = zones.split("\nNode ").max_by_key(|zone| first(zone)) else {
-        return Vec::new();
-    };
-    let cpus = last.split("\n    cpu:").skip(1);
     let of = |text: &str| {
         let cpu = text.lines().next()?.trim().parse().ok()?;
         Some((cpu, number_behind(text, "count:")?))
     };
-    cpus.filter_map(of).collect()
+    last_zone(root).split("\n    cpu:").skip(1).filter_map(of).collect()
+}
+
+/// The lines about the last zone with memory.
+fn last_zone(root: &Path) -> String {
+    let zones = fs::read_to_string(root.join("proc/zoneinfo")).unwrap_or_default();
+    zones.split("\nNode ").max_by_key(|zone| start_of(zone)).unwrap_or_default().to_owned()
+}
+
+fn start_of(zone: &str) -> u64 {
+    number_behind(zone, "start_pfn:").unwrap_or(0)
 }
 
 fn number_behind(text: &str, key: &str) -> Option<u64> {
@@ -179,8 +182,8 @@ mod tests {
         put(
             root.path(),
             "proc/zoneinfo",
-            "Node 0, zone DMA32\n  pages free 9\n        min  1\n        high     4096\n  start_pfn:           \
-             4096\nNode 0, zone Normal\n        high     4096\n  pagesets\n    cpu: 0\n              count:    380\n              \
+            "Node 0, zone DMA32\n  pages free 9\n        min  1\n        high     4096\n    cpu: 0\n              count:    7\n  \
+             start_pfn:           4096\nNode 0, zone Normal\n        high     4096\n  pagesets\n    cpu: 0\n              count:    380\n              \
              high:  7\n    cpu: 12\n              count: 0\n              high:  7\n  start_pfn:           \
              1048576\nNode 0, zone Movable\n  pages free 0\n",
         );

@@ -337,9 +337,20 @@ pub(crate) fn present_ranges(
     Ok(found)
 }
 
+/// The CPU that this thread is on.
+pub(crate) fn this_cpu() -> u32 {
+    u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX)
+}
+
+/// The CPUs that this thread may be on.
+pub(crate) fn usable_cpus() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU as u32).filter(|&cpu| set.is_set(cpu as usize)).collect()
+}
+
 /// Does something without moving to another CPU.
 pub(crate) fn on_this_cpu<T>(act: impl FnOnce() -> T) -> T {
-    on_cpu(u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX), act)
+    on_cpu(this_cpu(), act)
 }
 
 /// Does something on a CPU, if this thread may go there.

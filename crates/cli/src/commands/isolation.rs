@@ -4,7 +4,7 @@ use crate::args::isolation::IsolationArgs;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_dram::Spec;
-use solocore_linux::daemon::{Colours, Reserved};
+use solocore_linux::daemon::{Colours, Daemon, Reserved};
 use solocore_linux::schedule::isolate::Layout;
 use solocore_linux::schedule::placed::Wishes;
 use solocore_model::{Plan, Platform};
@@ -58,34 +58,40 @@ pub fn layout_with(
     Ok(Layout::new(plan, &wishes)?)
 }
 
-/// The part that starts programs in their colours and banks, if the options ask for it.
+/// The part that starts programs in their colours and banks, if the options ask for it. Adds the
+/// part that holds these frames, if they ask for that too: it is to be the first, as it takes a
+/// minute.
 pub fn colours(
     args: &IsolationArgs,
     plan: &Plan,
+    path: &Path,
     layout: &Rc<Layout>,
+    daemon: &mut Daemon,
 ) -> Result<Option<Colours>, Failure> {
     if !args.colors {
         return Ok(None);
     }
     let (map, source) = map_of(args, plan)?;
+    if args.reserve {
+        daemon.add(reserved(&map, path, layout)?);
+    }
     let colours = Colours::new(plan, layout, map, &source).beside_masks(args.resctrl);
     Ok(Some(colours.with_queues(args.queues.clone())))
 }
 
-/// The part that holds the frames of the plan's tasks, if the options ask for it. It is to start
-/// before the others: they would have to wait.
-pub fn reserved(
-    args: &IsolationArgs,
-    plan: &Plan,
-    path: &Path,
-) -> Result<Option<Reserved>, Failure> {
-    if !args.reserve {
-        return Ok(None);
+/// The part that holds the frames of the plan's tasks.
+fn reserved(map: &Map, path: &Path, layout: &Layout) -> Result<Reserved, Failure> {
+    if !path.is_file() {
+        return Err(Failure::Input(format!(
+            "--reserve: {} is not a file, and the reserve reads the plan as well; write the plan to a \
+                file",
+            path.display()
+        )));
     }
     let words = ["/proc/self/exe", "reserve", "--map", "/dev/stdin", "--plan"];
     let mut command = words.map(str::to_owned).to_vec();
     command.push(path.display().to_string());
-    Ok(Some(Reserved::new(command, map_of(args, plan)?.0.print(&[]), stopped)))
+    Ok(Reserved::new(command, map.print(&[]), layout.rest.clone(), stopped))
 }
 
 /// The map of this machine's memory for the plan, and where it is from.

@@ -31,8 +31,7 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
     }
     let traced = args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some();
     daemon.notes = notes(plan, (args.isolation.resctrl, args.isolation.colors));
-    let reserved = isolation::reserved(&args.isolation, plan, &args.plan)?;
-    reserved.into_iter().for_each(|part| daemon.add(part));
+    let colours = isolation::colours(&args.isolation, plan, &args.plan, &places, daemon)?;
     let settings = Settings::default();
     let mut levels = Levels::new(layout, &places, traced);
     if args.isolation.resctrl {
@@ -40,7 +39,7 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
         levels = levels.in_ways(&ways);
         daemon.add(ways);
     }
-    if let Some(colours) = isolation::colours(&args.isolation, plan, &places)? {
+    if let Some(colours) = colours {
         levels = levels.in_colours(&colours);
         daemon.add(colours);
     }

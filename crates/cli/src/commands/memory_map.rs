@@ -30,7 +30,7 @@ pub fn map_of(args: &MapArgs, colours: bool) -> Result<Map, Failure> {
                 "solocore: note: {} is taken as one slice with {} colours. If a hash spreads lines \
                     over slices, there are fewer; name a board that states them (--platform)",
                 cache.name,
-                1u64 << map.colours.len()
+                map.colour_count()
             );
         }
     }

@@ -118,7 +118,8 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     notify::send("READY=1");
     let end = args.duration.map(|d| begin + Duration::from_nanos(d.ns_ceil()));
     let (mut wait, mut tried, mut looked) = (TRIES[0], Instant::now(), Instant::now());
-    let (mut quiet, mut lent_at, mut loose) = (tried, tried, false);
+    let (mut quiet, mut loose) = (tried, false);
+    let (mut lent_at, mut lent_before) = (tried, reserve.lent);
     while !stopped() && end.is_none_or(|end| Instant::now() < end) {
         let lent = reserve.answer(Duration::from_millis(50));
         let gone = reserve.lender.returned() > 0;
@@ -127,12 +128,14 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
         }
         // Frames that a program has freed, or that another one took before it.
         loose |= gone || lent > 0;
-        if lent > 0 {
-            lent_at = Instant::now();
+        // Also between the pieces of a census.
+        if reserve.lent > lent_before {
+            (lent_at, lent_before) = (Instant::now(), reserve.lent);
         }
-        if loose && lent_at.elapsed() >= UNUSED {
+        let used = lent_at.elapsed() >= UNUSED;
+        if loose && used {
             loose = false;
-            reserve.hold.take_lists()?;
+            reserve.take_lists();
         }
         if lent > 0 && tried.elapsed() < wait * 2 {
             // They are about to be used, and must not be taken again. But programs that start all
@@ -150,7 +153,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
         }
         if tried.elapsed() >= wait && quiet.elapsed() >= LOOK {
             let before = reserve.lent;
-            let more = reserve.try_again()?;
+            let more = reserve.try_again(used)?;
             if more {
                 report = reserve.report(filled_ns)?;
                 say(report.line());
@@ -225,10 +228,18 @@ impl Reserve {
         Ok(pass)
     }
 
-    /// Takes frames that have become free; returns whether that was worth it.
-    fn try_again(&mut self) -> Result<bool, Failure> {
+    /// Takes what CPUs have on lists of their own. Without memory for that, they keep it.
+    fn take_lists(&mut self) {
+        let _ = self.hold.take_lists();
+    }
+
+    /// Takes frames that have become free; returns whether that was worth it. `used`: the frames
+    /// that were lent last are on no list.
+    fn try_again(&mut self, used: bool) -> Result<bool, Failure> {
         let before = self.lent;
-        self.hold.take_lists()?;
+        if used {
+            self.take_lists();
+        }
         let [chosen, _] = self.census()?;
         // What was lent meanwhile is about to be used.
         if self.lent > before || chosen.free * LITTLE / 2 < chosen.all() {

@@ -100,8 +100,7 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
     let settings = Settings::default();
     // Started drivers find a socket that answers.
     let engine = regulating.engine();
-    let reserved = isolation::reserved(&args.isolation, plan, &args.plan)?;
-    reserved.into_iter().for_each(|part| daemon.add(part));
+    let colours = isolation::colours(&args.isolation, plan, &args.plan, &layout, daemon)?;
     let clients = LockClients::new(engine, clients, max_hold_ns);
     let mut tasks = Tasks::new(&layout, &settings).beside(&regulating).signalled(&clients);
     daemon.add(regulating);
@@ -111,7 +110,7 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
         tasks = tasks.in_ways(&ways);
         daemon.add(ways);
     }
-    if let Some(colours) = isolation::colours(&args.isolation, plan, &layout)? {
+    if let Some(colours) = colours {
         tasks = tasks.in_colours(&colours);
         daemon.add(colours);
     }

@@ -45,12 +45,10 @@ pub fn add_parts(
     let scheduling = Scheduling::planned(options, &planned.vcpus, &path).counting(event);
     let settings = Settings::default();
     let mut tasks = Tasks::new(&layout, &settings).bound(scheduling.bind(&settings));
-    let colours = isolation::colours(&args.isolation, plan, &layout)?;
+    let colours = isolation::colours(&args.isolation, plan, &args.plan, &layout, daemon)?;
     if let Some(colours) = &colours {
         tasks = tasks.in_colours(colours);
     }
-    let reserved = isolation::reserved(&args.isolation, plan, &args.plan)?;
-    reserved.into_iter().for_each(|part| daemon.add(part));
     // The scheduler before the others: it has the monitor's VCPU.
     let memory = memory.map(|memory| Memory::new(memory, scheduling.vcpus()));
     daemon.add(scheduling);

@@ -2,15 +2,18 @@
 //!
 //! Problem: programs in their colours share these with the kernel and with all other programs,
 //! which take any frame. Rule: a `solocore reserve` of the plan is started before all other parts,
-//! and they wait until it holds what it gets. The reserve ends with the run, or with this process, and then
-//! all frames go back. It is a process of its own, so that the run answers meanwhile, and the
-//! kernel may end it for want of memory without the run. That is said, and the run goes on: no
-//! promise rests on it. Source: Kim et al. 2021 (MC2), section 3.2, its lists of free memory. Does
-//! not cover: what boot has placed in these frames; docs/reserve.md counts it.
+//! and they wait until it holds its frames. The reserve ends with the run, or with this process,
+//! and then all frames go back. It is a process of its own, on the CPUs without analysed tasks: so
+//! the run answers meanwhile, and the kernel can end the reserve alone for want of memory. The run
+//! tells the user and goes on, because no promise rests on the reserve. Source: MC2, section 3.2,
+//! its lists of free memory. Does not cover: what boot has placed in these frames, which
+//! docs/reserve.md counts; free pages on the lists of analysed CPUs.
 
 use super::part::{Next, Part, Round};
 use crate::error::LinuxError;
-use rustix::process::{Pid, Signal, kill_process};
+use crate::host::machine::ask_to_end;
+use rustix::process::{Pid, Signal};
+use rustix::thread::CpuSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -22,11 +25,15 @@ const HOLDING: &str = "holding ";
 /// Longest wait for its end: it gives back gigabytes.
 const LAST: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
+/// Longest wait for a further one of its last words.
+const WORDS: Duration = Duration::from_secs(1);
 
 /// The part that holds the frames of the plan's tasks.
 pub struct Reserved {
     command: Vec<String>,
     map: String,
+    /// CPUs that it may use; empty: all.
+    cpus: Vec<u32>,
     stopped: fn() -> bool,
     running: Option<Running>,
     /// Its latest report.
@@ -39,22 +46,32 @@ struct Running {
 }
 
 impl Reserved {
-    /// The part. `command` begins with the program; it reads this map from its standard input.
-    /// `stopped`: has the user asked for the end?
+    /// The part. `command` begins with the program; it reads this map from its standard input, and
+    /// keeps to these CPUs (none: to no CPU). `stopped`: has the user asked for the end?
     #[must_use]
-    pub fn new(command: Vec<String>, map: String, stopped: fn() -> bool) -> Self {
-        Self { command, map, stopped, running: None, holds: String::new() }
+    pub fn new(command: Vec<String>, map: String, cpus: Vec<u32>, stopped: fn() -> bool) -> Self {
+        Self { command, map, cpus, stopped, running: None, holds: String::new() }
     }
 
     fn launch(&self) -> std::io::Result<Running> {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // SAFETY: prctl() may be called between fork and exec.
+        // Ctrl-C is for the run, which ends the reserve after its tasks. So is word to systemd.
+        command.process_group(0).env_remove("NOTIFY_SOCKET");
+        let mut cpus = CpuSet::new();
+        self.cpus.iter().for_each(|&cpu| cpus.set(cpu as usize));
+        let (bound, parent) = (!self.cpus.is_empty(), rustix::process::getpid());
+        // SAFETY: these calls may be made between fork and exec.
         unsafe {
-            command.pre_exec(|| {
-                let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
-                Ok(())
+            command.pre_exec(move || {
+                rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+                if bound {
+                    rustix::thread::sched_setaffinity(None::<Pid>, &cpus)?;
+                }
+                // The parent may have ended before it could send a signal.
+                let there = rustix::process::getppid() == Some(parent);
+                there.then_some(()).ok_or_else(|| std::io::ErrorKind::BrokenPipe.into())
             });
         }
         let mut child = command.spawn()?;
@@ -66,14 +83,15 @@ impl Reserved {
         if let Some(said) = child.stderr.take() {
             // Ends with the reserve.
             std::thread::spawn(move || {
-                let lines = BufReader::new(said).lines().map_while(Result::ok);
+                let lines = BufReader::new(said).split(b'\n').map_while(Result::ok);
+                let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
                 lines.for_each(|line| drop(sender.send(line)));
             });
         }
         Ok(Running { child, lines })
     }
 
-    /// Waits for its first report.
+    /// Waits for its first report, or until the user asks for the end.
     fn fill(&mut self) -> Result<(), LinuxError> {
         let refused = |why: String| Err(LinuxError::Machine(format!("--reserve: {why}")));
         let mut last = "it ended without a word".to_owned();
@@ -85,9 +103,7 @@ impl Reserved {
                     return Ok(());
                 }
                 Ok(line) => last = line.trim_start_matches("solocore: ").to_owned(),
-                Err(RecvTimeoutError::Timeout) if (self.stopped)() => {
-                    return refused("ended before the reserve held its frames".to_owned());
-                }
+                Err(RecvTimeoutError::Timeout) if (self.stopped)() => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return refused(last),
             }
@@ -110,14 +126,17 @@ impl Part for Reserved {
 
     fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
         let Some(running) = &mut self.running else { return Ok(Next::GoOn) };
-        while let Ok(line) = running.lines.try_recv() {
+        let ended = running.child.try_wait().ok().flatten();
+        // Its last words may still be on their way.
+        let patience = if ended.is_some() { WORDS } else { Duration::ZERO };
+        while let Ok(line) = running.lines.recv_timeout(patience) {
             if line.starts_with(HOLDING) {
                 self.holds = line;
             } else {
                 round.messages.push(format!("reserve: {}", line.trim_start_matches("solocore: ")));
             }
         }
-        if let Ok(Some(status)) = running.child.try_wait() {
+        if let Some(status) = ended {
             round.messages.push(format!(
                 "the reserve has ended ({status}): the kernel and other programs may use frames of \
                     the plan's tasks from now on"
@@ -134,9 +153,8 @@ impl Part for Reserved {
     fn end(&mut self) {
         let Some(Running { mut child, .. }) = self.running.take() else { return };
         let begun = Instant::now();
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let asked = pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok());
-        while asked && begun.elapsed() < LAST {
+        ask_to_end(child.id(), Signal::INT.as_raw());
+        while begun.elapsed() < LAST {
             if !matches!(child.try_wait(), Ok(None)) {
                 return;
             }
@@ -153,7 +171,7 @@ mod tests {
 
     fn part(script: &str, stopped: fn() -> bool) -> Reserved {
         let command = ["sh", "-c", script].map(str::to_owned).to_vec();
-        Reserved::new(command, "a map\n".to_owned(), stopped)
+        Reserved::new(command, "a map\n".to_owned(), vec![0], stopped)
     }
 
     /// Breaks when the run does not wait for the report, the map is not passed on, or the reserve
@@ -182,7 +200,10 @@ mod tests {
         let error = refusal("echo solocore: memory: too little >&2; exit 3", || false);
         assert_eq!(error, "--reserve: memory: too little");
         assert!(refusal("exit 3", || false).contains("without a word"));
-        assert!(refusal("exec sleep 100", || true).contains("ended before"));
+        // The run then ends by itself.
+        let mut part = part("exec sleep 100", || true);
+        part.start().expect("it does not wait");
+        part.end();
     }
 
     #[test]
@@ -190,12 +211,15 @@ mod tests {
         let mut part = part("echo holding all >&2; read map; echo gone >&2", || false);
         part.start().expect("it reports");
         let mut said = Vec::new();
-        for _ in 0..100 {
+        let mut look = |part: &mut Reserved| {
             let mut round = Round::default();
             assert_eq!(part.look(&mut round).expect("the run goes on"), Next::GoOn);
             said.extend(round.messages);
-            std::thread::sleep(Duration::from_millis(5));
+        };
+        while part.running.is_some() {
+            look(&mut part);
         }
+        look(&mut part);
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0] == "reserve: gone" && said[1].contains("has ended"), "{said:?}");
     }

@@ -5,19 +5,19 @@
 //! the file's timing, and the clocks that the model's controller takes beside the overhead. Where
 //! banks are known, it is the larger of the results for an open row and for a row conflict. Else it
 //! is the result for a load anywhere, which is taken not to contain a precharge. The model charges
-//! refreshes apart, so their part of a long walk is subtracted ([`without_refreshes`]). Rule for
+//! refreshes apart, so their part of a long walk is subtracted ([`without_refreshes`]), and so is
+//! the opening of a row that many loads share. Rule for
 //! `dram.latency_max`: the upper end of the median of the longest case of [`longest`], and no less
 //! than loads anywhere and rows by turns. Source: the head of platforms/*.toml for the meaning of
 //! the keys. Does not cover: cases that were not tried. So the file gets no less than the value by
 //! the memory's timing and the measured overhead ([`super::file`]).
 
-use super::Apart;
 use super::banks::Banks;
 use super::effort::Effort;
 use super::finding::{Finding, Key, Row, Side};
 use super::levels::{Levels, beyond};
 use super::longest::{self, Longest};
-use super::probe::{Access, Case, Probe};
+use super::probe::{Access, Case, Probe, Shape};
 use super::sampling::{Ended, LeftOut, Sampled, sample};
 use crate::error::MachineError;
 use solocore_buffers::walk::Random;
@@ -49,15 +49,32 @@ pub fn check_timing(key: &str, found: f64, parts: &[(&str, Time)]) -> Result<(),
     )))
 }
 
-/// A walk's load without the refreshes of its rank, by their timing in the model. During a refresh
-/// a load waits, unless it is still outside of the memory: in caches, interconnect or controller.
-/// So each refresh costs the walk no less than its length without that time. Less is not
-/// subtracted than that, which leaves the load too long. `whole` contains a first-level hit,
-/// `commands` are in ns.
-fn without_refreshes(whole: Sampled, commands: f64, apart: Apart) -> Sampled {
+/// Times that the model charges beside `dram.overhead` and the commands of a load, in ns. 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Apart {
+    /// The controller's way in and out.
+    pub way_ns: f64,
+    /// A refresh.
+    pub refresh_ns: f64,
+    /// From one refresh of a rank to the next.
+    pub every_ns: f64,
+}
+
+/// Loads of a piece of a walk through memory, at the least (some 100 us).
+const WALK: f64 = 500.0;
+/// Refreshes that a piece has at the least if its median is to contain their share.
+const REFRESHES: f64 = 4.0;
+
+/// A load of a piece of `loads` without the refreshes of its rank, by their timing in the model.
+/// During a refresh a load waits, unless it is still outside of the memory: in caches, interconnect
+/// or controller. So each refresh costs the walk no less than its length without that time. No more
+/// than that is subtracted, so the result is rather too long. Of short pieces half or more have no
+/// refresh, and nothing is subtracted. `whole` contains a first-level hit, `commands` are in ns.
+fn without_refreshes(whole: Sampled, commands: f64, loads: f64, apart: Apart) -> Sampled {
     let part = |ns: f64| {
         let outside = (ns - commands).max(0.0);
-        (apart.refresh_ns - outside).max(0.0) / apart.every_ns.max(1.0)
+        let long = ns * loads >= REFRESHES * apart.every_ns;
+        if long { (apart.refresh_ns - outside).max(0.0) / apart.every_ns.max(1.0) } else { 0.0 }
     };
     whole.map(|ns| ns * (1.0 - part(ns)))
 }
@@ -65,10 +82,14 @@ fn without_refreshes(whole: Sampled, commands: f64, apart: Apart) -> Sampled {
 /// A load of an open row, of a walk that opens a row every `loads` loads by a conflict.
 fn without_opening(hit: Sampled, conflict: &Sampled, loads: u32) -> Sampled {
     let loads = f64::from(loads.max(2));
-    hit.map(|ns| (ns * loads - conflict.median.value) / (loads - 1.0))
+    let less = |ns: f64, conflict: f64| (ns * loads - conflict) / (loads - 1.0);
+    let mut open = hit.map(|ns| less(ns, conflict.median.value));
+    open.median.low = less(hit.median.low, conflict.median.high);
+    open.median.high = less(hit.median.high, conflict.median.low);
+    open
 }
 
-/// `dram.overhead`. `row_loads`: [`Probe::row_loads`].
+/// `dram.overhead`.
 ///
 /// # Errors
 /// See [`Ended`]; a time that the file's timing does not allow.
@@ -77,8 +98,7 @@ pub fn overhead(
     levels: &Levels,
     banks: &Result<Banks, String>,
     platform: &Platform,
-    apart: Apart,
-    row_loads: u32,
+    (apart, pairs): (Apart, Shape),
 ) -> Result<Finding, Ended> {
     let d = &platform.dram;
     let service = |whole: &Sampled| levels.service(whole);
@@ -86,7 +106,8 @@ pub fn overhead(
     let whole = beyond(*idle, levels.first);
     let commands = [("t_rcd", d.t_rcd), ("t_cl", d.t_cl), ("t_burst", d.t_burst)];
     check_timing("dram.overhead", service(idle).median.high, &commands)?;
-    let idle = service(&without_refreshes(*idle, sum(&commands.map(|(_, time)| time)), apart));
+    let idle =
+        service(&without_refreshes(*idle, sum(&commands.map(|(_, time)| time)), WALK, apart));
     let less = |s: &Sampled, parts: &[Time]| s.map(|time| time - sum(parts) - apart.way_ns);
     let mut rows = vec![
         Row::new("a load anywhere, beyond the first level", &whole),
@@ -98,9 +119,10 @@ pub fn overhead(
             check_timing("dram.overhead", service(&banks.conflict).median.high, &all)?;
             check_timing("dram.overhead", service(&banks.hit).median.high, &commands[1..])?;
             let closed = sum(&all.map(|(_, time)| time));
-            let conflict = without_refreshes(banks.conflict, closed, apart);
-            let hit = without_refreshes(banks.hit, sum(&[d.t_cl, d.t_burst]), apart);
-            let hit = service(&without_opening(hit, &conflict, row_loads));
+            let loads = f64::from(pairs.loads);
+            let conflict = without_refreshes(banks.conflict, closed, loads, apart);
+            let hit = without_refreshes(banks.hit, sum(&[d.t_cl, d.t_burst]), loads, apart);
+            let hit = service(&without_opening(hit, &conflict, pairs.row_loads));
             let conflict = service(&conflict);
             rows.push(Row::new(
                 "a load of an open row, beyond the shared cache, refreshes apart",
@@ -112,8 +134,8 @@ pub fn overhead(
             ));
             let by_hit = less(&hit, &[d.t_cl, d.t_burst]);
             let by_conflict = less(&conflict, &[d.t_rp, d.t_rcd, d.t_cl, d.t_burst]);
-            let apart = (by_hit.median.value - by_conflict.median.value).abs();
-            let notes = if apart > 0.1 * by_hit.median.value.max(by_conflict.median.value) {
+            let between = (by_hit.median.value - by_conflict.median.value).abs();
+            let notes = if between > 0.1 * by_hit.median.value.max(by_conflict.median.value) {
                 vec![format!(
                     "an open row says {:.1} ns and a row conflict {:.1} ns: the timing of the file \
                         is not the memory's; the larger one is taken",

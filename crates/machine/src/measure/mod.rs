@@ -22,9 +22,10 @@ mod probe;
 mod sampling;
 
 pub use banks::Banks;
+pub use dram::Apart;
 pub use effort::Effort;
 pub use finding::{Finding, Key, Row};
-pub use probe::{Access, Case, Cause, Order, Pattern, Piece, Probe};
+pub use probe::{Access, Case, Cause, Order, Pattern, Piece, Probe, Shape};
 pub use sampling::{Ended, LeftOut, Sampled};
 
 use crate::error::MachineError;
@@ -42,17 +43,6 @@ pub struct Plan<'a> {
     pub apart: Apart,
     /// Bound of the model on one access beside all other cores, in ns beyond the shared cache.
     pub bound_ns: Option<f64>,
-}
-
-/// Times that the model charges beside `dram.overhead` and the commands of a load, in ns. 0: none.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Apart {
-    /// The controller's way in and out.
-    pub way_ns: f64,
-    /// A refresh.
-    pub refresh_ns: f64,
-    /// From one refresh of a rank to the next.
-    pub every_ns: f64,
 }
 
 /// Measures; `None` if the user stopped it. `said` is told the next key and the share that is done.
@@ -111,8 +101,8 @@ fn all<P: Probe + ?Sized>(
             Ok(vec![p.memory(1)])
         })?;
         if wants(Key::Overhead) {
-            let rows = probe.row_loads();
-            found.push(dram::overhead(&idle, levels, &banks, platform, plan.apart, rows)?);
+            let of = (plan.apart, probe.pairs_shape());
+            found.push(dram::overhead(&idle, levels, &banks, platform, of)?);
         }
         if wants(Key::LatencyMax) {
             said("the longest access alone", 0.5);

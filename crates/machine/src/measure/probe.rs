@@ -28,6 +28,15 @@ pub struct Piece {
 pub use solocore_buffers::order::{Order, Pattern};
 pub use solocore_buffers::walk::Access;
 
+/// A piece of pages by turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Loads of each page in a row of the memory, the one that opens it included.
+    pub row_loads: u32,
+    /// Loads of a piece that are timed.
+    pub loads: u32,
+}
+
 /// One access after others of the same bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
@@ -73,9 +82,8 @@ pub trait Probe {
     /// [`Probe::offsets`]; it may be XORed with one of [`Probe::far`].
     fn pairs(&mut self, offsets: &[u64]) -> Vec<Piece>;
 
-    /// Loads of each page in a row of the memory in [`Probe::pairs`], the one that opens it
-    /// included.
-    fn row_loads(&self) -> u32;
+    /// The pieces of [`Probe::pairs`].
+    fn pairs_shape(&self) -> Shape;
 
     /// One access that comes from memory, `times` times: ns, a first-level hit included.
     fn single(&mut self, case: Case, times: usize) -> Vec<Piece>;

@@ -4,7 +4,7 @@
 //! reported, and some a stall that is not, as in a guest.
 
 use solocore_buffers::walk::Random;
-use solocore_machine::measure::{Access, Case, Cause, Pattern, Piece, Probe};
+use solocore_machine::measure::{Access, Case, Cause, Pattern, Piece, Probe, Shape};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Truth {
     pub row: u64,
     /// Loads of a row in pages by turns, the one that opens it included; 0: it is open.
     pub row_loads: u32,
+    /// Loads of a piece of pages by turns.
+    pub pair_loads: u32,
     /// A refresh that all loads wait for, and the time from one to the next.
     pub refresh: [f64; 2],
     /// Is a row left open?
@@ -85,6 +87,7 @@ impl Truth {
             banks: vec![1 << 13 | 1 << 17, 1 << 14 | 1 << 18, 1 << 15 | 1 << 19],
             row: 0b111 << 17,
             row_loads: 0,
+            pair_loads: 768,
             refresh: [0.0, f64::INFINITY],
             open: true,
             mshrs: 10,
@@ -230,9 +233,10 @@ impl Probe for MadeUp {
         offsets.iter().map(|&o| self.piece(time(self, o), 64.0)).collect()
     }
 
-    fn row_loads(&self) -> u32 {
+    fn pairs_shape(&self) -> Shape {
         // More than any noise, where rows are open from the beginning.
-        if self.truth.row_loads == 0 { u32::MAX } else { self.truth.row_loads }
+        let row_loads = if self.truth.row_loads == 0 { u32::MAX } else { self.truth.row_loads };
+        Shape { row_loads, loads: self.truth.pair_loads }
     }
 
     fn single(&mut self, case: Case, times: usize) -> Vec<Piece> {

@@ -18,7 +18,7 @@ mod single;
 use self::chains::{BLOCK, Lines, order};
 use self::compute::{CAN_COMPUTE, Data, ROUND};
 use self::far::Far;
-use super::probe::{Case, Cause, Pattern, Piece, Probe};
+use super::probe::{Case, Cause, Pattern, Piece, Probe, Shape};
 use crate::error::MachineError;
 use solocore_buffers::disturbance::{Counters, Counts};
 use solocore_buffers::hog::Hog;
@@ -415,8 +415,12 @@ impl Probe for Machine {
         self.time_pairs(offsets)
     }
 
-    fn row_loads(&self) -> u32 {
-        u32::try_from(self.columns()).unwrap_or(u32::MAX)
+    fn pairs_shape(&self) -> Shape {
+        let number = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+        // Half of a chain is not timed where time is emulated.
+        let timed = if self.emulated { 1 } else { 2 };
+        let columns = self.columns();
+        Shape { row_loads: number(columns), loads: number(self.turns * columns * timed) }
     }
 
     fn single(&mut self, case: Case, times: usize) -> Vec<Piece> {
