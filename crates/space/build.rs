@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 21] = [
+const SOURCES: [&str; 20] = [
     "start.c",
     "hooks.c",
     "environment.c",
@@ -21,7 +21,6 @@ const SOURCES: [&str; 21] = [
     "shared.c",
     "place.c",
     "pool.c",
-    "balance.c",
     "locked.c",
     "memory.c",
     "areas.c",

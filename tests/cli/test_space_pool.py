@@ -171,55 +171,6 @@ def test_a_program_lies_in_its_colours(coloured, compile_c):
     assert "0 in wrong colours (0.00 %)" in done.err
 
 
-# Pages of each colour (bits 12 to 16) among as many MiB.
-COUNTED = r"""
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-int main(int count, char **arguments)
-{
-	size_t bytes = strtoul(arguments[1], 0, 10) << 20;
-	char *p = aligned_alloc(4096, bytes);
-	unsigned colours[32] = {0};
-	memset(p, 1, bytes);
-	int fd = open("/proc/self/pagemap", O_RDONLY);
-	for (size_t at = 0; at < bytes; at += 4096) {
-		uint64_t entry;
-		if (pread(fd, &entry, 8, ((uintptr_t)p + at) / 4096 * 8) != 8)
-			return 9;
-		colours[entry & 31]++;
-	}
-	for (int i = 0; i < 32; i++)
-		printf("%u ", colours[i]);
-	return 0;
-}
-"""
-
-
-def test_a_program_lies_in_all_of_its_colours(coloured, compile_c):
-    """After a program of two colours the kernel gives frames of these two first. Breaks when the next program takes them alone: its cache would
-    then be an eighth of what it should have."""
-    program = compile_c(COUNTED)
-
-    def counted(colours, mib):
-        done = coloured("exec", "--map", "map.txt", "--colors", colours, "--", program, mib)
-        assert done.code == 0, done.err
-        return [int(word) for word in done.out.split()]
-
-    worst = []
-    for _ in range(3):
-        assert sum(counted("0-1", 64)[:2]) > 16000
-        found = counted("0-15", 16)
-        assert sum(found[:16]) >= 4090, "others would be wrong"
-        worst.append(max(found) / (sum(found) / 16))
-    print(f"most pages of a colour: {worst} times an equal share")
-    # Without a choice it is 8; shares are half as much again at the most, and pages of the start are counted with them.
-    assert sorted(worst)[1] < 2.5, worst
-
-
 def test_the_audit_sees_wrong_pages(coloured, compile_c):
     """Of a plain program, each page is wrong either in some colours or in the others; the kernel decides in which."""
     gate = coloured.dir / "gate"

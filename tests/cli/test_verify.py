@@ -316,8 +316,8 @@ def without_and_with(solocore, board, option, enemy, *options, first=""):
 @pytest.mark.parametrize("preset, cores, rounds", [(BOARD, 4, 6), ("xeon-w3530", 4, 6), ("xeon-x5650", 4, 6), ("p4080", 2, 12)])
 def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, fetched, preset, cores, rounds):  # noqa: F811
     (solocore.dir / "phases").symlink_to(compile_c(PHASES, "-O2", "-static", f"-DROUNDS={rounds}", name="phases"))
-    # The board's cache has ways. The plan's instructions take 1.2 % longer than the board's: its profile lacks what the kernel does as a job starts.
-    of_cores(solocore, preset, cores, partition='"way"', cpi="1.012")
+    # The board's cache has ways. The plan's instructions take 1.8 % longer than the board's: its profile lacks what the kernel does as a job starts.
+    of_cores(solocore, preset, cores, partition='"way"', cpi="1.018")
     (solocore.dir / "board.toml").rename(solocore.dir / "ways.toml")
     of_cores(solocore, preset, cores, partition='"way"')
     plan = solocore.plan(explicit("ways.toml", "2 ms", [300000, *[230000] * (cores - 1)]) + LOCKED)

@@ -84,28 +84,12 @@ static void replace(struct state *s, uint64_t page, const uint64_t *entries, uin
 	adopt_range(s, page, page + pages * PAGE, 1);
 }
 
-/* Counts right frames; returns whether a colour has its share. */
-static int count(struct state *s, const uint64_t *entries, uint64_t pages)
-{
-	int many = 0;
-	balance_for(s, pages);
-	for (uint64_t i = 0; i < pages; i++) {
-		uint32_t class = frame_class(&s->config, entries[i] & FRAME_MASK);
-		if (entries[i] & PRESENT && class_allowed(&s->config, class))
-			many |= balance_took(s, class);
-	}
-	return many;
-}
-
-/* Replaces the pages that have wrong frames; returns their number. If a colour has more than its
- * share, the pool gets the next ones. */
+/* Replaces the pages that have wrong frames; returns their number. */
 static uint64_t correct(struct state *s, uint64_t page, uint64_t pages)
 {
 	uint64_t wrong = 0, entries[WIDEST];
 	if (raw(SYS_pread64, s->pagemap, entries, pages * 8, page / PAGE * 8) != (long)(pages * 8))
 		give_up(s, "/proc/self/pagemap cannot be read; this is a mistake of solocore's");
-	if (count(s, entries, pages))
-		s->direct = 0;
 	for (uint64_t i = 0; i < pages;) {
 		uint64_t run = 0;
 		while (i + run < pages && entries[i + run] & PRESENT &&

@@ -147,7 +147,6 @@ static void recolour(struct state *s)
 	s->moved = s->stuck = s->move_ns = 0;
 	if (config_read(&s->config, s->chosen))
 		give_up(s, "the new configuration cannot be read");
-	balance_begin(s);
 	pool_release(s, 0);
 	s->direct = 0;
 	credit_back(s);

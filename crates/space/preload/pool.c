@@ -23,7 +23,7 @@
 #define LENT_AT_ONCE PIECE
 #define TRIES 8
 
-uint32_t frame_class(const struct config *config, uint64_t frame)
+static uint32_t frame_class(const struct config *config, uint64_t frame)
 {
 	uint32_t class = 0;
 	for (uint32_t i = 0; i < config->functions; i++)
@@ -31,7 +31,7 @@ uint32_t frame_class(const struct config *config, uint64_t frame)
 	return class;
 }
 
-int class_allowed(const struct config *config, uint32_t class)
+static int class_allowed(const struct config *config, uint32_t class)
 {
 	return config->classes[class / 8] >> (class % 8) & 1;
 }
@@ -150,21 +150,6 @@ static int take_raw(struct state *s, uint64_t start)
 		       : 0;
 }
 
-/* Counts this entry's frame as the queue's if the queue may have it; returns whether it may. If its
- * colour has its share already, `more` is increased. */
-static int take_entry(struct state *s, uint64_t entry, uint64_t *more)
-{
-	uint32_t class = frame_class(&s->config, entry & FRAME_MASK);
-	if (!(entry & PRESENT) || !class_allowed(&s->config, class))
-		return 0;
-	if (!balance_takes(s, class)) {
-		(*more)++;
-		return 0;
-	}
-	balance_took(s, class);
-	return 1;
-}
-
 /* Takes raw pages from the kernel, and moves the allowed ones to the queue; returns their number,
  * or -1 if the kernel gives none. */
 static long look_through(struct state *s, uint64_t start)
@@ -173,16 +158,12 @@ static long look_through(struct state *s, uint64_t start)
 	if (take_raw(s, start))
 		return -1;
 	for (uint64_t i = 0; i < PIECE;) {
-		uint64_t run = 0, more = 0;
-		while (i + run < PIECE && take_entry(s, s->entries[i + run], &more))
+		uint64_t run = 0;
+		while (i + run < PIECE && s->entries[i + run] & PRESENT &&
+		       frame_allowed(&s->config, s->entries[i + run] & FRAME_MASK))
 			run++;
 		/* A page that does not move (pinned by an unknown user) stays in its place. */
 		uint64_t moved = run ? keep_run(s, start + i * PAGE, run) : 0;
-		for (uint64_t n = moved; n < run; n++)
-			balance_left(s, frame_class(&s->config, s->entries[i + n] & FRAME_MASK));
-		/* The one behind the run is looked at again. */
-		if (!run && more)
-			balance_refused(s);
 		kept += (long)moved;
 		i += moved ? moved : 1;
 	}
@@ -314,12 +295,8 @@ static void look_for(struct state *s, struct search *search)
 				 "belong to this machine? Choose others";
 			return;
 		}
-		if (!search->allowance && !next_step(s, search)) {
-			/* The frames that were not taken are free again, and come once more. */
-			if (!balance_gives_up(s))
-				return;
-			continue;
-		}
+		if (!search->allowance && !next_step(s, search))
+			return;
 		long kept = look_through(s, s->raw);
 		s->raw += PIECE * PAGE;
 		if (kept < 0) {
@@ -359,7 +336,6 @@ int pool_fill(struct state *s, uint64_t pages)
 	unsigned long cpus[MOST_CPUS / 64];
 	long size = s->config.lends ? stay_on(0, cpus, sizeof cpus) : -1;
 	s->looked = s->found = 0;
-	balance_for(s, pages > queued(s) ? pages - queued(s) : 0);
 	look_for(s, &search);
 	if (size > 0)
 		raw(SYS_sched_setaffinity, 0, size, cpus);

@@ -54,9 +54,6 @@ struct packet {
 	char text[216];	  /* FAILED, UNCOLOURED, NOTE: the reason, ends with 0 */
 };
 
-/* Colours whose shares are counted (balance.c): 8 bits of a class. */
-#define COLOURS 256
-
 #define FIRST_QUESTION (1ul << 32)
 
 /* The reserve's socket (client/c/solocore_reserve.h), and what a process tells it of frames that go
@@ -179,12 +176,6 @@ struct state {
 	uint32_t victim;
 	uint64_t moved, stuck, move_ns;
 	uint64_t repaired, next_look; /* pages that the kernel had moved; time of the next search */
-	uint64_t share;		      /* most frames of a colour, for now */
-	uint64_t taken_all;
-	uint64_t patience; /* frames beyond it that need not be taken */
-	uint64_t refused;  /* frames that were not taken for that reason */
-	uint64_t window;   /* frames for which the share holds that are still to be taken */
-	uint32_t colours, taken[COLOURS];
 	struct config config;
 	uint64_t entries[512];
 	struct {
@@ -237,20 +228,9 @@ int lock_mapped(struct state *s, uint64_t start, uint64_t end, uint32_t number);
 /* memory.c */
 uint64_t memory_room(uint64_t need, uint64_t reserve);
 
-/* balance.c */
-void balance_begin(struct state *s);
-void balance_for(struct state *s, uint64_t pages);
-int balance_takes(const struct state *s, uint32_t class);
-void balance_refused(struct state *s);
-int balance_gives_up(struct state *s);
-int balance_took(struct state *s, uint32_t class);
-void balance_left(struct state *s, uint32_t class);
-
 /* pool.c */
 #define MOST_CPUS 8192
 long stay_on(const uint32_t *cpu, unsigned long *cpus, size_t size);
-uint32_t frame_class(const struct config *config, uint64_t frame);
-int class_allowed(const struct config *config, uint32_t class);
 int frame_allowed(const struct config *config, uint64_t frame);
 int page_right(const struct state *s, uint64_t page, uint64_t frame);
 int config_read(struct config *config, int fd);

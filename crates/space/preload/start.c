@@ -46,7 +46,6 @@ static void open_all(struct state *s, const char *space)
 	if (s->chosen < 0 || config_read(&s->config, s->chosen))
 		refuse("its configuration cannot be read; start it again with solocore exec "
 		       "--colors");
-	balance_begin(s);
 	s->reserve = heir_connect(s);
 	s->uffd = (int)raw(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (s->uffd < 0 || failed(raw(SYS_ioctl, s->uffd, UFFDIO_API_, &api)))
