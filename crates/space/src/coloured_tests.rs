@@ -3,6 +3,13 @@
 use super::*;
 use crate::socket::connect;
 
+/// A server of the first of four colours.
+fn server() -> Coloured {
+    let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
+    let choice = Choice::new(&map, Some(&[0]), None).unwrap();
+    Coloured::new(map, choice, 0, None).unwrap()
+}
+
 /// A process connects, and sends its first packet.
 fn joined(server: &mut Coloured, packet: &Packet) -> OwnedFd {
     let socket = connect(&server.name).unwrap();
@@ -15,9 +22,7 @@ fn joined(server: &mut Coloured, packet: &Packet) -> OwnedFd {
 /// It has read the colours of before, and has not said hello when the others are asked.
 #[test]
 fn a_process_that_starts_during_a_request_moves_too() {
-    let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
-    let choice = Choice::new(&map, Some(&[0]), None).unwrap();
-    let mut server = Coloured::new(map, choice, 0, None).unwrap();
+    let mut server = server();
     let early = joined(&mut server, &Packet::new(kind::HELLO, ""));
     let starts = connect(&server.name).unwrap();
     let asker = joined(&mut server, &Packet::new(kind::ASK, "1/"));
@@ -41,9 +46,7 @@ fn a_process_that_starts_during_a_request_moves_too() {
 /// Two are asked for while a program is stopped, and the first asker does not wait for the end.
 #[test]
 fn an_answer_to_an_asker_that_has_gone_is_not_one_to_the_next() {
-    let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
-    let choice = Choice::new(&map, Some(&[0]), None).unwrap();
-    let mut server = Coloured::new(map, choice, 0, None).unwrap();
+    let mut server = server();
     let program = joined(&mut server, &Packet::new(kind::HELLO, ""));
     assert_eq!(receive(&program).unwrap().kind, kind::GO);
     send(&program, &Packet { request: 1 << 32, ..Packet::new(kind::NEED, "") });
@@ -69,9 +72,7 @@ fn an_answer_to_an_asker_that_has_gone_is_not_one_to_the_next() {
 /// as wrong, and break a promise.
 #[test]
 fn a_process_is_looked_at_once_its_first_pages_are_placed() {
-    let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
-    let choice = Choice::new(&map, Some(&[0]), None).unwrap();
-    let mut server = Coloured::new(map, choice, 0, None).unwrap();
+    let mut server = server();
     let program = joined(&mut server, &Packet::new(kind::HELLO, ""));
     assert_eq!(server.running().len(), 0);
     send(&program, &Packet::new(kind::PLACED, ""));

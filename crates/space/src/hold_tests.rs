@@ -14,6 +14,13 @@ fn hold() -> Option<Hold> {
     }
 }
 
+/// A hold with at least 2,000 frames, if there are that many.
+fn filled() -> Option<Hold> {
+    let mut hold = hold()?;
+    let pass = hold.pass(64 << 20, &|| false).expect("taken");
+    (pass.kept >= 2000).then_some(hold)
+}
+
 #[test]
 fn frames_of_the_choice_stay_and_others_go_back() {
     let Some(mut hold) = hold() else { return };
@@ -59,10 +66,7 @@ fn frames_of_the_choice_stay_and_others_go_back() {
 /// program on this CPU may be quicker, but not each time.
 #[test]
 fn frames_that_were_lent_come_back_and_are_lent_first() {
-    let Some(mut hold) = hold() else { return };
-    if hold.pass(64 << 20, &|| false).expect("taken").kept < 2000 {
-        return;
-    }
+    let Some(mut hold) = filled() else { return };
     let came_back = |hold: &mut Hold| {
         sys::on_this_cpu(|| {
             let held = hold.held();
@@ -88,10 +92,7 @@ fn frames_that_were_lent_come_back_and_are_lent_first() {
 /// Breaks when pages of this CPU's list alone come back, or if the caller has to know their number.
 #[test]
 fn what_cpus_have_on_their_lists_comes_back() {
-    let Some(mut hold) = hold() else { return };
-    if hold.pass(64 << 20, &|| false).expect("taken").kept < 2000 || sys::usable_cpus().len() < 2 {
-        return;
-    }
+    let Some(mut hold) = filled().filter(|_| sys::usable_cpus().len() > 1) else { return };
     let all = |hold: &Hold| hold.frames().collect::<std::collections::BTreeSet<u64>>();
     let came_back = |hold: &mut Hold| {
         let mut given = Vec::new();
