@@ -3,7 +3,7 @@
  * The functions that an engine gives the regulators: it defines the way to stop a CPU.
  *
  * Rule: the regulators decide and call these; sched_ext.bpf.c and helper.bpf.c each define all
- * four.
+ * five.
  */
 #ifndef SOLOCORE_ENGINE_H
 #define SOLOCORE_ENGINE_H
@@ -20,5 +20,7 @@ static void cpu_stop_soon(__u32 cpu, struct run_core *c);
 static void cpu_go(__u32 cpu);
 /* A shared round begins: each throttled CPU must ask again whether it may go on. */
 static void cpu_go_all(void);
+/* The timer of a CPU went off. */
+static void cpu_ticked(__u64 now);
 
 #endif

@@ -94,6 +94,10 @@ static void cpu_go_all(void)
 {
 }
 
+static void cpu_ticked(__u64 now)
+{
+}
+
 /* Called by the helper on its own CPU, while it occupies it: has a shared round begun? */
 SEC("syscall")
 int ask_again(void *ctx)

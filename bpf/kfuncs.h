@@ -34,6 +34,31 @@ struct sched_ext_entity {
 	__u64 dsq_vtime;
 };
 
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+/* Times in ns. */
+struct cfs_bandwidth {
+	__s64 period;
+	__u64 quota;
+	__u64 burst;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
+};
+
 struct task_struct {
 	unsigned int flags;
 	int prio;
@@ -45,6 +70,7 @@ struct task_struct {
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
+	struct task_group *sched_task_group;
 	struct sched_ext_entity scx;
 };
 

@@ -44,6 +44,7 @@ int tick(struct bpf_perf_event_data *ctx)
 	struct sc_memguard *g = guard_of();
 	__u64 now = bpf_ktime_get_ns();
 
+	cpu_ticked(now);
 	if (!c || !g)
 		return 0;
 	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value))) {

@@ -17,6 +17,10 @@
  * Analysed tasks of the plan have a rank and a third queue per CPU, ordered by it: fixed
  * priorities, before all ordinary tasks, and stopped like these. Children inherit the rank.
  *
+ * Tasks of a control group that has no time left (groups.h) wait in a fourth kind of queue, one for
+ * all CPUs, ordered by the time at which they may run again. The timers of regulated CPUs see that
+ * it has come and wake idle CPUs. Ranked tasks are not limited, as real-time ones are not.
+ *
  * Does not cover: a task that was preempted by a real-time task returns without `dispatch`;
  * `running` sends it away at once. A throttled task may hold a kernel mutex until the next period,
  * also in a section in which it may not leave its CPU.
@@ -24,6 +28,7 @@
  */
 #include "ended.h"
 #include "engine.h"
+#include "groups.h"
 #include "kfuncs.h"
 #include "regulate.h"
 
@@ -34,6 +39,13 @@ static __u64 virtual_now;
 
 /* Number of a CPU's queue of ranked tasks. */
 #define RANKED_OF(cpu) ((cpu) + 2 * SC_MAX_CPUS)
+/* Number of the queue of tasks that wait for their control group. */
+#define PARKED (3 * SC_MAX_CPUS)
+/* Added to the time in place of the virtual time of such a task. */
+#define PARKED_MARK (1ull << 63)
+/* The first of these times, or a lower bound; 0: a CPU looks, or none waits. */
+static __u64 parked_due;
+
 /* Rank of ordinary tasks. */
 #define UNRANKED 0xffffffffu
 
@@ -79,6 +91,21 @@ static void cpu_go_all(void)
 			break;
 		if (core_throttled(cpu))
 			scx_bpf_kick_cpu(cpu, 0);
+	}
+}
+
+/* A group may have time again: idle CPUs look for its tasks. */
+static void cpu_ticked(__u64 now)
+{
+	__u32 cpu;
+
+	if (parked_due == 0 || now < parked_due)
+		return;
+	parked_due = 0;
+	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
+		if (cpu >= settings.cpus)
+			break;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 }
 
@@ -148,10 +175,39 @@ static __always_inline void enqueue_ranked(struct task_struct *p, __u32 cpu, __u
 		scx_bpf_kick_cpu(cpu, rank < runs ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 }
 
+/* The virtual time of a task. One that waited for its group begins anew. */
+static __always_inline __u64 virtual_of(const struct task_struct *p)
+{
+	__u64 own = p->scx.dsq_vtime;
+
+	/* Loaded here: the verifier wants one load for each of the two. */
+	asm volatile("" : "+r"(own));
+	return (own & PARKED_MARK) != 0 ? virtual_now : own;
+}
+
+/* The first of the parked tasks may go on at this time. */
+static __always_inline void parked_until(__u64 due)
+{
+	if (parked_due == 0 || due < parked_due)
+		parked_due = due;
+}
+
+/* Lets the task wait if a control group of it has no time left. 1: it waits. */
+static __always_inline __u32 parked(struct task_struct *p, __u64 enq_flags)
+{
+	struct group_walk w = groups_ask(p, 0);
+
+	if (w.left_ns != 0)
+		return 0;
+	scx_bpf_dsq_insert_vtime(p, PARKED, settings.slice_ns, w.due_ns | PARKED_MARK, enq_flags);
+	parked_until(w.due_ns);
+	return 1;
+}
+
 SEC("struct_ops/solocore_enqueue")
 void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
 {
-	__u64 virtual = p->scx.dsq_vtime;
+	__u64 virtual = virtual_of(p);
 	__s32 cpu = scx_bpf_task_cpu(p), other;
 	__u32 rank;
 
@@ -165,6 +221,8 @@ void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
 		enqueue_ranked(p, cpu, rank, enq_flags);
 		return;
 	}
+	if (parked(p, enq_flags))
+		return;
 	/* A task that slept saves up at most one time slice. */
 	if ((__s64)(virtual - (virtual_now - settings.slice_ns)) < 0)
 		virtual = virtual_now - settings.slice_ns;
@@ -209,6 +267,74 @@ static __always_inline __u32 dispatch_ranked(__u32 cpu, struct task_struct *prev
 	return scx_bpf_dsq_move_to_local(RANKED_OF(cpu));
 }
 
+/* May the CPU take this task, and will the kernel let it? */
+static __always_inline __u32 can_run_on(__s32 cpu, struct task_struct *p)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+	       (!stays_here(p) || scx_bpf_task_cpu(p) == cpu);
+}
+
+/*
+ * Takes a task whose control group has time again; 1 if one was found. Others that may go on as
+ * well get idle CPUs; a throttled one cannot take them, so that is tried again a time slice later.
+ */
+static __always_inline __u32 dispatch_parked(__s32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	__u32 found = 0;
+	__u64 now, due;
+	__s32 other;
+
+	if (scx_bpf_dsq_nr_queued(PARKED) <= 0)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (now < parked_due)
+		return 0;
+	if (!bpf_iter_scx_dsq_new(&it, PARKED, 0)) {
+		while ((p = bpf_iter_scx_dsq_next(&it))) {
+			due = p->scx.dsq_vtime & ~PARKED_MARK;
+			parked_until(due > now ? due : now + settings.slice_ns);
+			if (due > now)
+				break;
+			if (!found && can_run_on(cpu, p)) {
+				found = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL, 0);
+				continue;
+			}
+			other = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+			if (other >= 0)
+				scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
+			else if (found)
+				break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return found;
+}
+
+/* Charges the run of a task up to now. Returns what its control groups have left. */
+static __always_inline __u64 settle(struct run_core *c, struct task_struct *p)
+{
+	__u64 now = bpf_ktime_get_ns(), ran = sc_sub(now, c->running_ns);
+
+	/* By the clock, not by the rest of the time slice: a kick takes all of that. */
+	if (p->scx.weight != 0)
+		p->scx.dsq_vtime += ran * 100 / p->scx.weight;
+	c->running_ns = now;
+	return groups_ask(p, ran).left_ns;
+}
+
+/* No other task wants the CPU: another time slice, if its control groups have time left. */
+static __always_inline void goes_on(struct task_struct *prev, __u32 cpu)
+{
+	struct run_core *c = core_of(cpu);
+
+	if (c && !exempt(prev) && rank_of(prev) == UNRANKED)
+		prev->scx.slice = sc_min(settings.slice_ns, settle(c, prev));
+	else
+		prev->scx.slice = settings.slice_ns;
+}
+
 SEC("struct_ops/solocore_dispatch")
 void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 {
@@ -216,7 +342,7 @@ void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 
 	if (dispatch_client(cpu, throttled) || throttled)
 		return;
-	if (dispatch_ranked(cpu, prev))
+	if (dispatch_ranked(cpu, prev) || dispatch_parked(cpu))
 		return;
 	for (step = 0; step < SC_MAX_CPUS; step++) {
 		if (step >= settings.cpus)
@@ -228,9 +354,8 @@ void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 			return;
 		from = from + 1 < settings.cpus ? from + 1 : 0;
 	}
-	/* No other task wants the CPU: another time slice. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) != 0)
-		prev->scx.slice = settings.slice_ns;
+		goes_on(prev, cpu);
 }
 
 SEC("struct_ops/solocore_running")
@@ -238,8 +363,11 @@ void BPF_PROG(solocore_running, struct task_struct *p)
 {
 	__s32 cpu = scx_bpf_task_cpu(p);
 	struct run_core *c = core_of(cpu);
+	__u64 left;
 	__u32 rank;
 
+	if ((p->scx.dsq_vtime & PARKED_MARK) != 0)
+		p->scx.dsq_vtime = virtual_now;
 	if ((__s64)(virtual_now - p->scx.dsq_vtime) < 0)
 		virtual_now = p->scx.dsq_vtime;
 	rank = exempt(p) ? 0 : rank_of(p);
@@ -252,21 +380,26 @@ void BPF_PROG(solocore_running, struct task_struct *p)
 	c->running_ns = bpf_ktime_get_ns();
 	if (c->started && c->guard.throttled && !exempt(p) && !is_client(p))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (rank != UNRANKED)
+		return;
+	/* Others of its group may have used the rest up while it waited. */
+	left = groups_ask(p, 0).left_ns;
+	if (left == 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	else if (left < p->scx.slice)
+		p->scx.slice = left;
 }
 
 SEC("struct_ops/solocore_stopping")
 void BPF_PROG(solocore_stopping, struct task_struct *p, _Bool runnable)
 {
-	__u32 cpu = scx_bpf_task_cpu(p), weight = p->scx.weight;
+	__u32 cpu = scx_bpf_task_cpu(p);
 	struct run_core *c = core_of(cpu);
 
 	/* The next task is chosen now; a task that is put back must not send it away. */
 	running_rank[cpu % SC_MAX_CPUS] = 0;
-	if (rank_of(p) != UNRANKED)
-		return;
-	/* By the clock, not by the rest of the time slice: a kick takes all of that. */
-	if (c && weight != 0)
-		p->scx.dsq_vtime += sc_sub(bpf_ktime_get_ns(), c->running_ns) * 100 / weight;
+	if (c && rank_of(p) == UNRANKED && !exempt(p))
+		settle(c, p);
 }
 
 /*
@@ -286,6 +419,21 @@ static __always_inline void leave(__u64 queue, __u32 cpu)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
+/* The same of tasks that wait for their control groups. */
+static __always_inline void leave_parked(__u32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+
+	if (!bpf_iter_scx_dsq_new(&it, PARKED, 0)) {
+		while ((p = bpf_iter_scx_dsq_next(&it))) {
+			if (scx_bpf_task_cpu(p) == (__s32)cpu)
+				scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
 SEC("struct_ops/solocore_cpu_offline")
 void BPF_PROG(solocore_cpu_offline, __s32 cpu)
 {
@@ -296,6 +444,7 @@ void BPF_PROG(solocore_cpu_offline, __s32 cpu)
 	leave(number, number);
 	leave(CLIENTS_OF(number), number);
 	leave(RANKED_OF(number), number);
+	leave_parked(number);
 }
 
 /* Without it the kernel would end the scheduler when a CPU comes or goes. */
@@ -338,6 +487,9 @@ __s32 BPF_PROG(solocore_init)
 
 	if (!bpf_core_type_exists(struct cpumask))
 		return -22; /* EINVAL */
+	error = scx_bpf_create_dsq(PARKED, -1);
+	if (error)
+		return error;
 	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
 		if (cpu >= settings.cpus)
 			break;

@@ -129,6 +129,11 @@ static void cpu_go_all(void)
 {
 }
 
+static void cpu_ticked(__u64 at)
+{
+	(void)at;
+}
+
 /* Tasks: idle, two ordinary ones, and a real-time one. */
 static struct task_struct tasks[] = {
 	{.pid = 0, .prio = 120},

@@ -212,5 +212,31 @@ if [ "$schedulers" = sched-ext ]; then
 	same "levels"
 fi
 
+# A limit of time of a control group holds meanwhile (groups.sh). Without it two loops have two CPUs.
+if [ "$WANT" = sched-ext ]; then
+	mount -t cgroup2 cgroup /sys/fs/cgroup
+	echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir /sys/fs/cgroup/small
+	echo "10000 100000" >/sys/fs/cgroup/small/cpu.max
+	run="solocore run --partial /plans/200.json --event page-faults --no-confine"
+	start --duration "60 s"
+	for _ in 1 2; do
+		sh -c 'echo 0 >/sys/fs/cgroup/small/cgroup.procs; exec sh -c "while :; do :; done"' &
+		hogs="$hogs $!"
+	done
+	usage() {
+		sed -n 's/^usage_usec //p' /sys/fs/cgroup/small/cpu.stat
+	}
+	sleep 0.3
+	used=$(usage)
+	sleep 2
+	used=$(($(usage) - used))
+	[ $used -gt 150000 ] && [ $used -lt 250000 ] && pass "a group limited to 10 % had $used us in 2 s" || fail "a group limited to 10 % had $used us in 2 s"
+	kill -9 $hogs 2>/dev/null
+	kill -TERM $daemon
+	wait $daemon
+	is "exit code" $? 0
+fi
+
 echo "failures: $failures, not judged: $unjudged, after $(cut -d ' ' -f 1 /proc/uptime) s"
 [ $failures = 0 ]

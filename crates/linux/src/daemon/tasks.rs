@@ -159,15 +159,10 @@ impl Tasks {
         }
         // The kernel gives a group the CPUs that come back a moment later.
         if due && !changed {
-            let limited = self.keeps_limits();
+            // Both engines keep limits of time (`cpu.max`), the other schedulers do not.
+            let limited = !self.scheduled;
             round.messages.extend(self.groups.look(&self.layout.tasks, &jobs.running(), limited));
         }
-    }
-
-    /// Whether the kernel's own scheduler keeps limits of time (`cpu.max`).
-    fn keeps_limits(&self) -> bool {
-        let ranks = self.engine.borrow().as_ref().is_some_and(|engine| engine.ranks());
-        !self.scheduled && !ranks
     }
 
     /// Reason why a task was not on its core all the time.

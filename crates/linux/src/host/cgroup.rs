@@ -2,8 +2,9 @@
 //! that they state.
 //!
 //! Problem: a sched_ext scheduler decides which task runs, and the kernel's own shares of control
-//! groups (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Rule: groups with shares are
-//! found, so that a run can list the shares that do not hold while it lasts.
+//! groups (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Of solocore's, the engine of
+//! budgets keeps `cpu.max` (bpf/groups.h). Rule: groups with shares are found, so that a run can
+//! list the shares that do not hold while it lasts.
 //! Does not cover: groups of version 1.
 
 use super::threads::printable;
@@ -11,6 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = "/sys/fs/cgroup";
+
+/// Files that state shares, each with the first word of its default.
+pub(crate) const LIMIT: (&str, &str) = ("cpu.max", "max");
+pub(crate) const WEIGHT: (&str, &str) = ("cpu.weight", "100");
 
 /// Mount point of the groups.
 pub(crate) fn mount() -> Option<PathBuf> {
@@ -30,8 +35,9 @@ pub(crate) fn group_of(proc: &Path, pid: u32) -> Option<String> {
     text.lines().find_map(|l| l.strip_prefix("0::/")).map(str::to_owned)
 }
 
-/// Groups with a share other than the default, as paths below the mount, with the share.
-pub(crate) fn shares_below(root: &Path) -> Vec<(String, String)> {
+/// Groups with a share other than the default in one of these files, as paths below the mount, with
+/// the share.
+pub(crate) fn shares_below(root: &Path, files: &[(&str, &str)]) -> Vec<(String, String)> {
     let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(group) = open.pop() {
         let mut below: Vec<PathBuf> = fs::read_dir(&group)
@@ -43,7 +49,7 @@ pub(crate) fn shares_below(root: &Path) -> Vec<(String, String)> {
             .collect();
         below.sort();
         open.extend(below.into_iter().rev());
-        for (file, usual) in [("cpu.max", "max"), ("cpu.weight", "100")] {
+        for &(file, usual) in files {
             let Ok(text) = fs::read_to_string(group.join(file)) else { continue };
             if text.split_whitespace().next().is_some_and(|first| first != usual) {
                 let name = group.strip_prefix(root).unwrap_or(&group).display().to_string();
@@ -64,14 +70,14 @@ pub(crate) fn first_of(found: &[(String, String)]) -> Option<String> {
     Some(format!("{} ({share}){more}", printable(group)))
 }
 
-/// The shares that do not hold under a sched_ext scheduler, for the user; `instead`: the way to
-/// have them kept.
-pub(crate) fn note(scheduler: &str, instead: &str) -> Option<String> {
-    note_of(&mount().unwrap_or_else(|| ROOT.into()), scheduler, instead)
+/// The shares in these files, which do not hold under a sched_ext scheduler, for the user;
+/// `instead`: the way to have them kept.
+pub(crate) fn note(files: &[(&str, &str)], scheduler: &str, instead: &str) -> Option<String> {
+    note_of(&mount().unwrap_or_else(|| ROOT.into()), files, scheduler, instead)
 }
 
-fn note_of(root: &Path, scheduler: &str, instead: &str) -> Option<String> {
-    let first = first_of(&shares_below(root))?;
+fn note_of(root: &Path, files: &[(&str, &str)], scheduler: &str, instead: &str) -> Option<String> {
+    let first = first_of(&shares_below(root, files))?;
     Some(format!("shares of control groups do not hold under {scheduler}: {first}; {instead}"))
 }
 
@@ -99,20 +105,23 @@ mod tests {
             fs::write(path.join("cpu.weight"), weight).unwrap();
         };
         group("a", "max 100000\n", "100\n");
-        assert_eq!(shares_below(dir.path()), []);
+        let both = [LIMIT, WEIGHT];
+        assert_eq!(shares_below(dir.path(), &both), []);
         group("a/b", "10000 100000\n", "100\n");
         group("c", "max 100000\n", "50\n");
-        let found = shares_below(dir.path());
-        let expected = [("a/b", "cpu.max 10000 100000"), ("c", "cpu.weight 50")];
-        assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
-        assert_eq!(shares_below(&dir.path().join("none")), []);
+        let found = shares_below(dir.path(), &both);
+        let expected = [("a/b", "cpu.max 10000 100000"), ("c", "cpu.weight 50")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(found, expected);
+        assert_eq!(shares_below(dir.path(), &[WEIGHT]), expected[1..]);
+        assert_eq!(shares_below(&dir.path().join("none"), &both), []);
     }
 
     /// Fails when a run beside limited groups says nothing.
     #[test]
     fn shares_that_do_not_hold_are_said() {
         let dir = tempfile::tempdir().unwrap();
-        let said = || note_of(dir.path(), "the scheduler", "end it");
+        let said = || note_of(dir.path(), &[LIMIT], "the scheduler", "end it");
         assert_eq!(said(), None);
         fs::create_dir_all(dir.path().join("batch")).unwrap();
         fs::write(dir.path().join("batch/cpu.max"), "10000 100000\n").unwrap();
@@ -127,7 +136,7 @@ mod tests {
         let name = "x\n<2>kernel: out of memory\x1b[2J";
         fs::create_dir_all(dir.path().join(name)).unwrap();
         fs::write(dir.path().join(name).join("cpu.weight"), "50\n").unwrap();
-        let first = first_of(&shares_below(dir.path())).unwrap();
+        let first = first_of(&shares_below(dir.path(), &[WEIGHT])).unwrap();
         assert_eq!(first, "x?<2>kernel: out of memory?[2J (cpu.weight 50)");
     }
 }

@@ -26,6 +26,7 @@ const KFUNCS: &[(&str, usize)] = &[
     ("scx_bpf_dsq_insert_vtime", 5),
     ("scx_bpf_dsq_move_to_local", 1),
     ("scx_bpf_dsq_move", 4),
+    ("scx_bpf_dsq_nr_queued", 1),
     ("scx_bpf_kick_cpu", 2),
     ("scx_bpf_task_cpu", 1),
 ];

@@ -56,8 +56,8 @@ impl TaskGroups {
         self.looked.is_none_or(|at| at.elapsed() >= EVERY)
     }
 
-    /// Looks at the groups. `running`: the processes of running jobs; `ordinary`: whether the
-    /// kernel keeps limits of time, so that they hold for tasks without a real-time priority.
+    /// Looks at the groups. `running`: the processes of running jobs; `ordinary`: whether
+    /// limits of time are kept, so that they hold for tasks without a rank or a real-time priority.
     /// Returns a message for each task with a new reason.
     pub fn look(
         &mut self,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What the headers of bpf/ need of libbpf, for a program of this machine: maps and helpers are
- * those of the test that includes this (nested.c).
+ * those of the tests that include this (nested.c, groups.c).
  */
 #ifndef SOLOCORE_TEST_BPF_HELPERS_H
 #define SOLOCORE_TEST_BPF_HELPERS_H
@@ -21,6 +21,7 @@ struct bpf_perf_event_data;
 struct task_struct;
 
 void *bpf_map_lookup_elem(void *map, const void *key);
+long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 flags);
 long bpf_loop(__u32 count, void *function, void *context, __u64 flags);
 long bpf_perf_event_read_value(void *map, __u64 flags, struct bpf_perf_event_value *value,
 			       __u32 size);

@@ -1,8 +1,8 @@
 //! Limits of a container or a control group on a run.
 //!
-//! Problem: limits of a group hold for solocore and for the tasks that it starts; shares of others
-//! do not hold under a sched_ext engine; in a container, processes have other numbers than the
-//! kernel's. Rule: the group of this process and those above it are read for limits, all groups
+//! Problem: limits of a group hold for solocore and for the tasks that it starts. Shares of others
+//! do not all hold under a sched_ext scheduler. In a container, processes have other numbers than
+//! the kernel's. Rule: the group of this process and those above it are read for limits, all groups
 //! with tasks for shares (host/cgroup.rs).
 //! Source: Linux, Documentation/admin-guide/cgroup-v2.rst; pid_namespaces(7).
 //! Does not cover: groups of version 1 (said so); limits outside a container's own view.
@@ -110,8 +110,9 @@ pub(super) fn cpu_max(root: &Root) -> Finding {
         None => CPU_MAX.good("no limit"),
         Some((percent, path)) => CPU_MAX
             .bad(format!(
-                "solocore and its tasks together have {percent} % of a CPU: they are late, or wait \
-                    under the helper engine; sched-ext engines ignore the limit"
+                "solocore and its tasks together have {percent} % of a CPU: tasks without a rank \
+                    or a real-time priority wait, and so does solocore under the helper engine; \
+                    schedulers of levels and VCPUs ignore the limit"
             ))
             .helped_by(format!("echo max > /{path}")),
     }
@@ -190,12 +191,15 @@ pub(super) fn shares(root: &Root) -> Finding {
         let events = std::fs::read_to_string(mount.join(group).join("cgroup.events"));
         events.is_ok_and(|text| text.lines().any(|line| line == "populated 1"))
     };
-    let mut found = cgroup::shares_below(&mount);
+    let mut found = cgroup::shares_below(&mount, &[cgroup::LIMIT, cgroup::WEIGHT]);
     found.retain(|(group, _)| populated(group));
     match cgroup::first_of(&found) {
         None => SHARES.good("no group with tasks states a share"),
         Some(first) => SHARES
-            .bad(format!("{first}: sched-ext engines ignore it, and no bound rests on it"))
+            .bad(format!(
+                "{first}: schedulers of levels and VCPUs keep no shares, and the sched-ext engine \
+                    cpu.max only; no bound rests on them"
+            ))
             .helped_by("solocore run plan.json --engine helper"),
     }
 }

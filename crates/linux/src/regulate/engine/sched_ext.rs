@@ -101,8 +101,11 @@ impl SchedExt {
         let on = on.map(|e| server::takes_time(&e));
         let scheduler = install(&mut object)?;
         let events = attach::attach(&object, regulation, hook)?;
-        let shares =
-            cgroup::note("the sched-ext engine", "--engine helper leaves them to the kernel");
+        let shares = cgroup::note(
+            &[cgroup::WEIGHT],
+            "the sched-ext engine",
+            "--engine helper leaves them to the kernel",
+        );
         let (cpus, notes) = (
             regulation.regulated(),
             note.into_iter()

@@ -63,8 +63,11 @@ impl Scheduler {
         tell(&object, layout, cpus, origin_ns)?;
         let rings = trace.then(|| Rings::open(&object, cpus)).transpose()?;
         let (changes, on) = server::without_ext(&(0..cpus).collect::<Vec<_>>())?;
-        let shares =
-            cgroup::note("the scheduler of levels", "the kernel keeps them again after the run");
+        let shares = cgroup::note(
+            &[cgroup::LIMIT, cgroup::WEIGHT],
+            "the scheduler of levels",
+            "the kernel keeps them again after the run",
+        );
         let mut notes: Vec<String> = on.into_iter().chain(shares).collect();
         let intruders = intruders::watch(&object, "the levels").map_err(|note| notes.push(note));
         let link = object

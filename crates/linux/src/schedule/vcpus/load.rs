@@ -166,6 +166,7 @@ impl Vcpus {
         prepare(&self.object, &self.options, &self.cpus)?;
         let (changes, on) = server::without_ext(&self.cpus)?;
         let shares = cgroup::note(
+            &[cgroup::LIMIT, cgroup::WEIGHT],
             "the scheduler of VCPUs",
             "`solocore vcpu bind --cgroup` gives a group a VCPU",
         );
