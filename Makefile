@@ -132,6 +132,7 @@ bench: setup-test build vision
 	python3 bench/dram.py
 	python3 bench/planning.py
 	python3 bench/regulation.py || test $$? = 3
+	python3 bench/changes.py || test $$? = 3
 	build/venv/bin/python bench/study.py
 	cargo run --release --locked --quiet -p solocore-sim --example speed 20
 	cargo run --release --locked --quiet -p solocore-sim --example fluid_speed

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The two programs of bench/regulation.py.
+ * The programs of bench/regulation.py and bench/changes.py.
  *
- *   regulation chase CPU BYTES STEPS JOBS   follows a random cycle through BYTES of lines, STEPS a
- *                                           job, as
- * SCHED_FIFO; prints the nanoseconds of each job regulation stream CPU maps 32 MiB, writes all of
- * it, unmaps it, for ever: each page of 4 KiB costs one fault, 4 KiB of zeros by the kernel and 4
- * KiB of writes; on SIGTERM prints the faults made and the milliseconds they took
+ *   regulation chase CPU BYTES STEPS JOBS
+ *       follows a random cycle through BYTES of lines, STEPS a job, as SCHED_FIFO; prints the
+ *       nanoseconds of each job
+ *   regulation stream CPU
+ *       maps 32 MiB, writes all of it, unmaps it, for ever: each page of 4 KiB costs one fault,
+ *       4 KiB of zeros by the kernel and 4 KiB of writes; on SIGTERM prints the faults made and the
+ *       milliseconds they took
+ *   regulation changes CPU TIMES
+ *       two processes wake each other through pipes, TIMES each; prints the nanoseconds of a change
+ *       from one to the other
  *
  * Counting faults is counting memory traffic here because this program makes none without them. Of
  * other programs that is not true.
@@ -135,6 +140,29 @@ static int stream(void)
 	return 0;
 }
 
+static int changes(long times)
+{
+	int there[2], back[2];
+	long long begun;
+	char word = 0;
+
+	if (pipe(there) != 0 || pipe(back) != 0)
+		return 1;
+	if (fork() == 0) {
+		close(there[1]);
+		while (read(there[0], &word, 1) == 1 && write(back[1], &word, 1) == 1)
+			;
+		_exit(0);
+	}
+	begun = now_ns();
+	for (long i = 0; i < times; i++)
+		if (write(there[1], &word, 1) != 1 || read(back[0], &word, 1) != 1)
+			return 1;
+	printf("%lld\n", (now_ns() - begun) / (2 * times));
+	close(there[1]);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 3)
@@ -142,6 +170,8 @@ int main(int argc, char **argv)
 	bind_to(atoi(argv[2]));
 	if (strcmp(argv[1], "stream") == 0)
 		return stream();
+	if (strcmp(argv[1], "changes") == 0 && argc == 4)
+		return changes(atol(argv[3]));
 	if (strcmp(argv[1], "chase") == 0 && argc == 6)
 		return chase((size_t)atol(argv[3]), atol(argv[4]), atol(argv[5]));
 	return 2;

@@ -105,8 +105,8 @@ def condition(name, program, args, plan):
 
 
 def start_daemon(solocore, plan):
-    # Other work of this machine stays where it is: what is measured is the hog.
-    command = [solocore, "run", plan, "--event", "page-faults", "--no-move-irqs", "--no-confine", "--format", "json"]
+    # Other work of this machine stays where it is: what is measured is the hog. The plan is for a board of this number of CPUs.
+    command = [solocore, "run", plan, "--event", "page-faults", "--partial", "--no-move-irqs", "--no-confine", "--format", "json"]
     daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = []
     for line in daemon.stderr:

@@ -31,6 +31,14 @@ static __always_inline __u32 has_no_budget(const struct task_struct *p)
 		(settings.loader_pid != 0 && p->tgid == settings.loader_pid));
 }
 
+/* Does the CPU change between two tasks with a budget? Then no account begins or ends, and the
+ * counter, whose reading takes long, need not be asked. */
+static __always_inline __u32 exempt_neither(const struct run_core *c,
+					    const struct task_struct *next)
+{
+	return c->runs == RUNS_LIMITED && !has_no_budget(next);
+}
+
 /* The CPU changes to this task, at this count. */
 static __always_inline void exempt_switched(struct run_core *c, const struct task_struct *next,
 					    __u64 count)

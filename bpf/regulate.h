@@ -123,7 +123,7 @@ int BPF_PROG(switched, _Bool preempt, struct task_struct *prev, struct task_stru
 			cpu_stop_soon(cpu, c);
 		return 0;
 	}
-	if (lock_settings.policy != RUN_MEMGUARD)
+	if (lock_settings.policy != RUN_MEMGUARD || exempt_neither(c, next))
 		return 0;
 	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
 		exempt_unread(c);
