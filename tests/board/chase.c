@@ -1,17 +1,20 @@
 /* Measures memory: walks a random circle through the lines of a buffer, each load's address being
  * the last one's value.
  *
- *   chase KIB STEPS CPU [PAUSE]        prints the time of a step in ns
+ *   chase KIB STEPS CPU [PAUSE [GATE]]        prints the time of a step in ns
  *
  * With PAUSE it sleeps for that number of ms after each round, as a task does until its next
- * period.
+ * period. With GATE, a FIFO, it waits until a byte can be read there, and makes one round that is
+ * not timed.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 struct line {
 	struct line *next;
@@ -42,11 +45,16 @@ static void shuffle(struct line *lines, size_t n)
 	}
 }
 
+static void sleep_ms(unsigned long ms)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, 0);
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 4 && argc != 5)
+	if (argc < 4 || argc > 6)
 		return 2;
-	unsigned long pause = argc == 5 ? strtoul(argv[4], 0, 0) : 0;
+	unsigned long pause = argc >= 5 ? strtoul(argv[4], 0, 0) : 0;
 	size_t n = strtoul(argv[1], 0, 0) * 1024 / sizeof(struct line);
 	unsigned long steps = strtoul(argv[2], 0, 0);
 	cpu_set_t cpus;
@@ -61,6 +69,15 @@ int main(int argc, char **argv)
 	shuffle(lines, n);
 	struct line *volatile keep;
 	struct line *at = lines;
+	if (argc == 6) {
+		char byte;
+		int gate = open(argv[5], O_RDONLY);
+		if (gate < 0 || read(gate, &byte, 1) != 1)
+			return 5;
+		for (size_t i = 0; i < n; i++)
+			at = at->next;
+		sleep_ms(pause);
+	}
 	unsigned long long ns = 0;
 	for (unsigned long done = 0, round; done < steps; done += round) {
 		round = pause && n < steps - done ? n : steps - done;
@@ -69,7 +86,7 @@ int main(int argc, char **argv)
 			at = at->next;
 		ns += now() - begin;
 		if (pause)
-			nanosleep(&(struct timespec){.tv_nsec = pause * 1000000}, 0);
+			sleep_ms(pause);
 	}
 	keep = at;
 	(void)keep;

@@ -26,7 +26,7 @@ if [ "${VM_ARCH:-x86_64}" = aarch64 ]; then
 	console=ttyAMA0
 fi
 # QEMU 7.2 may compute the flags after a cmpxchg16b without a lock from a stale operation; an interrupt right there ends
-# in a double fault. No processor has flags above bit 21: such a guest is booted once more, any other panic counts.
+# in a double fault, or in a call of nowhere. No processor has flags above bit 21: such a guest is booted once more, any other panic counts.
 # (The guest must keep cmpxchg16b: without it the kernel gives BPF no memory.)
 boot() {
 	: >"$work/errors"
@@ -40,7 +40,7 @@ boot() {
 		-serial stdio -monitor none </dev/null >"$work/console" 2>"$work/errors" || status=$?
 }
 boot
-if grep -q 'PANIC: double fault' "$work/console" && grep -E 'EFLAGS: [0-9a-f]{8}' "$work/console" | grep -qvE 'EFLAGS: 00[0-3]'; then
+if grep -qE 'PANIC: double fault|Oops: ' "$work/console" && grep -E 'EFLAGS: [0-9a-f]{8}' "$work/console" | grep -qvE 'EFLAGS: 00[0-3]'; then
 	cat "$work/console"
 	echo "boot.sh: the emulator broke the guest's flags; it boots once more" >&2
 	boot

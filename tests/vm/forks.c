@@ -54,6 +54,9 @@ static void await(pid_t child)
 {
 	int status;
 	must(child > 0 && waitpid(child, &status, 0) == child, 8);
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "forks: child %d was ended by signal %d\n", child,
+			WTERMSIG(status));
 	must(WIFEXITED(status), 8);
 	must(WEXITSTATUS(status) == 0, WEXITSTATUS(status));
 }

@@ -71,6 +71,13 @@ pub fn stalled_us(root: &Path) -> Option<u64> {
     some.split_whitespace().find_map(|w| w.strip_prefix("total=")?.parse().ok())
 }
 
+/// Pages that the kernel has moved to other frames since the start, of all processes; `None`: the
+/// kernel does not tell (`pgmigrate_success` of /proc/vmstat).
+pub fn moved_pages(root: &Path) -> Option<u64> {
+    let text = fs::read_to_string(root.join("proc/vmstat")).ok()?;
+    number_behind(&text, "pgmigrate_success ")
+}
+
 /// First frame of the last zone with memory, which the kernel hands out first to programs
 /// (Documentation/mm/physical_memory.rst); 0: the kernel does not tell.
 pub fn first_of_last_zone(root: &Path) -> u64 {
@@ -237,6 +244,14 @@ mod tests {
         assert!(refusal(root, 0.25).starts_with("cgroup: "));
         put(root, "sys/devices/system/node/has_memory", "0-1\n");
         assert!(refusal(root, 0.25).starts_with("NUMA: "));
+    }
+
+    #[test]
+    fn moved_pages_are_read_where_the_kernel_counts_them() {
+        let root = machine();
+        assert_eq!(moved_pages(root.path()), None);
+        put(root.path(), "proc/vmstat", "pgfault 9\npgmigrate_success 41\npgmigrate_fail 7\n");
+        assert_eq!(moved_pages(root.path()), Some(41));
     }
 
     #[test]

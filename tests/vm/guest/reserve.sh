@@ -3,6 +3,7 @@
 board="--platform core-i5-2500k"
 colours="--colors 0-7 $board"
 setting=/proc/sys/vm/compact_unevictable_allowed
+quiet="/proc/sys/vm/compaction_proactiveness /proc/sys/vm/extfrag_threshold"
 # count SECTION KEY: of the latest census.
 count() {
 	awk -v section="\"$1\":" -v key="\"$2\":" '$1 == section { on = 1 } on && $1 == key { print $2 + 0; exit }' /tmp/census
@@ -55,7 +56,7 @@ fi
 census
 cp /tmp/census /tmp/census.before
 echo "before: chosen $(count chosen free) free of which the reserve may get, kernel $(kernels chosen), reserved $(count chosen reserved)"
-before=$(cat $setting)
+before=$(cat $setting) loud=$(cat $quiet)
 cat /sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled >/tmp/blocks.before
 free=$(free_mib)
 hold
@@ -73,6 +74,8 @@ left=$(count chosen free)
 cat /sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled >/tmp/blocks.now
 cmp -s /tmp/blocks.before /tmp/blocks.now && pass "blocks of any size are given as before" || fail "sizes of blocks: $(cat /tmp/blocks.now)"
 [ "$(cat $setting)" = 0 ] && pass "locked pages stay where they are" || fail "$setting is $(cat $setting)"
+[ "$(cat $quiet)" = "0
+1000" ] && pass "the kernel compacts for small blocks only" || fail "$quiet: $(cat $quiet)"
 
 # Load: what the kernel and programs need comes from the other colours.
 kernel=$(kernels chosen) others=$(kernels others) spare=$(count chosen free)
@@ -150,6 +153,7 @@ awk -v p="$(sed -n 's/^holding .*(\([0-9.]*\) %;.*/\1/p' /tmp/held | head -n 1)"
 [ "$(field lent)" -gt 0 ] || fail "none was lent"
 [ "$(field back)" -gt 2000 ] && pass "$(field back) frames came back from programs" || fail "$(field back) frames came back from programs"
 [ "$(cat $setting)" = "$before" ] && pass "the setting is put back" || fail "$setting is $(cat $setting)"
+[ "$(cat $quiet)" = "$loud" ] && pass "compaction is as before" || fail "$quiet: $(cat $quiet)"
 [ $(free_mib) -ge $((free - 64)) ] && pass "all memory is given back" || fail "$(free_mib) MiB of $free are free"
 
 # Without a reserve, a program that runs as the task has memory of its own.
@@ -171,6 +175,7 @@ for _ in $(seq 50); do
 	sleep 0.1
 done
 [ "$(cat $setting)" = "$before" ] && pass "killed: the setting is put back" || fail "killed: $setting is $(cat $setting)"
+[ "$(cat $quiet)" = "$loud" ] && pass "killed: compaction is as before" || fail "killed: $quiet: $(cat $quiet)"
 [ $(free_mib) -ge $((free - 64)) ] && pass "killed: all memory is given back" || fail "killed: $(free_mib) MiB of $free are free"
 [ -z "$(ls /run/solocore-journal)" ] || fail "a journal is left: $(ls /run/solocore-journal)"
 

@@ -38,7 +38,8 @@ const LITTLE: u64 = 1000;
 /// them takes at most.
 const BLOCKS: [u64; 4] = [1024, 512, 256, 128];
 const OF_BLOCKS: u64 = 128 << 20;
-/// Interval of looks at the held frames.
+/// Interval of looks at the held frames, where the kernel has moved any pages meanwhile. A look at
+/// all of them touches as much memory as the kernel's table of frames has for them, in all colours.
 const LOOK: Duration = Duration::from_secs(1);
 /// Waits between two tries for the rest: the first, and the longest.
 const TRIES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(320)];
@@ -109,6 +110,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     let settings = Reclaim::begin()?;
     let mut reserve = Reserve { map, choice, hold, lender, settings, passes: Vec::new(), lent: 0 };
     reserve.fill(!args.no_drop)?;
+    reserve.settings.quiet()?;
     if stopped() {
         return Err(Failure::Interrupted);
     }
@@ -120,6 +122,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     let (mut wait, mut tried, mut looked) = (TRIES[0], Instant::now(), Instant::now());
     let (mut quiet, mut loose) = (tried, false);
     let (mut lent_at, mut lent_before) = (tried, reserve.lent);
+    let mut moved = None;
     while !stopped() && end.is_none_or(|end| Instant::now() < end) {
         let lent = reserve.answer(Duration::from_millis(50));
         let gone = reserve.lender.returned() > 0;
@@ -144,7 +147,10 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            let lost = reserve.hold.look()?;
+            let now = room::moved_pages(Path::new("/"));
+            let any = now.is_none() || now != moved;
+            moved = now;
+            let lost = if any { reserve.hold.look()? } else { 0 };
             if lost > 0 {
                 say(format_args!(
                     "solocore: the kernel has moved {lost} held pages to other frames"

@@ -1,41 +1,62 @@
 //! Settings of the kernel's memory that a reserve of frames needs.
 //!
-//! Problem: compaction moves pages, also locked ones, and a reserve would lose its frames to it;
-//! the page cache fills frames that nobody needs, and programs get no free block of some sizes.
-//! Rule: locked pages are left where they are as long as this lives
-//! (vm.compact_unevictable_allowed; the keeper puts it back, also after a kill). Dropping clean
-//! files and compacting are done once, and leave no setting. Blocks of a size are allowed for a
+//! Problem: compaction moves pages, also locked ones. A reserve would lose its frames to it, and
+//! programs in the reserve theirs. The page cache fills frames that nobody needs, and programs get
+//! no free block of some sizes.
+//! Rule: as long as this lives, locked pages are left where they are
+//! (vm.compact_unevictable_allowed). Once the reserve has its frames, the kernel does not compact
+//! ahead of time (vm.compaction_proactiveness), nor for blocks of more than eight pages
+//! (vm.extfrag_threshold). It could hardly make such blocks: frames of a reserve, which stay, lie in all parts of the
+//! memory. The keeper puts these settings back, also after a kill. Dropping clean files and
+//! compacting are done once, and leave no setting. Blocks of a size are allowed for a
 //! moment. Source: Documentation/admin-guide/sysctl/vm.rst and mm/transhuge.rst of Linux (6.8 and
 //! later for blocks below a huge page). Does not cover: movements of pages by memory hot-plug, CMA
-//! and gigantic pages.
+//! and gigantic pages; compaction for small blocks.
 
 use super::keeper::Changes;
 use crate::error::LinuxError;
 use std::io;
 
-const UNEVICTABLE: &str = "/proc/sys/vm/compact_unevictable_allowed";
+/// A setting with its value while a reserve lives.
+type Setting = (&'static str, &'static str);
+const UNEVICTABLE: Setting = ("/proc/sys/vm/compact_unevictable_allowed", "0");
+/// With a threshold of 1000 no lack of a large block counts as one that compaction could end.
+const QUIET: [Setting; 2] =
+    [("/proc/sys/vm/compaction_proactiveness", "0"), ("/proc/sys/vm/extfrag_threshold", "1000")];
 const DROP: &str = "/proc/sys/vm/drop_caches";
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
 
-/// Locked pages stay in their frames as long as this lives.
+/// Locked pages stay in their frames as long as this lives, and nearly all others.
 pub struct Reclaim {
     changes: Changes,
 }
 
 impl Reclaim {
-    /// Changes the setting.
+    /// From here on locked pages stay.
     ///
     /// # Errors
-    /// This process may not, or the kernel has no such setting: then it cannot compact either.
+    /// This process may not.
     pub fn begin() -> Result<Self, LinuxError> {
-        let mut changes = Changes::begin()?;
-        match changes.set(UNEVICTABLE, "0") {
-            // A kernel without compaction.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(LinuxError::of_io(UNEVICTABLE, &e, "run as root")),
-            Ok(_) => {}
+        let mut all = Self { changes: Changes::begin()? };
+        all.set(UNEVICTABLE)?;
+        Ok(all)
+    }
+
+    /// From here on the kernel compacts for small blocks only.
+    ///
+    /// # Errors
+    /// This process may not.
+    pub fn quiet(&mut self) -> Result<(), LinuxError> {
+        QUIET.into_iter().try_for_each(|setting| self.set(setting))
+    }
+
+    /// Changes a setting. A kernel without it does not compact, or not in that way.
+    fn set(&mut self, (path, value): Setting) -> Result<(), LinuxError> {
+        match self.changes.set(path, value) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(LinuxError::of_io(path, &e, "run as root")),
+            Ok(_) => Ok(()),
         }
-        Ok(Self { changes })
     }
 
     /// Writes files to their disks, and drops those that no program has mapped from memory, with
