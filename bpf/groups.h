@@ -27,9 +27,9 @@
 #define GROUP_LEVELS 12
 /* The limit of a group that has none. */
 #define NO_QUOTA (~0ull)
-/* The longest wait for an excess without another look: the kernel ends a scheduler that lets a task
- * wait for 20 s. */
-#define LONGEST_WAIT_NS 10000000000ull
+/* The longest wait without another question: the limit may have been raised meanwhile, and the
+ * kernel ends a scheduler that lets a task wait for 20 s. */
+#define LONGEST_WAIT_NS 1000000000ull
 
 /* A limited group. */
 struct group_time {
@@ -116,9 +116,9 @@ static __always_inline struct group_time *group_time_of(const struct task_group 
 
 /* When a group that has nothing left will have some. */
 static __always_inline __u64 group_due(const struct group_time *t, const struct group_limit *limit,
-				       __u64 now)
+				       __s64 left, __u64 now)
 {
-	__u64 due = t->ends_ns + (__u64)-t->left_ns / limit->quota * limit->period;
+	__u64 due = t->ends_ns + (__u64)-left / limit->quota * limit->period;
 
 	return due > now + LONGEST_WAIT_NS ? now + LONGEST_WAIT_NS : due;
 }
@@ -128,6 +128,7 @@ static long group_step(__u32 level, struct group_walk *w)
 	const struct task_group *group = w->group;
 	struct group_limit limit;
 	struct group_time *t;
+	__s64 left;
 	__u64 due;
 
 	if (!group)
@@ -143,12 +144,14 @@ static long group_step(__u32 level, struct group_walk *w)
 		return 0;
 	if (w->ran != 0)
 		__sync_fetch_and_add(&t->left_ns, -w->ran);
-	if (t->left_ns > 0) {
-		w->left_ns = sc_min(w->left_ns, t->left_ns);
+	/* Read once: other CPUs charge it. */
+	left = (__s64)sc_load((const sc_u64 *)&t->left_ns);
+	if (left > 0) {
+		w->left_ns = sc_min(w->left_ns, (__u64)left);
 		return 0;
 	}
 	w->left_ns = 0;
-	due = group_due(t, &limit, w->now);
+	due = group_due(t, &limit, left, w->now);
 	w->due_ns = sc_max(w->due_ns, due);
 	return 0;
 }

@@ -43,8 +43,10 @@ static __u64 virtual_now;
 #define PARKED (3 * SC_MAX_CPUS)
 /* Added to the time in place of the virtual time of such a task. */
 #define PARKED_MARK (1ull << 63)
-/* The first of these times, or a lower bound; 0: a CPU looks, or none waits. */
-static __u64 parked_due;
+/* When a timer looks for such tasks next, and the longest time between two looks: a time that two
+ * CPUs write at once may be too late by that. */
+#define PARKED_LOOK_NS 4000000ull
+static __u64 parked_look;
 
 /* Rank of ordinary tasks. */
 #define UNRANKED 0xffffffffu
@@ -99,9 +101,9 @@ static void cpu_ticked(__u64 now)
 {
 	__u32 cpu;
 
-	if (parked_due == 0 || now < parked_due)
+	if (now < parked_look || scx_bpf_dsq_nr_queued(PARKED) <= 0)
 		return;
-	parked_due = 0;
+	parked_look = now + PARKED_LOOK_NS;
 	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
 		if (cpu >= settings.cpus)
 			break;
@@ -188,8 +190,8 @@ static __always_inline __u64 virtual_of(const struct task_struct *p)
 /* The first of the parked tasks may go on at this time. */
 static __always_inline void parked_until(__u64 due)
 {
-	if (parked_due == 0 || due < parked_due)
-		parked_due = due;
+	if (due < parked_look)
+		parked_look = due;
 }
 
 /* Lets the task wait if a control group of it has no time left. 1: it waits. */
@@ -276,7 +278,7 @@ static __always_inline __u32 can_run_on(__s32 cpu, struct task_struct *p)
 
 /*
  * Takes a task whose control group has time again; 1 if one was found. Others that may go on as
- * well get idle CPUs; a throttled one cannot take them, so that is tried again a time slice later.
+ * well get idle CPUs; a throttled one cannot take them, and the timers look again.
  */
 static __always_inline __u32 dispatch_parked(__s32 cpu)
 {
@@ -289,14 +291,13 @@ static __always_inline __u32 dispatch_parked(__s32 cpu)
 	if (scx_bpf_dsq_nr_queued(PARKED) <= 0)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (now < parked_due)
-		return 0;
 	if (!bpf_iter_scx_dsq_new(&it, PARKED, 0)) {
 		while ((p = bpf_iter_scx_dsq_next(&it))) {
 			due = p->scx.dsq_vtime & ~PARKED_MARK;
-			parked_until(due > now ? due : now + settings.slice_ns);
-			if (due > now)
+			if (due > now) {
+				parked_until(due);
 				break;
+			}
 			if (!found && can_run_on(cpu, p)) {
 				found = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL, 0);
 				continue;
@@ -382,11 +383,13 @@ void BPF_PROG(solocore_running, struct task_struct *p)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if (rank != UNRANKED)
 		return;
-	/* Others of its group may have used the rest up while it waited. */
-	left = groups_ask(p, 0).left_ns;
-	if (left == 0)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else if (left < p->scx.slice)
+	/*
+	 * Others of its group may have used the rest up while it waited. It then goes at the next
+	 * tick, as an excess: where the kernel itself puts it back (a CPU that goes offline), to
+	 * send it away at once would never end.
+	 */
+	left = sc_max(groups_ask(p, 0).left_ns, 1);
+	if (left < p->scx.slice)
 		p->scx.slice = left;
 }
 

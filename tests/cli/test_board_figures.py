@@ -76,14 +76,15 @@ mkfifo /tmp/gate
 # keeps off its CPU.
 reserved() {
 	taskset e solocore exec $half --pool '4 MiB' -- ./chase 512 250000 0 2 /tmp/gate >/tmp/said & task=$!
-	exec 9>/tmp/gate
+	exec 9<>/tmp/gate
 	sleep 30
+	kill -0 $task || exit 9
 	$1
 	sleep 0.4
 	solocore board ask model-on
 	sleep 0.01
 	echo >&9
-	wait $task
+	wait $task || exit 9
 	exec 9>&-
 	solocore board ask model-off
 }
