@@ -3,9 +3,11 @@
 
     python3 bench/changes.py [--rounds N] [--changes N] [--solocore COMMAND]
 
-Two processes on CPU 1 wake each other through pipes (bench/regulation.c), alone and under `solocore run` with MemGuard, whose program at changes
-of tasks reads the CPU's counter where a thread without a budget comes or goes. Here both have one. The two take turns. Printed: the medians of a change, their difference, and the time of a call of the program by the kernel's own
-statistics (kernel.bpf_stats_enabled, put back afterwards), of which some 20 ns are the statistics. Needs root and two CPUs; exit code 3 without. No figure is a failure; a solocore that does not run is one.
+Two processes on CPU 1 wake each other through pipes (bench/regulation.c), alone and under `solocore run` with MemGuard, whose program at
+changes of tasks reads the CPU's counter where a thread without a budget comes or goes. Here both have one. The two take turns. Printed:
+the medians of a change, their difference, and the time of a call of the program by the kernel's own statistics (kernel.bpf_stats_enabled,
+put back afterwards), of which some 20 ns are the statistics. Needs root and two CPUs; exit code 3 without. No figure is a failure; a
+solocore that does not run is one.
 """
 
 import argparse
@@ -48,9 +50,7 @@ def main():
     parser.add_argument("--changes", type=int, default=100000, help="of each process in each round")
     args = parser.parse_args()
     regulation = shared()
-    if os.geteuid() != 0 or os.cpu_count() < 2:
-        print("bench/changes.py: needs root and two CPUs", file=sys.stderr)
-        return 3
+    regulation.require_machine("bench/changes.py")
     args.solocore = os.path.abspath(args.solocore)
     regulation.OUT.mkdir(parents=True, exist_ok=True)
     program = regulation.OUT / "regulation"
@@ -81,8 +81,7 @@ def main():
                 finally:
                     regulation.stop_daemon(daemon)
     except regulation.Failed as failed:
-        print(f"bench/changes.py: {failed}", file=sys.stderr)
-        return 1
+        return f"bench/changes.py: {failed}"
     finally:
         STATISTICS.write_text(before)
     alone, managed = (statistics.median(seen[name]) for name in ("alone", "managed"))

@@ -47,8 +47,7 @@ class Failed(Exception):
 
 def main():
     args = arguments()
-    if os.geteuid() != 0 or os.cpu_count() < 2:
-        raise Failed("needs root and two CPUs")
+    require_machine("bench/regulation.py")
     args.solocore = os.path.abspath(args.solocore)
     OUT.mkdir(parents=True, exist_ok=True)
     program = OUT / "regulation"
@@ -63,6 +62,13 @@ def main():
             found["pages"] += pages
             over = [a + b for a, b in zip(over, counts)]
     report(args, seen, over)
+
+
+def require_machine(name):
+    """Ends with 3 where these benchmarks cannot run. A solocore that does not run is a failure."""
+    if os.geteuid() != 0 or os.cpu_count() < 2:
+        print(f"{name}: skipped: needs root and two CPUs", file=sys.stderr)
+        sys.exit(3)
 
 
 def arguments():
@@ -157,5 +163,4 @@ if __name__ == "__main__":
     try:
         main()
     except Failed as why:
-        print(f"bench/regulation.py: skipped: {why}", file=sys.stderr)
-        sys.exit(3)
+        sys.exit(f"bench/regulation.py: {why}")

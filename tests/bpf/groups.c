@@ -60,17 +60,6 @@ long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 fl
 	return 0;
 }
 
-long bpf_loop(__u32 count, void *function, void *context, __u64 flags)
-{
-	long (*call)(__u32, void *) = (long (*)(__u32, void *))function;
-
-	(void)flags;
-	for (__u32 i = 0; i < count; i++)
-		if (call(i, context) != 0)
-			return i + 1;
-	return count;
-}
-
 __u64 bpf_ktime_get_ns(void)
 {
 	return at;
@@ -115,7 +104,7 @@ static int over(int g, __u64 first, __u64 last)
 	return b->quota != NO_QUOTA && sampled[g][last] - sampled[g][first] > most;
 }
 
-/* What a task's groups let it have at most in all, if nobody else were there. */
+/* Is a group this one, or below it? */
 static int limited_by(const struct task_group *group, const struct task_group *by)
 {
 	for (; group; group = group->parent)

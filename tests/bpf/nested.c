@@ -67,17 +67,6 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 	return 0;
 }
 
-long bpf_loop(__u32 times, void *function, void *context, __u64 flags)
-{
-	long (*call)(__u32, void *) = (long (*)(__u32, void *))function;
-
-	(void)flags;
-	for (__u32 i = 0; i < times; i++)
-		if (call(i, context) != 0)
-			return i + 1;
-	return times;
-}
-
 long bpf_perf_event_read_value(void *map, __u64 flags, struct bpf_perf_event_value *value,
 			       __u32 size)
 {

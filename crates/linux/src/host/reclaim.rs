@@ -6,10 +6,10 @@
 //! Rule: as long as this lives, locked pages are left where they are
 //! (vm.compact_unevictable_allowed). Once the reserve has its frames, the kernel does not compact
 //! ahead of time (vm.compaction_proactiveness), nor for blocks of more than eight pages
-//! (vm.extfrag_threshold). It could hardly make such blocks: frames of a reserve, which stay, lie in all parts of the
-//! memory. The keeper puts these settings back, also after a kill. Dropping clean files and
-//! compacting are done once, and leave no setting. Blocks of a size are allowed for a
-//! moment. Source: Documentation/admin-guide/sysctl/vm.rst and mm/transhuge.rst of Linux (6.8 and
+//! (vm.extfrag_threshold). It could hardly make such blocks: frames of a reserve, which stay, lie
+//! in all parts of the memory. The keeper puts these settings back, also after a kill. Dropping
+//! clean files and compacting are done once, and leave no setting. Blocks of a size are allowed for
+//! a moment. Source: Documentation/admin-guide/sysctl/vm.rst and mm/transhuge.rst of Linux (6.8 and
 //! later for blocks below a huge page). Does not cover: movements of pages by memory hot-plug, CMA
 //! and gigantic pages; compaction for small blocks.
 
