@@ -69,6 +69,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
+	int rcu_read_lock_nesting;
 	const struct cpumask *cpus_ptr;
 	struct task_group *sched_task_group;
 	struct sched_ext_entity scx;

@@ -23,6 +23,7 @@
 #include "levels.h"
 #include "ended.h"
 #include "intruders.h"
+#include "leaving.h"
 
 /* Time slice of one thread among several of a task, and of level D and others. */
 #define TURN_NS 3000000ull
@@ -353,6 +354,7 @@ void BPF_PROG(levels_dispatch, __s32 cpu, struct task_struct *prev)
 
 	if (!w || !c || !seen)
 		return;
+	leaving_ends(levels_settings.cpus, begun);
 	locked = world_lock(w);
 	if (!locked)
 		return;

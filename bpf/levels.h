@@ -116,9 +116,6 @@ static __always_inline struct level_cpu_run *level_cpu_of(__u32 cpu)
 	return bpf_map_lookup_elem(&level_cpus, &cpu);
 }
 
-extern void scx_bpf_error_bstr(char *format, unsigned long long *data,
-			       __u32 data__sz) __ksym __weak;
-
 static long lock_try(__u32 step, struct level_world **w)
 {
 	return (*w)->lock == 0 && sc_cas(&(*w)->lock, 0, 1);

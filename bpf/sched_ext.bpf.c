@@ -30,6 +30,7 @@
 #include "engine.h"
 #include "groups.h"
 #include "kfuncs.h"
+#include "leaving.h"
 #include "regulate.h"
 
 static __u64 virtual_now;
@@ -43,10 +44,6 @@ static __u64 virtual_now;
 #define PARKED (3 * SC_MAX_CPUS)
 /* Added to the time in place of the virtual time of such a task. */
 #define PARKED_MARK (1ull << 63)
-/* When a timer looks for such tasks next, and the longest time between two looks: a time that two
- * CPUs write at once may be too late by that. */
-#define PARKED_LOOK_NS 4000000ull
-static __u64 parked_look;
 
 /* Rank of ordinary tasks. */
 #define UNRANKED 0xffffffffu
@@ -96,14 +93,17 @@ static void cpu_go_all(void)
 	}
 }
 
-/* A group may have time again: idle CPUs look for its tasks. */
+/* A group may have time again, or a CPU goes offline: idle CPUs look for tasks of theirs. */
 static void cpu_ticked(__u64 now)
 {
 	__u32 cpu;
 
-	if (now < parked_look || scx_bpf_dsq_nr_queued(PARKED) <= 0)
+	if (now < next_look)
 		return;
-	parked_look = now + PARKED_LOOK_NS;
+	next_look = now + LOOK_NS;
+	leaving_look(settings.cpus);
+	if (leaving == NO_CPU && scx_bpf_dsq_nr_queued(PARKED) <= 0)
+		return;
 	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
 		if (cpu >= settings.cpus)
 			break;
@@ -190,16 +190,20 @@ static __always_inline __u64 virtual_of(const struct task_struct *p)
 /* The first of the parked tasks may go on at this time. */
 static __always_inline void parked_until(__u64 due)
 {
-	if (due < parked_look)
-		parked_look = due;
+	if (due < next_look)
+		next_look = due;
 }
 
-/* Lets the task wait if a control group of it has no time left. 1: it waits. */
+/*
+ * Lets the task wait if a control group of it has no time left. 1: it waits. In a section that
+ * reads by RCU it does not, as others might wait for its end: it gets up to the next tick
+ * (`running`).
+ */
 static __always_inline __u32 parked(struct task_struct *p, __u64 enq_flags)
 {
 	struct group_walk w = groups_ask(p, 0);
 
-	if (w.left_ns != 0)
+	if (w.left_ns != 0 || reads_by_rcu(p))
 		return 0;
 	scx_bpf_dsq_insert_vtime(p, PARKED, settings.slice_ns, w.due_ns | PARKED_MARK, enq_flags);
 	parked_until(w.due_ns);
@@ -278,7 +282,7 @@ static __always_inline __u32 can_run_on(__s32 cpu, struct task_struct *p)
 
 /*
  * Takes a task whose control group has time again; 1 if one was found. Others that may go on as
- * well get idle CPUs; a throttled one cannot take them, and the timers look again.
+ * well get idle CPUs that are not throttled.
  */
 static __always_inline __u32 dispatch_parked(__s32 cpu)
 {
@@ -302,7 +306,7 @@ static __always_inline __u32 dispatch_parked(__s32 cpu)
 				found = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL, 0);
 				continue;
 			}
-			other = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+			other = idle_cpu(p);
 			if (other >= 0)
 				scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
 			else if (found)
@@ -336,11 +340,44 @@ static __always_inline void goes_on(struct task_struct *prev, __u32 cpu)
 		prev->scx.slice = settings.slice_ns;
 }
 
+/* Sends the tasks of a queue that wait for a CPU to its local queue, throttled or not. */
+static __always_inline void leave(__u64 queue, __u32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+
+	if (!bpf_iter_scx_dsq_new(&it, queue, 0)) {
+		while ((p = bpf_iter_scx_dsq_next(&it))) {
+			if (scx_bpf_task_cpu(p) == (__s32)cpu)
+				scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
+/*
+ * A CPU goes offline: the kernel asks no more which task it gives to it, and waits until its tasks
+ * have left. It takes them to other CPUs from the local queue only.
+ */
+static __noinline void leave_all(__u32 cpu)
+{
+	if (cpu >= settings.cpus)
+		return;
+	leave(cpu, cpu);
+	leave(CLIENTS_OF(cpu), cpu);
+	leave(RANKED_OF(cpu), cpu);
+	leave(PARKED, cpu);
+}
+
 SEC("struct_ops/solocore_dispatch")
 void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 {
-	__u32 step, from = cpu, throttled = core_ask_again(cpu);
+	__u32 step, from = cpu, throttled = core_ask_again(cpu), left = leaving;
 
+	if (left != NO_CPU) {
+		leave_all(left);
+		scx_bpf_kick_cpu(left, 0);
+	}
 	if (dispatch_client(cpu, throttled) || throttled)
 		return;
 	if (dispatch_ranked(cpu, prev) || dispatch_parked(cpu))
@@ -405,49 +442,10 @@ void BPF_PROG(solocore_stopping, struct task_struct *p, _Bool runnable)
 		settle(c, p);
 }
 
-/*
- * A CPU goes offline: the kernel asks no more which task it gives to it, and waits until its tasks
- * have left. So all that wait for it go to its local queue, throttled or not; the kernel takes
- * them from there to other CPUs.
- */
-static __always_inline void leave(__u64 queue, __u32 cpu)
-{
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-
-	if (!bpf_iter_scx_dsq_new(&it, queue, 0)) {
-		while ((p = bpf_iter_scx_dsq_next(&it)))
-			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-}
-
-/* The same of tasks that wait for their control groups. */
-static __always_inline void leave_parked(__u32 cpu)
-{
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-
-	if (!bpf_iter_scx_dsq_new(&it, PARKED, 0)) {
-		while ((p = bpf_iter_scx_dsq_next(&it))) {
-			if (scx_bpf_task_cpu(p) == (__s32)cpu)
-				scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
-		}
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-}
-
 SEC("struct_ops/solocore_cpu_offline")
 void BPF_PROG(solocore_cpu_offline, __s32 cpu)
 {
-	__u32 number = cpu;
-
-	if (number >= settings.cpus)
-		return;
-	leave(number, number);
-	leave(CLIENTS_OF(number), number);
-	leave(RANKED_OF(number), number);
-	leave_parked(number);
+	leave_all(cpu);
 }
 
 /* Without it the kernel would end the scheduler when a CPU comes or goes. */

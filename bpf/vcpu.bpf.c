@@ -30,6 +30,7 @@
  */
 #include "ended.h"
 #include "intruders.h"
+#include "leaving.h"
 #include "vcpu_control.h"
 #include "vcpu_mail.h"
 #include "vcpu_requests.h"
@@ -233,6 +234,7 @@ void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 	c->stopped_ns = 0;
 	if (queued || now == 0)
 		now = bpf_ktime_get_ns();
+	leaving_ends(settings.cpus, now);
 	if (queued && exempt(prev)) {
 		mail_read(c, cpu);
 		prev->scx.slice = settings.slice_ns;

@@ -198,6 +198,8 @@ def test_budgets_hold_for_all_kinds_of_access(solocore, compile_c, fetched, kind
         print(kind, *options, lines, periods, over, limited, before, most)
         assert periods > 1000 and sum(core["throttled_ns"] for core in cores) > 0
         assert before == 0, cores
+        # Of the way to the stop: 278 to 474 were measured (docs/linux-budgets.md).
+        assert most["max_after_stop_per_period"] <= 600, cores
 
 
 @often

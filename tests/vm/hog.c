@@ -9,6 +9,8 @@
  *   hog CPU work N   makes N faults, and prints how many nanoseconds that took
  *   hog CPU spin N   counts to N, and prints how many nanoseconds that took
  *   hog CPU rt N     the same under SCHED_FIFO, with priority 80
+ *   hog CPU wake N   N times: rests after it ran there, and may wake anywhere; prints the median of
+ *                    nanoseconds for which it woke too late
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -60,6 +62,32 @@ static long long now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
+static int compared(const void *a, const void *b)
+{
+	const long long *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Rests that begin on a CPU. */
+static long long woken_late(int cpu, long times)
+{
+	const struct timespec rest = {.tv_nsec = 3000000};
+	long long late[times], begun;
+	cpu_set_t all;
+
+	memset(&all, 0xff, sizeof(all));
+	for (long i = 0; i < times; i++) {
+		bind_to(cpu);
+		sched_setaffinity(0, sizeof(all), &all);
+		begun = now_ns();
+		nanosleep(&rest, NULL);
+		late[i] = now_ns() - begun - rest.tv_nsec;
+	}
+	qsort(late, times, sizeof(late[0]), compared);
+	return late[times / 2];
+}
+
 int main(int argc, char **argv)
 {
 	long count = argc > 3 ? atol(argv[3]) : 0;
@@ -84,6 +112,10 @@ int main(int argc, char **argv)
 
 		fault(count);
 		printf("%lld\n", now_ns() - start);
+		return 0;
+	}
+	if (argc > 2 && strcmp(argv[2], "wake") == 0) {
+		printf("%lld\n", woken_late(atoi(argv[1]), count));
 		return 0;
 	}
 	if (argc > 2 && (strcmp(argv[2], "spin") == 0 || strcmp(argv[2], "rt") == 0)) {

@@ -20,6 +20,7 @@ client=$here/../../client/c
 gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/leveler" "$here/leveler.c" "$client/solocore.c" -pthread
 gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/locker" "$here/locker.c" "$client/solocore.c" -pthread
 gcc -static -O2 -Wall -Werror -o "$out/bin/uncount" "$here/uncount.c"
+gcc -static -O2 -Wall -Werror -o "$out/bin/walker" "$here/walker.c"
 gcc -static -O2 -Wall -Werror -o "$out/bin/load" "$here/load.c"
 gcc -O2 -Wall -Werror -o "$out/bin/coloured" "$here/coloured.c" -pthread -ldl
 gcc -O2 -Wall -Werror -o "$out/bin/forks" "$here/forks.c" -pthread

@@ -76,6 +76,7 @@ fn main() -> ExitCode {
     who_may_not_is_refused(&bench);
     one_user_has_so_many_slots(&bench);
     one_user_has_so_many_pages(&bench);
+    idle_connections_lock_nobody_out(&bench);
     drop(bench);
     assert!(!socket.exists(), "the socket is gone");
     let bench = Bench::start(&socket, None, Some(jobs()));
@@ -407,6 +408,41 @@ fn one_user_has_so_many_pages(bench: &Bench) {
         String::from_utf8_lossy(&said.stderr)
     );
     bench.wait_for_clients(0);
+}
+
+/// Connects all the time and asks for nothing: up to 512 connections at once.
+const IDLERS: &str = "
+import socket, sys, time
+held, made = [], 0
+until = time.monotonic() + 20
+while time.monotonic() < until:
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.setblocking(False)
+    try:
+        s.connect(sys.argv[1])
+        held, made = held[-511:] + [s], made + 1
+        if made == 512:
+            print('begun', flush=True)
+    except BlockingIOError:
+        time.sleep(0.001)
+";
+
+/// Whoever connects and asks for nothing keeps no other user out.
+fn idle_connections_lock_nobody_out(bench: &Bench) {
+    let mut python = Command::new("python3");
+    python.args(["-c", IDLERS]).arg(&bench.socket).uid(NOBODY).gid(NOBODY).stdout(Stdio::piped());
+    let mut idlers = python.spawn().expect("python3 runs");
+    let mut line = String::new();
+    let said = BufReader::new(idlers.stdout.as_mut().expect("piped")).read_line(&mut line);
+    assert!(matches!(said, Ok(6)), "{line}");
+    for _ in 0..3 {
+        let member = bench.client("threads").uid(NOBODY - 1).gid(NOBODY).output();
+        let said = String::from_utf8_lossy(&member.expect("it runs").stdout).into_owned();
+        assert_eq!(said, "64 granted, 0 denied, 6 full\n");
+        bench.wait_for_clients(0);
+    }
+    idlers.kill().expect("it ran on");
+    idlers.wait().expect("it has ended");
 }
 
 fn a_job_limits_the_hog(bench: &Bench) {

@@ -253,9 +253,15 @@ echo 1 >/proc/sys/kernel/sysrq
 echo S >/proc/sysrq-trigger
 ended "sysrq" "sysrq"
 start --attach "batch=$attached"
-echo 0 >/sys/devices/system/cpu/cpu3/online
+walker 3 &
+beside=$!
+walker 3 &
+beside="$beside $!"
+sleep 0.5
+offline
 ended "a CPU went offline" "cpu 3 going offline"
-echo 1 >/sys/devices/system/cpu/cpu3/online
+online
+kill -9 $beside
 kill -9 $tick
 ticks=0
 expect 2 "thread $attached may not run" sh -c "taskset -p 2 $attached >/dev/null; $run --attach gps=$attached"

@@ -165,6 +165,21 @@ is "exit code after a moment offline" $? 0
 [ "$(sum lapses)" -gt 0 ] && pass "$(sum lapses) lapses were counted" || fail "no lapse was counted: $(tail -n 2 /tmp/errors)"
 same "after a moment offline"
 
+# A task that last ran on a throttled CPU wakes on an idle one. There it would wait for the next period, 5 ms on average.
+if [ "$WANT" = sched-ext ]; then
+	hog 3 &
+	hogs=$!
+	run="solocore run --partial /plans/hours.json --event page-faults --no-confine"
+	start --duration "60 s" --format json
+	late=$(hog 3 wake 40)
+	kill -9 $hogs
+	kill -TERM $daemon
+	wait $daemon
+	[ "$late" -lt 1500000 ] && pass "a task wakes beside a throttled CPU after $late ns" || fail "a task wakes beside a throttled CPU after $late ns"
+	[ "$(sum throttled_periods)" -gt 10 ] || fail "no CPU was throttled, so nothing was tested"
+	same "woken"
+fi
+
 # PREEMPT_RT refuses the timers of BPF programs, which schedulers need, and doctor says so.
 schedulers=$WANT
 if uname -v | grep -q PREEMPT_RT; then

@@ -29,7 +29,7 @@ serve --overhead "1 ms" --vcpu a=40ms/100ms@1 --sched-trace /tmp/trace.csv
 is "scheduler" "$(state)" enabled
 expect 2 "does not fit on core 1: with it the utilisation is 1.08" solocore vcpu create b 60ms/100ms --core 1
 expect 2 "more than a whole core" solocore vcpu create b 20ms/10ms
-expect 2 "above 10 s, after which" solocore vcpu create b 10ms/100s
+expect 2 "above 10 s, the kernel.s limit" solocore vcpu create b 10ms/100s
 expect 2 "there is no VCPU .c." solocore vcpu move c 2
 expect 2 "best effort and stays" solocore vcpu destroy best-effort/1
 expect 2 "there is no core 9" solocore vcpu create b 6ms/100ms --core 9
@@ -339,12 +339,18 @@ serve --vcpu a=40ms/100ms@1
 worker 1 >/dev/null &
 worker=$!
 solocore vcpu bind $worker a
-echo 0 >/sys/devices/system/cpu/cpu3/online
+walker 3 &
+beside=$!
+walker 3 &
+beside="$beside $!"
+sleep 1
+offline
 wait $daemon
 code=$?
+kill -9 $beside
 [ $code = 3 ] && grep -q "unloaded the scheduler" /tmp/errors && pass "a CPU goes offline: $(tail -n 1 /tmp/errors)" ||
 	fail "a CPU goes offline: exit code $code, $(cat /tmp/errors)"
-echo 1 >/sys/devices/system/cpu/cpu3/online
+online
 kill $worker
 expect 2 "give a process that computes" solocore vcpu drill --faults stall
 expect 3 "does it still run" solocore vcpu drill --pid 999999
