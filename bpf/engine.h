@@ -22,5 +22,9 @@ static void cpu_go(__u32 cpu);
 static void cpu_go_all(void);
 /* The timer of a CPU went off. */
 static void cpu_ticked(__u64 now);
+/* A program of a counter begins on this CPU, perhaps in an interrupt that interrupts all. */
+static void counted_begins(__u32 cpu);
+/* It ends. 1: the kernel shall raise an interrupt in which the engine does the rest. */
+static int counted_ends(__u32 cpu);
 
 #endif

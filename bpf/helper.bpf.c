@@ -98,6 +98,15 @@ static void cpu_ticked(__u64 now)
 {
 }
 
+static void counted_begins(__u32 cpu)
+{
+}
+
+static int counted_ends(__u32 cpu)
+{
+	return 0;
+}
+
 /* Called by the helper on its own CPU, while it occupies it: has a shared round begun? */
 SEC("syscall")
 int ask_again(void *ctx)

@@ -26,7 +26,7 @@ struct run_settings {
 	sc_u32 sharing;	    /* SC_SHARE_* */
 	sc_u32 loader_pid;  /* thread group that is never throttled; 0: none */
 	sc_u32 exempt_prio; /* a task whose `prio` is below is not stopped */
-	sc_u32 unused;
+	sc_u32 puts_off;    /* 1: no kick from the programs of the counters (sched_ext engine) */
 };
 
 /* One CPU. The loader fills the first part in before it opens the events; the CPU's own programs

@@ -168,4 +168,16 @@ static __always_inline __u32 stays_here(struct task_struct *p)
 	return sections > 1 || (sections == 1 && p->pid != bpf_get_current_task_btf()->pid);
 }
 
+/* The same of sections that read by RCU: the kernel waits for the end of one wherever it changes.
+ */
+static __always_inline __u32 reads_by_rcu(const struct task_struct *p)
+{
+	int sections;
+
+	if (!bpf_core_field_exists(p->rcu_read_lock_nesting))
+		return 0;
+	sections = p->rcu_read_lock_nesting;
+	return sections > (p->pid == bpf_get_current_task_btf()->pid);
+}
+
 #endif

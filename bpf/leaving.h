@@ -3,15 +3,16 @@
  * CPUs that go offline, before the kernel says so.
  *
  * Problem: the kernel makes such a CPU inactive, and from then on does not ask which task it gives
- * to it. It then waits for all sections that read by RCU, and only after them calls `cpu_offline`.
- * A task that was preempted in such a section and may run on that CPU only would never end it. All
- * stood still for 20 s, until the kernel unloaded the scheduler.
- * Rule: a timer looks every few milliseconds for a CPU that is online and not active. Any CPU that
- * then chooses a task first sends those that wait for the leaving CPU to its local queue. The
- * kernel takes them from there to other CPUs.
+ * to it. It then waits for the end of all sections that read by RCU, and only after that calls
+ * `cpu_offline`. A task that was preempted in such a section, and may run on that CPU only, would
+ * never end it: the CPU stayed for 20 s, until the kernel unloaded the scheduler.
+ * Rule: a look, every few milliseconds, finds a CPU whose state is above the one that the kernel
+ * wants. The engine of budgets sends the tasks that wait for this CPU to its local queue, from
+ * where the kernel takes them to other CPUs. The schedulers of VCPUs and levels end.
  *
- * Source: Linux, kernel/sched/core.c (sched_cpu_deactivate), kernel/sched/ext.c (scx_rq_online).
- * Does not cover: a kernel without the addresses of its data (CONFIG_KALLSYMS_ALL).
+ * Source: Linux, kernel/cpu.c (cpuhp_set_state), kernel/sched/core.c (sched_cpu_deactivate).
+ * Does not cover: looks need a timer of a regulated CPU, or a choice of a task; a kernel that does
+ * not name `cpuhp_state` in its types.
  */
 #ifndef SOLOCORE_LEAVING_H
 #define SOLOCORE_LEAVING_H
@@ -20,10 +21,20 @@
 #include <solocore/types.h>
 
 #define NO_CPU 0xffffffffu
-#define CPU_WORDS (SC_MAX_CPUS / 64)
 
-extern const void __cpu_active_mask __ksym __weak;
-extern const void __cpu_online_mask __ksym __weak;
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+enum cpuhp_state {
+	CPUHP_OFFLINE = 0,
+};
+
+/* A CPU's state: the higher, the more of it works. */
+struct cpuhp_cpu_state {
+	enum cpuhp_state state;
+	enum cpuhp_state target;
+};
+#pragma clang attribute pop
+
+extern const struct cpuhp_cpu_state cpuhp_state __ksym __weak;
 
 /* A CPU that goes offline, or NO_CPU. */
 static __u32 leaving = NO_CPU;
@@ -33,25 +44,26 @@ static __u32 leaving = NO_CPU;
 #define LOOK_NS 4000000ull
 static __u64 next_look;
 
+static long leaving_step(__u32 cpu, __u32 *found)
+{
+	const struct cpuhp_cpu_state *of = bpf_per_cpu_ptr(&cpuhp_state, cpu);
+
+	if (!of || of->state <= of->target)
+		return 0;
+	*found = cpu;
+	return 1;
+}
+
 /* Looks for such a CPU among the first `cpus`. */
 static __always_inline void leaving_look(__u32 cpus)
 {
-	__u64 active[CPU_WORDS] = {}, online[CPU_WORDS] = {}, found = 0;
-	__u32 word, bit, first = 0;
+	__u32 found = NO_CPU;
 
-	if (!&__cpu_active_mask || !&__cpu_online_mask ||
-	    bpf_probe_read_kernel(active, sizeof(active), &__cpu_active_mask) ||
-	    bpf_probe_read_kernel(online, sizeof(online), &__cpu_online_mask))
+	if (!&cpuhp_state)
 		return;
-	for (word = 0; word < CPU_WORDS && !found; word++) {
-		found = online[word] & ~active[word];
-		first = word * 64;
-	}
-	for (bit = 0; found && bit < 64 && (found & 1) == 0; bit++) {
-		found >>= 1;
-		first++;
-	}
-	leaving = found && first < cpus ? first : NO_CPU;
+	bpf_loop(cpus, leaving_step, &found, 0);
+	if (found != leaving)
+		leaving = found;
 }
 
 /*
@@ -71,20 +83,6 @@ static __always_inline void leaving_ends(__u32 cpus, __u64 now)
 		return;
 	cpu = leaving;
 	scx_bpf_error_bstr(text, &cpu, sizeof(cpu));
-}
-
-/*
- * Is the task in a section that reads by RCU? The kernel waits for its end wherever it changes. The
- * running task is in one while it runs a program of BPF: that does not count.
- */
-static __always_inline __u32 reads_by_rcu(const struct task_struct *p)
-{
-	int sections;
-
-	if (!bpf_core_field_exists(p->rcu_read_lock_nesting))
-		return 0;
-	sections = p->rcu_read_lock_nesting;
-	return sections > (p->pid == bpf_get_current_task_btf()->pid);
 }
 
 #endif

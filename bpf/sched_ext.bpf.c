@@ -66,9 +66,43 @@ static __always_inline __u32 rank_of(struct task_struct *p)
 	return r && r->rank != 0 && r->children == 0 ? r->rank : UNRANKED;
 }
 
+/*
+ * A hardware counter of an x86 CPU interrupts all else (NMI), and since Linux 7.3 the kernel ends a
+ * scheduler that kicks a CPU from there. So the counters' programs note what is to be done. They
+ * then let perf tell the owner of the event, who is nobody; for that the kernel raises an ordinary
+ * interrupt on this CPU, and the program at its entry does the rest.
+ */
+#define PUT_OFF_STOP 1u
+#define PUT_OFF_GO 2u
+#define PUT_OFF_GO_ALL 4u
+static __u32 in_counted[SC_MAX_CPUS], put_off[SC_MAX_CPUS];
+
+static void counted_begins(__u32 cpu)
+{
+	in_counted[cpu % SC_MAX_CPUS] = 1;
+}
+
+static int counted_ends(__u32 cpu)
+{
+	in_counted[cpu % SC_MAX_CPUS] = 0;
+	return put_off[cpu % SC_MAX_CPUS] != 0;
+}
+
+/* 1: it will be done later. */
+static __always_inline __u32 puts_off(__u32 what)
+{
+	__u32 cpu = bpf_get_smp_processor_id() % SC_MAX_CPUS;
+
+	if (!settings.puts_off || !in_counted[cpu])
+		return 0;
+	__sync_fetch_and_or(&put_off[cpu], what);
+	return 1;
+}
+
 static void cpu_stop(__u32 cpu, struct run_core *c)
 {
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (!puts_off(PUT_OFF_STOP))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 static void cpu_stop_soon(__u32 cpu, struct run_core *c)
@@ -78,19 +112,40 @@ static void cpu_stop_soon(__u32 cpu, struct run_core *c)
 
 static void cpu_go(__u32 cpu)
 {
-	scx_bpf_kick_cpu(cpu, 0);
+	if (!puts_off(PUT_OFF_GO))
+		scx_bpf_kick_cpu(cpu, 0);
 }
 
 static void cpu_go_all(void)
 {
 	__u32 cpu;
 
+	if (puts_off(PUT_OFF_GO_ALL))
+		return;
 	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
 		if (cpu >= settings.cpus)
 			break;
 		if (core_throttled(cpu))
 			scx_bpf_kick_cpu(cpu, 0);
 	}
+}
+
+/* The interrupt after a counter's program. Loaded where these put kicks off. */
+SEC("tp_btf/irq_work_entry")
+int BPF_PROG(catch_up, int vector)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), what;
+
+	if (!put_off[cpu % SC_MAX_CPUS])
+		return 0;
+	what = __sync_lock_test_and_set(&put_off[cpu % SC_MAX_CPUS], 0);
+	if ((what & PUT_OFF_STOP) != 0)
+		cpu_stop(cpu, 0);
+	if ((what & PUT_OFF_GO) != 0)
+		cpu_go(cpu);
+	if ((what & PUT_OFF_GO_ALL) != 0)
+		cpu_go_all();
+	return 0;
 }
 
 /* A group may have time again, or a CPU goes offline: idle CPUs look for tasks of theirs. */
@@ -123,19 +178,28 @@ static __always_inline __u32 is_client(struct task_struct *p)
 	return lock_settings.policy == RUN_BWLOCK && client_slot(p) != 0;
 }
 
-/* An idle CPU with budget left, or -1. Claims it. */
+/* A search for a CPU. */
+struct cpu_search {
+	struct task_struct *p;
+	__s32 found;
+};
+
+static long idle_step(__u32 cpu, struct cpu_search *s)
+{
+	if (core_throttled(cpu) || !bpf_cpumask_test_cpu(cpu, s->p->cpus_ptr) ||
+	    !scx_bpf_test_and_clear_cpu_idle(cpu))
+		return 0;
+	s->found = cpu;
+	return 1;
+}
+
+/* An idle CPU with budget left, or -1. Claims it. A call, so that a large machine loads as fast. */
 static __always_inline __s32 idle_cpu(struct task_struct *p)
 {
-	__u32 cpu;
+	struct cpu_search s = {.p = p, .found = -1};
 
-	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
-		if (cpu >= settings.cpus)
-			break;
-		if (!core_throttled(cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
-		    scx_bpf_test_and_clear_cpu_idle(cpu))
-			return cpu;
-	}
-	return -1;
+	bpf_loop(settings.cpus, idle_step, &s, 0);
+	return s.found;
 }
 
 SEC("struct_ops/solocore_select_cpu")
@@ -340,33 +404,44 @@ static __always_inline void goes_on(struct task_struct *prev, __u32 cpu)
 		prev->scx.slice = settings.slice_ns;
 }
 
-/* Sends the tasks of a queue that wait for a CPU to its local queue, throttled or not. */
-static __always_inline void leave(__u64 queue, __u32 cpu)
+/* Sends the tasks of a queue that wait for a CPU to its local queue, throttled or not. Returns how
+ * many. */
+static __always_inline __u32 leave(__u64 queue, __u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
+	__u32 moved = 0;
 
 	if (!bpf_iter_scx_dsq_new(&it, queue, 0)) {
 		while ((p = bpf_iter_scx_dsq_next(&it))) {
 			if (scx_bpf_task_cpu(p) == (__s32)cpu)
-				scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+				moved += scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	return moved;
 }
 
 /*
  * A CPU goes offline: the kernel asks no more which task it gives to it, and waits until its tasks
  * have left. It takes them to other CPUs from the local queue only.
  */
-static __noinline void leave_all(__u32 cpu)
+static __noinline __u32 leave_all(__u32 cpu)
 {
 	if (cpu >= settings.cpus)
-		return;
-	leave(cpu, cpu);
-	leave(CLIENTS_OF(cpu), cpu);
-	leave(RANKED_OF(cpu), cpu);
-	leave(PARKED, cpu);
+		return 0;
+	return leave(cpu, cpu) + leave(CLIENTS_OF(cpu), cpu) + leave(RANKED_OF(cpu), cpu) +
+	       leave(PARKED, cpu);
+}
+
+/* The kernel has not said yet that this CPU goes offline, and may wait for these tasks. */
+static __noinline __u32 leave_early(__u32 cpu)
+{
+	/* Its timer may be gone. */
+	leaving_look(settings.cpus);
+	if (leaving == cpu && leave_all(cpu) > 0)
+		scx_bpf_kick_cpu(cpu, 0);
+	return 0;
 }
 
 SEC("struct_ops/solocore_dispatch")
@@ -374,10 +449,8 @@ void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 {
 	__u32 step, from = cpu, throttled = core_ask_again(cpu), left = leaving;
 
-	if (left != NO_CPU) {
-		leave_all(left);
-		scx_bpf_kick_cpu(left, 0);
-	}
+	if (left != NO_CPU)
+		leave_early(left);
 	if (dispatch_client(cpu, throttled) || throttled)
 		return;
 	if (dispatch_ranked(cpu, prev) || dispatch_parked(cpu))
@@ -416,7 +489,9 @@ void BPF_PROG(solocore_running, struct task_struct *p)
 	if (!c)
 		return;
 	c->running_ns = bpf_ktime_get_ns();
-	if (c->started && c->guard.throttled && !exempt(p) && !is_client(p))
+	/* One that leaves the CPU with it goes on, up to the next tick. */
+	if (c->started && c->guard.throttled && !exempt(p) && !is_client(p) &&
+	    leaving != (__u32)cpu)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if (rank != UNRANKED)
 		return;

@@ -41,9 +41,6 @@ regulated() {
 	[ $engine = auto ] || is "$1: fair server" "$(cat /sys/kernel/debug/sched/fair_server/cpu3/runtime 2>/dev/null || echo 0)" 0
 	[ $engine = helper ] || is "$1: ext server" "$(cat $ext_server/cpu3/runtime 2>/dev/null || echo 0)" 0
 }
-hundredths() {
-	cut -d ' ' -f 1 /proc/uptime | tr -d .
-}
 of_ticker() {
 	for process in /proc/[0-9]*; do
 		tr '\0' ' ' <$process/cmdline 2>/dev/null | grep -q "^/bin/sh /tmp/ticker" && echo ${process#/proc/}
@@ -120,7 +117,7 @@ for engine in $engines; do
 	kill -9 $beside
 	sleep 0.2
 	regulated "$engine, offline beside programs"
-	ended 1 "offline beside programs"
+	ended $TIMES "offline beside programs"
 
 	start --engine $engine --duration "600 s" --format json
 	for number in $(seq $FIRST $((FIRST + TIMES - 1))); do

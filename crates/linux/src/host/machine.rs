@@ -21,7 +21,7 @@ const CAPABILITIES: &[(&str, u32, &str)] = &[
 const KFUNCS: &[(&str, usize)] = &[
     ("scx_bpf_create_dsq", 2),
     ("scx_bpf_select_cpu_dfl", 4),
-    ("scx_bpf_pick_idle_cpu", 2),
+    ("scx_bpf_test_and_clear_cpu_idle", 1),
     ("scx_bpf_dsq_insert", 4),
     ("scx_bpf_dsq_insert_vtime", 5),
     ("scx_bpf_dsq_move_to_local", 1),

@@ -83,8 +83,13 @@ pub(crate) fn load_for(
             for mut map in open.maps_mut().filter(|m| m.name() == "dynamic_cores") {
                 map.set_max_entries(dynamic.map_or(1, |d| d.cpus))?;
             }
-            for mut program in open.progs_mut().filter(|p| p.name() == "switched") {
-                program.set_autoload(hook);
+            for mut program in open.progs_mut() {
+                if program.name() == hook::AT_SWITCHES {
+                    program.set_autoload(hook);
+                }
+                if program.name() == hook::AFTER_COUNTERS {
+                    program.set_autoload(settings.puts_off != 0);
+                }
             }
             Ok(())
         })
@@ -231,8 +236,8 @@ impl Paced {
 pub(crate) struct Attached {
     /// By CPU: its counters, then its tick.
     links: BTreeMap<u32, Vec<CpuLink>>,
-    /// The link at the change of tasks.
-    _hook: Option<CpuLink>,
+    /// The links at the change of tasks, and after the programs of the counters.
+    _hooks: Vec<CpuLink>,
     /// If the kernel refused that link: the function that is missing, for the user.
     pub note: Option<String>,
     /// Counters of accesses in hardware.
@@ -364,6 +369,12 @@ pub(crate) fn attach(
     if let Some(dynamic) = &regulation.dynamic {
         dynamic.fill(&map(object, "dynamic_tasks")?)?;
     }
+    let first = regulation.cores.first().map_or(0, |c| c.cpu);
+    let mut hooks = Vec::new();
+    if puts_off(object) {
+        let link = Some(hook::attach(object, hook::AFTER_COUNTERS)?);
+        hooks.push(CpuLink { cpu: first, link });
+    }
     let (mut links, mut counters, mut sampled) = (BTreeMap::new(), Vec::new(), Vec::new());
     for core in &regulation.cores {
         let keep = |counter: &OwnedFd| {
@@ -390,10 +401,9 @@ pub(crate) fn attach(
         let link = open_write_counter(object, regulation, core, keep)?;
         links.entry(core.cpu).or_default().extend(link);
     }
-    let attached = hook.then(|| hook::attach(object));
+    let attached = hook.then(|| hook::attach(object, hook::AT_SWITCHES));
     let (link, note) = hook::or_without(attached, regulation.lock.is_some());
-    let first = regulation.cores.first().map_or(0, |c| c.cpu);
-    let hook = link.map(|link| CpuLink { cpu: first, link: Some(link) });
+    hooks.extend(link.map(|link| CpuLink { cpu: first, link: Some(link) }));
     let mut ticks = Vec::new();
     // Last: a CPU is regulated from its first tick on.
     for core in &regulation.cores {
@@ -404,7 +414,27 @@ pub(crate) fn attach(
         let tick = open_tick(object, regulation, core.cpu, keep)?;
         links.entry(core.cpu).or_default().push(tick);
     }
-    Ok(Attached { links, _hook: hook, note, counters, sampled, write_counters, ticks })
+    Ok(Attached { links, _hooks: hooks, note, counters, sampled, write_counters, ticks })
+}
+
+/// Whether the programs of the counters put off what they may not do (`puts_off` in bpf/intf.h).
+fn puts_off(object: &Object) -> bool {
+    object.progs().any(|p| p.name() == hook::AFTER_COUNTERS && p.autoload())
+}
+
+/// Shares a counter with the programs of its CPU.
+fn share_counter(
+    object: &Object,
+    name: &str,
+    cpu: u32,
+    counter: &OwnedFd,
+) -> Result<(), LinuxError> {
+    if puts_off(object) {
+        seqpacket::raise_interrupts(counter)
+            .map_err(|e| inside(&format!("the counter of CPU {cpu} raises no interrupt: {e}")))?;
+    }
+    contract::put(&map(object, name)?, cpu, &counter.as_raw_fd())
+        .map_err(|e| inside(&format!("a counter of CPU {cpu} cannot be shared: {e}")))
 }
 
 /// Opens the counter of a CPU. `keep` sees it before any program is called.
@@ -414,11 +444,10 @@ fn open_counter(
     core: &CoreBudget,
     keep: impl FnOnce(&OwnedFd) -> Result<(), LinuxError>,
 ) -> Result<CpuLink, LinuxError> {
-    let (by_cpu, event) = (map(object, "counters")?, &regulation.event);
+    let event = &regulation.event;
     let share = |counter: &OwnedFd| {
         keep(counter)?;
-        contract::put(&by_cpu, core.cpu, &counter.as_raw_fd())
-            .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))
+        share_counter(object, "counters", core.cpu, counter)
     };
     let attributes = event.attributes(core.cpu, core.sample);
     bind(object, ("overflow", event.name()), core.cpu, &attributes, share)
@@ -435,12 +464,10 @@ fn open_write_counter(
     let (Some(event), Some(writes)) = (&regulation.write_event, core.writes) else {
         return Ok(None);
     };
-    let (by_cpu, cpu) = (map(object, "write_counters")?, core.cpu);
+    let cpu = core.cpu;
     let share = |counter: &OwnedFd| {
         keep(counter)?;
-        contract::put(&by_cpu, cpu, &counter.as_raw_fd()).map_err(|e| {
-            inside(&format!("the counter of writes of CPU {cpu} cannot be shared: {e}"))
-        })
+        share_counter(object, "write_counters", cpu, counter)
     };
     let attributes = event.attributes(cpu, writes.write_sample);
     bind(object, ("write_overflow", event.name()), cpu, &attributes, share).map(Some)

@@ -1,6 +1,8 @@
-//! The program at each change of tasks (`switched` in bpf/regulate.h), which a run can do without.
+//! Programs that the kernel calls at its own events: at each change of tasks (`switched` in
+//! bpf/regulate.h), which a run can do without, and after those of counters (`catch_up` in
+//! bpf/sched_ext.bpf.c).
 //!
-//! Problem: a kernel may refuse to load this program, or load it and then refuse to call it. Rule:
+//! Problem: a kernel may refuse to load the first one, or load it and then refuse to call it. Rule:
 //! both end no run. The others of the programs go on as without it, and the user is told what is
 //! missing. It is attached before the timers, so no CPU is regulated yet.
 //! Does not cover: counters and timers, without which nothing is regulated.
@@ -8,6 +10,11 @@
 use super::bpf::inside;
 use crate::error::LinuxError;
 use libbpf_rs::{Link, Object};
+
+/// The program at each change of tasks.
+pub(super) const AT_SWITCHES: &str = "switched";
+/// The program that is called after a counter interrupted, and does the rest.
+pub(super) const AFTER_COUNTERS: &str = "catch_up";
 
 /// Note for the user on a run without the program. `lock`: under the bandwidth lock.
 pub(super) fn without(lock: bool, refused: &LinuxError) -> String {
@@ -32,14 +39,17 @@ pub(super) fn or_without<T>(
     }
 }
 
-/// Has the kernel call the program at each change of tasks.
-pub(super) fn attach(object: &Object) -> Result<Link, LinuxError> {
-    let found = object.progs_mut().find(|p| p.name() == "switched");
-    let program = found.ok_or_else(|| inside("there is no program `switched`"))?;
+/// Has the kernel call a program at its event.
+pub(super) fn attach(object: &Object, name: &str) -> Result<Link, LinuxError> {
+    let found = object.progs_mut().find(|p| p.name() == name);
+    let program = found.ok_or_else(|| inside(&format!("there is no program `{name}`")))?;
     program.attach().map_err(|e| {
+        let (when, remedy) = match name {
+            AT_SWITCHES => ("at the change of tasks", "`solocore doctor` says what it can do"),
+            _ => ("at an interrupt", "use --engine helper"),
+        };
         LinuxError::Machine(format!(
-            "the kernel does not call a BPF program at the change of tasks: {e}; `solocore doctor` \
-                says what this kernel can do"
+            "this kernel does not call a BPF program {when}: {e}; {remedy}"
         ))
     })
 }

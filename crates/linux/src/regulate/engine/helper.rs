@@ -91,7 +91,7 @@ pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
         sharing: 0,
         loader_pid,
         exempt_prio: passes(BELOW_ALL),
-        unused: 0,
+        puts_off: 0,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::host::server::{self, Server};
 use crate::regulate::asked;
 use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
+use crate::regulate::event::Event;
 use crate::regulate::handover::Budgets;
 use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
@@ -54,7 +55,7 @@ pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
         sharing: 0,
         loader_pid,
         exempt_prio: attach::NOT_REAL_TIME.unsigned_abs(),
-        unused: 0,
+        puts_off: 0,
     }
 }
 
@@ -78,12 +79,21 @@ fn install(object: &mut Object) -> Result<Link, LinuxError> {
         })
 }
 
+/// Whether the programs of the counters run in interrupts from which the kernel lets nobody kick a
+/// CPU, as on x86 since Linux 7.3. They put it off to the next ordinary interrupt.
+fn puts_off(regulation: &Regulation) -> bool {
+    let hardware = |event: &Event| !event.is_software();
+    cfg!(target_arch = "x86_64")
+        && (hardware(&regulation.event) || regulation.write_event.as_ref().is_some_and(hardware))
+}
+
 impl SchedExt {
     pub fn start(regulation: &Regulation) -> Result<Self, LinuxError> {
         let settings = Settings {
             chunk: regulation.chunk(),
             sharing: regulation.sharing_number(),
             regulated: u32::try_from(regulation.cores.len()).unwrap_or(0),
+            puts_off: u32::from(puts_off(regulation)),
             ..settings(regulation.period_ns, regulation.cpus)
         };
         let lock = regulation.lock;
