@@ -5,7 +5,7 @@
  * Rule: a struct names only the members that are read; libbpf finds their offsets in the running
  * kernel (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the kernel's
  * type information before it loads anything, and names a missing one.
- * Source: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are
+ * Source: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.14 to 7.3; the numbers are
  * the same in all of them.
  */
 #ifndef SOLOCORE_KFUNCS_H

@@ -116,12 +116,10 @@ static void cpu_go(__u32 cpu)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-static void cpu_go_all(void)
+static __always_inline void go_all(void)
 {
 	__u32 cpu;
 
-	if (puts_off(PUT_OFF_GO_ALL))
-		return;
 	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
 		if (cpu >= settings.cpus)
 			break;
@@ -130,21 +128,44 @@ static void cpu_go_all(void)
 	}
 }
 
-/* The interrupt after a counter's program. Loaded where these put kicks off. */
-SEC("tp_btf/irq_work_entry")
-int BPF_PROG(catch_up, int vector)
+static void cpu_go_all(void)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), what;
+	if (!puts_off(PUT_OFF_GO_ALL))
+		go_all();
+}
 
-	if (!put_off[cpu % SC_MAX_CPUS])
-		return 0;
-	what = __sync_lock_test_and_set(&put_off[cpu % SC_MAX_CPUS], 0);
+/* Does what the counters' programs of this CPU have put off. */
+static __always_inline void catch_up(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id() % SC_MAX_CPUS, what;
+
+	if (!put_off[cpu])
+		return;
+	what = __sync_lock_test_and_set(&put_off[cpu], 0);
 	if ((what & PUT_OFF_STOP) != 0)
-		cpu_stop(cpu, 0);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if ((what & PUT_OFF_GO) != 0)
-		cpu_go(cpu);
+		scx_bpf_kick_cpu(cpu, 0);
 	if ((what & PUT_OFF_GO_ALL) != 0)
-		cpu_go_all();
+		go_all();
+}
+
+/*
+ * The interrupt after a counter's program, loaded where these put kicks off. At its entry, so that
+ * the kick is done in the same interrupt; and at its end, as a counter may interrupt it after that
+ * and raise no other one.
+ */
+SEC("tp_btf/irq_work_entry")
+int BPF_PROG(catch_up_first, int vector)
+{
+	catch_up();
+	return 0;
+}
+
+SEC("tp_btf/irq_work_exit")
+int BPF_PROG(catch_up_last, int vector)
+{
+	catch_up();
 	return 0;
 }
 
@@ -153,6 +174,7 @@ static void cpu_ticked(__u64 now)
 {
 	__u32 cpu;
 
+	catch_up();
 	if (now < next_look)
 		return;
 	next_look = now + LOOK_NS;
@@ -193,7 +215,8 @@ static long idle_step(__u32 cpu, struct cpu_search *s)
 	return 1;
 }
 
-/* An idle CPU with budget left, or -1. Claims it. A call, so that a large machine loads as fast. */
+/* An idle CPU with budget left, or -1. Claims it. The loop is a call, so the verifier
+ * takes no longer for more CPUs. */
 static __always_inline __s32 idle_cpu(struct task_struct *p)
 {
 	struct cpu_search s = {.p = p, .found = -1};

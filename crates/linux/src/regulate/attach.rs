@@ -87,7 +87,7 @@ pub(crate) fn load_for(
                 if program.name() == hook::AT_SWITCHES {
                     program.set_autoload(hook);
                 }
-                if program.name() == hook::AFTER_COUNTERS {
+                if hook::AFTER_COUNTERS.iter().any(|name| program.name() == *name) {
                     program.set_autoload(settings.puts_off != 0);
                 }
             }
@@ -238,7 +238,7 @@ pub(crate) struct Attached {
     links: BTreeMap<u32, Vec<CpuLink>>,
     /// The links at the change of tasks, and after the programs of the counters.
     _hooks: Vec<CpuLink>,
-    /// If the kernel refused that link: the function that is missing, for the user.
+    /// If the kernel refused the link at the change of tasks: the function that is missing, for the user.
     pub note: Option<String>,
     /// Counters of accesses in hardware.
     pub counters: Vec<Paced>,
@@ -371,9 +371,10 @@ pub(crate) fn attach(
     }
     let first = regulation.cores.first().map_or(0, |c| c.cpu);
     let mut hooks = Vec::new();
-    if puts_off(object) {
-        let link = Some(hook::attach(object, hook::AFTER_COUNTERS)?);
-        hooks.push(CpuLink { cpu: first, link });
+    if catches_up(object) {
+        for name in hook::AFTER_COUNTERS {
+            hooks.push(CpuLink { cpu: first, link: Some(hook::attach(object, name)?) });
+        }
     }
     let (mut links, mut counters, mut sampled) = (BTreeMap::new(), Vec::new(), Vec::new());
     for core in &regulation.cores {
@@ -417,9 +418,9 @@ pub(crate) fn attach(
     Ok(Attached { links, _hooks: hooks, note, counters, sampled, write_counters, ticks })
 }
 
-/// Whether the programs of the counters put off what they may not do (`puts_off` in bpf/intf.h).
-fn puts_off(object: &Object) -> bool {
-    object.progs().any(|p| p.name() == hook::AFTER_COUNTERS && p.autoload())
+/// Whether programs are loaded that do what those of the counters put off.
+fn catches_up(object: &Object) -> bool {
+    object.progs().any(|p| p.name() == hook::AFTER_COUNTERS[0] && p.autoload())
 }
 
 /// Shares a counter with the programs of its CPU.
@@ -429,7 +430,7 @@ fn share_counter(
     cpu: u32,
     counter: &OwnedFd,
 ) -> Result<(), LinuxError> {
-    if puts_off(object) {
+    if catches_up(object) {
         seqpacket::raise_interrupts(counter)
             .map_err(|e| inside(&format!("the counter of CPU {cpu} raises no interrupt: {e}")))?;
     }

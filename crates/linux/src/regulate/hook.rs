@@ -1,6 +1,6 @@
 //! Programs that the kernel calls at its own events: at each change of tasks (`switched` in
-//! bpf/regulate.h), which a run can do without, and after those of counters (`catch_up` in
-//! bpf/sched_ext.bpf.c).
+//! bpf/regulate.h), and after those of counters (`catch_up` in bpf/sched_ext.bpf.c). A run can do
+//! without the first one. Without the others the engine does not start, and `auto` takes the next.
 //!
 //! Problem: a kernel may refuse to load the first one, or load it and then refuse to call it. Rule:
 //! both end no run. The others of the programs go on as without it, and the user is told what is
@@ -13,8 +13,8 @@ use libbpf_rs::{Link, Object};
 
 /// The program at each change of tasks.
 pub(super) const AT_SWITCHES: &str = "switched";
-/// The program that is called after a counter interrupted, and does the rest.
-pub(super) const AFTER_COUNTERS: &str = "catch_up";
+/// The programs that are called after a counter interrupted, and do the rest.
+pub(super) const AFTER_COUNTERS: [&str; 2] = ["catch_up_first", "catch_up_last"];
 
 /// Note for the user on a run without the program. `lock`: under the bandwidth lock.
 pub(super) fn without(lock: bool, refused: &LinuxError) -> String {

@@ -171,7 +171,8 @@ pub(crate) fn set_period(event: &OwnedFd, period: u64) -> io::Result<()> {
 }
 
 /// Lets the kernel raise an interrupt after each overflow of an event whose program asks for it. It
-/// would also send a signal to the owner of the descriptor, and nobody is.
+/// would also send a signal to the owner of the descriptor, and nobody is. This clears the other
+/// flags of the descriptor; an event has none.
 pub(crate) fn raise_interrupts(event: &OwnedFd) -> io::Result<()> {
     // SAFETY: sets flags of an open descriptor; takes no pointers.
     check(unsafe { libc::fcntl(event.as_raw_fd(), libc::F_SETFL, libc::O_ASYNC) }).map(drop)

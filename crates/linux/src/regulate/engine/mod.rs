@@ -8,6 +8,7 @@ mod sched_ext;
 pub use interface::{Engine, Served};
 
 use super::regulation::Regulation;
+use super::shared::Settings;
 use crate::error::LinuxError;
 use crate::host::machine;
 use libbpf_rs::Object;
@@ -45,7 +46,8 @@ pub(crate) fn try_load() -> Result<(), LinuxError> {
 /// Loads the scheduler's programs without installing it, and unloads them.
 pub(crate) fn try_sched_ext() -> Result<(), LinuxError> {
     machine::check_sched_ext()?;
-    sched_ext::load(&sched_ext::settings(1_000_000, 1)).map(drop)
+    let puts_off = u32::from(sched_ext::COUNTERS_INTERRUPT_ALL);
+    sched_ext::load(&Settings { puts_off, ..sched_ext::settings(1_000_000, 1) }).map(drop)
 }
 
 /// Starts regulating.

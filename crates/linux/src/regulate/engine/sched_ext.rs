@@ -79,11 +79,14 @@ fn install(object: &mut Object) -> Result<Link, LinuxError> {
         })
 }
 
-/// Whether the programs of the counters run in interrupts from which the kernel lets nobody kick a
-/// CPU, as on x86 since Linux 7.3. They put it off to the next ordinary interrupt.
+/// Whether a hardware counter interrupts all else here. Since Linux 7.3 its program may not kick a
+/// CPU, and puts it off to the next ordinary interrupt.
+pub(crate) const COUNTERS_INTERRUPT_ALL: bool = cfg!(target_arch = "x86_64");
+
+/// Whether programs of counters put kicks off.
 fn puts_off(regulation: &Regulation) -> bool {
     let hardware = |event: &Event| !event.is_software();
-    cfg!(target_arch = "x86_64")
+    COUNTERS_INTERRUPT_ALL
         && (hardware(&regulation.event) || regulation.write_event.as_ref().is_some_and(hardware))
 }
 
