@@ -66,6 +66,16 @@ static __always_inline void leaving_look(__u32 cpus)
 		leaving = found;
 }
 
+/* The same, if it is time for a look; 1: it was. */
+static __always_inline __u32 leaving_looked(__u32 cpus, __u64 now)
+{
+	if (now < next_look)
+		return 0;
+	next_look = now + LOOK_NS;
+	leaving_look(cpus);
+	return 1;
+}
+
 /*
  * Ends a scheduler that has no callback for such a CPU. The kernel does so too, but after its wait.
  * For each choice of a task.
@@ -75,11 +85,7 @@ static __always_inline void leaving_ends(__u32 cpus, __u64 now)
 	static char text[] = "cpu %d going offline";
 	unsigned long long cpu;
 
-	if (now < next_look)
-		return;
-	next_look = now + LOOK_NS;
-	leaving_look(cpus);
-	if (leaving == NO_CPU)
+	if (!leaving_looked(cpus, now) || leaving == NO_CPU)
 		return;
 	cpu = leaving;
 	scx_bpf_error_bstr(text, &cpu, sizeof(cpu));

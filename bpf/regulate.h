@@ -67,59 +67,53 @@ int tick(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-static __always_inline void write_counted(struct bpf_perf_event_data *ctx, __u32 cpu)
+/* Accesses overflowed at this count. */
+static __always_inline void accesses_counted(struct sc_memguard *g, struct run_core *c, __u32 cpu,
+					     __u64 count)
+{
+	if (lock_settings.policy == RUN_BWLOCK) {
+		if (lock_overflow(c, cpu, count))
+			cpu_stop(cpu, c);
+		return;
+	}
+	if (lock_settings.policy == RUN_DYNAMIC) {
+		if (dynamic_overflow(c, cpu, count))
+			cpu_stop(cpu, c);
+		return;
+	}
+	memguard_overflow(g, c, cpu, count);
+}
+
+/* A counter of this CPU overflowed: that of accesses or of writes. */
+static __always_inline int counted(struct bpf_perf_event_data *ctx, __u32 writes)
 {
 	struct bpf_perf_event_value value = {};
+	__u32 cpu = bpf_get_smp_processor_id();
 	struct run_core *c = core_of(cpu);
 	struct sc_memguard *g = guard_of();
 
-	if (!c || !g || !c->started || lock_settings.policy != RUN_MEMGUARD ||
-	    bpf_perf_prog_read_value(ctx, &value, sizeof(value)))
-		return;
-	memguard_write_overflow(g, c, cpu, value.counter);
+	if (!c || !g || !c->started || bpf_perf_prog_read_value(ctx, &value, sizeof(value)))
+		return 0;
+	counted_begins(cpu);
+	if (!writes)
+		accesses_counted(g, c, cpu, value.counter);
+	else if (lock_settings.policy == RUN_MEMGUARD)
+		memguard_write_overflow(g, c, cpu, value.counter);
+	return counted_ends(cpu);
 }
 
 /* The counter of writes. Opened for plain MemGuard only. */
 SEC("perf_event")
 int write_overflow(struct bpf_perf_event_data *ctx)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-
-	counted_begins(cpu);
-	write_counted(ctx, cpu);
-	return counted_ends(cpu);
-}
-
-static __always_inline void counted(struct bpf_perf_event_data *ctx, __u32 cpu)
-{
-	struct bpf_perf_event_value value = {};
-	struct run_core *c = core_of(cpu);
-	struct sc_memguard *g = guard_of();
-
-	if (!c || !g || !c->started || bpf_perf_prog_read_value(ctx, &value, sizeof(value)))
-		return;
-	if (lock_settings.policy == RUN_BWLOCK) {
-		if (lock_overflow(c, cpu, value.counter))
-			cpu_stop(cpu, c);
-		return;
-	}
-	if (lock_settings.policy == RUN_DYNAMIC) {
-		if (dynamic_overflow(c, cpu, value.counter))
-			cpu_stop(cpu, c);
-		return;
-	}
-	memguard_overflow(g, c, cpu, value.counter);
+	return counted(ctx, 1);
 }
 
 /* The counter of accesses of this CPU. */
 SEC("perf_event")
 int overflow(struct bpf_perf_event_data *ctx)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-
-	counted_begins(cpu);
-	counted(ctx, cpu);
-	return counted_ends(cpu);
+	return counted(ctx, 0);
 }
 
 /* The CPU changes tasks. Loaded for the bandwidth lock and for plain MemGuard. */

@@ -70,7 +70,7 @@ static __always_inline __u32 rank_of(struct task_struct *p)
  * A hardware counter of an x86 CPU interrupts all else (NMI), and since Linux 7.3 the kernel ends a
  * scheduler that kicks a CPU from there. So the counters' programs note what is to be done. They
  * then let perf tell the owner of the event, who is nobody; for that the kernel raises an ordinary
- * interrupt on this CPU, and the program at its entry does the rest.
+ * interrupt on this CPU, and the programs at its entry and its end do the rest.
  */
 #define PUT_OFF_STOP 1u
 #define PUT_OFF_GO 2u
@@ -175,10 +175,8 @@ static void cpu_ticked(__u64 now)
 	__u32 cpu;
 
 	catch_up();
-	if (now < next_look)
+	if (!leaving_looked(settings.cpus, now))
 		return;
-	next_look = now + LOOK_NS;
-	leaving_look(settings.cpus);
 	if (leaving == NO_CPU && scx_bpf_dsq_nr_queued(PARKED) <= 0)
 		return;
 	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
@@ -458,13 +456,12 @@ static __noinline __u32 leave_all(__u32 cpu)
 }
 
 /* The kernel has not said yet that this CPU goes offline, and may wait for these tasks. */
-static __noinline __u32 leave_early(__u32 cpu)
+static __noinline void leave_early(__u32 cpu)
 {
 	/* Its timer may be gone. */
 	leaving_look(settings.cpus);
 	if (leaving == cpu && leave_all(cpu) > 0)
 		scx_bpf_kick_cpu(cpu, 0);
-	return 0;
 }
 
 SEC("struct_ops/solocore_dispatch")

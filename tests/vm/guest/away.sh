@@ -103,11 +103,8 @@ for engine in $engines; do
 
 	# Programs that may run there only wait in the midst of the kernel's own work as it goes: the kernel waits for the end of that.
 	start --engine $engine --duration "600 s" --format json
-	ticking= beside=
-	for _ in 1 2 3; do
-		walker 3 &
-		beside="$beside $!"
-	done
+	ticking=
+	walkers 3
 	for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
 		sleep 0.$(printf %03d $((number * 413 % 500)))
 		offline

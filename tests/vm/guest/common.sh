@@ -111,6 +111,14 @@ starve() {
 hundredths() {
 	cut -d ' ' -f 1 /proc/uptime | tr -d .
 }
+# walkers N: programs that may run on CPU 3 only, and are in the kernel most of the time; their numbers are in $beside.
+walkers() {
+	beside=
+	for _ in $(seq $1); do
+		walker 3 &
+		beside="$beside $!"
+	done
+}
 # offline: CPU 3 goes, within a second. A CPU that has to wait for a task that nobody runs takes 20 s.
 offline() {
 	at=$(hundredths)

@@ -253,10 +253,7 @@ echo 1 >/proc/sys/kernel/sysrq
 echo S >/proc/sysrq-trigger
 ended "sysrq" "sysrq"
 start --attach "batch=$attached"
-walker 3 &
-beside=$!
-walker 3 &
-beside="$beside $!"
+walkers 2
 sleep 0.5
 offline
 ended "a CPU went offline" "cpu 3 going offline"

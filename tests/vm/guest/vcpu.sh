@@ -339,10 +339,7 @@ serve --vcpu a=40ms/100ms@1
 worker 1 >/dev/null &
 worker=$!
 solocore vcpu bind $worker a
-walker 3 &
-beside=$!
-walker 3 &
-beside="$beside $!"
+walkers 2
 sleep 1
 offline
 wait $daemon

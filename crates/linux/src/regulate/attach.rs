@@ -238,7 +238,8 @@ pub(crate) struct Attached {
     links: BTreeMap<u32, Vec<CpuLink>>,
     /// The links at the change of tasks, and after the programs of the counters.
     _hooks: Vec<CpuLink>,
-    /// If the kernel refused the link at the change of tasks: the function that is missing, for the user.
+    /// If the kernel refused the link at the change of tasks: the function that is missing, for the
+    /// user.
     pub note: Option<String>,
     /// Counters of accesses in hardware.
     pub counters: Vec<Paced>,
