@@ -104,8 +104,10 @@ impl Lender {
             given += gave.unwrap_or(0);
             peer.given += gave.unwrap_or(0);
             if gave.is_none() {
-                self.returned += peer.given;
-                *back += peer.last_words(hold);
+                // An heir was given nothing itself, but its program's frames come back with it.
+                let (freed, taken) = peer.last_words(hold);
+                self.returned += peer.given + freed;
+                *back += taken;
             }
             gave.is_some()
         });
@@ -191,8 +193,8 @@ impl Peer {
     }
 
     /// It has gone, and what it said before may wait to be read. Takes the pages that went with it;
-    /// returns the number of frames that are held again.
-    fn last_words(&mut self, hold: &mut Hold) -> u64 {
+    /// returns their number, and that of the frames that are held again.
+    fn last_words(&mut self, hold: &mut Hold) -> (u64, u64) {
         let mut bytes = [0; 32];
         while let Ok((length, _)) = rustix::net::recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT)
             && length > 0
@@ -200,7 +202,7 @@ impl Peer {
             let words = Back::decode(bytes.get(..length).unwrap_or_default());
             self.last = words.filter(|free| free.last).or(self.last);
         }
-        self.last.take().map_or(0, |free| take_back(free, hold))
+        self.last.take().map_or((0, 0), |free| (free.pages, take_back(free, hold)))
     }
 }
 
@@ -414,6 +416,11 @@ mod tests {
             drop(heir);
             lender.serve(soon, &mut hold);
             assert!(lender.peers.is_empty());
+            assert_eq!(
+                (lender.returned(), lender.returned()),
+                (50, 0),
+                "the reserve looks for more"
+            );
             first >= 45 && lender.back() - before >= 45
         };
         assert!((0..20).any(|_| both()), "in no try");
