@@ -151,7 +151,7 @@ fuzz: setup-test
 # Stock kernels of Debian 13 and its backports, with the engine that must run by itself.
 KERNELS := 6.12:helper 6.19.14:sched-ext 7.0.13:sched-ext 7.1.13:helper 7.2.12:helper 7.3.4:sched-ext
 
-# What is too slow for every change: the demo for other seeds, long random tests, packages, licences.
+# What is too slow for every change: the demo for other seeds, long random tests, other allocators, packages, licences.
 nightly: test bench
 	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
 	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "3 s" || exit 1; done
@@ -159,6 +159,7 @@ nightly: test bench
 	$(MAKE) --no-print-directory fuzz
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
+	build/venv/bin/python bench/shares.py --peers --count 3 --check
 	build/venv/bin/pip install --quiet --disable-pip-version-check drs==2.0.1 pandas==3.1.1 polars==2.1.0
 	SOLOCORE_PYTHON_SETS=100000 SOLOCORE_PYTHON_SWEEP=10000000 SOLOCORE_PYTHON_DRS=1 SOLOCORE_PYTHON_FRAMES=1 SOLOCORE_PYTHON_NETNS=1 \
 		SOLOCORE_PYTHON_INSTALL=1 $(PYTEST) -s tests/python

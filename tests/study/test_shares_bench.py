@@ -32,9 +32,9 @@ else:
 """
 
 
-def run(tmp_path, *options, stop=0):
+def run(tmp_path, *options, stop=0, even="False"):
     example = tmp_path / "shares"
-    example.write_text(EXAMPLE.replace("STOP", str(stop)))
+    example.write_text(EXAMPLE.replace("STOP", str(stop)).replace('"schedulable": False', f'"schedulable": {even}'))
     example.chmod(0o755)
     return subprocess.run([sys.executable, ROOT / "bench/shares.py", "--count", "2", "--example", example, "--profiles", tmp_path, *options],
                           capture_output=True, text=True, timeout=120,
@@ -51,6 +51,12 @@ def test_peers_are_judged_and_compared(tmp_path):
     assert "not below LP: reached" in done.stdout and "not below CaM: reached" in done.stdout
     assert "systems where it suffices and optimal shares do not: 1 [{'level': 1, 'index': 1}]" in done.stdout
     assert "system 1 of 4, utilization 0.2: LP" in done.stderr
+
+
+@pytest.mark.parametrize("even, code", (("False", 0), ('name["index"] == 0', 1)))
+def test_a_missed_target_is_an_error_where_it_is_asked_for(tmp_path, even, code):
+    assert run(tmp_path, even=even).returncode == 0
+    assert run(tmp_path, "--check", even=even).returncode == code
 
 
 def test_without_peers_nothing_else_runs(tmp_path):

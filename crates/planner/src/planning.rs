@@ -51,8 +51,8 @@ pub fn plan_until(
 }
 
 /// Would [`plan`] call the system schedulable? Faster than [`plan`]. Of optimal shares fewer
-/// candidates are tried, so that a system that [`plan`] calls schedulable may not be found to be
-/// so; the reverse is not possible.
+/// candidates are tried, and in another order. So there [`plan`] may find schedulable shares where
+/// this finds none, and in rare cases none where this finds some.
 ///
 /// # Errors
 /// As [`plan`].

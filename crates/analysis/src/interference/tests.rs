@@ -201,12 +201,14 @@ proptest! {
         prop_assert_eq!(stall.by_jobs(&rivals, demand), from_the_work);
     }
 
-    /// More work, more accesses, larger budgets of others or a smaller one of its own never
-    /// lower the stall.
+    /// More work, more accesses, larger budgets of others, more accesses of their jobs or a smaller
+    /// budget of its own never lower the stall.
     #[test]
     fn monotone(
         work in 1_000_000u64..50_000_000_000, misses in 0u64..200_000, writes in 0u64..200_000,
         own in 10u64..5000, apart in any::<bool>(), other in 1u64..6000, more in 1u64..1000,
+        jobs in prop::option::of(prop::collection::vec(
+            (1_000_000_000u64..200_000_000_000, 0u64..200_000_000_000, 0u64..9_000_000_000), 0..12)),
     ) {
         let c = costs(2);
         let of = |own: u64| if apart { Budget::Apart { reads: own, writes: own / 2 + 1 } } else { Budget::Together(own) };
@@ -214,15 +216,23 @@ proptest! {
             let writes = writes.min(misses);
             Demand { work_ps, misses, writes, reads: misses - writes }
         };
-        let base = budgets(c, of(own), Budget::Together(other), 2);
+        let rivals = |more: u64| {
+            let of = |&(period_ps, reach_ps, cost_ps)| Job { period_ps, reach_ps, cost_ps: cost_ps + more };
+            jobs.as_ref().map(|jobs| Arc::new(Rivals::new(jobs.iter().map(of).collect())))
+        };
+        let with = |own: u64, other: u64, beside: u64| {
+            Stall { jobs: rivals(beside), ..budgets(c, of(own), Budget::Together(other), 2) }
+        };
+        let base = with(own, other, 0);
         let now = base.of(demand(work, misses)).saturating_add(work);
         prop_assert!(base.of(demand(work + more * 1000, misses)).saturating_add(work + more * 1000) >= now);
         prop_assert!(base.of(demand(work, misses + more)) >= now - work);
-        prop_assert!(budgets(c, of(own), Budget::Together(other + more), 2).of(demand(work, misses)) >= now - work);
+        prop_assert!(with(own, other + more, 0).of(demand(work, misses)) >= now - work);
+        prop_assert!(with(own, other, more * 1_000_000).of(demand(work, misses)) >= now - work);
         prop_assert!(base.of(demand(work, misses)) <= base.by_request(demand(work, misses)));
         // Budgets for writes alone have phases of their own, which grow with them.
         if !apart {
-            prop_assert!(budgets(c, of(own + more), Budget::Together(other), 2).of(demand(work, misses)) <= now - work);
+            prop_assert!(with(own + more, other, 0).of(demand(work, misses)) <= now - work);
         }
     }
 }

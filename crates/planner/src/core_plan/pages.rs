@@ -5,6 +5,8 @@
 //! gains that grow with the number of pages; a curve of pages falls.
 
 use crate::work::Work;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashMap};
 
 /// Locked pages per task: the `capacity` pages that save most accesses per second, weighted.
@@ -14,27 +16,15 @@ pub fn share_pages(
     work: &[Work],
     capacity: u64,
 ) -> HashMap<usize, usize> {
-    let curves: HashMap<usize, Vec<u64>> = on_core
-        .iter()
-        .filter(|&&t| work[t].hard())
-        .map(|&t| {
-            (
-                t,
-                work[t]
-                    .demand
-                    .page_accesses()
-                    .take(usize::try_from(capacity).unwrap_or(usize::MAX))
-                    .collect(),
-            )
-        })
-        .collect();
-    let gain = |task: usize, at: usize| -> Option<u128> {
-        let accesses = *curves.get(&task)?.get(at)?;
-        let period = work[task].task.period?.ps();
+    let gains = |&task: &usize| {
+        let period = work[task].task.period.filter(|_| work[task].hard())?.ps();
         let weight = weights.get(&task).copied().unwrap_or(1);
-        Some(u128::from(accesses) * u128::from(weight) * 1_000_000_000_000 / u128::from(period))
+        let gain = move |accesses: u64| {
+            u128::from(accesses) * u128::from(weight) * 1_000_000_000_000 / u128::from(period)
+        };
+        Some(work[task].demand.page_accesses().map(gain))
     };
-    hand_out(on_core, capacity, gain)
+    hand_out(on_core, capacity, gains)
 }
 
 /// Is there a page that one of the analysed tasks of a core could lock?
@@ -43,30 +33,30 @@ pub fn lockable(on_core: &[usize], work: &[Work], capacity: u64) -> bool {
     capacity > 0 && on_core.iter().any(has_pages)
 }
 
-/// Pages per task: one after the other to the task for which `worth` of the task and its number of
-/// pages so far is largest; `None`: the task has no use for more.
-pub fn hand_out(
+/// Pages per task: one after the other to the task whose next page is worth most. `worths`: those
+/// of a task's pages, in the order in which it gets them; `None`: it has no use for any.
+pub fn hand_out<W: Iterator<Item = u128>>(
     on_core: &[usize],
     capacity: u64,
-    worth: impl Fn(usize, usize) -> Option<u128>,
+    worths: impl FnMut(&usize) -> Option<W>,
 ) -> HashMap<usize, usize> {
-    let mut heap = BinaryHeap::new();
-    let mut taken: HashMap<usize, usize> = HashMap::new();
-    for &task in on_core {
-        if let Some(first) = worth(task, 0) {
-            heap.push((first, std::cmp::Reverse(task)));
-        }
-    }
+    let mut worths: Vec<Option<W>> = on_core.iter().map(worths).collect();
+    let mut taken = vec![0; on_core.len()];
+    let mut next =
+        |place: usize| Some((worths[place].as_mut()?.next()?, Reverse(on_core[place]), place));
+    let mut heap: BinaryHeap<_> = (0..on_core.len()).filter_map(&mut next).collect();
     let mut left = capacity;
     while left > 0
-        && let Some((_, std::cmp::Reverse(task))) = heap.pop()
+        && let Some(mut first) = heap.peek_mut()
     {
-        let count = taken.entry(task).or_insert(0);
-        *count += 1;
+        let place = first.2;
+        taken[place] += 1;
         left -= 1;
-        if let Some(next) = worth(task, *count) {
-            heap.push((next, std::cmp::Reverse(task)));
+        match next(place) {
+            Some(more) => *first = more,
+            None => drop(PeekMut::pop(first)),
         }
     }
-    taken
+    let of = |(&task, taken): (&usize, usize)| (taken > 0).then_some((task, taken));
+    on_core.iter().zip(taken).filter_map(of).collect()
 }

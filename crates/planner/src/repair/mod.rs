@@ -6,7 +6,9 @@
 //! file's. A value suffices when the changed file is schedulable by the planner ([`trials`]).
 //! [`search`] finds the least such value, in steps of three digits of the file's value. The printed
 //! value is one that was planned. With optimal shares the values before the edge are not tried one
-//! by one, and a planning tries fewer candidates than a plan: a smaller change may do there. The
+//! by one, and the search tries fewer candidates than a plan: a smaller change may do there. Each
+//! value that it finds is then planned as a whole, and larger changes are tried if that misses a
+//! deadline. The
 //! kinds of all plans are optimal shares, active cores, the regulation period and the capacities of
 //! VCPUs. Of a task that may miss its deadline, they are the deadline, period, core, and the stated
 //! numbers of its jobs. Of a core with such a task, the kind is its bandwidth. The other cores'
@@ -29,6 +31,9 @@ use solocore_model::system::Share;
 use solocore_model::system::text::SystemText;
 use solocore_model::{Plan, System};
 use trials::Trials;
+
+/// Values of a kind that are planned, from the first one with a good verdict on.
+const FURTHER: u32 = 8;
 
 /// Changes that would help.
 #[derive(Debug)]
@@ -82,6 +87,18 @@ pub fn repair(
             Err(Cut) => cut = true,
         }
     }
+    // Optimal shares of a plan are found by another search than those of a verdict.
+    found.retain_mut(|(kind, at)| match planned(kind, *at, &mut trials) {
+        Ok(Some(nearest)) => {
+            *at = nearest;
+            true
+        }
+        Ok(None) => false,
+        Err(Cut) => {
+            cut = true;
+            false
+        }
+    });
     let repairs: Vec<Repair> = found.iter().map(|(kind, at)| kind.repair(*at)).collect();
     let note = note(&repairs, cut, trials.made());
     Advice { repairs, note }
@@ -102,6 +119,20 @@ fn least(kind: &Kind, trials: &mut Trials) -> Result<Option<u64>, Cut> {
             Ok(None)
         }
     }
+}
+
+/// The number of a value from this one on with which the whole plan is schedulable; `None` if there
+/// is none among the first few. Steps double where values have an order.
+fn planned(kind: &Kind, from: u64, trials: &mut Trials) -> Result<Option<u64>, Cut> {
+    let ordered = matches!(kind.values, Values::Steps(_));
+    let step = |n: u32| if ordered { (1 << n) - 1 } else { u64::from(n) };
+    let further = (0..FURTHER).map(|n| from.saturating_add(step(n)));
+    for at in further.take_while(|&at| at < kind.values.count()) {
+        if trials.whole(&kind.key, &kind.values.at(at))? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
 }
 
 fn note(repairs: &[Repair], cut: bool, made: u64) -> Option<String> {

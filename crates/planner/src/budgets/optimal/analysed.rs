@@ -12,7 +12,10 @@ use std::cell::Cell;
 /// that is almost full a busy window has thousands of jobs.
 const LATE_STEPS: u32 = 200;
 
-/// Limits of the bounds, in thousandths.
+/// The whole, in the unit of [`Limits`].
+pub const WHOLE: u64 = 1_000_000;
+
+/// Limits of the bounds, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limit of response times, relative to their deadlines.
@@ -49,8 +52,9 @@ impl Analysed {
         [alone, window]: [u64; 2],
         limits: Limits,
     ) -> bool {
-        let scaled = |value: u64, permille: u64| {
-            u64::try_from(u128::from(value) * u128::from(permille) / 1000).unwrap_or(u64::MAX)
+        let scaled = |value: u64, limit: u64| {
+            let part = u128::from(value) * u128::from(limit) / u128::from(WHOLE);
+            u64::try_from(part).unwrap_or(u64::MAX)
         };
         if limits.slowdown != u64::MAX {
             let stall = stall(self.asked).saturating_add(alone);
@@ -62,7 +66,7 @@ impl Analysed {
         let steps = Cell::new(0);
         let stall = |asked: Asked| {
             steps.set(steps.get() + 1);
-            if limits.deadline > 1000 && steps.get() > LATE_STEPS {
+            if limits.deadline > WHOLE && steps.get() > LATE_STEPS {
                 return u64::MAX;
             }
             stall(asked)

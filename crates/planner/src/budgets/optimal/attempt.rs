@@ -14,7 +14,7 @@
 //! of the bounds, so bisection finds its best value. Where there is no solution, the least factor
 //! for all deadlines with which there is one says how far it is.
 
-use super::analysed::{Analysed, Limits};
+use super::analysed::{Analysed, Limits, WHOLE};
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Value};
 use super::problem::{LEAST, Problem};
@@ -27,15 +27,15 @@ use std::rc::Rc;
 
 /// Budgets are found to this part of themselves.
 const FINE: u64 = 500;
-/// Largest slowdown that the objective `bounds` considers, in thousandths.
-const WORST: u64 = 1_000_000;
-/// Largest factor for deadlines that is tried, in thousandths, and the steps of the bisection. Busy
+/// Largest slowdown that the objective `bounds` considers.
+const WORST: u64 = 1000 * WHOLE;
+/// Largest factor for deadlines that is tried, and the steps of the bisection. Busy
 /// windows of late tasks grow long with it: a factor of 4 took a hundred times as long.
-const LATEST: (u64, u32) = (2000, 3);
+const LATEST: (u64, u32) = (2 * WHOLE, 3);
 /// The factor tried for a verdict alone.
-const LATE: u64 = 1250;
-/// Excess of a core with more work than time, for its utilization, in thousandths.
-const OVERLOAD: f64 = 2000.0;
+pub const LATE: u64 = 5 * WHOLE / 4;
+/// Excess of a core with more work than time, for its utilization.
+const OVERLOAD: f64 = 2.0;
 
 /// Budgets for the objective.
 #[derive(Debug)]
@@ -206,7 +206,7 @@ impl<'a> Attempt<'a> {
             Objective::Margin => {
                 let (budgets, t) = self.most_for_others((1, self.problem.floor), least, limits);
                 let floor = t == self.problem.floor;
-                Some(self.tightest(budgets, floor, 1000, |deadline| Limits { deadline, ..limits }))
+                Some(self.tightest(budgets, floor, WHOLE, |deadline| Limits { deadline, ..limits }))
             }
             Objective::Bounds => {
                 let most = limits.slowdown.min(WORST);
@@ -338,18 +338,22 @@ impl<'a> Attempt<'a> {
     /// The outcome where no budgets meet all deadlines: those with which the deadlines would be
     /// exceeded by the least factor. Where there are none either, best effort gets the least that
     /// it needs, and the others get the rest. That is so at once on a core with more work than
-    /// time: its response times have no end, and finding that out takes long. `raise`: budgets that
-    /// stop no core without need.
-    pub fn late(mut self, raise: bool) -> Outcome {
+    /// time: its response times have no end, and finding that out takes long. `most`: a factor
+    /// above which it does not matter how late they are. `raise`: budgets that stop no core without
+    /// need.
+    pub fn late(mut self, most: u64, raise: bool) -> Outcome {
         let load = self.jobs.iter().map(|jobs| utilization(jobs)).fold(0.0, f64::max);
         if load > 1.0 {
             let budgets = self.most_for_analysed();
             return self.outcome(budgets, 0.0, -OVERLOAD * load);
         }
         let limits = |deadline| Limits { deadline, slowdown: u64::MAX };
-        let (most, steps) = if self.problem.quick() { (LATE, 0) } else { LATEST };
-        let (mut fails, mut works) = (1000, most);
-        let mut found = self.with_floors(1, &[], limits(works));
+        let (latest, steps) = if self.problem.quick() { (LATE, 0) } else { LATEST };
+        let (mut fails, mut works) = (WHOLE, latest);
+        // A candidate that is later than `most` is not bisected; the same steps rank the others.
+        let matters =
+            most >= latest || (most > WHOLE && self.with_floors(1, &[], limits(most)).is_some());
+        let mut found = matters.then(|| self.with_floors(1, &[], limits(works))).flatten();
         if found.is_some() {
             for _ in 0..steps {
                 let middle = (fails as f64 * works as f64).sqrt() as u64;
@@ -358,7 +362,7 @@ impl<'a> Attempt<'a> {
                     None => fails = middle,
                 }
             }
-            let excess = -(works as f64);
+            let excess = -(works as f64) / WHOLE as f64;
             let mut budgets = found.unwrap_or_default();
             if raise {
                 budgets = self.raised(budgets, limits(works));
@@ -379,14 +383,14 @@ impl<'a> Attempt<'a> {
     pub fn stated(mut self) -> Outcome {
         let budgets = self.resources.budgets.clone().unwrap_or_default();
         let writes = self.resources.write_budgets.clone();
-        let wish = self.problem.wish.unwrap_or(u64::MAX);
+        let wish = self.problem.wished();
         if let (Some(&budget), Some(&Some(part))) = (budgets.first(), writes.first()) {
             // Rounded up: the part of the budget is then the stated one.
             self.part = Some((u128::from(part) * 1000).div_ceil(u128::from(budget.max(1))) as u64);
         }
         let mut class = 0.0;
         for (with, slowdown) in [(2.5, wish), (1.5, u64::MAX)] {
-            if self.all_keep(&budgets, Limits { deadline: 1000, slowdown }) {
+            if self.all_keep(&budgets, Limits { deadline: WHOLE, slowdown }) {
                 class = with;
                 break;
             }

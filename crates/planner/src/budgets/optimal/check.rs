@@ -190,14 +190,19 @@ impl<'a> Checker<'a> {
         if wanted > 0.0 && speed + sets.speed(left, rest) < wanted - ROUNDED {
             return true;
         }
-        let by_ways = sets.total_by_ways(&self.cores, placed, rest);
-        if by_ways == f64::INFINITY {
-            return true;
-        }
         let all = held.iter().map(|(_, own)| own.budget).sum::<u64>() + budgets as u64;
-        let all = all.max(by_ways as u64);
-        let breaks = held.iter().any(|(set, own)| {
-            self.cores.analysed(*set) && all - own.budget >= self.facts.breaks(*set, own.ways)
+        let by_ways = sets.beside_by_ways(&self.cores, placed, rest);
+        let breaks = held.iter().enumerate().any(|(at, (set, own))| {
+            let plain = all - own.budget;
+            let breaks = |ways: Ways, others: u64| {
+                self.cores.analysed(*set) && others >= self.facts.breaks(*set, ways)
+            };
+            let of = |ways: u32| by_ways.as_ref().map_or(0.0, |sums| sums[at][ways as usize]);
+            breaks(own.ways, plain)
+                || (own.ways.least..=own.ways.most).all(|ways| {
+                    let others = of(ways);
+                    others == f64::INFINITY || breaks(Ways::just(ways), plain.max(others as u64))
+                })
         });
         breaks || (wanted > 0.0 && self.slow(sets, &held, rest, budgets as u64))
     }
@@ -381,4 +386,26 @@ impl<'a> Checker<'a> {
 
 fn sum_without(budgets: &[u64], place: usize) -> u64 {
     budgets.iter().enumerate().filter(|&(at, _)| at != place).map(|(_, &budget)| budget).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exact_tests::{misleading, nothing, with_costs};
+    use super::*;
+
+    /// The first task breaks a limit beside 60. All budgets together are 90 at least, and its own
+    /// is 10 at least; but with one way it has 100, and the others have 45.
+    #[test]
+    fn a_set_with_more_ways_leaves_the_others_less() {
+        with_costs(10, |solver, _| {
+            let certificate = nothing();
+            let mut checker = Checker::new(&solver.problem, &certificate, &|| false).unwrap();
+            let sets = Sets::with(&checker.cores, misleading());
+            let ways = Ways { least: 1, most: 2 };
+            checker.facts.add(Fact::Breaks { set: 1, ways, others: 60 });
+            assert!(!checker.hopeless(&sets, &[1, 2], 12));
+            checker.facts.add(Fact::Breaks { set: 1, ways: Ways::just(1), others: 45 });
+            assert!(checker.hopeless(&sets, &[1, 2], 12));
+        });
+    }
 }

@@ -3,6 +3,7 @@
 //! Rule: everything is asked of `core_plan` and `solocore_analysis`, as for a plan. Does not cover:
 //! which sets stand beside each other (`check`).
 
+use super::analysed::WHOLE;
 use super::certificate::{Certificate, Question, Set};
 use super::pages;
 use super::problem::Problem;
@@ -316,7 +317,7 @@ impl<'a> Cores<'a> {
     }
 
     fn within(&self, level: &Level, stall: &Stall) -> bool {
-        let part = |n: u64, permille: u64| u128::from(n) * u128::from(permille) / 1000;
+        let part = |n: u64, limit: u64| u128::from(n) * u128::from(limit) / u128::from(WHOLE);
         let tasks: Vec<Task> = level.tasks.iter().map(|(_, task)| *task).collect();
         let Some(own) = tasks.last() else { return true };
         let limits = self.question.limits;

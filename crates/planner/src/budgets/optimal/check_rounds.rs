@@ -102,6 +102,24 @@ impl Sets {
         Ok(sets)
     }
 
+    /// Sets with these budgets by ways.
+    #[cfg(test)]
+    pub fn with(cores: &Cores, own: Vec<Vec<f64>>) -> Self {
+        let held = |own: &Vec<f64>| {
+            let possible = |&ways: &usize| own[ways] < f64::INFINITY;
+            let least = (0..own.len()).find(possible)? as u32;
+            let most = (0..own.len()).rev().find(possible)? as u32;
+            let budget = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
+            Some(Held { ways: Ways { least, most }, budget, breaks: u64::MAX, speed: 0.0 })
+        };
+        let held = own.iter().map(held).collect();
+        let [budgets, ways, speeds, bears] = [const { Vec::new() }; 4];
+        let by_ways = Some(ByWays::with(cores, own));
+        let mut made = Self { held, budgets, ways, speeds, bears, by_ways };
+        made.sum(cores, &|| false).expect("nobody ends it");
+        made
+    }
+
     fn sum(&mut self, cores: &Cores, stop: &dyn Fn() -> bool) -> Result<(), String> {
         let costs = |of: &dyn Fn(&Held) -> f64| -> Vec<f64> {
             self.held.iter().map(|held| held.as_ref().map_or(f64::INFINITY, of)).collect()
@@ -129,13 +147,18 @@ impl Sets {
         cost(&self.budgets, cores, set, 0.0)
     }
 
-    /// Least sum of the budgets of these sets and of the rest, with all ways; 0 if there are many
-    /// sets.
-    pub fn total_by_ways(&self, cores: &Cores, placed: &[Set], rest: Set) -> f64 {
-        self.by_ways.as_ref().map_or(0.0, |by_ways| by_ways.total(cores, placed, rest))
+    /// Beside each of these sets, by its number of ways, the least sum of the others' budgets, with
+    /// all ways ([`ByWays::beside`]); `None` if there are many sets.
+    pub fn beside_by_ways(
+        &self,
+        cores: &Cores,
+        placed: &[Set],
+        rest: Set,
+    ) -> Option<Vec<Vec<f64>>> {
+        self.by_ways.as_ref().map(|by_ways| by_ways.beside(cores, placed, rest))
     }
 
-    /// The same of ways.
+    /// Least sum of the ways of some cores with these tasks; infinite where they cannot have them.
     pub fn ways(&self, cores: u32, set: Set) -> f64 {
         cost(&self.ways, cores, set, 0.0)
     }

@@ -60,6 +60,14 @@ impl ByWays {
         Ok(made)
     }
 
+    /// These budgets.
+    #[cfg(test)]
+    pub fn with(cores: &Cores, own: Vec<Vec<f64>>) -> Self {
+        let mut made = Self { own, sums: Vec::new(), unit: 1.0 };
+        made.sum(cores, &|| false).expect("nobody ends it");
+        made
+    }
+
     /// Looks at a set with each number of ways; `None`: it has none. `needed`: the budget that its
     /// programs need with these ways, this one at least; `None` if they are too slow.
     pub fn after(
@@ -161,16 +169,27 @@ impl ByWays {
         }
     }
 
-    /// The least sum of budgets of these sets and of the rest, with all ways.
-    pub fn total(&self, cores: &Cores, placed: &[Set], rest: Set) -> f64 {
-        let (left, width) = (cores.count - placed.len() as u32, cores.ways.0 as usize + 1);
-        let mut sums: Vec<f64> = (0..width).map(|ways| self.least(left, rest, ways)).collect();
-        for &set in placed {
-            let mut with = vec![f64::INFINITY; width];
-            add(&mut with, &self.own[set as usize], &sums);
-            sums = with;
-        }
-        sums[width - 1]
+    /// Beside each of these sets, by its number of ways, the least sum of the budgets of the other
+    /// ones and of the rest, with all other ways; infinite where the set cannot have them. A set
+    /// with a small budget may be one with many ways: so the least sum of all budgets, less the
+    /// least budget of a set, does not bound the others.
+    pub fn beside(&self, cores: &Cores, placed: &[Set], rest: Set) -> Vec<Vec<f64>> {
+        let (left, all) = (cores.count - placed.len() as u32, cores.ways.0 as usize);
+        let of_rest: Vec<f64> = (0..=all).map(|ways| self.least(left, rest, ways)).collect();
+        let of = |at: usize| {
+            let mut sums = of_rest.clone();
+            for (_, &set) in placed.iter().enumerate().filter(|&(other, _)| other != at) {
+                let mut with = vec![f64::INFINITY; all + 1];
+                add(&mut with, &self.own[set as usize], &sums);
+                sums = with;
+            }
+            let own = &self.own[placed[at] as usize];
+            let with = |ways: usize| {
+                if own[ways] < f64::INFINITY { sums[all - ways] } else { f64::INFINITY }
+            };
+            (0..=all).map(with).collect()
+        };
+        (0..placed.len()).map(of).collect()
     }
 }
 
@@ -200,5 +219,27 @@ fn add(sums: &mut [f64], own: &[f64], beside: &[f64]) {
         for (sum, other) in sums[ways..].iter_mut().zip(beside) {
             *sum = sum.min(budget + other);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exact_tests::{PLACED, least_beside, nothing, with_costs};
+    use super::*;
+
+    /// Each sum is that of some choice, and none is smaller.
+    #[test]
+    fn the_sums_beside_sets_are_those_of_the_best_choice() {
+        with_costs(8, |solver, own| {
+            let certificate = nothing();
+            let cores = Cores::of(&solver.problem, &certificate).unwrap();
+            let made = ByWays::with(&cores, own.to_vec());
+            for (placed, rest) in PLACED {
+                let sets: Vec<Set> = placed.iter().map(|&set| set as Set).collect();
+                let found = made.beside(&cores, &sets, rest as Set);
+                let least = least_beside(own, [3, 6], placed);
+                assert_eq!(found, least, "{placed:?} of {own:?}");
+            }
+        });
     }
 }

@@ -13,7 +13,7 @@
 //! below ([`attempt`]). The best value of the objective is found by bisection. Where a deadline or
 //! the wanted slowdown is missed with all cores, fewer active cores are tried. Not covered: the
 //! lock, and the other schemes as candidates; the choice of candidates is a heuristic, so only the
-//! gap to the bound of [`Why::gap`] is proved.
+//! gap to the bound of [`Why::gap`] is proved, unless the caller waits for [`exact`].
 
 mod analysed;
 mod attempt;
@@ -109,7 +109,8 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
 /// Tries candidates. Where the caller waits for more, looks for a proof that there are no better
 /// ones, in the time that is left once nothing near is better.
 fn searched(solver: &Solver, usual: Candidate, asked: &Asked, tried: &mut Tried) -> Option<Proof> {
-    search::all(solver, Some(usual), asked, tried);
+    search::all(solver, Some(usual.clone()), asked, tried);
+    search::as_verdict(solver, Some(usual), asked, tried);
     let waits = asked.effort == Effort::Endless;
     waits.then(|| exact::prove(solver, tried, asked)).flatten().map(|proved| proved.proof)
 }
@@ -119,11 +120,15 @@ fn proved(value: &Value, gap: f64, proof: Option<ProofResult>) -> String {
     let what = if value.meets() { "the slowdown" } else { "a deadline" };
     match proof {
         Some(ProofResult::Best) => format!(
-            "it is proved that no other choice of cores and ways is better by more than {:.0} %",
+            "it is proved that no other choice of cores and ways is better by more than {:.0} %, \
+                if each locks pages by the planner's rule",
             gap * 100.0
         ),
         Some(ProofResult::Impossible) => {
-            format!("it is proved that every other choice of cores and ways misses {what} too")
+            format!(
+                "it is proved that every other choice of cores and ways misses {what} too, if each locks \
+                    pages by the planner's rule"
+            )
         }
         _ if value.keeps_wish() => format!(
             "no other choice is better by more than {:.0} % of the best possible value",

@@ -3,6 +3,7 @@
 //! Rule: deadlines come first, then the wanted slowdown, then the objective, then the speed of best
 //! effort. Does not cover: the way to an outcome, which is `attempt`'s.
 
+use super::analysed::WHOLE;
 use super::candidate::Candidate;
 use crate::core_plan::CorePlan;
 use crate::resources::Resources;
@@ -14,7 +15,8 @@ pub struct Value {
     /// 2: deadlines and the wanted slowdown are met; 1: only deadlines; 0: not all deadlines. One
     /// half more where best effort has its floor besides.
     pub class: f64,
-    /// Value of the objective; where deadlines are missed, the excess, negative.
+    /// Value of the objective; where deadlines are missed, the factor by which they are
+    /// exceeded, negative.
     pub objective: f64,
     /// Speed of the best-effort programs.
     pub speed: f64,
@@ -24,6 +26,16 @@ impl Value {
     /// Is every deadline met?
     pub fn meets(&self) -> bool {
         self.class >= 1.0
+    }
+
+    /// The largest factor of all deadlines that still matters beside this value: its own factor
+    /// times this one, in the unit of [`Limits`](super::analysed::Limits). [`WHOLE`]: none matters.
+    /// If it is not known how late this one is, the result exceeds each factor that is tried.
+    pub fn latest(&self, times: f64) -> u64 {
+        if self.meets() {
+            return WHOLE;
+        }
+        (-self.objective * times * WHOLE as f64).ceil() as u64
     }
 
     /// Is the wanted slowdown kept, too?

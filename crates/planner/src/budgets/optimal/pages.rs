@@ -57,24 +57,17 @@ fn level(
     capacity: u64,
 ) -> HashMap<usize, usize> {
     let each = resources.platform.dram.latency_max.ps();
-    // Before each useful page, from none locked on.
-    let executions = |t: usize| -> Vec<u64> {
-        let mut left = work[t].wcet_ps(0, resources);
-        work[t]
-            .demand
-            .page_accesses()
-            .map(|saved| {
-                let before = left;
-                left = left.saturating_sub(saved.saturating_mul(each));
-                before
-            })
-            .collect()
-    };
-    let executions: HashMap<usize, Vec<u64>> =
-        on_core.iter().filter(|&&t| work[t].hard()).map(|&t| (t, executions(t))).collect();
-    hand_out(on_core, capacity, |task, count| {
-        let execution = *executions.get(&task)?.get(count)?;
+    // The execution before each useful page, from none locked on, as a multiple.
+    let multiples = |&task: &usize| {
+        let w = Some(&work[task]).filter(|w| w.hard())?;
         let weight = weights.get(&task).copied().unwrap_or(UNITY);
-        Some(u128::from(execution) * u128::from(weight) * 1000 / u128::from(alone[task].max(1)))
-    })
+        let alone = alone[task].max(1);
+        let multiple = move |left: &mut u64, saved: u64| {
+            let execution = *left;
+            *left = left.saturating_sub(saved.saturating_mul(each));
+            Some(u128::from(execution) * u128::from(weight) * 1000 / u128::from(alone))
+        };
+        Some(w.demand.page_accesses().scan(w.wcet_ps(0, resources), multiple))
+    };
+    hand_out(on_core, capacity, multiples)
 }

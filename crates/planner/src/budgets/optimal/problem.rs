@@ -3,6 +3,7 @@
 //! Rule: best effort cannot come first where there is none; the objective is the margin then. Does
 //! not cover: candidates.
 
+use super::analysed::WHOLE;
 use super::outcome::Value;
 use super::speed::Need;
 use crate::core_plan::TaskPlan;
@@ -88,6 +89,11 @@ impl<'a> Problem<'a> {
         let of = self.needs.iter().filter(|need| programs.contains(&need.task));
         let most = of.map(|need| need.most_on(core)).fold(0.0, f64::max);
         BURST.saturating_mul(most.ceil() as u64).max(LEAST).min(self.bus)
+    }
+
+    /// The wanted slowdown as one of [`Limits`](super::analysed::Limits); the largest number: none.
+    pub fn wished(&self) -> u64 {
+        self.wish.map_or(u64::MAX, |wish| wish.saturating_mul(WHOLE / 1000))
     }
 
     /// Are verdicts all that is asked for?

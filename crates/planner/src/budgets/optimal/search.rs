@@ -5,9 +5,11 @@
 //! first candidate that meets all deadlines is the answer, unless the caller waits for more. Fewer
 //! active cores are tried where a deadline or the wanted slowdown is missed with all of them, and
 //! the first number with which it is not is taken, from the largest on. A candidate that is worse
-//! than the best one without the pages' weights set again is not refined. Does not cover: a proof
-//! that no other candidate is better.
+//! than the best one without the pages' weights set again is not refined. If deadlines are exceeded
+//! by about a quarter at most, the candidates of a verdict are tried as well. Does not cover: a
+//! proof that no other candidate is better.
 
+use super::attempt::LATE;
 use super::candidate::{self, Candidate};
 use super::outcome::{Outcome, Value};
 use super::problem::Problem;
@@ -20,9 +22,9 @@ use std::collections::HashSet;
 const MOVES: usize = 64;
 /// The same for a verdict alone.
 const FEW_MOVES: usize = 16;
-/// Factor by which deadlines are exceeded, in thousandths, beyond which no neighbour is tried: one
-/// task or one way more does not make up for it.
-const HOPELESS: f64 = 3000.0;
+/// Factor by which deadlines are exceeded beyond which no neighbour is tried: one task or one way
+/// more does not make up for it.
+const HOPELESS: f64 = 3.0;
 /// Number of tasks above which the first answer is given at once.
 const PROMPT: usize = 64;
 /// Factor for the excess of the best candidate up to which another one is refined.
@@ -61,12 +63,14 @@ pub struct Tried {
     outcomes: Vec<Outcome>,
     seen: HashSet<Candidate>,
     best: usize,
+    /// Number of candidates of a search for a verdict.
+    elsewhere: usize,
 }
 
 impl Tried {
     /// Number of candidates.
     pub fn count(&self) -> usize {
-        self.outcomes.len()
+        self.outcomes.len() + self.elsewhere
     }
 
     /// All candidates, in order.
@@ -109,7 +113,8 @@ impl Tried {
         if !self.seen.insert(candidate.clone()) {
             return None;
         }
-        let outcome = solver.solve(&candidate);
+        let near = self.outcomes.get(self.best).map_or(u64::MAX, |best| best.value.latest(NEAR));
+        let outcome = solver.solve(&candidate, near);
         let promising = self.outcomes.is_empty() || {
             let (value, best) = (&outcome.value, &self.best().value);
             let near = !value.meets() && !best.meets() && value.objective > NEAR * best.objective;
@@ -166,6 +171,28 @@ pub fn all(solver: &Solver, usual: Option<Candidate>, asked: &Asked, tried: &mut
     }
 }
 
+/// Tries what a search for a verdict alone finds, where deadlines are missed by little. A verdict's
+/// search does not rank late candidates, so it refines more of them.
+pub fn as_verdict(solver: &Solver, usual: Option<Candidate>, asked: &Asked, tried: &mut Tried) {
+    let problem = &solver.problem;
+    let near = |best: &Outcome| !best.value.meets() && best.value.latest(1.0) <= LATE + LATE / 10;
+    if problem.quick() || !tried.outcomes.get(tried.best).is_some_and(near) {
+        return;
+    }
+    let mut base = problem.base.clone();
+    base.verdict_only = true;
+    let quick = Solver::new(Problem::new(problem.work, base, asked.objective, asked.slowdown));
+    let stop = |value: &Value| value.meets() || (asked.stop)(value);
+    let least = Asked { effort: Effort::Least, stop: &stop, ..*asked };
+    let mut found = Tried::default();
+    all(&quick, usual, &least, &mut found);
+    tried.elsewhere += found.count();
+    // With the pages of that outcome the deadlines are met here, too.
+    if found.best().value.meets() && tried.add(solver.refined(found.into_best())) {
+        all(solver, None, asked, tried);
+    }
+}
+
 /// The choice with fewer active cores, where that keeps more than `all` does.
 pub fn fewer<'a>(
     solver: &Solver<'a>,
@@ -190,6 +217,7 @@ pub fn fewer<'a>(
         let fewer = Solver::new(problem);
         let mut tried = Tried::default();
         self::all(&fewer, None, asked, &mut tried);
+        as_verdict(&fewer, None, asked, &mut tried);
         *count += tried.count() as u64;
         if tried.count() > 0 && tried.best().value.class.floor() > all.value.class.floor() {
             return Some((fewer, tried.into_best()));

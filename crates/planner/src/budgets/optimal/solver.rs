@@ -6,7 +6,7 @@
 //! ([`ROUNDS`], [`IN_VAIN`]). Budgets: `attempt`. Does not cover: a part for writes that differs
 //! between cores, or that later rounds change.
 
-use super::analysed::Limits;
+use super::analysed::{Limits, WHOLE};
 use super::attempt::Attempt;
 use super::candidate::Candidate;
 use super::outcome::Outcome;
@@ -35,6 +35,22 @@ enum Care {
     Little,
     /// Budgets that stop no core without need, and that can be enforced.
     Much,
+}
+
+/// What budgets are looked for.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// Their part for writes, in thousandths.
+    part: Option<u64>,
+    /// See [`Attempt::late`].
+    most: u64,
+}
+
+impl Wanted {
+    /// Also those that miss deadlines, however late.
+    const fn all(part: Option<u64>) -> Self {
+        Self { part, most: u64::MAX }
+    }
 }
 
 /// Core, tasks, and ways of the core.
@@ -67,16 +83,23 @@ impl<'a> Solver<'a> {
 
     /// Finds budgets and bounds of a candidate with the pages that save most, or most of the
     /// multiples of the times alone.
-    pub fn solve(&self, candidate: &Candidate) -> Outcome {
+    /// `most`: see [`Attempt::late`].
+    pub fn solve(&self, candidate: &Candidate, most: u64) -> Outcome {
         let resources = self.resources(candidate);
         let usual: Vec<_> =
             (0..resources.cores).map(|core| self.as_usual(core, candidate)).collect();
-        let best = self.with_any_part(candidate, &usual, &resources);
+        let best = self.with_any_part(candidate, &usual, &resources, most);
         if !self.multiples() || !self.lockable(candidate) {
             return best;
         }
         let level = self.locked(candidate, &HashMap::new(), &resources);
-        let outcome = self.with_part(candidate, &level, &resources, best.part, Care::Little);
+        let outcome = self.with_part(
+            candidate,
+            &level,
+            &resources,
+            Wanted { part: best.part, most },
+            Care::Little,
+        );
         if outcome.value.better(&best.value) { outcome } else { best }
     }
 
@@ -85,7 +108,7 @@ impl<'a> Solver<'a> {
     pub fn plain(&self, candidate: &Candidate) -> Outcome {
         let resources = self.resources(candidate);
         let pages = self.locked(candidate, &HashMap::new(), &resources);
-        self.with_part(candidate, &pages, &resources, None, Care::Little)
+        self.with_part(candidate, &pages, &resources, Wanted::all(None), Care::Little)
     }
 
     /// The outcome of a candidate after all rounds; `first` is that of [`Solver::solve`].
@@ -96,7 +119,7 @@ impl<'a> Solver<'a> {
         let mut best = first;
         if best.value.meets() && !self.problem.quick() {
             let same = self.pages_of(&best, &resources);
-            best = self.with_part(candidate, &same, &resources, part, Care::Much);
+            best = self.with_part(candidate, &same, &resources, Wanted::all(part), Care::Much);
         }
         let mut weights: HashMap<usize, u64> = HashMap::new();
         let mut in_vain = 0;
@@ -106,7 +129,9 @@ impl<'a> Solver<'a> {
                 break;
             }
             let locked = self.locked(candidate, &weights, &resources);
-            let outcome = self.with_part(candidate, &locked, &resources, part, Care::Much);
+            // How late the tasks are says which of them need more pages.
+            let late = Wanted::all(part);
+            let outcome = self.with_part(candidate, &locked, &resources, late, Care::Much);
             let close = self.closest(&outcome.cores);
             for task in &close {
                 let weight = weights.entry(*task).or_insert(UNITY);
@@ -132,7 +157,7 @@ impl<'a> Solver<'a> {
         let same = self.pages_of(outcome, &resources);
         Attempt::new(&self.problem, candidate, &same, &resources, outcome.part)
             .beside_unknown_jobs()
-            .late(true)
+            .late(u64::MAX, true)
     }
 
     /// The cores of an outcome with the same pages, before it had budgets.
@@ -207,14 +232,17 @@ impl<'a> Solver<'a> {
         candidate: &Candidate,
         pages: &[Rc<CorePlan>],
         resources: &Resources,
+        most: u64,
     ) -> Outcome {
-        let mut best = self.with_part(candidate, pages, resources, None, Care::Little);
+        let mut best =
+            self.with_part(candidate, pages, resources, Wanted { part: None, most }, Care::Little);
         let apart = self.problem.base.platform.dram.counts_writes;
         for part in PARTS.into_iter().filter(|_| apart) {
             if self.problem.quick() && best.value.meets() {
                 break;
             }
-            let outcome = self.with_part(candidate, pages, resources, Some(part), Care::Little);
+            let late = Wanted { part: Some(part), most: most.min(best.value.latest(1.0)) };
+            let outcome = self.with_part(candidate, pages, resources, late, Care::Little);
             if outcome.value.better(&best.value) {
                 best = outcome;
             }
@@ -227,10 +255,10 @@ impl<'a> Solver<'a> {
         candidate: &Candidate,
         pages: &[Rc<CorePlan>],
         resources: &Resources,
-        part: Option<u64>,
+        Wanted { part, most }: Wanted,
         care: Care,
     ) -> Outcome {
-        let wanted = Limits { deadline: 1000, slowdown: self.problem.wish.unwrap_or(u64::MAX) };
+        let wanted = Limits { deadline: WHOLE, slowdown: self.problem.wished() };
         let mut attempt = Attempt::new(&self.problem, candidate, pages, resources, part);
         let relaxed = Limits { slowdown: u64::MAX, ..wanted };
         for (class, limits) in [(2.0, wanted), (1.0, relaxed)] {
@@ -247,7 +275,7 @@ impl<'a> Solver<'a> {
                 break;
             }
         }
-        attempt.late(false)
+        attempt.late(most, false)
     }
 
     /// Closeness of a task to its limits; 1 and above: it exceeds them.

@@ -1,6 +1,6 @@
 //! The budgets of a candidate against a search over all budgets.
 
-use super::analysed::Limits;
+use super::analysed::{Limits, WHOLE};
 use super::attempt::Attempt;
 use super::candidate::Candidate;
 use super::pages;
@@ -94,7 +94,7 @@ fn a_program_that_cannot_use_its_part_leaves_it() {
     with_problem(&text, |problem, candidate, pages| {
         let resources = &problem.base;
         let mut attempt = Attempt::new(problem, candidate, pages, resources, None);
-        let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX }).expect("budgets");
+        let found = attempt.best(Limits { deadline: WHOLE, slowdown: u64::MAX }).expect("budgets");
         let [_, few, many] = found.budgets[..] else { panic!("three budgets") };
         let usable = problem.usable(1, &[1]);
         assert!(few == usable && few < many && many < problem.most, "{few} {many}");
@@ -116,7 +116,7 @@ fn no_budgets_leave_best_effort_more() {
         let text = system(&mut rng);
         with_problem(&text, |problem, candidate, pages| {
             let mut attempt = Attempt::new(problem, candidate, pages, &problem.base, None);
-            let limits = Limits { deadline: 1000, slowdown: u64::MAX };
+            let limits = Limits { deadline: WHOLE, slowdown: u64::MAX };
             let found = attempt.best(limits).map(|found| found.budgets);
             let best_effort = found.as_ref().map_or(0, |budgets| budgets[2]);
             match &found {

@@ -140,15 +140,18 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
         if budgets == f64::INFINITY || ways > f64::from(machine.ways.0) || !fast {
             return false;
         }
-        let by_ways = rounds.total_by_ways(self.sets, placed, rest);
-        if by_ways == f64::INFINITY {
-            return false;
-        }
-        let all = sums.budgets.saturating_add(budgets as u64).max(by_ways as u64);
-        let keeps = placed.iter().all(|&set| {
-            rounds.entries[set as usize].is_some_and(|own| {
-                set & machine.hard == 0 || self.sets.keeps(set, own.ways, all - own.budget)
-            })
+        let all = sums.budgets.saturating_add(budgets as u64);
+        let by_ways = rounds.beside_by_ways(self.sets, placed, rest);
+        let keeps = placed.iter().enumerate().all(|(at, &set)| {
+            let Some(own) = rounds.entries[set as usize] else { return false };
+            let (plain, hard) = (all - own.budget, set & machine.hard != 0);
+            let mut keeps = |ways, others| !hard || self.sets.keeps(set, ways, others);
+            let of = |ways: u32| by_ways.as_ref().map_or(0.0, |sums| sums[at][ways as usize]);
+            keeps(own.ways, plain)
+                && (own.ways.least..=own.ways.most).rev().any(|ways| {
+                    let others = of(ways);
+                    others < f64::INFINITY && keeps(Ways::just(ways), plain.max(others as u64))
+                })
         });
         keeps && (wanted <= 0.0 || self.reach(rounds, placed, rest, budgets as u64))
     }
@@ -369,4 +372,34 @@ fn room(breaks: &[u64], budgets: &[u64]) -> Vec<u64> {
         others.map(|at| beside(own, at)).min().unwrap_or(u64::MAX)
     };
     (0..breaks.len()).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budgets::optimal::exact::machine::Machine;
+    use crate::budgets::optimal::exact_tests::{misleading, nothing, with_costs};
+
+    /// As in the check (`check::tests`).
+    #[test]
+    fn a_set_with_more_ways_leaves_the_others_less() {
+        with_costs(11, |solver, _| {
+            let machine = Machine::of(&solver.problem, 0).unwrap();
+            let mut sets = Sets::new(&machine, nothing().question);
+            let rounds = Rounds::with(&misleading());
+            let ways = Ways { least: 1, most: 2 };
+            for ways in [ways, Ways::just(1), Ways::just(2)] {
+                sets.know(1, ways, 60);
+                sets.know(2, ways, u64::MAX);
+            }
+            let possible = |sets: &mut Sets| {
+                let mut caller = Caller { stop: &|| false, solve: &mut |_| false };
+                let sums = Sums { ways: 2, budgets: 15, speed: 0.0 };
+                Cover::new(sets, &mut caller).possible(&rounds, &[1, 2], sums, 12)
+            };
+            assert!(possible(&mut sets));
+            sets.know(1, Ways::just(1), 45);
+            assert!(!possible(&mut sets));
+        });
+    }
 }

@@ -5,7 +5,7 @@
 //! speed of best effort where it only breaks a tie.
 
 use super::machine::Machine;
-use crate::budgets::optimal::analysed::Limits;
+use crate::budgets::optimal::analysed::{Limits, WHOLE};
 use crate::budgets::optimal::certificate::{Part, Question, Set, bits};
 use crate::budgets::optimal::outcome::Value;
 use crate::budgets::optimal::problem::{LEAST, Problem};
@@ -19,8 +19,8 @@ const ROUNDED: f64 = 1e-9;
 impl Question {
     /// The questions that must be answered "no" to prove that nothing is better than this value.
     pub fn of(problem: &Problem, value: &Value) -> Vec<Self> {
-        let wish = problem.wish.unwrap_or(u64::MAX);
-        let limits = |slowdown| Limits { deadline: 1000, slowdown };
+        let wish = problem.wished();
+        let limits = |slowdown| Limits { deadline: WHOLE, slowdown };
         let part = Part::ALL;
         let plain = |slowdown, t| Self { limits: limits(slowdown), t, speed: 0.0, part };
         if !value.meets() {
@@ -32,15 +32,16 @@ impl Question {
         let full = value.class > 2.0;
         let t = if full { problem.floor } else { 1 };
         let less = 1.0 - TOLERANCE;
-        let permille = |worst: f64| (worst * less * 1000.0).max(0.0) as u64;
+        // Rounded up: a choice that is better by more than the tolerance keeps to it.
+        let limit = |worst: f64| (worst * less * WHOLE as f64).ceil().max(0.0) as u64;
         match problem.objective {
             Objective::Margin => {
-                let limits = Limits { deadline: permille(-value.objective), slowdown: wish };
+                let limits = Limits { deadline: limit(-value.objective), slowdown: wish };
                 let tighter = Self { limits, t, speed: 0.0, part };
                 if full { vec![tighter] } else { vec![plain(wish, problem.floor), tighter] }
             }
             Objective::Bounds => {
-                let slowdown = permille(-value.objective).min(wish);
+                let slowdown = limit(-value.objective).min(wish);
                 let tighter = plain(slowdown, t);
                 if full { vec![tighter] } else { vec![plain(wish, problem.floor), tighter] }
             }

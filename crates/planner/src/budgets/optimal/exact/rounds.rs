@@ -244,27 +244,61 @@ impl Rounds {
         ended
     }
 
-    /// The least sum of the budgets of these sets and of the rest, with all ways.
-    pub fn total_by_ways(&self, sets: &Sets, placed: &[Set], rest: Set) -> f64 {
+    /// Beside each of these sets, by its number of ways, the least sum of the budgets of the other
+    /// ones and of the rest, with all other ways; infinite where the set cannot have them. `None`
+    /// where budgets are not known by ways.
+    pub fn beside_by_ways(&self, sets: &Sets, placed: &[Set], rest: Set) -> Option<Vec<Vec<f64>>> {
         let machine = sets.machine;
         let (left, all) = (machine.cores - placed.len() as u32, machine.ways.0 as usize);
-        let Some(least) = &self.least.by_ways else { return 0.0 };
-        let none = if rest == 0 { 0.0 } else { f64::INFINITY };
-        let of_rest = |ways: usize| match (left, ways) {
-            (0, 0) => none,
-            _ => least.least(left, rest, ways),
+        let least = self.least.by_ways.as_ref()?;
+        let of_rest: Vec<f64> = (0..=all).map(|ways| least.least(left, rest, ways)).collect();
+        let of = |at: usize| {
+            let mut sums = of_rest.clone();
+            for (_, &set) in placed.iter().enumerate().filter(|&(other, _)| other != at) {
+                let own = &self.by_ways[set as usize];
+                let with = |ways: usize| {
+                    let both =
+                        |(own, cost): (usize, &f64)| Some(cost + sums.get(ways.checked_sub(own)?)?);
+                    own.iter().enumerate().filter_map(both).fold(f64::INFINITY, f64::min)
+                };
+                sums = (0..=all).map(with).collect();
+            }
+            let own = &self.by_ways[placed[at] as usize];
+            let possible = |ways: usize| own.get(ways).is_some_and(|own| *own < f64::INFINITY);
+            let with = |ways: usize| if possible(ways) { sums[all - ways] } else { f64::INFINITY };
+            (0..=all).map(with).collect()
         };
-        let mut sums: Vec<f64> = (0..=all).map(of_rest).collect();
-        for &set in placed {
-            let own = &self.by_ways[set as usize];
-            let with = |ways: usize| {
-                let both =
-                    |(own, cost): (usize, &f64)| Some(cost + sums.get(ways.checked_sub(own)?)?);
-                own.iter().enumerate().filter_map(both).fold(f64::INFINITY, f64::min)
-            };
-            sums = (0..=all).map(with).collect();
-        }
-        sums.last().copied().unwrap_or(f64::INFINITY)
+        Some((0..placed.len()).map(of).collect())
+    }
+
+    /// The least sum of the budgets of a set and of the rest, with all ways.
+    fn total_by_ways(&self, sets: &Sets, set: Set, rest: Set) -> f64 {
+        let Some(beside) = self.beside_by_ways(sets, &[set], rest) else { return 0.0 };
+        let both =
+            self.by_ways[set as usize].iter().zip(&beside[0]).map(|(own, others)| own + others);
+        both.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The sets of three cores with these budgets by ways.
+    #[cfg(test)]
+    pub fn with(own: &[Vec<f64>]) -> Self {
+        let entry = |own: &Vec<f64>| {
+            let possible = |&ways: &usize| own[ways] < f64::INFINITY;
+            let least = (0..own.len()).find(possible)? as u32;
+            let most = (0..own.len()).rev().find(possible)? as u32;
+            let budget = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
+            Some(Entry { ways: Ways { least, most }, budget, breaks: u64::MAX, speed: 0.0 })
+        };
+        let entries: Vec<Option<Entry>> = own.iter().map(entry).collect();
+        let of = |cost: fn(&Entry) -> f64| {
+            let costs = entries.iter().map(|e| e.as_ref().map_or(f64::INFINITY, cost));
+            let costs: Vec<f64> = costs.collect();
+            Rest::of(&costs, 2, 0.0, |a, b| a + b, &mut || false).unwrap_or_default()
+        };
+        let (budgets, ways) = (of(|e| e.budget as f64), of(|e| f64::from(e.ways.least)));
+        let by_ways = ByWays::of(own, 2, |_| true, &mut || false);
+        let least = Least { budgets, ways, by_ways, ..Least::default() };
+        Self { entries, least, by_ways: own.to_vec(), near: 0.0 }
     }
 
     fn count(&self) -> usize {
@@ -318,7 +352,7 @@ impl Rounds {
             let entry = self.entries[set as usize]?;
             let rest = all & !set;
             Some(match self.least.by_ways {
-                Some(_) => self.total_by_ways(sets, &[set], rest),
+                Some(_) => self.total_by_ways(sets, set, rest),
                 None => entry.budget as f64 + self.least.budgets.least(others, rest),
             })
         };
@@ -435,4 +469,26 @@ fn narrow(sets: &mut Sets, set: Set, ways: &mut Ways, others: u64) -> Option<()>
         ways.most -= 1;
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budgets::optimal::exact::machine::Machine;
+    use crate::budgets::optimal::exact_tests::{PLACED, least_beside, nothing, with_costs};
+
+    /// Each sum is that of some choice, and none is smaller.
+    #[test]
+    fn the_sums_beside_sets_are_those_of_the_best_choice() {
+        with_costs(9, |solver, own| {
+            let machine = Machine::of(&solver.problem, 0).unwrap();
+            let sets = Sets::new(&machine, nothing().question);
+            let rounds = Rounds::with(own);
+            for (placed, rest) in PLACED {
+                let of: Vec<Set> = placed.iter().map(|&set| set as Set).collect();
+                let found = rounds.beside_by_ways(&sets, &of, rest as Set).unwrap();
+                assert_eq!(found, least_beside(own, [3, 6], placed), "{placed:?} of {own:?}");
+            }
+        });
+    }
 }

@@ -258,6 +258,13 @@ impl<'a> Sets<'a> {
         others < breaks
     }
 
+    /// Takes it as known that a set breaks a limit beside this sum of the others' budgets, and
+    /// beside none that is smaller.
+    #[cfg(test)]
+    pub fn know(&mut self, set: Set, ways: Ways, breaks: u64) {
+        self.edges.insert((set, ways), (breaks - 1, breaks));
+    }
+
     /// The least sum of the others' budgets that is known to break a limit of a set with analysed
     /// tasks; [`u64::MAX`] if none does.
     pub fn breaks(&mut self, set: Set, ways: Ways) -> u64 {
