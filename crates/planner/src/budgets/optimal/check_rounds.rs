@@ -106,11 +106,8 @@ impl Sets {
     #[cfg(test)]
     pub fn with(cores: &Cores, own: Vec<Vec<f64>>) -> Self {
         let held = |own: &Vec<f64>| {
-            let possible = |&ways: &usize| own[ways] < f64::INFINITY;
-            let least = (0..own.len()).find(possible)? as u32;
-            let most = (0..own.len()).rev().find(possible)? as u32;
-            let budget = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
-            Some(Held { ways: Ways { least, most }, budget, breaks: u64::MAX, speed: 0.0 })
+            let (ways, budget) = super::exact_tests::needs(own)?;
+            Some(Held { ways, budget, breaks: u64::MAX, speed: 0.0 })
         };
         let held = own.iter().map(held).collect();
         let [budgets, ways, speeds, bears] = [const { Vec::new() }; 4];

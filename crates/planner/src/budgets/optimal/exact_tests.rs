@@ -2,7 +2,7 @@
 
 use super::analysed::{Limits, WHOLE};
 use super::candidate::Candidate;
-use super::certificate::{Certificate, Fact, Part, Question, Step};
+use super::certificate::{Certificate, Fact, Part, Question, Step, Ways};
 use super::check::check;
 use super::exact::{self, Proved, TOLERANCE};
 use super::outcome::Value;
@@ -103,6 +103,14 @@ fn placements(tasks: usize, cores: u32) -> Vec<Vec<u32>> {
     out
 }
 
+/// The same as the sets of the cores.
+pub fn partitions(tasks: usize, cores: u32) -> impl Iterator<Item = Vec<usize>> {
+    placements(tasks, cores).into_iter().map(move |placement| {
+        let set = |core: u32| (0..tasks).filter(|&t| placement[t] == core).map(|t| 1 << t).sum();
+        (0..cores).map(set).collect()
+    })
+}
+
 /// All ways to give this number of ways to cores, one each at least.
 fn splits(ways: u32, cores: u32) -> Vec<Vec<u32>> {
     if cores == 1 {
@@ -120,9 +128,7 @@ fn splits(ways: u32, cores: u32) -> Vec<Vec<u32>> {
 pub fn least_beside(own: &[Vec<f64>], [cores, ways]: [u32; 2], placed: &[usize]) -> Vec<Vec<f64>> {
     let tasks = own.len().trailing_zeros() as usize;
     let mut least = vec![vec![f64::INFINITY; ways as usize + 1]; placed.len()];
-    for placement in placements(tasks, cores) {
-        let set = |core: u32| (0..tasks).filter(|&t| placement[t] == core).map(|t| 1 << t).sum();
-        let mut sets: Vec<usize> = (0..cores).map(set).collect();
+    for mut sets in partitions(tasks, cores) {
         if !placed.iter().all(|set| sets.contains(set)) {
             continue;
         }
@@ -174,6 +180,16 @@ pub fn misleading() -> Vec<Vec<f64>> {
         own[set][ways] = budget;
     }
     own
+}
+
+/// The ways with which a set with these costs is possible, from the first to the last, and its least
+/// cost; `None`: with none.
+pub fn needs(own: &[f64]) -> Option<(Ways, u64)> {
+    let possible = |&ways: &usize| own[ways] < f64::INFINITY;
+    let least = (0..own.len()).find(possible)? as u32;
+    let most = (0..own.len()).rev().find(possible)? as u32;
+    let cost = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
+    Some((Ways { least, most }, cost))
 }
 
 /// A certificate of four tasks without facts.

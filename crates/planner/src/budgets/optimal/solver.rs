@@ -39,14 +39,14 @@ enum Care {
 
 /// What budgets are looked for.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct Sought {
     /// Their part for writes, in thousandths.
     part: Option<u64>,
     /// See [`Attempt::late`].
     most: u64,
 }
 
-impl Wanted {
+impl Sought {
     /// Also those that miss deadlines, however late.
     const fn all(part: Option<u64>) -> Self {
         Self { part, most: u64::MAX }
@@ -97,7 +97,7 @@ impl<'a> Solver<'a> {
             candidate,
             &level,
             &resources,
-            Wanted { part: best.part, most },
+            Sought { part: best.part, most },
             Care::Little,
         );
         if outcome.value.better(&best.value) { outcome } else { best }
@@ -108,7 +108,7 @@ impl<'a> Solver<'a> {
     pub fn plain(&self, candidate: &Candidate) -> Outcome {
         let resources = self.resources(candidate);
         let pages = self.locked(candidate, &HashMap::new(), &resources);
-        self.with_part(candidate, &pages, &resources, Wanted::all(None), Care::Little)
+        self.with_part(candidate, &pages, &resources, Sought::all(None), Care::Little)
     }
 
     /// The outcome of a candidate after all rounds; `first` is that of [`Solver::solve`].
@@ -119,7 +119,7 @@ impl<'a> Solver<'a> {
         let mut best = first;
         if best.value.meets() && !self.problem.quick() {
             let same = self.pages_of(&best, &resources);
-            best = self.with_part(candidate, &same, &resources, Wanted::all(part), Care::Much);
+            best = self.with_part(candidate, &same, &resources, Sought::all(part), Care::Much);
         }
         let mut weights: HashMap<usize, u64> = HashMap::new();
         let mut in_vain = 0;
@@ -130,8 +130,8 @@ impl<'a> Solver<'a> {
             }
             let locked = self.locked(candidate, &weights, &resources);
             // How late the tasks are says which of them need more pages.
-            let late = Wanted::all(part);
-            let outcome = self.with_part(candidate, &locked, &resources, late, Care::Much);
+            let sought = Sought::all(part);
+            let outcome = self.with_part(candidate, &locked, &resources, sought, Care::Much);
             let close = self.closest(&outcome.cores);
             for task in &close {
                 let weight = weights.entry(*task).or_insert(UNITY);
@@ -235,14 +235,14 @@ impl<'a> Solver<'a> {
         most: u64,
     ) -> Outcome {
         let mut best =
-            self.with_part(candidate, pages, resources, Wanted { part: None, most }, Care::Little);
+            self.with_part(candidate, pages, resources, Sought { part: None, most }, Care::Little);
         let apart = self.problem.base.platform.dram.counts_writes;
         for part in PARTS.into_iter().filter(|_| apart) {
             if self.problem.quick() && best.value.meets() {
                 break;
             }
-            let late = Wanted { part: Some(part), most: most.min(best.value.latest(1.0)) };
-            let outcome = self.with_part(candidate, pages, resources, late, Care::Little);
+            let sought = Sought { part: Some(part), most: most.min(best.value.latest(1.0)) };
+            let outcome = self.with_part(candidate, pages, resources, sought, Care::Little);
             if outcome.value.better(&best.value) {
                 best = outcome;
             }
@@ -255,7 +255,7 @@ impl<'a> Solver<'a> {
         candidate: &Candidate,
         pages: &[Rc<CorePlan>],
         resources: &Resources,
-        Wanted { part, most }: Wanted,
+        Sought { part, most }: Sought,
         care: Care,
     ) -> Outcome {
         let wanted = Limits { deadline: WHOLE, slowdown: self.problem.wished() };

@@ -171,20 +171,9 @@ fn least_by_ways(set: usize, own: &[Row], fewer: &[Row], live: &[bool]) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budgets::optimal::exact_tests::partitions;
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
-
-    /// All ways to put five tasks on three cores, as the sets of these.
-    fn placements() -> impl Iterator<Item = [usize; 3]> {
-        (0..3usize.pow(5)).map(|mut code| {
-            let mut sets = [0; 3];
-            for task in 0..5 {
-                sets[code % 3] |= 1 << task;
-                code /= 3;
-            }
-            sets
-        })
-    }
 
     fn cost(rng: &mut ChaCha8Rng) -> f64 {
         if rng.random_range(0..4) == 0 { f64::INFINITY } else { rng.random_range(0..100).into() }
@@ -197,8 +186,8 @@ mod tests {
             let costs: Vec<f64> = (0..32).map(|_| cost(&mut rng)).collect();
             for (nothing, join) in [(0.0, (|a, b| a + b) as fn(f64, f64) -> f64), (0.0, f64::max)] {
                 let rest = Rest::of(&costs, 3, nothing, join, &mut || false).unwrap();
-                let of = |sets: [usize; 3]| sets.iter().map(|&set| costs[set]).reduce(join);
-                let least = placements().filter_map(of).fold(f64::INFINITY, f64::min);
+                let of = |sets: Vec<usize>| sets.iter().map(|&set| costs[set]).reduce(join);
+                let least = partitions(5, 3).filter_map(of).fold(f64::INFINITY, f64::min);
                 assert!(rest.least(3, 31) == least, "{costs:?}");
             }
         }
@@ -214,11 +203,11 @@ mod tests {
             let costs: Vec<Vec<f64>> = (0..32).map(|_| own(&mut rng)).collect();
             let rest = ByWays::of(&costs, 3, |_| true, &mut || false).unwrap();
             let mut least = f64::INFINITY;
-            for [a, b, c] in placements() {
+            for sets in partitions(5, 3) {
                 for (own, next) in (1..4).flat_map(|own| (1..4).map(move |next| (own, next))) {
                     let last = 6usize.saturating_sub(own + next);
                     let cost = |set: usize, ways: usize| costs[set].get(ways).copied();
-                    let all = [cost(a, own), cost(b, next), cost(c, last)];
+                    let all = [cost(sets[0], own), cost(sets[1], next), cost(sets[2], last)];
                     let all: Option<f64> = all.into_iter().sum();
                     least = least.min(all.unwrap_or(f64::INFINITY));
                 }

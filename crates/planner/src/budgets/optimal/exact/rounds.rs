@@ -283,11 +283,8 @@ impl Rounds {
     #[cfg(test)]
     pub fn with(own: &[Vec<f64>]) -> Self {
         let entry = |own: &Vec<f64>| {
-            let possible = |&ways: &usize| own[ways] < f64::INFINITY;
-            let least = (0..own.len()).find(possible)? as u32;
-            let most = (0..own.len()).rev().find(possible)? as u32;
-            let budget = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
-            Some(Entry { ways: Ways { least, most }, budget, breaks: u64::MAX, speed: 0.0 })
+            let (ways, budget) = super::super::exact_tests::needs(own)?;
+            Some(Entry { ways, budget, breaks: u64::MAX, speed: 0.0 })
         };
         let entries: Vec<Option<Entry>> = own.iter().map(entry).collect();
         let of = |cost: fn(&Entry) -> f64| {
