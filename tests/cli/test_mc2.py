@@ -373,3 +373,41 @@ def test_the_sound_model_charges_what_others_can_do(solocore):
     for promised, t in zip(sound["tasks"], seen["tasks"]):
         if promised["criticality"] in "AB":
             assert t["max_response_ns"] <= promised["wcrt_ns"] and t["misses_deadline"] == 0
+
+
+def measured(costs=""):
+    """The example with the costs that were measured on the virtual board, some of them replaced."""
+    text = EXAMPLE.read_text()
+    assert text.count('contention = "bounded"') == 1
+    lines = (EXAMPLE.parent / "costs.toml").read_text()
+    for line in filter(None, costs.split("\n")):
+        lines, count = re.subn(rf"^{line.split()[0]} = .*$", line, lines, flags=re.M)
+        assert count == 1, line
+    return text.replace('contention = "bounded"', 'contention = "measured"') + "\n" + lines
+
+
+def chosen(solocore, text):
+    done = solocore("plan", solocore.write("measured.toml", text), "--format", "json")
+    assert done.code == 0, done.err
+    return {c["of"]: c for c in done.json()["mc2"]["choices"]}
+
+
+def test_measured_costs_decide_and_say_why(solocore):
+    """The next best place of a message costs what the measured times say. Both ends of each are on one core, so CE is the next best of CL."""
+    sbp_us = 8192 / LINE * L_NS / 1000
+    found = chosen(solocore, measured())
+    message = found["message gps to fusion"]
+    assert message["chosen"] == "CL"
+    assert message["next_best"] == f"CE: {(0.4605 - 0.4578) * sbp_us:.3f} us more per job of gps and 0.000 us of fusion"
+    assert re.search(r"level C would take 0\.\d+ \(\+0\.99 %\)", found["buffer of receiver"]["next_best"]), found["buffer of receiver"]
+    # Without a gain from locked lines no way is given to them, and SBP is the next best of CE.
+    found = chosen(solocore, measured("send_cl = 0.4605"))
+    message = found["message gps to fusion"]
+    assert message["chosen"] == "CE"
+    more = [f"{(1 - ce) * sbp_us:.3f}" for ce in (0.4605, 0.8191)]
+    assert message["next_best"] == f"SBP: {more[0]} us more per job of gps and {more[1]} us of fusion"
+    # On two cores, CL stands against SBP.
+    apart = measured("send_cl = 0.05").replace('name = "actuate"', 'name = "actuate"\ncore = 2')
+    message = chosen(solocore, apart)["message attitude to actuate"]
+    assert message["chosen"] == "CL"
+    assert message["next_best"].startswith(f"SBP: {(1 - 0.05) * sbp_us / 32:.3f} us more per job of attitude"), message

@@ -14,6 +14,7 @@
 use super::found::{Found, bounded, scheme_of};
 use super::optimiser::placement::Kind;
 use super::optimiser::scheme::Io;
+use super::optimiser::tasks::Accesses;
 use super::optimiser::ways::{MARGIN, Split};
 use super::optimiser::{Allocator, Answer, Objective, Problem};
 use crate::error::PlanError;
@@ -281,10 +282,21 @@ impl Pricing {
     fn message(&self, found: &Found, edge: usize) -> Choice {
         let e = &found.translated.system.edges[edge];
         let (from, to) = (&found.task(e.sender).name, &found.task(e.receiver).name);
-        let us = |ps: u64| format!("{:.3} us", ps as f64 / 1e6);
-        let [send, receive] = found.translated.bypass_ps[edge];
-        let uncached =
-            format!("SBP: {} more per job of {from} and {} of {to}", us(send), us(receive));
+        let us = |ps: f64| format!("{:.3} us", ps / 1e6);
+        let [send, receive] = found.translated.bypass_ps[edge].map(|ps| ps as f64);
+        let whole = |task: usize| found.translated.shapes[task].whole() as f64;
+        // What the jobs of both tasks take more than in the plan's place.
+        let more = |place: &str, of: fn(&Accesses) -> f64| {
+            let (sending, receiving) = (of(&e.sending), of(&e.receiving));
+            if sending + receiving < SAME {
+                return format!("{place}: would cost nothing");
+            }
+            format!(
+                "{place}: {} more per job of {from} and {} of {to}",
+                us(sending * whole(e.sender)),
+                us(receiving * whole(e.receiver))
+            )
+        };
         let together = || {
             let on = |task: usize| found.core(task).unwrap_or(0);
             let moves = [(e.sender, on(e.receiver)), (e.receiver, on(e.sender))];
@@ -298,12 +310,16 @@ impl Pricing {
             Method::Together => (
                 "CE",
                 "both tasks are on one core, so its bank and ways hold the buffer".to_owned(),
-                uncached,
+                more("SBP", |a| a.bypass),
             ),
             Method::Locked => (
                 "CL",
                 "among the buffers that save most per byte in the locked ways".to_owned(),
-                uncached,
+                if found.core(e.sender) == found.core(e.receiver) {
+                    more("CE", |a| a.locked)
+                } else {
+                    more("SBP", |a| a.bypass + a.locked)
+                },
             ),
             Method::Bypass => (
                 "SBP",
