@@ -86,7 +86,8 @@ static void be_child(long turn, char *program)
 		must(is_whole(data, 2) && is_whole(heap, 2), 9);
 		break;
 	case 2:
-		execl(program, program, "1", (char *)0);
+		/* By its file: the name may be one that a search path found. */
+		execl("/proc/self/exe", program, "1", (char *)0);
 		_exit(8);
 	case 3:
 		with_thread_and_child();

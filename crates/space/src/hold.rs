@@ -273,23 +273,27 @@ impl Hold {
             let offset = |page: u32| page - u32::try_from(first).unwrap_or(0);
             let pages: Vec<_> = here.iter().map(|&(page, frame)| (offset(page), frame)).collect();
             self.held += pages.len() as u64;
-            self.pieces.push(Piece { area, pages, returned });
+            self.pieces.push(Piece { area, pages, returned, settled: false });
         }
         Ok(())
     }
 
     /// Looks at every held page again. Pages that the kernel has moved to frames of other colours
-    /// are given back. Returns the number of frames that were lost.
+    /// are given back. Returns the number of frames that were lost. A page that has moved before
+    /// the first look is none of these: the kernel may have taken it for a move before it was
+    /// locked, and such a move goes on.
     ///
     /// # Errors
     /// The frames are hidden from this process.
     pub fn look(&mut self) -> Result<u64, SpaceError> {
         let lost = self.check(0)?;
+        self.pieces.iter_mut().for_each(|piece| piece.settled = true);
         self.lost += lost;
         Ok(lost)
     }
 
-    /// Looks at the pages of the pieces from this one on; returns how many have other frames.
+    /// Looks at the pages of the pieces from this one on; returns how many of the settled ones have
+    /// other frames.
     fn check(&mut self, first: usize) -> Result<u64, SpaceError> {
         let mut lost = 0;
         let mut entries = vec![0u64; HUGE];
@@ -311,7 +315,7 @@ impl Hold {
                 if now == Some(*frame) {
                     return true;
                 }
-                lost += 1;
+                lost += u64::from(piece.settled);
                 match now.filter(|&now| self.choice.allows(now)) {
                     Some(now) => *frame = now,
                     None => piece.area.give_back(at, 1),

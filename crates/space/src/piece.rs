@@ -20,6 +20,9 @@ pub(crate) struct Piece {
     pub pages: Vec<(u32, u64)>,
     /// Their frames were lent, and have come back.
     pub returned: bool,
+    /// A look has found them in place. The kernel may have begun to move some before they were
+    /// locked.
+    pub settled: bool,
 }
 
 impl Piece {
@@ -65,7 +68,8 @@ mod tests {
     fn frames_whose_neighbour_stays_go_first() {
         let held = [40, 41, 42, 43, 7, 100, 101];
         let area = Area::reserved(held.len() * 4096).expect("mapped");
-        let mut piece = Piece { area, pages: (0..).zip(held).collect(), returned: false };
+        let mut piece =
+            Piece { area, pages: (0..).zip(held).collect(), returned: false, settled: false };
         let all = |_: u64| true;
         assert_eq!(piece.give(2, true, &all), 2);
         assert_eq!(frames(&piece), [40, 41, 42, 7, 100]);
@@ -86,7 +90,8 @@ mod tests {
     #[test]
     fn frames_of_all_colours_go() {
         let area = Area::reserved(256 * 4096).expect("mapped");
-        let mut piece = Piece { area, pages: (0..256).zip(512..).collect(), returned: false };
+        let mut piece =
+            Piece { area, pages: (0..256).zip(512..).collect(), returned: false, settled: false };
         assert_eq!(piece.give(128, true, &|_| true), 128);
         for colour in 0..32 {
             let left = frames(&piece).iter().filter(|&frame| frame % 32 == colour).count();
