@@ -60,7 +60,8 @@ pub fn plan(
         let share = |done: f64| {
             watch.step(done);
         };
-        let patience = Patience { stop: &stop, share: &share, endless: limit.is_some() };
+        let patience =
+            Patience { stop: &stop, share: &share, endless: limit.is_some(), prices: false };
         let mut plan = solocore_planner::plan_until(&system, &demands, patience)
             .map_err(|e| Error::from(e).of(&path))?;
         let stop = || watch.stopped();

@@ -54,9 +54,27 @@ def test_a_slowdown_that_cannot_be_had_is_said(solocore):
 
 
 def test_every_choice_says_what_the_next_best_would_be(solocore):
-    reasons = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL))["reasons"]
-    assert reasons[0].startswith("shares: optimal, for the speed of best effort")
-    assert any(r.startswith("cores: analysed tasks on") and "it would be" in r for r in reasons)
+    text = system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL)
+    plain = solocore.plan(text)
+    assert "choices" not in plain
+    assert plain["reasons"][0].startswith("shares: optimal, for the speed of best effort")
+    assert any(r.startswith("cores: analysed tasks on") and "it would be" in r for r in plain["reasons"])
+    done = solocore("plan", solocore.write("priced.toml", text), "--explain", "--format", "json")
+    assert done.code == 0, done.err
+    priced = done.json()
+    assert [t["core"] for t in priced["tasks"]] == [t["core"] for t in plain["tasks"]]
+    names = [t["name"] for t in plain["tasks"]]
+    of = [f"{what} of core {c['id']}" for what in ("ways", "budget") for c in plain["cores"]]
+    assert [c["of"] for c in priced["choices"]] == names + of
+    assert all(set(c) == {"of", "chosen", "why", "next_best"} and all(c.values()) for c in priced["choices"])
+    shown = solocore("plan", "priced.toml", "--explain").out.decode()
+    assert all(f"- {c['of']}: {c['chosen']}: {c['why']}; next best: {c['next_best']}\n" in shown for c in priced["choices"])
+
+
+def test_a_plan_that_misses_deadlines_has_no_prices(solocore):
+    late = hungry("late", 79, 1_000_000, 4000, "80 ms")
+    done = solocore("plan", solocore.write("late.toml", system(*TASKS, late, head=BOARD, regulation=OPTIMAL)), "--explain", "--format", "json")
+    assert done.code == 1 and "choices" not in done.json() and done.json()["repair"], done.err
 
 
 def test_more_load_than_there_is_time_is_no_error(solocore):

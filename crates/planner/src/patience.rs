@@ -9,6 +9,8 @@ pub struct Patience<'a> {
     pub share: &'a dyn Fn(f64),
     /// Goes on until no neighbour is better, without a limit on the number of shares.
     pub endless: bool,
+    /// Is the price of each choice of optimal shares asked for, too?
+    pub prices: bool,
 }
 
 impl std::fmt::Debug for Patience<'_> {

@@ -24,7 +24,11 @@ use std::borrow::Cow;
 /// # Panics
 /// If `demands` is not as long as the system's list of tasks.
 pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
-    plan_until(system, demands, Patience { stop: &|| false, share: &|_| {}, endless: false })
+    plan_until(
+        system,
+        demands,
+        Patience { stop: &|| false, share: &|_| {}, endless: false, prices: false },
+    )
 }
 
 /// As [`plan`], with stated patience.

@@ -59,6 +59,7 @@ pub fn whole(
         repair: Vec::new(),
         what_if: None,
         inputs: Vec::new(),
+        choices: Vec::new(),
         carried: std::collections::BTreeMap::new(),
         scheme: Scheme::Budgets,
     }

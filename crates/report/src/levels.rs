@@ -19,7 +19,7 @@ pub fn part(mc2: &LevelsPlan) -> Markup {
         }
         @if !mc2.choices.is_empty() {
             h3 { "Choices, and the cost of the next best" }
-            (choices(mc2))
+            (crate::plan::choices(&mc2.choices))
         }
     }
 }
@@ -87,15 +87,5 @@ fn buffers(mc2: &LevelsPlan) -> Markup {
                     }
                 }
             }))
-    }
-}
-
-fn choices(mc2: &LevelsPlan) -> Markup {
-    html! {
-        ul {
-            @for c in &mc2.choices {
-                li { strong { (c.of) } ": " (c.chosen) ": " (c.why) ". Next best: " (c.next_best) "." }
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@ use crate::elements::{caption, core_of, data_table, folded, task_name, wide_tabl
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
-use solocore_model::plan::{PlanCore, PlanLock, PlanTask, TaskMargin};
+use solocore_model::plan::{Choice, PlanCore, PlanLock, PlanTask, TaskMargin};
 use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{Derivation, Plan};
 
@@ -18,6 +18,10 @@ pub fn section(plan: &Plan) -> Markup {
                 p.muted { "The plan gives no reasons; make it again with " code { "solocore plan" } "." }
             } @else {
                 (wide_table("Reasons of the plan", &reasons(plan)))
+            }
+            @if !plan.choices.is_empty() {
+                h3 { "Choices, and the price of the next best" }
+                (choices(&plan.choices))
             }
             @if let Some(mc2) = plan.levels() { (crate::levels::part(mc2)) }
             @if let Some(lock) = &plan.lock {
@@ -78,8 +82,20 @@ fn subject(reason: &str) -> (&str, &str) {
 
 /// Choices have a list of their own.
 fn of_choice(plan: &Plan, reason: &str) -> bool {
-    let choices = plan.levels().map_or(&[][..], |levels| &levels.choices);
-    choices.iter().any(|c| reason.starts_with(&format!("{}: {}: ", c.of, c.chosen)))
+    let of_levels = plan.levels().map_or(&[][..], |levels| &levels.choices);
+    let mut all = plan.choices.iter().chain(of_levels);
+    all.any(|c| reason.starts_with(&format!("{}: {}: ", c.of, c.chosen)))
+}
+
+/// Choices with their prices.
+pub fn choices(choices: &[Choice]) -> Markup {
+    html! {
+        ul {
+            @for c in choices {
+                li { strong { (c.of) } ": " (c.chosen) ": " (c.why) ". Next best: " (c.next_best) "." }
+            }
+        }
+    }
 }
 
 fn derivation(d: &Derivation) -> Markup {

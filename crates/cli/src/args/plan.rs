@@ -38,7 +38,8 @@ pub struct PlanArgs {
     #[arg(long, value_enum)]
     pub method: Option<Method>,
     /// Add the derivation of each response time: rule, inputs, intermediate values, and the terms
-    /// from the time alone to the bound.
+    /// from the time alone to the bound. For optimal shares, also what the next best core of each
+    /// task, the next number of ways of each core, and another budget would cost.
     #[arg(long)]
     pub explain: bool,
     /// Plan with one key of the system file changed, like "task.NAME.period=50 ms", and compare;

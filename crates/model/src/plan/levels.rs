@@ -7,6 +7,7 @@
 //! level C and the OS. Core `k` has bank `k`, level C and the OS the others (mc2-os-isolation, Fig.
 //! 3).
 
+use super::Choice;
 use super::task::PlanTask;
 use crate::derivation::Derivation;
 use crate::levels::{BufferScheme, Contention, Direction};
@@ -144,20 +145,6 @@ pub struct LevelsTable {
     pub frame_ns: u64,
     /// Slots of level A, in order of time.
     pub slots: Vec<Slot>,
-}
-
-/// A choice, and the price of the next best.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Choice {
-    /// The subject of the choice: a task, a region, a buffer, the scheme.
-    pub of: String,
-    /// The choice.
-    pub chosen: String,
-    /// Reason for the choice.
-    pub why: String,
-    /// The next best, and its price.
-    pub next_best: String,
 }
 
 /// A plan of criticality levels on isolated hardware.

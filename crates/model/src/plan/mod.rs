@@ -60,6 +60,27 @@ pub enum Scheme {
     Vcpus(Box<VcpusPlan>),
 }
 
+/// A choice, and the price of the next best.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// The subject of the choice: a task, ways, a budget, a region, a buffer, the scheme.
+    pub of: String,
+    /// The choice.
+    pub chosen: String,
+    /// Reason for the choice.
+    pub why: String,
+    /// The next best, and its price.
+    pub next_best: String,
+}
+
+impl Choice {
+    /// One line of a plan's reasons.
+    pub fn line(&self) -> String {
+        format!("{}: {}: {}; next best: {}", self.of, self.chosen, self.why, self.next_best)
+    }
+}
+
 /// Quality of the choice of shares, where the planner chose them together (`share = "optimal"`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -136,6 +157,9 @@ pub struct Plan {
     /// Quality of the choice of shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
+    /// The choices of optimal shares with their prices, where these were asked for (`--explain`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
     /// For a plan that is not schedulable: changes of one key; each change makes it schedulable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repair: Vec<advice::Repair>,

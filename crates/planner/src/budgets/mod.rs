@@ -31,7 +31,7 @@ use dynamic::Dynamic;
 use optimal::Effort;
 use placement::place;
 use solocore_model::System;
-use solocore_model::plan::{BRIEF, Certificate, Plan, PlanCore, PlanTask, ProofResult};
+use solocore_model::plan::{BRIEF, Certificate, Choice, Plan, PlanCore, PlanTask, ProofResult};
 use solocore_model::system::{Objective, Policy, Share};
 
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a
@@ -64,8 +64,8 @@ pub fn plan(
 pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> (bool, u64) {
     resources.verdict_only = true;
     let (tried, (cores, resources)) = if system.regulation.share() == Share::Optimal {
-        let (why, placed) =
-            optimal_shares(system, work, &resources, Effort::Least, &|best| best.meets());
+        let asked = Asked { effort: Effort::Least, prices: false, stop: &|best| best.meets() };
+        let (why, placed) = optimal_shares(system, work, &resources, asked);
         (why.tried, placed)
     } else {
         (1, worst_fit(work, resources, &|_| {}))
@@ -91,13 +91,21 @@ fn worst_fit(work: &[Work], resources: Resources, share: &dyn Fn(f64)) -> Placed
     known::with_rivals(cores, work, resources)
 }
 
+/// How optimal shares are looked for.
+struct Asked<'a> {
+    effort: Effort,
+    /// See [`Patience::prices`].
+    prices: bool,
+    /// Ends the search, by the value of the best so far.
+    stop: &'a dyn Fn(&optimal::Value) -> bool,
+}
+
 /// Chooses cores, cache and budgets together, with reasons. See [`optimal::choose`].
 fn optimal_shares(
     system: &System,
     work: &[Work],
     even: &Resources,
-    effort: Effort,
-    stop: &dyn Fn(&optimal::Value) -> bool,
+    Asked { effort, prices, stop }: Asked,
 ) -> (optimal::Why, Placed) {
     let fewer = |cores: u32| {
         let mut system = system.clone();
@@ -113,6 +121,7 @@ fn optimal_shares(
         placement: &place(work, even, &|_| {}),
         fewer: optional.then_some(&fewer),
         effort,
+        prices,
         stop,
     };
     let optimal::Found { best, why } = optimal::choose(work, even, &asked);
@@ -127,11 +136,13 @@ fn with_optimal_shares(
     patience: Patience<'_>,
 ) -> Result<Plan, PlanError> {
     let effort = if patience.endless { Effort::Endless } else { Effort::Usual };
-    let (why, (cores, resources)) =
-        optimal_shares(system, work, even, effort, &|_| (patience.stop)());
+    let stop = |_: &optimal::Value| (patience.stop)();
+    let asked = Asked { effort, prices: patience.prices, stop: &stop };
+    let (why, (cores, resources)) = optimal_shares(system, work, even, asked);
     spare::check(system, &resources)?;
     let mut plan = assemble(system, work, &cores, &resources);
-    plan.reasons.splice(0..0, why.reasons);
+    plan.reasons.splice(0..0, why.reasons.into_iter().chain(why.choices.iter().map(Choice::line)));
+    plan.choices = why.choices;
     let best = why.proof.is_some_and(|proof| proof.result == ProofResult::Best);
     let optimal = best || why.gap == 0.0;
     plan.certificate = Some(Certificate { optimal, gap: why.gap, proof: why.proof });

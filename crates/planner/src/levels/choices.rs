@@ -21,7 +21,8 @@ use crate::error::PlanError;
 use crate::explain;
 use crate::work::DETAILED;
 use solocore_model::levels::BufferScheme;
-use solocore_model::plan::levels::{Choice, Method};
+use solocore_model::plan::Choice;
+use solocore_model::plan::levels::Method;
 
 /// Smaller differences count as none.
 const SAME: f64 = 1e-9;

@@ -69,6 +69,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         repair: Vec::new(),
         what_if: None,
         inputs: Vec::new(),
+        choices: Vec::new(),
         carried: std::collections::BTreeMap::new(),
         scheme: WhoRuns::Levels(Box::new(mc2)),
     };

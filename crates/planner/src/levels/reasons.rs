@@ -9,7 +9,7 @@ use crate::error::PlanError;
 use crate::work::DETAILED;
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::Verdict;
-use solocore_model::plan::Plan;
+use solocore_model::plan::{Choice, Plan};
 use solocore_model::system::{Criticality, Model};
 
 /// Derivation of the PETs of a task.
@@ -74,12 +74,7 @@ pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<Stri
             split.locked,
             split.level_c
         ));
-        for choice in plan.levels().iter().flat_map(|levels| &levels.choices) {
-            out.push(format!(
-                "{}: {}: {}; next best: {}",
-                choice.of, choice.chosen, choice.why, choice.next_best
-            ));
-        }
+        out.extend(plan.levels().iter().flat_map(|levels| &levels.choices).map(Choice::line));
     }
     out.push(verdict(found, plan, faults)?);
     Ok(out)

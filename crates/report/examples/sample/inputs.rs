@@ -135,6 +135,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         repair: Vec::new(),
         what_if: None,
         inputs: Vec::new(),
+        choices: Vec::new(),
         carried: std::collections::BTreeMap::new(),
         scheme: Scheme::Budgets,
     }

@@ -47,7 +47,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let (demands, named) =
         demands(system, &mut profiles).map_err(|f| of_changes(&args.what_if, f))?;
     let demands = ManuallyDrop::new(demands);
-    let plan = planned(system, &demands, args.time_limit);
+    let plan = planned(system, &demands, args.time_limit, args.explain);
     let mut plan = ManuallyDrop::new(plan.map_err(|f| of_changes(&args.what_if, f))?);
     let advice = computing(|| solocore_planner::repair(&text, system, &demands, &plan, &stopped));
     if stopped() {
@@ -122,7 +122,7 @@ pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 
 /// The plan of a system; a search for shares ends at the limit.
 pub fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
-    with_demands(system, profiling, limit).map(|made| made.0)
+    with_demands(system, profiling, limit, false).map(|made| made.0)
 }
 
 /// The plan of a system; where its shares are optimal, also the plan with even ones, if the machine
@@ -131,7 +131,7 @@ pub fn beside_even(
     system: &System,
     profiling: &Profiling,
 ) -> Result<(Plan, Option<Plan>), Failure> {
-    let (plan, demands) = with_demands(system, profiling, None)?;
+    let (plan, demands) = with_demands(system, profiling, None, true)?;
     if plan.regulation.share != Share::Optimal {
         return Ok((plan, None));
     }
@@ -140,22 +140,23 @@ pub fn beside_even(
     // Both are keys of optimal shares.
     system.regulation.objective = None;
     system.regulation.slowdown_permille = None;
-    match planned(&system, &demands, None) {
+    match planned(&system, &demands, None, false) {
         Ok(even) => Ok((plan, Some(even))),
         Err(Failure::Input(_)) => Ok((plan, None)),
         Err(other) => Err(other),
     }
 }
 
-/// The plan of a system, with the demands of its tasks.
+/// The plan of a system, with the demands of its tasks. `prices`: see [`Patience::prices`].
 fn with_demands(
     system: &System,
     profiling: &Profiling,
     limit: Option<Time>,
+    prices: bool,
 ) -> Result<(Plan, Vec<Demand>), Failure> {
     let mut profiles = Profiles::new(profiling);
     let (demands, named) = demands(system, &mut profiles)?;
-    let mut plan = planned(system, &demands, limit)?;
+    let mut plan = planned(system, &demands, limit, prices)?;
     profiles.mark(&mut plan);
     plan.inputs = [&system.inputs[..], &named].concat();
     Ok((plan, demands))
@@ -181,7 +182,12 @@ fn demands(
 }
 
 /// Plans; with a limit, a search ends then, or when no neighbour is better.
-fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<Plan, Failure> {
+fn planned(
+    system: &System,
+    demands: &[Demand],
+    limit: Option<Time>,
+    prices: bool,
+) -> Result<Plan, Failure> {
     let many = system.tasks.len();
     let dynamic = system.regulation.policy == Policy::Dynamic;
     let least = if dynamic { MANY_DYNAMIC } else { MANY };
@@ -195,7 +201,7 @@ fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<P
     let began = Instant::now();
     let over = |limit: Time| began.elapsed() >= Duration::from_nanos(limit.ps() / Time::PS_PER_NS);
     let stop = || stopped() || limit.is_some_and(over);
-    let patience = Patience { stop: &stop, share: &share, endless: limit.is_some() };
+    let patience = Patience { stop: &stop, share: &share, endless: limit.is_some(), prices };
     let plan = computing(|| solocore_planner::plan_until(system, demands, patience))
         .map_err(|e| Failure::from(e).of(&system.path.display().to_string()))?;
     if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }

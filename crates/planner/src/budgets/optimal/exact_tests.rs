@@ -235,6 +235,7 @@ fn proved(solver: &Solver) -> (Value, Proved) {
         slowdown: None,
         placement: &[],
         fewer: None,
+        prices: false,
         effort: Effort::Endless,
         stop: &|_| false,
     };

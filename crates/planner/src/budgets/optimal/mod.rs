@@ -32,6 +32,7 @@ mod gap;
 mod moves;
 mod outcome;
 mod pages;
+mod prices;
 mod problem;
 mod search;
 mod solver;
@@ -48,7 +49,7 @@ use problem::Problem;
 use search::Tried;
 pub use search::{Asked, Effort};
 use solocore_model::list;
-use solocore_model::plan::{Proof, ProofResult};
+use solocore_model::plan::{Choice, Proof, ProofResult};
 use solver::Solver;
 
 /// The choice.
@@ -70,6 +71,8 @@ pub struct Why {
     pub gap: f64,
     /// Proof that there is no better choice, where the caller waited for one.
     pub proof: Option<Proof>,
+    /// The price of each choice, where the caller asks for it.
+    pub choices: Vec<Choice>,
     /// Number of candidates tried.
     pub tried: u64,
 }
@@ -90,12 +93,20 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     let mut reasons = reasons(&tried, &solver.problem, gap, proof.as_ref());
     let mut count = tried.count() as u64;
     let mut best = tried.into_best();
+    let mut priced = None;
     if let Some((fewer, outcome)) = search::fewer(&solver, &best, asked, &mut count) {
         reasons = vec![with_fewer(&solver.problem, &best, &outcome)];
         reasons.extend(fewer.problem.missed_wish(&outcome.value));
         // What was proved is about all cores.
         (best, gap, proof) = (outcome, 1.0, None);
+        priced = Some(fewer);
     }
+    let choices = if asked.prices && best.value.meets() {
+        let stop = || (asked.stop)(&best.value);
+        prices::of(priced.as_ref().unwrap_or(&solver), &best, &stop).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
     if !best.value.meets() && !even.verdict_only && best.resources.explicit {
         best = solver.late(&best);
     }
@@ -103,7 +114,7 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     if !best.value.meets() && !even.verdict_only {
         best.cores = best.cores.iter().map(|core| core.again(work, &best.resources)).collect();
     }
-    Found { best, why: Why { reasons, gap, proof, tried: count } }
+    Found { best, why: Why { reasons, gap, proof, choices, tried: count } }
 }
 
 /// Tries candidates. Where the caller waits for more, looks for a proof that there are no better

@@ -53,6 +53,8 @@ pub struct Asked<'a> {
     pub fewer: Option<&'a dyn Fn(u32) -> Option<Resources>>,
     /// The number of candidates.
     pub effort: Effort,
+    /// Is the price of each choice asked for?
+    pub prices: bool,
     /// Is given the value of the best so far, and ends the search early.
     pub stop: &'a dyn Fn(&Value) -> bool,
 }

@@ -160,6 +160,18 @@ impl<'a> Solver<'a> {
             .late(u64::MAX, true)
     }
 
+    /// An outcome with other budgets and the same pages.
+    pub fn with_budgets(&self, outcome: &Outcome, budgets: Vec<u64>) -> Outcome {
+        let candidate = &outcome.candidate;
+        let resources = self.resources(candidate);
+        let same = self.pages_of(outcome, &resources);
+        Attempt::new(&self.problem, candidate, &same, &resources, outcome.part).outcome(
+            budgets,
+            outcome.value.class,
+            outcome.value.objective,
+        )
+    }
+
     /// The cores of an outcome with the same pages, before it had budgets.
     fn pages_of(&self, outcome: &Outcome, resources: &Resources) -> Vec<Rc<CorePlan>> {
         let again = |core: &CorePlan| Rc::new(core.again(self.problem.work, resources));

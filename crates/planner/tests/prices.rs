@@ -1,0 +1,171 @@
+//! Prices of the choices of optimal shares: each against another way to find it.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use solocore_model::plan::{Choice, Plan};
+use solocore_model::system::{System, Task};
+use solocore_planner::{Allotment, Demand, Patience, judge, plan_until};
+use std::path::Path;
+
+/// Tasks of several sizes with curves, and best effort; `cores` are stated where they are given.
+fn text(seed: u64, cores: &[Option<u32>]) -> String {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut out =
+        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \"optimal\"\n"
+            .to_owned();
+    let stated = |at: usize| {
+        let core = cores.get(at).copied().flatten();
+        core.map_or_else(String::new, |core| format!("core = {core}\n"))
+    };
+    for i in 0..5 {
+        let period = rng.random_range(10..100u64);
+        let work = period as f64 * f64::from(rng.random_range(2..14u32)) / 100.0;
+        let (pages, misses) =
+            (rng.random_range(20..400u64), work * f64::from(rng.random_range(300..3000u32)));
+        let point = |k: u64| {
+            let misses = (misses * (pages - k) as f64 / pages as f64) as u64;
+            format!("{{ wcet = \"{:.6} ms\", misses = {misses} }}", work + misses as f64 * 2e-4)
+        };
+        let curve = (0..=pages).map(point).collect::<Vec<_>>().join(", ");
+        out += &format!(
+            "[[task]]\nname = \"t{i}\"\nperiod = \"{period} ms\"\n{}curve = [{curve}]\n",
+            stated(i)
+        );
+    }
+    for i in 0..2 {
+        let misses = rng.random_range(20_000..100_000u32);
+        out += &format!(
+            "[[task]]\nname = \"d{i}\"\ncriticality = \"D\"\n{}wcet = \"20 ms\"\nmisses = {misses}\n",
+            stated(5 + i)
+        );
+    }
+    out
+}
+
+fn parsed(text: &str) -> (System, Vec<Demand>) {
+    let system = System::parse(Path::new("system.toml"), text).expect("a system");
+    let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
+    let demands = system.tasks.iter().map(demand).collect();
+    (system, demands)
+}
+
+fn plan(text: &str, prices: bool) -> Plan {
+    let (system, demands) = parsed(text);
+    let patience = Patience { stop: &|| false, share: &|_| {}, endless: false, prices };
+    plan_until(&system, &demands, patience).expect("shares can be had")
+}
+
+/// The number before "% of the speed alone".
+fn percent(words: &str) -> Option<f64> {
+    words.split(" % of the speed alone").next()?.rsplit(' ').next()?.parse().ok()
+}
+
+fn names(plan: &Plan, core: u32, but: &str) -> String {
+    let on = plan.tasks.iter().filter(|t| t.core == core && t.name != but);
+    on.map(|t| t.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// A plan with every task on its core, but for this one on another, is at least as fast as the
+/// price says: it shares the ways out again.
+fn check_core(seed: u64, plan: &Plan, at: usize, choice: &Choice) -> f64 {
+    let task = &plan.tasks[at];
+    assert_eq!((&choice.of, &choice.chosen), (&task.name, &format!("core {}", task.core)));
+    let with = names(plan, task.core, &task.name);
+    assert_eq!(
+        choice.why,
+        if with.is_empty() { "alone".to_owned() } else { format!("with {with}") }
+    );
+    let to = choice.next_best.strip_prefix("core ").and_then(|rest| rest.split(' ').next());
+    let to: u32 = to.and_then(|core| core.parse().ok()).expect("a core");
+    assert_ne!(to, task.core);
+    let beside = names(plan, to, &task.name);
+    let beside = if beside.is_empty() { "empty now" } else { &beside };
+    assert!(choice.next_best.starts_with(&format!("core {to} ({beside}): ")), "{choice:?}");
+    let price = percent(&choice.next_best);
+    let cores: Vec<_> = plan.tasks.iter().map(|t| Some(t.core)).collect();
+    let moved = |core| {
+        let mut cores = cores.clone();
+        cores[at] = Some(core);
+        let plan = self::plan(&text(seed, &cores), false);
+        percent(&plan.reasons[0]).filter(|_| plan.schedulable)
+    };
+    if let Some(price) = price {
+        let there = moved(to).expect("it meets its deadlines");
+        assert!(there >= price - 0.15, "seed {seed}: {there} on core {to}, {choice:?}");
+    }
+    price.unwrap_or(0.0)
+}
+
+/// A budget of which the price says that a task misses its deadline is refused by the judge of
+/// shares that others chose, and no other.
+fn check_budget(seed: u64, plan: &Plan, core: usize, choice: &Choice) -> [bool; 2] {
+    let budgets: Vec<u64> =
+        plan.cores.iter().map(|c| c.budget_accesses.expect("a budget")).collect();
+    assert_eq!(choice.of, format!("budget of core {core}"));
+    assert_eq!(choice.chosen, format!("{} accesses a period", budgets[core]));
+    let (system, demands) = parsed(&text(seed, &[]));
+    let meets = |budget: u64| {
+        let mut budgets = budgets.clone();
+        budgets[core] = budget;
+        let allotment = Allotment {
+            placement: plan.tasks.iter().map(|t| t.core).collect(),
+            ways: plan.cores.iter().map(|c| c.ways).collect(),
+            budgets,
+            pages: Some(plan.tasks.iter().map(|t| t.locked_pages.len()).collect()),
+        };
+        judge(&system, &demands, |judge| judge.meets(&allotment).expect("it fits")).expect("judged")
+    };
+    let step = (budgets[core] / 20).max(1);
+    let mut seen = [false; 2];
+    for words in choice.next_best.split("; ") {
+        let (less, words) = (words.starts_with("5 % less: "), words.split(": ").nth(1));
+        let changed = if less { budgets[core] - step } else { budgets[core] + step };
+        let misses = words.is_some_and(|words| words.contains("would miss its deadline"));
+        assert_eq!(meets(changed), !misses, "seed {seed}, {changed}: {choice:?}");
+        seen[usize::from(misses)] = true;
+    }
+    seen
+}
+
+#[test]
+fn prices_are_those_of_the_changed_choice() {
+    let (mut dearer, mut seen, mut plans) = (0, [false; 2], 0);
+    for seed in 0..12 {
+        let plan = plan(&text(seed, &[]), true);
+        if !plan.schedulable {
+            assert!(plan.choices.is_empty());
+            continue;
+        }
+        plans += 1;
+        let value = percent(&plan.reasons[0]).expect("a value");
+        let (tasks, cores) = (plan.tasks.len(), plan.cores.len());
+        assert_eq!(plan.choices.len(), tasks + 2 * cores);
+        for (at, choice) in plan.choices[..tasks].iter().enumerate() {
+            dearer += u32::from(check_core(seed, &plan, at, choice) < value - 0.5);
+        }
+        for (core, choice) in plan.choices[tasks..tasks + cores].iter().enumerate() {
+            assert_eq!(choice.of, format!("ways of core {core}"));
+            assert_eq!(choice.chosen, plan.cores[core].ways.to_string());
+        }
+        for (core, choice) in plan.choices[tasks + cores..].iter().enumerate() {
+            let found = check_budget(seed, &plan, core, choice);
+            seen = [seen[0] || found[0], seen[1] || found[1]];
+        }
+        for choice in &plan.choices {
+            assert!(plan.reasons.contains(&choice.line()));
+        }
+    }
+    assert!(plans > 5 && dearer > 10 && seen == [true; 2], "{plans} {dearer} {seen:?}");
+}
+
+/// They are no part of a plan that was not asked for them, and nothing else differs.
+#[test]
+fn a_plan_with_prices_is_the_same_plan() {
+    let text = text(1, &[]);
+    let (plain, mut priced) = (plan(&text, false), plan(&text, true));
+    assert!(plain.choices.is_empty() && !priced.choices.is_empty());
+    let lines: Vec<String> = priced.choices.iter().map(Choice::line).collect();
+    priced.reasons.retain(|reason| !lines.contains(reason));
+    priced.choices.clear();
+    assert!(plain == priced);
+}
