@@ -186,4 +186,4 @@ nightly: test bench
 
 clean:
 	cargo clean
-	rm -rf build examples/vision/build
+	rm -rf build examples/buffers/build examples/vision/build
