@@ -7,7 +7,8 @@
 # wrote as `exit-code: N`, or 124 when it did not end in time.
 #
 # Emulated, so it needs no KVM; icount makes guest time follow instructions, so the host's other work does not show in
-# it. VM_CPUS (4), VM_MEMORY (768M) and VM_EXTRA add to it. VM_ARCH=aarch64 boots QEMU's `virt` machine of that architecture.
+# it. VM_CPUS (4), VM_MEMORY (768M) and VM_EXTRA add to it. VM_DISK is a file that the guest has as a virtio disk, to read only. VM_ARCH=aarch64 boots
+# QEMU's `virt` machine of that architecture.
 set -eu
 kernel=$1
 root=$2
@@ -20,6 +21,8 @@ trap 'rm -rf "$work"' EXIT
 # What takes the emulator seconds and no test needs: keys of modules, self-tests of random numbers and hashes.
 skipped=load_system_certificate_list,jent_mod_init,sha1_mod_init,bpf_tcp_ca_kfunc_init
 machine=
+disk=
+[ -z "${VM_DISK:-}" ] || disk="-drive file=$VM_DISK,format=raw,if=virtio,readonly=on"
 console=ttyS0
 if [ "${VM_ARCH:-x86_64}" = aarch64 ]; then
 	machine="-machine virt"
@@ -34,7 +37,7 @@ boot() {
 	# shellcheck disable=SC2086
 	timeout "$limit" "qemu-system-${VM_ARCH:-x86_64}" $machine \
 		-accel tcg,thread=single -icount "${VM_ICOUNT:-shift=1,sleep=off}" -cpu max \
-		-smp "${VM_CPUS:-4}" -m "${VM_MEMORY:-768M}" -nic none -vga none -display none -no-reboot \
+		-smp "${VM_CPUS:-4}" -m "${VM_MEMORY:-768M}" -nic none -vga none -display none -no-reboot $disk \
 		-kernel "$kernel/vmlinuz" -initrd "$work/initramfs" \
 		-append "console=$console quiet panic=-1 nokaslr mitigations=off initcall_blacklist=$skipped ${VM_EXTRA:-}" \
 		-serial stdio -monitor none </dev/null >"$work/console" 2>"$work/errors" || status=$?
