@@ -172,6 +172,7 @@ nightly: test bench
 		rm -f build/endure && VM_KERNELS=$$kernel tests/vm/endure.sh $(SOLOCORE) build/endure 100 || exit 1; done
 	VM_SECONDS=14400 VM_PARTS=hours $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 VM_KERNELS="$(KERNELS)" VM_PARTS=quick $(MAKE) --no-print-directory vm-test
+	VM_SECONDS=3600 VM_MEMORY=4G VM_KERNELS=7.2.12:helper VM_PARTS=reserve $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=7200 VM_SET=COPY=3600 VM_MEMORY=4G VM_KERNELS=6.19.14:sched-ext VM_PARTS=reserve $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 VM_KERNELS="7.0.13:sched-ext 7.3.4:sched-ext" VM_PARTS="servers groups away" $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=7200 VM_KERNELS=6.19.14-rt:sched-ext VM_PARTS="quick regulate servers groups away" $(MAKE) --no-print-directory vm-test VM_PERIODS=50000

@@ -272,6 +272,9 @@ impl Hold {
             area.lock()?;
             let offset = |page: u32| page - u32::try_from(first).unwrap_or(0);
             let pages: Vec<_> = here.iter().map(|&(page, frame)| (offset(page), frame)).collect();
+            // The kernel puts its page of zeroes in the place of parts that are zero, also when it
+            // splits a block later. It is no frame that is held, and may have one of the colours.
+            pages.iter().for_each(|&(page, _)| area.mark(page as usize));
             self.held += pages.len() as u64;
             self.pieces.push(Piece { area, pages, returned, settled: false });
         }

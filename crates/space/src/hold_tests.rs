@@ -146,6 +146,21 @@ fn a_pass_of_blocks_ends_without_blocks_and_holds_only_the_choice() {
     assert!(!is_block(&gap));
 }
 
+/// The kernel would put its page of zeroes in the place of a held page that is all zeroes.
+#[test]
+fn no_held_page_is_all_zeroes() {
+    let Some(mut hold) = filled() else { return };
+    // Single pages, too.
+    hold.give(512, &|_| true);
+    hold.take_back(512).expect("taken");
+    let zero = |piece: &&Piece| {
+        let first = |page: u32| (piece.area.start() + page as usize * PAGE as usize) as *const u8;
+        // SAFETY: the page is the hold's, present, and nobody writes to it meanwhile.
+        piece.pages.iter().any(|&(page, _)| unsafe { first(page).read_volatile() } == 0)
+    };
+    assert_eq!(hold.pieces.iter().filter(zero).count(), 0);
+}
+
 #[test]
 fn moved_pages_are_noticed() {
     let Some(mut hold) = hold() else { return };
