@@ -83,6 +83,8 @@ GUIDE = {
         "": "tutorial.md",
         "carried": "profiles.md",
         "certificate": "shares.md",
+        "choices": "shares.md",
+        "Choice": "shares.md",
         "cores": "shares.md",
         "inputs": "profiles.md",
         "lock": "lock.md",

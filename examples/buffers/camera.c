@@ -116,7 +116,7 @@ static int give(struct camera *camera, unsigned index)
 static uint64_t unwritten(const struct sc_memory *memory, size_t bytes)
 {
 	const uint64_t *words = memory->at;
-	size_t count = bytes / sizeof(uint64_t), per_page = PAGE / sizeof(uint64_t);
+	size_t count = bytes / sizeof(uint64_t), per_page = page_bytes() / sizeof(uint64_t);
 	uint64_t pages = 0;
 
 	for (size_t page = 0; page < count; page += per_page) {
@@ -141,7 +141,7 @@ static int look(const struct camera *camera, const struct colours *colours, stru
 				"the kernel does not show the frames of pages; run as root\n");
 			return EXIT_DEVICE;
 		}
-		outcome->looks += camera->is_given[index] ? memory->bytes / PAGE : 0;
+		outcome->looks += camera->is_given[index] ? memory->bytes / page_bytes() : 0;
 		outcome->wrong += (uint64_t)wrong;
 	}
 	return 0;
@@ -176,7 +176,7 @@ static int frame(struct camera *camera, const struct colours *colours, struct ou
 		outcome->damaged++;
 	} else {
 		outcome->bytes += buffer.bytesused;
-		outcome->pages += (buffer.bytesused + PAGE - 1) / PAGE;
+		outcome->pages += (buffer.bytesused + page_bytes() - 1) / page_bytes();
 		outcome->unwritten += unwritten(&camera->buffers[buffer.index], buffer.bytesused);
 	}
 	return give(camera, buffer.index);
@@ -202,7 +202,7 @@ static int report(const struct camera *camera, const struct colours *colours,
 		  const struct outcome *outcome)
 {
 	printf("%u frames, %llu bytes, into %d buffers of %zu pages (%s)\n", outcome->frames,
-	       (unsigned long long)outcome->bytes, BUFFERS, camera->buffers[0].bytes / PAGE,
+	       (unsigned long long)outcome->bytes, BUFFERS, camera->buffers[0].bytes / page_bytes(),
 	       buffer_place(&camera->buffers[0]));
 	printf("%llu pages of frames, %llu not written\n", (unsigned long long)outcome->pages,
 	       (unsigned long long)outcome->unwritten);
@@ -218,13 +218,13 @@ static int report(const struct camera *camera, const struct colours *colours,
 int main(int count, char **arguments)
 {
 	const char *task = count > 2 ? arguments[2] : "video";
-	long frames = count > 3 ? atol(arguments[3]) : 30;
+	long frames = count > 3 ? number_read(arguments[3], 1000000) : 30;
 	struct colours colours = {0};
 	struct outcome outcome = {0};
 	struct camera camera = {.file = -1};
 	int code;
 
-	if (count < 2 || count > 5 || frames <= 0 || frames > 1000000 ||
+	if (count < 2 || count > 5 || frames < 0 ||
 	    (count > 4 && colours_read(&colours, arguments[4]) != 0)) {
 		fprintf(stderr, "usage: camera DEVICE [TASK [FRAMES [COLOURS]]]; COLOURS are like "
 				"0-7/32\n");

@@ -50,7 +50,7 @@ static int look(struct outcome *outcome, const struct sc_memory *buffer,
 		fprintf(stderr, "the kernel does not show the frames of pages; run as root\n");
 		return EXIT_DEVICE;
 	}
-	outcome->looks += colours->all ? buffer->bytes / PAGE : 0;
+	outcome->looks += colours->all ? buffer->bytes / page_bytes() : 0;
 	outcome->wrong += wrong;
 	return 0;
 }
@@ -94,7 +94,7 @@ static int report(const struct outcome *outcome, const struct sc_memory *buffer,
 	       "\n",
 	       outcome->blocks, buffer->bytes, outcome->bytes,
 	       s > 0 ? (double)outcome->bytes / 1e6 / s : 0, outcome->sum);
-	printf("1 buffer of %zu pages (%s)\n", buffer->bytes / PAGE, buffer_place(buffer));
+	printf("1 buffer of %zu pages (%s)\n", buffer->bytes / page_bytes(), buffer_place(buffer));
 	if (colours->all)
 		printf("%" PRIu64 " looks at pages, %ld in other colours\n", outcome->looks,
 		       outcome->wrong);
@@ -104,13 +104,13 @@ static int report(const struct outcome *outcome, const struct sc_memory *buffer,
 int main(int count, char **arguments)
 {
 	const char *task = count > 2 ? arguments[2] : "recorder";
-	long kib = count > 3 ? atol(arguments[3]) : 400;
+	long kib = count > 3 ? number_read(arguments[3], 1 << 20) : 400;
 	struct colours colours = {0};
 	struct outcome outcome = {0};
 	struct sc_memory buffer;
 	int file, code;
 
-	if (count < 2 || count > 5 || kib <= 0 || kib > 1 << 20 || kib % 4 != 0 ||
+	if (count < 2 || count > 5 || kib < 0 || kib % 4 != 0 ||
 	    (count > 4 && colours_read(&colours, arguments[4]) != 0)) {
 		fprintf(stderr, "usage: disk FILE [TASK [KIB [COLOURS]]]; KIB is a multiple of 4, "
 				"and COLOURS are like 8-15/32\n");

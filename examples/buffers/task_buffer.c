@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* An entry of pagemap: the page is in memory, and the number of its frame (0: not for this user).
@@ -19,6 +20,19 @@ int colours_read(struct colours *colours, const char *text)
 	if (sscanf(text, "%u-%u/%u%c", &colours->first, &colours->last, &colours->all, &rest) != 3)
 		return -1;
 	return colours->first <= colours->last && colours->last < colours->all ? 0 : -1;
+}
+
+size_t page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+long number_read(const char *text, long most)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	return end == text || *end || number < 1 || number > most ? -1 : number;
 }
 
 int buffer_take(struct sc_memory *memory, const char *task, size_t bytes)
@@ -42,8 +56,8 @@ long buffer_wrong(const struct sc_memory *memory, const struct colours *colours)
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	long wrong = 0;
 
-	for (size_t at = 0; at < memory->bytes && wrong >= 0; at += PAGE) {
-		uint64_t entry, page = ((uintptr_t)memory->at + at) / PAGE;
+	for (size_t at = 0; at < memory->bytes && wrong >= 0; at += page_bytes()) {
+		uint64_t entry, page = ((uintptr_t)memory->at + at) / page_bytes();
 		uint64_t colour;
 
 		if (pread(pagemap, &entry, sizeof(entry), (off_t)(page * sizeof(entry))) !=

@@ -18,7 +18,8 @@
 
 #include "solocore_buffer.h"
 
-#define PAGE 4096u
+/* Bytes of a page of this machine. */
+size_t page_bytes(void);
 
 /* Exit codes of the examples. A status of sc_buffer() is added to the last one. */
 enum exit_code {
@@ -36,6 +37,9 @@ struct colours {
 
 /* Reads text like "0-7/32". Returns 0, or -1 if it is not of this form. */
 int colours_read(struct colours *colours, const char *text);
+
+/* Reads a number of at least 1 and at most `most`. Returns it, or -1 if the text is none. */
+long number_read(const char *text, long most);
 
 /* Gets a buffer of a task. Returns 0, or an exit code after a message on stderr. */
 int buffer_take(struct sc_memory *memory, const char *task, size_t bytes);

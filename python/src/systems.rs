@@ -61,7 +61,7 @@ pub fn plan(
             watch.step(done);
         };
         let patience =
-            Patience { stop: &stop, share: &share, endless: limit.is_some(), prices: false };
+            Patience { stop: &stop, share: &share, endless: limit.is_some(), prices: None };
         let mut plan = solocore_planner::plan_until(&system, &demands, patience)
             .map_err(|e| Error::from(e).of(&path))?;
         let stop = || watch.stopped();

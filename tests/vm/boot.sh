@@ -21,8 +21,6 @@ trap 'rm -rf "$work"' EXIT
 # What takes the emulator seconds and no test needs: keys of modules, self-tests of random numbers and hashes.
 skipped=load_system_certificate_list,jent_mod_init,sha1_mod_init,bpf_tcp_ca_kfunc_init
 machine=
-disk=
-[ -z "${VM_DISK:-}" ] || disk="-drive file=$VM_DISK,format=raw,if=virtio,readonly=on"
 console=ttyS0
 if [ "${VM_ARCH:-x86_64}" = aarch64 ]; then
 	machine="-machine virt"
@@ -37,7 +35,7 @@ boot() {
 	# shellcheck disable=SC2086
 	timeout "$limit" "qemu-system-${VM_ARCH:-x86_64}" $machine \
 		-accel tcg,thread=single -icount "${VM_ICOUNT:-shift=1,sleep=off}" -cpu max \
-		-smp "${VM_CPUS:-4}" -m "${VM_MEMORY:-768M}" -nic none -vga none -display none -no-reboot $disk \
+		-smp "${VM_CPUS:-4}" -m "${VM_MEMORY:-768M}" -nic none -vga none -display none -no-reboot ${VM_DISK:+-drive "file=$VM_DISK,format=raw,if=virtio,readonly=on"} \
 		-kernel "$kernel/vmlinuz" -initrd "$work/initramfs" \
 		-append "console=$console quiet panic=-1 nokaslr mitigations=off initcall_blacklist=$skipped ${VM_EXTRA:-}" \
 		-serial stdio -monitor none </dev/null >"$work/console" 2>"$work/errors" || status=$?

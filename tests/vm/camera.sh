@@ -32,6 +32,7 @@ if [ -n "$missing" ]; then
 	dpkg-deb --fsys-tarfile "$part/modules.deb" | tar -x -C "$part" --wildcards $(printf '*/%s.ko.xz ' $needed)
 	for module in $needed; do
 		find "$part" -name "$module.ko.xz" -exec xz -dc {} \; >"$part/$module.ko"
+		[ -s "$part/$module.ko" ] || { echo "camera.sh: $file has no module $module" >&2; exit 3; }
 	done
 	rm -rf "$part/modules.deb" "$part/usr" "$kernel/modules"
 	mv "$part" "$kernel/modules"

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             system.tasks.iter().filter_map(|t| Demand::stated(&t.demand)).collect();
         let begun = seconds_run();
         let stop = || seconds_run() - begun >= limit;
-        let patience = Patience { stop: &stop, share: &|_| {}, endless: true, prices: false };
+        let patience = Patience { stop: &stop, share: &|_| {}, endless: true, prices: None };
         let plan = plan_until(&system, &demands, patience)?;
         let line = serde_json::json!({
             "name": name,

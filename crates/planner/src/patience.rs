@@ -9,8 +9,9 @@ pub struct Patience<'a> {
     pub share: &'a dyn Fn(f64),
     /// Goes on until no neighbour is better, without a limit on the number of shares.
     pub endless: bool,
-    /// Is the price of each choice of optimal shares asked for, too?
-    pub prices: bool,
+    /// Asks for the price of each choice of optimal shares, and ends that early: a plan has all of
+    /// them or none.
+    pub prices: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 impl std::fmt::Debug for Patience<'_> {

@@ -27,7 +27,7 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
     plan_until(
         system,
         demands,
-        Patience { stop: &|| false, share: &|_| {}, endless: false, prices: false },
+        Patience { stop: &|| false, share: &|_| {}, endless: false, prices: None },
     )
 }
 

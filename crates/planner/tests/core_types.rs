@@ -39,7 +39,7 @@ fn planned_for(
         stated => Demand::stated(stated).unwrap(),
     };
     let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();
-    let patience = Patience { stop: &|| false, share: &|_| {}, endless: false, prices: false };
+    let patience = Patience { stop: &|| false, share: &|_| {}, endless: false, prices: None };
     let plan = plan_until(&system, &demands, patience).unwrap();
     plan.check().unwrap();
     plan
@@ -69,7 +69,7 @@ fn planned_on(text: &str, types: Option<[[u32; 2]; 2]>, endless: bool) -> Plan {
         stated => Demand::stated(stated).unwrap(),
     };
     let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();
-    let patience = Patience { stop: &|| false, share: &|_| {}, endless, prices: false };
+    let patience = Patience { stop: &|| false, share: &|_| {}, endless, prices: None };
     let plan = plan_until(&system, &demands, patience).unwrap_or_else(|e| panic!("{e}\n{text}"));
     plan.check().unwrap_or_else(|e| panic!("{e}\n{text}"));
     plan

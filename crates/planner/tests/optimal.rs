@@ -18,7 +18,7 @@ fn until(text: &str, endless: bool) -> Plan {
         System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
     let demands: Vec<Demand> = system.tasks.iter().map(demand).collect();
-    let patience = Patience { stop: &|| false, share: &|_| {}, endless, prices: false };
+    let patience = Patience { stop: &|| false, share: &|_| {}, endless, prices: None };
     let plan = plan_until(&system, &demands, patience).expect("shares can be had");
     plan.check().unwrap_or_else(|e| panic!("{e}\n{text}"));
     plan

@@ -1,4 +1,5 @@
-//! Prices of the choices of optimal shares: each against another way to find it.
+//! Prices of the choices of optimal shares. Those of cores are compared with plans in which each
+//! task has its stated core, and those of budgets with the judge of shares that others chose.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,10 +10,15 @@ use std::path::Path;
 
 /// Tasks of several sizes with curves, and best effort; `cores` are stated where they are given.
 fn text(seed: u64, cores: &[Option<u32>]) -> String {
+    with(seed, cores, "", 2)
+}
+
+/// The same with further keys of the regulation, and this number of best-effort programs.
+fn with(seed: u64, cores: &[Option<u32>], keys: &str, programs: usize) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut out =
-        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \"optimal\"\n"
-            .to_owned();
+    let mut out = format!(
+        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \"optimal\"\n{keys}\n"
+    );
     let stated = |at: usize| {
         let core = cores.get(at).copied().flatten();
         core.map_or_else(String::new, |core| format!("core = {core}\n"))
@@ -32,7 +38,7 @@ fn text(seed: u64, cores: &[Option<u32>]) -> String {
             stated(i)
         );
     }
-    for i in 0..2 {
+    for i in 0..programs {
         let misses = rng.random_range(20_000..100_000u32);
         out += &format!(
             "[[task]]\nname = \"d{i}\"\ncriticality = \"D\"\n{}wcet = \"20 ms\"\nmisses = {misses}\n",
@@ -49,9 +55,16 @@ fn parsed(text: &str) -> (System, Vec<Demand>) {
     (system, demands)
 }
 
+const GOES_ON: fn() -> bool = || false;
+
 fn plan(text: &str, prices: bool) -> Plan {
     let (system, demands) = parsed(text);
-    let patience = Patience { stop: &|| false, share: &|_| {}, endless: false, prices };
+    let patience = Patience {
+        stop: &|| false,
+        share: &|_| {},
+        endless: false,
+        prices: prices.then_some(&GOES_ON),
+    };
     plan_until(&system, &demands, patience).expect("shares can be had")
 }
 
@@ -67,7 +80,7 @@ fn names(plan: &Plan, core: u32, but: &str) -> String {
 
 /// A plan with every task on its core, but for this one on another, is at least as fast as the
 /// price says: it shares the ways out again.
-fn check_core(seed: u64, plan: &Plan, at: usize, choice: &Choice) -> f64 {
+fn check_core(seed: u64, plan: &Plan, at: usize, choice: &Choice) -> Option<f64> {
     let task = &plan.tasks[at];
     assert_eq!((&choice.of, &choice.chosen), (&task.name, &format!("core {}", task.core)));
     let with = names(plan, task.core, &task.name);
@@ -93,17 +106,17 @@ fn check_core(seed: u64, plan: &Plan, at: usize, choice: &Choice) -> f64 {
         let there = moved(to).expect("it meets its deadlines");
         assert!(there >= price - 0.15, "seed {seed}: {there} on core {to}, {choice:?}");
     }
-    price.unwrap_or(0.0)
+    price
 }
 
 /// A budget of which the price says that a task misses its deadline is refused by the judge of
 /// shares that others chose, and no other.
-fn check_budget(seed: u64, plan: &Plan, core: usize, choice: &Choice) -> [bool; 2] {
+fn check_budget(text: &str, plan: &Plan, core: usize, choice: &Choice) -> [bool; 2] {
     let budgets: Vec<u64> =
         plan.cores.iter().map(|c| c.budget_accesses.expect("a budget")).collect();
     assert_eq!(choice.of, format!("budget of core {core}"));
     assert_eq!(choice.chosen, format!("{} accesses a period", budgets[core]));
-    let (system, demands) = parsed(&text(seed, &[]));
+    let (system, demands) = parsed(text);
     let meets = |budget: u64| {
         let mut budgets = budgets.clone();
         budgets[core] = budget;
@@ -121,7 +134,7 @@ fn check_budget(seed: u64, plan: &Plan, core: usize, choice: &Choice) -> [bool; 
         let (less, words) = (words.starts_with("5 % less: "), words.split(": ").nth(1));
         let changed = if less { budgets[core] - step } else { budgets[core] + step };
         let misses = words.is_some_and(|words| words.contains("would miss its deadline"));
-        assert_eq!(meets(changed), !misses, "seed {seed}, {changed}: {choice:?}");
+        assert_eq!(meets(changed), !misses, "{changed}: {choice:?} of\n{text}");
         seen[usize::from(misses)] = true;
     }
     seen
@@ -129,9 +142,10 @@ fn check_budget(seed: u64, plan: &Plan, core: usize, choice: &Choice) -> [bool; 
 
 #[test]
 fn prices_are_those_of_the_changed_choice() {
-    let (mut dearer, mut seen, mut plans) = (0, [false; 2], 0);
+    let (mut priced, mut dearer, mut late, mut seen, mut plans) = (0, 0, 0, [false; 2], 0);
     for seed in 0..12 {
-        let plan = plan(&text(seed, &[]), true);
+        let text = text(seed, &[]);
+        let plan = plan(&text, true);
         if !plan.schedulable {
             assert!(plan.choices.is_empty());
             continue;
@@ -141,21 +155,65 @@ fn prices_are_those_of_the_changed_choice() {
         let (tasks, cores) = (plan.tasks.len(), plan.cores.len());
         assert_eq!(plan.choices.len(), tasks + 2 * cores);
         for (at, choice) in plan.choices[..tasks].iter().enumerate() {
-            dearer += u32::from(check_core(seed, &plan, at, choice) < value - 0.5);
+            match check_core(seed, &plan, at, choice) {
+                Some(price) => {
+                    priced += 1;
+                    dearer += u32::from(price < value - 0.5);
+                }
+                None => late += 1,
+            }
         }
         for (core, choice) in plan.choices[tasks..tasks + cores].iter().enumerate() {
             assert_eq!(choice.of, format!("ways of core {core}"));
             assert_eq!(choice.chosen, plan.cores[core].ways.to_string());
         }
         for (core, choice) in plan.choices[tasks + cores..].iter().enumerate() {
-            let found = check_budget(seed, &plan, core, choice);
+            let found = check_budget(&text, &plan, core, choice);
             seen = [seen[0] || found[0], seen[1] || found[1]];
         }
         for choice in &plan.choices {
             assert!(plan.reasons.contains(&choice.line()));
         }
     }
-    assert!(plans > 5 && dearer > 10 && seen == [true; 2], "{plans} {dearer} {seen:?}");
+    let all = format!("{plans} {priced} {dearer} {late} {seen:?}");
+    assert!(plans > 5 && priced > 2 * late && dearer > 10 && seen == [true; 2], "{all}");
+}
+
+/// Other objectives, a wanted slowdown, and systems whose jobs are all known.
+#[test]
+fn prices_of_budgets_hold_for_each_objective() {
+    let keys = ["objective = \"margin\"", "objective = \"bounds\"", "slowdown = 1.8"];
+    let mut seen = [false; 2];
+    let mut slow = 0;
+    for (keys, programs) in keys.into_iter().flat_map(|keys| [(keys, 2), (keys, 0)]) {
+        let mut plans = 0;
+        for seed in 0..8 {
+            let text = with(seed, &[], keys, programs);
+            let plan = plan(&text, true);
+            plans += u32::from(!plan.choices.is_empty());
+            let budgets = plan.choices.iter().filter(|c| c.of.starts_with("budget"));
+            for (core, choice) in budgets.enumerate() {
+                let found = check_budget(&text, &plan, core, choice);
+                seen = [seen[0] || found[0], seen[1] || found[1]];
+                slow += u32::from(choice.next_best.contains("would miss the wanted slowdown"));
+            }
+        }
+        assert!(plans > 3, "{keys}, {programs} programs: {plans}");
+    }
+    assert!(seen[0] && slow > 0, "{seen:?} {slow}");
+}
+
+/// Above 64 tasks the plan says that there are none; with all of them ended, it has none.
+#[test]
+fn many_tasks_have_no_prices() {
+    let many = (0..65).map(|i| {
+        format!("[[task]]\nname = \"t{i}\"\nperiod = \"100 ms\"\nwcet = \"1 ms\"\nmisses = 10\n")
+    });
+    let head = "platform = \"core-i5-2500k\"\n[regulation]\nshare = \"optimal\"\n";
+    let text = head.to_owned() + &many.collect::<String>();
+    let plan = plan(&text, true);
+    assert!(plan.schedulable && plan.choices.is_empty());
+    assert!(plan.reasons.iter().any(|r| r.starts_with("prices: the system has 65 tasks")));
 }
 
 /// They are no part of a plan that was not asked for them, and nothing else differs.

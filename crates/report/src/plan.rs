@@ -84,7 +84,7 @@ fn subject(reason: &str) -> (&str, &str) {
 fn of_choice(plan: &Plan, reason: &str) -> bool {
     let of_levels = plan.levels().map_or(&[][..], |levels| &levels.choices);
     let mut all = plan.choices.iter().chain(of_levels);
-    all.any(|c| reason.starts_with(&format!("{}: {}: ", c.of, c.chosen)))
+    all.any(|c| reason == c.line())
 }
 
 /// Choices with their prices.

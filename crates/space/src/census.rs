@@ -194,6 +194,10 @@ impl Counts {
     }
 }
 
+/// Frames of a block in which Linux keeps movable memory apart from its own (`pageblock_order`): as
+/// many as a huge page has.
+pub const BLOCK: u64 = 512;
+
 /// All frames, by colour and bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Census {
@@ -203,6 +207,8 @@ pub struct Census {
     classes: Vec<Counts>,
     /// Frames that a choice allows, and the others.
     chosen: Option<[Counts; 2]>,
+    /// By [`BLOCK`].
+    kernels: Vec<bool>,
 }
 
 const FLAGS: &str = "/proc/kpageflags";
@@ -275,6 +281,7 @@ impl Census {
             banks: bank_count,
             classes: vec![Counts::default(); colours * bank_count],
             chosen: choice.map(|_| Default::default()),
+            kernels: Vec::new(),
         };
         let (mut flags, mut mapped) = (Words::new(flags), Words::new(mapped));
         let mut frame = 0u64;
@@ -295,6 +302,7 @@ impl Census {
                     counts.file_mapped += file_mapped;
                 };
                 count(&mut census.classes[class]);
+                census.note_block(frame, kind);
                 if let (Some(choice), Some(chosen)) = (choice, &mut census.chosen) {
                     count(&mut chosen[usize::from(!choice.allows(frame))]);
                 }
@@ -302,6 +310,20 @@ impl Census {
             frame += 1;
         }
         Ok(census)
+    }
+
+    fn note_block(&mut self, frame: u64, kind: Kind) {
+        let block = usize::try_from(frame / BLOCK).unwrap_or(usize::MAX);
+        if kind.is_kernels() {
+            self.kernels.resize(self.kernels.len().max(block + 1), false);
+            self.kernels[block] = true;
+        }
+    }
+
+    /// By block of [`BLOCK`] frames, up to the last one with such frames: does the kernel have
+    /// frames of its own there?
+    pub fn blocks_of_kernel(self) -> Vec<bool> {
+        self.kernels
     }
 
     /// Frames of each colour.
@@ -469,9 +491,10 @@ mod tests {
 
     #[test]
     fn a_file_that_ends_early_ends_the_count() {
-        let flags = bytes(&[0, 0]);
-        let census = Census::of(&Map::default(), None, &flags[..13], &[][..], "").expect("read");
-        assert_eq!(census.all(), Counts { kernel: 1, ..Counts::default() });
+        let flags = [bytes(&[0x28; 512]), bytes(&[0, 0])].concat();
+        let census = Census::of(&Map::default(), None, &flags[..4109], &[][..], "").expect("read");
+        assert_eq!(census.all(), Counts { file: 512, kernel: 1, ..Counts::default() });
         assert_eq!(census.chosen(), None);
+        assert_eq!(census.blocks_of_kernel(), [false, true]);
     }
 }

@@ -11,12 +11,14 @@
 //! ([`Hold::pass_of_blocks`]). Held memory is advised against huge pages: khugepaged would
 //! otherwise copy it into a new one, locked or not, with pages of other colours beside it. Frames
 //! that go to programs are of the zone that programs get memory of first: others would come only
-//! once that zone is used up. Does not cover: frames that the kernel had before; what moves locked
+//! once that zone is used up. Of these they are of blocks in which the kernel has no frame of its
+//! own: Linux keeps lists of free frames for such blocks apart, and serves programs from them. Does not cover: frames that the kernel had before; what moves locked
 //! pages (compaction, unless vm.compact_unevictable_allowed is 0): [`Hold::look`] counts them and
 //! lets them go.
 
 use crate::brake::Brake;
 pub use crate::brake::End;
+use crate::census::BLOCK;
 use crate::error::SpaceError;
 use crate::map::{Choice, PAGE};
 use crate::piece::Piece;
@@ -66,6 +68,8 @@ pub struct Hold {
     lost: u64,
     /// First frame of the zone that programs get memory of first.
     zone: u64,
+    /// See [`Hold::avoid`].
+    kernels: Vec<bool>,
     /// A page that is not locked, for [`Area::settle`].
     settled: Area,
     /// CPUs that this process could use when it began.
@@ -84,7 +88,15 @@ impl Hold {
         let pagemap = File::open(path).map_err(|e| SpaceError::of_io(path, &e, "mount /proc"))?;
         let zone = room::first_of_last_zone(Path::new("/"));
         let cpus = sys::usable_cpus();
-        Ok(Self { choice, pieces: Vec::new(), pagemap, held: 0, lost: 0, zone, settled, cpus })
+        let (pieces, kernels) = (Vec::new(), Vec::new());
+        Ok(Self { choice, pieces, pagemap, held: 0, lost: 0, zone, kernels, settled, cpus })
+    }
+
+    /// Blocks in which the kernel has frames of its own ([`blocks_of_kernel`](crate::census::Census::blocks_of_kernel)). A frame of
+    /// these that is given back goes to a list from which the kernel takes its own pages, so they
+    /// go to programs last.
+    pub fn avoid(&mut self, kernels: Vec<bool>) {
+        self.kernels = kernels;
     }
 
     /// Frames that are held.
@@ -126,6 +138,8 @@ impl Hold {
         stop: &dyn Fn() -> bool,
     ) -> Result<Pass, SpaceError> {
         let begin = Instant::now();
+        // Moves that had begun before the last pass have ended.
+        self.look()?;
         let free = Memory::of(Path::new("/"))?.free.min(most);
         let pages = usize::try_from(free / PAGE).unwrap_or(0) / STEP * STEP;
         let mut pass = Pass { taken: 0, kept: 0, end: End::Room, ns: 0 };
@@ -290,9 +304,15 @@ impl Hold {
     /// The frames are hidden from this process.
     pub fn look(&mut self) -> Result<u64, SpaceError> {
         let lost = self.check(0)?;
-        self.pieces.iter_mut().for_each(|piece| piece.settled = true);
+        self.rest();
         self.lost += lost;
         Ok(lost)
+    }
+
+    /// The kernel has moved no page since the last look, nor since the pages were locked that are
+    /// new since then.
+    pub fn rest(&mut self) {
+        self.pieces.iter_mut().for_each(|piece| piece.settled = true);
     }
 
     /// Looks at the pages of the pieces from this one on; returns how many of the settled ones have
@@ -336,15 +356,24 @@ impl Hold {
 
     /// Gives back some of the held frames, as far as they are `wanted`, for a program that is to
     /// have them. Returns their number. Frames of the zone that programs get memory of first come
-    /// first. Of these the first are those that programs had before, so that the same go round.
+    /// first, and in it those of blocks without frames of the kernel. Of these the first are those
+    /// that programs had before, so that the same go round.
     /// Then come the ones whose neighbour stays held: the kernel cannot join them to larger blocks,
     /// which it hands out last.
     pub fn give(&mut self, frames: u64, wanted: &dyn Fn(u64) -> bool) -> u64 {
         let (mut left, zone) = (frames, self.zone);
+        let kernels = &self.kernels;
+        let of_kernel = |frame: u64| {
+            let block = usize::try_from(frame / BLOCK).unwrap_or(usize::MAX);
+            kernels.get(block).copied().unwrap_or_default()
+        };
+        let places = [(true, false), (true, true), (false, false), (false, true)];
         let kinds = [(true, false), (false, true), (false, false)];
-        let rounds = [true, false].map(|upper| kinds.map(|(back, single)| (upper, back, single)));
-        for (upper, back, single) in rounds.into_iter().flatten() {
-            let wanted = |frame: u64| (frame >= zone) == upper && wanted(frame);
+        let rounds = places.map(|place| kinds.map(|kind| (place, kind)));
+        for ((upper, avoided), (back, single)) in rounds.into_iter().flatten() {
+            let wanted = |frame: u64| {
+                (frame >= zone) == upper && of_kernel(frame) == avoided && wanted(frame)
+            };
             for piece in self.pieces.iter_mut().rev().filter(|piece| piece.returned == back) {
                 left -= piece.give(left, single, &wanted);
                 if left == 0 {

@@ -89,6 +89,27 @@ fn frames_that_were_lent_come_back_and_are_lent_first() {
     assert_eq!(returned(&hold), before - 40);
 }
 
+/// Frames of blocks without the kernel go first; the others only once these are used up.
+#[test]
+fn blocks_of_the_kernel_are_lent_last() {
+    let Some(mut hold) = filled() else { return };
+    hold.zone = 0;
+    let block = |frame: u64| usize::try_from(frame / BLOCK).expect("small");
+    let blocks: std::collections::BTreeSet<usize> = hold.frames().map(block).collect();
+    let last = blocks.last().copied().unwrap_or(0);
+    // All blocks but every second one that is held.
+    let mut kernels = vec![true; last + 1];
+    blocks.iter().step_by(2).for_each(|&block| kernels[block] = false);
+    let clean = |hold: &Hold| hold.frames().filter(|&f| !kernels[block(f)]).count() as u64;
+    hold.avoid(kernels.clone());
+    let (before, others) = (clean(&hold), hold.held() - clean(&hold));
+    assert!(before > 100 && others > 100, "{before} {others}");
+    assert_eq!(hold.give(100, &|_| true), 100);
+    assert_eq!(clean(&hold), before - 100);
+    assert_eq!(hold.give(before, &|_| true), before);
+    assert_eq!((clean(&hold), hold.held()), (0, others - 100));
+}
+
 /// Breaks when pages of this CPU's list alone come back, or if the caller has to know their number.
 #[test]
 fn what_cpus_have_on_their_lists_comes_back() {

@@ -51,6 +51,7 @@ camera /dev/video0 video 60 0-7/32 >/tmp/said 2>&1 &
 camera=$!
 sleep 1
 echo 1 >/proc/sys/vm/compact_memory
+kill -0 $camera || fail "the camera was done before memory was compacted"
 wait $camera || fail "camera: $?"
 filled camera reserved
 disk /dev/vda recorder 400 8-15/32 >/tmp/said 2>&1 || fail "disk: $?"

@@ -41,14 +41,13 @@ audit() {
 	solocore space audit $reserve $colours --format json >/tmp/audit 2>/dev/null
 	awk '/"resident"/ { r = $2 } /"wrong"/ { print r - $2; exit }' /tmp/audit
 }
-# back_within FRAMES WHEN: the holder has this many again within 5 s. A count takes some of that.
-back_within() {
-	for after in 2 3 4 5; do
-		sleep $((after == 2 ? 2 : 1))
-		again=$(audit)
-		[ "$again" -ge "$1" ] && break
-	done
-	[ "$again" -ge "$1" ] && pass "$again of $is_held frames are held again $after s $2" || fail "only $again of $is_held frames are held $2"
+# back FRAMES WHEN: the holder has this many again after 2 s. Its own next try at free memory comes 5 s later at least.
+back() {
+	sleep 2
+	again=$(audit)
+	[ "$again" -ge "$1" ] && pass "$again of $is_held frames are held again $2" && return
+	census
+	fail "only $again of $is_held frames are held $2; in the chosen colours are $(sed -n '/"chosen"/,/}/p' /tmp/census | tr -d '\n ')"
 }
 
 echo "kernel $(uname -r), $(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo) MiB"
@@ -118,7 +117,7 @@ seconds() {
 }
 copied=0 until=$(($(seconds) + ${COPY:-20})) minute=$(($(seconds) + 60))
 while [ $(seconds) -lt $until ]; do
-	dd if=/dev/zero of=/tmp/copy bs=1M count=96 2>/dev/null && cp /tmp/copy /tmp/copy2 && cat /tmp/copy2 | cat >/dev/null
+	dd if=/dev/zero of=/tmp/copy bs=1M count=96 2>/dev/null && cp /tmp/copy /tmp/copy2 && cat /tmp/copy2 | cat >/dev/null || { fail "no copy"; break; }
 	rm -f /tmp/copy /tmp/copy2
 	copied=$((copied + 96))
 	[ $(seconds) -lt $minute ] && continue
@@ -138,8 +137,8 @@ solocore exec --colors 0-7 $board --pages /tmp/pages -- coloured >/tmp/said 2>&1
 wrong=$(awk '/"anonymous"/ { on = 1 } on && /"wrong"/ { print $2 + 0; exit }' /tmp/pages)
 echo "exec: $(tail -n 1 /tmp/said)"
 [ "$wrong" = 0 ] && pass "a program in the reserve has no wrong page" || fail "$wrong wrong pages"
-# Its heir and the reserve bring its frames back as it ends, and the next look at free memory the rest.
-back_within $((is_held - 300)) "after its end"
+# Its heir and the reserve bring its frames back as it ends.
+back $((is_held - 300)) "after its end"
 
 # Programs that fork, execute and end again and again, all in frames of the reserve; the guest's memory is compacted before the last ends.
 solocore exec --colors 0-7 $board --pages /tmp/pages -- forks ${FORKED:-60} /tmp/gate >/tmp/said 2>/tmp/errors &
@@ -151,7 +150,7 @@ sleep 5
 wait $forks || fail "forks in the reserve: $? $(grep -v "note: " /tmp/errors | tail -n 8)"
 wrong=$(awk '/"anonymous"/ { on = 1 } on && /"wrong"/ { print $2 + 0; exit }' /tmp/pages)
 [ "$wrong" = 0 ] && grep -q "processes" /tmp/said && pass "$(cat /tmp/said) in the reserve have no wrong page" || fail "$wrong wrong pages of $(cat /tmp/said)"
-back_within $((is_held - 2000)) "after all of them"
+back $((is_held - 1000)) "after all of them"
 
 # Buffers of the plan: task0 is on core 0, which has colours 0 to 7; nothing of task1 is held. Compaction moves none.
 buffered task0 2000 0 8 3 >/tmp/said 2>&1 &
@@ -174,7 +173,7 @@ at_least() {
 	awk -v p="$(sed -n "s/^holding $2.*/\\1/p" /tmp/held | head -n 1)" -v least="$1" 'BEGIN { print p; exit !(p >= least) }'
 }
 at_least 90 '.*(\([0-9.]*\) %;' >/dev/null || fail "too few at first"
-awk -v p="$(field held_of_others_percent)" 'BEGIN { exit !(p <= 100) }' || fail "$(field held_of_others_percent) % of the frames that are not the kernel's: more than there are"
+awk -v p="$(field held_of_others_percent)" 'BEGIN { exit !(p > 0 && p <= 100) }' || fail "$(field held_of_others_percent) % of the frames that are not the kernel's: more than there are"
 others=$(at_least 97 '.*; \([0-9.]*\) % of the frames that are not') && pass "$others % of those that are not the kernel's" || fail "only $others % of those that are not the kernel's"
 [ "$took" -lt 60000000000 ] && pass "after $((took / 1000000)) ms" || fail "it took $((took / 1000000)) ms"
 [ "$(field lost)" = 0 ] && pass "none was lost" || fail "$(field lost) frames were lost"
@@ -191,9 +190,12 @@ solocore exec --plan /plans/mixed.json --task task0 $board -- buffered task0 200
 
 # The check above can fail: with the setting changed under it, compaction takes frames. And a kill gives all back.
 hold --no-drop
+# A page that moves before its first look is not counted.
+sleep 2
 echo 1 >$setting
 echo 1 >/proc/sys/vm/compact_memory
 sleep 3
+grep -q "has moved" /tmp/held || fail "without the setting no held page has moved, so the checks above test nothing"
 echo "without the setting: $(grep -c 'has moved' /tmp/held) looks found moved pages: $(grep 'has moved' /tmp/held | head -n 1)"
 echo 0 >$setting
 kill -9 $reserve

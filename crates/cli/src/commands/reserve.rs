@@ -151,6 +151,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
             let any = now.is_none() || now != moved;
             moved = now;
             let lost = if any { reserve.hold.look()? } else { 0 };
+            reserve.hold.rest();
             if lost > 0 {
                 say(format_args!(
                     "solocore: the kernel has moved {lost} held pages to other frames"
@@ -259,7 +260,9 @@ impl Reserve {
     fn census(&mut self) -> Result<[Counts; 2], Failure> {
         let mut answer = || self.lent += self.lender.serve(Duration::ZERO, &mut self.hold);
         let census = Census::in_pieces(&self.map, Some(&self.choice), &mut answer)?;
-        Ok(census.chosen().unwrap_or_default())
+        let chosen = census.chosen().unwrap_or_default();
+        self.hold.avoid(census.blocks_of_kernel());
+        Ok(chosen)
     }
 
     fn report(&mut self, filled_ns: u64) -> Result<Report, Failure> {

@@ -64,7 +64,7 @@ pub fn plan(
 pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> (bool, u64) {
     resources.verdict_only = true;
     let (tried, (cores, resources)) = if system.regulation.share() == Share::Optimal {
-        let asked = Asked { effort: Effort::Least, prices: false, stop: &|best| best.meets() };
+        let asked = Asked { effort: Effort::Least, prices: None, stop: &|best| best.meets() };
         let (why, placed) = optimal_shares(system, work, &resources, asked);
         (why.tried, placed)
     } else {
@@ -95,7 +95,7 @@ fn worst_fit(work: &[Work], resources: Resources, share: &dyn Fn(f64)) -> Placed
 struct Asked<'a> {
     effort: Effort,
     /// See [`Patience::prices`].
-    prices: bool,
+    prices: Option<&'a (dyn Fn() -> bool + Sync)>,
     /// Ends the search, by the value of the best so far.
     stop: &'a dyn Fn(&optimal::Value) -> bool,
 }

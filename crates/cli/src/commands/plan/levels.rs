@@ -15,11 +15,7 @@ pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
     out.push('\n');
     out += &buffers(mc2);
     // The single choices are long; --explain prints them.
-    let choice = |reason: &String| {
-        mc2.choices
-            .iter()
-            .any(|c| reason.starts_with(&format!("{}: {}: {}", c.of, c.chosen, c.why)))
-    };
+    let choice = |reason: &String| mc2.choices.iter().any(|c| *reason == c.line());
     for reason in plan.reasons.iter().filter(|r| explain || !choice(r)) {
         out += &format!("- {reason}\n");
     }

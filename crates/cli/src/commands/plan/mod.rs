@@ -201,6 +201,8 @@ fn planned(
     let began = Instant::now();
     let over = |limit: Time| began.elapsed() >= Duration::from_nanos(limit.ps() / Time::PS_PER_NS);
     let stop = || stopped() || limit.is_some_and(over);
+    // Prices come after the search, and its limit does not end them.
+    let prices: Option<&(dyn Fn() -> bool + Sync)> = if prices { Some(&stopped) } else { None };
     let patience = Patience { stop: &stop, share: &share, endless: limit.is_some(), prices };
     let plan = computing(|| solocore_planner::plan_until(system, demands, patience))
         .map_err(|e| Failure::from(e).of(&system.path.display().to_string()))?;

@@ -235,7 +235,7 @@ fn proved(solver: &Solver) -> (Value, Proved) {
         slowdown: None,
         placement: &[],
         fewer: None,
-        prices: false,
+        prices: None,
         effort: Effort::Endless,
         stop: &|_| false,
     };

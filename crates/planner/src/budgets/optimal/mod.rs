@@ -101,12 +101,11 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
         (best, gap, proof) = (outcome, 1.0, None);
         priced = Some(fewer);
     }
-    let choices = if asked.prices && best.value.meets() {
-        let stop = || (asked.stop)(&best.value);
-        prices::of(priced.as_ref().unwrap_or(&solver), &best, &stop).unwrap_or_default()
-    } else {
-        Vec::new()
-    };
+    let few = work.len() <= search::PROMPT;
+    let ask = asked.prices.filter(|_| few && best.value.meets());
+    let choices = ask.and_then(|stop| prices::of(priced.as_ref().unwrap_or(&solver), &best, stop));
+    let choices = choices.unwrap_or_default();
+    reasons.extend(prices::left_out(work.len()).filter(|_| asked.prices.is_some() && !few));
     if !best.value.meets() && !even.verdict_only && best.resources.explicit {
         best = solver.late(&best);
     }

@@ -1,20 +1,33 @@
 //! The price of each choice of optimal shares: what the next best would cost.
 //!
 //! Problem: "core 2, three ways, 4,000 accesses" does not convince a reader. Rule: each choice is
-//! changed alone, and the rest is solved again. A task moves to the other core where that costs
-//! least, and a way goes to the other core that gains most from it. A budget is made a twentieth
+//! changed alone, and the rest is solved again. A task moves to the other core where that looks
+//! best by a first solution, and a way goes to the core for which it looks best. A budget is made a twentieth
 //! smaller, or larger, beside the others' as they are. The price is the value of the objective, or
-//! the first task that misses a limit. Does not cover: two choices changed at once. Such a change
-//! may be better than the plan, if the search ended before it tried it; the price says so.
+//! the first task that misses a limit. Does not cover: two choices changed at once. A change
+//! may be better than the plan, because the search solves few candidates to the end; the price says
+//! so.
 
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Value};
+use super::search::PROMPT;
 use super::solver::Solver;
+use crate::core_plan::{CorePlan, TaskPlan};
 use crate::explain;
 use solocore_model::plan::Choice;
+use solocore_model::system::Objective;
 
 /// Part of a budget, in hundredths, by which it is changed.
 const STEP: u64 = 5;
+/// A smaller improvement of the objective is not seen in its words.
+const SEEN: f64 = 0.0005;
+
+/// The reason why a system with many tasks has no prices.
+pub fn left_out(tasks: usize) -> Option<String> {
+    (tasks > PROMPT).then(|| {
+        format!("prices: the system has {tasks} tasks; above {PROMPT}, single choices have none")
+    })
+}
 
 /// All choices of the best candidate with their prices; `None`: ended by `stop`.
 pub fn of(solver: &Solver, best: &Outcome, stop: &dyn Fn() -> bool) -> Option<Vec<Choice>> {
@@ -118,12 +131,17 @@ impl Prices<'_> {
         let candidate = &self.best.candidate;
         let programs = candidate.best_effort(core, problem.work);
         let why = match (candidate.analysed(core, problem.work), programs) {
-            _ if budget >= problem.bus => "all that the memory carries: no limit".to_owned(),
-            (true, 0) => "its bounds are met with it beside the others' budgets".to_owned(),
-            (true, _) => "its bounds are met with it, and its programs have the rest".to_owned(),
-            (false, 0) => "as no task is on it".to_owned(),
-            (false, 1) => "what the others' bounds bear".to_owned(),
-            (false, n) => format!("what the others' bounds bear: {} a program", budget / n),
+            _ if budget >= problem.bus => "all that the memory carries: no limit",
+            (true, _) => "its bounds are met with it beside the others' budgets",
+            (false, 0) if problem.base.other_programs => "for programs that the plan does not name",
+            (false, 0) => "no task is on it",
+            (false, _) if problem.objective != Objective::BestEffort => {
+                "a part of an even budget for each of its programs"
+            }
+            (false, n) if budget >= n * problem.usable(core, &candidate.on(core)) => {
+                "as much as its programs can use"
+            }
+            (false, _) => "what the others' bounds bear",
         };
         let changed = |less: bool| {
             let step = (budget * STEP / 100).max(1);
@@ -145,7 +163,7 @@ impl Prices<'_> {
         Some(Some(Choice {
             of: format!("budget of core {core}"),
             chosen: format!("{budget} accesses a period"),
-            why,
+            why: why.to_owned(),
             next_best: words.join("; "),
         }))
     }
@@ -169,9 +187,11 @@ impl Prices<'_> {
     }
 
     fn price(&self, value: &Value) -> String {
-        let words = self.solver.problem.words(value);
-        if value.better(&self.best.value) {
-            format!("{words}, better; the search did not try it (--time-limit)")
+        let (words, best) = (self.solver.problem.words(value), &self.best.value);
+        let better = value.class.floor() > best.class.floor()
+            || (value.class >= best.class && value.objective > best.objective + SEEN);
+        if better {
+            format!("{words}, better than this plan; --time-limit may find such a choice")
         } else {
             words
         }
@@ -181,14 +201,14 @@ impl Prices<'_> {
     fn missed(&self, outcome: &Outcome) -> String {
         let problem = &self.solver.problem;
         let hard = || {
-            let tasks = outcome.cores.iter().flat_map(crate::core_plan::CorePlan::tasks);
+            let tasks = outcome.cores.iter().flat_map(CorePlan::tasks);
             tasks.filter(|task| problem.work[task.index].hard())
         };
         let name = |index: usize| &problem.work[index].task.name;
         if let Some(late) = hard().find(|task| !task.meets) {
             return format!("`{}` would miss its deadline", name(late.index));
         }
-        let wished = |task: &&crate::core_plan::TaskPlan| {
+        let wished = |task: &&TaskPlan| {
             let wish = problem.wish.filter(|_| self.best.value.keeps_wish());
             wish.is_some_and(|wish| problem.slowdown(task) * 1000.0 > wish as f64)
         };

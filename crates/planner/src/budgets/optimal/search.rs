@@ -26,7 +26,7 @@ const FEW_MOVES: usize = 16;
 /// more does not make up for it.
 const HOPELESS: f64 = 3.0;
 /// Number of tasks above which the first answer is given at once.
-const PROMPT: usize = 64;
+pub const PROMPT: usize = 64;
 /// Factor for the excess of the best candidate up to which another one is refined.
 const NEAR: f64 = 1.1;
 
@@ -53,8 +53,8 @@ pub struct Asked<'a> {
     pub fewer: Option<&'a dyn Fn(u32) -> Option<Resources>>,
     /// The number of candidates.
     pub effort: Effort,
-    /// Is the price of each choice asked for?
-    pub prices: bool,
+    /// Asks for the price of each choice, and ends that early.
+    pub prices: Option<&'a (dyn Fn() -> bool + Sync)>,
     /// Is given the value of the best so far, and ends the search early.
     pub stop: &'a dyn Fn(&Value) -> bool,
 }
