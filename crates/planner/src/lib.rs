@@ -32,7 +32,7 @@ pub mod windows;
 mod work;
 mod writes;
 
-pub use budgets::{Allotment, Judge};
+pub use budgets::{Allotment, Column, Demanded, Judge, Rest};
 pub use demand::Demand;
 pub use error::PlanError;
 pub use patience::Patience;

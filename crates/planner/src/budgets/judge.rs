@@ -41,6 +41,17 @@ impl<'a> Judge<'a> {
         Self { work, even }
     }
 
+    /// The tasks, and the machine with even shares.
+    pub(super) const fn parts(&self) -> (&'a [Work<'a>], &Resources) {
+        (self.work, &self.even)
+    }
+
+    /// Budget of a core under even shares.
+    #[must_use]
+    pub fn even_budget(&self) -> u64 {
+        self.even.budgets.as_ref().and_then(|b| b.first()).copied().unwrap_or(1)
+    }
+
     /// Accesses in a regulation period that the budgets of all cores may have together, as in
     /// system files.
     #[must_use]

@@ -6,6 +6,7 @@
 //! task: `dynamic`. With `share = "optimal"`, `optimal` chooses cores, cache and budgets together.
 
 mod choose;
+mod column;
 pub mod dynamic;
 mod judge;
 mod known;
@@ -15,6 +16,7 @@ mod placement;
 mod spare;
 
 pub use choose::choose;
+pub use column::{Column, Demanded, Rest};
 pub use judge::{Allotment, Judge};
 
 use crate::core_plan::{CoreBounds, CorePlan};
