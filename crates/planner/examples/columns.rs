@@ -59,7 +59,7 @@ fn main() -> Result<(), Failure> {
 fn planned(system: &System, demands: &[Demand], seconds: f64) -> Result<Value, Failure> {
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let stop = || Instant::now() >= end;
-    let patience = Patience { stop: &stop, share: &|_| {}, endless: true };
+    let patience = Patience { stop: &stop, share: &|_| {}, endless: true, prices: None };
     Ok(serde_json::to_value(plan_until(system, demands, patience)?)?)
 }
 

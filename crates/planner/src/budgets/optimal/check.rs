@@ -258,12 +258,17 @@ impl<'a> Checker<'a> {
 
     /// Least budgets of the cores, with the needs of their programs; `None`: no budgets suffice.
     fn budgets(&mut self, placed: &[Set], ranges: &[Ways]) -> Option<Vec<u64>> {
-        // The need of each beside those of the others.
+        // The need of each beside those of the others, until none grows: there are finitely many
+        // facts. The search may have known some of them from the start.
         let mut least: Vec<u64> = placed.iter().map(|&set| self.cores.floor(set)).collect();
-        for _ in 0..2 {
+        loop {
+            let before = least.clone();
             for (at, &set) in placed.iter().enumerate() {
                 let needs = self.facts.needs(set, ranges[at], sum_without(&least, at));
                 least[at] = needs.max(least[at]);
+            }
+            if least == before {
+                break;
             }
         }
         let wanted = self.cores.question.speed;

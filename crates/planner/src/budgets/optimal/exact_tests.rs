@@ -326,6 +326,26 @@ fn proofs_in_parts_agree_with_all_candidates() {
     assert!(best > 10 && in_parts > 0, "{best} proved, {in_parts} of them in parts");
 }
 
+/// Beside best effort, the programs' floors make the sets need more, step by step. A check that ends
+/// these steps too soon refuses what the search has closed: the proof is lost.
+#[test]
+fn proofs_of_bounds_beside_best_effort_agree_with_all_candidates() {
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    let mut by_result = [0; 3];
+    for case in 0..CASES {
+        let objective = [Objective::Margin, Objective::Bounds][case % 2];
+        let programs = 1 + (case / 2 % 2) as u32;
+        let cores = 2 + u32::from(case % 8 == 7);
+        let ways = (cores == 3).then_some(6);
+        let text = system(&mut rng, cores, programs, 0.8 + (case % 8) as f64 / 4.0);
+        with_ways(&text, ways, objective, |solver| {
+            by_result[agreed(solver, &text).0 as usize] += 1;
+        });
+    }
+    println!("{by_result:?}");
+    assert!(by_result[0] > CASES / 3 && by_result[2] == 0, "{by_result:?}");
+}
+
 /// About a dozen places of a list of this length.
 fn some(length: usize) -> impl Iterator<Item = usize> {
     (0..length).step_by(length / 12 + 1)

@@ -116,9 +116,8 @@ impl<'a> Sets<'a> {
 
     /// All facts that were found.
     pub fn facts(&self) -> Vec<Fact> {
-        let endless = if self.question.speed > 0.0 { u64::MAX } else { self.machine.endless() };
         let mut breaks: Vec<Fact> = Vec::new();
-        for (&(set, ways), &(_, others)) in self.edges.iter().filter(|(_, e)| e.1 < endless) {
+        for (&(set, ways), &(_, others)) in self.edges.iter().filter(|(_, e)| e.1 < u64::MAX) {
             breaks.push(Fact::Breaks { set, ways, others });
         }
         let mut needs: Vec<Fact> = Vec::new();
