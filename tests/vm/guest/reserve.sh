@@ -138,7 +138,7 @@ wrong=$(awk '/"anonymous"/ { on = 1 } on && /"wrong"/ { print $2 + 0; exit }' /t
 echo "exec: $(tail -n 1 /tmp/said)"
 [ "$wrong" = 0 ] && pass "a program in the reserve has no wrong page" || fail "$wrong wrong pages"
 # Its heir and the reserve bring its frames back as it ends.
-back $((is_held - 300)) "after its end"
+back $((is_held - 600)) "after its end"
 
 # Programs that fork, execute and end again and again, all in frames of the reserve; the guest's memory is compacted before the last ends.
 solocore exec --colors 0-7 $board --pages /tmp/pages -- forks ${FORKED:-60} /tmp/gate >/tmp/said 2>/tmp/errors &
