@@ -160,6 +160,8 @@ nightly: test bench
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
 	build/venv/bin/python bench/shares.py --peers --count 3 --check
+	build/venv/bin/python bench/referee.py --count 20
+	! build/venv/bin/python bench/referee.py --first 6 --count 8 --spoil 0.5
 	build/venv/bin/pip install --quiet --disable-pip-version-check drs==2.0.1 pandas==3.1.1 polars==2.1.0
 	SOLOCORE_PYTHON_SETS=100000 SOLOCORE_PYTHON_SWEEP=10000000 SOLOCORE_PYTHON_DRS=1 SOLOCORE_PYTHON_FRAMES=1 SOLOCORE_PYTHON_NETNS=1 \
 		SOLOCORE_PYTHON_INSTALL=1 $(PYTEST) -s tests/python

@@ -18,7 +18,8 @@ A line for each system has the result of the proof and three values: the plan's,
     proved      no choice of `high` is better: the program proves the same as the planner
     agrees      a choice of `high` is better, but none of `low`: the grid of budgets is too coarse to say more
     undecided   the program was not done within the time limit
-    no claim    the planner proved nothing; what the program found is said
+    no claim    the planner proved nothing; what the program found is said, as "there is no choice". A plan may have a margin without its floor
+                for best effort, which is said, too
     DISAGREES   a choice of `low` is better than a plan that is proved to be the best, or meets deadlines where that is proved impossible; or
                 the plan locks the pages of the rule, and is better than all choices of `high`
 
@@ -119,29 +120,31 @@ class Case:
         self.programs = {self.hard + at: program for at, program in enumerate(programs)}
         self.kept = {}
 
-    def table(self, limit, step=None):
-        """The columns that keep to a part of the deadlines."""
+    def table(self, limit, step=None, floor=None):
+        """The columns that keep to a part of the deadlines. `floor`: of programs, if not that of a margin."""
         step = step or self.asked.step
-        if (limit, step) not in self.kept:
-            table = self.tables.ask(system=self.text, limit=limit, step=step)
-            self.kept[limit, step] = spoiled(table, self.asked.spoil) if self.asked.spoil else table
-        return self.kept[limit, step]
+        if (limit, step, floor) not in self.kept:
+            table = self.tables.ask(system=self.text, limit=limit, step=step, floor=floor)
+            self.kept[limit, step, floor] = spoiled(table, self.asked.spoil) if self.asked.spoil else table
+        return self.kept[limit, step, floor]
 
     def machine(self, table):
         periods = [task["period_ns"] and task["period_ns"] * 1000 for task in self.plan["tasks"]]
         return Machine(table["cores"], table["ways"], table["bus"], table["period_ps"], periods, self.programs)
 
-    def solve(self, side, limit=WHOLE, cut=0.0, step=None):
+    def solve(self, side, limit=WHOLE, cut=0.0, step=None, floor=None):
         """`peers.choice.solved` of one side."""
-        table = self.table(limit, step)
+        table = self.table(limit, step, floor)
         m, floor = self.machine(table), None if self.objective == "best_effort" else table["floor"]
-        every = columns(m, table, side, step or self.asked.step, floor)
-        return solved(m, every, side, self.asked.time_limit, floor, table["idle"] if floor else LEAST, cut)
+        # A column of two cores with known jobs is judged beside all other ways, so no way may be left over.
+        exact = side == "low" and table["known"] and m.cores == 2
+        every = columns(m, table, side, step or self.asked.step, floor, exact)
+        return solved(m, every, side, self.asked.time_limit, floor, table["idle"] if floor else LEAST, cut, exact)
 
-    def has(self, side, limit=WHOLE, cut=0.0):
+    def has(self, side, limit=WHOLE, cut=0.0, floor=None):
         """Is there a choice? None: that is not known. Where `high` has one, it is asked again on a finer grid."""
         for step in [self.asked.step, 1 + (self.asked.step - 1) / 3][:1 + (side == "high")]:
-            value, bound = self.solve(side, limit, cut, step)
+            value, bound = self.solve(side, limit, cut, step, floor)
             if bound is None:
                 return False
             if value is None:
@@ -200,11 +203,20 @@ def verdict_on(case, claim, high, low):
     found = low()
     if found:
         return "DISAGREES: there is a choice" if claims else "no claim: there is a choice"
-    return "undecided" if found is None else "agrees" if claims else "no claim"
+    if found is None:
+        return "undecided" if claims else "no claim (not known in time)"
+    return "agrees" if claims else "no claim"
+
+
+def any_of(answers):
+    """Is one of them true? None: that is not known."""
+    every = list(answers)
+    return True if True in every else None if None in every else False
 
 
 def impossible(case):
-    return verdict_on(case, "impossible", lambda: case.has("high"), lambda: case.has("low"))
+    """No choice meets the deadlines, whatever programs have."""
+    return verdict_on(case, "impossible", lambda: case.has("high", floor=1), lambda: case.has("low", floor=1))
 
 
 def best_effort(case):
@@ -213,7 +225,7 @@ def best_effort(case):
     # No program is faster than alone.
     has = lambda side: better < 1 and case.has(side, cut=better)
     verdict = verdict_on(case, "best", lambda: has("high"), lambda: has("low"))
-    if verdict == "undecided":
+    if verdict == "undecided" or "in time" in verdict:
         return value, None, None, verdict
     high = min(1.0, better) if verdict == "proved" else case.solve("high", cut=value)[1]
     low = case.solve("low", cut=better if "there is a choice" in verdict else NEAR * value)[0]
@@ -226,10 +238,12 @@ def best_effort(case):
 def margin(case):
     value = case.value()
     parts = lambda part: min(WHOLE, math.ceil(value * part * WHOLE))
-    if not case.with_floor():
-        verdict = verdict_on(case, "best", lambda: case.has("high"), lambda: case.has("low"))
-        return value, None, None, f"{verdict} (with its floor for best effort)"
     better = parts(1 - TOLERANCE)
+    if not case.with_floor():
+        # A choice with the floor is better, and so is a smaller part of a deadline without it.
+        has = lambda side: any_of([case.has(side), case.has(side, better, floor=1)])
+        verdict = verdict_on(case, "best", lambda: has("high"), lambda: has("low"))
+        return value, None, None, f"{verdict} (without its floor for best effort)"
     verdict = verdict_on(case, "best", lambda: case.has("high", better), lambda: case.has("low", better))
     limits = [better] if "there is a choice" in verdict else [parts(part) for part in WORSE]
     low = next((limit / WHOLE for limit in limits if case.has("low", limit)), None)

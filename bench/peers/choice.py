@@ -17,6 +17,7 @@ is no less than the best one. Budgets of programs alone on a core are not on a g
 Not covered: demands of programs that depend on their ways, cores that differ, and budgets with a part for writes.
 """
 
+import math
 from dataclasses import dataclass
 
 # The least budget that a counter enforces, and the use of a program in its busiest periods, relative to the average (docs/shares.md).
@@ -47,8 +48,8 @@ class Machine:
         return max(1.0, self.period_ps * misses / max(alone, 1))
 
     def usable(self, tasks):
-        most = -int(-max(self.most_of(task) for task in tasks))
-        return min(max(BURST * (most + 1), LEAST), self.bus)
+        most = math.ceil(max(self.most_of(task) for task in tasks))
+        return min(max(BURST * most, LEAST), self.bus)
 
     @property
     def most(self):
@@ -73,8 +74,8 @@ class Column:
     speed: float    # sum of the programs' speeds
 
 
-def columns(m, table, side, step, floor=None):
-    """The columns with analysed tasks. `floor`: share that the programs have at least."""
+def columns(m, table, side, step, floor=None, exact=False):
+    """The columns with analysed tasks. `floor`: share that the programs have at least. `exact`: numbers of ways stand for themselves alone."""
     out = []
     for line in table["columns"]:
         points = line[side]
@@ -102,7 +103,7 @@ def columns(m, table, side, step, floor=None):
                 share = largest / count if count else 0.0
                 speed = m.speeds(tasks, demands, largest) if count else 0.0
                 out.append(Column(tasks, line["ways"], own, reach, share, speed))
-    return _thin(out)
+    return _thin(out, exact)
 
 
 def _further(m, tasks, demands, known, end, grid):
@@ -116,11 +117,11 @@ def _further(m, tasks, demands, known, end, grid):
     return out
 
 
-def _thin(every):
-    """Without columns that another one with the same tasks replaces."""
+def _thin(every, exact):
+    """Without columns that another one with the same tasks, and with `exact` the same ways, replaces."""
     kept, by_tasks = [], {}
     for column in every:
-        by_tasks.setdefault(column.tasks, []).append(column)
+        by_tasks.setdefault((column.tasks, exact and column.ways), []).append(column)
     for same in by_tasks.values():
         same.sort(key=lambda c: (c.ways, c.cost, -c.reach))
         best = []
@@ -196,11 +197,11 @@ class Program:
         return done.x, float("inf") if bound is None else -bound
 
 
-def solved(m, every, side, seconds, floor=None, idle=LEAST, cut=0.0):
+def solved(m, every, side, seconds, floor=None, idle=LEAST, cut=0.0, exact=False):
     """The largest mean speed of the programs, as the value of a choice (None: none was found) and an upper bound (None: there is no choice).
 
     `cut`: choices with a smaller mean speed are left out. `floor`: the share of the programs, where only a choice counts; its value is then 0.
-    `idle`: budget of a core without tasks.
+    `idle`: budget of a core without tasks. `exact`: all ways are given out.
     """
     p, inf = Program(), float("inf")
     every = useful(m, every, cut * len(m.programs))
@@ -214,7 +215,7 @@ def solved(m, every, side, seconds, floor=None, idle=LEAST, cut=0.0):
     for task in holds:
         p.row(1, [(x[at], 1) for at in holds[task]] + [(of.chosen, 1) for of in alone if task in of.tasks], 1)
     p.row(m.cores, [(at, 1) for at in x] + [(of.chosen, 1) for of in alone] + [(empty, 1)], m.cores)
-    p.row(-inf, [(at, c.ways) for at, c in zip(x, every)] + [(of.chosen, 1) for of in alone] + [(empty, 1)], m.ways)
+    p.row(m.ways if exact else -inf, [(at, c.ways) for at, c in zip(x, every)] + [(of.chosen, 1) for of in alone] + [(empty, 1)], m.ways)
     # With a share below the least budget that a counter enforces, a core without tasks has no more than that share.
     if side == "high" and floor is None:
         p.row(-inf, [(share, 1), (busy, -m.most)], LEAST)
@@ -228,7 +229,7 @@ def solved(m, every, side, seconds, floor=None, idle=LEAST, cut=0.0):
     p.row(0, [*spent, (total, -1)], 0)
     for task, period in enumerate(m.periods):
         if period is None:
-            parts = [(x[at], every[at].share) for at in holds[task]] + [(of.chosen, m.most) for of in alone if task in of.tasks]
+            parts = [(x[at], every[at].share) for at in holds[task]] + [(of.chosen, max(m.most, floor or 0)) for of in alone if task in of.tasks]
             p.row(0, [*parts, (share, -1)], inf)
         else:
             p.row(0, [(x[at], (every[at].cost + every[at].reach) * scale) for at in holds[task]] + [(total, -1)], inf)

@@ -3,9 +3,11 @@
 //! Reads a JSON line for each request, and answers it with one:
 //! * `{"system", "seconds"}`: the plan with optimal shares, after a search for a proof of at most
 //!   this time. `system` is the text of a system file.
-//! * `{"system", "limit", "step"}`: all columns. A column is a core with some tasks and a number of
+//! * `{"system", "limit", "step", "floor"}`: all columns. A column is a core with some tasks and a number of
 //!   ways. `low` and `high` say beside which budgets of the others it keeps its responses within
 //!   `limit` millionths of their deadlines ([`Points`]). The own budgets grow by the factor `step`.
+//!   `floor` is the share that programs have at least, a quarter of an even budget if left out. A
+//!   core without tasks has no more than that.
 //!
 //! Where only the sum of the others' budgets counts, `low` and `high` are the same. Where the jobs
 //! of the others count, `low` is beside at least the accesses that they make in any choice, and
@@ -38,6 +40,7 @@ struct Request {
     limit: u64,
     #[serde(default)]
     step: f64,
+    floor: Option<u64>,
 }
 
 fn main() -> Result<(), Failure> {
@@ -90,7 +93,7 @@ fn table(judge: &Judge, system: &System, asked: &Request) -> Result<Value, Failu
     let hard: Vec<bool> = system.tasks.iter().map(|t| t.criticality != Criticality::D).collect();
     let period_ps = system.regulation.period.ps();
     let bus = period_ps / system.platform.dram.t_burst.ps().max(1);
-    let floor = (judge.even_budget() / 4).max(1);
+    let floor = asked.floor.unwrap_or(judge.even_budget() / 4).max(1);
     let idle = floor.min(LEAST);
     let known = !system.regulation.other_programs && hard.iter().all(|&hard| hard);
     let unit = judge.even_budget() * u64::from(judge.cores()) / PARTS + 1;

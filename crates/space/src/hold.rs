@@ -138,7 +138,7 @@ impl Hold {
         stop: &dyn Fn() -> bool,
     ) -> Result<Pass, SpaceError> {
         let begin = Instant::now();
-        // Moves that had begun before the last pass have ended.
+        // Moves that had begun before the last pass have most likely ended.
         self.look()?;
         let free = Memory::of(Path::new("/"))?.free.min(most);
         let pages = usize::try_from(free / PAGE).unwrap_or(0) / STEP * STEP;

@@ -122,7 +122,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
     let (mut wait, mut tried, mut looked) = (TRIES[0], Instant::now(), Instant::now());
     let (mut quiet, mut loose) = (tried, false);
     let (mut lent_at, mut lent_before) = (tried, reserve.lent);
-    let mut moved = None;
+    let (mut moved, mut told) = (None, 0);
     while !stopped() && end.is_none_or(|end| Instant::now() < end) {
         let lent = reserve.answer(Duration::from_millis(50));
         let gone = reserve.lender.returned() > 0;
@@ -150,8 +150,14 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode, Failure> {
             let now = room::moved_pages(Path::new("/"));
             let any = now.is_none() || now != moved;
             moved = now;
-            let lost = if any { reserve.hold.look()? } else { 0 };
-            reserve.hold.rest();
+            if any {
+                reserve.hold.look()?;
+            } else {
+                reserve.hold.rest();
+            }
+            // A pass may have found some as well.
+            let lost = reserve.hold.lost() - told;
+            told += lost;
             if lost > 0 {
                 say(format_args!(
                     "solocore: the kernel has moved {lost} held pages to other frames"

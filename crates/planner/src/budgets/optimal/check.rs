@@ -258,8 +258,8 @@ impl<'a> Checker<'a> {
 
     /// Least budgets of the cores, with the needs of their programs; `None`: no budgets suffice.
     fn budgets(&mut self, placed: &[Set], ranges: &[Ways]) -> Option<Vec<u64>> {
-        // The need of each beside those of the others, until none grows: there are finitely many
-        // facts. The search may have known some of them from the start.
+        // The need of each beside those of the others. A need may grow once another core's has
+        // grown, until none does: there are finitely many facts.
         let mut least: Vec<u64> = placed.iter().map(|&set| self.cores.floor(set)).collect();
         loop {
             let before = least.clone();
@@ -390,7 +390,11 @@ impl<'a> Checker<'a> {
 }
 
 fn sum_without(budgets: &[u64], place: usize) -> u64 {
-    budgets.iter().enumerate().filter(|&(at, _)| at != place).map(|(_, &budget)| budget).sum()
+    budgets
+        .iter()
+        .enumerate()
+        .filter(|&(at, _)| at != place)
+        .fold(0, |sum: u64, (_, &budget)| sum.saturating_add(budget))
 }
 
 #[cfg(test)]
