@@ -7,7 +7,7 @@
 
 use maud::{Markup, html};
 use solocore_model::Plan;
-use solocore_model::plan::PlanTask;
+use solocore_model::plan::{Choice, PlanTask};
 use solocore_model::system::Criticality;
 
 /// A task's name: cut by the style sheet where there is no room, whole in its tooltip.
@@ -69,4 +69,15 @@ fn names(columns: &[&str]) -> String {
 /// Content that is shown on demand.
 pub fn folded(summary: &str, content: &Markup) -> Markup {
     html! { details.folded { summary { (summary) } (content) } }
+}
+
+/// Choices with their prices.
+pub fn choices(choices: &[Choice]) -> Markup {
+    html! {
+        ul {
+            @for c in choices {
+                li { strong { (c.of) } ": " (c.chosen) ": " (c.why) ". Next best: " (c.next_best) "." }
+            }
+        }
+    }
 }

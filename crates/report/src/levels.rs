@@ -1,6 +1,6 @@
 //! Plans with criticality levels: regions, buffers, and every choice beside its next best.
 
-use crate::elements::{data_table, wide_table};
+use crate::elements::{choices, data_table, wide_table};
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::plan::levels::{LevelsPlan, Method, Ways};
@@ -19,7 +19,7 @@ pub fn part(mc2: &LevelsPlan) -> Markup {
         }
         @if !mc2.choices.is_empty() {
             h3 { "Choices, and the cost of the next best" }
-            (crate::plan::choices(&mc2.choices))
+            (choices(&mc2.choices))
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The plan: each number, and the reason for it.
 
-use crate::elements::{caption, core_of, data_table, folded, task_name, wide_table};
+use crate::elements::{caption, choices, core_of, data_table, folded, task_name, wide_table};
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
-use solocore_model::plan::{Choice, PlanCore, PlanLock, PlanTask, TaskMargin};
+use solocore_model::plan::{PlanCore, PlanLock, PlanTask, TaskMargin};
 use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{Derivation, Plan};
 
@@ -85,17 +85,6 @@ fn of_choice(plan: &Plan, reason: &str) -> bool {
     let of_levels = plan.levels().map_or(&[][..], |levels| &levels.choices);
     let mut all = plan.choices.iter().chain(of_levels);
     all.any(|c| reason == c.line())
-}
-
-/// Choices with their prices.
-pub fn choices(choices: &[Choice]) -> Markup {
-    html! {
-        ul {
-            @for c in choices {
-                li { strong { (c.of) } ": " (c.chosen) ": " (c.why) ". Next best: " (c.next_best) "." }
-            }
-        }
-    }
 }
 
 fn derivation(d: &Derivation) -> Markup {

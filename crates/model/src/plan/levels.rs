@@ -7,7 +7,7 @@
 //! level C and the OS. Core `k` has bank `k`, level C and the OS the others (mc2-os-isolation, Fig.
 //! 3).
 
-use super::Choice;
+use super::choice::Choice;
 use super::task::PlanTask;
 use crate::derivation::Derivation;
 use crate::levels::{BufferScheme, Contention, Direction};

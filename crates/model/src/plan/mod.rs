@@ -5,6 +5,7 @@
 //! own.
 
 pub mod advice;
+pub mod choice;
 pub mod core;
 pub mod file;
 pub mod levels;
@@ -16,6 +17,7 @@ pub mod vcpus;
 pub mod waterfall;
 pub mod windows;
 
+pub use self::choice::Choice;
 pub use self::core::{CoreMargin, PlanCore, PlanRegulation};
 pub use levels::LevelsPlan;
 pub use lock::{LockedTask, NextLock, PlanLock};
@@ -58,27 +60,6 @@ pub enum Scheme {
     Levels(Box<LevelsPlan>),
     /// Sporadic servers for the tasks (maracas).
     Vcpus(Box<VcpusPlan>),
-}
-
-/// A choice, and the price of the next best.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Choice {
-    /// The subject of the choice: a task, ways, a budget, a region, a buffer, the scheme.
-    pub of: String,
-    /// The choice.
-    pub chosen: String,
-    /// Reason for the choice.
-    pub why: String,
-    /// The next best, and its price.
-    pub next_best: String,
-}
-
-impl Choice {
-    /// One line of a plan's reasons.
-    pub fn line(&self) -> String {
-        format!("{}: {}: {}; next best: {}", self.of, self.chosen, self.why, self.next_best)
-    }
 }
 
 /// Quality of the choice of shares, where the planner chose them together (`share = "optimal"`).
