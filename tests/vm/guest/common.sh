@@ -38,6 +38,18 @@ start() {
 	done
 	fail "the daemon does not start: $(cat /tmp/errors)"
 }
+# hold ARGUMENTS...: a reserve in the background, and until it has what it gets.
+hold() {
+	: >/tmp/held
+	solocore reserve "$@" >/tmp/reserve.json 2>/tmp/held &
+	reserve=$!
+	for _ in $(seq 600); do
+		grep -q "^holding" /tmp/held && return
+		kill -0 $reserve 2>/dev/null || break
+		sleep 0.1
+	done
+	fail "no reserve: $(cat /tmp/held)"
+}
 # serve ARGUMENTS...: a scheduler of VCPUs in the background, and until it schedules.
 serve() {
 	: >/tmp/errors

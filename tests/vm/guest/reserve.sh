@@ -2,6 +2,7 @@
 # nothing in it changes. After common.sh.
 board="--platform core-i5-2500k"
 colours="--colors 0-7 $board"
+planned="$colours --plan /plans/mixed.json --format json"
 setting=/proc/sys/vm/compact_unevictable_allowed
 quiet="/proc/sys/vm/compaction_proactiveness /proc/sys/vm/extfrag_threshold"
 # count SECTION KEY: of the latest census.
@@ -17,18 +18,6 @@ kernels() {
 }
 field() {
 	sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" /tmp/reserve.json | head -n 1
-}
-# hold ARGUMENTS...: a reserve in the background, and until it has what it gets.
-hold() {
-	: >/tmp/held
-	solocore reserve $colours --plan /plans/mixed.json --format json "$@" >/tmp/reserve.json 2>/tmp/held &
-	reserve=$!
-	for _ in $(seq 600); do
-		grep -q "^holding" /tmp/held && return
-		kill -0 $reserve 2>/dev/null || break
-		sleep 0.1
-	done
-	fail "no reserve: $(cat /tmp/held)"
 }
 held() {
 	sed -n 's/^holding \([0-9]*\) .*/\1/p' /tmp/held | tail -n 1
@@ -67,7 +56,7 @@ echo "before: chosen $(count chosen free) free of which the reserve may get, ker
 before=$(cat $setting) loud=$(cat $quiet)
 cat /sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled >/tmp/blocks.before
 free=$(free_mib)
-hold
+hold $planned
 cat /tmp/held
 expect 3 "another solocore reserve" solocore reserve $colours
 census
@@ -189,7 +178,7 @@ solocore exec --plan /plans/mixed.json --task task0 $board -- buffered task0 200
 [ "$(cat /tmp/said)" = "2000 pages, 0 wrong, own" ] && pass "a buffer of a program in its colours has no wrong page" || fail "a buffer in colours: $(cat /tmp/said)"
 
 # The check above can fail: with the setting changed under it, compaction takes frames. And a kill gives all back.
-hold --no-drop
+hold $planned --no-drop
 # A page that moves before its first look is not counted.
 sleep 2
 echo 1 >$setting

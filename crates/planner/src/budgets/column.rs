@@ -52,19 +52,13 @@ pub struct Column<'a> {
 impl<'a> Column<'a> {
     /// See [`Judge::column`].
     pub(super) fn new(
-        work: &'a [Work<'a>],
-        even: &Resources,
+        judge: &Judge<'a>,
         (tasks, ways): (&[usize], u32),
         rest: &[Rest],
         idle: u64,
     ) -> Self {
-        let with = |ways: u32| {
-            let mut resources = even.clone();
-            resources.set_ways(vec![ways; even.cores as usize]);
-            resources.explicit = true;
-            resources.verdict_only = true;
-            resources
-        };
+        let (work, even) = judge.parts();
+        let with = |ways: u32| judge.with_ways(vec![ways; even.cores as usize]);
         let mut resources = with(ways);
         let plan = CorePlan::first(0, tasks.to_vec(), work, &resources);
         let beside = |rest: &Rest| match rest.ways {
@@ -127,7 +121,7 @@ impl Judge<'_> {
         rest: &[Rest],
         idle: u64,
     ) -> Result<Column<'_>, PlanError> {
-        let (work, even) = self.parts();
+        let (_, even) = self.parts();
         let others = even.cores as usize - 1;
         let meet = (0..even.cores).all(|core| even.rivals(core).len() == others);
         if !meet || even.platform.cores_differ() || even.platform.dram.counts_writes {
@@ -135,7 +129,7 @@ impl Judge<'_> {
                 "the cores are not equal, or the board counts writes; use another platform".into(),
             ));
         }
-        Ok(Column::new(work, even, (tasks, ways), rest, idle))
+        Ok(Column::new(self, (tasks, ways), rest, idle))
     }
 }
 

@@ -120,9 +120,15 @@ impl<'a> Judge<'a> {
 
     /// The machine with the shares of an allotment.
     fn with(&self, allotment: &Allotment) -> Resources {
-        let mut resources = self.even.clone();
-        resources.set_ways(allotment.ways.clone());
+        let mut resources = self.with_ways(allotment.ways.clone());
         resources.set_budgets(allotment.budgets.clone(), vec![None; allotment.budgets.len()]);
+        resources
+    }
+
+    /// The machine with these ways of each core, for a verdict.
+    pub(super) fn with_ways(&self, ways: Vec<u32>) -> Resources {
+        let mut resources = self.even.clone();
+        resources.set_ways(ways);
         resources.explicit = true;
         resources.verdict_only = true;
         resources

@@ -101,11 +101,11 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
         (best, gap, proof) = (outcome, 1.0, None);
         priced = Some(fewer);
     }
-    let few = work.len() <= search::PROMPT;
-    let ask = asked.prices.filter(|_| few && best.value.meets());
+    let left_out = asked.prices.and_then(|_| prices::left_out(work.len()));
+    let ask = asked.prices.filter(|_| left_out.is_none() && best.value.meets());
     let choices = ask.and_then(|stop| prices::of(priced.as_ref().unwrap_or(&solver), &best, stop));
     let choices = choices.unwrap_or_default();
-    reasons.extend(prices::left_out(work.len()).filter(|_| asked.prices.is_some() && !few));
+    reasons.extend(left_out);
     if !best.value.meets() && !even.verdict_only && best.resources.explicit {
         best = solver.late(&best);
     }
@@ -119,8 +119,7 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
 /// Tries candidates. Where the caller waits for more, looks for a proof that there are no better
 /// ones, in the time that is left once nothing near is better.
 fn searched(solver: &Solver, usual: Candidate, asked: &Asked, tried: &mut Tried) -> Option<Proof> {
-    search::all(solver, Some(usual.clone()), asked, tried);
-    search::as_verdict(solver, Some(usual), asked, tried);
+    search::with_verdict(solver, Some(&usual), asked, tried);
     let waits = asked.effort == Effort::Endless;
     waits.then(|| exact::prove(solver, tried, asked)).flatten().map(|proved| proved.proof)
 }

@@ -173,9 +173,15 @@ pub fn all(solver: &Solver, usual: Option<Candidate>, asked: &Asked, tried: &mut
     }
 }
 
+/// Tries candidates, and where deadlines are missed by little those of a verdict.
+pub fn with_verdict(solver: &Solver, usual: Option<&Candidate>, asked: &Asked, tried: &mut Tried) {
+    all(solver, usual.cloned(), asked, tried);
+    as_verdict(solver, usual.cloned(), asked, tried);
+}
+
 /// Tries what a search for a verdict alone finds, where deadlines are missed by little. A verdict's
 /// search does not rank late candidates, so it refines more of them.
-pub fn as_verdict(solver: &Solver, usual: Option<Candidate>, asked: &Asked, tried: &mut Tried) {
+fn as_verdict(solver: &Solver, usual: Option<Candidate>, asked: &Asked, tried: &mut Tried) {
     let problem = &solver.problem;
     let near = |best: &Outcome| !best.value.meets() && best.value.latest(1.0) <= LATE + LATE / 10;
     if problem.quick() || !tried.outcomes.get(tried.best).is_some_and(near) {
@@ -218,8 +224,7 @@ pub fn fewer<'a>(
         let problem = Problem::new(solver.problem.work, base, asked.objective, asked.slowdown);
         let fewer = Solver::new(problem);
         let mut tried = Tried::default();
-        self::all(&fewer, None, asked, &mut tried);
-        as_verdict(&fewer, None, asked, &mut tried);
+        with_verdict(&fewer, None, asked, &mut tried);
         *count += tried.count() as u64;
         if tried.count() > 0 && tried.best().value.class.floor() > all.value.class.floor() {
             return Some((fewer, tried.into_best()));
