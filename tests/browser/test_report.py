@@ -233,7 +233,11 @@ def test_guarantees_and_costs_are_the_numbers(page, data):
         assert int(line.get_attribute("data-wcrt-ns")) / int(line.get_attribute("data-deadline")) == pytest.approx(tightest)
     pages = sum(c["locked_pages"] for c in data["plan"]["cores"])
     assert not pages or int(page.locator("[data-cost=locked]").get_attribute("data-pages")) == pages
-    assert page.locator("#plan tr[data-reason]").count() == len(data["plan"]["reasons"])
+    # Choices stand in a list of their own; each other reason is a row.
+    choices = [f"{c['of']}: {c['chosen']}" for c in data["plan"].get("choices", [])]
+    assert [text for text in page.locator("#plan li[data-choice]").all_inner_texts() if not text.startswith(tuple(choices))] == []
+    assert page.locator("#plan li[data-choice]").count() == len(choices)
+    assert page.locator("#plan tr[data-reason]").count() == len(data["plan"]["reasons"]) - len(choices)
     assert page.locator("#promises tbody tr").count() == len(data["plan"].get("promises", []))
 
 

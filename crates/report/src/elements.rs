@@ -76,7 +76,7 @@ pub fn choices(choices: &[Choice]) -> Markup {
     html! {
         ul {
             @for c in choices {
-                li { strong { (c.of) } ": " (c.chosen) ": " (c.why) ". Next best: " (c.next_best) "." }
+                li data-choice=(c.of) { strong { (c.of) } ": " (c.chosen) ": " (c.why) ". Next best: " (c.next_best) "." }
             }
         }
     }
