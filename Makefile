@@ -172,6 +172,7 @@ nightly: test bench
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test
 	for kernel in 6.19.14:sched-ext 7.2.12:helper; do \
 		rm -f build/endure && VM_KERNELS=$$kernel tests/vm/endure.sh $(SOLOCORE) build/endure 100 || exit 1; done
+	VM_MEMORY=2G VM_KERNELS=6.19.14:sched-ext VM_PARTS=pages $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=14400 VM_PARTS=hours $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 VM_KERNELS="$(KERNELS)" VM_PARTS=quick $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 VM_MEMORY=4G VM_KERNELS=7.2.12:helper VM_PARTS=reserve $(MAKE) --no-print-directory vm-test

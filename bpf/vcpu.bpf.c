@@ -16,8 +16,8 @@
  * Each VCPU has a queue (DSQ) of its threads, in the order of weighted virtual time, wherever the
  * VCPU is. A thread that is bound to no VCPU belongs to the best-effort VCPU of the CPU it is on,
  * and an idle CPU takes such threads from others. Kernel threads and solocore itself go straight to
- * the local queue, but for the monitor of the memory, which its VCPU holds. Real-time threads never
- * come here: the core is paused meanwhile, no VCPU is charged, and they are reported.
+ * the local queue, but for those that a VCPU holds (VCPU_HELD). Real-time threads never come here:
+ * the core is paused meanwhile, no VCPU is charged, and they are reported.
  *
  * A timer that comes late does not enlarge a budget: a run beyond the budget is settled at the
  * instant at which it was used up, and the rest is counted (`late_ns`) but charged to no VCPU.

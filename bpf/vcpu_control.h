@@ -14,6 +14,9 @@
 
 static __u64 balance_turn;
 
+/* The VCPU that waits until solocore has moved its pages, plus 1; 0: none. In the turn. */
+static __u32 waits;
+
 static __always_inline __u32 turn_taken(void)
 {
 	return __sync_lock_test_and_set(&balance_turn, 1) == 0;
@@ -22,6 +25,21 @@ static __always_inline __u32 turn_taken(void)
 static __always_inline void turn_given(void)
 {
 	__sync_lock_test_and_set(&balance_turn, 0);
+}
+
+/* A VCPU leaves for `to`, now or when its pages are there. */
+static __always_inline void send_off(struct vcpu_info *v, __u32 id, __u32 to)
+{
+	v->to = to;
+	if (settings.colours == VCPU_COLOURS_MOVE && to != SC_NONE) {
+		v->flags |= VCPU_WAITS;
+		waits = id + 1;
+		return;
+	}
+	v->flags &= ~VCPU_WAITS;
+	if (waits == id + 1)
+		waits = 0;
+	post(v->core, id, TRACE_VCPU_LEAVE);
 }
 
 /* Sends one VCPU to its place in sc_balance, if it is neither there nor on its way. */
@@ -37,9 +55,9 @@ static long send_one(__u32 id, void *context)
 	from = v->core;
 	if (to == SC_NONE || to == from)
 		return 0;
-	v->to = to;
-	post(from, id, TRACE_VCPU_LEAVE);
-	return 0;
+	send_off(v, id, to);
+	/* The pages of one at a time. */
+	return waits != 0;
 }
 
 /*
@@ -66,6 +84,8 @@ static long balance_woken(__u32 core, void *context)
 		__u32 moves;
 	} *c = context;
 
+	if (c->moves != 0 && settings.colours == VCPU_COLOURS_MOVE)
+		return 1;
 	if (c->woken >> (core % 64) & 1)
 		c->moves += balance_core(core);
 	return 0;
@@ -82,8 +102,16 @@ static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer)
 
 	if (!b)
 		return 0;
+	/* Still armed for the next look. */
 	if (!turn_taken()) {
-		/* Still armed for the next look. */
+		bpf_timer_start(&timer->timer, settings.balance_ns, 0);
+		return 0;
+	}
+	/* One after the other, also those that could not be sent when they got another place. */
+	if (settings.colours == VCPU_COLOURS_MOVE && waits == 0)
+		bpf_loop(SC_MAX_TASKS, send_one, &b, 0);
+	if (waits != 0) {
+		turn_given();
 		bpf_timer_start(&timer->timer, settings.balance_ns, 0);
 		return 0;
 	}
@@ -94,6 +122,11 @@ static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer)
 	if (c.moves != 0)
 		bpf_loop(SC_MAX_TASKS, send_one, &b, 0);
 	turn_given();
+	/* The other cores that have woken are looked at when its pages have moved. */
+	if (c.moves != 0 && settings.colours == VCPU_COLOURS_MOVE) {
+		__sync_fetch_and_or(&woken_cores, c.woken);
+		balance_soon(SC_NONE);
+	}
 	return 0;
 }
 
@@ -152,32 +185,90 @@ int vcpu_create(struct vcpu_request *r)
 	return 0;
 }
 
+/* Puts a VCPU on another core of sc_balance, or (SC_NONE) on none. */
+static __always_inline void place_anew(struct sc_balance *b, struct vcpu_info *v, __u32 id,
+				       __u32 cpu)
+{
+	__u64 utilization = load_of(v->capacity_ns, v->period_ns);
+
+	sc_balance_remove(b, id);
+	if (cpu == SC_NONE)
+		return;
+	/* On the core that it did not leave, others may have its colours by now. */
+	if (sc_balance_add(b, id, utilization, cpu, v->colours) ||
+	    (cpu == v->core && sc_balance_add(b, id, utilization, cpu, 0)))
+		sc_balance_fix(b, id, (v->flags & (VCPU_FIXED | VCPU_RESTS)) != 0);
+}
+
 /* Moves a VCPU to another core, or destroys it. */
 SEC("syscall")
 int vcpu_move(struct vcpu_request *r)
 {
 	struct sc_balance *b;
 	struct vcpu_info *v;
-	__u32 zero = 0, id = r->id, from;
-	__u64 utilization;
+	__u32 zero = 0, id = r->id;
 
 	v = info_of(id);
 	b = bpf_map_lookup_elem(&balances, &zero);
-	if (!v || !b || v->core == SC_NONE || v->to != v->core)
+	if (!v || !b || v->core == SC_NONE)
 		return 0;
-	from = v->core;
-	if (r->cpu == from || (r->cpu != SC_NONE && r->cpu >= settings.cpus))
+	if (r->cpu == v->core || (r->cpu != SC_NONE && r->cpu >= settings.cpus))
 		return 0;
 	if (!turn_taken())
 		return 0;
-	utilization = load_of(v->capacity_ns, v->period_ns);
-	sc_balance_remove(b, id);
-	if (r->cpu != SC_NONE && sc_balance_add(b, id, utilization, r->cpu, v->colours))
-		sc_balance_fix(b, id, (v->flags & VCPU_FIXED) != 0);
-	v->to = r->cpu;
+	/* One that waits for its pages can be destroyed; no other may wait with it. */
+	if (r->cpu == SC_NONE ? v->to == v->core || (v->flags & VCPU_WAITS)
+			      : v->to == v->core && waits == 0) {
+		place_anew(b, v, id, r->cpu);
+		send_off(v, id, r->cpu);
+		r->done = 1;
+	}
 	turn_given();
-	post(from, id, TRACE_VCPU_LEAVE);
-	r->done = 1;
+	return 0;
+}
+
+/*
+ * The VCPU that waits for its pages: its number and destination, with r->id = SC_NONE. Else the
+ * VCPU r->id goes there (r->cpu), as they have moved; or (SC_NONE) it stays where it is, and the
+ * balancing leaves it there until it is released (r->limit = 1).
+ */
+SEC("syscall")
+int vcpu_go(struct vcpu_request *r)
+{
+	struct sc_balance *b;
+	struct vcpu_info *v;
+	__u32 zero = 0, id;
+
+	b = bpf_map_lookup_elem(&balances, &zero);
+	if (!b)
+		return 0;
+	if (!turn_taken()) {
+		r->done = 2;
+		return 0;
+	}
+	id = r->limit ? r->id : waits - 1;
+	v = r->limit || waits != 0 ? info_of(id) : NULL;
+	if (v && r->limit) {
+		v->flags &= ~VCPU_RESTS;
+		sc_balance_fix(b, id, (v->flags & VCPU_FIXED) != 0);
+		r->done = 1;
+	} else if (v && r->id == SC_NONE) {
+		r->id = id;
+		r->cpu = v->to;
+		r->done = 1;
+	} else if (v && r->id == id && (r->cpu == v->to || r->cpu == SC_NONE)) {
+		waits = 0;
+		v->flags &= ~VCPU_WAITS;
+		if (r->cpu == SC_NONE) {
+			v->flags |= VCPU_RESTS;
+			v->to = v->core;
+			place_anew(b, v, id, v->core);
+		} else {
+			post(v->core, id, TRACE_VCPU_LEAVE);
+		}
+		r->done = 1;
+	}
+	turn_given();
 	return 0;
 }
 
@@ -216,6 +307,7 @@ int vcpu_begin(struct vcpu_request *r)
 	live = 0;
 	stuck = 0;
 	woken_cores = 0;
+	waits = 0;
 	turn_given();
 	if (!t || !b || !sc_balance_init(b, settings.cpus, settings.colours != 0))
 		return 0;

@@ -91,8 +91,9 @@ static __always_inline struct vcpu_info *info_of(__u32 id)
 
 /*
  * A kernel thread, or one of solocore, unless its VCPU holds it as it holds other threads: the
- * memory's monitor. A thread that starts the jobs of a VCPU is only bound to it: each job is in the
- * VCPU from its fork on. The VCPU's budget must not keep the thread itself from a CPU.
+ * memory's monitor, and the one that moves pages. A thread that starts the jobs of a VCPU is only
+ * bound to it: each job is in the VCPU from its fork on. The VCPU's budget must not keep the thread
+ * itself from a CPU.
  */
 static __always_inline __u32 exempt(struct task_struct *p)
 {

@@ -27,7 +27,7 @@ struct vcpu_settings {
 	sc_u32 allowed;	    /* 0: no background time at all */
 	sc_u32 loader_pid;  /* thread group that no VCPU holds, but for VCPU_HELD; 0: none */
 	sc_u32 moves;	    /* maximum number of VCPUs that one rebalancing moves */
-	sc_u32 colours;	    /* 1: a VCPU only goes where its page colours are free */
+	sc_u32 colours;	    /* VCPU_COLOURS_* */
 };
 
 /* A CPU. Written under its runqueue's lock, but for the mail. */
@@ -82,7 +82,13 @@ struct vcpu_info {
 /* Added to it: the VCPU holds the thread, although it is one of solocore's. Children lack it. */
 #define VCPU_HELD 0x80000000u
 
+#define VCPU_COLOURS_NONE 0u
+#define VCPU_COLOURS_FREE 1u /* a VCPU only goes where its page colours are free */
+#define VCPU_COLOURS_MOVE 2u /* also, it waits until solocore has moved its pages there */
+
 #define VCPU_FIXED 1u /* it stays on its core */
+#define VCPU_RESTS 4u /* it stays there for now, as its pages cannot move */
+#define VCPU_WAITS 2u /* it waits for its pages, before it goes to vcpu_info.to */
 
 /* Requests of solocore to the programs of type syscall. */
 struct vcpu_request {
@@ -92,11 +98,11 @@ struct vcpu_request {
 	sc_u64 occupancy; /* monitor: see solocore/throttle.h; answer: r_high */
 	sc_u64 requests;  /* answer: r_cur; report: requests of a core, or a VCPU's intensity */
 	sc_u32 id;
-	sc_u32 cpu; /* create, move: the CPU; SC_NONE: none (destroy) */
+	sc_u32 cpu; /* create, move, go: the CPU; SC_NONE: none (destroy), or it stays (go) */
 	sc_u32 flags;
 	sc_u32 server; /* SC_SERVER_* */
 	sc_u32 limit;  /* replenishments; answer of the monitor: num_throttle */
-	sc_u32 done;   /* answer: 1 */
+	sc_u32 done;   /* answer: 1; go: 2, try again */
 };
 
 _Static_assert(SC_MAX_TASKS < 1 << 12, "VCPU_BOUND has 12 bits for a number");

@@ -131,7 +131,7 @@ def test_the_least_capacity_that_would_do(solocore):
     ('policy = "maracas"', 'policy = "memguard"', "[maracas] is read under"),
     ('overhead = "20 us"', 'balance = "10 ms"', "does not bound response times"),
     ('overhead = "20 us"', 'throttle = { max_latency = "1 us", monitor = { capacity = "1 us", period = "1 ms" } }', "monitor: a capacity of 1 us is below"),
-    ('name = "audio"\ncapacity', 'name = "memory-monitor"\ncapacity', "belongs to the VCPU of the memory's monitor"),
+    ('name = "audio"\ncapacity', 'name = "memory-monitor"\ncapacity', "belongs to a VCPU of solocore's own"),
     ('name = "audio"\ncapacity', 'nam = "audio"\ncapacity', "unknown field `nam`"),
 ])
 def test_bad_vcpus_are_refused(solocore, old, new, said):
@@ -141,6 +141,71 @@ def test_bad_vcpus_are_refused(solocore, old, new, said):
     done = solocore("plan", "system.toml", "-o", "plan.json")
     assert done.code == 2 and said in done.err and "system.toml" in done.err, done.err
     assert len(done.err.strip().splitlines()) == 1 and solocore.files() == before
+
+
+# Best effort on four cores with colours of their own; pages move with their VCPU.
+MOVING = """
+platform = "core-i5-2500k"
+[regulation]
+policy = "maracas"
+[maracas]
+balance = "1 ms"
+core_colours = [4, 4, 10, 14]
+migration = { capacity = "20 ms", period = "200 ms", page_cost = "20 us", base_cost = "1 ms" }
+[[vcpu]]
+name = "a"
+capacity = "8 ms"
+period = "100 ms"
+colours = 10
+pages = 950
+tasks = ["index"]
+[[task]]
+name = "index"
+criticality = "D"
+wcet = "30 ms"
+misses = 20000
+"""
+
+
+def test_cores_have_their_colours_and_pages_move_in_a_vcpu(solocore):
+    plan = solocore.plan(MOVING)
+    assert [c["colours"] for c in plan["cores"]] == [[0, 4], [4, 4], [8, 10], [18, 14]]
+    # The ways that colours stand for are all ways of the cache, for the simulator.
+    assert [c["ways"] for c in plan["cores"]] == [1, 2, 3, 6]
+    a, migration = plan["vcpus"]
+    assert a["core"] in (2, 3), "no other core has ten colours"
+    assert migration["name"] == "page-migration" and migration["fixed"] and migration["admitted"]
+    assert (migration["capacity_ns"], migration["period_ns"]) == (20_000_000, 200_000_000)
+    assert plan["maracas"]["core_colours"] == [4, 4, 10, 14]
+    # (20 ms - 1 ms) / 20 us
+    assert any("page colours: core 0 0 to 3" in r and "at most 950 pages" in r for r in plan["reasons"]), plan["reasons"]
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("pages = 950", "pages = 951", "its 951 pages cannot be moved in the 20 ms"),
+    ("10, 14]", "10, 15]", "33 colours, but the shared cache has 32"),
+    ("10, 14]", "10]", "3 numbers for 4 cores"),
+    ("colours = 10", "colours = 15", "no core has 14"),
+    ("core_colours = [4, 4, 10, 14]", "", "add core_colours"),
+    ('balance = "1 ms"', "", "add balance"),
+    ('base_cost = "1 ms"', 'base_cost = "20 ms"', "does not fit into its capacity of 20 ms"),
+    ('capacity = "20 ms"', 'capacity = "210 ms"', "more than a whole core"),
+    ('base_cost = "1 ms"', "core = 4", "core 4 is out of range"),
+    ('name = "a"', 'name = "page-migration"', "belongs to a VCPU of solocore's own"),
+    ('policy = "maracas"', 'policy = "maracas"\npages = "anywhere"', "is not divided by colours"),
+    ('"core-i5-2500k"', '"imx6q"', "is not divided by colours"),
+])
+def test_bad_migrations_are_refused(solocore, old, new, said):
+    assert old in MOVING
+    solocore.write("system.toml", MOVING.replace(old, new, 1).replace("pages = 950\n", "") if new == "" else MOVING.replace(old, new, 1))
+    done = solocore("plan", "system.toml")
+    assert done.code == 2 and said in done.err and "system.toml" in done.err, done.err
+
+
+def test_a_run_that_moves_pages_wants_colours(solocore):
+    solocore.plan(MOVING)
+    done = solocore("run", "plan.json", "--partial", "--dry-run")
+    assert done.code == 2 and "give --colors" in done.err, done.err
 
 
 def test_a_plan_is_simulated_and_its_trace_is_checked(solocore):

@@ -23,6 +23,7 @@ gcc -static -O2 -Wall -Werror -o "$out/bin/uncount" "$here/uncount.c"
 gcc -static -O2 -Wall -Werror -o "$out/bin/walker" "$here/walker.c"
 gcc -static -O2 -Wall -Werror -o "$out/bin/load" "$here/load.c"
 gcc -O2 -Wall -Werror -o "$out/bin/coloured" "$here/coloured.c" -pthread -ldl
+gcc -O2 -Wall -Werror -o "$out/bin/roamer" "$here/roamer.c"
 gcc -O2 -Wall -Werror -o "$out/bin/forks" "$here/forks.c" -pthread
 gcc -std=gnu11 -O2 -Wall -Werror -I"$client" -o "$out/bin/buffered" "$here/buffered.c" "$client/solocore_buffer.c"
 gcc -static -O2 -Wall -Werror -o "$out/bin/bpfcount" "$here/bpfcount.c"

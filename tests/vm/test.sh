@@ -5,7 +5,7 @@
 #
 # The kernels are Debian's (kernel.sh); VM_KERNELS names others, as VERSION:ENGINE or VERSION-rt:ENGINE (PREEMPT_RT). VM_PARTS are scripts of guest/, each in a
 # guest of its own: regulate, replace, lock, isolate, groups, writes, faults, away, vcpu and verify, servers, hours, or quick (`make vm-quick`), levels (by hand: the emulator is late
-# in one run of some four, docs/scheduler-figures.md), endure, vcpu-cost, vcpu-figures, vcpu-drill, reserve (with VM_MEMORY=4G). Those of schedulers need sched_ext, and are left
+# in one run of some four, docs/scheduler-figures.md), endure, vcpu-cost, vcpu-figures, vcpu-drill, pages (with VM_MEMORY=2G), reserve (with VM_MEMORY=4G). Those of schedulers need sched_ext, and are left
 # out with another engine. VM_SET sets variables of the scripts, as VM_SET="VCPU_SECONDS=60". With VM_SKIP=1 a kernel that cannot be
 # fetched is skipped, and said to be; otherwise it is a failure.
 set -eu
@@ -28,7 +28,7 @@ for entry in ${VM_KERNELS:-6.19.14:sched-ext 7.2.12:helper}; do
 		continue
 	fi
 	for part in ${VM_PARTS:-regulate replace lock isolate groups writes faults away vcpu verify}; do
-		case $engine:$part in helper:vcpu* | helper:levels | helper:verify) continue ;; esac
+		case $engine:$part in helper:vcpu* | helper:pages | helper:levels | helper:verify) continue ;; esac
 		{
 			echo "WANT=$engine PERIODS=$periods ${VM_SET:-}"
 			cat "$here/guest/common.sh" "$here/guest/$part.sh"

@@ -65,6 +65,7 @@ pub fn vcpus(v: &RunVcpus) -> Markup {
     html! {
         (wide_table("VCPUs of the run", &table))
         @if let Some(t) = &v.throttling { p { (t.text().trim()) } }
+        @if let Some(m) = &v.migration { p { (m.text().trim()) } }
         (intruders(v.intruders.iter().map(|i| i.text()).collect()))
     }
 }

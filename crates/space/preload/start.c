@@ -97,6 +97,7 @@ static void lay_out(struct state *s)
 	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, s->outside, s->limit - s->outside,
 	    "solocore-looks");
 	raw(SYS_prctl, PR_SET_VMA_, 0, s->stash, MOST_LOCKED * PAGE, "solocore-looks");
+	raw(SYS_prctl, PR_SET_VMA_, 0, s->floor, s->outside - s->floor, "solocore-pool");
 	if (register_range(s, s->base, s->end))
 		refuse("userfaultfd does not take the pool");
 }

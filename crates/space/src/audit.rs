@@ -18,6 +18,8 @@ use std::os::unix::fs::FileExt;
 /// Name that crates/space/preload/start.c gives to the addresses of pages that are not the
 /// program's.
 const LOOKED_THROUGH: &str = "[anon:solocore-looks]";
+/// Name that it gives to the addresses of free pages in the program's colours.
+const POOL: &str = "[anon:solocore-pool]";
 
 /// Pages of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -157,6 +159,26 @@ fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
     (start < 1 << 63 && name != LOOKED_THROUGH).then_some((start, end, kind))
 }
 
+/// The private pages of a process that are not in its pool: those that it takes along to other
+/// colours.
+///
+/// # Errors
+/// As [`Look::at`].
+pub fn own_pages(pid: u32) -> Result<u64, SpaceError> {
+    let path = format!("/proc/{pid}/maps");
+    let failed =
+        |e: std::io::Error| SpaceError::of_io(&path, &e, "is the process there, and is this root?");
+    let maps = fs::read_to_string(&path).map_err(failed)?;
+    let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(failed)?;
+    let mut pages = 0;
+    for line in maps.lines().filter(|line| !line.ends_with(POOL)) {
+        let Some((start, end, Kind::Anonymous)) = mapping(line) else { continue };
+        let ranges = present_ranges(&pagemap, start, end).map_err(failed)?;
+        pages += ranges.iter().filter(|r| !r.2).map(|r| (r.1 - r.0) / PAGE).sum::<u64>();
+    }
+    Ok(pages)
+}
+
 /// The file of /dev/shm that a line of /proc/PID/maps has.
 fn shared_file(line: &str) -> Option<SharedFile> {
     let mut words = line.split_ascii_whitespace().skip(4);
@@ -240,6 +262,7 @@ mod tests {
             None
         );
         assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0        [anon:solocore-looks]"), None);
+        assert!(own_pages(std::process::id()).is_ok_and(|pages| pages > 10));
         assert_eq!(
             kind("7f00-8000 rw-p 00000000 00:00 0        [anon:mine]"),
             Some(Kind::Anonymous)

@@ -32,7 +32,7 @@ use std::time::Duration;
 pub(crate) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
 /// The variable of a program's environment that has the address of its server.
-pub(crate) const SPACE: &str = "SOLOCORE_SPACE";
+pub const SPACE: &str = "SOLOCORE_SPACE";
 /// Bytes of a task's name with its end (`SC_TASK_BYTES`).
 const LONGEST_TASK: usize = 64;
 /// Most notes of a program.

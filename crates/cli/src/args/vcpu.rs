@@ -122,9 +122,27 @@ pub struct SchedulerArgs {
     /// [default: VCPUs stay on their cores].
     #[arg(long, value_name = "TIME")]
     pub balance: Option<Time>,
-    /// Page colours of each core; a VCPU goes only to a core with enough free colours.
-    #[arg(long, alias = "core-colours", value_name = "N", requires = "balance")]
-    pub core_colors: Option<u64>,
+    /// Page colours of each core, like 8, or 4,4,10,14 from core 0 on; a VCPU goes only to a core
+    /// with enough free colours.
+    #[arg(
+        long,
+        alias = "core-colours",
+        value_name = "N[,N...]",
+        value_delimiter = ',',
+        requires = "balance"
+    )]
+    pub core_colors: Vec<u64>,
+    /// Move pages with their VCPUs, in a VCPU of its own like 2ms/50ms or 2ms/50ms@CORE, one VCPU
+    /// in each period. A VCPU whose pages do not fit into the capacity stays on its core, and one
+    /// with a program that was not started in colours.
+    #[arg(long, value_name = "C/T", requires = "core_colors", allow_hyphen_values = true)]
+    pub migration: Option<PlacedReservation>,
+    /// Largest cost of moving a page, for --migration; `solocore recolor` measures it.
+    #[arg(long, default_value = "50 us", value_name = "TIME", requires = "migration")]
+    pub page_cost: Time,
+    /// Largest cost of a move without pages, for --migration.
+    #[arg(long, default_value = "500 us", value_name = "TIME", requires = "migration")]
+    pub base_cost: Time,
     /// Replenish a budget one period after its VCPU woke, not one period after it was admitted. A
     /// preempted VCPU then gets C in each T of its own, and may have up to 2C in some window of T.
     #[arg(long)]
@@ -185,7 +203,7 @@ pub struct VcpuArgs {
 #[derive(Debug, Subcommand)]
 pub enum VcpuCommand {
     /// Schedule VCPUs until Ctrl-C.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Have the scheduler fail, again and again, and check that the kernel's own takes over and
     /// no object is left behind.
     #[command(hide = true)]

@@ -6,8 +6,8 @@ use solocore_linux::host::machine;
 use solocore_model::Plan;
 use solocore_model::run::{
     RunColoured, RunFunctions, RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock,
-    RunLocked, RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu,
-    RunVcpuIntruder, RunVcpus, RunWindow,
+    RunLocked, RunMigration, RunRegulation, RunResult, RunTask, RunThrottling, RunTransfer,
+    RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus, RunWindow,
 };
 
 /// The text of a run.
@@ -251,6 +251,7 @@ pub fn vcpus(v: &RunVcpus) -> String {
     vcpus_list(&v.vcpus)
         + &vcpu_cpus(&v.cpus)
         + &v.throttling.as_ref().map_or_else(String::new, RunThrottling::text)
+        + &v.migration.as_ref().map_or_else(String::new, RunMigration::text)
         + &intruders("VCPUs", v.intruders.iter().map(RunVcpuIntruder::text))
 }
 

@@ -11,7 +11,9 @@
 use crate::args::{DEFAULT_EVENT, RunArgs};
 use crate::commands::{isolation, run_options};
 use crate::fail::Failure;
-use solocore_linux::daemon::{Daemon, Interrupts, Memory, MemoryWish, Scheduling, Settings, Tasks};
+use solocore_linux::daemon::{
+    Colours, Daemon, Interrupts, Memory, MemoryWish, Moving, Scheduling, Settings, Tasks,
+};
 use solocore_linux::schedule::vcpus::Options;
 use solocore_model::Plan;
 use solocore_model::plan::VcpusPlan;
@@ -35,7 +37,7 @@ pub fn add_parts(
     let memory = planned.scheduling.throttle.map(|t| MemoryWish::of_plan(&t, event));
     let defaults = Options::default();
     let options = Options {
-        scheduling: planned.scheduling,
+        scheduling: planned.scheduling.clone(),
         traced: args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some(),
         throttling: memory.as_ref().map(|m| m.settings),
         check_ns: memory.as_ref().map_or(defaults.check_ns, |m| m.check_ns),
@@ -46,6 +48,7 @@ pub fn add_parts(
     let settings = Settings::default();
     let mut tasks = Tasks::new(&layout, &settings).bound(scheduling.bind(&settings));
     let colours = isolation::colours(&args.isolation, plan, &args.plan, &layout, daemon)?;
+    let moving = moving(plan, planned, &scheduling, colours.as_ref())?;
     if let Some(colours) = &colours {
         tasks = tasks.in_colours(colours);
     }
@@ -58,9 +61,36 @@ pub fn add_parts(
     if let Some(colours) = colours {
         daemon.add(colours);
     }
+    // After the programs' servers, which it asks.
+    if let Some(moving) = moving {
+        daemon.add(moving);
+    }
     if !args.isolation.no_move_irqs {
         daemon.add(Interrupts::new(&layout, &settings));
     }
     daemon.add(tasks);
     Ok(())
+}
+
+/// The part that moves pages, if the plan asks for it.
+fn moving(
+    plan: &Plan,
+    planned: &VcpusPlan,
+    scheduling: &Scheduling,
+    colours: Option<&Colours>,
+) -> Result<Option<Moving>, Failure> {
+    let rules = &planned.scheduling;
+    let (Some(migration), Some(have)) = (rules.migration, &rules.core_colours) else {
+        return Ok(None);
+    };
+    let colours = colours.ok_or_else(|| {
+        Failure::Input(
+            "the plan moves pages with their VCPUs ([maracas] migration), and the programs must be \
+                in colours for that; give --colors"
+                .to_owned(),
+        )
+    })?;
+    let cores = u32::try_from(plan.cores.len()).unwrap_or(u32::MAX);
+    let moving = Moving::new(migration, have, cores, scheduling.vcpus());
+    Ok(Some(moving.planned(&planned.vcpus, colours)?))
 }

@@ -10,13 +10,15 @@ use crate::commands::latency as memory;
 use crate::commands::{run_text, vcpu_drill};
 use crate::fail::Failure;
 use crate::print::print;
-use solocore_linux::daemon::{Daemon, Memory, MemoryWish, Scheduling};
+use solocore_linux::daemon::{Daemon, Memory, MemoryWish, Moving, Scheduling};
+use solocore_linux::host::machine;
 use solocore_linux::schedule::vcpus::control::{self, Answer, Request};
 use solocore_linux::schedule::vcpus::{Group, Options, Wanted, check_name};
 use solocore_model::plan::VcpuScheduling;
 use solocore_model::run::RunScheme;
-use solocore_model::vcpus::{Background, Monitor, check_times};
+use solocore_model::vcpus::{Background, CoreColours, Migration, Monitor, check_times};
 use solocore_model::{Time, files};
+use solocore_space::geometry::Geometry;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -100,7 +102,18 @@ fn options(args: &SchedulerArgs) -> Options {
         best_effort_ns: (args.best_effort.capacity_ns, args.best_effort.period_ns),
         overhead_ns: args.overhead.ns_ceil(),
         balance_ns: args.balance.map(Time::ns_ceil),
-        core_colours: args.core_colors,
+        core_colours: match args.core_colors.as_slice() {
+            [] => None,
+            [each] => Some(CoreColours::Each(*each)),
+            list => Some(CoreColours::Of(list.to_vec())),
+        },
+        migration: args.migration.map(|own| Migration {
+            capacity: Time::from_ns(own.reservation.capacity_ns),
+            period: Time::from_ns(own.reservation.period_ns),
+            page_cost: args.page_cost,
+            base_cost: args.base_cost,
+            core: own.core,
+        }),
         throttle: None,
     };
     Options {
@@ -147,6 +160,10 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if memory.is_some() {
         first.push((Wanted::monitor(&monitor(args.throttling.monitor)), "--monitor".to_owned()));
     }
+    let moved = moved(&options)?;
+    if let Some((migration, _, _)) = &moved {
+        first.push((Wanted::migration(migration), "--migration".to_owned()));
+    }
     let event = args.throttling.event.as_deref();
     let scheduling = Scheduling::new(options, first).counting(event);
     let mut daemon = Daemon::default();
@@ -154,9 +171,15 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     daemon.duration = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
     // The scheduler first: it has the monitor's VCPU.
     let memory = memory.map(|memory| Memory::new(memory, scheduling.vcpus()));
+    let moving = moved.map(|(migration, colours, cores)| {
+        Moving::new(migration, &colours, cores, scheduling.vcpus())
+    });
     daemon.add(scheduling);
     if let Some(memory) = memory {
         daemon.add(memory);
+    }
+    if let Some(moving) = moving {
+        daemon.add(moving);
     }
     let to = Destination {
         sched_trace: args.scheduler.sched_trace.as_deref(),
@@ -165,6 +188,29 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         format: args.format,
     };
     daemon::run(daemon, &to)
+}
+
+/// The moving of pages that the options ask for, the colours of the cores, and these.
+fn moved(options: &Options) -> Result<Option<(Migration, CoreColours, u32)>, Failure> {
+    let rules = &options.scheduling;
+    let cores = u32::try_from(machine::online_cpus()?.len()).unwrap_or(u32::MAX);
+    if let Some(colours) = &rules.core_colours {
+        colours.check(cores).map_err(|what| Failure::Input(format!("--core-colors: {what}")))?;
+    }
+    let (Some(migration), Some(colours)) = (rules.migration, &rules.core_colours) else {
+        return Ok(None);
+    };
+    check_times(migration.capacity.ns_ceil(), migration.period.ns_ceil())
+        .map_err(|what| Failure::Input(format!("--migration: {what}")))?;
+    // Where the cache is not known, the servers of the programs refuse colours that are not there.
+    let known = Geometry::of_machine()
+        .ok()
+        .and_then(|cache| 1u32.checked_shl(cache.colours().len() as u32));
+    let known = known.unwrap_or(u32::MAX);
+    migration
+        .check(Some(colours), cores, known)
+        .map_err(|what| Failure::Input(format!("--migration: {what}")))?;
+    Ok(Some((migration, colours.clone(), cores)))
 }
 
 /// The monitor's VCPU that the option asks for.

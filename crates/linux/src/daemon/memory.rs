@@ -7,6 +7,7 @@
 //! Does not cover: the source of the readings (`crate::latency`); the start of the probe, which no
 //! VCPU holds.
 
+use super::held_thread::{Waiting, wait_until_asleep};
 use super::part::{Held, Next, Part, Round};
 use crate::error::LinuxError;
 use crate::host::machine;
@@ -16,13 +17,12 @@ use crate::latency::throttling::{Mechanism, Rule, Settings, Throttling, Tick, Wa
 use crate::latency::{self, Choice, Unit, pmu};
 use crate::regulate::bpf;
 use crate::schedule::vcpus::Vcpus;
-use crate::sys::tasks;
 use solocore_model::run::{RunResult, RunThrottling, RunVcpus};
 use solocore_model::vcpus::{MONITOR, Throttle};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -151,56 +151,21 @@ impl Shared {
     }
 }
 
-/// The monitor's thread before it may begin.
-struct Waiting {
-    thread: JoinHandle<()>,
-    tid: u32,
-    go: mpsc::Sender<()>,
-}
-
-impl Waiting {
-    /// Starts the thread, which waits until it may begin. It ends if `go` is dropped before.
-    fn start<M: Mechanism + Send + 'static>(
-        mut driver: Throttling<M>,
-        period: Duration,
-        shared: Arc<Shared>,
-    ) -> Result<Self, LinuxError> {
-        let (tell, told) = mpsc::channel();
-        let (go, may_go) = mpsc::channel::<()>();
-        let work = move || {
-            let _ = tell.send(tasks::thread_number());
-            if may_go.recv().is_err() {
-                return;
-            }
-            let ended = driver.run(
-                || shared.stop.load(Ordering::Acquire),
-                |tick| {
-                    shared.found().add(tick, period);
-                    ControlFlow::Continue(())
-                },
-            );
-            shared.found().failed = ended.err();
-        };
-        let thread = std::thread::Builder::new().name(MONITOR.to_owned()).spawn(work);
-        let thread = thread.map_err(|e| {
-            LinuxError::of_io("the memory monitor's thread", &e, "raise the limit (ulimit -u)")
-        })?;
-        let tid = told.recv().map_err(|_| bpf::inside("the memory's monitor ended at once"))?;
-        Ok(Self { thread, tid, go })
-    }
-}
-
-/// Waits until a thread of this process sleeps, so that it is not charged to a VCPU in the middle
-/// of a run that began outside of it. A thread that goes on for 0.2 s is not waited for.
-fn wait_until_asleep(tid: u32) {
-    for _ in 0..200 {
-        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
-        let stat = stat.unwrap_or_default();
-        // The name before the state may have parentheses of its own.
-        if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
+/// The monitor's work: takes readings until it is asked to stop.
+fn watch<M: Mechanism + Send + 'static>(
+    mut driver: Throttling<M>,
+    period: Duration,
+    shared: Arc<Shared>,
+) -> impl FnOnce() + Send + 'static {
+    move || {
+        let ended = driver.run(
+            || shared.stop.load(Ordering::Acquire),
+            |tick| {
+                shared.found().add(tick, period);
+                ControlFlow::Continue(())
+            },
+        );
+        shared.found().failed = ended.err();
     }
 }
 
@@ -248,8 +213,8 @@ impl Part for Memory {
         let probe = watched.thread();
         let period = self.wish.period;
         let driver = Throttling::new(period, rule, watched, cores, vcpus.throttled())?;
-        let waiting = Waiting::start(driver, period, Arc::clone(&self.shared))?;
-        for tid in probe.into_iter().chain([waiting.tid]) {
+        let waiting = Waiting::start(MONITOR, watch(driver, period, Arc::clone(&self.shared)))?;
+        for tid in probe.into_iter().chain([waiting.tid()]) {
             wait_until_asleep(tid);
             vcpus.hold_thread(tid, id)?;
         }
@@ -257,8 +222,7 @@ impl Part for Memory {
             "the memory's monitor runs in a VCPU of its own on core {core}: {}",
             vcpus.describe(id)
         ));
-        waiting.go.send(()).map_err(|_| bpf::inside("the memory's monitor has ended"))?;
-        self.monitor = Some(waiting.thread);
+        self.monitor = Some(waiting.begin()?);
         Ok(())
     }
 
@@ -299,6 +263,7 @@ mod tests {
     use crate::latency::throttling::{Decision, InProcess};
     use crate::latency::{LatencySource, Reading};
     use crate::regulate::event::Event;
+    use crate::sys::tasks;
 
     /// Readings of contended memory, and then a fault.
     struct Contended(u32);
@@ -329,12 +294,12 @@ mod tests {
         let policy = InProcess::new(4, &settings).unwrap();
         let driver = Throttling::new(period, Rule::Latency, watched, cores, policy).unwrap();
         let shared = Arc::new(Shared::default());
-        let waiting = Waiting::start(driver, period, Arc::clone(&shared)).unwrap();
-        assert_ne!(waiting.tid, tasks::thread_number());
-        wait_until_asleep(waiting.tid);
+        let work = watch(driver, period, Arc::clone(&shared));
+        let waiting = Waiting::start(MONITOR, work).unwrap();
+        assert_ne!(waiting.tid(), tasks::thread_number());
+        wait_until_asleep(waiting.tid());
         assert_eq!(shared.found().throttling.periods, 0);
-        waiting.go.send(()).unwrap();
-        waiting.thread.join().unwrap();
+        waiting.begin().unwrap().join().unwrap();
         let found = shared.found();
         assert_eq!((found.throttling.periods, found.throttling.most_throttled), (2, 2));
         assert!(found.failed.as_ref().is_some_and(|e| e.to_string().contains("no more")));

@@ -18,12 +18,14 @@ mod difference;
 mod frames;
 mod handing;
 mod handovers;
+mod held_thread;
 mod isolation;
 mod levels;
 mod locked;
 mod memory;
 mod messages;
 mod metrics;
+mod moving;
 mod part;
 mod probes;
 mod program;
@@ -41,6 +43,7 @@ pub use handovers::replace;
 pub use isolation::{Confinement, Interrupts, Ways};
 pub use levels::Levels;
 pub use memory::{Memory, MemoryWish};
+pub use moving::Moving;
 pub use part::{
     Held, IsolationPreview, LevelPreview, Member, Next, Part, Preview, RegulationPreview, Round,
     Settings, TablePreview, Taking, Traces,

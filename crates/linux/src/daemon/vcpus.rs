@@ -171,7 +171,7 @@ impl Part for Scheduling {
     }
 
     fn start(&mut self) -> Result<(), LinuxError> {
-        let mut vcpus = Vcpus::start(self.options)?;
+        let mut vcpus = Vcpus::start(self.options.clone())?;
         for (wanted, of) in &self.first {
             vcpus.create(wanted).map_err(|e| e.of(of))?;
         }
@@ -229,10 +229,11 @@ impl Part for Scheduling {
     fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
         let vcpus = self.vcpus.borrow();
         let Some(vcpus) = vcpus.as_ref() else { return Ok(()) };
-        let throttling = run.vcpus.take().and_then(|v| v.throttling);
+        let before = run.vcpus.take().unwrap_or_default();
         run.vcpus = Some(RunVcpus {
             background: self.options.scheduling.background.name().to_owned(),
-            throttling,
+            throttling: before.throttling,
+            migration: before.migration,
             vcpus: vcpus.list(),
             cpus: vcpus.counts(),
             intruders: vcpus.intruders(),

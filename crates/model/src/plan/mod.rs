@@ -216,11 +216,16 @@ impl Plan {
         Some((before, self.cores[at].ways))
     }
 
-    /// The colours of a core, of a cache with `colours` colours in all: those of the plan, or those
-    /// that stand for the core's ways.
+    /// The colours of a core, of a cache with `colours` colours in all: those that VCPUs take with
+    /// them, or those that stand for the core's ways.
     #[must_use]
     pub fn colours_of(&self, core: u32, colours: u32) -> Option<(u32, u32)> {
         let (first, ways) = self.ways_of(core)?;
+        let moving = self.vcpus().map(|v| &v.scheduling).filter(|s| s.migration.is_some());
+        if let Some(have) = moving.and_then(|s| s.core_colours.as_ref()) {
+            let (first, count) = have.range(core);
+            return u32::try_from(first).ok().zip(u32::try_from(count).ok());
+        }
         Some(PlanCore::colours_for(first, ways, self.platform.llc.ways, colours))
     }
 

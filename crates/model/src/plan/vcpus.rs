@@ -7,12 +7,12 @@
 
 use super::task::PlanTask;
 use crate::derivation::Derivation;
-use crate::vcpus::{Background, Settings, Throttle, check_times};
+use crate::vcpus::{Background, CoreColours, Migration, Settings, Throttle, check_times};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Rules of the VCPUs' scheduling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VcpuScheduling {
     /// The VCPU that gets background time.
@@ -27,8 +27,12 @@ pub struct VcpuScheduling {
     pub overhead_ns: u64,
     /// Time from a change to the balancing of VCPUs; `null`: they stay on their cores.
     pub balance_ns: Option<u64>,
-    /// Page colours of each core.
-    pub core_colours: Option<u64>,
+    /// Page colours of each core: a number, or one for each core. With `migration`, they are shared
+    /// out from core 0 on.
+    pub core_colours: Option<CoreColours>,
+    /// Pages of a VCPU's programs go with it to the colours of its core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Migration>,
     /// Throttling of background time.
     pub throttle: Option<Throttle>,
 }
@@ -45,6 +49,7 @@ impl Default for VcpuScheduling {
             overhead_ns: s.overhead.ns_ceil(),
             balance_ns: None,
             core_colours: None,
+            migration: None,
             throttle: None,
         }
     }
@@ -83,8 +88,8 @@ pub struct PlanVcpu {
 pub struct VcpusPlan {
     /// The rules.
     pub scheduling: VcpuScheduling,
-    /// VCPUs in the order of the system file, then the one of the memory's monitor, where
-    /// background time is throttled.
+    /// VCPUs in the order of the system file, then those of solocore's own: of the memory's monitor,
+    /// where background time is throttled, and of the moving of pages.
     pub vcpus: Vec<PlanVcpu>,
 }
 
@@ -106,6 +111,9 @@ impl VcpusPlan {
             return Err(
                 "maracas.throttle has no rule, or two, or an idle share above 1000".to_owned()
             );
+        }
+        if scheduling.migration.is_some() && scheduling.core_colours.is_none() {
+            return Err("maracas.migration is there without maracas.core_colours".to_owned());
         }
         let mut bound: Vec<&str> = Vec::new();
         for (at, v) in self.vcpus.iter().enumerate() {

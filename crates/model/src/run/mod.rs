@@ -21,7 +21,7 @@ pub use tasks::{
     RunColoured, RunConfined, RunFunctions, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask,
     RunTransfer, RunWindow,
 };
-pub use vcpus::{RunThrottling, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus};
+pub use vcpus::{RunMigration, RunThrottling, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus};
 
 use crate::plan::{Answer, Plan, Scheme};
 use schemars::JsonSchema;

@@ -12,12 +12,53 @@ pub struct RunVcpus {
     /// Throttling of background time; `null`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttling: Option<RunThrottling>,
+    /// Moves of pages with their VCPUs; `null`: pages stay where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<RunMigration>,
     /// VCPUs, the best-effort ones first.
     pub vcpus: Vec<RunVcpu>,
     /// CPUs of the machine.
     pub cpus: Vec<RunVcpuCpu>,
     /// Real-time threads, which no VCPU holds.
     pub intruders: Vec<RunVcpuIntruder>,
+}
+
+/// Moves of pages with their VCPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunMigration {
+    /// VCPUs that went to another core, with their pages.
+    pub moves: u64,
+    /// Pages that were copied to frames of other colours.
+    pub pages: u64,
+    /// Most private pages of a VCPU that went.
+    pub most_pages: u64,
+    /// Longest time from the begin of a move of pages to its end, with the waiting for budget, ns.
+    pub longest_ns: u64,
+    /// Most CPU time of the threads that moved the pages of a VCPU, ns.
+    pub most_ns: u64,
+    /// Moves that took more CPU time than the capacity: the stated cost of a page is too small.
+    pub over: u64,
+    /// VCPUs that stay on their cores for now, with the reason.
+    pub stay: Vec<String>,
+}
+
+impl RunMigration {
+    /// In words, a line of a summary.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = format!(
+            "pages: {} VCPUs moved with {} pages, at most {} of one; at most {:.3} ms of the CPU and \
+                {:.3} ms until its end; {} took more than the capacity\n",
+            self.moves,
+            self.pages,
+            self.most_pages,
+            self.most_ns as f64 / 1e6,
+            self.longest_ns as f64 / 1e6,
+            self.over
+        );
+        self.stay.iter().for_each(|why| out.push_str(&format!("  {why}\n")));
+        out
+    }
 }
 
 /// A VCPU as it is now.

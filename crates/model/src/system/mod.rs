@@ -63,7 +63,7 @@ pub enum Scheme {
     /// `[mc2]` with its buffers: criticality levels on isolated hardware.
     Levels(Box<Isolation>),
     /// `[maracas]` and `[[vcpu]]`.
-    Vcpus(Vcpus),
+    Vcpus(Box<Vcpus>),
 }
 
 impl System {
@@ -249,7 +249,11 @@ impl System {
             .map(|e| (line_of(e.span().start), e))
             .map(|(line, e)| (e.into_inner(), line));
         let active = regulation.active_cores.unwrap_or(platform.cores);
-        let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, active)
+        let by_colour = platform.llc.partition == crate::platform::Partition::Colour
+            && regulation.pages.is_own();
+        let colours = if by_colour { platform.colours() } else { 1 };
+        let board = (active, colours);
+        let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, board)
             .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
         check_placing(&regulation, ima.is_some() || isolation.is_some()).map_err(whole)?;
         let best_effort = tasks.iter().any(|task| task.criticality == Criticality::D);
@@ -257,7 +261,7 @@ impl System {
         let scheme = match (ima, isolation, vcpus) {
             (Some(ima), _, _) => Scheme::Windows(Box::new(ima)),
             (_, Some(isolation), _) => Scheme::Levels(Box::new(isolation)),
-            (_, _, Some(vcpus)) => Scheme::Vcpus(vcpus),
+            (_, _, Some(vcpus)) => Scheme::Vcpus(Box::new(vcpus)),
             (None, None, None) => Scheme::Budgets,
         };
         let inputs = of_platform.into_iter().collect();

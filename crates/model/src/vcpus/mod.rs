@@ -5,13 +5,19 @@
 //! can be admitted. Rule: with `[regulation] policy = "maracas"` every analysed task is bound to a
 //! VCPU. A task without a VCPU is best effort and shares the best-effort VCPU of its core. Names
 //! are those of scenarios (`solocore_sim::scenario`). Source: maracas, sections II to V. Does not
-//! cover: allocation of memory (colours are counted, not given), response times (the planner).
+//! cover: which colours a core has (the planner), response times (the planner).
+
+mod migration;
+mod throttle;
 
 use crate::system::regulation::Policy;
 use crate::system::task::{Criticality, Task};
-use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
+use crate::units::{Time, positive_time, positive_time_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use migration::{CoreColours, Migration};
+pub use throttle::{Monitor, Throttle};
 
 /// Longest period. It is below the time after which the kernel considers a thread that does not run
 /// as lost.
@@ -24,6 +30,8 @@ pub const MAX_VCPUS: usize = 1024;
 pub const BEST_EFFORT: &str = "best-effort/";
 /// Name of the VCPU of the memory's monitor.
 pub const MONITOR: &str = "memory-monitor";
+/// Name of the VCPU of the threads that move pages.
+pub const MIGRATION: &str = "page-migration";
 
 /// The VCPU that runs when no VCPU has budget (maracas, section III).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -65,68 +73,8 @@ pub struct Reservation {
     pub period: Time,
 }
 
-/// `monitor`: the VCPU of the thread that reads the memory's counters and decides on background
-/// time (maracas, section IV: a memory monitoring thread on a VCPU of its own).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Monitor {
-    /// C: time on its core in each period.
-    #[serde(deserialize_with = "positive_time")]
-    pub capacity: Time,
-    /// T: period of the capacity. A reading may come this much after the memory's period.
-    #[serde(deserialize_with = "positive_time")]
-    pub period: Time,
-    /// Core, from 0. If it is left out, the planner places the VCPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub core: Option<u32>,
-}
-
-impl Default for Monitor {
-    /// A twentieth of a core: readings of counters, and the batches of the probe in place of them.
-    fn default() -> Self {
-        Self { capacity: Time::from_ns(1_000_000), period: Time::from_ns(20_000_000), core: None }
-    }
-}
-
-/// `throttle`: background time is taken from some cores while the memory is contended (maracas,
-/// Algorithm 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Throttle {
-    /// Latency rule: mean latency of a read from which the memory counts as contended.
-    #[serde(
-        default,
-        deserialize_with = "positive_time_option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub max_latency: Option<Time>,
-    /// Rate rule: traffic of the whole system from which the memory counts as contended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_rate: Option<Bandwidth>,
-    /// Throttling is reduced when requests have fallen to this many thousandths.
-    #[serde(default)]
-    pub idle_per_mille: u32,
-    /// Time between two readings of the memory.
-    #[serde(default = "two_seconds", deserialize_with = "positive_time")]
-    pub period: Time,
-    /// Time after which a core asks again whether it may go on.
-    #[serde(default = "one_millisecond", deserialize_with = "positive_time")]
-    pub check: Time,
-    /// VCPU of the thread that reads and decides; left out: 1 ms in 20 ms.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub monitor: Option<Monitor>,
-}
-
-fn two_seconds() -> Time {
-    Time::from_ns(2_000_000_000)
-}
-
-fn one_millisecond() -> Time {
-    Time::from_ns(1_000_000)
-}
-
 /// `[maracas]`: rules of the VCPUs' scheduling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Rule for the VCPU that gets background time.
@@ -144,8 +92,12 @@ pub struct Settings {
     /// their cores.
     #[serde(deserialize_with = "positive_time_option")]
     pub balance: Option<Time>,
-    /// Page colours of each core. Balancing moves a VCPU only to a core with enough free colours.
-    pub core_colours: Option<u64>,
+    /// Page colours of each core: a number, or one for each core. Balancing moves a VCPU only to a
+    /// core with enough free colours.
+    pub core_colours: Option<CoreColours>,
+    /// Pages of a VCPU's programs go with it to the colours of its core. If it is left out, pages
+    /// stay where they are.
+    pub migration: Option<Migration>,
     /// Throttling of background time.
     pub throttle: Option<Throttle>,
 }
@@ -161,6 +113,7 @@ impl Default for Settings {
             overhead: Time::from_ns(20_000),
             balance: None,
             core_colours: None,
+            migration: None,
             throttle: None,
         }
     }
@@ -183,6 +136,9 @@ pub struct VcpuEntry {
     /// Page colours that the VCPU needs.
     #[serde(default)]
     colours: u64,
+    /// Most pages of memory that its programs have together. With `migration`, their moving must
+    /// fit into its capacity.
+    pages: Option<u64>,
     /// Balancing leaves the VCPU on its core.
     #[serde(default)]
     fixed: bool,
@@ -217,7 +173,8 @@ pub struct Vcpu {
 pub struct Vcpus {
     /// `[maracas]`.
     pub settings: Settings,
-    /// `[[vcpu]]` in file order, then the one of the memory's monitor ([`MONITOR`]).
+    /// `[[vcpu]]` in file order, then those of the memory's monitor ([`MONITOR`]) and of the moving
+    /// of pages ([`MIGRATION`]).
     pub vcpus: Vec<Vcpu>,
 }
 
@@ -227,7 +184,8 @@ type Lined<T> = (T, usize);
 type Fault = (usize, String);
 
 impl Vcpus {
-    /// Checks the tables of a system with this number of cores; `None` under another policy.
+    /// Checks the tables of a system with this number of cores and of page colours of its shared
+    /// cache; `None` under another policy.
     ///
     /// # Errors
     /// The line at fault and what to do.
@@ -236,7 +194,7 @@ impl Vcpus {
         settings: Option<Lined<Settings>>,
         entries: Vec<Lined<VcpuEntry>>,
         tasks: &[Task],
-        cores: u32,
+        (cores, colours): (u32, u32),
     ) -> Result<Option<Self>, Fault> {
         if policy != Policy::Maracas {
             let first = settings
@@ -255,8 +213,10 @@ impl Vcpus {
             };
         }
         let (settings, line) = settings.unwrap_or((Settings::default(), 0));
-        check_settings(&settings).map_err(|what| (line, format!("[maracas] {what}")))?;
-        let others = cores as usize + usize::from(settings.throttle.is_some());
+        check_settings(&settings, cores, colours)
+            .map_err(|what| (line, format!("[maracas] {what}")))?;
+        let monitor = usize::from(settings.throttle.is_some());
+        let others = cores as usize + monitor + usize::from(settings.migration.is_some());
         if entries.is_empty() || entries.len() + others > MAX_VCPUS {
             let most = MAX_VCPUS - others;
             let remedy = if entries.is_empty() { "add one" } else { "remove some" };
@@ -274,8 +234,13 @@ impl Vcpus {
             vcpus.push(vcpu);
         }
         if let Some(throttle) = settings.throttle {
-            let own = monitor(throttle.monitor.unwrap_or_default(), line, cores);
+            let m = throttle.monitor.unwrap_or_default();
+            let own = own(MONITOR, (m.capacity, m.period, m.core), line, cores);
             vcpus.push(own.map_err(|what| (line, format!("[maracas] throttle: monitor: {what}")))?);
+        }
+        if let Some(m) = settings.migration {
+            let own = own(MIGRATION, (m.capacity, m.period, m.core), line, cores);
+            vcpus.push(own.map_err(|what| (line, format!("[maracas] migration: {what}")))?);
         }
         let all = Self { settings, vcpus };
         for (index, task) in tasks.iter().enumerate() {
@@ -314,7 +279,7 @@ impl Vcpus {
     }
 }
 
-fn check_settings(s: &Settings) -> Result<(), String> {
+fn check_settings(s: &Settings, cores: u32, colours: u32) -> Result<(), String> {
     let (capacity, period) = (s.best_effort.capacity.ns_ceil(), s.best_effort.period.ns_ceil());
     check_times(capacity, period).map_err(|what| format!("best_effort: {what}"))?;
     if s.replenishments == 0 || s.replenishments > 16 {
@@ -331,6 +296,8 @@ fn check_settings(s: &Settings) -> Result<(), String> {
             "core_colours say where balancing may move VCPUs; add balance, or remove it".to_owned()
         );
     }
+    s.core_colours.as_ref().map_or(Ok(()), |colours| colours.check(cores))?;
+    s.migration.map_or(Ok(()), |m| m.check(s.core_colours.as_ref(), cores, colours))?;
     let Some(t) = &s.throttle else { return Ok(()) };
     if t.max_latency.is_some() == t.max_rate.is_some() {
         return Err("throttle: give max_latency or max_rate, one of the two".to_owned());
@@ -360,10 +327,10 @@ fn check(
                 `{BEST_EFFORT}`"
         ));
     }
-    if name == MONITOR {
+    if name == MONITOR || name == MIGRATION {
         return Err(format!(
-            "the name `{MONITOR}` belongs to the VCPU of the memory's monitor; choose another, or \
-                state that one as throttle's `monitor`"
+            "the name `{name}` belongs to a VCPU of solocore's own; choose another, or state that one \
+                as throttle's `monitor` or as `migration`"
         ));
     }
     if let Some(twin) = seen.iter().find(|v| v.name == name) {
@@ -380,19 +347,24 @@ fn check(
             cores - 1
         ));
     }
-    match settings.core_colours {
+    match &settings.core_colours {
         None if e.colours > 0 => {
             return Err(format!(
                 "VCPU `{name}` needs page colours, but no core has any; add [maracas] core_colours"
             ));
         }
-        Some(most) if e.colours > most => {
+        Some(have) if e.colours > have.most(cores, e.core) => {
             return Err(format!(
-                "VCPU `{name}` needs {} page colours, but each core has {most}; give less",
-                e.colours
+                "VCPU `{name}` needs {} page colours, but {} has {}; give less",
+                e.colours,
+                e.core.map_or("no core".to_owned(), |core| format!("core {core}")),
+                have.most(cores, e.core)
             ));
         }
         _ => {}
+    }
+    if let (Some(migration), Some(pages), false) = (settings.migration, e.pages, e.fixed) {
+        migration.check_pages(pages).map_err(|what| format!("VCPU `{name}`: {what}"))?;
     }
     let bound = tasks_of(&name, &e.tasks, seen, tasks)?;
     let level =
@@ -416,18 +388,23 @@ fn check(
     })
 }
 
-/// The VCPU of the memory's monitor, which stays on its core: its probe measures there.
-fn monitor(stated: Monitor, line: usize, cores: u32) -> Result<Vcpu, String> {
-    let (capacity_ns, period_ns) = (stated.capacity.ns_ceil(), stated.period.ns_ceil());
+/// A VCPU of solocore's own with C, T and its core, if that is stated. It stays on its core.
+fn own(
+    name: &str,
+    (capacity, period, core): (Time, Time, Option<u32>),
+    line: usize,
+    cores: u32,
+) -> Result<Vcpu, String> {
+    let (capacity_ns, period_ns) = (capacity.ns_ceil(), period.ns_ceil());
     check_times(capacity_ns, period_ns)?;
-    if let Some(core) = stated.core.filter(|&core| core >= cores) {
+    if let Some(core) = core.filter(|&core| core >= cores) {
         return Err(format!("core {core} is out of range; there are cores 0 to {}", cores - 1));
     }
     Ok(Vcpu {
-        name: MONITOR.to_owned(),
+        name: name.to_owned(),
         capacity_ns,
         period_ns,
-        core: stated.core,
+        core,
         colours: 0,
         fixed: true,
         tasks: Vec::new(),

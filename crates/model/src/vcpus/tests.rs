@@ -74,11 +74,7 @@ fn bad_input_names_line_and_remedy() {
         ("[\"a\"]", "[\"a\", \"d\"]", "VCPUs of their own"),
         ("[\"a\"]", "[\"d\"]", "s.toml:12: task `a` is of level B and bound to no VCPU"),
         ("name = \"v\"", "name = \"best-effort/0\"", "does not begin with"),
-        (
-            "name = \"v\"",
-            "name = \"memory-monitor\"",
-            "belongs to the VCPU of the memory's monitor",
-        ),
+        ("name = \"v\"", "name = \"memory-monitor\"", "belongs to a VCPU of solocore's own"),
         (
             "\"keep\"",
             "\"keep\"\nthrottle = { max_latency = \"1 us\", monitor = { capacity = \"2 ms\", period \

@@ -79,9 +79,9 @@ impl Placed<'_> {
     }
 
     fn colours_fit(&self, core: u32, more: usize) -> bool {
-        let Some(most) = self.vcpus.settings.core_colours else { return true };
+        let Some(have) = &self.vcpus.settings.core_colours else { return true };
         let there = (0..self.core.len()).filter(|&v| self.core[v] == Some(core)).chain([more]);
-        there.map(|v| self.vcpus.vcpus[v].colours).fold(0, u64::saturating_add) <= most
+        there.map(|v| self.vcpus.vcpus[v].colours).fold(0, u64::saturating_add) <= have.of(core)
     }
 
     /// Worst fit, heaviest first; where no core admits a VCPU, the core with the least utilisation.

@@ -32,6 +32,7 @@ use window::window;
 /// Plans a system under the policy `maracas`.
 pub(crate) fn plan(system: &System, vcpus: &Vcpus, work: &[Work], resources: &Resources) -> Plan {
     let settings = &vcpus.settings;
+    let resources = &in_colours(settings, resources);
     let core = vcpus.vcpus.iter().map(|v| v.core).collect();
     let mut placed = Placed { vcpus, overhead_ns: settings.overhead.ns_ceil(), core };
     placed.place(resources.cores);
@@ -86,6 +87,21 @@ pub(crate) fn plan(system: &System, vcpus: &Vcpus, work: &[Work], resources: &Re
     plan
 }
 
+/// With the ways of each core for which its colours stand, where pages move with their VCPU.
+fn in_colours(settings: &Settings, resources: &Resources) -> Resources {
+    let mut own = resources.clone();
+    if let Some(have) = settings.core_colours.as_ref().filter(|_| settings.migration.is_some()) {
+        let (all, colours) = (resources.platform.llc.ways, u64::from(resources.platform.colours()));
+        let until = |colour: u64| colour * u64::from(all) / colours.max(1);
+        let ways = (0..resources.cores).map(|core| {
+            let (first, count) = have.range(core);
+            u32::try_from(until(first + count) - until(first)).unwrap_or(all)
+        });
+        own.set_ways(ways.collect());
+    }
+    own
+}
+
 fn scheduling(s: &Settings) -> VcpuScheduling {
     VcpuScheduling {
         background: s.background,
@@ -94,7 +110,8 @@ fn scheduling(s: &Settings) -> VcpuScheduling {
         best_effort_ns: (s.best_effort.capacity.ns_ceil(), s.best_effort.period.ns_ceil()),
         overhead_ns: s.overhead.ns_ceil(),
         balance_ns: s.balance.map(Time::ns_ceil),
-        core_colours: s.core_colours,
+        core_colours: s.core_colours.clone(),
+        migration: s.migration,
         throttle: s.throttle,
     }
 }
@@ -159,5 +176,6 @@ fn colours_fit(settings: &Settings, vcpus: &[PlanVcpu], cores: u32) -> bool {
     let used = |core| {
         vcpus.iter().filter(|v| v.core == core).map(|v| v.colours).fold(0, u64::saturating_add)
     };
-    settings.core_colours.is_none_or(|most| (0..cores).all(|core| used(core) <= most))
+    let have = settings.core_colours.as_ref();
+    have.is_none_or(|have| (0..cores).all(|core| used(core) <= have.of(core)))
 }

@@ -6,7 +6,7 @@ use crate::explain;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::plan::{Plan, PlanTask, PlanVcpu};
-use solocore_model::vcpus::{BEST_EFFORT, MONITOR, Vcpus};
+use solocore_model::vcpus::{BEST_EFFORT, MIGRATION, MONITOR, Settings, Vcpus};
 
 fn time(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
@@ -47,6 +47,7 @@ pub fn reasons(
             admission.claims.len()
         ));
     }
+    out.extend(moving(s, r.cores));
     for (v, stated) in planned(plan).iter().zip(&vcpus.vcpus) {
         out.push(vcpu_reason(v, stated.core.is_some()));
     }
@@ -58,6 +59,27 @@ pub fn reasons(
     out
 }
 
+/// The colours of the cores, and the largest VCPU that moves between them.
+fn moving(s: &Settings, cores: u32) -> Option<String> {
+    let (have, migration) = (s.core_colours.as_ref()?, s.migration?);
+    let list = |core: u32| match have.range(core) {
+        (_, 0) => format!("core {core} none"),
+        (first, 1) => format!("core {core} {first}"),
+        (first, count) => format!("core {core} {first} to {}", first + count - 1),
+    };
+    Some(format!(
+        "page colours: {}. A VCPU goes only where as many are free as it needs, and with at most {} \
+            pages: {} for the move and {} for each page fit into the {} of {MIGRATION}. One VCPU moves \
+            in {}",
+        (0..cores).map(list).collect::<Vec<_>>().join(", "),
+        migration.most_pages(),
+        migration.base_cost,
+        migration.page_cost,
+        migration.capacity,
+        migration.period
+    ))
+}
+
 fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
     let when = v.response_ns.map_or_else(
         || "the time that it needs for its capacity has no bound".to_owned(),
@@ -67,6 +89,7 @@ fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
         _ if v.name == MONITOR => {
             "its thread reads the memory's counters and throttles background time".to_owned()
         }
+        _ if v.name == MIGRATION => "the pages of VCPUs that move are copied in it".to_owned(),
         [] => "no tasks yet".to_owned(),
         tasks => tasks.join(", "),
     };
@@ -138,12 +161,14 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
             ));
         }
     }
-    if let Some(most) = vcpus.settings.core_colours {
-        for core in 0..admissions.len() {
-            let used: u64 =
-                planned(plan).iter().filter(|v| v.core as usize == core).map(|v| v.colours).sum();
-            if used > most {
-                wrong.push(format!("the VCPUs of core {core} need {used} page colours of {most}"));
+    if let Some(have) = &vcpus.settings.core_colours {
+        for core in (0..).take(admissions.len()) {
+            let (used, have): (u64, _) = (
+                planned(plan).iter().filter(|v| v.core == core).map(|v| v.colours).sum(),
+                have.of(core),
+            );
+            if used > have {
+                wrong.push(format!("the VCPUs of core {core} need {used} page colours of {have}"));
             }
         }
     }

@@ -48,7 +48,10 @@ pub fn config(plan: &Plan, vcpus: &VcpusPlan) -> VcpuConfig {
         fixed: (0..cores + vcpus.len()).filter(stays).collect(),
         replenishments: Some(rules.replenishments),
         // Cores of the board beyond the plan's run nothing.
-        colours: rules.core_colours.map(|each| vec![each; plan.platform.cores as usize]),
+        colours: rules
+            .core_colours
+            .as_ref()
+            .map(|have| (0..plan.platform.cores).map(|core| have.of(core)).collect()),
         // The plan decides whether they fit.
         admission: false,
     }

@@ -171,7 +171,11 @@ fn carry_out(
         Request::Move { vcpu, core } => {
             let id = vcpus.find(&vcpu)?;
             vcpus.move_to(id, core)?;
-            done.push(format!("VCPU {id} moves to core {core}"));
+            let when = match vcpus.options().scheduling.migration {
+                Some(_) => ", when its pages are there",
+                None => "",
+            };
+            done.push(format!("VCPU {id} moves to core {core}{when}"));
             Ok(Answer::Done { id: Some(id), core: Some(core) })
         }
         Request::Destroy { vcpu } => {

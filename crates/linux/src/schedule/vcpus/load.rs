@@ -131,7 +131,11 @@ impl Vcpus {
             allowed: u32::from(scheduling.background != Background::None),
             loader_pid: std::process::id(),
             moves: 1,
-            colours: u32::from(scheduling.core_colours.is_some()),
+            colours: match (&scheduling.core_colours, scheduling.migration) {
+                (None, _) => contract::VCPU_COLOURS_NONE,
+                (Some(_), None) => contract::VCPU_COLOURS_FREE,
+                (Some(_), Some(_)) => contract::VCPU_COLOURS_MOVE,
+            },
         };
         let object = load(&settings, options.traced, timeout_ms)?;
         let mapped =
@@ -245,7 +249,7 @@ fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), Linux
         return Err(LinuxError::Input(what.to_owned()));
     }
     for &cpu in cpus {
-        if let Some(colours) = options.scheduling.core_colours {
+        if let Some(colours) = options.scheduling.core_colours.as_ref().map(|c| c.of(cpu)) {
             run(object, "vcpu_report", &Request { cpu, flags: 1, colours, ..shared::nothing() })?;
         }
         let request = Request {

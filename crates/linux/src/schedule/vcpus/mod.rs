@@ -5,7 +5,7 @@
 //! (admission.rs) before anything changes. It then tells the scheduler in the kernel, which decides
 //! alone from then on. When this is dropped, or the process ends in any way, the kernel's own
 //! scheduler runs every thread again.
-//! Source: maracas, sections II to V. Does not cover: memory (colours are counted, not given).
+//! Source: maracas, sections II to V. Does not cover: the moving of pages ([`moving`]).
 
 pub mod admission;
 pub mod control;
@@ -13,8 +13,10 @@ pub mod drill;
 mod groups;
 pub(crate) mod load;
 pub mod monitor;
+pub mod moving;
 pub(crate) mod requests;
 mod shared;
+mod threads;
 
 use crate::contract::{self, SC_NONE, sc_vcpu, sched_intruder, vcpu_cpu, vcpu_info};
 use crate::error::LinuxError;
@@ -25,7 +27,7 @@ use crate::latency::throttling::Settings;
 use crate::regulate::bpf;
 use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
-use crate::sys::{self, Mapped};
+use crate::sys::Mapped;
 use admission::{Claim, time};
 use groups::{Groups, check_process};
 use libbpf_rs::{Link, Object, ProgramInput};
@@ -34,9 +36,8 @@ use shared::Request;
 use solocore_model::plan::VcpuScheduling;
 use solocore_model::run::{RunVcpu, RunVcpuCpu, RunVcpuIntruder};
 use solocore_model::sched_trace::Event;
-use solocore_model::vcpus::{Background, MONITOR};
+use solocore_model::vcpus::{Background, MIGRATION, MONITOR};
 use std::mem::offset_of;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -46,7 +47,7 @@ pub use groups::Group;
 pub use shared::MAX_VCPUS;
 
 /// Options of the scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The plan's scheduling; its `throttle` is `throttling` here, in the units that this machine
     /// counts.
@@ -215,9 +216,10 @@ impl Vcpus {
         ))
     }
 
-    /// Claims on a core, except the claim of one VCPU.
+    /// Claims on a core, except the claim of one VCPU. One that goes to a core has claims on both.
     fn claims(&self, core: u32, without: u32) -> Vec<Claim> {
-        let there = |e: &&Entry| e.claim.id != without && self.core_of(e.claim.id) == Some(core);
+        let on = |info: vcpu_info| info.core == core || info.to == core;
+        let there = |e: &&Entry| e.claim.id != without && self.info(e.claim.id).is_some_and(on);
         self.book.iter().filter(there).map(|e| e.claim).collect()
     }
 
@@ -225,15 +227,12 @@ impl Vcpus {
         self.info(id).map(|info| info.core)
     }
 
-    /// The kernel's state of a VCPU; `None` if there is no such VCPU.
     fn info(&self, id: u32) -> Option<vcpu_info> {
-        let info: vcpu_info =
-            contract::look_up(&bpf::map(&self.object, "vcpus").ok()?, id).ok()??;
-        (info.core != SC_NONE).then_some(info)
+        threads::info(&self.object, id)
     }
 
-    /// The number of the VCPU of this name or number; best-effort VCPUs and the one of the memory's
-    /// monitor are not found.
+    /// The number of the VCPU of this name or number; best-effort VCPUs and those of solocore's own
+    /// are not found.
     ///
     /// # Errors
     /// There is no such VCPU.
@@ -244,6 +243,12 @@ impl Vcpus {
                 "`{MONITOR}` belongs to solocore's monitor of the memory and stays; name another \
                 VCPU"
             ))),
+            Some(e) if e.name == MIGRATION && self.options.scheduling.migration.is_some() => {
+                Err(LinuxError::Input(format!(
+                    "`{MIGRATION}` belongs to solocore, which moves pages in it, and stays; name another \
+                VCPU"
+                )))
+            }
             Some(e) if e.claim.id >= self.cpus.len() as u32 => Ok(e.claim.id),
             Some(e) => Err(LinuxError::Input(format!(
                 "`{}` is best effort and stays; name another VCPU",
@@ -298,32 +303,8 @@ impl Vcpus {
         self.put_in(tid, Some(id), contract::VCPU_HELD)
     }
 
-    /// Binds a thread; `mark`: `VCPU_HELD` or 0.
     fn put_in(&self, tid: u32, id: Option<u32>, mark: u32) -> Result<(), LinuxError> {
-        let fail = |e: std::io::Error| {
-            LinuxError::of_io(&format!("thread {tid}"), &e, "does it still run?")
-        };
-        let pidfd = sys::tasks::open_thread(tid).map_err(fail)?;
-        let generation = |id: u32| self.info(id).map_or(0, |info| info.generation);
-        let value = id.map_or(0, |id| entry(id, generation(id), mark));
-        let (bound, key) = (bpf::map(&self.object, "bound")?, pidfd.as_raw_fd().cast_unsigned());
-        let refused = |e: libbpf_rs::Error| {
-            LinuxError::Machine(format!("thread {tid} cannot be bound: {e}; does it still run?"))
-        };
-        // It may have inherited its VCPU.
-        if contract::look_up(&bound, key).map_err(refused)? == Some(value) {
-            return Ok(());
-        }
-        contract::put(&bound, key, &value).map_err(refused)?;
-        // The kernel takes it off its queue and enqueues it again, now in that of its VCPU, when
-        // its CPUs change.
-        let allowed = sys::tasks::affinity_of(tid).map_err(fail)?;
-        let core = id.and_then(|id| self.core_of(id)).filter(|core| allowed.contains(core));
-        if let (Some(core), 2..) = (core, allowed.len()) {
-            sys::tasks::bind(tid, &[core]).map_err(fail)?;
-            sys::tasks::bind(tid, &allowed).map_err(fail)?;
-        }
-        Ok(())
+        threads::put_in(&self.object, tid, id, mark)
     }
 
     /// Binds all threads of a process, as [`Self::bind_thread`] does.
@@ -445,7 +426,7 @@ impl Vcpus {
             std::thread::sleep(Duration::from_millis(1));
         }
         Err(LinuxError::Machine(format!(
-            "VCPU {} is on its way between cores; try again",
+            "VCPU {} or another one is on its way between cores; try again",
             request.id
         )))
     }
@@ -464,11 +445,6 @@ impl Vcpus {
             },
         )
     }
-}
-
-/// The entry of a thread in the table of bound threads: `VCPU_BOUND`, and a mark.
-fn entry(id: u32, generation: u32, mark: u32) -> u32 {
-    (id + 1) | (generation & contract::VCPU_GENERATIONS) << 12 | mark
 }
 
 /// Runs a program of type syscall and returns its result; 0: the program refuses.

@@ -1,4 +1,4 @@
-//! Names of VCPUs, entries of bound threads, and messages about a real-time thread.
+//! Names of VCPUs, and messages about a real-time thread.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn a_real_time_thread_is_described() {
 /// Fails when a request can bind this process, by its number or by that of one of its threads.
 #[test]
 fn the_process_with_the_scheduler_is_not_bound() {
-    let (me, thread) = (std::process::id(), sys::tasks::thread_number());
+    let (me, thread) = (std::process::id(), crate::sys::tasks::thread_number());
     for own in [me, thread] {
         let said = check_process(own).unwrap_err();
         assert!(
@@ -48,19 +48,4 @@ fn the_process_with_the_scheduler_is_not_bound() {
     other.wait().unwrap();
     assert_eq!(checked, Ok(()));
     assert!(matches!(check_process(u32::MAX - 9), Err(LinuxError::Machine(_))));
-}
-
-/// Fails when a thread that is only bound looks like one that its VCPU holds: the kernel's side
-/// would then hold the threads that start jobs.
-#[test]
-fn only_the_mark_makes_a_thread_a_held_one() {
-    let (held, last) = (contract::VCPU_HELD, contract::VCPU_GENERATIONS);
-    for (id, generation) in [(0, 0), (5, 3), (MAX_VCPUS - 1, last)] {
-        let bound = entry(id, generation, 0);
-        assert_eq!(bound & held, 0);
-        assert_eq!((bound & 0xfff, bound >> 12), (id + 1, generation));
-        assert_eq!(entry(id, generation, held), bound | held);
-    }
-    // As the kernel's side counts on.
-    assert_eq!(entry(7, last + 1, 0), entry(7, 0, 0));
 }
