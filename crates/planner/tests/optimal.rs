@@ -205,3 +205,29 @@ fn a_plan_on_fewer_cores_has_no_proof() {
     assert_eq!(plan("1.16 ms"), (true, 1, None));
     assert_eq!(plan("1 ms"), (false, 4, Some(ProofResult::Impossible)));
 }
+
+/// Best effort beside analysed tasks gets budgets by its speed: with one factor for all cores, it
+/// had 32.7 % of its speed, and the search ended without a proof.
+#[test]
+fn budgets_beside_analysed_tasks_go_where_they_give_speed() {
+    let task = |name: &str, core: u32, kind: &str, wcet: f64, misses: u32| {
+        format!(
+            "[[task]]\nname = \"{name}\"\ncore = {core}\n{kind}\nwcet = \"{wcet} ms\"\nmisses = \
+                {misses}\n"
+        )
+    };
+    let best_effort = "criticality = \"D\"";
+    let text = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \
+            \"optimal\"\nactive_cores = 3\n"
+        .to_owned()
+        + &task("t0", 0, "period = \"40 ms\"", 9.8, 26_300)
+        + &task("t1", 1, "period = \"23 ms\"", 8.3, 2600)
+        + &task("t2", 2, "period = \"56 ms\"", 11.4, 37_300)
+        + &task("d1", 1, best_effort, 10.0, 334_600)
+        + &task("d2", 2, best_effort, 10.0, 100_000);
+    let (usual, proved) = (plan(&text), until(&text, true));
+    assert!(usual.schedulable && usual.reasons[0].contains("37.7 % of"), "{}", usual.reasons[0]);
+    assert_eq!(usual.cores, proved.cores);
+    let proof = proved.certificate.and_then(|c| c.proof).expect("a search for a proof");
+    assert_eq!(proof.result, ProofResult::Best);
+}

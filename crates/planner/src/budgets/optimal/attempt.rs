@@ -18,7 +18,7 @@ use super::analysed::{Analysed, Limits, WHOLE};
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Value};
 use super::problem::{LEAST, Problem};
-use super::speed;
+use super::speed::{self, Share};
 use crate::budgets::known::Accesses;
 use crate::core_plan::{CoreBounds, CorePlan, Level, TaskPlan};
 use crate::resources::Resources;
@@ -51,8 +51,10 @@ pub struct Budgets {
 /// One way to lock pages for a candidate.
 #[derive(Debug)]
 pub struct Attempt<'a> {
-    problem: &'a Problem<'a>,
-    candidate: &'a Candidate,
+    /// The question.
+    pub problem: &'a Problem<'a>,
+    /// The core of each task, and the ways of each core.
+    pub candidate: &'a Candidate,
     pages: Vec<Rc<CorePlan>>,
     jobs: Vec<Vec<Analysed>>,
     resources: Resources,
@@ -158,7 +160,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The least budgets from these on with which all cores keep to the limits.
-    fn least(&mut self, from: Vec<u64>, limits: Limits) -> Option<Vec<u64>> {
+    pub fn least(&mut self, from: Vec<u64>, limits: Limits) -> Option<Vec<u64>> {
         let mut budgets = from;
         loop {
             let mut grew = false;
@@ -312,6 +314,18 @@ impl<'a> Attempt<'a> {
         times(works, self)
     }
 
+    /// The resources with these budgets.
+    pub fn with(&mut self, budgets: &[u64]) -> &Resources {
+        self.set(0, budgets);
+        &self.resources
+    }
+
+    /// What the best-effort programs have on their cores.
+    pub fn shares(&self) -> Vec<Share<'a>> {
+        let Problem { needs, work, .. } = self.problem;
+        Share::all(needs, work, self.candidate, &self.pages, &self.resources)
+    }
+
     /// Raises budgets, core by core, to the least that a kernel can enforce, where all limits allow
     /// it: an interrupt for less would cost more than it saves.
     pub fn enforceable(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
@@ -422,7 +436,8 @@ impl<'a> Attempt<'a> {
         let misses = |core: &CorePlan| {
             core.tasks().iter().filter(|t| !t.meets).count() as f64 * (1.0 + core.utilization)
         };
-        let speed = speed::mean(&problem.needs, problem.work, self.candidate, &cores, &settled);
+        let shares = Share::all(&problem.needs, problem.work, self.candidate, &cores, &settled);
+        let speed = speed::mean(&shares, &settled);
         let objective = match problem.objective {
             _ if class < 1.0 && excess.is_finite() => excess,
             _ if class < 1.0 => -1e6 - cores.iter().map(misses).sum::<f64>(),

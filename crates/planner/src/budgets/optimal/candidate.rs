@@ -201,6 +201,11 @@ impl Candidate {
         self.on(core).into_iter().filter(|&t| !work[t].hard()).count() as u64
     }
 
+    /// Has a core best-effort programs beside analysed tasks?
+    pub fn mixed(&self, core: u32, work: &[Work]) -> bool {
+        self.analysed(core, work) && self.best_effort(core, work) > 0
+    }
+
     /// Cores with analysed tasks.
     pub fn analysed_cores(&self, work: &[Work]) -> usize {
         (0..).zip(&self.ways).filter(|&(core, _)| self.analysed(core, work)).count()

@@ -214,7 +214,9 @@ fn all(solver: &Solver) -> Vec<(Candidate, Value)> {
     for placement in placements(solver.problem.work.len(), base.cores) {
         for ways in splits(base.platform.llc.ways, base.cores) {
             let candidate = Candidate { placement: placement.clone(), ways };
-            let value = solver.plain(&candidate).value;
+            let plain = solver.plain(&candidate);
+            let gains = plain.value.meets() && solver.gains_by_speed(&candidate);
+            let value = if gains { solver.by_speed(&plain).value } else { plain.value };
             out.push((candidate, value));
         }
     }

@@ -10,7 +10,8 @@
 //! not searched: a core's bounds never fall when another core's budget grows, and never rise when
 //! its own does (`analysis::interference`, test `monotone`). So the budgets with which all bounds
 //! are met, beside given ones of the cores without deadlines, have a least solution, found from
-//! below ([`attempt`]). The best value of the objective is found by bisection. Where a deadline or
+//! below ([`attempt`]). The best value of the objective is found by bisection. Budgets of
+//! the best candidates are then set by the speed that they give ([`exchange`]). Where a deadline or
 //! the wanted slowdown is missed with all cores, fewer active cores are tried. Not covered: the
 //! lock, and the other schemes as candidates; the choice of candidates is a heuristic, so only the
 //! gap to the bound of [`Why::gap`] is proved, unless the caller waits for [`exact`].
@@ -28,6 +29,7 @@ mod check_ways;
 mod exact;
 #[cfg(test)]
 mod exact_tests;
+mod exchange;
 mod gap;
 mod moves;
 mod outcome;

@@ -6,8 +6,10 @@
 //! active cores are tried where a deadline or the wanted slowdown is missed with all of them, and
 //! the first number with which it is not is taken, from the largest on. A candidate that is worse
 //! than the best one without the pages' weights set again is not refined. If deadlines are exceeded
-//! by about a quarter at most, the candidates of a verdict are tried as well. Does not cover: a
-//! proof that no other candidate is better.
+//! by about a quarter at most, the candidates of a verdict are tried as well. At the end, the best
+//! candidates get budgets by the speed that these give to best effort. The search itself compares
+//! candidates without that, so the end is never worse for it. Does not cover: a proof that no other
+//! candidate is better.
 
 use super::attempt::LATE;
 use super::candidate::{self, Candidate};
@@ -29,6 +31,10 @@ const HOPELESS: f64 = 3.0;
 pub const PROMPT: usize = 64;
 /// Factor for the excess of the best candidate up to which another one is refined.
 const NEAR: f64 = 1.1;
+/// Part of the best objective from which on a candidate's budgets are set by speed.
+const SLOWER: f64 = 0.8;
+/// Most candidates of which these are set, the best first.
+const NEXT: usize = 8;
 
 /// The number of candidates that a search tries besides the first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,12 +108,44 @@ impl Tried {
 
     /// Solves a candidate with the pages that save most; is it the best?
     pub fn try_plainly(&mut self, solver: &Solver, candidate: &Candidate) -> bool {
-        let outcome = solver.plain(candidate);
+        let mut outcome = solver.plain(candidate);
+        if self.may_gain(solver, &outcome) {
+            outcome = solver.by_speed(&outcome);
+        }
         if !outcome.value.better(&self.best().value) {
             return false;
         }
         self.seen.insert(candidate.clone());
-        self.add(solver.refined(outcome))
+        self.add(solver.finished(outcome))
+    }
+
+    /// Sets the budgets of the candidates near the best one by the speed that they give to best
+    /// effort, until the caller ends it.
+    pub fn by_speed(&mut self, solver: &Solver, stop: &dyn Fn(&Value) -> bool) {
+        let mut found: Vec<usize> = (0..self.outcomes.len())
+            .filter(|&at| self.may_gain(solver, &self.outcomes[at]))
+            .collect();
+        let objective = |at: usize| self.outcomes[at].value.objective;
+        found.sort_by(|&a, &b| objective(b).total_cmp(&objective(a)).then(a.cmp(&b)));
+        for at in found.into_iter().take(NEXT) {
+            if stop(&self.best().value) {
+                return;
+            }
+            let outcome = solver.by_speed(&self.outcomes[at]);
+            if outcome.value.better(&self.best().value) {
+                self.add(outcome);
+            }
+        }
+    }
+
+    /// May an outcome be the best with budgets by the speed that they give?
+    fn may_gain(&self, solver: &Solver, outcome: &Outcome) -> bool {
+        let (value, best) = (&outcome.value, &self.best().value);
+        value.meets()
+            && value.class == best.class
+            && value.objective >= SLOWER * best.objective
+            && outcome.resources.explicit
+            && solver.gains_by_speed(&outcome.candidate)
     }
 
     /// Solves a candidate that is new, and refines it if it may be the best; is it?
@@ -173,10 +211,14 @@ pub fn all(solver: &Solver, usual: Option<Candidate>, asked: &Asked, tried: &mut
     }
 }
 
-/// Tries candidates, and where deadlines are missed by little those of a verdict.
+/// Tries candidates, and where deadlines are missed by little those of a verdict. The best of them
+/// get budgets by speed.
 pub fn with_verdict(solver: &Solver, usual: Option<&Candidate>, asked: &Asked, tried: &mut Tried) {
     all(solver, usual.cloned(), asked, tried);
     as_verdict(solver, usual.cloned(), asked, tried);
+    if solver.problem.work.len() <= PROMPT || asked.effort == Effort::Endless {
+        tried.by_speed(solver, asked.stop);
+    }
 }
 
 /// Tries what a search for a verdict alone finds, where deadlines are missed by little. A verdict's

@@ -35,6 +35,8 @@ enum Care {
     Little,
     /// Budgets that stop no core without need, and that can be enforced.
     Much,
+    /// Such budgets that give best effort more speed, too.
+    Most,
 }
 
 /// What budgets are looked for.
@@ -119,7 +121,11 @@ impl<'a> Solver<'a> {
         let mut best = first;
         if best.value.meets() && !self.problem.quick() {
             let same = self.pages_of(&best, &resources);
-            best = self.with_part(candidate, &same, &resources, Sought::all(part), Care::Much);
+            let raised =
+                self.with_part(candidate, &same, &resources, Sought::all(part), Care::Much);
+            if !best.value.better(&raised.value) {
+                best = raised;
+            }
         }
         let mut weights: HashMap<usize, u64> = HashMap::new();
         let mut in_vain = 0;
@@ -147,6 +153,32 @@ impl<'a> Solver<'a> {
             }
         }
         best
+    }
+
+    /// [`Solver::refined`], and then with budgets by the speed that they give to best effort, where
+    /// that is better.
+    pub fn finished(&self, first: Outcome) -> Outcome {
+        let refined = self.refined(first);
+        if !refined.value.meets() || !self.gains_by_speed(&refined.candidate) {
+            return refined;
+        }
+        let outcome = self.by_speed(&refined);
+        if outcome.value.better(&refined.value) { outcome } else { refined }
+    }
+
+    /// An outcome with the same pages, and with budgets by the speed that they give to best effort.
+    pub fn by_speed(&self, outcome: &Outcome) -> Outcome {
+        let candidate = &outcome.candidate;
+        let resources = self.resources(candidate);
+        let same = self.pages_of(outcome, &resources);
+        self.with_part(candidate, &same, &resources, Sought::all(outcome.part), Care::Most)
+    }
+
+    /// Can a candidate gain by [`Solver::by_speed`]: has a core programs beside analysed tasks?
+    pub fn gains_by_speed(&self, candidate: &Candidate) -> bool {
+        let mixed = |core| candidate.mixed(core, self.problem.work);
+        let speed = self.problem.objective == Objective::BestEffort && !self.problem.quick();
+        speed && (0..self.problem.base.cores).any(mixed)
     }
 
     /// A late outcome with the budgets of a plan. Candidates are compared as if all others kept
@@ -275,11 +307,16 @@ impl<'a> Solver<'a> {
         let relaxed = Limits { slowdown: u64::MAX, ..wanted };
         for (class, limits) in [(2.0, wanted), (1.0, relaxed)] {
             if let Some(found) = attempt.best(limits) {
-                let budgets = if self.problem.quick() || care == Care::Little {
-                    found.budgets
-                } else {
-                    let raised = attempt.raised(found.budgets, found.limits);
-                    attempt.enforceable(raised, found.limits)
+                let (least, limits) = (found.budgets, found.limits);
+                let care = if self.problem.quick() { Care::Little } else { care };
+                let raised = match care {
+                    Care::Little => None,
+                    Care::Much => Some(attempt.raised(least.clone(), limits)),
+                    Care::Most => Some(attempt.raised_by_speed(least.clone(), limits)),
+                };
+                let budgets = match raised {
+                    Some(raised) => attempt.enforceable(raised, limits),
+                    None => least,
                 };
                 return attempt.outcome(budgets, class + if found.floor { 0.5 } else { 0.0 }, 0.0);
             }

@@ -12,6 +12,7 @@ use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::interference::Budget;
 use solocore_model::platform::Pace;
+use std::borrow::Borrow;
 
 /// Demand of a best-effort job.
 #[derive(Debug)]
@@ -102,36 +103,76 @@ fn most(by_ways: &[(f64, f64)], period_ps: f64) -> f64 {
     by_ways.iter().map(rate).fold(1.0, f64::max)
 }
 
-/// Mean speed of the best-effort programs.
-pub fn mean(
-    needs: &[Need],
-    work: &[Work],
-    candidate: &Candidate,
-    cores: &[CorePlan],
-    r: &Resources,
-) -> f64 {
-    let period = r.regulation.period_ps as f64;
-    let of = |need: &Need| {
-        let core = candidate.placement[need.task];
-        let plan = &cores[core as usize];
-        let programs = candidate.best_effort(core, work) as f64;
-        let hard = || plan.tasks().iter().filter(|t| work[t.index].hard());
-        let locked: usize = hard().map(|t| t.locked).sum();
-        let per_way = (r.platform.pages_per_way() as usize).max(1);
-        // Of a cache that all cores share, about an even part.
-        let own = if r.pages.is_own() { r.ways_of(core) } else { r.platform.llc.ways / r.cores };
-        let ways = own.saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
-        let rate = |n: u64, t: &TaskPlan| {
-            n as f64 / work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
+/// What a best-effort program has on its core, without the core's budget.
+#[derive(Debug)]
+pub struct Share<'n> {
+    need: &'n Need,
+    /// Its core.
+    pub core: u32,
+    /// Part of the core's time.
+    time: f64,
+    /// Accesses of the analysed tasks in a period, on average.
+    taken: f64,
+    /// Programs on the core.
+    programs: f64,
+    /// Ways of its own.
+    ways: u32,
+}
+
+impl<'n> Share<'n> {
+    /// Those of all programs, with the pages that the cores lock.
+    pub fn all<P: Borrow<CorePlan>>(
+        needs: &'n [Need],
+        work: &[Work],
+        candidate: &Candidate,
+        cores: &[P],
+        r: &Resources,
+    ) -> Vec<Self> {
+        let period = r.regulation.period_ps as f64;
+        let of = |need: &'n Need| {
+            let core = candidate.placement[need.task];
+            let plan = cores[core as usize].borrow();
+            let programs = candidate.best_effort(core, work);
+            let hard = || plan.tasks().iter().filter(|t| work[t.index].hard());
+            let locked: usize = hard().map(|t| t.locked).sum();
+            let per_way = (r.platform.pages_per_way() as usize).max(1);
+            // Of a cache that all cores share, about an even part.
+            let own =
+                if r.pages.is_own() { r.ways_of(core) } else { r.platform.llc.ways / r.cores };
+            let ways =
+                own.saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
+            let rate = |n: u64, t: &TaskPlan| {
+                n as f64 / work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
+            };
+            // Average time of the analysed jobs: their time alone, and their accesses.
+            let time = 1.0 - hard().map(|t| rate(t.wcet_ps, t)).sum::<f64>();
+            let taken = hard().map(|t| rate(t.misses, t) * period).sum::<f64>();
+            Self {
+                need,
+                core,
+                time: time.max(0.0) / programs as f64,
+                taken,
+                programs: programs as f64,
+                ways: ways / (programs as u32).max(1),
+            }
         };
-        // Average time of the analysed jobs: their time alone, and their accesses.
-        let time = 1.0 - hard().map(|t| rate(t.wcet_ps, t)).sum::<f64>();
-        let taken = hard().map(|t| rate(t.misses, t) * period).sum::<f64>();
-        let budget = need.usable(r.budget(core));
-        let accesses = (budget - taken).max(0.0) / programs;
-        need.speed(time.max(0.0) / programs, accesses, period, ways / (programs as u32).max(1))
-    };
-    if needs.is_empty() { 0.0 } else { needs.iter().map(of).sum::<f64>() / needs.len() as f64 }
+        needs.iter().map(of).collect()
+    }
+
+    /// Speed with the core's budget in `r`; 1 is the speed alone on the machine.
+    pub fn speed(&self, r: &Resources) -> f64 {
+        let budget = self.need.usable(r.budget(self.core));
+        let accesses = (budget - self.taken).max(0.0) / self.programs;
+        self.need.speed(self.time, accesses, r.regulation.period_ps as f64, self.ways)
+    }
+}
+
+/// Mean speed of the best-effort programs.
+pub fn mean(shares: &[Share], r: &Resources) -> f64 {
+    if shares.is_empty() {
+        return 0.0;
+    }
+    shares.iter().map(|share| share.speed(r)).sum::<f64>() / shares.len() as f64
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::attempt::Attempt;
 use super::candidate::Candidate;
 use super::pages;
 use super::problem::Problem;
+use super::speed::mean;
 use crate::core_plan::CorePlan;
 use crate::demand::Demand;
 use crate::resources::Resources;
@@ -18,12 +19,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Two cores with an analysed task each, one with best effort.
-fn system(rng: &mut ChaCha8Rng) -> String {
+/// Cores with an analysed task each, of three cores.
+fn system(rng: &mut ChaCha8Rng, tasks: u32) -> String {
     let mut text = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \
             \"optimal\"\nactive_cores = 3\n"
         .to_owned();
-    for i in 0..2 {
+    for i in 0..tasks {
         let period = f64::from(rng.random_range(10..60u32));
         let work = period * rng.random_range(0.2..0.7);
         let misses = (work * rng.random_range(300.0..4000.0)) as u64;
@@ -34,11 +35,18 @@ fn system(rng: &mut ChaCha8Rng) -> String {
         )
         .unwrap();
     }
-    text + "[[task]]\nname = \"d\"\ncore = 2\ncriticality = \"D\"\nwcet = \"10 ms\"\nmisses = \
-        200000\n"
+    text
 }
 
-/// Gives a test a system of three cores with a task each, with the candidate of these and its
+/// A program on a core.
+fn best_effort(core: u32, misses: u32) -> String {
+    format!(
+        "[[task]]\nname = \"d{core}\"\ncore = {core}\ncriticality = \"D\"\nwcet = \"10 ms\"\nmisses = \
+            {misses}\n"
+    )
+}
+
+/// Gives a test a system of three cores with stated cores, with the candidate of these and its
 /// pages.
 fn with_problem(text: &str, test: impl FnOnce(&Problem, &Candidate, &[Rc<CorePlan>])) {
     let system = System::parse(Path::new("system.toml"), text).unwrap();
@@ -50,12 +58,13 @@ fn with_problem(text: &str, test: impl FnOnce(&Problem, &Candidate, &[Rc<CorePla
         .map(|((priority, task), demand)| Work { task, demand, priority })
         .collect();
     let resources = Resources::of(&system).unwrap();
+    let placement = system.tasks.iter().filter_map(|t| t.core).collect();
+    let candidate = Candidate { placement, ways: vec![4, 4, 4] };
     let lock = |core: u32| {
-        let on = [core as usize];
+        let on = candidate.on(core);
         Rc::new(pages::lock(core, &on, &HashMap::new(), None, &work, &resources))
     };
     let pages: Vec<Rc<CorePlan>> = (0..3).map(lock).collect();
-    let candidate = Candidate { placement: vec![0, 1, 2], ways: vec![4, 4, 4] };
     let problem = Problem::new(&work, resources, Objective::BestEffort, None);
     test(&problem, &candidate, &pages);
 }
@@ -113,7 +122,7 @@ fn no_budgets_leave_best_effort_more() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let (mut compared, mut none) = (0, 0);
     for case in 0..10 {
-        let text = system(&mut rng);
+        let text = system(&mut rng, 2) + &best_effort(2, 200_000);
         with_problem(&text, |problem, candidate, pages| {
             let mut attempt = Attempt::new(problem, candidate, pages, &problem.base, None);
             let limits = Limits { deadline: WHOLE, slowdown: u64::MAX };
@@ -143,4 +152,58 @@ fn no_budgets_leave_best_effort_more() {
         });
     }
     assert!(compared > 2, "{compared} compared, {none} without");
+}
+
+/// The largest mean speed of the programs on cores 1 and 2 with any budgets from these floors on,
+/// in steps of 1 %. A larger budget of one core leaves the other one no more: so one goes up while
+/// the other goes down.
+fn fastest(attempt: &mut Attempt, floors: [u64; 2], limits: Limits) -> f64 {
+    let up = |&q: &u64| Some((q * 101 / 100).max(q + 1)).filter(|&q| q <= 20_000);
+    let ladder = |floor: u64| std::iter::successors(Some(floor), up);
+    let mut down: Vec<u64> = ladder(floors[1]).collect();
+    let shares = attempt.shares();
+    let mut best = 0.0f64;
+    for a in ladder(floors[0]) {
+        while let Some(&b) = down.last() {
+            if let Some(budgets) = attempt.least(vec![1, a, b], limits) {
+                best = best.max(mean(&shares, attempt.with(&budgets)));
+                break;
+            }
+            down.pop();
+        }
+    }
+    best
+}
+
+/// Programs beside analysed tasks on two cores: no other budgets make them faster by more than 1 %,
+/// and with one factor for all cores some would be slower.
+#[test]
+fn no_budgets_make_best_effort_faster() {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let (mut compared, mut gained) = (0, 0);
+    for case in 0..12 {
+        let mut text = system(&mut rng, 3);
+        for core in 1..3 {
+            let misses = rng.random_range(20_000..400_000);
+            text += &best_effort(core, misses);
+        }
+        with_problem(&text, |problem, candidate, pages| {
+            let mut attempt = Attempt::new(problem, candidate, pages, &problem.base, None);
+            let limits = Limits { deadline: WHOLE, slowdown: u64::MAX };
+            let Some(found) = attempt.best(limits) else { return };
+            let shares = attempt.shares();
+            let floors = [1, 2].map(|core| problem.floor.min(found.budgets[core]));
+            let together = attempt.raised(found.budgets.clone(), limits);
+            let chosen = attempt.raised_by_speed(found.budgets, limits);
+            assert_eq!(attempt.least(chosen.clone(), limits).as_ref(), Some(&chosen));
+            let mut speed = |budgets: &[u64]| mean(&shares, attempt.with(budgets));
+            let [together, chosen] = [speed(&together), speed(&chosen)];
+            let fastest = fastest(&mut attempt, floors, limits);
+            println!("case {case}: {together} {chosen} {fastest}");
+            assert!(chosen >= 0.99 * fastest && chosen >= together, "case {case}\n{text}");
+            compared += 1;
+            gained += u32::from(together < 0.99 * fastest);
+        });
+    }
+    assert!(compared > 5 && gained > 2, "{compared} compared, {gained} gained");
 }

@@ -71,7 +71,10 @@ pub fn prove_with(
     let ended = loop {
         match answers(solver, &machine, tried, asked, &mut searches) {
             // A neighbour of a better choice may be better still.
-            Err(End::Better) => search::all(solver, None, asked, tried),
+            Err(End::Better) => {
+                search::all(solver, None, asked, tried);
+                tried.by_speed(solver, asked.stop);
+            }
             Err(End::Stopped | End::Open | End::Wide) => break false,
             Ok(closed) => break closed,
         }
